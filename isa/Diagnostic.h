@@ -1,0 +1,67 @@
+//===- Diagnostic.h - Errors of the LLVM-free libraries ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// isa, hw-configs and simulator report user errors as values: never exit(),
+// never an exception across a library boundary.
+//===----------------------------------------------------------------------===//
+#ifndef ISA_DIAGNOSTIC_H
+#define ISA_DIAGNOSTIC_H
+
+#include <cassert>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tw {
+
+/// One problem in something the user gave us. `line` and `column` count from 1; 0 means the place is not known.
+struct Diagnostic {
+  std::string file;
+  unsigned line = 0;
+  unsigned column = 0;
+  /// Lower case, no final period, what was found and what was allowed.
+  std::string message;
+
+  /// `file:line:column: message`, leaving out what is not known.
+  std::string str() const {
+    std::string text = file;
+    if (line)
+      text += ":" + std::to_string(line) + ":" + std::to_string(column);
+    return text.empty() ? message : text + ": " + message;
+  }
+};
+
+using Diagnostics = std::vector<Diagnostic>;
+
+/// A value, or every problem that kept it from being made.
+template <typename T> class Result {
+public:
+  Result(T value) : value(std::move(value)) {}
+  Result(Diagnostics problems) : problems(std::move(problems)) {
+    assert(!this->problems.empty() && "a failure needs a reason");
+  }
+  Result(Diagnostic problem) : problems{std::move(problem)} {}
+
+  explicit operator bool() const { return value.has_value(); }
+  T &operator*() { return *value; }
+  const T &operator*() const { return *value; }
+  T *operator->() { return &*value; }
+  const T *operator->() const { return &*value; }
+  const Diagnostics &diagnostics() const { return problems; }
+  /// All problems, one a line.
+  std::string message() const {
+    std::string text;
+    for (const Diagnostic &problem : problems)
+      text += (text.empty() ? "" : "\n") + problem.str();
+    return text;
+  }
+
+private:
+  std::optional<T> value;
+  Diagnostics problems;
+};
+
+} // namespace tw
+
+#endif // ISA_DIAGNOSTIC_H

@@ -1,0 +1,110 @@
+//===- MachineParams.h - The numbers that make one machine ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Plain parameters of one accelerator, shared by compiler and simulator. The
+// YAML loader in hw-configs fills them; nothing else invents a machine number.
+//===----------------------------------------------------------------------===//
+#ifndef ISA_TIMING_MACHINEPARAMS_H
+#define ISA_TIMING_MACHINEPARAMS_H
+
+#include "isa/timing/TimingConstants.h" // generated from isa/Timing.td
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::timing {
+
+/// Accelerator clock cycles.
+using Cycle = uint64_t;
+
+/// What the tensor engine multiplies; the accumulator is int32 for Int8, else fp32.
+enum class ArrayType : uint8_t { Int8, Bf16, Fp32 };
+
+/// Bytes of one array operand element.
+constexpr uint32_t elementBytes(ArrayType type) {
+  return type == ArrayType::Int8 ? 1 : type == ArrayType::Bf16 ? 2 : 4;
+}
+
+/// Engine classes in the fixed arbitration order of a cycle: a lower value wins a bank asked for in the same cycle.
+enum class EngineKind : uint8_t { Store, Vector, Tensor, Preload, Load, Sequencer };
+constexpr unsigned kNumEngineKinds = 6;
+
+/// One on-chip memory of `banks` equal, contiguous banks: bank = address / (capacityBytes / banks).
+struct MemoryParams {
+  std::string name;
+  uint64_t capacityBytes = 0;
+  uint32_t banks = 1;
+  uint64_t bankBytes() const { return capacityBytes / banks; }
+};
+
+enum class DramKind : uint8_t { Ideal, Ddr4, Lpddr4, Hbm2 };
+enum class DramController : uint8_t { InOrder, Windowed };
+
+/// A DRAM system: a device with its datasheet timing, and how addresses and requests meet it.
+/// All n* are DRAM command-clock cycles (ticks).
+struct DramParams {
+  std::string device; ///< name of the device file
+  DramKind kind = DramKind::Ideal;
+  uint64_t capacityBytes = 1ull << 30;
+
+  // Ideal: completion = max(arrival, previous completion) spaced by bytesPerCycle, plus latencyCycles.
+  uint32_t latencyCycles = 0;           ///< accelerator cycles
+  uint32_t bytesPerCycleNumerator = 16; ///< accelerator cycles, as an exact ratio
+  uint32_t bytesPerCycleDenominator = 1;
+
+  // Devices.
+  uint32_t clockMhz = 1200; ///< command clock
+  uint32_t channels = 1, ranks = 1, bankGroups = 4, banksPerGroup = 4;
+  uint32_t rowBytes = 8192; ///< page of one rank over the whole channel width
+  uint32_t burstBytes = 64; ///< bytes of one access; the split unit of every DMA
+  uint32_t nBurst = 4;      ///< data bus ticks of one access
+  uint32_t nCL = 16, nCWL = 12, nRCD = 16, nRP = 16, nRAS = 39;
+  uint32_t nCCDS = 4, nCCDL = 6, nRRDS = 4, nRRDL = 6, nFAW = 26;
+  uint32_t nWR = 18, nWTRS = 3, nWTRL = 9, nRTP = 9, nRTW = 8; ///< nRTW: read to write command, same rank
+  uint32_t nREFI = 9360, nRFC = 420;
+
+  /// Adds a fixed latency to any device, accelerator cycles.
+  uint32_t pathLatencyCycles = 0;
+  DramController controller = DramController::InOrder;
+  uint32_t window = 16;          ///< entries of the windowed controller
+  uint32_t ageCapTicks = 2048;   ///< windowed: an older request goes first
+  uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
+  uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;
+  /// Interleave bank groups in the lowest burst address bits (else row-bank-column-channel order).
+  bool interleaveBankGroups = true;
+};
+
+/// One machine. Architectural members must match a program's; timing members may differ (what-if).
+struct MachineParams {
+  std::string name;
+
+  // Architectural.
+  ArrayType arrayType = ArrayType::Int8;
+  uint32_t rows = 16, cols = 16;      ///< MAC array; powers of two
+  uint32_t lanes = 16;                ///< vector engine lanes
+  uint32_t vectorStages = 8;          ///< chained ALUs per lane; a longer chain takes several passes
+  uint32_t preloadRowsPerCycle = 1;
+  std::vector<MemoryParams> scratchpads; ///< one (unified), or activation then weight
+  MemoryParams accumulator;              ///< rows of cols x 4 bytes
+  uint32_t loadEngines = 2, storeEngines = 1;
+  uint32_t queueDepth = 8;            ///< instructions per engine queue
+  uint32_t loopBufferWords = 256;
+  uint32_t prefetchWords = 32;        ///< program words fetched ahead
+  uint32_t semaphores = 64, semaphoreMax = 63;
+  uint32_t outstandingBursts = 16;    ///< per DMA engine
+  uint32_t burstsPerCycle = 1;        ///< per DMA engine, at most one per channel
+
+  // Timing.
+  uint32_t clockMhz = 1000;
+  DramParams dram;
+  TimingConstants timing;
+
+  uint32_t accumulatorRowBytes() const { return cols * 4; }
+  uint64_t accumulatorRows() const { return accumulator.capacityBytes / accumulatorRowBytes(); }
+  double peakMacsPerCycle() const { return double(rows) * cols; }
+};
+
+} // namespace tw::timing
+
+#endif // ISA_TIMING_MACHINEPARAMS_H
