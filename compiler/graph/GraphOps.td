@@ -1,0 +1,330 @@
+//===- GraphOps.td - Operations of the graph dialect -------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// fl(x) below is x rounded to fp32, rne(x) x rounded to the nearest integer,
+// ties to even, sat(x) x saturated to the result's type.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_GRAPHOPS_TD
+#define COMPILER_GRAPH_GRAPHOPS_TD
+
+include "compiler/graph/GraphDialect.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+//===----------------------------------------------------------------------===//
+// Types and attributes
+//===----------------------------------------------------------------------===//
+
+def Graph_Float : StaticShapeTensorOf<[F32, BF16, F16]>;
+def Graph_F32 : StaticShapeTensorOf<[F32]>;
+def Graph_Int8 : StaticShapeTensorOf<[I8, UI<8>]>;
+def Graph_I32 : StaticShapeTensorOf<[I32]>;
+def Graph_Number : StaticShapeTensorOf<[F32, BF16, F16, I8, UI<8>, I32, I64]>;
+def Graph_Tensor : StaticShapeTensorOf<[F32, BF16, F16, I8, UI<8>, I32, I64, I1]>;
+/// What an op that runs nowhere yet may produce: every element type ONNX and MLIR share.
+def Graph_AnyTensor : StaticShapeTensorOf<[AnyFloat, AnyInteger, AnyComplex]>;
+
+def Graph_Layout : ConfinedAttr<StrAttr, [
+    AttrConstraint<CPred<"::llvm::is_contained({\"nchw\", \"nhwc\"}, ::llvm::cast<::mlir::StringAttr>($_self).getValue())">,
+                   "being nchw or nhwc">]>;
+def Graph_ReduceKind : ConfinedAttr<StrAttr, [
+    AttrConstraint<CPred<"::llvm::is_contained({\"max\", \"sum\", \"mean\"}, ::llvm::cast<::mlir::StringAttr>($_self).getValue())">,
+                   "being max, sum or mean">]>;
+
+//===----------------------------------------------------------------------===//
+// Base classes
+//===----------------------------------------------------------------------===//
+
+class Graph_Op<string mnemonic, list<Trait> traits = []>
+    : Op<Graph_Dialect, mnemonic, !listconcat([Pure], traits)> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+
+class Graph_UnaryOp<string mnemonic, string text> : Graph_Op<mnemonic, [SameOperandsAndResultType]> {
+  let summary = text;
+  let arguments = (ins Graph_Number:$x);
+  let results = (outs Graph_Number:$y);
+  let assemblyFormat = "operands attr-dict `:` type($y)";
+}
+
+class Graph_FloatUnaryOp<string mnemonic, string text> : Graph_Op<mnemonic, [SameOperandsAndResultType]> {
+  let summary = text;
+  let arguments = (ins Graph_Float:$x);
+  let results = (outs Graph_Float:$y);
+  let assemblyFormat = "operands attr-dict `:` type($y)";
+}
+
+class Graph_BinaryOp<string mnemonic, string text> : Graph_Op<mnemonic, [SameOperandsAndResultElementType]> {
+  let summary = text;
+  let description = "numpy broadcasting; integers wrap modulo their width.";
+  let arguments = (ins Graph_Number:$a, Graph_Number:$b);
+  let results = (outs Graph_Number:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Constants, convolutions, matrix products
+//===----------------------------------------------------------------------===//
+
+def Graph_ConstantOp : Graph_Op<"constant", [ConstantLike, AllTypesMatch<["value", "result"]>]> {
+  let summary = "a tensor known at compile time";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Graph_AnyTensor:$result);
+  let assemblyFormat = "attr-dict $value";
+  let hasFolder = 1;
+}
+
+def Graph_ConvOp : Graph_Op<"conv"> {
+  let summary = "2-D convolution";
+  let description = [{
+    x: nchw [N,C,H,W], nhwc [N,H,W,C]. w: nchw [O,C/group,kh,kw], nhwc [kh,kw,C/group,O]. bias [O]. y as x with O channels.
+    pads = [top, left, bottom, right], zeros.
+  }];
+  let arguments = (ins Graph_Float:$x, Graph_Float:$w, Optional<Graph_Float>:$bias,
+                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                   I64Attr:$group, Graph_Layout:$layout);
+  let results = (outs Graph_Float:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_ConvIntegerOp : Graph_Op<"conv_integer"> {
+  let summary = "2-D convolution of 8-bit integers: sum((x - x_zero_point) * (w - w_zero_points[o])) modulo 2^32";
+  let description = [{
+    Shapes as graph.conv; padded positions contribute nothing. w_zero_points has one element, or one per output channel.
+  }];
+  let arguments = (ins Graph_Int8:$x, Graph_Int8:$w, I32Attr:$x_zero_point, DenseI32ArrayAttr:$w_zero_points,
+                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                   I64Attr:$group, Graph_Layout:$layout);
+  let results = (outs Graph_I32:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_MatmulOp : Graph_Op<"matmul", [SameOperandsAndResultElementType]> {
+  let summary = "matrix product with numpy semantics: leading dims broadcast, rank 1 is a row (a) or a column (b)";
+  let arguments = (ins Graph_Float:$a, Graph_Float:$b);
+  let results = (outs Graph_Float:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_MatmulIntegerOp : Graph_Op<"matmul_integer"> {
+  let summary = "matrix product of 8-bit integers: sum((a - a_zero_point) * (b - b_zero_points[n])) modulo 2^32";
+  let description = "Shapes as graph.matmul. b_zero_points has one element, or one per column of b.";
+  let arguments = (ins Graph_Int8:$a, Graph_Int8:$b, I32Attr:$a_zero_point, DenseI32ArrayAttr:$b_zero_points);
+  let results = (outs Graph_I32:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Between real and quantised numbers
+//===----------------------------------------------------------------------===//
+
+def Graph_RequantizeOp : Graph_Op<"requantize"> {
+  let summary = "sat(rne(fl(fl(x + bias) * multipliers[c])) + zero_point)";
+  let description = [{
+    x + bias is an int32 sum modulo 2^32. multipliers has one element, or one per index of dim `axis`; bias has one element
+    per index of dim `axis`.
+  }];
+  let arguments = (ins Graph_I32:$x, Optional<Graph_I32>:$bias, DenseF32ArrayAttr:$multipliers, I64Attr:$axis,
+                   I32Attr:$zero_point);
+  let results = (outs Graph_Int8:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_QuantizeOp : Graph_Op<"quantize"> {
+  let summary = "sat(rne(fl(x / scales[c])) + zero_points[c])";
+  let arguments = (ins Graph_F32:$x, DenseF32ArrayAttr:$scales, DenseI32ArrayAttr:$zero_points, I64Attr:$axis);
+  let results = (outs Graph_Int8:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_DequantizeOp : Graph_Op<"dequantize"> {
+  let summary = "fl(fl(x - zero_points[c]) * scales[c])";
+  let arguments = (ins AnyTypeOf<[Graph_Int8, Graph_I32]>:$x, DenseF32ArrayAttr:$scales, DenseI32ArrayAttr:$zero_points,
+                   I64Attr:$axis);
+  let results = (outs Graph_F32:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_CastOp : Graph_Op<"cast"> {
+  let summary = "conversion of the element type as ONNX Cast does it";
+  let description = "To bool: x != 0. From float to an integer: towards zero. To a float: rne.";
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Element by element
+//===----------------------------------------------------------------------===//
+
+def Graph_AddOp : Graph_BinaryOp<"add", "a + b">;
+def Graph_SubOp : Graph_BinaryOp<"sub", "a - b">;
+def Graph_MulOp : Graph_BinaryOp<"mul", "a * b">;
+def Graph_DivOp : Graph_BinaryOp<"div", "a / b; integers towards zero">;
+def Graph_MinOp : Graph_BinaryOp<"min", "the smaller; NaN if either is NaN">;
+def Graph_MaxOp : Graph_BinaryOp<"max", "the larger; NaN if either is NaN">;
+
+def Graph_ReluOp : Graph_UnaryOp<"relu", "max(x, 0)">;
+def Graph_NegOp : Graph_UnaryOp<"neg", "-x">;
+def Graph_AbsOp : Graph_UnaryOp<"abs", "|x|">;
+def Graph_SigmoidOp : Graph_FloatUnaryOp<"sigmoid", "1 / (1 + exp(-x))">;
+def Graph_TanhOp : Graph_FloatUnaryOp<"tanh", "tanh(x)">;
+def Graph_HardSwishOp : Graph_FloatUnaryOp<"hard_swish", "x * max(0, min(1, x / 6 + 0.5))">;
+def Graph_ExpOp : Graph_FloatUnaryOp<"exp", "exp(x)">;
+def Graph_SqrtOp : Graph_FloatUnaryOp<"sqrt", "square root">;
+def Graph_FloorOp : Graph_FloatUnaryOp<"floor", "the largest integer not above x">;
+def Graph_ErfOp : Graph_FloatUnaryOp<"erf", "the error function">;
+
+def Graph_ClipOp : Graph_UnaryOp<"clip", "min(max(x, lo), hi)"> {
+  let arguments = (ins Graph_Number:$x, F32Attr:$min, F32Attr:$max);
+}
+def Graph_HardSigmoidOp : Graph_FloatUnaryOp<"hard_sigmoid", "max(0, min(1, alpha * x + beta))"> {
+  let arguments = (ins Graph_Float:$x, F32Attr:$alpha, F32Attr:$beta);
+}
+def Graph_LeakyReluOp : Graph_FloatUnaryOp<"leaky_relu", "x < 0 ? alpha * x : x"> {
+  let arguments = (ins Graph_Float:$x, F32Attr:$alpha);
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions, normalisation
+//===----------------------------------------------------------------------===//
+
+def Graph_SoftmaxOp : Graph_Op<"softmax", [SameOperandsAndResultType]> {
+  let summary = "exp(x - max) / sum(exp(x - max)) along `axis`";
+  let arguments = (ins Graph_Float:$x, I64Attr:$axis);
+  let results = (outs Graph_Float:$y);
+  let assemblyFormat = "operands attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
+def Graph_ReduceOp : Graph_Op<"reduce", [SameOperandsAndResultElementType]> {
+  let summary = "maximum, sum or mean over `axes` (ascending)";
+  let arguments = (ins Graph_Number:$x, Graph_ReduceKind:$kind, DenseI64ArrayAttr:$axes, BoolAttr:$keepdims);
+  let results = (outs Graph_Number:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_BatchNormOp : Graph_Op<"batch_norm", [AllTypesMatch<["x", "y"]>]> {
+  let summary = "(x - mean[c]) / sqrt(var[c] + epsilon) * scale[c] + b[c], c the index of dim 1";
+  let arguments = (ins Graph_Float:$x, Graph_Float:$scale, Graph_Float:$b, Graph_Float:$mean, Graph_Float:$var,
+                   F32Attr:$epsilon);
+  let results = (outs Graph_Float:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Pooling
+//===----------------------------------------------------------------------===//
+
+def Graph_MaxPoolOp : Graph_Op<"max_pool", [SameOperandsAndResultElementType]> {
+  let summary = "2-D maximum; padded positions do not take part";
+  let arguments = (ins Graph_Number:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                   DenseI64ArrayAttr:$dilations, Graph_Layout:$layout);
+  let results = (outs Graph_Number:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_AveragePoolOp : Graph_Op<"average_pool", [SameOperandsAndResultElementType]> {
+  let summary = "2-D mean: the sum over the window / the kernel's size (count_include_pad) or / the positions inside x";
+  let arguments = (ins Graph_Float:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                   BoolAttr:$count_include_pad, Graph_Layout:$layout);
+  let results = (outs Graph_Float:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Data movement
+//===----------------------------------------------------------------------===//
+
+def Graph_ConcatOp : Graph_Op<"concat"> {
+  let summary = "the inputs one behind the other along `axis`";
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_ReshapeOp : Graph_Op<"reshape"> {
+  let summary = "the same elements in row-major order under the result's shape";
+  let arguments = (ins Graph_Tensor:$x);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_TransposeOp : Graph_Op<"transpose"> {
+  let summary = "dim i of y is dim perm[i] of x";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$perm);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_SliceOp : Graph_Op<"slice"> {
+  let summary = "y[i] = x[starts + i * steps]; steps may be negative, sizes are the result's";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$steps);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_PadOp : Graph_Op<"pad"> {
+  let summary = "x with `low` elements of `value` before and `high` behind, per dim";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, TypedAttrInterface:$value);
+  let results = (outs Graph_Tensor:$y);
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// ONNX Runtime's integer operators
+//===----------------------------------------------------------------------===//
+
+def Graph_QLinearAddOp : Graph_Op<"qlinear_add", [SameOperandsAndResultElementType]> {
+  let summary = "com.microsoft QLinearAdd: the quantised sum of the dequantised inputs, numpy broadcasting";
+  let arguments = (ins Graph_Int8:$a, Graph_Int8:$b, F32Attr:$a_scale, I32Attr:$a_zero_point, F32Attr:$b_scale,
+                   I32Attr:$b_zero_point, F32Attr:$y_scale, I32Attr:$y_zero_point);
+  let results = (outs Graph_Int8:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_QLinearAveragePoolOp : Graph_Op<"qlinear_average_pool", [SameOperandsAndResultElementType]> {
+  let summary = "com.microsoft QLinearAveragePool: the quantised mean of the dequantised input";
+  let arguments = (ins Graph_Int8:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                   BoolAttr:$count_include_pad, F32Attr:$x_scale, I32Attr:$x_zero_point, F32Attr:$y_scale,
+                   I32Attr:$y_zero_point, Graph_Layout:$layout);
+  let results = (outs Graph_Int8:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_QLinearGlobalAveragePoolOp : Graph_Op<"qlinear_global_average_pool", [SameOperandsAndResultElementType]> {
+  let summary = "com.microsoft QLinearGlobalAveragePool: sat(rne(fl(sum(x - x_zero_point)) * m) + y_zero_point)";
+  let description = "m = fl(x_scale / fl(y_scale * fl(H * W))); the sum is an int32.";
+  let arguments = (ins Graph_Int8:$x, F32Attr:$x_scale, I32Attr:$x_zero_point, F32Attr:$y_scale, I32Attr:$y_zero_point,
+                   Graph_Layout:$layout);
+  let results = (outs Graph_Int8:$y);
+  let hasVerifier = 1;
+}
+
+def Graph_QLinearSoftmaxOp : Graph_Op<"qlinear_softmax", [SameOperandsAndResultType]> {
+  let summary = "com.microsoft QLinearSoftmax along `axis`";
+  let description = "`opset` is the node's attribute: below 13 the dims from `axis` on are one vector.";
+  let arguments = (ins Graph_Int8:$x, I64Attr:$axis, F32Attr:$x_scale, I32Attr:$x_zero_point, F32Attr:$y_scale,
+                   I32Attr:$y_zero_point, I64Attr:$opset);
+  let results = (outs Graph_Int8:$y);
+  let assemblyFormat = "operands attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Everything else
+//===----------------------------------------------------------------------===//
+
+def Graph_FallbackOp : Graph_Op<"fallback"> {
+  let summary = "an ONNX operator outside this dialect";
+  let description = [{
+    `node` is the serialised NodeProto, `node_attributes` the same attributes for people, `opset` the version of the operator's
+    domain. Inputs are the node's non-empty inputs in order.
+  }];
+  let arguments = (ins Variadic<Graph_AnyTensor>:$inputs, StrAttr:$onnx_op, StrAttr:$domain, I64Attr:$opset,
+                   DictionaryAttr:$node_attributes, StrAttr:$node);
+  let results = (outs Variadic<Graph_AnyTensor>:$outputs);
+}
+
+#endif // COMPILER_GRAPH_GRAPHOPS_TD
