@@ -14,15 +14,24 @@ import sys
 import numpy as np
 
 
+def load(path):
+    """The array of an .npy file. Raises ValueError or OSError, naming the file."""
+    with open(path, "rb") as file:
+        try:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+
 def load_rows(path):
     """Logits as [images, classes]. Raises ValueError or OSError if `path` does not hold such an array."""
     if path.is_dir():
         files = sorted(path.glob("*.npy"), key=lambda f: [int(n) for n in re.findall(r"\d+", f.stem)])
         if not files:
             raise ValueError(f"{path}: holds no .npy file")
-        rows = np.stack([np.load(f).reshape(-1) for f in files])
+        rows = np.stack([load(f).reshape(-1) for f in files])
     else:
-        rows = np.load(path)
+        rows = load(path)
         rows = rows.reshape(len(rows), -1) if rows.ndim else rows
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
         raise ValueError(f"{path}: expected numbers in rows of logits, found {rows.dtype} {list(rows.shape)}")
@@ -50,7 +59,7 @@ def main():
     parser.add_argument("--first", type=int, metavar="N", help="OUTPUTS holds only the first N images")
     arguments = parser.parse_args()
     try:
-        labels, reference = np.load(arguments.labels), load_rows(arguments.reference)
+        labels, reference = load(arguments.labels), load_rows(arguments.reference)
         if arguments.first is not None:
             if not 1 <= arguments.first <= len(reference):
                 raise ValueError(f"--first is {arguments.first} but must be 1 to {len(reference)}")

@@ -228,7 +228,8 @@ class Quantiser(GraphBuilder):
         stored_bias = np.rint(bias.astype(np.float64) / bias_scale)
         assert np.abs(stored_bias).max() < 2**31, "bias does not fit int32"
         names = []
-        for kind, values, values_scale in [("weights", stored, scale), ("bias", stored_bias.astype(np.int32), bias_scale)]:
+        stored_bias = stored_bias.astype(np.int32)
+        for kind, values, values_scale in [("weights", stored, scale), ("bias", stored_bias, bias_scale)]:
             prefix = f"{name}_{kind}"
             inputs = [self.constant(prefix + "_quantized", values), self.constant(prefix + "_scale", values_scale),
                       self.constant(prefix + "_zero_point", np.zeros(len(values), values.dtype))]
@@ -254,7 +255,8 @@ def build_quantised(net, ranges):
     stem = conv("stem", image, "image", "stem_relu_out")
     branch = conv("depthwise", stem, "stem_relu_out", "depthwise_relu_out")
     branch = conv("pointwise", branch, "depthwise_relu_out", "pointwise_out")
-    residual = graph.node("Relu", "residual_relu", [graph.node("Add", "residual", [stem, branch])], output="residual_sum")
+    residual = graph.node("Add", "residual", [stem, branch])
+    residual = graph.node("Relu", "residual_relu", [residual], output="residual_relu_float")
     residual = graph.quantised(residual, "residual_relu_out")
     down = conv("down", residual, "residual_relu_out", "down_relu_out")
     pool = graph.node("MaxPool", "pool", [down], output="pool_float", kernel_shape=[2, 2], strides=[2, 2])
