@@ -1,6 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Compares outputs of the digits network with labels and reference logits.
-SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 OUTPUTS is one .npy file with a row of 10 logits per image, or a folder of .npy files, one per image, taken in the
 order of the numbers in their names. Needs only numpy.

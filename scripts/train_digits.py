@@ -1,6 +1,6 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Trains the digits network and writes its ONNX files and reference outputs.
-SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 The result lies in tests/data/digits, so nothing but a change of the network needs this script. It needs the packages
 of scripts/packages-training.txt. In order it trains a small CNN with PyTorch on scikit-learn's bundled 8x8 digits,
