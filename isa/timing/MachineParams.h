@@ -42,36 +42,40 @@ enum class DramKind : uint8_t { Ideal, Ddr4, Lpddr4, Hbm2 };
 enum class DramController : uint8_t { InOrder, Windowed };
 
 /// A DRAM system: a device with its datasheet timing, and how addresses and requests meet it.
-/// All n* are DRAM command-clock cycles (ticks).
+/// All n* are DRAM command-clock cycles (ticks). Counts and sizes are powers of two.
 struct DramParams {
   std::string device; ///< name of the device file
   DramKind kind = DramKind::Ideal;
-  uint64_t capacityBytes = 1ull << 30;
+  uint64_t capacityBytes = 1ull << 30; ///< of all channels and ranks together
+  uint32_t burstBytes = 64;            ///< bytes of one access; the split unit of every DMA
 
-  // Ideal: completion = max(arrival, previous completion) spaced by bytesPerCycle, plus latencyCycles.
+  // Ideal: one burst after the other at bytesPerCycle, each done latencyCycles after its last byte moved.
   uint32_t latencyCycles = 0;           ///< accelerator cycles
-  uint32_t bytesPerCycleNumerator = 16; ///< accelerator cycles, as an exact ratio
+  uint32_t bytesPerCycleNumerator = 16; ///< bytes per accelerator cycle, as an exact ratio
   uint32_t bytesPerCycleDenominator = 1;
 
   // Devices.
   uint32_t clockMhz = 1200; ///< command clock
   uint32_t channels = 1, ranks = 1, bankGroups = 4, banksPerGroup = 4;
   uint32_t rowBytes = 8192; ///< page of one rank over the whole channel width
-  uint32_t burstBytes = 64; ///< bytes of one access; the split unit of every DMA
   uint32_t nBurst = 4;      ///< data bus ticks of one access
-  uint32_t nCL = 16, nCWL = 12, nRCD = 16, nRP = 16, nRAS = 39;
+  uint32_t nCL = 16, nCWL = 12, nRCD = 16, nRP = 16, nRAS = 39; ///< tRC is nRAS + nRP
+  uint32_t nRPAB = 16;                                          ///< precharge-all to refresh
   uint32_t nCCDS = 4, nCCDL = 6, nRRDS = 4, nRRDL = 6, nFAW = 26;
-  uint32_t nWR = 18, nWTRS = 3, nWTRL = 9, nRTP = 9, nRTW = 8; ///< nRTW: read to write command, same rank
+  uint32_t nWR = 18, nWTRS = 3, nWTRL = 9; ///< from the end of write data
+  uint32_t nRTP = 9, nRTW = 10;            ///< nRTW: read to write command, same rank
+  uint32_t nRTRS = 2;                      ///< idle data bus ticks between bursts of two ranks
   uint32_t nREFI = 9360, nRFC = 420;
 
   /// Adds a fixed latency to any device, accelerator cycles.
   uint32_t pathLatencyCycles = 0;
   DramController controller = DramController::InOrder;
-  uint32_t window = 16;          ///< entries of the windowed controller
-  uint32_t ageCapTicks = 2048;   ///< windowed: an older request goes first
+  uint32_t window = 16;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
+  uint32_t ageCapTicks = 2048;   ///< windowed: a request that has waited so long goes first
   uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
   uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;
-  /// Interleave bank groups in the lowest burst address bits (else row-bank-column-channel order).
+  /// Burst address bits from the lowest: channel, bank group, column, bank, rank, row.
+  /// Off: channel, column, rank, bank group, bank, row (Ramulator's RoBaRaCoCh).
   bool interleaveBankGroups = true;
 };
 

@@ -1,0 +1,53 @@
+//===- SchemaTest.cpp - The key table and its manual ------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "hw-configs/Schema.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+#include <sstream>
+
+using namespace tw::hwconfigs;
+
+TEST(SchemaTest, NearestKeyIsTheOneWithFewestEdits) {
+  std::vector<std::string> keys{"rows", "cols", "clock_mhz", "preload_rows_per_cycle"};
+  EXPECT_EQ(nearest("rowz", keys), "rows");
+  EXPECT_EQ(nearest("clock_hz", keys), "clock_mhz");
+  EXPECT_EQ(nearest("col", keys), "cols");
+  EXPECT_EQ(nearest("zzzzzzzz", keys), "");
+}
+
+TEST(SchemaTest, BlocksAreThePrefixesOfKeys) {
+  EXPECT_TRUE(isBlock(""));
+  EXPECT_TRUE(isBlock("array"));
+  EXPECT_TRUE(isBlock("scratchpads.weight"));
+  EXPECT_FALSE(isBlock("array.rows"));
+  EXPECT_FALSE(isBlock("arr"));
+}
+
+/// The README's tables hold one row `| `key` | unit | ...` per key of the loader, no more and no fewer.
+TEST(SchemaTest, TheManualListsExactlyTheKeys) {
+  std::ifstream readme(TILEWRIGHT_SOURCE_DIR "/hw-configs/README.md");
+  ASSERT_TRUE(readme.is_open());
+  std::set<std::string> documented, known;
+  for (std::string line; std::getline(readme, line);) {
+    if (line.rfind("| `", 0) != 0)
+      continue;
+    std::string path = line.substr(3, line.find('`', 3) - 3);
+    EXPECT_TRUE(documented.insert(path).second) << path << " stands twice";
+    const Key *key = findKey(path);
+    if (!key)
+      continue;
+    std::stringstream cells(line);
+    std::string cell, unit;
+    std::getline(cells, cell, '|');
+    std::getline(cells, cell, '|');
+    std::getline(cells, unit, '|');
+    EXPECT_EQ(unit, " " + (key->unit.empty() ? key->allowed() : key->unit) + " ") << path;
+  }
+  for (const Key &key : schema())
+    known.insert(key.path);
+  EXPECT_EQ(documented, known);
+}
