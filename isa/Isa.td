@@ -5,6 +5,8 @@
 // assembler tables, the SystemVerilog package, the isa dialect and the manual.
 // It refuses overlapping bits, gaps, duplicate names and duplicate opcodes.
 //===----------------------------------------------------------------------===//
+#ifndef ISA_ISA_TD
+#define ISA_ISA_TD
 
 include "IsaBase.td"
 
@@ -21,6 +23,7 @@ def MaxPosts         : Limit<"max_posts", 3, "semaphores one instruction may pos
 def MaxLoopDepth     : Limit<"max_loop_depth", 4, "nested hardware loops">;
 def MaxStages        : Limit<"max_stages", 12, "stages of a vector chain">;
 def MaxImmediates    : Limit<"max_immediates", 8, "constants of a vector chain">;
+def MaxElementLog2   : Limit<"max_element_log2", 2, "largest element of a load or store, log2 of bytes">;
 def MaxParams        : Limit<"max_params", 4, "parameter vectors per channel block">;
 
 def Memory : Enumeration<"memory", "where an operand lies", [
@@ -85,6 +88,15 @@ def StageOp : Enumeration<"stage_op", "one step of the vector chain", [
   Case<"load_saved", 47, "x = saved, in the domain it was saved in">
 ]>;
 
+def StageOperand : Enumeration<"stage_operand", "where y of a stage comes from", [
+  Case<"none", 0, "the stage has no operand">,
+  Case<"b", 1, "source B">, Case<"saved", 2, "the saved value">,
+  Case<"p0", 8, "parameter 0">, Case<"p1", 9, "parameter 1">, Case<"p2", 10, "parameter 2">, Case<"p3", 11, "parameter 3">,
+  Case<"imm0", 16, "immediate 0">, Case<"imm1", 17, "immediate 1">, Case<"imm2", 18, "immediate 2">,
+  Case<"imm3", 19, "immediate 3">, Case<"imm4", 20, "immediate 4">, Case<"imm5", 21, "immediate 5">,
+  Case<"imm6", 22, "immediate 6">, Case<"imm7", 23, "immediate 7">
+]>;
+
 //===----------------------------------------------------------------------===//
 // Encodings shared by all instructions
 //===----------------------------------------------------------------------===//
@@ -99,14 +111,19 @@ def Header : BitLayout<"header", 140> {
     Field<"wait_count", 30, 4, 0, 3, "how many posts each wait takes; 0 means no wait">,
     Field<"post_semaphore", 42, 6, 0, 3, "semaphores posted at retire">,
     Field<"post_count", 60, 4, 0, 3, "how many posts are made; 0 means no post">,
-    Field<"num_levels", 72, 3, 0, 1, "odometer levels that follow the operand words, at most 6">,
+    BoundedField<"num_levels", 72, 3, 0, 1, "odometer levels that follow the operand words", MaxLevels>,
     Field<"wait_mask", 75, 6, 0, 1, "waits apply only while every level in this mask is in its first iteration">,
     Field<"post_mask", 81, 6, 0, 1, "posts are made only while every level in this mask is in its last iteration">,
     Field<"predicate_mask", 87, 6, 0, 1, "levels the predicate looks at">,
-    Field<"predicate", 93, 3, 0, 1, "value of Predicate">,
+    EnumField<"predicate", 93, 3, 0, 1, "value of Predicate", Predicate>,
     Field<"edge_level", 96, 3, 0, 2, "odometer level whose last iteration changes an extent">,
     Field<"edge_index", 102, 3, 0, 2, "which element of counts changes">,
     Field<"edge_value", 108, 16, 0, 2, "the extent in that iteration; 0 means no edge">
+  ];
+  let groups = [
+    Group<"wait", ["wait_semaphore", "wait_count"]>,
+    Group<"post", ["post_semaphore", "post_count"]>,
+    Group<"edge", ["edge_level", "edge_index", "edge_value"]>
   ];
 }
 
@@ -162,10 +179,10 @@ Precondition: every scratchpad byte written lies in [address, address + span); l
   }];
   let fields = [
     Field<"dram_address", 140, 40, 0, 1, "byte address of the first element that lies in DRAM">,
-    Field<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory">,
+    EnumField<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
     Field<"address", 183, 28, 0, 1, "byte address of the box in the scratchpad">,
     Field<"span", 211, 28, 0, 1, "bytes from address that the instruction may touch: decides banks and range check">,
-    Field<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2">,
+    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2", MaxElementLog2>,
     Field<"counts", 241, 20, 0, 5, "extents of the box, innermost first; the innermost counts elements of one run">,
     Field<"dram_strides", 341, 32, 1, 4, "DRAM strides of dimensions 1 to 4, bytes">,
     Field<"strides", 469, 24, 1, 4, "scratchpad strides of dimensions 1 to 4, bytes">,
@@ -185,7 +202,7 @@ address + k * row_stride + n * element_bytes (transpose: address + n * row_strid
 Starts only when the shadow registers are free: the tensor instruction that takes the tile before it has started.
   }];
   let fields = [
-    Field<"memory", 140, 3, 0, 1, "scratchpad, a value of Memory">,
+    EnumField<"memory", 140, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
     Field<"address", 143, 28, 0, 1, "byte address of the weight tile">,
     Field<"span", 171, 28, 0, 1, "bytes from address that the instruction may touch">,
     Field<"row_stride", 199, 24, 1, 1, "bytes from one stored row to the next">,
@@ -208,7 +225,7 @@ int8: modulo 2^32. bf16, fp32: products rounded to fp32, summed in a balanced tr
 the accumulator; on overwrite the tree's result is written as it is. No row may be visited twice in one instruction.
   }];
   let fields = [
-    Field<"memory", 140, 3, 0, 1, "scratchpad of the activations, a value of Memory">,
+    EnumField<"memory", 140, 3, 0, 1, "scratchpad of the activations, a value of Memory", Memory>,
     Field<"address", 143, 28, 0, 1, "byte address of the first activation vector">,
     Field<"span", 171, 28, 0, 1, "bytes from address that the instruction may touch">,
     Field<"acc_address", 199, 20, 0, 1, "first accumulator row">,
@@ -240,42 +257,45 @@ is the vector of lanes words at p_address + (c * p_count + i) * lanes * 4. Integ
 results to float types. Unused windows are 1 x 1.
   }];
   let fields = [
-    Field<"a_memory", 140, 3, 0, 1, "memory of source A, a value of Memory">,
-    Field<"a_type", 143, 3, 0, 1, "element type of source A, a value of VectorType">,
+    EnumField<"a_memory", 140, 3, 0, 1, "memory of source A, a value of Memory", Memory>,
+    EnumField<"a_type", 143, 3, 0, 1, "element type of source A, a value of VectorType", VectorType>,
     Field<"a_address", 146, 28, 0, 1, "byte address of source A">,
     Field<"a_span", 174, 28, 0, 1, "bytes of source A that may be touched">,
     Field<"a_strides", 202, 24, 1, 4, "bytes between vectors of A along counts">,
     Field<"a_window_strides", 298, 24, 1, 2, "bytes between taps of A: horizontal, vertical">,
     Field<"a_zero_point", 346, 9, 1, 1, "subtracted from integer elements of A when read">,
     Field<"b_enable", 355, 1, 0, 1, "source B is used">,
-    Field<"b_memory", 356, 3, 0, 1, "memory of source B">,
-    Field<"b_type", 359, 3, 0, 1, "element type of source B">,
+    EnumField<"b_memory", 356, 3, 0, 1, "memory of source B", Memory>,
+    EnumField<"b_type", 359, 3, 0, 1, "element type of source B", VectorType>,
     Field<"b_address", 362, 28, 0, 1, "byte address of source B">,
     Field<"b_span", 390, 28, 0, 1, "bytes of source B that may be touched">,
     Field<"b_strides", 418, 24, 1, 4, "bytes between vectors of B along counts">,
     Field<"b_tap_stride", 514, 24, 1, 1, "depthwise: bytes from the weights of one tap to the next">,
     Field<"b_zero_point", 538, 9, 1, 1, "subtracted from integer elements of B when read">,
-    Field<"b_convert", 547, 2, 0, 1, "a value of Conversion">,
+    EnumField<"b_convert", 547, 2, 0, 1, "a value of Conversion", Conversion>,
     Field<"b_scale", 549, 3, 0, 1, "index of the immediate that scales B for Conversion dequantize">,
-    Field<"d_memory", 552, 3, 0, 1, "memory of the destination">,
-    Field<"d_type", 555, 3, 0, 1, "element type of the destination">,
+    EnumField<"d_memory", 552, 3, 0, 1, "memory of the destination", Memory>,
+    EnumField<"d_type", 555, 3, 0, 1, "element type of the destination", VectorType>,
     Field<"d_address", 558, 28, 0, 1, "byte address of the destination">,
     Field<"d_span", 586, 28, 0, 1, "bytes of the destination that may be touched">,
     Field<"d_strides", 614, 24, 1, 4, "bytes between vectors of the destination along counts">,
-    Field<"p_memory", 710, 3, 0, 1, "memory of the per-channel parameters">,
+    EnumField<"p_memory", 710, 3, 0, 1, "memory of the per-channel parameters", Memory>,
     Field<"p_address", 713, 28, 0, 1, "byte address of the parameters: [block][p_count][lanes] words of 4 bytes">,
     Field<"p_span", 741, 28, 0, 1, "bytes of the parameters that may be touched">,
-    Field<"p_count", 769, 3, 0, 1, "parameter vectors per channel block, at most 4">,
+    BoundedField<"p_count", 769, 3, 0, 1, "parameter vectors per channel block, at most 4", MaxParams>,
     Field<"counts", 772, 16, 0, 4, "output vectors: positions innermost first, then channel blocks; the block loop is outermost">,
     Field<"window", 836, 12, 0, 2, "taps of the window: horizontal, vertical">,
-    Field<"window_op", 860, 3, 0, 1, "a value of WindowOp">,
+    EnumField<"window_op", 860, 3, 0, 1, "a value of WindowOp", WindowOp>,
     Field<"window_step", 863, 3, 0, 1, "horizontal reuse: taps by which the window advances along counts[0]; 0 means no reuse">,
     Field<"lane_reduce", 866, 1, 0, 1, "after the window, reduce over lanes and give every lane the result">,
     Field<"tail_lanes", 867, 9, 0, 1, "lane_reduce: lanes of the last horizontal tap that count; 0 means all">,
-    Field<"num_stages", 876, 4, 0, 1, "stages of the chain, at most 12">,
-    Field<"stage_op", 880, 6, 0, 12, "values of StageOp">,
-    Field<"stage_operand", 952, 6, 0, 12, "operand of each stage: 0 none, 1 B, 2 saved, 8 + i parameter i, 16 + i immediate i">,
+    BoundedField<"num_stages", 876, 4, 0, 1, "stages of the chain, at most 12", MaxStages>,
+    EnumField<"stage_op", 880, 6, 0, 12, "values of StageOp", StageOp>,
+    EnumField<"stage_operand", 952, 6, 0, 12, "operand of each stage: 0 none, 1 B, 2 saved, 8 + i parameter i, 16 + i immediate i", StageOperand>,
     Field<"immediates", 1024, 32, 0, 8, "constants of the chain: fp32 or int32 bit patterns">
+  ];
+  let groups = [
+    Group<"stage", ["stage_op", "stage_operand"]>
   ];
 }
 
@@ -288,13 +308,15 @@ i_d * strides[d-1].
   }];
   let fields = [
     Field<"dram_address", 140, 40, 0, 1, "byte address of the first element that lies in DRAM">,
-    Field<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory">,
+    EnumField<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
     Field<"address", 183, 28, 0, 1, "byte address of the box in the scratchpad">,
     Field<"span", 211, 28, 0, 1, "bytes from address that the instruction may touch: decides banks and range check">,
-    Field<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2">,
+    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2", MaxElementLog2>,
     Field<"counts", 241, 20, 0, 5, "extents of the box, innermost first; the innermost counts elements of one run">,
     Field<"dram_strides", 341, 32, 1, 4, "DRAM strides of dimensions 1 to 4, bytes">,
     Field<"strides", 469, 24, 1, 4, "scratchpad strides of dimensions 1 to 4, bytes">,
     Reserved<565, 203>
   ];
 }
+
+#endif // ISA_ISA_TD
