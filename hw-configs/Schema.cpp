@@ -14,7 +14,7 @@ using timing::MemoryParams;
 
 namespace {
 
-constexpr uint64_t kMaxTicks = 1u << 20;
+constexpr uint64_t kMaxTicks = 4096; ///< InOrderDram's command bus remembers enough for these
 constexpr uint64_t kMaxMemoryBytes = 1ull << 30;
 
 class Table {
@@ -161,8 +161,8 @@ std::vector<Key> makeSchema() {
              "added to the latency of any device; default 0", &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
              "requests per channel a controller looks at; default 16", &DramParams::window);
-  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1, kMaxTicks,
-             "windowed controller: a request that has waited so long goes first; default 2048", &DramParams::ageCapTicks);
+  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1, 1 << 20,
+             "windowed controller: a request in the window for so long goes first; default 2048", &DramParams::ageCapTicks);
   table.dram("grant_bursts", DramScope::Machine, "bursts", 1, 65536,
              "bursts a granted port may send before others get their turn; default 32", &DramParams::grantBursts);
   table.dram("write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536, "writes held back; default 32",
@@ -227,7 +227,7 @@ std::vector<Key> makeSchema() {
   table.ticks("rtp_ticks", 1, "read to precharge", &DramParams::nRTP);
   table.ticks("read_to_write_ticks", 1, "read command to write command of a rank", &DramParams::nRTW);
   table.ticks("rank_switch_ticks", 0, "idle data bus between bursts of two ranks", &DramParams::nRTRS);
-  table.ticks("refi_ticks", 1, "one refresh of every rank in this time", &DramParams::nREFI);
+  table.ticks("refi_ticks", 1, "one refresh of every rank in this time", &DramParams::nREFI).maximum = 1 << 20;
   table.ticks("rfc_ticks", 1, "refresh to the next command", &DramParams::nRFC);
   return std::move(table.keys);
 }

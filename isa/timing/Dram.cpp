@@ -3,11 +3,186 @@
 //===----------------------------------------------------------------------===//
 #include "isa/timing/Dram.h"
 
+#include "isa/timing/DramInOrder.h"
+#include "isa/timing/DramWindowed.h"
+
 #include <algorithm>
+#include <cassert>
+#include <cstdio>
+#include <numeric>
+#include <tuple>
 
 namespace tw::timing {
 
 static uint64_t ceilDivide(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+//===----------------------------------------------------------------------===//
+// Command log
+//===----------------------------------------------------------------------===//
+
+void sortCommands(DramCommandLog &log) {
+  std::stable_sort(log.begin(), log.end(), [](const DramCommand &a, const DramCommand &b) {
+    return std::tie(a.tick, a.channel) < std::tie(b.tick, b.channel);
+  });
+}
+
+void writeCommands(std::ostream &out, const DramCommandLog &log) {
+  static const char *const names[] = {"activate", "precharge", "precharge_all", "read", "write", "refresh"};
+  for (const DramCommand &command : log) {
+    char line[128];
+    std::snprintf(line, sizeof line, "%-18llu %-20s %3u %3u %3u %3u %#8x %#8x\n",
+                  static_cast<unsigned long long>(command.tick), names[size_t(command.kind)], command.channel,
+                  command.rank, command.bankGroup, command.bank, command.row, command.column);
+    out << line;
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Address map and clocks
+//===----------------------------------------------------------------------===//
+
+static unsigned log2Of(uint64_t number) {
+  assert(number && !(number & (number - 1)) && "DRAM geometry is in powers of two");
+  unsigned bits = 0;
+  while (number >>= 1)
+    ++bits;
+  return bits;
+}
+
+DramAddressMap::DramAddressMap(const DramParams &params) {
+  uint64_t columns = params.rowBytes / params.burstBytes;
+  uint64_t rows = params.capacityBytes / (uint64_t(params.rowBytes) * params.channels * params.ranks *
+                                          params.bankGroups * params.banksPerGroup);
+  burstShift = log2Of(params.burstBytes);
+  unsigned next = log2Of(params.channels);
+  auto take = [&](unsigned &shift, uint64_t count) {
+    shift = next;
+    next += log2Of(count);
+  };
+  if (params.interleaveBankGroups) {
+    take(groupShift, params.bankGroups);
+    take(columnShift, columns);
+    take(bankShift, params.banksPerGroup);
+    take(rankShift, params.ranks);
+  } else {
+    take(columnShift, columns);
+    take(rankShift, params.ranks);
+    take(groupShift, params.bankGroups);
+    take(bankShift, params.banksPerGroup);
+  }
+  take(rowShift, rows);
+  channelMask = params.channels - 1;
+  groupMask = params.bankGroups - 1;
+  bankMask = params.banksPerGroup - 1;
+  rankMask = params.ranks - 1;
+  columnMask = uint32_t(columns - 1);
+  rowMask = uint32_t(rows - 1);
+  groupToFlat = log2Of(params.banksPerGroup);
+  rankToFlat = groupToFlat + log2Of(params.bankGroups);
+}
+
+uint64_t DramAddressMap::address(const DramLocation &at) const {
+  uint64_t burst = at.channel | uint64_t(at.bankGroup) << groupShift | uint64_t(at.bank) << bankShift |
+                   uint64_t(at.rank) << rankShift | uint64_t(at.column) << columnShift | uint64_t(at.row) << rowShift;
+  return burst << burstShift;
+}
+
+ClockRatio::ClockRatio(uint32_t cycleMhz, uint32_t tickMhz)
+    : cycles(cycleMhz / std::gcd(cycleMhz, tickMhz)), ticks(tickMhz / std::gcd(cycleMhz, tickMhz)), byCycles(cycles),
+      byTicks(ticks) {}
+
+//===----------------------------------------------------------------------===//
+// Data bus history
+//===----------------------------------------------------------------------===//
+
+uint64_t BusHistory::busyCycles(Cycle from, Cycle to) const {
+  auto overlap = [&](const Interval &interval) {
+    Cycle start = std::max(interval.start, from), end = std::min(interval.end, to);
+    return end > start ? end - start : 0;
+  };
+  uint64_t busy = overlap(latest);
+  for (auto at = intervals.rbegin(); at != intervals.rend() && at->end > from; ++at)
+    busy += overlap(*at);
+  return busy;
+}
+
+/// Drops what lies too far back; doing so only when the rest has doubled keeps the cost per interval constant.
+void BusHistory::trim() {
+  Cycle keepFrom = latest.start > kReach ? latest.start - kReach : 0;
+  auto old = std::partition_point(intervals.begin(), intervals.end(),
+                                  [&](const Interval &interval) { return interval.end <= keepFrom; });
+  intervals.erase(intervals.begin(), old);
+  trimAt = std::max<size_t>(4096, 2 * intervals.size());
+}
+
+void BusHistory::clear() {
+  intervals.clear();
+  latest = Interval();
+  trimAt = 4096;
+}
+
+//===----------------------------------------------------------------------===//
+// Ideal memory, factory, write buffer
+//===----------------------------------------------------------------------===//
+
+IdealDram::IdealDram(const DramParams &params)
+    : DramTiming(1), partsPerCycle(params.bytesPerCycleNumerator),
+      partsPerBurst(uint64_t(params.burstBytes) * params.bytesPerCycleDenominator),
+      latency(uint64_t(params.latencyCycles) + params.pathLatencyCycles), byParts(partsPerCycle) {}
+
+std::optional<DramCompletion> IdealDram::submit(const DramRequest &request) {
+  uint64_t start = std::max(busFree, request.arrivalCycle * partsPerCycle);
+  busFree = start + partsPerBurst;
+  DramCompletion completion;
+  completion.id = request.id;
+  completion.busStartCycle = byParts.floor(start);
+  completion.busEndCycle = byParts.floor(busFree + partsPerCycle - 1);
+  completion.completionCycle = completion.busEndCycle + latency;
+  buses[0].add(completion.busStartCycle, completion.busEndCycle);
+  return completion;
+}
+
+void IdealDram::reset() {
+  busFree = 0;
+  buses[0].clear();
+}
+
+std::unique_ptr<DramTiming> makeDram(const MachineParams &machine) {
+  if (machine.dram.kind == DramKind::Ideal)
+    return std::make_unique<IdealDram>(machine.dram);
+  if (machine.dram.controller == DramController::InOrder)
+    return std::make_unique<InOrderDram>(machine.dram, machine.clockMhz);
+  return std::make_unique<WindowedDram>(machine.dram, machine.clockMhz);
+}
+
+void WriteBuffer::push(const DramRequest &request) {
+  assert(!full() && "the caller waits while the buffer is full");
+  waiting.push_back(request);
+}
+
+bool WriteBuffer::drains(bool readsWait) {
+  if (waiting.size() >= high)
+    draining = true;
+  else if (waiting.size() <= low)
+    draining = false;
+  return !waiting.empty() && (draining || !readsWait);
+}
+
+DramRequest WriteBuffer::take() {
+  assert(!empty() && "there is no write to take");
+  DramRequest oldest = waiting.front();
+  waiting.pop_front();
+  return oldest;
+}
+
+void WriteBuffer::clear() {
+  waiting.clear();
+  draining = false;
+}
+
+//===----------------------------------------------------------------------===//
+// Rates
+//===----------------------------------------------------------------------===//
 
 Ratio dramPeakBytesPerCycle(const MachineParams &machine) {
   const DramParams &dram = machine.dram;

@@ -71,7 +71,7 @@ struct DramParams {
   uint32_t pathLatencyCycles = 0;
   DramController controller = DramController::InOrder;
   uint32_t window = 16;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
-  uint32_t ageCapTicks = 2048;   ///< windowed: a request that has waited so long goes first
+  uint32_t ageCapTicks = 2048;   ///< windowed: a request in the window for so long goes first
   uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
   uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;
   /// Burst address bits from the lowest: channel, bank group, column, bank, rank, row.
