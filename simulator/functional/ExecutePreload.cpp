@@ -1,0 +1,34 @@
+//===- ExecutePreload.cpp - preload: a weight tile to the shadow registers ===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "simulator/functional/Execute.h"
+#include "simulator/functional/StageOps.h"
+
+using namespace tw;
+using namespace tw::functional;
+
+void tw::functional::executePreload(const isa::Preload &preload, core::MachineState &state) {
+  timing::ArrayType type = state.machine().arrayType;
+  int64_t elementBytes = timing::elementBytes(type);
+  int64_t kStride = preload.transpose ? elementBytes : preload.row_stride;
+  int64_t nStride = preload.transpose ? preload.row_stride : elementBytes;
+  const uint8_t *tile = state.memory(preload.memory) + preload.address;
+
+  state.shadow.clear();
+  for (int64_t k = 0; k < preload.k_count; ++k)
+    for (int64_t n = 0; n < preload.n_count; ++n) {
+      const uint8_t *element = tile + k * kStride + n * nStride;
+      switch (type) {
+      case timing::ArrayType::Int8:
+        state.shadow.integer(k, n) =
+            int16_t((preload.is_signed ? int64_t(int8_t(*element)) : int64_t(*element)) - preload.zero_point);
+        break;
+      case timing::ArrayType::Bf16:
+        state.shadow.real(k, n) = readBf16(element);
+        break;
+      case timing::ArrayType::Fp32:
+        state.shadow.real(k, n) = readF32(element);
+        break;
+      }
+    }
+}
