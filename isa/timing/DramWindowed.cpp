@@ -20,6 +20,7 @@ void WindowedDram::reset() {
     channel.nextRefresh = params.nREFI;
     channel.window.clear();
     channel.behind.clear();
+    std::fill(channel.hits.begin(), channel.hits.end(), 0);
   }
   for (BusHistory &bus : buses)
     bus.clear();
@@ -74,6 +75,8 @@ void WindowedDram::run(Channel &channel, uint64_t limit, std::vector<DramComplet
       channel.window.push_back(channel.behind.front());
       channel.window.back().arrival = channel.now;
       channel.behind.pop_front();
+      const DramLocation &at = channel.window.back().at;
+      channel.hits[at.flatBank] += channel.gates.isHit(at);
     }
     // (2) The next thing to happen is a command or another arrival.
     Choice choice = choose(channel);
@@ -98,16 +101,18 @@ void WindowedDram::run(Channel &channel, uint64_t limit, std::vector<DramComplet
   }
 }
 
+/// What the request needs, when rank, group and bus (`channel.ready`) and its bank allow it.
 WindowedDram::Choice WindowedDram::next(const Channel &channel, size_t index) const {
   const Entry &entry = channel.window[index];
+  const Channel::GroupReady &ready = channel.ready[groupOf(entry.at)];
   Choice choice;
   choice.entry = index;
   if (channel.gates.isHit(entry.at)) {
     choice.step = Column;
-    choice.tick = channel.gates.columnReady(entry.at, entry.write);
+    choice.tick = std::max(channel.gates.bankColumnReady(entry.at), entry.write ? ready.write : ready.read);
   } else if (!channel.gates.isOpen(entry.at)) {
     choice.step = Activate;
-    choice.tick = channel.gates.activateReady(entry.at);
+    choice.tick = std::max(channel.gates.bankActivateReady(entry.at), ready.activate);
   } else {
     choice.step = Precharge;
     choice.tick = channel.gates.prechargeReady(entry.at);
@@ -117,34 +122,35 @@ WindowedDram::Choice WindowedDram::next(const Channel &channel, size_t index) co
 }
 
 WindowedDram::Choice WindowedDram::choose(Channel &channel) const {
-  // One pass in age order finds the hits, a second one the rows to open and close: of the requests that miss in a bank
-  // only the oldest counts, and none while another still hits there.
-  uint64_t hitMark = ++channel.look, missMark = ++channel.look;
   Choice best;
-  auto consider = [&](const Choice &choice) {
-    if (choice.tick < best.tick || (choice.tick == best.tick && choice.step < best.step))
-      best = choice;
-  };
-  bool oldestBlocked = false;
-  for (size_t i = 0; i < channel.window.size(); ++i)
-    if (channel.gates.isHit(channel.window[i].at)) {
-      channel.bankSeen[channel.window[i].at.flatBank] = hitMark;
-      consider(next(channel, i));
-    }
-  for (size_t i = 0; i < channel.window.size(); ++i) {
-    const DramLocation &at = channel.window[i].at;
-    uint64_t &seen = channel.bankSeen[at.flatBank];
-    if (seen == missMark)
-      continue;
-    if (seen == hitMark) {
-      oldestBlocked |= i == 0 && !channel.gates.isHit(at);
-      continue;
-    }
-    seen = missMark;
-    consider(next(channel, i));
-  }
   if (channel.window.empty())
     return best;
+  DramLocation group;
+  for (group.rank = 0; group.rank < params.ranks; ++group.rank)
+    for (group.bankGroup = 0; group.bankGroup < params.bankGroups; ++group.bankGroup)
+      channel.ready[groupOf(group)] = {channel.gates.columnReadyButBank(group, false),
+                                       channel.gates.columnReadyButBank(group, true),
+                                       channel.gates.activateReadyButBank(group)};
+  // Of the requests that miss in a bank only the oldest counts, and none while another hits there.
+  ++channel.look;
+  bool oldestBlocked = false;
+  for (size_t i = 0; i < channel.window.size(); ++i) {
+    const DramLocation &at = channel.window[i].at;
+    if (!channel.gates.isHit(at)) {
+      if (channel.hits[at.flatBank]) {
+        oldestBlocked |= i == 0;
+        continue;
+      }
+      if (channel.seen[at.flatBank] == channel.look)
+        continue;
+      channel.seen[at.flatBank] = channel.look;
+    }
+    Choice choice = next(channel, i);
+    if (choice.tick < best.tick || (choice.tick == best.tick && choice.step < best.step))
+      best = choice;
+    if (best.tick == channel.now && best.step == Column)
+      break; // nothing is better, and the rest is younger
+  }
   uint64_t overdue = channel.window[0].arrival + params.ageCapTicks;
   if (best.tick < overdue)
     return best;
@@ -159,15 +165,21 @@ void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<Dra
   switch (choice.step) {
   case Activate:
     channel.gates.issueActivate(entry.at, choice.tick);
+    channel.hits[entry.at.flatBank] = uint32_t(
+        std::count_if(channel.window.begin(), channel.window.end(), [&](const Entry &other) {
+          return other.at.flatBank == entry.at.flatBank && other.at.row == entry.at.row;
+        }));
     return log(DramCommandKind::Activate, choice.tick, entry.at);
   case Precharge:
     channel.gates.issuePrecharge(entry.at, choice.tick);
+    channel.hits[entry.at.flatBank] = 0;
     return log(DramCommandKind::Precharge, choice.tick, entry.at);
   case Column:
     break;
   }
   uint64_t busStart = channel.gates.issueColumn(entry.at, entry.write, choice.tick);
   log(entry.write ? DramCommandKind::Write : DramCommandKind::Read, choice.tick, entry.at);
+  --channel.hits[entry.at.flatBank];
   channel.window.erase(channel.window.begin() + ptrdiff_t(choice.entry));
   DramCompletion completion;
   completion.id = entry.id;
@@ -198,6 +210,7 @@ void WindowedDram::refresh(Channel &channel, uint32_t channelNumber, uint64_t id
     log(DramCommandKind::Refresh, tick, at);
     next = tick + 1;
   }
+  std::fill(channel.hits.begin(), channel.hits.end(), 0);
   channel.now = next;
   channel.nextRefresh += params.nREFI;
   // Refreshes of an idle channel leave no trace but the last one's; a log wants them all.
