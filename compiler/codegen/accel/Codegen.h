@@ -1,0 +1,50 @@
+//===- Codegen.h - Kernels to tile programs ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef COMPILER_CODEGEN_ACCEL_CODEGEN_H
+#define COMPILER_CODEGEN_ACCEL_CODEGEN_H
+
+#include "compiler/codegen/accel/Chain.h"
+#include "compiler/codegen/accel/Kernel.h"
+#include "compiler/schedule/TileProgram.h"
+#include "isa/Program.h"
+
+#include "llvm/Support/Error.h"
+
+namespace tw::accel {
+
+/// How the tiles of a kernel follow one another.
+enum class Schedule {
+  Serial,       ///< one buffer per operand, no two engines overlap
+  DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead
+};
+
+/// The growing program of a network: instructions in order, and constants laid out in DRAM.
+struct NetworkProgram {
+  schedule::TileProgram tiles;
+  std::vector<isa::Segment> constants;
+  uint64_t nextAddress = 0; ///< where the next constant goes
+
+  /// Places `bytes` at the next burst-aligned address.
+  uint64_t addConstant(std::vector<uint8_t> bytes);
+};
+
+/// What one kernel asks of the engines, whatever the tiling: the operands of the lower bound.
+struct KernelWork {
+  uint64_t macs = 0;
+  uint64_t arrayCycles = 0;   ///< streaming cycles no packing can avoid
+  uint64_t preloadCycles = 0; ///< weights through the preload port
+  uint64_t vectorCycles = 0;  ///< output vectors of what the vector engine must touch
+  uint64_t constantBytes = 0; ///< weights and parameters read at least once
+};
+KernelWork workOf(const Kernel &kernel, const timing::MachineParams &machine);
+
+/// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
+/// `addresses[i]` is the DRAM address of kernel.tensors[i] (ignored for constants).
+/// Fails where no tile fits, naming what was needed and what the machine has.
+llvm::Error emitKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule,
+                       const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_CODEGEN_H

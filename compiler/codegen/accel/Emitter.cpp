@@ -1,0 +1,1173 @@
+//===- Emitter.cpp - Tiles, buffers and instructions of one kernel ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include "isa/timing/InstructionTiming.h"
+
+#include <algorithm>
+#include <functional>
+
+using namespace tw;
+using namespace tw::accel;
+using schedule::Block;
+using schedule::Operation;
+
+namespace {
+constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
+
+int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
+
+/// Raw bytes of element `index` of a constant.
+const char *element(const mlir::DenseElementsAttr &value, int64_t index, unsigned size) {
+  llvm::ArrayRef<char> raw = value.getRawData();
+  return raw.data() + (value.isSplat() ? 0 : index * size);
+}
+
+double dramBytesPerCycle(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
+  // 0.9: refresh, row changes and turnarounds of streams.
+  return 0.9 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+}
+
+double dramLatency(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return dram.latencyCycles + dram.pathLatencyCycles;
+  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+}
+
+/// Distinct useful tile sizes of an extent: those that change the number of tiles, in units of `unit`, at most `limit` of them.
+std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
+  std::vector<int64_t> sizes;
+  for (int64_t q = 1; q <= ceilDiv(extent, unit); ++q) {
+    int64_t size = std::min(roundUp(ceilDiv(extent, q), unit), roundUp(extent, unit));
+    if (sizes.empty() || size < sizes.back())
+      sizes.push_back(size);
+  }
+  // Keep the large end dense and thin out the rest.
+  while (sizes.size() > limit)
+    for (size_t i = 1; i + 1 < sizes.size() && sizes.size() > limit; ++i)
+      sizes.erase(sizes.begin() + long(i));
+  return sizes;
+}
+} // namespace
+
+uint64_t NetworkProgram::addConstant(std::vector<uint8_t> bytes) {
+  uint64_t address = nextAddress;
+  nextAddress = uint64_t(roundUp(int64_t(address + bytes.size()), kBurst));
+  constants.push_back({address, std::move(bytes)});
+  return address;
+}
+
+void accel::forEachBox(
+    std::vector<BoxDim> dims, unsigned elementSize, uint64_t dram, int64_t onChip,
+    const std::function<void(const std::vector<BoxDim> &, uint64_t, int64_t, bool broadcast)> &emit) {
+  auto trivial = [](const BoxDim &d) { return d.count == 1 && !d.low && !d.high; };
+  dims.erase(std::remove_if(dims.begin(), dims.end(), trivial), dims.end());
+  std::stable_sort(dims.begin(), dims.end(),
+                   [](const BoxDim &a, const BoxDim &b) { return std::abs(a.dram) < std::abs(b.dram); });
+  // The innermost dimension must be dense on both sides, or repeat one element.
+  bool broadcast = false, found = false;
+  for (size_t i = 0; i < dims.size() && !found; ++i)
+    if (dims[i].onChip == elementSize && (dims[i].dram == elementSize || dims[i].dram == 0)) {
+      broadcast = dims[i].dram == 0;
+      std::rotate(dims.begin(), dims.begin() + long(i), dims.begin() + long(i) + 1);
+      found = true;
+    }
+  if (!found)
+    dims.insert(dims.begin(), BoxDim{1, int64_t(elementSize), int64_t(elementSize), 0, 0});
+  // Merge what is contiguous on both sides.
+  for (size_t i = 0; i + 1 < dims.size();) {
+    BoxDim &a = dims[i], &b = dims[i + 1];
+    bool plain = !a.low && !a.high && !b.low && !b.high && !(i == 0 && broadcast);
+    bool fits = i == 0 ? a.count * b.count < (1 << 20) : a.count * b.count < (1 << 20);
+    if (plain && fits && b.dram == a.count * a.dram && b.onChip == a.count * a.onChip) {
+      a.count *= b.count;
+      dims.erase(dims.begin() + long(i) + 1);
+    } else {
+      ++i;
+    }
+  }
+  if (dims.size() <= 5) {
+    dims.resize(5);
+    emit(dims, dram, onChip, broadcast);
+    return;
+  }
+  BoxDim outer = dims.back();
+  dims.pop_back();
+  for (int64_t i = 0; i < outer.count; ++i) {
+    bool filled = i < outer.low || i >= outer.count - outer.high;
+    std::vector<BoxDim> inner = dims;
+    if (filled) {
+      inner.back().low = inner.back().count;
+      inner.back().high = 0;
+    }
+    forEachBox(inner, elementSize, dram + uint64_t(filled ? 0 : (i - outer.low) * outer.dram), onChip + i * outer.onChip,
+               emit);
+  }
+}
+
+Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine,
+                 Schedule schedule, const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network)
+    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses),
+      layer(layer), network(network) {}
+
+int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
+  return kernel.anchor->axes[axis - P0].span(t.size[axis]);
+}
+
+Tile Emitter::clampTile(Tile t) const {
+  t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
+  return t;
+}
+
+//===----------------------------------------------------------------------===//
+// Buffers
+//===----------------------------------------------------------------------===//
+
+Buffers Emitter::plan(const Tile &t) const {
+  Buffers b;
+  auto add = [&](unsigned memory, int64_t bytes, unsigned slots) {
+    Buffer buffer;
+    buffer.memory = memory;
+    buffer.bytes = roundUp(bytes, kBurst);
+    buffer.slots = slots;
+    buffer.key.resize(slots);
+    buffer.used.resize(slots, 0);
+    b.all.push_back(buffer);
+    return int(b.all.size()) - 1;
+  };
+  int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
+  if (contraction()) {
+    const Anchor &anchor = *kernel.anchor;
+    int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
+    int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
+    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), t.depth);
+    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
+                  t.depth);
+    b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(), t.depth);
+  } else if (window()) {
+    const Anchor &anchor = *kernel.anchor;
+    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(), t.depth);
+    if (anchor.weights >= 0)
+      b.weights = add(weightMemory(),
+                      anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType), t.depth);
+  }
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const Step *step = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
+    b.sources.emplace_back();
+    b.parameters.push_back(-1);
+    if (step) {
+      if (!chains[i].parameters.empty())
+        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, t.depth);
+      for (const Source &source : step->sources) {
+        if (source.kind != Source::Tensor) {
+          b.sources.back().push_back(-1);
+          continue;
+        }
+        int64_t bytes = (source.view.stride[C] ? blocks * lanes : lanes) * byteSize(source.type);
+        for (unsigned axis = P0; axis < kAxes; ++axis)
+          if (source.view.stride[axis])
+            bytes *= t.size[axis];
+        b.sources.back().push_back(add(0, bytes, t.depth));
+      }
+    }
+    bool last = i + 1 == chains.size();
+    bool reduced = step && step->reducesChannels;
+    b.results.push_back(add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? t.depth : 1));
+  }
+  return b;
+}
+
+bool Emitter::allocate(Buffers &b) const {
+  auto attempt = [&](bool ownBanks) {
+    std::map<unsigned, int64_t> next;
+    // Large slots first, so that bank rounding costs least.
+    std::vector<size_t> order(b.all.size());
+    for (size_t i = 0; i < order.size(); ++i)
+      order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return b.all[x].bytes > b.all[y].bytes; });
+    for (size_t index : order) {
+      Buffer &buffer = b.all[index];
+      bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
+      const timing::MemoryParams &memory = acc ? machine.accumulator : machine.scratchpads[buffer.memory];
+      int64_t &at = next[buffer.memory];
+      buffer.address.clear();
+      for (unsigned slot = 0; slot < buffer.slots; ++slot) {
+        if (ownBanks)
+          at = roundUp(at, int64_t(memory.bankBytes()));
+        // Vectors are read whole: a slot starts on a multiple of the widest one.
+        at = roundUp(at, std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4));
+        buffer.address.push_back(at);
+        at += buffer.bytes;
+        if (at > int64_t(memory.capacityBytes))
+          return false;
+      }
+    }
+    return true;
+  };
+  return attempt(true) || attempt(false);
+}
+
+//===----------------------------------------------------------------------===//
+// Cost and choice
+//===----------------------------------------------------------------------===//
+
+double Emitter::cost(const Tile &t) const {
+  double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
+  double tiles = 1;
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    tiles *= double(ceilDiv(kernel.extent[axis], t.size[axis]));
+  double nTiles = double(ceilDiv(channels(), t.size[C]));
+  double groups = contraction() ? double(kernel.anchor->groups) : 1;
+  double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
+  double mTiles = tiles;
+  double outTiles = mTiles * nTiles * groups;
+  int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
+
+  double loadBytes = 0, loads = 0, tensor = 0, perTileTensor = 0;
+  Buffers b = plan(t);
+  if (kernel.anchor) {
+    const Anchor &anchor = *kernel.anchor;
+    double inputBytes = double(b.all[b.input].bytes);
+    double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
+    double inputLoads = outTiles * kTiles, weightLoads = outTiles * kTiles;
+    if (t.channelsOuter) {
+      if (kTiles <= t.depth)
+        weightLoads = nTiles * kTiles * groups;
+      if (mTiles * kTiles <= t.depth)
+        inputLoads = mTiles * kTiles * groups;
+    } else {
+      if (kTiles <= t.depth)
+        inputLoads = mTiles * kTiles * groups;
+      if (nTiles * kTiles <= t.depth)
+        weightLoads = nTiles * kTiles * groups;
+    }
+    if (b.weights < 0)
+      weightLoads = 0;
+    loadBytes += inputLoads * inputBytes + weightLoads * weightBytes;
+    loads += inputLoads + weightLoads;
+    if (contraction()) {
+      double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
+                                ceilDiv(t.size[C], machine.cols));
+      double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
+      perTileTensor = schedule == Schedule::Serial ? passCount * (double(pos) + preload + 20)
+                                                   : passCount * std::max(double(pos), preload + 6) + preload;
+      tensor = perTileTensor * outTiles * kTiles;
+    }
+  }
+  double vector = 0, vectorTile = 0;
+  for (size_t i = 0; i < chains.size(); ++i) {
+    double perOutput = std::max(1.0, double(ceilDiv(int64_t(chains[i].stages.size()), machine.vectorStages)));
+    if (i == 0 && window()) {
+      const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
+      double taps = w.kernel <= 3 && w.dilation == 1 ? double(h.kernel * std::min(w.stride, w.kernel))
+                                                      : double(h.kernel * w.kernel);
+      perOutput = std::max(perOutput, taps);
+    }
+    vectorTile += double(pos * blocks) * perOutput + 40;
+    if (i < kernel.steps.size())
+      for (int source : b.sources[i])
+        if (source >= 0) {
+          loadBytes += outTiles * double(b.all[source].bytes);
+          loads += outTiles;
+        }
+  }
+  vector = vectorTile * outTiles;
+  double storeBytes = double(b.all[b.results.back()].bytes) * outTiles;
+  double storeTile = double(b.all[b.results.back()].bytes) / bandwidth;
+  if (schedule == Schedule::Serial)
+    return loadBytes / bandwidth + loads * (latency + 10) + tensor + vector + storeBytes / bandwidth +
+           outTiles * (latency + 30);
+  double transfer = (loadBytes + storeBytes) / bandwidth + loads * 4;
+  double steps = outTiles * kTiles;
+  if (t.depth == 1) // loads, computation and epilogue of a tile still follow one another
+    return transfer + loads * latency + tensor + vector + outTiles * 60;
+  return std::max({transfer, tensor, vector}) + loadBytes / std::max(1.0, steps) / bandwidth + latency +
+         perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12;
+}
+
+llvm::Error Emitter::choose() {
+  int64_t unit = contraction() ? machine.cols : machine.lanes;
+  bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  std::vector<int64_t> cSizes =
+      wholeChannels ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12);
+  std::vector<int64_t> icSizes{1};
+  if (contraction())
+    icSizes = tileSizes(kernel.anchor->ic, machine.rows, 8);
+  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
+                       p2 = tileSizes(kernel.extent[P2], 1, 4);
+  double best = 0;
+  bool found = false;
+  std::vector<unsigned> depths{1};
+  if (schedule == Schedule::DoubleBuffer)
+    depths.push_back(2);
+  for (unsigned depth : depths)
+    for (int64_t n : p2)
+      for (int64_t h : p1)
+        for (int64_t w : p0) {
+          // Splitting an inner position axis only pays once the outer ones are down to one.
+          if ((n > 1 && h < kernel.extent[P1]) || (h > 1 && w < kernel.extent[P0]))
+            continue;
+          for (int64_t c : cSizes)
+            for (int64_t ic : icSizes)
+              for (int outer = 0; outer < (contraction() ? 2 : 1); ++outer) {
+                Tile t = clampTile({{c, w, h, n}, ic, depth, outer == 1});
+                if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
+                  continue;
+                Buffers b = plan(t);
+                if (!allocate(b))
+                  continue;
+                double estimate = cost(t);
+                if (!found || estimate < best) {
+                  best = estimate;
+                  tile = t;
+                  found = true;
+                }
+              }
+        }
+  if (!found) {
+    Tile least = clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false});
+    std::map<unsigned, int64_t> needed;
+    for (const Buffer &buffer : plan(least).all)
+      needed[buffer.memory] += buffer.bytes * buffer.slots;
+    std::string text;
+    for (auto [memory, bytes] : needed) {
+      bool acc = memory == unsigned(isa::Memory::Accumulator);
+      const timing::MemoryParams &params = acc ? machine.accumulator : machine.scratchpads[memory];
+      text += (text.empty() ? "" : ", ") + std::to_string(bytes) + " bytes of " + (acc ? "accumulator" : params.name) +
+              " (the machine has " + std::to_string(params.capacityBytes) + ")";
+    }
+    return llvm::createStringError("%s: no tile fits machine '%s'; the smallest one needs %s", kernel.name.c_str(),
+                                   machine.name.c_str(), text.c_str());
+  }
+  buffers = plan(tile);
+  allocate(buffers);
+  return llvm::Error::success();
+}
+
+//===----------------------------------------------------------------------===//
+// Constants
+//===----------------------------------------------------------------------===//
+
+void Emitter::packConstants() {
+  constantAddress.assign(kernel.tensors.size(), 0);
+  parametersAddress.assign(chains.size(), 0);
+  auto whole = [&](int tensor) {
+    const KernelTensor &t = kernel.tensors[tensor];
+    if (t.role != KernelTensor::Constant || constantAddress[tensor])
+      return;
+    unsigned size = byteSize(t.type);
+    std::vector<uint8_t> bytes(size_t(t.elements) * size);
+    for (int64_t i = 0; i < t.elements; ++i)
+      memcpy(bytes.data() + i * size, element(t.value, i, size), size);
+    constantAddress[tensor] = network.addConstant(std::move(bytes));
+  };
+  int64_t lanes = machine.lanes;
+  if (contraction() && constantWeights()) {
+    // Tiles in the order of use, each one contiguous: [group][channel tile][ic tile][n block][kh][kw][k block][rows][cols].
+    const Anchor &a = *kernel.anchor;
+    const KernelTensor &w = kernel.tensors[a.weights];
+    unsigned size = byteSize(w.type);
+    int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
+    std::vector<uint8_t> bytes;
+    uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+    for (int64_t g = 0; g < a.groups; ++g)
+      for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+        for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic) {
+          int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
+          for (int64_t nb = n0; nb < nEnd; nb += cols)
+            for (int64_t y = 0; y < kh; ++y)
+              for (int64_t x = 0; x < kw; ++x)
+                for (int64_t kb = k0; kb < kEnd; kb += rows)
+                  for (int64_t k = kb; k < kb + rows; ++k)
+                    for (int64_t n = nb; n < nb + cols; ++n) {
+                      const uint8_t *from = zero;
+                      if (k < kEnd && n < nEnd)
+                        from = reinterpret_cast<const uint8_t *>(
+                            element(w.value,
+                                    a.weightOffset + g * a.weightGroup + n * a.weightOc + k * a.weightIc +
+                                        y * a.weightKh + x * a.weightKw,
+                                    size));
+                      bytes.insert(bytes.end(), from, from + size);
+                    }
+        }
+    weightsAddress = network.addConstant(std::move(bytes));
+  } else if (window() && kernel.anchor->weights >= 0) {
+    // [block][tap][lanes].
+    const Anchor &a = *kernel.anchor;
+    const KernelTensor &w = kernel.tensors[a.weights];
+    unsigned size = byteSize(w.type);
+    std::vector<uint8_t> bytes;
+    uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+    for (int64_t block = 0; block < kernel.extent[C]; block += lanes)
+      for (int64_t y = 0; y < a.axes[1].kernel; ++y)
+        for (int64_t x = 0; x < a.axes[0].kernel; ++x)
+          for (int64_t c = block; c < block + lanes; ++c) {
+            const uint8_t *from = zero;
+            if (c < kernel.extent[C])
+              from = reinterpret_cast<const uint8_t *>(
+                  element(w.value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
+            bytes.insert(bytes.end(), from, from + size);
+          }
+    weightsAddress = network.addConstant(std::move(bytes));
+  }
+  for (size_t i = 0; i < kernel.steps.size(); ++i) {
+    const Step &step = kernel.steps[i];
+    for (const Source &source : step.sources)
+      if (source.kind == Source::Tensor)
+        whole(source.view.tensor);
+    if (chains[i].parameters.empty())
+      continue;
+    // [group][channel tile][block][parameter][lanes]; a tile's part is one run.
+    std::vector<uint8_t> bytes;
+    int64_t groups = contraction() ? kernel.anchor->groups : 1;
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
+        for (int64_t block = n0; block < std::min(channels(), n0 + tile.size[C]); block += lanes)
+          for (int source : chains[i].parameters)
+            for (int64_t c = block; c < block + lanes; ++c) {
+              uint8_t zero[4] = {};
+              const uint8_t *from = zero;
+              if (c < channels())
+                from = reinterpret_cast<const uint8_t *>(
+                    element(step.sources[source].parameter, g * channels() + c, 4));
+              bytes.insert(bytes.end(), from, from + 4);
+            }
+    parametersAddress[i] = network.addConstant(std::move(bytes));
+  }
+  for (const Copy &copy : kernel.copies)
+    whole(copy.from.tensor);
+  if (kernel.anchor)
+    whole(kernel.anchor->input.tensor);
+}
+
+//===----------------------------------------------------------------------===//
+// Tiles
+//===----------------------------------------------------------------------===//
+
+unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss) {
+  ++clock;
+  unsigned victim = 0;
+  for (unsigned slot = 0; slot < b.slots; ++slot) {
+    if (!b.key[slot].empty() && b.key[slot] == key) {
+      b.used[slot] = clock;
+      miss = false;
+      return slot;
+    }
+    if (b.used[slot] < b.used[victim])
+      victim = slot;
+  }
+  b.key[victim] = key;
+  b.used[victim] = clock;
+  miss = true;
+  return victim;
+}
+
+Operation Emitter::operation(isa::Instruction instruction) const {
+  Operation op;
+  instruction.header.opcode = int64_t(instruction.opcode());
+  op.regions = schedule::regionsOf(instruction, machine);
+  op.instruction = std::move(instruction);
+  op.layer = layer;
+  op.barrier = schedule == Schedule::Serial;
+  return op;
+}
+
+void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram,
+                      unsigned elementSize, std::vector<BoxDim> dims, uint32_t fill, int64_t pads) {
+  auto &target = b.slots > 1 ? step.early : step.late;
+  forEachBox(std::move(dims), elementSize, dram, b.address[slot],
+             [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool broadcast) {
+               isa::Load load;
+               load.dram_address = int64_t(address);
+               load.memory = b.memory;
+               load.address = onChip;
+               load.element_log2 = log2Size(elementSize);
+               load.fill = fill;
+               load.broadcast = broadcast;
+               int64_t last = elementSize;
+               for (int i = 0; i < 5; ++i) {
+                 load.counts[i] = box[i].count;
+                 load.low[i] = box[i].low;
+                 load.high[i] = box[i].high;
+                 if (i) {
+                   load.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
+                   load.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
+                 }
+                 last += (box[i].count - 1) * (i ? box[i].onChip : elementSize);
+               }
+               load.span = last;
+               isa::Instruction instruction;
+               instruction.header.unit = unit;
+               instruction.operands = load;
+               target.push_back(operation(instruction));
+             });
+}
+
+void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
+                        int64_t icSize, unsigned slot) {
+  const Anchor &a = *kernel.anchor;
+  int64_t es = elementBytes();
+  int64_t padded = roundUp(icSize, contraction() ? machine.rows : machine.lanes);
+  int64_t address = a.input.offset + group * a.inputGroup + icOrigin * (contraction() ? a.input.stride[C] : 1);
+  if (!contraction())
+    address = a.input.offset + icOrigin * a.input.stride[C];
+  std::vector<BoxDim> dims;
+  dims.push_back({padded, (a.input.stride[C] ? a.input.stride[C] : 1) * es, es, 0, padded - icSize});
+  int64_t onChip = padded * es;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    const WindowAxis &w = a.axes[axis - P0];
+    int64_t start = origin[axis] * w.stride - w.padLow, span = w.span(size[axis]);
+    BoxDim dim;
+    dim.count = span;
+    dim.low = std::clamp<int64_t>(-start, 0, span);
+    dim.high = std::clamp<int64_t>(start + span - w.inputSize, 0, span - dim.low);
+    dim.dram = a.input.stride[axis] * es;
+    dim.onChip = onChip;
+    address += std::max<int64_t>(start, 0) * a.input.stride[axis];
+    onChip *= span;
+    dims.push_back(dim);
+  }
+  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
+  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern);
+}
+
+void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot,
+                     unsigned weightSlot, unsigned accSlot) {
+  const Anchor &a = *kernel.anchor;
+  int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
+  int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
+  int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, pos = size[P0] * size[P1] * size[P2];
+  Extent span{};
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    span[axis] = a.axes[axis - P0].span(size[axis]);
+  int64_t channelBytes = kBlocks * rows * es, rowBytes = span[P0] * channelBytes, imageBytes = span[P1] * rowBytes;
+  bool integer = machine.arrayType == timing::ArrayType::Int8;
+
+  isa::Tensor tensor;
+  tensor.memory = 0;
+  tensor.address = buffers.all[buffers.input].address[inputSlot];
+  tensor.counts = {size[P0], size[P1], size[P2]};
+  tensor.strides = {a.axes[0].stride * channelBytes, a.axes[1].stride * rowBytes, a.axes[2].stride * imageBytes};
+  tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes();
+  tensor.acc_strides = {1, size[P0], size[P0] * size[P1]};
+  tensor.acc_span = pos;
+  tensor.span = rows * es;
+  for (int i = 0; i < 3; ++i) {
+    if (tensor.counts[i] == 1)
+      tensor.strides[i] = tensor.acc_strides[i] = 0;
+    tensor.span += (tensor.counts[i] - 1) * tensor.strides[i];
+  }
+  tensor.swap = 1;
+  tensor.k_count = rows;
+  tensor.is_signed = integer && a.inputType == LaneType::I8;
+  tensor.zero_point = integer ? a.inputZero : 0;
+
+  isa::Preload preload;
+  preload.memory = weightMemory();
+  preload.address = buffers.all[buffers.weights].address[weightSlot];
+  preload.k_count = rows;
+  preload.n_count = cols;
+  preload.is_signed = integer && a.weightType == LaneType::I8;
+  preload.zero_point = integer ? a.weightZero : 0;
+  int64_t kStride, nStride, tapStride = 0;
+  if (constantWeights()) {
+    preload.row_stride = cols * es;
+    kStride = rows * cols * es;
+    tapStride = kBlocks * kStride;
+    nStride = kh * kw * tapStride;
+  } else if (a.weightOc == 1 || a.weightIc != 1) {
+    preload.row_stride = nBlocks * cols * es; // stored [k][n]
+    kStride = rows * preload.row_stride;
+    nStride = cols * es;
+  } else {
+    preload.transpose = 1; // stored [n][k]
+    preload.row_stride = kBlocks * rows * es;
+    kStride = rows * es;
+    nStride = cols * preload.row_stride;
+  }
+  preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
+
+  struct PassLevel {
+    int64_t count, weight, input, acc;
+    bool clears;
+  };
+  std::vector<PassLevel> levels = {{kBlocks, kStride, rows * es, 0, true},
+                                   {kw, tapStride, a.axes[0].dilation * channelBytes, 0, true},
+                                   {kh, kw * tapStride, a.axes[1].dilation * rowBytes, 0, true},
+                                   {nBlocks, nStride, 0, pos, false}};
+  levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
+  int64_t count = 1, clearMask = 0;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    count *= levels[i].count;
+    if (levels[i].clears)
+      clearMask |= int64_t(1) << i;
+  }
+  tensor.accumulate = !first;
+  auto withLevels = [&](bool forTensor) {
+    isa::Instruction instruction;
+    instruction.header.num_levels = int64_t(levels.size());
+    for (size_t i = 0; i < levels.size(); ++i) {
+      instruction.levels[i].count = levels[i].count;
+      instruction.levels[i].stride_b = forTensor ? levels[i].input : levels[i].weight;
+      instruction.levels[i].stride_c = forTensor ? levels[i].acc : 0;
+    }
+    if (forTensor) {
+      isa::Tensor t = tensor;
+      t.clear_mask = first ? clearMask : 0;
+      instruction.operands = t;
+    } else {
+      instruction.operands = preload;
+    }
+    return instruction;
+  };
+  /// The instruction of pass `index`, without levels.
+  auto single = [&](int64_t index, bool forTensor) {
+    isa::Tensor t = tensor;
+    isa::Preload p = preload;
+    bool accumulates = false;
+    for (const PassLevel &level : levels) {
+      int64_t i = index % level.count;
+      index /= level.count;
+      p.address += i * level.weight;
+      t.address += i * level.input;
+      t.acc_address += i * level.acc;
+      accumulates |= level.clears && i;
+    }
+    t.accumulate = !first || accumulates;
+    isa::Instruction instruction;
+    if (forTensor)
+      instruction.operands = t;
+    else
+      instruction.operands = p;
+    return instruction;
+  };
+  if (count == 1) {
+    step.compute.push_back({1, {operation(single(0, false)), operation(single(0, true))}});
+    return;
+  }
+  if (schedule != Schedule::Serial) {
+    step.compute.push_back({uint64_t(count), {operation(withLevels(false)), operation(withLevels(true))}});
+    return;
+  }
+  // Serial: preload and tensor alternate. The first preload and the last tensor instruction stand outside the loop.
+  bool linear = constantWeights();
+  if (!linear) {
+    for (int64_t i = 0; i < count; ++i)
+      step.compute.push_back({1, {operation(single(i, false)), operation(single(i, true))}});
+    return;
+  }
+  step.compute.push_back({1, {operation(single(0, false))}});
+  Operation tensorLoop = operation(withLevels(true)), preloadLoop = operation([&] {
+    isa::Instruction instruction = single(1, false);
+    instruction.header.num_levels = 1;
+    instruction.levels[0].count = count - 1;
+    instruction.levels[0].stride_b = kStride;
+    return instruction;
+  }());
+  tensorLoop.alternates = preloadLoop.alternates = true;
+  preloadLoop.barrier = false;
+  step.compute.push_back({uint64_t(count - 1), {tensorLoop, preloadLoop}});
+  step.compute.push_back({1, {operation(single(count - 1, true))}});
+}
+
+void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot) {
+  int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), pos = size[P0] * size[P1] * size[P2];
+  int64_t groupChannels = group * channels();
+  std::vector<unsigned> resultSlot(chains.size(), 0);
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const Chain &chain = chains[i];
+    const Step *s = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
+    isa::Vector v;
+    v.counts = {size[P0], size[P1], size[P2], blocks};
+    v.window = {1, 1};
+
+    struct Operand {
+      unsigned memory = 0;
+      int64_t address = 0;
+      std::array<int64_t, 4> strides{};
+      int64_t vectorBytes = 0;
+    };
+    // A value in the accumulator, in a result buffer or in a loaded source buffer.
+    auto operandOf = [&](int index, LaneType type) {
+      Operand o;
+      o.vectorBytes = lanes * byteSize(type);
+      const Source *source = s ? &s->sources[size_t(index)] : nullptr;
+      if (!source || (source->kind == Source::Value && source->value == -1)) {
+        // The accumulator.
+        o.memory = unsigned(isa::Memory::Accumulator);
+        o.address = buffers.all[buffers.accumulator].address[anchorSlot];
+        int64_t row = machine.accumulatorRowBytes();
+        o.strides = {row, size[P0] * row, size[P0] * size[P1] * row, pos * row};
+      } else if (source->kind == Source::Value) {
+        const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
+        bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
+        int64_t inner = (reduced ? 1 : blocks) * o.vectorBytes;
+        o.address = b.address[resultSlot[size_t(source->value)]];
+        o.strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduced ? 0 : o.vectorBytes};
+      } else {
+        Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
+        const View &view = source->view;
+        std::vector<int64_t> key;
+        for (unsigned axis = 0; axis < kAxes; ++axis)
+          key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
+        bool miss;
+        unsigned slot = acquire(b, key, miss);
+        int64_t es = byteSize(type);
+        int64_t width = view.stride[C] ? blocks * lanes : lanes;
+        int64_t onChip = width * es;
+        o.address = b.address[slot];
+        std::vector<BoxDim> dims;
+        dims.push_back({width, view.stride[C] * es, es, 0, view.stride[C] ? width - size[C] : 0});
+        o.strides[3] = view.stride[C] ? o.vectorBytes : 0;
+        int64_t dram = view.offset + view.stride[C] * (origin[C] + groupChannels);
+        for (unsigned axis = P0; axis < kAxes; ++axis) {
+          dram += view.stride[axis] * origin[axis];
+          if (!view.stride[axis])
+            continue;
+          dims.push_back({size[axis], view.stride[axis] * es, onChip, 0, 0});
+          o.strides[axis - 1] = onChip;
+          onChip *= size[axis];
+        }
+        if (miss) {
+          bool constant = kernel.tensors[view.tensor].role == KernelTensor::Constant;
+          uint64_t base = constant ? constantAddress[view.tensor] : addresses[view.tensor];
+          addLoad(step, b, slot, 0, base + uint64_t(dram * es), unsigned(es), dims, 0);
+        }
+      }
+      return o;
+    };
+    auto spanOf = [&](const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
+      int64_t span = vectorBytes;
+      for (int d = 0; d < 4; ++d)
+        span += (v.counts[d] - 1) * std::max<int64_t>(strides[d], 0);
+      return span;
+    };
+
+    bool fromWindow = window() && i == 0;
+    bool reduces = s && s->reducesChannels;
+    if (reduces)
+      v.counts[3] = 1;
+    if (fromWindow) {
+      const Anchor &a = *kernel.anchor;
+      int64_t es = elementBytes(), inner = blocks * lanes * es;
+      int64_t row = a.axes[0].span(size[P0]) * inner, image = a.axes[1].span(size[P1]) * row;
+      v.a_memory = 0;
+      v.a_type = int64_t(a.inputType);
+      v.a_address = buffers.all[buffers.input].address[anchorSlot];
+      v.a_strides = {a.axes[0].stride * inner, a.axes[1].stride * row, a.axes[2].stride * image, lanes * es};
+      v.window = {a.axes[0].kernel, a.axes[1].kernel};
+      v.a_window_strides = {a.axes[0].dilation * inner, a.axes[1].dilation * row};
+      v.window_op = int64_t(a.windowOp);
+      if (a.axes[0].kernel <= 3 && a.axes[0].dilation == 1 && a.axes[0].stride <= 7)
+        v.window_step = a.axes[0].stride;
+      v.a_zero_point = a.inputZero;
+      v.a_span = spanOf(v.a_strides, lanes * es) + (v.window[0] - 1) * v.a_window_strides[0] +
+                 (v.window[1] - 1) * v.a_window_strides[1];
+      if (a.windowOp == isa::WindowOp::Mac) {
+        int64_t ws = byteSize(a.weightType), taps = v.window[0] * v.window[1];
+        Buffer &b = buffers.all[buffers.weights];
+        bool miss;
+        unsigned slot = acquire(b, {origin[C]}, miss);
+        if (miss)
+          addLoad(step, b, slot, weightUnit(), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws), unsigned(ws),
+                  {{blocks * taps * lanes, ws, ws, 0, 0}}, 0);
+        v.b_enable = 1;
+        v.b_memory = weightMemory();
+        v.b_type = int64_t(a.weightType);
+        v.b_address = b.address[slot];
+        v.b_strides = {0, 0, 0, taps * lanes * ws};
+        v.b_tap_stride = lanes * ws;
+        v.b_zero_point = a.weightZero;
+        v.b_span = blocks * taps * lanes * ws;
+      }
+    } else {
+      int64_t es = byteSize(chain.aType);
+      Operand a = operandOf(chain.a, chain.aType);
+      v.a_memory = a.memory;
+      v.a_type = int64_t(chain.aType);
+      v.a_address = a.address;
+      v.a_strides = a.strides;
+      v.a_zero_point = chain.aZero;
+      if (reduces) {
+        v.window = {blocks, 1};
+        v.a_window_strides = {lanes * es, 0};
+        v.window_op = int64_t(s->reduceOp);
+        v.lane_reduce = 1;
+        v.tail_lanes = size[C] % lanes;
+        v.a_strides[3] = 0;
+        v.a_span = spanOf(v.a_strides, lanes * es) + (blocks - 1) * lanes * es;
+      } else {
+        v.a_span = spanOf(v.a_strides, lanes * es);
+      }
+    }
+    if (chain.b >= 0) {
+      assert(!v.b_enable && "the weights of a depthwise window are B; a second tensor takes a step of its own");
+      Operand b = operandOf(chain.b, chain.bType);
+      v.b_enable = 1;
+      v.b_memory = b.memory;
+      v.b_type = int64_t(chain.bType);
+      v.b_address = b.address;
+      v.b_strides = b.strides;
+      v.b_zero_point = chain.bZero;
+      v.b_convert = int64_t(chain.bConversion);
+      v.b_scale = chain.bScale;
+      v.b_span = spanOf(v.b_strides, lanes * byteSize(chain.bType));
+    }
+    if (!chain.parameters.empty()) {
+      Buffer &b = buffers.all[buffers.parameters[i]];
+      int64_t bytes = blocks * int64_t(chain.parameters.size()) * lanes * 4;
+      bool miss;
+      unsigned slot = acquire(b, {group, origin[C]}, miss);
+      if (miss) {
+        int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
+        int64_t perGroup = 0; // every channel tile starts a new block
+        for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
+          perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
+        addLoad(step, b, slot, weightUnit(),
+                parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock), 4,
+                {{bytes / 4, 4, 4, 0, 0}}, 0);
+      }
+      v.p_memory = weightMemory();
+      v.p_address = b.address[slot];
+      v.p_span = bytes;
+      v.p_count = int64_t(chain.parameters.size());
+    }
+    Buffer &d = buffers.all[buffers.results[i]];
+    bool miss;
+    resultSlot[i] = acquire(d, {int64_t(clock)}, miss);
+    int64_t ds = byteSize(chain.dType), inner = (reduces ? 1 : blocks) * lanes * ds;
+    v.d_memory = 0;
+    v.d_type = int64_t(chain.dType);
+    v.d_address = d.address[resultSlot[i]];
+    v.d_strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduces ? 0 : lanes * ds};
+    v.d_span = spanOf(v.d_strides, lanes * ds);
+    v.num_stages = int64_t(chain.stages.size());
+    for (size_t k = 0; k < chain.stages.size(); ++k) {
+      v.stage_op[k] = int64_t(chain.stages[k].op);
+      v.stage_operand[k] = chain.stages[k].operand;
+    }
+    for (size_t k = 0; k < chain.immediates.size(); ++k)
+      v.immediates[k] = chain.immediates[k];
+    isa::Instruction instruction;
+    instruction.operands = v;
+    step.compute.push_back({1, {operation(instruction)}});
+  }
+  storeResult(step, origin, size, group, resultSlot.back());
+}
+
+void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot) {
+  const Buffer &d = buffers.all[buffers.results.back()];
+  int64_t lanes = machine.lanes, es = byteSize(chains.back().dType);
+  int64_t blocks = kernel.outputReduced ? 1 : ceilDiv(size[C], lanes);
+  const View &view = kernel.output;
+  int64_t dram = view.offset;
+  if (!kernel.outputReduced)
+    dram += (origin[C] + group * channels()) * view.stride[C];
+  std::vector<BoxDim> dims;
+  dims.push_back({kernel.outputReduced ? 1 : size[C], view.stride[C] * es, es, 0, 0});
+  int64_t onChip = blocks * lanes * es;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    dram += origin[axis] * view.stride[axis];
+    dims.push_back({size[axis], view.stride[axis] * es, onChip, 0, 0});
+    onChip *= size[axis];
+  }
+  forEachBox(dims, unsigned(es), addresses[view.tensor] + uint64_t(dram * es), d.address[slot],
+             [&](const std::vector<BoxDim> &box, uint64_t address, int64_t from, bool) {
+               isa::Store store;
+               store.dram_address = int64_t(address);
+               store.memory = d.memory;
+               store.address = from;
+               store.element_log2 = log2Size(unsigned(es));
+               int64_t last = es;
+               for (int i = 0; i < 5; ++i) {
+                 store.counts[i] = box[i].count;
+                 if (i) {
+                   store.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
+                   store.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
+                 }
+                 last += (box[i].count - 1) * (i ? box[i].onChip : es);
+               }
+               store.span = last;
+               isa::Instruction instruction;
+               instruction.operands = store;
+               step.compute.push_back({1, {operation(instruction)}});
+             });
+}
+
+void Emitter::emitTiles() {
+  int64_t groups = contraction() ? kernel.anchor->groups : 1;
+  std::vector<Extent> mTiles;
+  for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
+    for (int64_t h = 0; h < kernel.extent[P1]; h += tile.size[P1])
+      for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
+        mTiles.push_back({0, w, h, n});
+  std::vector<std::pair<Extent, int64_t>> order; // tile origin, group
+  for (int64_t g = 0; g < groups; ++g) {
+    if (tile.channelsOuter || !contraction())
+      for (int64_t c = 0; c < channels(); c += tile.size[C])
+        for (const Extent &m : mTiles)
+          order.push_back({{c, m[P0], m[P1], m[P2]}, g});
+    else
+      for (const Extent &m : mTiles)
+        for (int64_t c = 0; c < channels(); c += tile.size[C])
+          order.push_back({{c, m[P0], m[P1], m[P2]}, g});
+  }
+  for (auto &[origin, group] : order) {
+    Extent size;
+    size[C] = std::min(tile.size[C], channels() - origin[C]);
+    for (unsigned axis = P0; axis < kAxes; ++axis)
+      size[axis] = std::min(tile.size[axis], kernel.extent[axis] - origin[axis]);
+    bool miss;
+    unsigned anchorSlot = 0;
+    if (contraction()) {
+      const Anchor &a = *kernel.anchor;
+      int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
+      anchorSlot = acquire(buffers.all[buffers.accumulator], {int64_t(clock)}, miss);
+      int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
+      for (int64_t k = 0; k < a.ic; k += tile.ic) {
+        TileStep step;
+        int64_t icSize = std::min(tile.ic, a.ic - k);
+        unsigned input = acquire(buffers.all[buffers.input], {group, origin[P0], origin[P1], origin[P2], k}, miss);
+        if (miss)
+          loadInput(step, origin, size, group, k, icSize, input);
+        unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch}, miss);
+        if (miss) {
+          const Buffer &b = buffers.all[buffers.weights];
+          int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
+          if (constantWeights()) {
+            int64_t taps = a.axes[0].kernel * a.axes[1].kernel, perBlock = taps * rows * cols * es;
+            // All channel tiles before this one are full; so are the ic tiles of this one.
+            int64_t kAll = 0;
+            for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+              kAll += ceilDiv(std::min(tile.ic, a.ic - k0), rows);
+            int64_t nAll = 0;
+            for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+              nAll += ceilDiv(std::min(tile.size[C], a.oc - n0), cols);
+            int64_t before = group * nAll * kAll + origin[C] / cols * kAll + k / rows * nBlocks;
+            addLoad(step, b, weights, weightUnit(), weightsAddress + uint64_t(before * perBlock), unsigned(es),
+                    {{nBlocks * kBlocks * taps * rows * cols, es, es, 0, 0}}, 0);
+          } else {
+            bool transposed = !(a.weightOc == 1 || a.weightIc != 1);
+            int64_t nPad = nBlocks * cols, kPad = kBlocks * rows;
+            uint32_t fill = uint32_t(a.weightZero);
+            std::vector<BoxDim> dims;
+            dims.push_back({nPad, a.weightOc * es, transposed ? kPad * es : es, 0, nPad - size[C]});
+            dims.push_back({kPad, a.weightIc * es, transposed ? es : nPad * es, 0, kPad - icSize});
+            int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch;
+            addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
+          }
+        }
+        passes(step, size, k == 0, icSize, input, weights, anchorSlot);
+        if (k + tile.ic >= a.ic)
+          vectorSteps(step, origin, size, group, anchorSlot);
+        steps.push_back(std::move(step));
+      }
+    } else {
+      TileStep step;
+      if (window()) {
+        anchorSlot = acquire(buffers.all[buffers.input], {origin[C], origin[P0], origin[P1], origin[P2]}, miss);
+        if (miss)
+          loadInput(step, origin, size, 0, origin[C], size[C], anchorSlot);
+      }
+      vectorSteps(step, origin, size, group, anchorSlot);
+      steps.push_back(std::move(step));
+    }
+  }
+}
+
+void Emitter::emitCopies() {
+  // A staging area of half the scratchpad per slot; a chunk is the largest run of inner dimensions that fits.
+  unsigned slots = schedule == Schedule::Serial ? 1 : 2;
+  int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) / 2;
+  Buffer staging;
+  staging.memory = 0;
+  staging.bytes = capacity;
+  staging.slots = slots;
+  for (unsigned slot = 0; slot < slots; ++slot)
+    staging.address.push_back(int64_t(slot) * capacity);
+  staging.key.resize(slots);
+  staging.used.resize(slots, 0);
+  buffers.all = {staging};
+  buffers.results = {0};
+  for (const Copy &copy : kernel.copies) {
+    int64_t es = byteSize(copy.type);
+    size_t rank = copy.shape.size();
+    std::vector<int64_t> chunk(rank, 1);
+    int64_t bytes = es;
+    for (size_t i = rank; i-- > 0;) {
+      chunk[i] = std::clamp<int64_t>(capacity / bytes, 1, copy.shape[i]);
+      bytes *= chunk[i];
+      if (chunk[i] < copy.shape[i])
+        break;
+    }
+    std::vector<int64_t> at(rank, 0);
+    while (true) {
+      TileStep step;
+      bool miss;
+      unsigned slot = acquire(buffers.all[0], {int64_t(clock)}, miss);
+      std::vector<BoxDim> from(rank), to(rank);
+      int64_t dense = es, source = copy.from.offset, target = copy.to.offset;
+      for (size_t i = rank; i-- > 0;) {
+        int64_t count = std::min(chunk[i], copy.shape[i] - at[i]);
+        int64_t inner = copy.shape[i] - copy.padLow[i] - copy.padHigh[i];
+        int64_t start = at[i] - copy.padLow[i];
+        from[i].count = to[i].count = count;
+        from[i].low = std::clamp<int64_t>(-start, 0, count);
+        from[i].high = std::clamp<int64_t>(start + count - inner, 0, count - from[i].low);
+        from[i].dram = copy.fromStride[i] * es;
+        to[i].dram = copy.toStride[i] * es;
+        from[i].onChip = to[i].onChip = dense;
+        dense *= count;
+        source += std::max<int64_t>(start, 0) * copy.fromStride[i];
+        target += at[i] * copy.toStride[i];
+      }
+      bool constant = kernel.tensors[copy.from.tensor].role == KernelTensor::Constant;
+      uint64_t base = constant ? constantAddress[copy.from.tensor] : addresses[copy.from.tensor];
+      addLoad(step, buffers.all[0], slot, 0, base + uint64_t(source * es), unsigned(es), from, copy.fill);
+      forEachBox(to, unsigned(es), addresses[copy.to.tensor] + uint64_t(target * es), staging.address[slot],
+                 [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
+                   isa::Store store;
+                   store.dram_address = int64_t(address);
+                   store.memory = 0;
+                   store.address = onChip;
+                   store.element_log2 = log2Size(unsigned(es));
+                   int64_t last = es;
+                   for (int i = 0; i < 5; ++i) {
+                     store.counts[i] = box[i].count;
+                     if (i) {
+                       store.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
+                       store.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
+                     }
+                     last += (box[i].count - 1) * (i ? box[i].onChip : es);
+                   }
+                   store.span = last;
+                   isa::Instruction instruction;
+                   instruction.operands = store;
+                   step.compute.push_back({1, {operation(instruction)}});
+                 });
+      steps.push_back(std::move(step));
+      size_t i = rank;
+      while (i-- > 0) {
+        at[i] += chunk[i];
+        if (at[i] < copy.shape[i])
+          break;
+        at[i] = 0;
+      }
+      if (i == size_t(-1))
+        break;
+    }
+  }
+}
+
+void Emitter::order() {
+  auto &blocks = network.tiles.blocks;
+  auto straight = [&](std::vector<Operation> &operations) {
+    for (Operation &op : operations)
+      blocks.push_back({1, {std::move(op)}});
+  };
+  // A load may run one tile ahead where its stream has a second slot.
+  for (size_t i = 0; i < steps.size(); ++i) {
+    if (i == 0 || schedule == Schedule::Serial)
+      straight(steps[i].early);
+    straight(steps[i].late);
+    if (i + 1 < steps.size() && schedule != Schedule::Serial)
+      straight(steps[i + 1].early);
+    for (Block &block : steps[i].compute)
+      blocks.push_back(std::move(block));
+  }
+}
+
+llvm::Error Emitter::emit() {
+  if (!kernel.copies.empty()) {
+    packConstants();
+    emitCopies();
+    order();
+    return llvm::Error::success();
+  }
+  if (llvm::Error error = choose())
+    return error;
+  packConstants();
+  emitTiles();
+  order();
+  return llvm::Error::success();
+}
+
+llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
+                              const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network) {
+  Kernel kernel = matched;
+  // The weights of a depthwise window are B, so a first step with a second tensor gets an instruction of its own.
+  if (kernel.anchor && kernel.anchor->windowOp == isa::WindowOp::Mac && !kernel.steps.empty()) {
+    unsigned tensors = 0;
+    for (const Source &source : kernel.steps[0].sources)
+      tensors += source.kind != Source::Parameter;
+    if (tensors > 1) {
+      for (Step &step : kernel.steps)
+        for (Source &source : step.sources)
+          if (source.kind == Source::Value)
+            ++source.value;
+      Step identity;
+      identity.type = kernel.anchor->resultType;
+      Source source;
+      source.kind = Source::Value;
+      source.view.stride = {1, 1, 1, 1};
+      identity.sources = {source};
+      kernel.steps.insert(kernel.steps.begin(), identity);
+    }
+  }
+  auto failure = [&](const std::string &why) {
+    return llvm::createStringError("%s: %s", kernel.name.c_str(), why.c_str());
+  };
+  if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction) {
+    LaneType wanted = machine.arrayType == timing::ArrayType::Fp32   ? LaneType::F32
+                        : machine.arrayType == timing::ArrayType::Bf16 ? LaneType::Bf16
+                                                                       : LaneType::I8;
+    if (byteSize(kernel.anchor->inputType) != byteSize(wanted) || byteSize(kernel.anchor->weightType) != byteSize(wanted))
+      return failure("the array of machine '" + machine.name + "' does not multiply this element type");
+    if (machine.lanes != machine.cols)
+      return failure("machine '" + machine.name + "' has " + std::to_string(machine.lanes) + " lanes but " +
+                     std::to_string(machine.cols) + " array columns; they must be equal");
+  }
+  std::vector<Chain> chains;
+  std::vector<LaneType> resultTypes;
+  for (const Step &step : kernel.steps) {
+    std::vector<LaneType> types;
+    for (const Source &source : step.sources)
+      if (source.kind != Source::Value)
+        types.push_back(source.type);
+      else if (source.value >= 0)
+        types.push_back(resultTypes[size_t(source.value)]);
+      else // A maximum keeps the sign of what it compares.
+        types.push_back(kernel.anchor->windowOp == isa::WindowOp::Max ? kernel.anchor->inputType : kernel.anchor->resultType);
+    Chain chain;
+    if (step.reducesChannels || !step.op) {
+      chain.a = 0;
+      chain.aType = types[0];
+      chain.dType = step.type;
+    } else {
+      mlir::FailureOr<Chain> built = buildChain(step, types);
+      if (mlir::failed(built))
+        return failure("a step has no form on the vector engine");
+      chain = *built;
+    }
+    resultTypes.push_back(chain.dType);
+    chains.push_back(std::move(chain));
+  }
+  if (chains.empty() && kernel.anchor) {
+    Chain chain;
+    chain.aType = chain.dType = kernel.anchor->resultType;
+    if (kernel.anchor->windowOp == isa::WindowOp::Max)
+      chain.dType = kernel.anchor->inputType;
+    chains.push_back(chain);
+  }
+  if (!chains.empty() && byteSize(chains.back().dType) != byteSize(kernel.outputType))
+    return failure("the last step does not give the result's element type");
+  return Emitter(kernel, std::move(chains), machine, schedule, addresses, layer, network).emit();
+}

@@ -1,0 +1,125 @@
+//===- Emitter.h - Tiles, buffers and instructions of one kernel --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Internal to compiler/codegen/accel.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_ACCEL_EMITTER_H
+#define COMPILER_CODEGEN_ACCEL_EMITTER_H
+
+#include "compiler/codegen/accel/Codegen.h"
+
+#include <map>
+
+namespace tw::accel {
+
+inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+inline int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
+
+/// One choice of tile. Contractions: `size[C]` counts output channels of one group.
+struct Tile {
+  Extent size{1, 1, 1, 1};
+  int64_t ic = 1;
+  unsigned depth = 1;        ///< slots of every streamed buffer
+  bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
+};
+
+/// One buffer of a tile: `slots` copies of `bytes` in one memory.
+struct Buffer {
+  unsigned memory = 0;
+  int64_t bytes = 0;
+  unsigned slots = 1;
+  std::vector<int64_t> address;
+  /// What each slot holds, and when it was last used.
+  std::vector<std::vector<int64_t>> key;
+  std::vector<uint64_t> used;
+};
+
+/// Every buffer a tile needs; -1: not needed.
+struct Buffers {
+  std::vector<Buffer> all;
+  int accumulator = -1, input = -1, weights = -1;
+  std::vector<int> parameters;              ///< per step
+  std::vector<std::vector<int>> sources;    ///< per step and source: the buffer of a tensor source
+  std::vector<int> results;                 ///< per step
+};
+
+/// One dimension of a transfer, innermost first.
+struct BoxDim {
+  int64_t count = 1;
+  int64_t dram = 0, onChip = 0; ///< strides, bytes
+  int64_t low = 0, high = 0;
+};
+
+class Emitter {
+public:
+  Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
+          const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network);
+
+  llvm::Error emit();
+
+private:
+  const Kernel &kernel;
+  std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
+  const timing::MachineParams &machine;
+  Schedule schedule;
+  const std::vector<uint64_t> &addresses;
+  uint32_t layer;
+  NetworkProgram &network;
+
+  Tile tile;
+  Buffers buffers;
+  uint64_t clock = 0;
+  std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are
+  uint64_t weightsAddress = 0;
+  std::vector<uint64_t> parametersAddress;
+
+  /// Operations of one tile step, before they are ordered.
+  struct TileStep {
+    std::vector<schedule::Operation> early; ///< loads into a slot the step before does not use
+    std::vector<schedule::Operation> late;  ///< loads into the only slot
+    std::vector<schedule::Block> compute;
+  };
+  std::vector<TileStep> steps;
+
+  bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
+  bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
+  unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
+  unsigned weightUnit() const { return machine.loadEngines > 1 ? 1 : 0; }
+  int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
+  int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
+  bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }
+
+  Tile clampTile(Tile t) const;
+  Buffers plan(const Tile &t) const;
+  /// Assigns addresses; false if the memories are too small. Slots start on banks of their own where that fits.
+  bool allocate(Buffers &b) const;
+  double cost(const Tile &t) const;
+  llvm::Error choose();
+  int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
+  int64_t inputSpan(const Tile &t, unsigned axis) const;
+
+  void packConstants();
+  void emitTiles();
+  void emitCopies();
+  void order();
+
+  /// The slot of `b` that holds `key`; `miss` if it must be loaded first.
+  unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
+  void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
+               std::vector<BoxDim> dims, uint32_t fill, int64_t pads = 0);
+  schedule::Operation operation(isa::Instruction instruction) const;
+  void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
+                 unsigned slot);
+  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot, unsigned weightSlot,
+              unsigned accSlot);
+  void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot);
+  void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
+};
+
+/// Splits a box of any rank into instructions of at most five dimensions.
+void forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t dram, int64_t onChip,
+                const std::function<void(const std::vector<BoxDim> &, uint64_t, int64_t, bool broadcast)> &emit);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_EMITTER_H

@@ -1,0 +1,130 @@
+//===- Kernel.h - What one linalg kernel asks of the machine -----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The tensorised form of a kernel function: at most one anchor (a contraction for
+// the array, or a window for the vector engine) followed by vector steps, or plain
+// copies. Every tensor is dense and row-major in DRAM; a view says how the
+// kernel's four canonical axes walk it.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_ACCEL_KERNEL_H
+#define COMPILER_CODEGEN_ACCEL_KERNEL_H
+
+#include "isa/Isa.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+
+#include <array>
+#include <optional>
+
+namespace tw::accel {
+
+/// Element types of the vector engine; the name keeps clear of MLIR's VectorType.
+using LaneType = isa::VectorType;
+
+unsigned byteSize(LaneType type);
+
+/// Canonical axes, innermost first: channels, then positions along w, h and n.
+enum Axis : unsigned { C, P0, P1, P2 };
+constexpr unsigned kAxes = 4;
+using Extent = std::array<int64_t, kAxes>;
+
+/// A dense tensor in DRAM the kernel uses.
+struct KernelTensor {
+  enum Role { Argument, Result, Constant } role = Argument;
+  unsigned index = 0; ///< of the argument or result
+  mlir::DenseElementsAttr value;
+  LaneType type = LaneType::F32;
+  int64_t elements = 0;
+};
+
+/// How the canonical axes walk a tensor: elements per step, 0 where the axis is broadcast.
+struct View {
+  int tensor = -1;
+  Extent stride{};
+  int64_t offset = 0;
+};
+
+/// One position axis of a convolution or pooling window.
+struct WindowAxis {
+  int64_t size = 1; ///< output positions
+  int64_t kernel = 1, stride = 1, dilation = 1;
+  int64_t padLow = 0;
+  int64_t inputSize = 1; ///< without padding
+  /// Input positions that `count` output positions span.
+  int64_t span(int64_t count) const { return (count - 1) * stride + (kernel - 1) * dilation + 1; }
+};
+
+/// The operation that reads a window of its input: on the array (Contraction) or on the vector engine (Window).
+struct Anchor {
+  enum Kind { Contraction, Window } kind = Contraction;
+  View input;                            ///< strides of the input along its own axes
+  LaneType inputType = LaneType::F32;
+  std::array<WindowAxis, 3> axes;        ///< P0, P1, P2
+  int64_t inputZero = 0, weightZero = 0; ///< zero points
+  uint32_t padPattern = 0;               ///< fill pattern outside the input
+  isa::WindowOp windowOp = isa::WindowOp::None;
+  LaneType resultType = LaneType::F32; ///< I32 or F32
+
+  /// Contraction: groups of ic x oc channels; strides of the weights in elements. Depthwise windows use the strides of
+  /// taps and channels (weightOc).
+  int64_t groups = 1, ic = 1, oc = 1;
+  int weights = -1;
+  LaneType weightType = LaneType::F32;
+  int64_t weightOffset = 0;
+  int64_t weightKw = 0, weightKh = 0, weightIc = 0, weightOc = 0, weightGroup = 0;
+  int64_t inputGroup = 0; ///< elements from one group's first input channel to the next group's
+  /// A batch axis of the output that the weights have too (activations as weights): P1 or P2.
+  std::optional<unsigned> batchAxis;
+  int64_t weightBatch = 0;
+};
+
+/// What feeds one block argument of a step.
+struct Source {
+  enum Kind { Value, Tensor, Parameter } kind = Tensor;
+  int value = -1;           ///< index of an earlier step, or -1 for the anchor
+  View view;                ///< Tensor: its view; Value: strides only say which axes are broadcast (0) or walked (1)
+  LaneType type = LaneType::F32;
+  mlir::DenseElementsAttr parameter; ///< one element per channel
+};
+
+/// One linalg.generic: elementwise, or a reduction over all channels.
+struct Step {
+  mlir::linalg::GenericOp op;
+  std::vector<Source> sources; ///< one per input
+  bool reducesChannels = false;
+  isa::WindowOp reduceOp = isa::WindowOp::None;
+  LaneType type = LaneType::F32;
+};
+
+/// A box of a source written to a box of the result.
+struct Copy {
+  View from, to;
+  std::vector<int64_t> shape;          ///< extents, outermost first (any rank)
+  std::vector<int64_t> fromStride, toStride;
+  std::vector<int64_t> padLow, padHigh; ///< parts of shape that are filled
+  uint32_t fill = 0;
+  LaneType type = LaneType::F32;
+};
+
+struct Kernel {
+  std::string name;
+  std::vector<std::string> nodes;
+  std::vector<KernelTensor> tensors;
+  Extent extent{1, 1, 1, 1}; ///< of the iteration space all steps share
+  std::optional<Anchor> anchor;
+  std::vector<Step> steps;
+  std::vector<Copy> copies;
+  View output;
+  LaneType outputType = LaneType::F32;
+  bool outputReduced = false; ///< the result has one channel
+  uint64_t macs = 0;
+
+};
+
+/// Recognises a kernel function. Failure explains itself on the function's location.
+mlir::FailureOr<Kernel> matchKernel(mlir::func::FuncOp function);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_KERNEL_H

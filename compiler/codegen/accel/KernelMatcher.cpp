@@ -1,0 +1,908 @@
+//===- KernelMatcher.cpp - From linalg kernels to what the machine does ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Kernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Matchers.h"
+
+#include <map>
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::accel;
+
+unsigned accel::byteSize(LaneType type) {
+  switch (type) {
+  case LaneType::I8:
+  case LaneType::U8:
+    return 1;
+  case LaneType::Bf16:
+    return 2;
+  default:
+    return 4;
+  }
+}
+
+namespace {
+/// A tensor value seen as a strided walk over a DRAM tensor, perhaps padded.
+struct TensorValue {
+  int tensor = -1; ///< KernelTensor, or -1: the result of a step
+  int step = -2;   ///< -1: the anchor
+  SmallVector<int64_t> shape, stride, padLow, padHigh;
+  int64_t offset = 0;
+  uint32_t padPattern = 0;
+  bool padded = false;
+};
+
+SmallVector<int64_t> rowMajor(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> stride(shape.size(), 1);
+  for (int i = int(shape.size()) - 2; i >= 0; --i)
+    stride[i] = stride[i + 1] * shape[i + 1];
+  return stride;
+}
+
+std::optional<LaneType> vectorType(Type type) {
+  if (type.isInteger(8))
+    return type.isUnsignedInteger() ? LaneType::U8 : LaneType::I8;
+  if (type.isInteger(1))
+    return LaneType::U8;
+  if (type.isInteger(32))
+    return LaneType::I32;
+  if (type.isF32())
+    return LaneType::F32;
+  if (type.isBF16())
+    return LaneType::Bf16;
+  return std::nullopt;
+}
+
+uint32_t bitPattern(Attribute value) {
+  if (auto integer = dyn_cast<IntegerAttr>(value))
+    return uint32_t(integer.getValue().sextOrTrunc(32).getZExtValue());
+  return uint32_t(cast<FloatAttr>(value).getValue().bitcastToAPInt().getZExtValue());
+}
+
+/// sum of coefficient * dimension + constant.
+struct LinearForm {
+  std::map<unsigned, int64_t> terms;
+  int64_t constant = 0;
+};
+
+std::optional<LinearForm> linearForm(AffineExpr expr) {
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return LinearForm{{{dim.getPosition(), 1}}, 0};
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return LinearForm{{}, constant.getValue()};
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+  if (!binary)
+    return std::nullopt;
+  auto left = linearForm(binary.getLHS()), right = linearForm(binary.getRHS());
+  if (!left || !right)
+    return std::nullopt;
+  if (binary.getKind() == AffineExprKind::Add) {
+    for (auto [dim, coefficient] : right->terms)
+      left->terms[dim] += coefficient;
+    left->constant += right->constant;
+    return left;
+  }
+  if (binary.getKind() == AffineExprKind::Mul) {
+    if (left->terms.empty())
+      std::swap(left, right);
+    if (!right->terms.empty())
+      return std::nullopt;
+    for (auto &term : left->terms)
+      term.second *= right->constant;
+    left->constant *= right->constant;
+    return left;
+  }
+  return std::nullopt;
+}
+
+class KernelMatcher {
+public:
+  explicit KernelMatcher(func::FuncOp function) : function(function) {}
+  FailureOr<Kernel> run();
+
+private:
+  func::FuncOp function;
+  Kernel kernel;
+  llvm::DenseMap<Value, TensorValue> values;
+  llvm::DenseMap<Value, int> constants;
+
+  InFlightDiagnostic error(Operation *op) { return op->emitError("cannot be mapped to the accelerator: "); }
+
+  FailureOr<TensorValue> trace(Value value);
+  FailureOr<TensorValue> reshape(TensorValue value, ArrayRef<int64_t> shape, Operation *op);
+  int addConstant(Value value, DenseElementsAttr attribute);
+  LogicalResult matchGeneric(linalg::GenericOp op);
+  LogicalResult matchContraction(linalg::GenericOp op);
+  LogicalResult matchWindow(linalg::GenericOp op);
+  LogicalResult matchStep(linalg::GenericOp op);
+  LogicalResult matchCopies(func::ReturnOp op);
+  bool setExtent(ArrayRef<int64_t> shape);
+  /// Axis of dimension `i` of a rank-`rank` tensor in canonical order.
+  static int axisOf(unsigned i, unsigned rank) { return int(rank - 1 - i); }
+};
+
+int KernelMatcher::addConstant(Value value, DenseElementsAttr attribute) {
+  auto it = constants.find(value);
+  if (it != constants.end())
+    return it->second;
+  int index = int(kernel.tensors.size());
+  KernelTensor tensor;
+  tensor.role = KernelTensor::Constant;
+  tensor.value = attribute;
+  tensor.type = *vectorType(attribute.getElementType());
+  tensor.elements = attribute.getNumElements();
+  kernel.tensors.push_back(tensor);
+  constants[value] = index;
+  return index;
+}
+
+FailureOr<TensorValue> KernelMatcher::reshape(TensorValue value, ArrayRef<int64_t> shape, Operation *op) {
+  // Match runs of old and new dimensions with equal products; inside a run the old one must be contiguous.
+  if (value.step != -2 && value.tensor < 0) {
+    TensorValue result = value;
+    result.shape.assign(shape.begin(), shape.end());
+    result.stride = rowMajor(shape);
+    return result;
+  }
+  TensorValue result = value;
+  result.shape.assign(shape.begin(), shape.end());
+  result.stride.assign(shape.size(), 0);
+  result.padLow.assign(shape.size(), 0);
+  result.padHigh.assign(shape.size(), 0);
+  size_t i = 0, j = 0;
+  while (i < value.shape.size() || j < shape.size()) {
+    size_t i0 = i, j0 = j;
+    int64_t left = i < value.shape.size() ? value.shape[i++] : 1;
+    int64_t right = j < shape.size() ? shape[j++] : 1;
+    while (left != right) {
+      if (left < right) {
+        if (i == value.shape.size())
+          return error(op) << "a reshape changes the number of elements";
+        left *= value.shape[i++];
+      } else {
+        if (j == shape.size())
+          return error(op) << "a reshape changes the number of elements";
+        right *= shape[j++];
+      }
+    }
+    // Swallow trailing ones so that both sides end together.
+    while (i < value.shape.size() && value.shape[i] == 1 && j == shape.size())
+      ++i;
+    while (j < shape.size() && shape[j] == 1 && i == value.shape.size())
+      ++j;
+    if (i - i0 == 1 && j - j0 == 1) {
+      result.stride[j0] = value.stride[i0];
+      result.padLow[j0] = value.padLow[i0];
+      result.padHigh[j0] = value.padHigh[i0];
+      continue;
+    }
+    // Contiguous run: stride of the innermost dimension that is not 1.
+    int64_t unit = 1;
+    bool found = false;
+    int64_t expected = 0;
+    for (size_t k = i; k-- > i0;) {
+      if (value.padLow[k] || value.padHigh[k])
+        return error(op) << "a padded dimension is reshaped";
+      if (value.shape[k] == 1)
+        continue;
+      if (!found) {
+        unit = value.stride[k];
+        found = true;
+      } else if (value.stride[k] != expected) {
+        return error(op) << "a reshape of a strided view is not itself a view";
+      }
+      expected = value.stride[k] * value.shape[k];
+    }
+    for (size_t k = j; k-- > j0;) {
+      result.stride[k] = unit;
+      unit *= shape[k];
+    }
+  }
+  return result;
+}
+
+FailureOr<TensorValue> KernelMatcher::trace(Value value) {
+  auto known = values.find(value);
+  if (known != values.end())
+    return known->second;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  Operation *op = value.getDefiningOp() ? value.getDefiningOp() : function.getOperation();
+  if (!type || !type.hasStaticShape())
+    return error(op) << "needs a tensor of static shape";
+  TensorValue result;
+  result.shape.assign(type.getShape().begin(), type.getShape().end());
+  result.stride = rowMajor(result.shape);
+  result.padLow.assign(result.shape.size(), 0);
+  result.padHigh.assign(result.shape.size(), 0);
+  DenseElementsAttr attribute;
+  if (matchPattern(value, m_Constant(&attribute))) {
+    if (!vectorType(type.getElementType()))
+      return error(op) << "element type " << type.getElementType() << " is not one of i8, i32, f32, bf16";
+    result.tensor = addConstant(value, attribute);
+    return values[value] = result;
+  }
+  if (auto pad = dyn_cast<tensor::PadOp>(op)) {
+    auto source = trace(pad.getSource());
+    if (failed(source))
+      return failure();
+    if (source->tensor < 0)
+      return error(op) << "pads a value that is not in DRAM";
+    Value padding = pad.getConstantPaddingValue();
+    Attribute attr;
+    if (!padding || !matchPattern(padding, m_Constant(&attr)) || !pad.getLow().empty() || !pad.getHigh().empty())
+      return error(op) << "needs a constant padding value and static padding";
+    result = *source;
+    uint32_t pattern = bitPattern(attr);
+    if (result.padded && result.padPattern != pattern)
+      return error(op) << "two paddings of different values";
+    result.padPattern = pattern;
+    result.padded = true;
+    for (size_t i = 0; i < result.shape.size(); ++i) {
+      result.padLow[i] += pad.getStaticLow()[i];
+      result.padHigh[i] += pad.getStaticHigh()[i];
+      result.shape[i] += pad.getStaticLow()[i] + pad.getStaticHigh()[i];
+    }
+    return values[value] = result;
+  }
+  if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+    auto source = trace(expand.getSrc());
+    if (failed(source))
+      return failure();
+    auto shaped = reshape(*source, type.getShape(), op);
+    if (succeeded(shaped))
+      values[value] = *shaped;
+    return shaped;
+  }
+  if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+    auto source = trace(collapse.getSrc());
+    if (failed(source))
+      return failure();
+    auto shaped = reshape(*source, type.getShape(), op);
+    if (succeeded(shaped))
+      values[value] = *shaped;
+    return shaped;
+  }
+  if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+    auto source = trace(slice.getSource());
+    if (failed(source))
+      return failure();
+    if (source->tensor < 0 || source->padded || !slice.getOffsets().empty() || !slice.getStrides().empty() ||
+        slice.getDroppedDims().any())
+      return error(op) << "needs a static slice of a tensor in DRAM";
+    result = *source;
+    for (size_t i = 0; i < result.shape.size(); ++i) {
+      result.offset += slice.getStaticOffsets()[i] * result.stride[i];
+      result.stride[i] *= slice.getStaticStrides()[i];
+      result.shape[i] = slice.getStaticSizes()[i];
+    }
+    return values[value] = result;
+  }
+  if (auto transpose = dyn_cast<linalg::TransposeOp>(op)) {
+    auto source = trace(transpose.getInput());
+    if (failed(source))
+      return failure();
+    if (source->tensor < 0)
+      return error(op) << "transposes a value that is not in DRAM";
+    result = *source;
+    for (auto [i, from] : llvm::enumerate(transpose.getPermutation())) {
+      result.shape[i] = source->shape[from];
+      result.stride[i] = source->stride[from];
+      result.padLow[i] = source->padLow[from];
+      result.padHigh[i] = source->padHigh[from];
+    }
+    return values[value] = result;
+  }
+  return error(op) << "'" << op->getName() << "' is not understood here";
+}
+
+bool KernelMatcher::setExtent(ArrayRef<int64_t> shape) {
+  Extent extent{1, 1, 1, 1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int axis = axisOf(i, shape.size());
+    if (axis >= int(kAxes)) {
+      if (shape[i] != 1)
+        return false;
+      continue;
+    }
+    extent[axis] = shape[i];
+  }
+  kernel.extent = extent;
+  return true;
+}
+
+LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
+  if (kernel.anchor || !kernel.steps.empty())
+    return error(op) << "a contraction must come first in its kernel";
+  auto input = trace(op.getDpsInputs()[0]), weights = trace(op.getDpsInputs()[1]);
+  if (failed(input) || failed(weights))
+    return failure();
+  if (input->tensor < 0 || weights->tensor < 0)
+    return error(op) << "contracts a value that is not in DRAM";
+  Anchor anchor;
+  anchor.kind = Anchor::Contraction;
+  auto maps = op.getIndexingMapsArray();
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  auto iterators = op.getIteratorTypesArray();
+  unsigned loops = sizes.size();
+  // Where each loop appears.
+  std::vector<bool> inInput(loops), inWeights(loops);
+  std::vector<int> outDim(loops, -1);
+  std::vector<LinearForm> inputForms;
+  for (AffineExpr expr : maps[0].getResults()) {
+    auto form = linearForm(expr);
+    if (!form || form->constant)
+      return error(op) << "an input index is not linear in the loops";
+    for (auto [dim, coefficient] : form->terms)
+      inInput[dim] = true;
+    inputForms.push_back(*form);
+  }
+  std::vector<int64_t> weightStride(loops, 0);
+  for (auto [i, expr] : llvm::enumerate(maps[1].getResults())) {
+    auto form = linearForm(expr);
+    if (!form || form->constant || form->terms.size() > 1 || (form->terms.size() == 1 && form->terms.begin()->second != 1))
+      return error(op) << "a weight index is not a plain loop";
+    for (auto [dim, coefficient] : form->terms) {
+      inWeights[dim] = true;
+      weightStride[dim] = weights->stride[i];
+    }
+  }
+  if (!maps[2].isProjectedPermutation(/*allowZeroInResults=*/true))
+    return error(op) << "the output map is not a projected permutation";
+  unsigned outRank = maps[2].getNumResults();
+  for (unsigned i = 0; i < outRank; ++i)
+    if (auto dim = dyn_cast<AffineDimExpr>(maps[2].getResult(i)))
+      outDim[dim.getPosition()] = int(i);
+
+  // Loop roles. Sizes of 1 have no role unless they are the only candidate.
+  int oc = -1, group = -1, ic = -1;
+  std::vector<int> positions, filters, batches;
+  for (unsigned loop = 0; loop < loops; ++loop) {
+    bool parallel = iterators[loop] == utils::IteratorType::parallel;
+    if (parallel && inWeights[loop] && inInput[loop]) {
+      batches.push_back(int(loop));
+    } else if (parallel && inWeights[loop]) {
+      if (oc >= 0)
+        return error(op) << "two output channel loops";
+      oc = int(loop);
+    } else if (parallel) {
+      positions.push_back(int(loop));
+    } else if (inWeights[loop] || inInput[loop]) {
+      bool alone = false;
+      for (const LinearForm &form : inputForms)
+        alone |= form.terms.size() == 1 && form.terms.count(loop);
+      if (alone && ic < 0 && int(loop) == [&] {
+            // Channels are the last reduction loop that stands alone.
+            int last = -1;
+            for (unsigned l = 0; l < loops; ++l)
+              if (iterators[l] == utils::IteratorType::reduction)
+                for (const LinearForm &form : inputForms)
+                  if (form.terms.size() == 1 && form.terms.count(l))
+                    last = int(l);
+            return last;
+          }())
+        ic = int(loop);
+      else
+        filters.push_back(int(loop));
+    }
+  }
+  // A group is a batch loop right before the output channels in the output, its channels contiguous in the input.
+  for (int loop : batches)
+    if (outDim[loop] == int(outRank) - 2 && oc >= 0 && outRank >= 2 && weights->tensor >= 0 &&
+        kernel.tensors[weights->tensor].role == KernelTensor::Constant && outRank == 5)
+      group = loop;
+  auto inputStrideOf = [&](int loop) {
+    int64_t stride = 0;
+    if (loop >= 0)
+      for (auto [i, form] : llvm::enumerate(inputForms))
+        if (form.terms.count(loop))
+          stride += form.terms.at(loop) * input->stride[i];
+    return stride;
+  };
+  anchor.oc = oc >= 0 ? sizes[oc] : 1;
+  anchor.ic = ic >= 0 ? sizes[ic] : 1;
+  anchor.groups = group >= 0 ? sizes[group] : 1;
+  anchor.weightOc = oc >= 0 ? weightStride[oc] : 0;
+  anchor.weightIc = ic >= 0 ? weightStride[ic] : 0;
+  anchor.weightGroup = group >= 0 ? weightStride[group] : 0;
+  anchor.inputGroup = inputStrideOf(group);
+  anchor.input.tensor = input->tensor;
+  anchor.input.offset = input->offset;
+  anchor.input.stride[C] = ic >= 0 ? inputStrideOf(ic) : 0;
+  anchor.padPattern = input->padPattern;
+  anchor.weights = weights->tensor;
+  anchor.weightOffset = weights->offset;
+  if (weights->padded)
+    return error(op) << "padded weights";
+
+  // The output as canonical axes: the channel dimension last (group and channel merged).
+  SmallVector<int64_t> outShape;
+  std::vector<int> loopOfAxis(kAxes, -1);
+  unsigned merged = group >= 0 ? outRank - 1 : outRank;
+  for (unsigned i = 0; i < outRank; ++i) {
+    int loop = -1;
+    for (unsigned l = 0; l < loops; ++l)
+      if (outDim[l] == int(i))
+        loop = int(l);
+    if (group >= 0 && i == outRank - 2)
+      continue;
+    unsigned index = group >= 0 && i == outRank - 1 ? outRank - 2 : i;
+    bool channels = index == merged - 1;
+    outShape.push_back(channels ? anchor.oc * anchor.groups : loop >= 0 ? sizes[loop] : 1);
+    if (channels) {
+      if (oc >= 0 && loop != oc)
+        return error(op) << "output channels must be the last dimension";
+    } else {
+      int axis = axisOf(index, merged);
+      if (axis < int(kAxes))
+        loopOfAxis[axis] = loop;
+      else if (loop >= 0 && sizes[loop] != 1)
+        return error(op) << "more than three position dimensions";
+    }
+  }
+  if (!setExtent(outShape))
+    return error(op) << "more than three position dimensions";
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    int loop = loopOfAxis[axis];
+    WindowAxis &window = anchor.axes[axis - P0];
+    if (loop < 0)
+      continue;
+    window.size = sizes[loop];
+    window.inputSize = sizes[loop];
+    if (llvm::is_contained(batches, loop) && sizes[loop] > 1) {
+      if (anchor.batchAxis)
+        return error(op) << "more than one batch dimension";
+      anchor.batchAxis = axis;
+      anchor.weightBatch = weightStride[loop];
+    }
+    for (auto [i, form] : llvm::enumerate(inputForms)) {
+      if (!form.terms.count(loop))
+        continue;
+      anchor.input.stride[axis] = input->stride[i];
+      window.stride = form.terms.at(loop);
+      window.padLow = input->padLow[i];
+      window.inputSize = input->shape[i] - input->padLow[i] - input->padHigh[i];
+      for (auto [other, coefficient] : form.terms)
+        if (int(other) != loop) {
+          if (!llvm::is_contained(filters, int(other)))
+            return error(op) << "an input index mixes loops in a way that is not a convolution";
+          window.kernel = sizes[other];
+          window.dilation = coefficient;
+          (axis == P0 ? anchor.weightKw : anchor.weightKh) = weightStride[other];
+          if (axis == P2)
+            return error(op) << "three window dimensions";
+        }
+    }
+  }
+  auto inType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[0]));
+  auto wType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[1]));
+  auto outType = vectorType(getElementTypeOrSelf(op.getResult(0)));
+  if (!inType || !wType || !outType)
+    return error(op) << "element types must be i8, bf16 or f32";
+  anchor.inputType = *inType;
+  anchor.weightType = *wType;
+  anchor.resultType = *outType;
+  // Zero points and signs from the body: ext, optional subi of a constant.
+  Block *body = op.getBlock();
+  for (unsigned i = 0; i < 2; ++i) {
+    BlockArgument argument = body->getArgument(i);
+    if (!argument.getType().isInteger(8))
+      continue;
+    if (!argument.hasOneUse())
+      return error(op) << "an integer operand is used twice";
+    Operation *extension = *argument.getUsers().begin();
+    bool isUnsigned = llvm::isa<arith::ExtUIOp>(extension);
+    if (!isUnsigned && !llvm::isa<arith::ExtSIOp>(extension))
+      return error(op) << "an integer operand must be widened first";
+    int64_t zero = 0;
+    Operation *user = *extension->getUsers().begin();
+    if (auto sub = dyn_cast<arith::SubIOp>(user)) {
+      APInt value;
+      if (sub.getLhs() != extension->getResult(0) || !matchPattern(sub.getRhs(), m_ConstantInt(&value)))
+        return error(op) << "a zero point must be a constant";
+      zero = value.getSExtValue();
+    }
+    (i == 0 ? anchor.inputType : anchor.weightType) = isUnsigned ? LaneType::U8 : LaneType::I8;
+    (i == 0 ? anchor.inputZero : anchor.weightZero) = zero;
+  }
+  uint64_t macs = 1;
+  for (int64_t size : sizes)
+    macs *= uint64_t(size);
+  kernel.macs = macs;
+  kernel.anchor = anchor;
+  TensorValue result;
+  result.step = -1;
+  auto type = cast<RankedTensorType>(op.getResult(0).getType());
+  result.shape.assign(type.getShape().begin(), type.getShape().end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  return success();
+}
+
+LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
+  if (kernel.anchor || !kernel.steps.empty())
+    return error(op) << "a window operation must come first in its kernel";
+  auto input = trace(op.getDpsInputs()[0]);
+  if (failed(input))
+    return failure();
+  if (input->tensor < 0)
+    return error(op) << "windows over a value that is not in DRAM";
+  Anchor anchor;
+  anchor.kind = Anchor::Window;
+  anchor.input.tensor = input->tensor;
+  anchor.input.offset = input->offset;
+  anchor.padPattern = input->padPattern;
+  auto maps = op.getIndexingMapsArray();
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  AffineMap outMap = maps.back();
+  unsigned rank = outMap.getNumResults();
+  std::vector<int> axisOfLoop(sizes.size(), -1);
+  for (unsigned i = 0; i < rank; ++i)
+    if (auto dim = dyn_cast<AffineDimExpr>(outMap.getResult(i)))
+      axisOfLoop[dim.getPosition()] = axisOf(i, rank);
+  auto outType = cast<RankedTensorType>(op.getResult(0).getType());
+  if (!setExtent(outType.getShape()))
+    return error(op) << "more than three position dimensions";
+  bool depthwise = false;
+  Value second = op.getNumDpsInputs() > 1 ? op.getDpsInputs()[1] : Value();
+  std::vector<int64_t> weightStride(sizes.size(), 0);
+  if (second && !op.getMatchingBlockArgument(op.getDpsInputOperand(1)).use_empty()) {
+    depthwise = true;
+    auto weights = trace(second);
+    if (failed(weights))
+      return failure();
+    if (weights->tensor < 0 || kernel.tensors[weights->tensor].role != KernelTensor::Constant)
+      return error(op) << "depthwise weights must be constant";
+    anchor.weights = weights->tensor;
+    anchor.weightOffset = weights->offset;
+    for (auto [i, expr] : llvm::enumerate(maps[1].getResults()))
+      if (auto dim = dyn_cast<AffineDimExpr>(expr))
+        weightStride[dim.getPosition()] = weights->stride[i];
+  }
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    anchor.axes[axis - P0].size = anchor.axes[axis - P0].inputSize = kernel.extent[axis];
+  for (auto [i, expr] : llvm::enumerate(maps[0].getResults())) {
+    auto form = linearForm(expr);
+    if (!form || form->constant)
+      return error(op) << "an input index is not linear in the loops";
+    int axis = -1;
+    for (auto [loop, coefficient] : form->terms)
+      if (axisOfLoop[loop] >= 0)
+        axis = axisOfLoop[loop];
+    // A window over an axis whose output extent is 1 and was dropped from the map.
+    if (axis < 0)
+      axis = axisOf(i, maps[0].getNumResults());
+    if (axis >= int(kAxes)) {
+      if (input->shape[i] != 1)
+        return error(op) << "more than three position dimensions";
+      continue;
+    }
+    anchor.input.stride[axis] = input->stride[i];
+    if (axis == C) {
+      if (input->padLow[i] || input->padHigh[i])
+        return error(op) << "padded channels under a window";
+      for (auto [loop, coefficient] : form->terms)
+        anchor.weightOc = weightStride[loop];
+      continue;
+    }
+    WindowAxis &window = anchor.axes[axis - P0];
+    window.padLow = input->padLow[i];
+    window.inputSize = input->shape[i] - input->padLow[i] - input->padHigh[i];
+    for (auto [loop, coefficient] : form->terms)
+      if (axisOfLoop[loop] >= 0) {
+        window.stride = coefficient;
+      } else {
+        if (axis == P2)
+          return error(op) << "three window dimensions";
+        window.kernel = sizes[loop];
+        window.dilation = coefficient;
+        (axis == P0 ? anchor.weightKw : anchor.weightKh) = weightStride[loop];
+      }
+  }
+  anchor.oc = kernel.extent[C];
+  anchor.ic = 1;
+  auto inType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[0]));
+  auto resultType = vectorType(outType.getElementType());
+  if (!inType || !resultType)
+    return error(op) << "element types must be i8, i32, bf16 or f32";
+  anchor.inputType = *inType;
+  anchor.resultType = *resultType;
+  // The body: [mul] then add or max with the accumulator.
+  Block *body = op.getBlock();
+  auto yield = cast<linalg::YieldOp>(body->getTerminator());
+  Operation *combine = yield.getOperand(0).getDefiningOp();
+  while (combine && llvm::isa<arith::TruncIOp>(combine))
+    combine = combine->getOperand(0).getDefiningOp();
+  if (!combine)
+    return error(op) << "the body combines nothing";
+  bool sum = llvm::isa<arith::AddIOp, arith::AddFOp>(combine);
+  bool max = llvm::isa<arith::MaxSIOp, arith::MaxUIOp, arith::MaximumFOp, arith::MaxNumFOp>(combine);
+  if (!sum && !max)
+    return error(op) << "the body must add or take the maximum";
+  anchor.windowOp = depthwise ? isa::WindowOp::Mac : sum ? isa::WindowOp::Sum : isa::WindowOp::Max;
+  if (*inType == LaneType::I8 && llvm::isa<arith::MaxUIOp>(combine))
+    anchor.inputType = LaneType::U8;
+  for (unsigned i = 0; i < (depthwise ? 2u : 1u); ++i) {
+    BlockArgument argument = body->getArgument(i);
+    if (!argument.getType().isInteger(8))
+      continue;
+    LaneType type = i == 0 ? anchor.inputType : LaneType::I8;
+    int64_t zero = 0;
+    Value current = argument;
+    while (current.hasOneUse()) {
+      Operation *user = *current.getUsers().begin();
+      APInt value;
+      if (llvm::isa<arith::ExtUIOp>(user))
+        type = LaneType::U8;
+      else if (llvm::isa<arith::ExtSIOp>(user))
+        type = LaneType::I8;
+      else if (auto sub = dyn_cast<arith::SubIOp>(user);
+               sub && sub.getLhs() == current && matchPattern(sub.getRhs(), m_ConstantInt(&value)))
+        zero = value.getSExtValue();
+      else
+        break;
+      current = user->getResult(0);
+    }
+    (i == 0 ? anchor.inputType : anchor.weightType) = type;
+    (i == 0 ? anchor.inputZero : anchor.weightZero) = zero;
+  }
+  if (depthwise && *inType != LaneType::I8)
+    anchor.weightType = *vectorType(getElementTypeOrSelf(second));
+  if (anchor.windowOp == isa::WindowOp::Max && *inType == LaneType::I8)
+    anchor.resultType = LaneType::I32;
+  if (depthwise) {
+    kernel.macs = 1;
+    for (int64_t size : sizes)
+      kernel.macs *= uint64_t(size);
+  }
+  kernel.anchor = anchor;
+  TensorValue result;
+  result.step = -1;
+  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  return success();
+}
+
+LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
+  Step step;
+  step.op = op;
+  auto outType = cast<RankedTensorType>(op.getResult(0).getType());
+  auto type = vectorType(outType.getElementType());
+  if (!type)
+    return error(op) << "element type " << outType.getElementType() << " is not one of i8, i32, f32, bf16";
+  step.type = *type;
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  unsigned loops = sizes.size();
+  unsigned reductions = op.getNumReductionLoops();
+  if (reductions) {
+    if (reductions != 1 || op.getIteratorTypesArray().back() != utils::IteratorType::reduction)
+      return error(op) << "only a reduction over the last dimension is a vector step";
+    step.reducesChannels = true;
+    auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
+    Operation *combine = yield.getOperand(0).getDefiningOp();
+    if (combine && llvm::isa<arith::AddFOp, arith::AddIOp>(combine))
+      step.reduceOp = isa::WindowOp::Sum;
+    else if (combine && llvm::isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp>(combine))
+      step.reduceOp = isa::WindowOp::Max;
+    else
+      return error(op) << "a reduction must add or take the maximum";
+  }
+  // Loops are the iteration space; the first step of a kernel without an anchor sets it.
+  bool first = !kernel.anchor && kernel.steps.empty();
+  if (first && !setExtent(sizes))
+    return error(op) << "more than three position dimensions";
+  std::vector<int> axisOfLoop(loops);
+  for (unsigned loop = 0; loop < loops; ++loop) {
+    axisOfLoop[loop] = axisOf(loop, loops);
+    int axis = axisOfLoop[loop];
+    if (axis >= int(kAxes) ? sizes[loop] != 1 : kernel.extent[axis] != sizes[loop])
+      return error(op) << "steps of one kernel must share their iteration space";
+  }
+  auto maps = op.getIndexingMapsArray();
+  for (auto [index, operand] : llvm::enumerate(op.getDpsInputs())) {
+    Source source;
+    auto operandType = dyn_cast<RankedTensorType>(operand.getType());
+    if (!operandType)
+      return error(op) << "a scalar operand";
+    auto elementType = vectorType(operandType.getElementType());
+    if (!elementType)
+      return error(op) << "element type " << operandType.getElementType() << " is not one of i8, i32, f32, bf16";
+    source.type = *elementType;
+    auto value = trace(operand);
+    if (failed(value))
+      return failure();
+    if (value->padded)
+      return error(op) << "pads an operand of an elementwise operation";
+    Extent stride{};
+    bool onlyChannels = true;
+    for (auto [i, expr] : llvm::enumerate(maps[index].getResults())) {
+      if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+        if (constant.getValue() != 0)
+          return error(op) << "a constant index other than 0";
+        continue;
+      }
+      auto dim = dyn_cast<AffineDimExpr>(expr);
+      if (!dim)
+        return error(op) << "an operand map that is not a projected permutation";
+      int axis = axisOfLoop[dim.getPosition()];
+      if (axis >= int(kAxes) || value->shape[i] == 1)
+        continue;
+      stride[axis] = value->stride[i];
+      onlyChannels &= axis == C;
+    }
+    if (value->tensor >= 0) {
+      KernelTensor &tensor = kernel.tensors[value->tensor];
+      bool word = byteSize(tensor.type) == 4;
+      if (tensor.role == KernelTensor::Constant && onlyChannels && word && value->offset == 0 &&
+          tensor.elements == kernel.extent[C] && !step.reducesChannels) {
+        source.kind = Source::Parameter;
+        source.parameter = tensor.value;
+      } else {
+        source.kind = Source::Tensor;
+        source.view = {value->tensor, stride, value->offset};
+      }
+    } else {
+      source.kind = Source::Value;
+      source.value = value->step;
+      for (unsigned axis = 0; axis < kAxes; ++axis)
+        source.view.stride[axis] = stride[axis] != 0;
+    }
+    step.sources.push_back(source);
+  }
+  TensorValue result;
+  result.step = int(kernel.steps.size());
+  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  kernel.steps.push_back(step);
+  return success();
+}
+
+LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
+  if (op.getNumDpsInits() != 1)
+    return error(op) << "more than one result";
+  unsigned reductions = op.getNumReductionLoops();
+  if (reductions == 0)
+    return matchStep(op);
+  // A reduction over exactly the last loop with plain maps is a vector step; contractions multiply; windows do not.
+  Block *body = op.getBlock();
+  bool multiplies = false;
+  if (op.getNumDpsInputs() == 2)
+    multiplies = !body->getArgument(1).use_empty() &&
+                 llvm::any_of(*body, [](Operation &o) { return llvm::isa<arith::MulFOp, arith::MulIOp>(o); });
+  auto maps = op.getIndexingMapsArray();
+  if (multiplies) {
+    // Depthwise: the channel loop is in input, weights and output, and nothing sums over channels.
+    AffineMap out = maps[2];
+    auto last = dyn_cast<AffineDimExpr>(out.getResult(out.getNumResults() - 1));
+    bool depthwise = last && maps[0].isFunctionOfDim(last.getPosition()) && maps[1].isFunctionOfDim(last.getPosition());
+    if (depthwise)
+      return matchWindow(op);
+    return matchContraction(op);
+  }
+  bool plain = maps[0].isProjectedPermutation() && reductions == 1 &&
+               op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
+  if (plain && op.getNumDpsInputs() == 1)
+    return matchStep(op);
+  return matchWindow(op);
+}
+
+LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {
+  Value result = op.getOperand(0);
+  SmallVector<Operation *> reshapes;
+  auto resultType = cast<RankedTensorType>(result.getType());
+  SmallVector<Value> parts{result};
+  int64_t axis = 0;
+  Value inner = result;
+  while (Operation *def = inner.getDefiningOp())
+    if (llvm::isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp>(def))
+      inner = def->getOperand(0);
+    else
+      break;
+  SmallVector<int64_t> shape(resultType.getShape());
+  if (auto concat = inner.getDefiningOp<tensor::ConcatOp>()) {
+    parts.assign(concat.getInputs().begin(), concat.getInputs().end());
+    axis = int64_t(concat.getDim());
+    shape.assign(concat.getResultType().getShape().begin(), concat.getResultType().getShape().end());
+  }
+  SmallVector<int64_t> stride = rowMajor(shape);
+  int64_t offset = 0;
+  for (Value part : parts) {
+    auto value = trace(part);
+    if (failed(value))
+      return failure();
+    if (value->tensor < 0)
+      return error(op) << "copies a value that is not in DRAM";
+    Copy copy;
+    copy.type = kernel.outputType;
+    copy.from = {value->tensor, {}, value->offset};
+    copy.to = {kernel.output.tensor, {}, offset};
+    copy.shape.assign(value->shape.begin(), value->shape.end());
+    copy.fromStride.assign(value->stride.begin(), value->stride.end());
+    copy.toStride.assign(stride.begin(), stride.end());
+    copy.padLow.assign(value->padLow.begin(), value->padLow.end());
+    copy.padHigh.assign(value->padHigh.begin(), value->padHigh.end());
+    copy.fill = value->padPattern;
+    kernel.copies.push_back(copy);
+    if (parts.size() > 1)
+      offset += value->shape[axis] * stride[axis];
+  }
+  return success();
+}
+
+FailureOr<Kernel> KernelMatcher::run() {
+  kernel.name = function.getName().str();
+  if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
+    for (Attribute node : nodes)
+      kernel.nodes.push_back(cast<StringAttr>(node).getValue().str());
+  for (BlockArgument argument : function.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || !type.hasStaticShape() || !vectorType(type.getElementType()))
+      return error(function) << "argument " << argument.getArgNumber() << " has type " << argument.getType()
+                             << ", not a static tensor of i8, i32, f32 or bf16";
+    KernelTensor tensor;
+    tensor.index = argument.getArgNumber();
+    tensor.type = *vectorType(type.getElementType());
+    tensor.elements = type.getNumElements();
+    TensorValue value;
+    value.tensor = int(kernel.tensors.size());
+    value.shape.assign(type.getShape().begin(), type.getShape().end());
+    value.stride = rowMajor(value.shape);
+    value.padLow.assign(value.shape.size(), 0);
+    value.padHigh.assign(value.shape.size(), 0);
+    values[argument] = value;
+    kernel.tensors.push_back(tensor);
+  }
+  if (function.getNumResults() != 1)
+    return error(function) << "a kernel must have one result";
+  auto resultType = dyn_cast<RankedTensorType>(function.getResultTypes()[0]);
+  if (!resultType || !vectorType(resultType.getElementType()))
+    return error(function) << "a result of type " << function.getResultTypes()[0];
+  KernelTensor resultTensor;
+  resultTensor.role = KernelTensor::Result;
+  resultTensor.type = *vectorType(resultType.getElementType());
+  resultTensor.elements = resultType.getNumElements();
+  kernel.output.tensor = int(kernel.tensors.size());
+  kernel.outputType = resultTensor.type;
+  kernel.tensors.push_back(resultTensor);
+
+  for (Operation &op : function.getBody().front()) {
+    if (auto generic = dyn_cast<linalg::GenericOp>(op)) {
+      if (failed(matchGeneric(generic)))
+        return failure();
+    } else if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op)) {
+      if (!llvm::isa<linalg::FillOp, linalg::TransposeOp>(op))
+        return error(&op) << "'" << op.getName() << "' must be generalised first";
+    }
+  }
+  auto returnOp = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  if (!kernel.anchor && kernel.steps.empty()) {
+    if (failed(matchCopies(returnOp)))
+      return failure();
+    return kernel;
+  }
+  auto value = trace(returnOp.getOperand(0));
+  if (failed(value))
+    return failure();
+  if (value->tensor >= 0 || value->step != int(kernel.steps.size()) - 1)
+    return error(returnOp) << "a kernel must return its last step";
+  // Dense row-major over the iteration space.
+  int64_t stride = 1;
+  if (!kernel.steps.empty() && kernel.steps.back().reducesChannels)
+    kernel.outputReduced = true;
+  for (unsigned axis = 0; axis < kAxes; ++axis) {
+    if (axis == C && kernel.outputReduced)
+      continue;
+    kernel.output.stride[axis] = stride;
+    stride *= kernel.extent[axis];
+  }
+  return kernel;
+}
+} // namespace
+
+FailureOr<Kernel> accel::matchKernel(func::FuncOp function) { return KernelMatcher(function).run(); }

@@ -1,0 +1,64 @@
+//===- TileProgram.h - Instructions in order, before synchronisation -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What tiling and placement hand to synchronisation: the instructions of all
+// engines in program order, with final addresses and without semaphores. The
+// order is a legal execution on its own; synchronisation only makes it hold when
+// the engines run side by side.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_SCHEDULE_TILEPROGRAM_H
+#define COMPILER_SCHEDULE_TILEPROGRAM_H
+
+#include "isa/Isa.h"
+#include "isa/timing/MachineParams.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::schedule {
+
+/// Address spaces a region can lie in: isa::Memory values, and DRAM.
+constexpr unsigned kDramSpace = 8;
+
+/// Bytes [begin, end) of one space that an operation reads or writes over all its executions.
+struct Region {
+  unsigned space = 0;
+  uint64_t begin = 0, end = 0;
+  bool write = false;
+};
+
+/// One instruction of the stream. Inside a loop it stands for all its executions: its waits are taken in the first one, its
+/// posts made in the last.
+struct Operation {
+  isa::Instruction instruction;
+  std::vector<Region> regions;
+  /// Index into TileProgram::layers.
+  uint32_t layer = 0;
+  /// serial schedules: starts only after everything before it has retired.
+  bool barrier = false;
+  /// Posts to (tensor) or waits for (preload) its partner in every iteration of a serial loop, so that the two do not overlap.
+  bool alternates = false;
+};
+
+/// A run of operations that a hardware loop repeats; `count` 1 means straight line.
+struct Block {
+  uint64_t count = 1;
+  std::vector<Operation> operations;
+};
+
+struct TileProgram {
+  std::vector<Block> blocks;
+};
+
+/// A dense index for every engine of a machine, in the order store, vector, tensor, preload, load0, load1, ...
+unsigned engineIndex(const isa::Instruction &instruction, const timing::MachineParams &machine);
+unsigned numEngines(const timing::MachineParams &machine);
+std::string engineName(unsigned engine, const timing::MachineParams &machine);
+
+/// The regions `instruction` (addresses final, odometer levels included) touches over all its executions.
+std::vector<Region> regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine);
+
+} // namespace tw::schedule
+
+#endif // COMPILER_SCHEDULE_TILEPROGRAM_H
