@@ -320,10 +320,10 @@ def Graph_FallbackOp : Graph_Op<"fallback"> {
   let summary = "an ONNX operator outside this dialect";
   let description = [{
     `node` is the serialised NodeProto, `node_attributes` the same attributes for people, `opset` the version of the operator's
-    domain. Inputs are the node's non-empty inputs in order.
+    domain. Inputs are the node's non-empty inputs in order. `reason` says why the node is here.
   }];
   let arguments = (ins Variadic<Graph_AnyTensor>:$inputs, StrAttr:$onnx_op, StrAttr:$domain, I64Attr:$opset,
-                   DictionaryAttr:$node_attributes, StrAttr:$node);
+                   DictionaryAttr:$node_attributes, StrAttr:$node, StrAttr:$reason);
   let results = (outs Variadic<Graph_AnyTensor>:$outputs);
 }
 

@@ -1,0 +1,549 @@
+//===- ImportData.cpp - Constants, shapes and moving data -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/frontend/OnnxNode.h"
+#include "compiler/frontend/OnnxTensor.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace tw::frontend {
+
+using llvm::ArrayRef;
+using Tensors = std::vector<Tensor>;
+
+static Tensors importConstant(Node &n) {
+  n.checkInputCount(0, 0);
+  auto floats = [](ArrayRef<float> values, bool scalar) {
+    HostTensor tensor;
+    if (!scalar)
+      tensor.shape = {int64_t(values.size())};
+    tensor.bytes.resize(values.size() * sizeof(float));
+    if (!values.empty())
+      std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    return makeConstant(std::move(tensor));
+  };
+  if (n.hasAttr("value"))
+    return {n.tensorAttr("value")};
+  if (n.hasAttr("value_float"))
+    return {floats(n.floatAttr("value_float"), true)};
+  if (n.hasAttr("value_floats"))
+    return {floats(n.floatsAttr("value_floats"), false)};
+  if (n.hasAttr("value_int"))
+    return {evalReshape(makeInts(n.intAttr("value_int")), {})};
+  if (n.hasAttr("value_ints"))
+    return {makeInts(n.intsAttr("value_ints"))};
+  n.inexpressible("found none of the attributes value, value_float, value_floats, value_int and value_ints");
+}
+
+static Tensors importConstantOfShape(Node &n) {
+  n.checkInputCount(1, 1);
+  std::vector<int64_t> shape = n.ints(0, "input");
+  ConstantRef value = n.hasAttr("value") ? n.tensorAttr("value") : makeSplat(ElementKind::F32, {}, 0);
+  if (value->count() != 1)
+    n.fail("attribute value has shape " + formatShape(value->shape) + ", expected one element");
+  auto count = countTensorElements(shape);
+  if (!count)
+    n.fail("the shape is " + formatShape(shape) + ": no dim may be negative, and at most 2^31 elements are allowed");
+  auto result = std::make_shared<Constant>();
+  result->kind = value->kind;
+  result->shape.assign(shape.begin(), shape.end());
+  result->splat = *count != 0;
+  if (result->splat)
+    result->bytes = value->bytes;
+  return {ConstantRef(result)};
+}
+
+static Tensors importIdentity(Node &n) {
+  n.checkInputCount(1, 1);
+  return {n.input(0, "input")};
+}
+
+static Tensors importDropout(Node &n) {
+  n.checkInputCount(1, 3);
+  if (n.opset() < 12)
+    n.floatAttr("ratio", 0.5f);
+  else
+    n.intAttr("seed", 0);
+  if (n.has(2) && n.constant(2, "training_mode")->count() == 1 && n.constant(2, "training_mode")->integer(0) != 0)
+    n.fail("training_mode is true, expected false: only inference is supported");
+  return {n.input(0, "data")};
+}
+
+static Tensors importShape(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "data");
+  auto clampDim = [&](int64_t dim) { return std::clamp<int64_t>(dim < 0 ? dim + x.rank() : dim, 0, x.rank()); };
+  int64_t start = 0, end = x.rank();
+  if (n.opset() >= 15) {
+    start = clampDim(n.intAttr("start", 0));
+    end = std::max(start, clampDim(n.intAttr("end", x.rank())));
+  }
+  return {makeInts(ArrayRef<int64_t>(x.shape).slice(size_t(start), size_t(end - start)))};
+}
+
+static Tensors importSize(Node &n) {
+  n.checkInputCount(1, 1);
+  int64_t size = 1;
+  for (int64_t dim : n.input(0, "data").shape)
+    size *= dim;
+  return {evalReshape(makeInts(size), {})};
+}
+
+static Tensors importReshape(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "data");
+  std::vector<int64_t> wanted = n.ints(1, "shape");
+  bool allowZero = n.opset() >= 14 && n.flagAttr("allowzero", false);
+  int64_t open = -1, known = 1, total = 1;
+  for (int64_t dim : x.shape)
+    total *= dim;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] == 0 && !allowZero) {
+      if (i >= x.shape.size())
+        n.fail("shape " + formatShape(wanted) + " copies dim " + llvm::Twine(i) + " of an input of shape " +
+               formatShape(x.shape));
+      wanted[i] = x.shape[i];
+    }
+    if (wanted[i] == -1) {
+      if (open >= 0)
+        n.fail("shape " + formatShape(wanted) + " has -1 twice");
+      open = int64_t(i);
+    } else if (wanted[i] < 0 || __builtin_mul_overflow(known, wanted[i], &known)) {
+      n.fail("shape is " + formatShape(wanted) + ", which is not the shape of a tensor");
+    }
+  }
+  if (open >= 0) {
+    if (known == 0 || total % known)
+      n.fail("shape " + formatShape(wanted) + " does not divide the elements of shape " + formatShape(x.shape));
+    wanted[size_t(open)] = total / known;
+  }
+  return {n.reshape(x, wanted)};
+}
+
+static Tensors importFlatten(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "input");
+  int64_t axis = n.axis(n.intAttr("axis", 1), x.rank(), true);
+  Shape shape{1, 1};
+  for (int64_t i = 0; i < x.rank(); ++i)
+    shape[i < axis ? 0 : 1] *= x.shape[size_t(i)];
+  return {n.reshape(x, shape)};
+}
+
+static Tensors importSqueeze(Node &n) {
+  n.checkInputCount(1, n.opset() >= 13 ? 2 : 1);
+  const Tensor &x = n.input(0, "data");
+  std::vector<int64_t> axes;
+  bool all = n.opset() >= 13 ? !n.has(1) : !n.hasAttr("axes");
+  if (!all)
+    axes = n.axes(n.opset() >= 13 ? n.ints(1, "axes") : n.intsAttr("axes"), x.rank());
+  Shape shape;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    int64_t dim = x.shape[size_t(i)];
+    if (all ? dim == 1 : llvm::is_contained(axes, i)) {
+      if (dim != 1)
+        n.fail("dim " + llvm::Twine(i) + " of shape " + formatShape(x.shape) + " is squeezed, expected 1");
+      continue;
+    }
+    shape.push_back(dim);
+  }
+  return {n.reshape(x, shape)};
+}
+
+static Tensors importUnsqueeze(Node &n) {
+  n.checkInputCount(n.opset() >= 13 ? 2 : 1, n.opset() >= 13 ? 2 : 1);
+  const Tensor &x = n.input(0, "data");
+  std::vector<int64_t> axes = n.opset() >= 13 ? n.ints(1, "axes") : n.intsAttr("axes");
+  int64_t rank = x.rank() + int64_t(axes.size());
+  axes = n.axes(axes, rank);
+  Shape shape;
+  for (int64_t i = 0, from = 0; i < rank; ++i)
+    shape.push_back(llvm::is_contained(axes, i) ? 1 : x.shape[size_t(from++)]);
+  return {n.reshape(x, shape)};
+}
+
+static Tensors importTranspose(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "data");
+  std::vector<int64_t> perm;
+  for (int64_t i = x.rank(); i-- > 0;)
+    perm.push_back(i);
+  return {n.transpose(x, n.intsAttr("perm", perm))};
+}
+
+static Tensors importSlice(Node &n) {
+  const Tensor &x = n.input(0, "data");
+  std::vector<int64_t> starts, ends, axes, steps;
+  bool hasAxes;
+  if (n.opset() < 10) {
+    n.checkInputCount(1, 1);
+    starts = n.intsAttr("starts");
+    ends = n.intsAttr("ends");
+    hasAxes = n.hasAttr("axes");
+    if (hasAxes)
+      axes = n.intsAttr("axes");
+  } else {
+    n.checkInputCount(3, 5);
+    starts = n.ints(1, "starts");
+    ends = n.ints(2, "ends");
+    hasAxes = n.has(3);
+    if (hasAxes)
+      axes = n.ints(3, "axes");
+    if (n.has(4))
+      steps = n.ints(4, "steps");
+  }
+  if (!hasAxes)
+    for (size_t i = 0; i < starts.size(); ++i)
+      axes.push_back(int64_t(i));
+  if (steps.empty())
+    steps.assign(starts.size(), 1);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    n.fail("found " + llvm::Twine(starts.size()) + " starts, " + llvm::Twine(ends.size()) + " ends, " +
+           llvm::Twine(axes.size()) + " axes and " + llvm::Twine(steps.size()) + " steps, expected as many");
+  n.axes(axes, x.rank());
+  Shape first(x.shape.size(), 0), step(x.shape.size(), 1), size = x.shape;
+  for (size_t i = 0; i < starts.size(); ++i) {
+    size_t axis = size_t(n.axis(axes[i], x.rank()));
+    int64_t dim = x.shape[axis];
+    if (steps[i] == 0)
+      n.fail("the step of dim " + llvm::Twine(axis) + " is 0, expected another value");
+    // No dim is longer, and so no step of this length is ever taken.
+    int64_t by = std::clamp(steps[i], -kMaxTensorElements, kMaxTensorElements);
+    int64_t start = starts[i] < 0 ? starts[i] + dim : starts[i];
+    int64_t end = ends[i] < 0 ? ends[i] + dim : ends[i];
+    if (by > 0) {
+      start = std::clamp<int64_t>(start, 0, dim);
+      end = std::clamp<int64_t>(end, 0, dim);
+      size[axis] = end > start ? (end - start - 1) / by + 1 : 0;
+    } else {
+      start = std::clamp<int64_t>(start, 0, std::max<int64_t>(dim - 1, 0));
+      end = std::clamp<int64_t>(end, -1, std::max<int64_t>(dim - 1, 0));
+      size[axis] = dim && start > end ? (start - end - 1) / -by + 1 : 0;
+    }
+    first[axis] = size[axis] ? start : 0;
+    step[axis] = by;
+  }
+  return {n.slice(x, first, step, size)};
+}
+
+static Tensors importSplit(Node &n) {
+  const Tensor &x = n.input(0, "input");
+  n.checkInputCount(1, n.opset() >= 13 ? 2 : 1);
+  int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  int64_t dim = x.shape[size_t(axis)], parts = int64_t(n.numOutputs());
+  std::vector<int64_t> sizes;
+  bool given = n.opset() >= 13 ? n.has(1) : n.hasAttr("split");
+  if (n.opset() >= 18 && n.hasAttr("num_outputs") && n.intAttr("num_outputs") != parts)
+    n.fail("num_outputs is " + llvm::Twine(n.intAttr("num_outputs")) + ", the node has " + llvm::Twine(parts) + " outputs");
+  if (given) {
+    sizes = n.opset() >= 13 ? n.ints(1, "split") : n.intsAttr("split");
+  } else {
+    int64_t part = (dim + parts - 1) / std::max<int64_t>(parts, 1);
+    for (int64_t i = 0; i < parts; ++i)
+      sizes.push_back(std::clamp<int64_t>(dim - i * part, 0, part));
+  }
+  int64_t sum = 0;
+  for (int64_t size : sizes) {
+    if (size < 0 || size > dim)
+      n.fail("split is " + formatShape(sizes) + ", every part must have 0 to " + llvm::Twine(dim) + " elements");
+    sum += size;
+  }
+  if (int64_t(sizes.size()) != parts || sum != dim)
+    n.fail("split is " + formatShape(sizes) + ", expected " + llvm::Twine(parts) + " parts of together " + llvm::Twine(dim));
+  Tensors results;
+  Shape starts(x.shape.size(), 0), steps(x.shape.size(), 1), size = x.shape;
+  for (int64_t part : sizes) {
+    size[size_t(axis)] = part;
+    results.push_back(n.slice(x, starts, steps, size));
+    starts[size_t(axis)] += part;
+  }
+  return results;
+}
+
+static Tensors importConcat(Node &n) {
+  n.checkInputCount(1, SIZE_MAX);
+  Tensors inputs;
+  for (size_t i = 0; i < n.numInputs(); ++i)
+    inputs.push_back(n.input(i, "inputs"));
+  return {n.concat(inputs, n.axis(n.intAttr("axis"), inputs.front().rank()))};
+}
+
+static Tensors importGather(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "data"), &indices = n.input(1, "indices");
+  int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  if (indices.kind != ElementKind::I64 && indices.kind != ElementKind::I32)
+    n.fail(llvm::Twine("indices are of ") + elementName(indices.kind) + ", expected int32 or int64");
+  Shape shape(x.shape.begin(), x.shape.begin() + axis);
+  shape.append(indices.shape.begin(), indices.shape.end());
+  shape.append(x.shape.begin() + axis + 1, x.shape.end());
+  if (x.constant && indices.constant)
+    return {evalGather(*x.constant, *indices.constant, axis)};
+  if (indices.constant && indices.constant->count() >= 1) {
+    // An arithmetic progression of indices is a slice.
+    std::vector<int64_t> list = integersOf(*indices.constant);
+    int64_t dim = x.shape[size_t(axis)];
+    for (int64_t &index : list) {
+      if (index < -dim || index >= dim)
+        n.fail("index is " + llvm::Twine(index) + ", expected " + llvm::Twine(-dim) + " to " + llvm::Twine(dim - 1));
+      index += index < 0 ? dim : 0;
+    }
+    int64_t step = list.size() > 1 ? list[1] - list[0] : 1;
+    bool regular = step != 0;
+    for (size_t i = 1; i < list.size(); ++i)
+      regular &= list[i] - list[i - 1] == step;
+    if (regular) {
+      Shape starts(x.shape.size(), 0), steps(x.shape.size(), 1), sizes = x.shape;
+      starts[size_t(axis)] = list[0];
+      steps[size_t(axis)] = step;
+      sizes[size_t(axis)] = int64_t(list.size());
+      return {n.reshape(n.slice(x, starts, steps, sizes), shape)};
+    }
+  }
+  return n.emitFallback({{x.kind, shape}}, "only a slice can be gathered");
+}
+
+static Tensors importExpand(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "input");
+  Shape shape = n.check(graph::broadcastShapes(x.shape, n.ints(1, "shape")));
+  if (!countTensorElements(std::vector<int64_t>(shape.begin(), shape.end())))
+    n.fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
+  if (x.constant)
+    return {evalExpand(x.constant, shape)};
+  if (shape == x.shape)
+    return {x};
+  if (x.kind == ElementKind::Bool)
+    return n.emitFallback({{x.kind, shape}}, "element type bool is not supported by this operator");
+  // A product with ones broadcasts and changes no number.
+  return {n.binary(BinaryKind::Mul, x, makeSplat(x.kind, shape, 1))};
+}
+
+static Tensors importTile(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "input");
+  std::vector<int64_t> repeats = n.ints(1, "repeats");
+  Shape shape = x.shape;
+  if (repeats.size() != shape.size())
+    n.fail("repeats are " + formatShape(repeats) + ", expected one per dim of " + formatShape(x.shape));
+  bool small = true;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (repeats[i] < 0 || __builtin_mul_overflow(shape[i], repeats[i], &shape[i]))
+      n.fail("repeats are " + formatShape(repeats) + ", which gives no shape of a tensor");
+    // More copies than this make a graph nobody wants to read.
+    small &= repeats[i] >= 1 && repeats[i] <= 64;
+  }
+  if (!countTensorElements(std::vector<int64_t>(shape.begin(), shape.end())))
+    n.fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
+  if (x.constant) {
+    // Tiling [a, b] by [m, n] is expanding [1, a, 1, b] to [m, a, n, b].
+    Shape split, wide;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      split.append({1, x.shape[i]});
+      wide.append({repeats[i], x.shape[i]});
+    }
+    return {evalReshape(evalExpand(evalReshape(x.constant, split), wide), shape)};
+  }
+  if (!small)
+    return n.emitFallback({{x.kind, shape}}, "repeats are " + formatShape(repeats) + ", expected 1 to 64");
+  Tensor result = x;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (repeats[i] > 1)
+      result = n.concat(Tensors(size_t(repeats[i]), result), int64_t(i));
+  return {result};
+}
+
+static Tensors importPad(Node &n) {
+  const Tensor &x = n.input(0, "data");
+  std::string mode = n.stringAttr("mode", "constant");
+  std::vector<int64_t> pads, axes;
+  double value = 0;
+  for (int64_t i = 0; i < x.rank(); ++i)
+    axes.push_back(i);
+  if (n.opset() < 11) {
+    n.checkInputCount(1, 1);
+    pads = n.intsAttr("pads");
+    value = n.floatAttr("value", 0.f);
+  } else {
+    n.checkInputCount(2, n.opset() >= 18 ? 4 : 3);
+    pads = n.ints(1, "pads");
+    if (n.has(2)) {
+      n.requireSameType(x, n.input(2, "constant_value"));
+      value = n.scalar(2, "constant_value");
+    }
+    if (n.has(3)) {
+      axes = n.ints(3, "axes");
+      n.axes(axes, x.rank());
+    }
+  }
+  if (pads.size() != 2 * axes.size())
+    n.fail("pads are " + formatShape(pads) + ", expected " + llvm::Twine(2 * axes.size()) + " values");
+  Shape low(x.shape.size(), 0), high(x.shape.size(), 0), starts(x.shape.size(), 0), sizes = x.shape;
+  bool any = false, cuts = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    size_t axis = size_t(n.axis(axes[i], x.rank()));
+    int64_t before = pads[i], after = pads[axes.size() + i];
+    if (std::max(std::abs(before / 2), std::abs(after / 2)) > kMaxTensorElements / 2)
+      n.fail("pads are " + formatShape(pads) + ", at most 2^31 are allowed");
+    any |= before || after;
+    // A negative pad cuts.
+    cuts |= before < 0 || after < 0;
+    low[axis] = std::max<int64_t>(before, 0);
+    high[axis] = std::max<int64_t>(after, 0);
+    starts[axis] = std::max<int64_t>(-before, 0);
+    sizes[axis] -= starts[axis] + std::max<int64_t>(-after, 0);
+    if (sizes[axis] < 0)
+      n.fail("pads are " + formatShape(pads) + ", which cut more than there is of " + formatShape(x.shape));
+  }
+  if (!any)
+    return {x};
+  if (mode != "constant") {
+    Shape shape;
+    for (size_t i = 0; i < sizes.size(); ++i)
+      shape.push_back(sizes[i] + low[i] + high[i]);
+    return n.emitFallback({{x.kind, shape}}, "mode is " + mode + ", expected constant");
+  }
+  // Float rounds int32 and int64 beyond 2^24.
+  if (!isFloat(x.kind) && std::abs(value) > 16777216.0)
+    n.inexpressible("the value of the padding exceeds 2^24");
+  Tensor cut = cuts ? n.slice(x, starts, Shape(x.shape.size(), 1), sizes) : x;
+  return {n.pad(cut, low, high, value)};
+}
+
+static Tensors importCast(Node &n) {
+  n.checkInputCount(1, 1);
+  int64_t to = n.intAttr("to");
+  // Only casts to 8-bit floats look at it.
+  if (n.opset() >= 19)
+    n.intAttr("saturate", 1);
+  auto kind = elementKindOf(int32_t(std::clamp<int64_t>(to, 0, 1000)));
+  if (!kind)
+    n.inexpressible("the cast is to " + onnxTypeName(int32_t(std::clamp<int64_t>(to, 0, 1000))));
+  return {n.cast(n.input(0, "input"), n.imported(*kind))};
+}
+
+static Tensors importCastLike(Node &n) {
+  n.checkInputCount(2, 2);
+  if (n.opset() >= 19)
+    n.intAttr("saturate", 1);
+  return {n.cast(n.input(0, "input"), n.input(1, "target_type").kind)};
+}
+
+static Tensors importRange(Node &n) {
+  n.checkInputCount(3, 3);
+  return {evalRange(*n.constant(0, "start"), *n.constant(1, "limit"), *n.constant(2, "delta"))};
+}
+
+static Tensors importWhere(Node &n) {
+  n.checkInputCount(3, 3);
+  const Tensor &c = n.input(0, "condition"), &a = n.input(1, "X"), &b = n.input(2, "Y");
+  n.requireSameType(a, b);
+  if (n.allConstant())
+    return {evalWhere(*c.constant, *a.constant, *b.constant)};
+  Shape shape = n.check(graph::broadcastShapes(c.shape, n.check(graph::broadcastShapes(a.shape, b.shape))));
+  return n.emitFallback({{a.kind, shape}}, "a selection by element is not supported");
+}
+
+/// The block size and the [N, C, H, W] input of DepthToSpace and SpaceToDepth.
+static int64_t blockSize(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "input");
+  int64_t block = n.intAttr("blocksize");
+  if (x.rank() != 4)
+    n.fail("input has shape " + formatShape(x.shape) + ", expected rank 4");
+  if (block < 1 || block > (1 << 15))
+    n.fail("blocksize is " + llvm::Twine(block) + ", expected 1 to 2^15");
+  return block;
+}
+
+static Tensors importDepthToSpace(Node &n) {
+  int64_t b = blockSize(n);
+  const Tensor &x = n.input(0, "input");
+  std::string mode = n.opset() >= 11 ? n.stringAttr("mode", "DCR") : "DCR";
+  int64_t c = x.shape[1] / (b * b), h = x.shape[2], w = x.shape[3];
+  if (x.shape[1] % (b * b) || (mode != "DCR" && mode != "CRD"))
+    n.fail("found " + llvm::Twine(x.shape[1]) + " channels and mode " + mode + ", expected a multiple of " +
+           llvm::Twine(b * b) + " and DCR or CRD");
+  bool dcr = mode == "DCR";
+  Tensor split = n.reshape(x, dcr ? Shape{x.shape[0], b, b, c, h, w} : Shape{x.shape[0], c, b, b, h, w});
+  Tensor moved = n.transpose(split, dcr ? Shape{0, 3, 4, 1, 5, 2} : Shape{0, 1, 4, 2, 5, 3});
+  return {n.reshape(moved, {x.shape[0], c, h * b, w * b})};
+}
+
+static Tensors importSpaceToDepth(Node &n) {
+  int64_t b = blockSize(n);
+  const Tensor &x = n.input(0, "input");
+  int64_t c = x.shape[1], h = x.shape[2] / b, w = x.shape[3] / b;
+  if (x.shape[2] % b || x.shape[3] % b)
+    n.fail("input has shape " + formatShape(x.shape) + ", expected height and width to be multiples of " + llvm::Twine(b));
+  Tensor moved = n.transpose(n.reshape(x, {x.shape[0], c, h, b, w, b}), {0, 3, 5, 1, 2, 4});
+  return {n.reshape(moved, {x.shape[0], c * b * b, h, w})};
+}
+
+/// Resize and Upsample run nowhere yet: only the shape is found.
+static Tensors importResize(Node &n) {
+  const Tensor &x = n.input(0, "X");
+  bool upsample = n.type() == "Upsample", withRoi = !upsample && n.opset() >= 11;
+  if (n.hasAttr("axes") || n.stringAttr("keep_aspect_ratio_policy", "stretch") != "stretch")
+    n.inexpressible("axes and aspect ratio policies are not supported");
+  size_t scalesAt = withRoi ? 2 : 1;
+  Shape shape;
+  if (withRoi && n.has(3)) {
+    std::vector<int64_t> sizes = n.ints(3, "sizes");
+    shape.assign(sizes.begin(), sizes.end());
+  } else {
+    std::vector<double> scales;
+    if (upsample && n.opset() < 9) {
+      for (float scale : n.floatsAttr("scales"))
+        scales.push_back(scale);
+    } else {
+      const Constant &list = *n.constant(scalesAt, "scales");
+      if (list.shape.size() != 1 || list.count() != x.rank())
+        n.fail("scales have shape " + formatShape(list.shape) + ", expected [" + llvm::Twine(x.rank()) + "]");
+      for (int64_t i = 0; i < list.count(); ++i)
+        scales.push_back(list.real(i));
+    }
+    for (size_t i = 0; i < scales.size() && i < x.shape.size(); ++i) {
+      double size = std::floor(double(x.shape[i]) * scales[i]);
+      if (!(size >= 0 && size <= double(kMaxTensorElements)))
+        n.fail("the scale of dim " + llvm::Twine(i) + " is " + std::to_string(scales[i]) + ", expected a positive number");
+      shape.push_back(int64_t(size));
+    }
+  }
+  if (shape.size() != x.shape.size())
+    n.fail("found " + llvm::Twine(shape.size()) + " sizes or scales, expected " + llvm::Twine(x.rank()));
+  return n.emitFallback({{x.kind, shape}}, "resizing is not supported");
+}
+
+void addDataImports(ImportTable &table) {
+  table[":Constant"] = importConstant;
+  table[":ConstantOfShape"] = importConstantOfShape;
+  table[":Identity"] = importIdentity;
+  table[":Dropout"] = importDropout;
+  table[":Shape"] = importShape;
+  table[":Size"] = importSize;
+  table[":Reshape"] = importReshape;
+  table[":Flatten"] = importFlatten;
+  table[":Squeeze"] = importSqueeze;
+  table[":Unsqueeze"] = importUnsqueeze;
+  table[":Transpose"] = importTranspose;
+  table[":Slice"] = importSlice;
+  table[":Split"] = importSplit;
+  table[":Concat"] = importConcat;
+  table[":Gather"] = importGather;
+  table[":Expand"] = importExpand;
+  table[":Tile"] = importTile;
+  table[":Pad"] = importPad;
+  table[":Cast"] = importCast;
+  table[":CastLike"] = importCastLike;
+  table[":Range"] = importRange;
+  table[":Where"] = importWhere;
+  table[":DepthToSpace"] = importDepthToSpace;
+  table[":SpaceToDepth"] = importSpaceToDepth;
+  table[":Resize"] = importResize;
+  table[":Upsample"] = importResize;
+}
+
+} // namespace tw::frontend

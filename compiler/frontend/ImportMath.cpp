@@ -1,0 +1,411 @@
+//===- ImportMath.cpp - Element by element, matrices, reductions ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/frontend/OnnxNode.h"
+#include <cmath>
+#include <limits>
+
+namespace tw::frontend {
+
+using llvm::ArrayRef;
+using Tensors = std::vector<Tensor>;
+
+/// A constant scalar of the type of `x`.
+static Tensor scalarLike(const Tensor &x, double value) { return makeSplat(x.kind, {}, value); }
+
+//===----------------------------------------------------------------------===//
+// Two or more inputs
+//===----------------------------------------------------------------------===//
+
+template <BinaryKind kind> static Tensors importBinary(Node &n) {
+  n.checkInputCount(2, 2);
+  return {n.binary(kind, n.input(0, "A"), n.input(1, "B"))};
+}
+
+/// Sum, Min and Max take any number of inputs.
+template <BinaryKind kind> static Tensors importChain(Node &n) {
+  n.checkInputCount(1, SIZE_MAX);
+  Tensor result = n.input(0, "data_0");
+  for (size_t i = 1; i < n.numInputs(); ++i)
+    result = n.binary(kind, result, n.input(i, "data"));
+  return {result};
+}
+
+/// What is computed on constants only; otherwise the result's type and shape are known, but no op exists.
+template <BinaryKind kind> static Tensors importFoldedBinary(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &a = n.input(0, "A"), &b = n.input(1, "B");
+  if (n.allConstant())
+    return {evalBinary(kind, *a.constant, *b.constant)};
+  Shape shape = n.check(graph::broadcastShapes(a.shape, b.shape));
+  bool gives = kind >= BinaryKind::Equal;
+  return n.emitFallback({{gives ? ElementKind::Bool : a.kind, shape}}, "this operator is supported on constants only");
+}
+
+static Tensors importMod(Node &n) {
+  bool fmod = n.flagAttr("fmod", false);
+  return fmod ? importFoldedBinary<BinaryKind::Fmod>(n) : importFoldedBinary<BinaryKind::Mod>(n);
+}
+
+static Tensors importPow(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "X"), &exponent = n.input(1, "Y");
+  if (!x.constant && exponent.constant && exponent.constant->count() == 1 &&
+      n.check(graph::broadcastShapes(x.shape, exponent.shape)) == x.shape) {
+    double power = exponent.constant->real(0);
+    if (power == 1)
+      return {x};
+    if (power == 2)
+      return {n.binary(BinaryKind::Mul, x, x)};
+    if (power == 0.5 && isFloat(x.kind))
+      return {n.emitUnary<graph::SqrtOp>(x)};
+  }
+  return importFoldedBinary<BinaryKind::Pow>(n);
+}
+
+static Tensors importPRelu(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &x = n.input(0, "X"), &slope = n.input(1, "slope");
+  n.requireFloat(x);
+  if (n.check(graph::broadcastShapes(x.shape, slope.shape)) != x.shape)
+    n.fail("slope of shape " + formatShape(slope.shape) + " does not broadcast to " + formatShape(x.shape));
+  // One of the two terms is always 0.
+  Tensor negative = n.binary(BinaryKind::Mul, n.binary(BinaryKind::Min, x, scalarLike(x, 0)), slope);
+  return {n.binary(BinaryKind::Add, n.emitUnary<graph::ReluOp>(x), negative)};
+}
+
+//===----------------------------------------------------------------------===//
+// One input
+//===----------------------------------------------------------------------===//
+
+/// For operators on any number.
+template <typename OpT, UnaryKind kind> static Tensors importUnary(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  if (x.constant)
+    return {evalUnary(kind, *x.constant)};
+  return {n.emitUnary<OpT>(x)};
+}
+
+/// For operators on floats.
+template <typename OpT, UnaryKind kind> static Tensors importFloatUnary(Node &n) {
+  n.checkInputCount(1, 1);
+  n.requireFloat(n.input(0, "X"));
+  return importUnary<OpT, kind>(n);
+}
+
+/// What is computed on constants only.
+template <UnaryKind kind> static Tensors importFoldedUnary(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  if (x.constant)
+    return {evalUnary(kind, *x.constant)};
+  return n.emitFallback({{x.kind, x.shape}}, "this operator is supported on constants only");
+}
+
+static Tensors importReciprocal(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  return {n.binary(BinaryKind::Div, scalarLike(x, 1), x)};
+}
+
+static Tensors importHardSwish(Node &n) {
+  n.checkInputCount(1, 1);
+  n.requireFloat(n.input(0, "X"));
+  return {n.emitUnary<graph::HardSwishOp>(n.input(0, "X"))};
+}
+
+static Tensors importHardSigmoid(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  float alpha = n.floatAttr("alpha", 0.2f), beta = n.floatAttr("beta", 0.5f);
+  return {n.emit<graph::HardSigmoidOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(alpha),
+                                       n.builder().getF32FloatAttr(beta))};
+}
+
+static Tensors importLeakyRelu(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  return {n.emit<graph::LeakyReluOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(n.floatAttr("alpha", 0.01f)))};
+}
+
+/// Gelu of opset 20 and of com.microsoft: x / 2 * (1 + erf(x / sqrt(2))).
+static Tensors importGelu(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  if (n.domain().empty() && n.stringAttr("approximate", "none") != "none")
+    return n.emitFallback({{x.kind, x.shape}}, "the tanh approximation is not supported");
+  Tensor erf = n.emitUnary<graph::ErfOp>(n.binary(BinaryKind::Mul, x, scalarLike(x, std::sqrt(0.5))));
+  Tensor half = n.binary(BinaryKind::Mul, x, scalarLike(x, 0.5));
+  return {n.binary(BinaryKind::Mul, half, n.binary(BinaryKind::Add, erf, scalarLike(x, 1)))};
+}
+
+static Tensors importClip(Node &n) {
+  const Tensor &x = n.input(0, "input");
+  if (x.kind == ElementKind::Bool)
+    n.fail("input is of bool, expected numbers");
+  double lo = -std::numeric_limits<double>::infinity(), hi = -lo;
+  if (n.opset() < 11) {
+    n.checkInputCount(1, 1);
+    lo = n.floatAttr("min", std::numeric_limits<float>::lowest());
+    hi = n.floatAttr("max", std::numeric_limits<float>::max());
+  } else {
+    n.checkInputCount(1, 3);
+    for (size_t i : {1, 2}) {
+      if (!n.has(i))
+        continue;
+      const Tensor &bound = n.input(i, i == 1 ? "min" : "max");
+      n.requireSameType(x, bound);
+      if (n.check(graph::broadcastShapes(bound.shape, {1})) != Shape{1})
+        n.fail("a bound has shape " + formatShape(bound.shape) + ", expected a scalar");
+    }
+    if ((n.has(1) && !n.input(1, "min").constant) || (n.has(2) && !n.input(2, "max").constant)) {
+      Tensor result = x;
+      for (size_t i : {1, 2})
+        if (n.has(i))
+          result = n.binary(i == 1 ? BinaryKind::Max : BinaryKind::Min, result, n.reshape(n.input(i, "bound"), {}));
+      return {result};
+    }
+    if (n.has(1))
+      lo = n.input(1, "min").constant->real(0);
+    if (n.has(2))
+      hi = n.input(2, "max").constant->real(0);
+  }
+  if (x.constant) {
+    Tensor low = n.binary(BinaryKind::Max, x, scalarLike(x, lo));
+    return {n.binary(BinaryKind::Min, low, scalarLike(x, hi))};
+  }
+  for (double bound : {lo, hi})
+    if (!isFloat(x.kind) && std::isfinite(bound) && std::abs(bound) > 16777216.0)
+      n.inexpressible("a bound on integers exceeds 2^24");
+  return {n.emit<graph::ClipOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(float(lo)),
+                                n.builder().getF32FloatAttr(float(hi)))};
+}
+
+/// Operators that run nowhere yet and whose one result is as their first input.
+static Tensors importSameShape(Node &n) {
+  const Tensor &x = n.input(0, "X");
+  return n.emitFallback({{x.kind, x.shape}}, "this operator is not supported");
+}
+
+static Tensors importTest(Node &n) {
+  const Tensor &x = n.input(0, "X");
+  return n.emitFallback({{ElementKind::Bool, x.shape}}, "this operator is not supported");
+}
+
+//===----------------------------------------------------------------------===//
+// Matrices
+//===----------------------------------------------------------------------===//
+
+static Tensors importMatMul(Node &n) {
+  n.checkInputCount(2, 2);
+  const Tensor &a = n.input(0, "A"), &b = n.input(1, "B");
+  n.requireSameType(a, b);
+  Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
+  if (!isFloat(a.kind))
+    return n.emitFallback({{a.kind, shape}}, std::string("element type ") + elementName(a.kind) +
+                                                 " is not supported by this operator");
+  return {n.emit<graph::MatmulOp>(a.kind, shape, n.value(a), n.value(b))};
+}
+
+static Tensors importGemm(Node &n) {
+  n.checkInputCount(2, 3);
+  const Tensor &a = n.input(0, "A"), &b = n.input(1, "B");
+  n.requireSameType(a, b);
+  n.requireFloat(a);
+  float alpha = n.floatAttr("alpha", 1.f), beta = n.floatAttr("beta", 1.f);
+  bool transA = n.intAttr("transA", 0) != 0, transB = n.intAttr("transB", 0) != 0;
+  if (a.rank() != 2 || b.rank() != 2)
+    n.fail("inputs have shapes " + formatShape(a.shape) + " and " + formatShape(b.shape) + ", expected rank 2");
+  Tensor left = transA ? n.transpose(a, {1, 0}) : a, right = transB ? n.transpose(b, {1, 0}) : b;
+  Shape shape = n.check(graph::matmulShape(left.shape, right.shape));
+  Tensor result = n.emit<graph::MatmulOp>(a.kind, shape, n.value(left), n.value(right));
+  if (alpha != 1)
+    result = n.binary(BinaryKind::Mul, result, scalarLike(a, alpha));
+  if (n.has(2) && beta != 0) {
+    Tensor c = n.input(2, "C");
+    if (n.check(graph::broadcastShapes(c.shape, shape)) != shape)
+      n.fail("C of shape " + formatShape(c.shape) + " does not broadcast to " + formatShape(shape));
+    if (beta != 1)
+      c = n.binary(BinaryKind::Mul, c, scalarLike(c, beta));
+    result = n.binary(BinaryKind::Add, result, c);
+  }
+  return {result};
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions, softmax, normalisation
+//===----------------------------------------------------------------------===//
+
+/// The axes and keepdims of a Reduce operator; `axesAreInput` from this opset on.
+static std::pair<std::vector<int64_t>, bool> reductionOf(Node &n, int64_t axesAreInput) {
+  bool byInput = n.opset() >= axesAreInput;
+  n.checkInputCount(1, byInput ? 2 : 1);
+  const Tensor &x = n.input(0, "data");
+  bool keepdims = n.flagAttr("keepdims", true);
+  bool noop = byInput && n.flagAttr("noop_with_empty_axes", false);
+  std::vector<int64_t> axes;
+  if (byInput ? n.has(1) : n.hasAttr("axes"))
+    axes = n.axes(byInput ? n.ints(1, "axes") : n.intsAttr("axes"), x.rank());
+  if (axes.empty() && !noop)
+    for (int64_t i = 0; i < x.rank(); ++i)
+      axes.push_back(i);
+  return {axes, keepdims};
+}
+
+template <ReduceKind kind> static Tensors importReduce(Node &n) {
+  const Tensor &x = n.input(0, "data");
+  auto [axes, keepdims] = reductionOf(n, kind == ReduceKind::Sum ? 13 : 18);
+  if (x.constant)
+    return {evalReduce(kind, *x.constant, axes, keepdims)};
+  if (axes.empty())
+    return {x};
+  switch (kind) {
+  case ReduceKind::Sum:
+    return {n.reduce("sum", x, axes, keepdims)};
+  case ReduceKind::Mean:
+    return {n.reduce("mean", x, axes, keepdims)};
+  case ReduceKind::Max:
+    return {n.reduce("max", x, axes, keepdims)};
+  default:
+    return n.emitFallback({{x.kind, n.check(graph::reduceShape(x.shape, axes, keepdims))}},
+                          "only sums, means and maxima are supported");
+  }
+}
+
+/// ReduceL1, ReduceL2 and ReduceSumSquare.
+static Tensors importNorm(Node &n) {
+  const Tensor &x = n.input(0, "data");
+  n.requireFloat(x);
+  auto [axes, keepdims] = reductionOf(n, 18);
+  if (axes.empty())
+    n.inexpressible("a reduction of no axes is not supported");
+  Tensor each = n.type() == "ReduceL1" ? n.emitUnary<graph::AbsOp>(x) : n.binary(BinaryKind::Mul, x, x);
+  if (each.constant)
+    n.inexpressible("the input is a constant");
+  Tensor sum = n.reduce("sum", each, axes, keepdims);
+  return {n.type() == "ReduceL2" ? n.emitUnary<graph::SqrtOp>(sum) : sum};
+}
+
+static Tensors importArgExtreme(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "data");
+  int64_t axis = n.axis(n.intAttr("axis", 0), x.rank());
+  Shape shape = n.check(graph::reduceShape(x.shape, axis, n.flagAttr("keepdims", true)));
+  return n.emitFallback({{ElementKind::I64, shape}}, "this operator is not supported");
+}
+
+static Tensors importSoftmax(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "input");
+  n.requireFloat(x);
+  auto softmax = [&](const Tensor &input, int64_t axis) {
+    return n.emit<graph::SoftmaxOp>(input.kind, input.shape, n.value(input), axis);
+  };
+  int64_t axis = n.axis(n.intAttr("axis", n.opset() >= 13 ? -1 : 1), x.rank());
+  Shape flat{1, 1};
+  int64_t behind = 1;
+  for (int64_t i = 0; i < x.rank(); ++i) {
+    flat[i < axis ? 0 : 1] *= x.shape[size_t(i)];
+    behind *= i > axis ? x.shape[size_t(i)] : 1;
+  }
+  // Below opset 13 the dims from axis on are one vector. source: ONNX Operators, Softmax-11
+  if (n.opset() >= 13 || behind == 1)
+    return {softmax(x, axis)};
+  return {n.reshape(softmax(n.reshape(x, flat), 1), x.shape)};
+}
+
+static Tensors importLayerNormalization(Node &n) {
+  n.checkInputCount(2, 3);
+  const Tensor &x = n.input(0, "X");
+  n.requireFloat(x);
+  int64_t axis = n.axis(n.intAttr("axis", -1), x.rank());
+  float epsilon = n.floatAttr("epsilon", 1e-5f);
+  if (n.intAttr("stash_type", 1) != 1)
+    n.inexpressible("stash_type is not float");
+  std::vector<int64_t> axes;
+  for (int64_t i = axis; i < x.rank(); ++i)
+    axes.push_back(i);
+  // source: ONNX Operators, LayerNormalization-17, the function body
+  Tensor centred = n.binary(BinaryKind::Sub, x, n.reduce("mean", x, axes, true));
+  Tensor variance = n.reduce("mean", n.binary(BinaryKind::Mul, centred, centred), axes, true);
+  Tensor deviation = n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, variance, scalarLike(x, epsilon)));
+  Tensor result = n.binary(BinaryKind::Mul, n.binary(BinaryKind::Div, centred, deviation), n.input(1, "Scale"));
+  if (n.has(2))
+    result = n.binary(BinaryKind::Add, result, n.input(2, "B"));
+  if (result.shape != x.shape)
+    n.fail("scale or bias does not broadcast to " + formatShape(x.shape));
+  return {result};
+}
+
+void addMathImports(ImportTable &table) {
+  table[":Add"] = importBinary<BinaryKind::Add>;
+  table[":Sub"] = importBinary<BinaryKind::Sub>;
+  table[":Mul"] = importBinary<BinaryKind::Mul>;
+  table[":Div"] = importBinary<BinaryKind::Div>;
+  table[":Sum"] = importChain<BinaryKind::Add>;
+  table[":Min"] = importChain<BinaryKind::Min>;
+  table[":Max"] = importChain<BinaryKind::Max>;
+  table[":Pow"] = importPow;
+  table[":Mod"] = importMod;
+  table[":Equal"] = importFoldedBinary<BinaryKind::Equal>;
+  table[":Less"] = importFoldedBinary<BinaryKind::Less>;
+  table[":LessOrEqual"] = importFoldedBinary<BinaryKind::LessOrEqual>;
+  table[":Greater"] = importFoldedBinary<BinaryKind::Greater>;
+  table[":GreaterOrEqual"] = importFoldedBinary<BinaryKind::GreaterOrEqual>;
+  table[":And"] = importFoldedBinary<BinaryKind::And>;
+  table[":Or"] = importFoldedBinary<BinaryKind::Or>;
+  table[":Xor"] = importFoldedBinary<BinaryKind::Xor>;
+  table[":PRelu"] = importPRelu;
+
+  table[":Relu"] = importUnary<graph::ReluOp, UnaryKind::Relu>;
+  table[":Neg"] = importUnary<graph::NegOp, UnaryKind::Neg>;
+  table[":Abs"] = importUnary<graph::AbsOp, UnaryKind::Abs>;
+  table[":Sigmoid"] = importFloatUnary<graph::SigmoidOp, UnaryKind::Sigmoid>;
+  table[":Tanh"] = importFloatUnary<graph::TanhOp, UnaryKind::Tanh>;
+  table[":Exp"] = importFloatUnary<graph::ExpOp, UnaryKind::Exp>;
+  table[":Sqrt"] = importFloatUnary<graph::SqrtOp, UnaryKind::Sqrt>;
+  table[":Floor"] = importFloatUnary<graph::FloorOp, UnaryKind::Floor>;
+  table[":Erf"] = importFloatUnary<graph::ErfOp, UnaryKind::Erf>;
+  table[":Log"] = importFoldedUnary<UnaryKind::Log>;
+  table[":Ceil"] = importFoldedUnary<UnaryKind::Ceil>;
+  table[":Round"] = importFoldedUnary<UnaryKind::Round>;
+  table[":Sign"] = importFoldedUnary<UnaryKind::Sign>;
+  table[":Not"] = importFoldedUnary<UnaryKind::Not>;
+  table[":Reciprocal"] = importReciprocal;
+  table[":HardSwish"] = importHardSwish;
+  table[":HardSigmoid"] = importHardSigmoid;
+  table[":LeakyRelu"] = importLeakyRelu;
+  table[":Gelu"] = importGelu;
+  table["com.microsoft:Gelu"] = importGelu;
+  table[":Clip"] = importClip;
+  for (const char *name :
+       {":Acos", ":Acosh", ":Asin", ":Asinh", ":Atan", ":Atanh", ":Celu", ":Cos", ":Cosh", ":CumSum", ":Elu",
+        ":GroupNormalization", ":Hardmax", ":InstanceNormalization", ":LogSoftmax", ":LpNormalization", ":LRN",
+        ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":Sin", ":Sinh", ":Softplus", ":Softsign", ":Tan",
+        ":ThresholdedRelu", ":Trilu"})
+    table[name] = importSameShape;
+  table[":IsInf"] = importTest;
+  table[":IsNaN"] = importTest;
+
+  table[":MatMul"] = importMatMul;
+  table[":Gemm"] = importGemm;
+  table[":ReduceSum"] = importReduce<ReduceKind::Sum>;
+  table[":ReduceMean"] = importReduce<ReduceKind::Mean>;
+  table[":ReduceMax"] = importReduce<ReduceKind::Max>;
+  table[":ReduceMin"] = importReduce<ReduceKind::Min>;
+  table[":ReduceProd"] = importReduce<ReduceKind::Prod>;
+  table[":ReduceL1"] = importNorm;
+  table[":ReduceL2"] = importNorm;
+  table[":ReduceSumSquare"] = importNorm;
+  table[":ArgMax"] = importArgExtreme;
+  table[":ArgMin"] = importArgExtreme;
+  table[":Softmax"] = importSoftmax;
+  table[":LayerNormalization"] = importLayerNormalization;
+}
+
+} // namespace tw::frontend

@@ -1,0 +1,43 @@
+//===- OnnxImport.h - ONNX to the graph dialect -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Reads opsets 7 to 21 of ONNX and ONNX Runtime's integer operators
+// (com.microsoft). Shapes are inferred here, so that neither the installed
+// onnx library's age nor operators it does not know matter. What depends on
+// constants only is computed here; everything else becomes one graph op per
+// node or a short chain of them, whose location is the node's name.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_FRONTEND_ONNXIMPORT_H
+#define COMPILER_FRONTEND_ONNXIMPORT_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tw::frontend {
+
+struct ImportOptions {
+  /// Dims of network inputs by name: they fix dynamic dims, and must agree with static ones.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Import float16 as float32. Inputs and outputs of @main that this changes carry graph.widened_from = "float16".
+  bool widenF16 = true;
+};
+
+/// Imports the model in `path`.
+/// Errors: `path: node "name" (OpType): what was found, what was allowed`.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnxFile(mlir::MLIRContext &context, llvm::StringRef path,
+                                                                 const ImportOptions &options = {});
+
+/// Imports a serialised ModelProto; `file` is named in errors. Whatever the bytes are, the result is a verified module or
+/// an error.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &context, llvm::StringRef bytes,
+                                                             llvm::StringRef file, const ImportOptions &options = {});
+
+} // namespace tw::frontend
+
+#endif // COMPILER_FRONTEND_ONNXIMPORT_H

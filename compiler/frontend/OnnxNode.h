@@ -1,0 +1,183 @@
+//===- OnnxNode.h - One node during import ----------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The view of a NodeProto that the import functions of the operators work on:
+// typed attributes and inputs on one side, graph ops on the other.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_FRONTEND_ONNXNODE_H
+#define COMPILER_FRONTEND_ONNXNODE_H
+
+#include "compiler/frontend/ConstantEval.h"
+#include "compiler/frontend/ImportError.h"
+#include "compiler/graph/Graph.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/ADT/Twine.h"
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace onnx {
+class AttributeProto;
+class NodeProto;
+class TensorProto;
+} // namespace onnx
+
+namespace tw::frontend {
+
+/// A value of the ONNX graph during import: a constant, a value of the function, or both once a constant has been used.
+struct Tensor {
+  ElementKind kind = ElementKind::F32;
+  Shape shape;
+  ConstantRef constant;
+  mlir::Value value;
+
+  Tensor() = default;
+  Tensor(ConstantRef constant) : kind(constant->kind), shape(constant->shape), constant(std::move(constant)) {}
+  Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape, mlir::Value value)
+      : kind(kind), shape(shape.begin(), shape.end()), value(value) {}
+
+  int64_t rank() const { return int64_t(shape.size()); }
+};
+
+/// The MLIR element type of a kind.
+mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind);
+
+/// Where ops of one function are created: constants before everything else, other ops at the end.
+struct FunctionBuilder {
+  mlir::OpBuilder ops;
+  bool widenF16;
+  mlir::Operation *lastConstant = nullptr;
+  /// One graph.constant per constant. The reference keeps the address from being reused.
+  std::map<const Constant *, std::pair<ConstantRef, mlir::Value>> materialised;
+};
+
+class Node {
+public:
+  /// `inputs`: null where the node leaves an optional input out.
+  Node(FunctionBuilder &builder, const onnx::NodeProto &proto, mlir::Location loc, int64_t opset,
+       std::vector<const Tensor *> inputs);
+
+  /// Version of the operator's domain.
+  int64_t opset() const { return version; }
+  llvm::StringRef type() const;
+  llvm::StringRef domain() const;
+
+  //===--- Problems ---===//
+  /// The node is wrong.
+  [[noreturn]] void fail(const llvm::Twine &text) const;
+  /// The node cannot be expressed in the graph dialect.
+  [[noreturn]] void inexpressible(const llvm::Twine &text) const;
+  /// The value, or fail() with its error.
+  template <typename T> T check(llvm::Expected<T> value) const {
+    if (!value)
+      fail(llvm::toString(value.takeError()));
+    return std::move(*value);
+  }
+
+  //===--- Attributes. A default makes it optional. An attribute that no import function asked for is an error. ---===//
+  bool hasAttr(llvm::StringRef name);
+  int64_t intAttr(llvm::StringRef name, std::optional<int64_t> fallback = std::nullopt);
+  float floatAttr(llvm::StringRef name, std::optional<float> fallback = std::nullopt);
+  std::string stringAttr(llvm::StringRef name, std::optional<std::string> fallback = std::nullopt);
+  std::vector<int64_t> intsAttr(llvm::StringRef name, std::optional<std::vector<int64_t>> fallback = std::nullopt);
+  std::vector<float> floatsAttr(llvm::StringRef name);
+  ConstantRef tensorAttr(llvm::StringRef name);
+  bool flagAttr(llvm::StringRef name, bool fallback);
+  /// Fails if an attribute has not been asked for.
+  void checkAttrsUsed() const;
+
+  //===--- Inputs ---===//
+  size_t numInputs() const { return inputs.size(); }
+  size_t numOutputs() const;
+  bool has(size_t i) const { return i < inputs.size() && inputs[i]; }
+  /// Fails if input `i` is left out; `name` is ONNX's name for it.
+  const Tensor &input(size_t i, llvm::StringRef name) const;
+  /// Like input(); inexpressible unless it is a constant.
+  const ConstantRef &constant(size_t i, llvm::StringRef name) const;
+  /// A constant list of integers, of rank 1 (or a scalar).
+  std::vector<int64_t> ints(size_t i, llvm::StringRef name) const;
+  /// A constant of one element.
+  float scalar(size_t i, llvm::StringRef name) const;
+  void checkInputCount(size_t least, size_t most) const;
+  bool allConstant() const;
+
+  /// `axis`, counted from the end if negative; fails unless in [0, rank) or, with `behind`, [0, rank].
+  int64_t axis(int64_t axis, int64_t rank, bool behind = false) const;
+  /// The same for a list; sorted, without duplicates.
+  std::vector<int64_t> axes(std::vector<int64_t> axes, int64_t rank) const;
+  /// inexpressible unless x is of float, float16 or bfloat16.
+  void requireFloat(const Tensor &x) const;
+  void requireSameType(const Tensor &a, const Tensor &b) const;
+
+  //===--- Results ---===//
+  /// The value of `x` in the function; a constant becomes a graph.constant.
+  mlir::Value value(const Tensor &x) const;
+  mlir::OpBuilder &builder() const { return functionBuilder.ops; }
+  mlir::Location loc() const { return location; }
+  mlir::RankedTensorType tensorType(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
+  bool widensF16() const { return functionBuilder.widenF16; }
+  /// What `kind` of the model is in the function.
+  ElementKind imported(ElementKind kind) const {
+    return kind == ElementKind::F16 && functionBuilder.widenF16 ? ElementKind::F32 : kind;
+  }
+
+  /// Creates and verifies an op with one result.
+  template <typename OpT, typename... Args>
+  Tensor emit(ElementKind kind, llvm::ArrayRef<int64_t> shape, Args &&...args) const {
+    checkResult(kind, shape);
+    auto op = functionBuilder.ops.create<OpT>(location, tensorType(kind, shape), std::forward<Args>(args)...);
+    verifyOp(op);
+    return Tensor(kind, shape, op->getResult(0));
+  }
+  template <typename OpT> Tensor emitUnary(const Tensor &x) const { return emit<OpT>(x.kind, x.shape, value(x)); }
+  /// graph.fallback with these results.
+  std::vector<Tensor> emitFallback(llvm::ArrayRef<std::pair<ElementKind, Shape>> results, llvm::StringRef reason) const;
+
+  //===--- Small graphs. On constants, what can be computed is. ---===//
+  Tensor reshape(const Tensor &x, llvm::ArrayRef<int64_t> shape) const;
+  Tensor transpose(const Tensor &x, llvm::ArrayRef<int64_t> perm) const;
+  Tensor slice(const Tensor &x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> steps,
+               llvm::ArrayRef<int64_t> sizes) const;
+  Tensor pad(const Tensor &x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, double value) const;
+  Tensor concat(llvm::ArrayRef<Tensor> inputs, int64_t axis) const;
+  /// One of Add, Sub, Mul, Div, Min, Max.
+  Tensor binary(BinaryKind kind, const Tensor &a, const Tensor &b) const;
+  Tensor cast(const Tensor &x, ElementKind kind) const;
+  Tensor reduce(llvm::StringRef kind, const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepdims) const;
+
+private:
+  const onnx::AttributeProto *findAttr(llvm::StringRef name, int type);
+  void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
+  void verifyOp(mlir::Operation *op) const;
+
+  FunctionBuilder &functionBuilder;
+  const onnx::NodeProto &proto;
+  mlir::Location location;
+  int64_t version;
+  std::vector<const Tensor *> inputs;
+  std::set<std::string> usedAttrs;
+};
+
+/// Decodes a tensor of the model as it is in the function (float16 widened on request); throws ImportError.
+ConstantRef decodeConstant(const onnx::TensorProto &proto, bool widenF16);
+
+/// Imports one node: returns its results, the first of which always exist.
+using ImportFunction = std::vector<Tensor> (*)(Node &);
+/// Keyed by "domain:OpType"; ONNX's own domain is the empty string.
+using ImportTable = llvm::StringMap<ImportFunction>;
+
+/// Constants, shapes and moving data.
+void addDataImports(ImportTable &table);
+/// Element by element, matrices, reductions.
+void addMathImports(ImportTable &table);
+/// Convolution, pooling, normalisation.
+void addNnImports(ImportTable &table);
+/// Quantised operators of ONNX and ONNX Runtime.
+void addQuantizedImports(ImportTable &table);
+
+} // namespace tw::frontend
+
+#endif // COMPILER_FRONTEND_ONNXNODE_H

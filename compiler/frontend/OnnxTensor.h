@@ -1,0 +1,34 @@
+//===- OnnxTensor.h - TensorProto to HostTensor -----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_FRONTEND_ONNXTENSOR_H
+#define COMPILER_FRONTEND_ONNXTENSOR_H
+
+#include "compiler/frontend/HostTensor.h"
+#include "isa/Diagnostic.h"
+#include <optional>
+
+namespace onnx {
+class TensorProto;
+}
+
+namespace tw::frontend {
+
+/// The most elements a tensor of a model may have: the product of its dims stays far from overflow.
+inline constexpr int64_t kMaxTensorElements = int64_t(1) << 31;
+
+/// The product of non-negative dims; nothing if a dim is negative or the product exceeds kMaxTensorElements.
+std::optional<int64_t> countTensorElements(const std::vector<int64_t> &shape);
+
+/// The element type for a TensorProto.DataType value; nothing for strings, complex numbers, 4-bit and 8-bit floats.
+std::optional<ElementKind> elementKindOf(int32_t onnxType);
+
+/// ONNX's name of a TensorProto.DataType value, or its number.
+std::string onnxTypeName(int32_t onnxType);
+
+/// Decodes raw data or typed fields. Nothing is allocated before the dims agree with the data. The error has no file.
+Result<HostTensor> decodeTensor(const onnx::TensorProto &proto);
+
+} // namespace tw::frontend
+
+#endif // COMPILER_FRONTEND_ONNXTENSOR_H

@@ -1,0 +1,453 @@
+//===- Constants.cpp - Arithmetic on constant tensors ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/Graph.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/IR/Matchers.h"
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace mlir;
+
+namespace tw::graph {
+
+//===----------------------------------------------------------------------===//
+// Reading and making
+//===----------------------------------------------------------------------===//
+
+ElementsAttr constantOf(Value value) {
+  if (auto constant = value.getDefiningOp<ConstantOp>())
+    return constant.getValue();
+  return nullptr;
+}
+
+static RankedTensorType typeOf(ElementsAttr elements) { return cast<RankedTensorType>(elements.getShapedType()); }
+
+/// Bytes of one element in a raw buffer; 0 for i1, which MLIR packs into bits.
+static size_t elementSize(Type type) {
+  unsigned bits = type.getIntOrFloatBitWidth();
+  return bits % 8 == 0 ? bits / 8 : 0;
+}
+
+/// The row-major bytes of `elements`; splats are expanded. Only for types of whole bytes.
+static std::vector<char> readBytes(ElementsAttr elements) {
+  size_t size = elementSize(typeOf(elements).getElementType()), count = typeOf(elements).getNumElements();
+  std::vector<char> bytes(size * count);
+  ArrayRef<char> raw;
+  if (auto dense = dyn_cast<DenseElementsAttr>(elements)) {
+    raw = dense.getRawData();
+    if (dense.isSplat()) {
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(bytes.data() + i * size, raw.data(), size);
+      return bytes;
+    }
+  } else if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements)) {
+    if (AsmResourceBlob *blob = resource.getRawHandle().getBlob())
+      raw = blob->getData();
+  }
+  if (raw.size() == bytes.size() && !bytes.empty())
+    std::memcpy(bytes.data(), raw.data(), raw.size());
+  return bytes;
+}
+
+/// A tensor from row-major bytes.
+static DenseElementsAttr makeBytes(RankedTensorType type, ArrayRef<char> bytes) {
+  // An empty buffer is not a raw buffer to MLIR.
+  if (type.getNumElements() == 0)
+    return DenseElementsAttr::get(type, ArrayRef<Attribute>());
+  return DenseElementsAttr::getFromRawBuffer(type, bytes);
+}
+
+static float halfToFloat(uint16_t bits, const llvm::fltSemantics &semantics) {
+  return APFloat(semantics, APInt(16, bits)).convertToDouble();
+}
+
+std::vector<float> readFloats(ElementsAttr elements) {
+  Type type = typeOf(elements).getElementType();
+  std::vector<char> bytes = readBytes(elements);
+  std::vector<float> values(typeOf(elements).getNumElements());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (type.isF32()) {
+      std::memcpy(&values[i], bytes.data() + 4 * i, 4);
+      continue;
+    }
+    uint16_t bits;
+    std::memcpy(&bits, bytes.data() + 2 * i, 2);
+    values[i] = halfToFloat(bits, cast<FloatType>(type).getFloatSemantics());
+  }
+  return values;
+}
+
+std::vector<int64_t> readIntegers(ElementsAttr elements) {
+  Type type = typeOf(elements).getElementType();
+  std::vector<int64_t> values(typeOf(elements).getNumElements());
+  size_t size = elementSize(type);
+  if (size == 0) {
+    if (auto dense = dyn_cast<DenseElementsAttr>(elements))
+      llvm::copy(dense.getValues<bool>(), values.begin());
+    return values;
+  }
+  std::vector<char> bytes = readBytes(elements);
+  bool isUnsigned = type.isUnsignedInteger();
+  for (size_t i = 0; i < values.size(); ++i) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, bytes.data() + size * i, size);
+    unsigned shift = 64 - 8 * size;
+    values[i] = isUnsigned ? int64_t(bits) : int64_t(bits << shift) >> shift;
+  }
+  return values;
+}
+
+DenseElementsAttr makeFloats(RankedTensorType type, ArrayRef<float> values) {
+  Type elementType = type.getElementType();
+  if (elementType.isF32())
+    return makeBytes(type, {reinterpret_cast<const char *>(values.data()), values.size() * 4});
+  const llvm::fltSemantics &semantics = cast<FloatType>(elementType).getFloatSemantics();
+  std::vector<uint16_t> bits(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    APFloat value(values[i]);
+    bool losesInfo;
+    value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
+    bits[i] = value.bitcastToAPInt().getZExtValue();
+  }
+  return makeBytes(type, {reinterpret_cast<const char *>(bits.data()), bits.size() * 2});
+}
+
+DenseElementsAttr makeIntegers(RankedTensorType type, ArrayRef<int64_t> values) {
+  size_t size = elementSize(type.getElementType());
+  if (size == 0) {
+    SmallVector<bool> bits;
+    for (int64_t value : values)
+      bits.push_back(value & 1);
+    return DenseElementsAttr::get(type, ArrayRef<bool>(bits));
+  }
+  std::vector<char> bytes(values.size() * size);
+  for (size_t i = 0; i < values.size(); ++i)
+    std::memcpy(bytes.data() + i * size, &values[i], size);
+  return makeBytes(type, bytes);
+}
+
+std::optional<float> splatFloat(Value value) {
+  ElementsAttr elements = constantOf(value);
+  if (!elements || !isa<FloatType>(elements.getElementType()) || elements.getNumElements() == 0)
+    return std::nullopt;
+  // Large tensors that share one value are splats already.
+  if (elements.getNumElements() > 1 && !elements.isSplat())
+    return std::nullopt;
+  auto dense = dyn_cast<DenseElementsAttr>(elements);
+  if (!dense)
+    return readFloats(elements).front();
+  APFloat first = *dense.getValues<APFloat>().begin();
+  bool losesInfo;
+  first.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &losesInfo);
+  return first.convertToFloat();
+}
+
+SmallVector<int64_t> rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+//===----------------------------------------------------------------------===//
+// Data movement
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// One side of a copy: bytes, and strides in elements per dim of the box.
+struct Side {
+  char *bytes;
+  int64_t offset;
+  SmallVector<int64_t> strides;
+};
+} // namespace
+
+static void copyBox(ArrayRef<int64_t> shape, size_t size, const Side &to, const Side &from) {
+  if (llvm::is_contained(shape, 0))
+    return;
+  if (shape.empty()) {
+    std::memcpy(to.bytes + to.offset * size, from.bytes + from.offset * size, size);
+    return;
+  }
+  SmallVector<int64_t> index(shape.size(), 0);
+  int64_t inner = shape.back(), toStep = to.strides.back(), fromStep = from.strides.back();
+  int64_t toAt = to.offset, fromAt = from.offset;
+  while (true) {
+    for (int64_t i = 0; i < inner; ++i)
+      std::memcpy(to.bytes + (toAt + i * toStep) * size, from.bytes + (fromAt + i * fromStep) * size, size);
+    size_t dim = shape.size() - 1;
+    for (; dim-- > 0;) {
+      toAt += to.strides[dim], fromAt += from.strides[dim];
+      if (++index[dim] < shape[dim])
+        break;
+      toAt -= index[dim] * to.strides[dim], fromAt -= index[dim] * from.strides[dim];
+      index[dim] = 0;
+    }
+    if (dim == size_t(-1))
+      return;
+  }
+}
+
+/// A copy of `shape` elements out of `elements`, at `offset` with `strides`, as a tensor of `type`.
+static DenseElementsAttr gather(ElementsAttr elements, RankedTensorType type, int64_t offset, ArrayRef<int64_t> strides) {
+  size_t size = elementSize(type.getElementType());
+  if (size == 0) { // bits travel as bytes
+    Builder builder(type.getContext());
+    auto byteType = RankedTensorType::get(typeOf(elements).getShape(), builder.getI8Type());
+    DenseElementsAttr moved = gather(makeIntegers(byteType, readIntegers(elements)),
+                                     RankedTensorType::get(type.getShape(), builder.getI8Type()), offset, strides);
+    return makeIntegers(type, readIntegers(moved));
+  }
+  std::vector<char> from = readBytes(elements), to(type.getNumElements() * size);
+  copyBox(type.getShape(), size, {to.data(), 0, rowMajorStrides(type.getShape())},
+          {from.data(), offset, SmallVector<int64_t>(strides)});
+  return makeBytes(type, to);
+}
+
+DenseElementsAttr reshapeConstant(ElementsAttr elements, ArrayRef<int64_t> shape) {
+  RankedTensorType type = RankedTensorType::get(shape, typeOf(elements).getElementType());
+  if (auto dense = dyn_cast<DenseElementsAttr>(elements))
+    return dense.reshape(type);
+  return makeBytes(type, readBytes(elements));
+}
+
+DenseElementsAttr transposeConstant(ElementsAttr elements, ArrayRef<int64_t> perm) {
+  ArrayRef<int64_t> from = typeOf(elements).getShape();
+  SmallVector<int64_t> fromStrides = rowMajorStrides(from), shape, strides;
+  for (int64_t dim : perm) {
+    shape.push_back(from[dim]);
+    strides.push_back(fromStrides[dim]);
+  }
+  return gather(elements, RankedTensorType::get(shape, typeOf(elements).getElementType()), 0, strides);
+}
+
+DenseElementsAttr bitcastConstant(ElementsAttr elements, Type elementType) {
+  return makeBytes(RankedTensorType::get(typeOf(elements).getShape(), elementType), readBytes(elements));
+}
+
+//===----------------------------------------------------------------------===//
+// Evaluation
+//===----------------------------------------------------------------------===//
+
+/// Element strides that walk a tensor of `shape` along the dims of `result` (numpy broadcasting).
+static SmallVector<int64_t> broadcastStrides(ArrayRef<int64_t> shape, ArrayRef<int64_t> result) {
+  SmallVector<int64_t> own = rowMajorStrides(shape), strides(result.size(), 0);
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (shape[i] != 1)
+      strides[result.size() - shape.size() + i] = own[i];
+  return strides;
+}
+
+static ElementsAttr broadcastTo(ElementsAttr elements, ArrayRef<int64_t> shape) {
+  if (typeOf(elements).getShape() == shape)
+    return elements;
+  return gather(elements, RankedTensorType::get(shape, typeOf(elements).getElementType()), 0,
+                broadcastStrides(typeOf(elements).getShape(), shape));
+}
+
+static float propagateNan(float a, float b, float result) { return std::isnan(a) || std::isnan(b) ? NAN : result; }
+
+static std::optional<float> floatBinary(Operation *op, float a, float b) {
+  return TypeSwitch<Operation *, std::optional<float>>(op)
+      .Case([&](AddOp) { return a + b; })
+      .Case([&](SubOp) { return a - b; })
+      .Case([&](MulOp) { return a * b; })
+      .Case([&](DivOp) { return a / b; })
+      .Case([&](MinOp) { return propagateNan(a, b, std::min(a, b)); })
+      .Case([&](MaxOp) { return propagateNan(a, b, std::max(a, b)); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+static std::optional<int64_t> integerBinary(Operation *op, int64_t a, int64_t b) {
+  auto wrap = [](uint64_t value) { return int64_t(value); };
+  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case([&](AddOp) { return wrap(uint64_t(a) + uint64_t(b)); })
+      .Case([&](SubOp) { return wrap(uint64_t(a) - uint64_t(b)); })
+      .Case([&](MulOp) { return wrap(uint64_t(a) * uint64_t(b)); })
+      .Case([&](DivOp) -> std::optional<int64_t> {
+        if (b == 0 || (a == INT64_MIN && b == -1))
+          return std::nullopt;
+        return a / b;
+      })
+      .Case([&](MinOp) { return std::min(a, b); })
+      .Case([&](MaxOp) { return std::max(a, b); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+static std::optional<float> floatUnary(Operation *op, float x) {
+  return TypeSwitch<Operation *, std::optional<float>>(op)
+      .Case([&](ReluOp) { return propagateNan(x, x, std::max(x, 0.0f)); })
+      .Case([&](ClipOp clip) {
+        return propagateNan(x, x, std::min(std::max(x, clip.getMin().convertToFloat()), clip.getMax().convertToFloat()));
+      })
+      .Case([&](NegOp) { return -x; })
+      .Case([&](AbsOp) { return std::fabs(x); })
+      .Case([&](SqrtOp) { return std::sqrt(x); })
+      .Case([&](FloorOp) { return std::floor(x); })
+      .Case([&](ExpOp) { return std::exp(x); })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+static std::optional<int64_t> integerUnary(Operation *op, int64_t x) {
+  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
+      .Case([&](ReluOp) { return std::max<int64_t>(x, 0); })
+      .Case([&](NegOp) { return int64_t(-uint64_t(x)); })
+      .Case([&](AbsOp) { return x < 0 ? int64_t(-uint64_t(x)) : x; })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
+static DenseElementsAttr evaluateElementwise(Operation *op, RankedTensorType type) {
+  SmallVector<ElementsAttr> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(broadcastTo(constantOf(operand), type.getShape()));
+  auto map = [&](auto read, auto unary, auto binary) {
+    auto a = read(operands[0]);
+    auto b = operands.size() > 1 ? read(operands[1]) : a;
+    for (size_t i = 0; i < a.size(); ++i) {
+      auto value = operands.size() > 1 ? binary(op, a[i], b[i]) : unary(op, a[i]);
+      if (!value)
+        return decltype(a)();
+      a[i] = *value;
+    }
+    return a;
+  };
+  if (isa<FloatType>(type.getElementType())) {
+    std::vector<float> values = map(readFloats, floatUnary, floatBinary);
+    return values.empty() ? nullptr : makeFloats(type, values);
+  }
+  std::vector<int64_t> values = map(readIntegers, integerUnary, integerBinary);
+  return values.empty() ? nullptr : makeIntegers(type, values);
+}
+
+static DenseElementsAttr evaluateCast(CastOp op, RankedTensorType type) {
+  ElementsAttr x = constantOf(op.getX());
+  Type from = x.getElementType(), to = type.getElementType();
+  if (isa<FloatType>(from)) {
+    std::vector<float> values = readFloats(x);
+    if (isa<FloatType>(to))
+      return makeFloats(type, values);
+    std::vector<int64_t> integers;
+    for (float value : values) {
+      // Beyond the type ONNX leaves the result open; the run time decides.
+      if (!to.isInteger(1) && !(std::fabs(value) < 9.2e18f))
+        return nullptr;
+      integers.push_back(to.isInteger(1) ? value != 0 : int64_t(value));
+    }
+    return makeIntegers(type, integers);
+  }
+  std::vector<int64_t> values = readIntegers(x);
+  if (isa<FloatType>(to)) {
+    std::vector<float> floats(values.begin(), values.end());
+    return makeFloats(type, floats);
+  }
+  if (to.isInteger(1))
+    for (int64_t &value : values)
+      value = value != 0;
+  return makeIntegers(type, values);
+}
+
+/// Index along `axis` of row-major element `i`.
+static int64_t channelOf(int64_t i, ArrayRef<int64_t> shape, int64_t axis, size_t scales) {
+  if (scales == 1)
+    return 0;
+  return i / rowMajorStrides(shape)[axis] % shape[axis];
+}
+
+static DenseElementsAttr evaluateDequantize(DequantizeOp op, RankedTensorType type) {
+  std::vector<int64_t> x = readIntegers(constantOf(op.getX()));
+  std::vector<float> y(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t c = channelOf(i, type.getShape(), op.getAxis(), op.getScales().size());
+    y[i] = float(x[i] - op.getZeroPoints()[c]) * op.getScales()[c];
+  }
+  return makeFloats(type, y);
+}
+
+static DenseElementsAttr evaluateQuantize(QuantizeOp op, RankedTensorType type) {
+  std::vector<float> x = readFloats(constantOf(op.getX()));
+  std::vector<int64_t> y(x.size());
+  int64_t least = type.getElementType().isUnsignedInteger() ? 0 : -128;
+  for (size_t i = 0; i < x.size(); ++i) {
+    int64_t c = channelOf(i, type.getShape(), op.getAxis(), op.getScales().size());
+    float scaled = std::nearbyintf(x[i] / op.getScales()[c]);
+    int64_t zeroPoint = op.getZeroPoints()[c];
+    // In floats first: the quotient may exceed every integer type.
+    scaled = std::isnan(scaled) ? 0 : std::min(std::max(scaled, float(least - zeroPoint)), float(least + 255 - zeroPoint));
+    y[i] = int64_t(scaled) + zeroPoint;
+  }
+  return makeIntegers(type, y);
+}
+
+static DenseElementsAttr evaluateConcat(ConcatOp op, RankedTensorType type) {
+  size_t size = elementSize(type.getElementType());
+  if (size == 0)
+    return nullptr;
+  std::vector<char> bytes(type.getNumElements() * size);
+  SmallVector<int64_t> strides = rowMajorStrides(type.getShape());
+  int64_t at = 0;
+  for (Value input : op.getInputs()) {
+    ElementsAttr elements = constantOf(input);
+    ArrayRef<int64_t> shape = typeOf(elements).getShape();
+    std::vector<char> from = readBytes(elements);
+    copyBox(shape, size, {bytes.data(), at * strides[op.getAxis()], strides}, {from.data(), 0, rowMajorStrides(shape)});
+    at += shape[op.getAxis()];
+  }
+  return makeBytes(type, bytes);
+}
+
+static DenseElementsAttr evaluateSlice(SliceOp op, RankedTensorType type) {
+  ElementsAttr x = constantOf(op.getX());
+  SmallVector<int64_t> strides = rowMajorStrides(typeOf(x).getShape());
+  int64_t offset = 0;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    offset += op.getStarts()[i] * strides[i];
+    strides[i] *= op.getSteps()[i];
+  }
+  return gather(x, type, offset, strides);
+}
+
+static DenseElementsAttr evaluatePad(PadOp op, RankedTensorType type) {
+  size_t size = elementSize(type.getElementType());
+  if (size == 0)
+    return nullptr;
+  std::vector<char> bytes =
+      readBytes(DenseElementsAttr::get(type, ArrayRef<Attribute>(cast<Attribute>(op.getValue()))));
+  ElementsAttr x = constantOf(op.getX());
+  ArrayRef<int64_t> shape = typeOf(x).getShape();
+  SmallVector<int64_t> toStrides = rowMajorStrides(type.getShape()), fromStrides = rowMajorStrides(shape), box;
+  int64_t to = 0, from = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    // Negative paddings cut.
+    int64_t low = op.getLow()[i], high = op.getHigh()[i];
+    to += std::max<int64_t>(low, 0) * toStrides[i];
+    from += std::max<int64_t>(-low, 0) * fromStrides[i];
+    box.push_back(shape[i] + std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0));
+    if (box.back() <= 0)
+      return makeBytes(type, bytes);
+  }
+  std::vector<char> source = readBytes(x);
+  copyBox(box, size, {bytes.data(), to, toStrides}, {source.data(), from, fromStrides});
+  return makeBytes(type, bytes);
+}
+
+DenseElementsAttr evaluate(Operation *op) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  return TypeSwitch<Operation *, DenseElementsAttr>(op)
+      .Case([&](ReshapeOp reshape) { return reshapeConstant(constantOf(reshape.getX()), type.getShape()); })
+      .Case([&](TransposeOp transpose) { return transposeConstant(constantOf(transpose.getX()), transpose.getPerm()); })
+      .Case([&](CastOp cast) { return evaluateCast(cast, type); })
+      .Case([&](DequantizeOp dequantize) { return evaluateDequantize(dequantize, type); })
+      .Case([&](QuantizeOp quantize) { return evaluateQuantize(quantize, type); })
+      .Case([&](ConcatOp concat) { return evaluateConcat(concat, type); })
+      .Case([&](SliceOp slice) { return evaluateSlice(slice, type); })
+      .Case([&](PadOp pad) { return evaluatePad(pad, type); })
+      .Case<AddOp, SubOp, MulOp, DivOp, MinOp, MaxOp, ReluOp, ClipOp, NegOp, AbsOp, SqrtOp, FloorOp, ExpOp>(
+          [&](Operation *) { return evaluateElementwise(op, type); })
+      .Default([](Operation *) { return nullptr; });
+}
+
+} // namespace tw::graph

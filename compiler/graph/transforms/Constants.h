@@ -1,0 +1,53 @@
+//===- Constants.h - Arithmetic on constant tensors -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What the graph passes need to compute at compile time: reading elements,
+// moving boxes of bytes, evaluating one op.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H
+#define COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H
+
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+#include <optional>
+#include <vector>
+
+namespace tw::graph {
+
+/// The elements of the constant that defines `value`, or null.
+mlir::ElementsAttr constantOf(mlir::Value value);
+
+/// The elements as fp32 (f32, f16, bf16) in row-major order.
+std::vector<float> readFloats(mlir::ElementsAttr elements);
+
+/// The elements of an integer or bool tensor in row-major order; unsigned types are zero-extended.
+std::vector<int64_t> readIntegers(mlir::ElementsAttr elements);
+
+/// A tensor of f32, f16 or bf16; values are rounded to nearest even.
+mlir::DenseElementsAttr makeFloats(mlir::RankedTensorType type, llvm::ArrayRef<float> values);
+
+/// A tensor of an integer type or i1; values are taken modulo the width.
+mlir::DenseElementsAttr makeIntegers(mlir::RankedTensorType type, llvm::ArrayRef<int64_t> values);
+
+/// The one value all elements share, as fp32; nothing for tensors with different elements or of integers.
+std::optional<float> splatFloat(mlir::Value value);
+
+/// `elements` under another shape.
+mlir::DenseElementsAttr reshapeConstant(mlir::ElementsAttr elements, llvm::ArrayRef<int64_t> shape);
+
+/// Dim i of the result is dim perm[i] of `elements`.
+mlir::DenseElementsAttr transposeConstant(mlir::ElementsAttr elements, llvm::ArrayRef<int64_t> perm);
+
+/// `elements` with another encoding of the same bits: ui8 for i8 and back.
+mlir::DenseElementsAttr bitcastConstant(mlir::ElementsAttr elements, mlir::Type elementType);
+
+/// Row-major strides in elements.
+llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
+
+/// The value of the one result of `op`, whose operands are all constants; null if this op is not evaluated at compile time.
+mlir::DenseElementsAttr evaluate(mlir::Operation *op);
+
+} // namespace tw::graph
+
+#endif // COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H

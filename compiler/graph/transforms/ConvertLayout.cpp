@@ -1,0 +1,288 @@
+//===- ConvertLayout.cpp - Channels last ----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every convolution and pool becomes NHWC between two transposes; then
+// transposes sink through the ops below them until they meet and cancel.
+//===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace tw::graph {
+
+#define GEN_PASS_DEF_CONVERTLAYOUTPASS
+#include "compiler/graph/transforms/Passes.h.inc"
+
+namespace {
+
+constexpr int64_t kToNhwc[] = {0, 2, 3, 1};
+constexpr int64_t kToNchw[] = {0, 3, 1, 2};
+constexpr int64_t kWeightsToNhwc[] = {2, 3, 1, 0};
+
+/// A transpose made by this pass carries no node name: it is no node of the model.
+Location layoutLoc(Operation *op) { return UnknownLoc::get(op->getContext()); }
+
+//===----------------------------------------------------------------------===//
+// Into NHWC
+//===----------------------------------------------------------------------===//
+
+/// convolutions and pools: x first, weights second.
+struct ToNhwc : RewritePattern {
+  ToNhwc(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    auto layout = op->getAttrOfType<StringAttr>("layout");
+    if (!isa<GraphDialect>(op->getDialect()) || !layout || layout.getValue() != "nchw")
+      return failure();
+    IRMapping mapping;
+    Location loc = layoutLoc(op);
+    Value x = op->getOperand(0);
+    mapping.map(x, createTranspose(rewriter, loc, x, kToNhwc));
+    if (isa<ConvOp, ConvIntegerOp>(op)) {
+      Value w = op->getOperand(1);
+      mapping.map(w, createTranspose(rewriter, loc, w, kWeightsToNhwc));
+    }
+    Operation *moved = rewriter.clone(*op, mapping);
+    moved->setAttr("layout", rewriter.getStringAttr("nhwc"));
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    SmallVector<int64_t> shape;
+    for (int64_t dim : kToNhwc)
+      shape.push_back(type.getDimSize(dim));
+    moved->getResult(0).setType(RankedTensorType::get(shape, type.getElementType()));
+    rewriter.replaceOp(op, createTranspose(rewriter, loc, moved->getResult(0), kToNchw));
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Sinking
+//===----------------------------------------------------------------------===//
+
+/// What stands for `value` (broadcast to the rank of perm) before the transpose by `perm`. Null if that would take a transpose
+/// which moves elements at run time.
+Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, ArrayRef<int64_t> perm, bool force = false) {
+  if (auto transpose = value.getDefiningOp<TransposeOp>(); transpose && transpose.getPerm() == perm)
+    return transpose.getX();
+  SmallVector<int64_t> shape = padRank(shapeOf(value), perm.size()), inverse = inversePermutation(perm);
+  if (!force && !constantOf(value) && !movesOnlyUnitDims(shape, inverse))
+    return nullptr;
+  // A single element, or a vector along what stays the last dim, needs no more dims than it has.
+  if (tensorOf(value).getNumElements() == 1 && shapeOf(value).size() <= 1)
+    return value;
+  return createTranspose(rewriter, loc, createReshape(rewriter, loc, value, shape), inverse);
+}
+
+/// The perm most of the operands come transposed by.
+std::optional<SmallVector<int64_t>> commonTranspose(OperandRange operands, size_t rank) {
+  for (Value operand : operands)
+    if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && transpose.getPerm().size() == rank)
+      return SmallVector<int64_t>(transpose.getPerm());
+  return std::nullopt;
+}
+
+/// Clones `op` on `operands`, its result's dims being those of before a transpose by `perm`, and puts the transpose behind.
+void sink(PatternRewriter &rewriter, Operation *op, ArrayRef<Value> operands, ArrayRef<int64_t> perm,
+          ArrayRef<NamedAttribute> changed = {}) {
+  auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  SmallVector<int64_t> shape;
+  for (int64_t dim : inversePermutation(perm))
+    shape.push_back(type.getDimSize(dim));
+  OperationState state(op->getLoc(), op->getName());
+  state.addOperands(operands);
+  state.addTypes(RankedTensorType::get(shape, type.getElementType()));
+  NamedAttrList attributes(op->getAttrs());
+  for (NamedAttribute attribute : changed)
+    attributes.set(attribute.getName(), attribute.getValue());
+  state.addAttributes(attributes);
+  Operation *moved = rewriter.create(state);
+  rewriter.replaceOp(op, createTranspose(rewriter, layoutLoc(op), moved->getResult(0), perm));
+}
+
+struct SinkThroughElementwise : RewritePattern {
+  SinkThroughElementwise(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op))
+      return failure();
+    size_t rank = cast<RankedTensorType>(op->getResult(0).getType()).getRank();
+    std::optional<SmallVector<int64_t>> perm = commonTranspose(op->getOperands(), rank);
+    if (!perm)
+      return failure();
+    SmallVector<Value> operands;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      bool isVector = i == 1 && isa<RequantizeOp>(op); // the bias has no dims of x
+      Value moved = isVector ? operand : beforeTranspose(rewriter, layoutLoc(op), operand, *perm);
+      if (!moved)
+        return failure();
+      operands.push_back(moved);
+    }
+    SmallVector<NamedAttribute> changed;
+    if (hasChannelAxis(op)) {
+      int64_t axis = op->getAttrOfType<IntegerAttr>("axis").getInt();
+      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*perm)[axis])));
+    }
+    sink(rewriter, op, operands, *perm, changed);
+    return success();
+  }
+};
+
+/// Ops on dims they name: dim i of the result was dim perm[i] before the transpose.
+struct SinkThroughDims : RewritePattern {
+  SinkThroughDims(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isa<ConcatOp, PadOp, SliceOp>(op))
+      return failure();
+    size_t rank = cast<RankedTensorType>(op->getResult(0).getType()).getRank();
+    std::optional<SmallVector<int64_t>> perm = commonTranspose(op->getOperands(), rank);
+    if (!perm)
+      return failure();
+    // One transpose behind a concat instead of as many as before it, or fewer.
+    int64_t gained = 0;
+    for (Value operand : op->getOperands()) {
+      auto transpose = operand.getDefiningOp<TransposeOp>();
+      bool free = constantOf(operand) || movesOnlyUnitDims(shapeOf(operand), *perm);
+      gained += transpose && transpose.getPerm() == ArrayRef<int64_t>(*perm) ? 1 : free ? 0 : -1;
+    }
+    if (gained < 1)
+      return failure();
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(beforeTranspose(rewriter, layoutLoc(op), operand, *perm, /*force=*/true));
+    SmallVector<NamedAttribute> changed;
+    auto permuted = [&](ArrayRef<int64_t> values) {
+      SmallVector<int64_t> result(values.size());
+      for (size_t i = 0; i < values.size(); ++i)
+        result[(*perm)[i]] = values[i];
+      return rewriter.getDenseI64ArrayAttr(result);
+    };
+    if (auto concat = dyn_cast<ConcatOp>(op))
+      changed.push_back(rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*perm)[concat.getAxis()])));
+    if (auto pad = dyn_cast<PadOp>(op)) {
+      changed.push_back(rewriter.getNamedAttr("low", permuted(pad.getLow())));
+      changed.push_back(rewriter.getNamedAttr("high", permuted(pad.getHigh())));
+    }
+    if (auto slice = dyn_cast<SliceOp>(op)) {
+      changed.push_back(rewriter.getNamedAttr("starts", permuted(slice.getStarts())));
+      changed.push_back(rewriter.getNamedAttr("steps", permuted(slice.getSteps())));
+    }
+    sink(rewriter, op, operands, *perm, changed);
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Cancelling
+//===----------------------------------------------------------------------===//
+
+struct MergeTransposes : OpRewritePattern<TransposeOp> {
+  MergeTransposes(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<TransposeOp>();
+    if (!inner)
+      return failure();
+    SmallVector<int64_t> perm;
+    for (int64_t dim : op.getPerm())
+      perm.push_back(inner.getPerm()[dim]);
+    Value x = inner.getX();
+    Location loc = fuseLocations({inner, op});
+    rewriter.replaceOp(op, llvm::is_sorted(perm) ? x : createTranspose(rewriter, loc, x, perm));
+    return success();
+  }
+};
+
+/// transpose(constant).
+struct FoldTranspose : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    ElementsAttr elements = constantOf(op.getX());
+    if (!elements)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConstantOp>(op, transposeConstant(elements, op.getPerm()));
+    return success();
+  }
+};
+
+struct FoldReshape : OpRewritePattern<ReshapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReshapeOp op, PatternRewriter &rewriter) const override {
+    if (ElementsAttr elements = constantOf(op.getX())) {
+      rewriter.replaceOpWithNewOp<ConstantOp>(op, reshapeConstant(elements, shapeOf(op)));
+      return success();
+    }
+    Value x = op.getX();
+    if (auto inner = x.getDefiningOp<ReshapeOp>()) {
+      x = inner.getX();
+    } else if (auto transpose = x.getDefiningOp<TransposeOp>();
+               transpose && movesOnlyUnitDims(shapeOf(transpose.getX()), transpose.getPerm())) {
+      x = transpose.getX();
+    } else if (x.getType() != op.getType()) {
+      return failure();
+    }
+    rewriter.replaceOp(op, createReshape(rewriter, op.getLoc(), x, shapeOf(op)));
+    return success();
+  }
+};
+
+/// matmul(reshape(transpose(x)), w), the reshape flattening each image: the rows of the constant w are transposed instead.
+template <typename OpT> struct FlattenIntoWeights : OpRewritePattern<OpT> {
+  using OpRewritePattern<OpT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
+    auto reshape = op.getA().template getDefiningOp<ReshapeOp>();
+    auto transpose = reshape ? reshape.getX().template getDefiningOp<TransposeOp>() : nullptr;
+    ElementsAttr weights = constantOf(op.getB());
+    if (!transpose || !weights || shapeOf(op.getB()).size() != 2 || shapeOf(reshape).size() != 2)
+      return failure();
+    ArrayRef<int64_t> perm = transpose.getPerm(), image = shapeOf(transpose);
+    if (perm.empty() || perm[0] != 0 || shapeOf(reshape)[0] != image[0])
+      return failure();
+    // Rows of w count the transposed image; they are to count the image as it lies.
+    SmallVector<int64_t> split(image.drop_front()), rows;
+    split.push_back(shapeOf(op.getB())[1]);
+    for (int64_t dim : ArrayRef<int64_t>(inversePermutation(perm)).drop_front())
+      rows.push_back(dim - 1);
+    rows.push_back(perm.size() - 1);
+    DenseElementsAttr permuted =
+        reshapeConstant(transposeConstant(reshapeConstant(weights, split), rows), shapeOf(op.getB()));
+    Value constant = rewriter.create<ConstantOp>(op.getB().getLoc(), permuted);
+    Value flat = createReshape(rewriter, reshape.getLoc(), transpose.getX(), shapeOf(reshape));
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperand(0, flat);
+      op->setOperand(1, constant);
+    });
+    return success();
+  }
+};
+
+/// A transpose that only moves dims of size 1. Last: before, it would stop others from sinking.
+struct TransposeToReshape : OpRewritePattern<TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(TransposeOp op, PatternRewriter &rewriter) const override {
+    if (!movesOnlyUnitDims(shapeOf(op.getX()), op.getPerm()))
+      return failure();
+    rewriter.replaceOp(op, createReshape(rewriter, op.getLoc(), op.getX(), shapeOf(op)));
+    return success();
+  }
+};
+
+struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
+  void runOnOperation() override {
+    MLIRContext *context = &getContext();
+    RewritePatternSet patterns(context);
+    patterns.add<ToNhwc, SinkThroughElementwise, SinkThroughDims, MergeTransposes, FoldTranspose, FoldReshape,
+                 FlattenIntoWeights<MatmulOp>, FlattenIntoWeights<MatmulIntegerOp>>(context);
+    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+      return signalPassFailure();
+    RewritePatternSet last(context);
+    last.add<TransposeToReshape, FoldReshape>(context);
+    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(last))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace tw::graph

@@ -1,0 +1,303 @@
+//===- DecomposeOps.cpp - Fewer forms for the kernels ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include <numeric>
+
+using namespace mlir;
+
+namespace tw::graph {
+
+#define GEN_PASS_DEF_DECOMPOSEOPSPASS
+#include "compiler/graph/transforms/Passes.h.inc"
+
+namespace {
+
+int64_t product(ArrayRef<int64_t> dims) { return std::accumulate(dims.begin(), dims.end(), int64_t(1), std::multiplies<>()); }
+
+//===----------------------------------------------------------------------===//
+// Reductions
+//===----------------------------------------------------------------------===//
+
+/// max and mean over the image of a rank-4 tensor are pools.
+struct ReduceToPool : OpRewritePattern<ReduceOp> {
+  ReduceToPool(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> x = shapeOf(op.getX());
+    if (x.size() != 4 || op.getAxes() != ArrayRef<int64_t>{2, 3} || op.getKind() == "sum")
+      return failure();
+    SmallVector<int64_t> ones{1, 1}, none{0, 0, 0, 0}, kernel(x.drop_front(2));
+    auto type = RankedTensorType::get({x[0], x[1], 1, 1}, elementOf(op.getX()));
+    Value y;
+    if (op.getKind() == "max")
+      y = rewriter.create<MaxPoolOp>(op.getLoc(), type, op.getX(), kernel, ones, none, ones, "nchw");
+    else if (isa<FloatType>(type.getElementType()))
+      y = rewriter.create<AveragePoolOp>(op.getLoc(), type, op.getX(), kernel, ones, none, false, "nchw");
+    else
+      return failure();
+    rewriter.replaceOp(op, createReshape(rewriter, op.getLoc(), y, shapeOf(op)));
+    return success();
+  }
+};
+
+bool isCanonical(ReduceOp op) {
+  size_t rank = shapeOf(op.getX()).size();
+  return !op.getKeepdims() && op.getAxes() == ArrayRef<int64_t>{1} && (rank == 2 || rank == 3);
+}
+
+/// Any reduction: over dim 1 of [outer, reduced] or [outer, reduced, inner].
+struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    if (isCanonical(op))
+      return failure();
+    Location loc = op.getLoc();
+    Value x = op.getX();
+    ArrayRef<int64_t> axes = op.getAxes();
+    if (axes.empty()) {
+      rewriter.replaceOp(op, createReshape(rewriter, loc, x, shapeOf(op)));
+      return success();
+    }
+    int64_t rank = shapeOf(x).size(), first = axes.front();
+    if (axes.back() - first + 1 != int64_t(axes.size())) {
+      SmallVector<int64_t> perm;
+      for (int64_t dim = 0; dim < rank; ++dim)
+        if (!llvm::is_contained(axes, dim))
+          perm.push_back(dim);
+      first = perm.size();
+      perm.append(axes.begin(), axes.end());
+      x = createTranspose(rewriter, loc, x, perm);
+    }
+    ArrayRef<int64_t> shape = shapeOf(x);
+    int64_t outer = product(shape.take_front(first)), reduced = product(shape.slice(first, axes.size())),
+            inner = product(shape.drop_front(first + axes.size()));
+    SmallVector<int64_t> from{outer, reduced}, to{outer};
+    if (inner != 1) {
+      from.push_back(inner);
+      to.push_back(inner);
+    }
+    Value flat = createReshape(rewriter, loc, x, from);
+    Value y = rewriter.create<ReduceOp>(loc, RankedTensorType::get(to, elementOf(x)), flat, op.getKind(),
+                                        ArrayRef<int64_t>{1}, false);
+    rewriter.replaceOp(op, createReshape(rewriter, loc, y, shapeOf(op)));
+    return success();
+  }
+};
+
+/// softmax and qlinear_softmax: along dim 1 of [outer, n].
+template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
+  using OpRewritePattern<OpT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> shape = shapeOf(op.getX());
+    int64_t rank = shape.size(), axis = op.getAxis();
+    if (rank == 2 && axis == 1)
+      return failure();
+    Location loc = op.getLoc();
+    Value x = op.getX();
+    bool flattens = false;
+    if constexpr (std::is_same_v<OpT, QLinearSoftmaxOp>)
+      flattens = op.getOpset() < 13;
+    // With the axis last, or all dims from it on flattened, the vectors are contiguous.
+    SmallVector<int64_t> perm(llvm::seq<int64_t>(0, rank));
+    if (!flattens && axis != rank - 1)
+      std::swap(perm[axis], perm[rank - 1]);
+    if (!llvm::is_sorted(perm))
+      x = createTranspose(rewriter, loc, x, perm);
+    SmallVector<int64_t> moved(shapeOf(x));
+    int64_t length = flattens ? product(ArrayRef<int64_t>(moved).drop_front(axis)) : moved.back();
+    Value flat = createReshape(rewriter, loc, x, {product(moved) / length, length});
+    IRMapping mapping;
+    mapping.map(op.getX(), flat);
+    auto y = cast<OpT>(rewriter.clone(*op, mapping));
+    y->getResult(0).setType(flat.getType());
+    y.setAxis(1);
+    Value result = createReshape(rewriter, loc, y, moved);
+    if (!llvm::is_sorted(perm))
+      result = createTranspose(rewriter, loc, result, perm);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Matrix products
+//===----------------------------------------------------------------------===//
+
+/// Vectors become matrices, and batch dims of a in front of a plain matrix b become rows.
+template <typename OpT> struct CanonicalizeMatmul : OpRewritePattern<OpT> {
+  using OpRewritePattern<OpT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
+    SmallVector<int64_t> a(shapeOf(op.getA())), b(shapeOf(op.getB()));
+    if (a.size() == 1)
+      a.insert(a.begin(), 1);
+    if (b.size() == 1)
+      b.push_back(1);
+    // Leading dims of 1 mean nothing; of a's, the others join the rows where b has none.
+    while (b.size() > 2 && b.front() == 1)
+      b.erase(b.begin());
+    if (b.size() == 2 && a.size() > 2) {
+      int64_t columns = a.back();
+      a = {product(a) / columns, columns};
+      if (columns == 0)
+        return failure();
+    }
+    while (a.size() > 2 && a.front() == 1 && a.size() > b.size())
+      a.erase(a.begin());
+    // [B1, B2, m, k] x [B1, B2, k, n]: one batch dim.
+    if (a.size() == b.size() && a.size() > 3 &&
+        ArrayRef<int64_t>(a).drop_back(2) == ArrayRef<int64_t>(b).drop_back(2)) {
+      int64_t batch = product(ArrayRef<int64_t>(a).drop_back(2));
+      a = {batch, a[a.size() - 2], a.back()};
+      b = {batch, b[b.size() - 2], b.back()};
+    }
+    if (shapeOf(op.getA()) == ArrayRef<int64_t>(a) && shapeOf(op.getB()) == ArrayRef<int64_t>(b))
+      return failure();
+    SmallVector<int64_t> shape;
+    for (size_t i = 0, rank = std::max(a.size(), b.size()) - 2; i < rank; ++i)
+      shape.push_back(std::max(padRank(a, rank + 2)[i], padRank(b, rank + 2)[i]));
+    shape.push_back(a[a.size() - 2]);
+    shape.push_back(b.back());
+    Location loc = op.getLoc();
+    IRMapping mapping;
+    mapping.map(op.getA(), createReshape(rewriter, loc, op.getA(), a));
+    mapping.map(op.getB(), createReshape(rewriter, loc, op.getB(), b));
+    Operation *flat = rewriter.clone(*op, mapping);
+    flat->getResult(0).setType(RankedTensorType::get(shape, elementOf(op.getY())));
+    rewriter.replaceOp(op, createReshape(rewriter, loc, flat->getResult(0), shapeOf(op.getY())));
+    return success();
+  }
+};
+
+/// Constant weights with a zero point per channel: subtracted here where the differences fit 8 bits.
+template <typename OpT> struct SubtractWeightZeroPoints : OpRewritePattern<OpT> {
+  using OpRewritePattern<OpT>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
+    constexpr bool isConv = std::is_same_v<OpT, ConvIntegerOp>;
+    ArrayRef<int32_t> zeroPoints;
+    Value weights;
+    int64_t axis;
+    if constexpr (isConv) {
+      zeroPoints = op.getWZeroPoints(), weights = op.getW();
+      axis = op.getLayout() == "nhwc" ? 3 : 0;
+    } else {
+      zeroPoints = op.getBZeroPoints(), weights = op.getB();
+      axis = shapeOf(weights).size() - 1;
+    }
+    ElementsAttr elements = constantOf(weights);
+    if (zeroPoints.size() == 1 || !elements)
+      return failure();
+    SmallVector<int32_t> one{0};
+    ElementsAttr shifted = elements;
+    if (llvm::all_equal(zeroPoints)) {
+      one[0] = zeroPoints.front();
+    } else {
+      std::vector<int64_t> values = readIntegers(elements);
+      int64_t stride = rowMajorStrides(shapeOf(weights))[axis];
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] -= zeroPoints[i / stride % zeroPoints.size()];
+      auto [least, most] = std::minmax_element(values.begin(), values.end());
+      Type type;
+      if (*least >= -128 && *most <= 127)
+        type = rewriter.getI8Type();
+      else if (*least >= 0 && *most <= 255)
+        type = rewriter.getIntegerType(8, false);
+      else
+        return failure();
+      shifted = makeIntegers(RankedTensorType::get(shapeOf(weights), type), values);
+    }
+    Value constant = rewriter.create<ConstantOp>(weights.getLoc(), shifted);
+    rewriter.modifyOpInPlace(op, [&] {
+      op->setOperand(1, constant);
+      if constexpr (isConv)
+        op.setWZeroPoints(one);
+      else
+        op.setBZeroPoints(one);
+    });
+    return success();
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// Data movement
+//===----------------------------------------------------------------------===//
+
+/// A pad of zeros around the image of a convolution is the convolution's own.
+struct PadIntoConv : OpRewritePattern<ConvOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConvOp op, PatternRewriter &rewriter) const override {
+    auto pad = op.getX().getDefiningOp<PadOp>();
+    if (!pad || op.getLayout() != "nchw")
+      return failure();
+    auto value = dyn_cast<FloatAttr>(cast<Attribute>(pad.getValue()));
+    ArrayRef<int64_t> low = pad.getLow(), high = pad.getHigh();
+    auto negative = [](int64_t amount) { return amount < 0; };
+    if (!value || !value.getValue().isZero() || low[0] || low[1] || high[0] || high[1] || llvm::any_of(low, negative) ||
+        llvm::any_of(high, negative))
+      return failure();
+    ArrayRef<int64_t> own = op.getPads();
+    SmallVector<int64_t> pads{own[0] + low[2], own[1] + low[3], own[2] + high[2], own[3] + high[3]};
+    rewriter.replaceOpWithNewOp<ConvOp>(op, op.getType(), pad.getX(), op.getW(), op.getBias(), op.getStrides(), pads,
+                                        op.getDilations(), op.getGroup(), op.getLayout())
+        ->setLoc(fuseLocations({pad, op}));
+    return success();
+  }
+};
+
+/// slice(slice(x)).
+struct MergeSlices : OpRewritePattern<SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(SliceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<SliceOp>();
+    if (!inner || !inner->hasOneUse())
+      return failure();
+    SmallVector<int64_t> starts, steps;
+    for (auto [start, step, innerStart, innerStep] :
+         llvm::zip(op.getStarts(), op.getSteps(), inner.getStarts(), inner.getSteps())) {
+      starts.push_back(innerStart + start * innerStep);
+      steps.push_back(step * innerStep);
+    }
+    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getX(), starts, steps)
+        ->setLoc(fuseLocations({inner, op}));
+    return success();
+  }
+};
+
+/// concat of one tensor is handled as an identity; concat of concats along one axis is one.
+struct FlattenConcat : OpRewritePattern<ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConcatOp op, PatternRewriter &rewriter) const override {
+    SmallVector<Value> inputs;
+    SmallVector<Operation *> ops{op};
+    for (Value input : op.getInputs()) {
+      auto inner = input.getDefiningOp<ConcatOp>();
+      if (inner && inner->hasOneUse() && inner.getAxis() == op.getAxis()) {
+        llvm::append_range(inputs, inner.getInputs());
+        ops.push_back(inner);
+      } else {
+        inputs.push_back(input);
+      }
+    }
+    if (ops.size() == 1)
+      return failure();
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), inputs, op.getAxis())->setLoc(fuseLocations(ops));
+    return success();
+  }
+};
+
+struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
+  void runOnOperation() override {
+    RewritePatternSet patterns(&getContext());
+    patterns.add<ReduceToPool, CanonicalizeReduce, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
+                 CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
+                 SubtractWeightZeroPoints<MatmulIntegerOp>, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
+    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace tw::graph

@@ -1,0 +1,327 @@
+//===- PartitionKernels.cpp - Groups of ops that become kernels -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Convolutions and matrix products choose first what joins them, then windows
+// and reductions, then what is left. A kernel has one result, which every op
+// in it leads to, so its call can stand where its last op stood.
+//===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Pipeline.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringSet.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tw::graph {
+
+#define GEN_PASS_DEF_PARTITIONKERNELSPASS
+#include "compiler/graph/transforms/Passes.h.inc"
+
+namespace {
+
+enum class Role { Constant, Alias, Contraction, Window, Reduction, Elementwise, Movement, Other };
+
+Role roleOf(Operation *op) {
+  if (isa<ConstantOp>(op))
+    return Role::Constant;
+  if (isa<ReshapeOp>(op))
+    return Role::Alias;
+  if (isa<ConvOp, ConvIntegerOp, MatmulOp, MatmulIntegerOp>(op))
+    return Role::Contraction;
+  if (isa<MaxPoolOp, AveragePoolOp, QLinearAveragePoolOp, QLinearGlobalAveragePoolOp>(op))
+    return Role::Window;
+  if (isa<ReduceOp, SoftmaxOp, QLinearSoftmaxOp>(op))
+    return Role::Reduction;
+  if (isElementwise(op))
+    return Role::Elementwise;
+  if (isa<TransposeOp, ConcatOp, SliceOp, PadOp>(op))
+    return Role::Movement;
+  return Role::Other;
+}
+
+/// Each channel of the output depends on one channel of the input: a window on the vector engine.
+template <typename OpT> bool isDepthwise(OpT op) {
+  int64_t channels = shapeOf(op.getX())[op.getLayout() == "nhwc" ? 3 : 1];
+  int64_t outputs = shapeOf(op.getY())[op.getLayout() == "nhwc" ? 3 : 1];
+  return op.getGroup() == channels && outputs == channels;
+}
+
+/// Why the accelerator cannot run op; empty if it can.
+std::string reasonAgainst(Operation *op, StringRef array) {
+  if (auto fallback = dyn_cast<FallbackOp>(op))
+    return ("operator " + fallback.getOnnxOp() + " is outside the supported list").str();
+  auto unsupported = [](Value value) {
+    Type type = elementOf(value);
+    return !(type.isF32() || type.isBF16() || isEightBit(type) || type.isInteger(32));
+  };
+  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
+    for (Value value : values)
+      if (unsupported(value)) {
+        std::string type;
+        llvm::raw_string_ostream(type) << elementOf(value);
+        return "the machine has no element type " + type;
+      }
+  bool multipliesInt8 = array == "int8";
+  auto mismatch = [&](StringRef what, StringRef type) {
+    return ("the array multiplies " + array + ", this " + what + " " + type).str();
+  };
+  if (auto conv = dyn_cast<ConvOp>(op); conv && multipliesInt8 && !isDepthwise(conv))
+    return mismatch("convolution", "float numbers");
+  if (isa<MatmulOp>(op) && multipliesInt8)
+    return mismatch("matrix product", "float numbers");
+  if (auto conv = dyn_cast<ConvIntegerOp>(op)) {
+    if (!multipliesInt8 && !isDepthwise(conv))
+      return mismatch("convolution", "8-bit integers");
+    if (conv.getWZeroPoints().size() > 1)
+      return "its weights have one zero point per channel, and their differences to it do not fit 8 bits";
+  }
+  if (auto matmul = dyn_cast<MatmulIntegerOp>(op)) {
+    if (!multipliesInt8)
+      return mismatch("matrix product", "8-bit integers");
+    if (matmul.getBZeroPoints().size() > 1)
+      return "its weights have one zero point per column, and their differences to it do not fit 8 bits";
+  }
+  return "";
+}
+
+/// One kernel to be.
+struct Group {
+  llvm::SmallSetVector<Operation *, 8> ops;
+  Operation *output = nullptr;
+  std::string reason;
+};
+
+class Partition {
+public:
+  Partition(func::FuncOp main, StringRef array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
+
+  void run() {
+    duplicateConversions();
+    int64_t position = 0;
+    for (Operation &op : main.getBody().front().without_terminator())
+      order[&op] = position++;
+    for (ArrayRef<Role> roles : {ArrayRef<Role>{Role::Contraction}, ArrayRef<Role>{Role::Window, Role::Reduction},
+                                 ArrayRef<Role>{Role::Elementwise, Role::Movement, Role::Other}})
+      for (Operation &op : main.getBody().front().without_terminator())
+        if (!assigned.contains(&op) && llvm::is_contained(roles, roleOf(&op)))
+          groups.push_back(makeGroup(&op));
+    llvm::sort(groups, [&](const Group &a, const Group &b) { return order[a.output] < order[b.output]; });
+    for (Group &group : groups)
+      outline(group);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
+      if (isa<ConstantOp>(op) && op.use_empty())
+        op.erase();
+  }
+
+private:
+  func::FuncOp main;
+  StringRef array;
+  bool cpuOnly;
+  DenseMap<Operation *, int64_t> order;
+  DenseSet<Operation *> assigned;
+  std::vector<Group> groups;
+  llvm::StringSet<> names;
+
+  std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array); }
+
+  /// Conversions up from 8 bits are made where they are used: what travels between kernels stays narrow.
+  void duplicateConversions() {
+    for (Operation &op : llvm::make_early_inc_range(main.getBody().front())) {
+      if (!isa<DequantizeOp, CastOp>(op) || op.getResult(0).hasOneUse() || op.getResult(0).use_empty() ||
+          elementOf(op.getOperand(0)).getIntOrFloatBitWidth() >= elementOf(op.getResult(0)).getIntOrFloatBitWidth())
+        continue;
+      OpBuilder builder(&op);
+      for (OpOperand &use : llvm::make_early_inc_range(op.getResult(0).getUses()))
+        if (roleOf(use.getOwner()) != Role::Other && use.getOwner() != main.getBody().front().getTerminator()) {
+          builder.setInsertionPoint(use.getOwner());
+          use.set(builder.clone(op)->getResult(0));
+        }
+      if (op.use_empty())
+        op.erase();
+    }
+  }
+
+  /// Whether an operand needs no kernel to have run: it comes with the program.
+  static bool isConstant(Value value) { return bool(constantOf(value)); }
+
+  /// A constant that is one number or one number per channel; others are tensors to be fetched.
+  static bool isParameter(Value value) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    return isConstant(value) && (tensorOf(value).getNumElements() == 1 || shape.back() == tensorOf(value).getNumElements());
+  }
+
+  /// A cheap conversion of a tensor computed elsewhere, used by this kernel only: it may join.
+  bool isSideConversion(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && isa<DequantizeOp, CastOp>(op) && value.hasOneUse() && !assigned.contains(op) && !isConstant(value);
+  }
+
+  /// Tensors a group reads, beyond its parameters.
+  unsigned countTensors(ArrayRef<Operation *> ops) {
+    llvm::SmallSetVector<Value, 8> tensors;
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (!llvm::is_contained(ops, operand.getDefiningOp()) && !isParameter(operand))
+          tensors.insert(operand);
+    return tensors.size();
+  }
+
+  Group makeGroup(Operation *first) {
+    Group group;
+    group.reason = reasonFor(first);
+    Role role = roleOf(first);
+    // Reductions and element-by-element kernels read their input through the same conversions as any operand.
+    if (role == Role::Elementwise || role == Role::Reduction)
+      for (Value operand : first->getOperands())
+        if (isSideConversion(operand) && reasonFor(operand.getDefiningOp()) == group.reason)
+          group.ops.insert(operand.getDefiningOp());
+    group.ops.insert(first);
+    group.output = first;
+    if (role != Role::Movement && role != Role::Other)
+      while (extend(group)) {
+      }
+    for (Operation *op : group.ops)
+      assigned.insert(op);
+    return group;
+  }
+
+  /// Whether op can follow in a kernel whose values so far are the results of `inside`.
+  bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
+    if (roleOf(op) != Role::Elementwise || assigned.contains(op) || shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)) ||
+        reasonFor(op) != reason)
+      return false;
+    for (Value operand : op->getOperands())
+      if (inside.contains(operand.getDefiningOp()) && shapeOf(operand) != shapeOf(op->getResult(0)))
+        return false;
+    // Its two roundings take b first: the chain can carry b only (docs/decisions).
+    if (auto add = dyn_cast<QLinearAddOp>(op))
+      return !inside.contains(add.getA().getDefiningOp());
+    return true;
+  }
+
+  /// Adds the ops between the group's result and the next value that all of them lead to. False if there is none.
+  bool extend(Group &group) {
+    constexpr size_t kMaxOps = 24;
+    constexpr unsigned kMaxTensors = 4;
+    llvm::SmallSetVector<Operation *, 8> inside(group.ops.begin(), group.ops.end());
+    Operation *last = group.output;
+    if (last->use_empty())
+      return false;
+    while (inside.size() < kMaxOps) {
+      // The earliest op that uses a value of the group and is not part of it yet.
+      Operation *next = nullptr;
+      for (Operation *op : inside)
+        for (Operation *user : op->getUsers()) {
+          if (inside.contains(user))
+            continue;
+          if (!order.count(user))
+            return false; // the return
+          if (!next || order[user] < order[next])
+            next = user;
+        }
+      if (!next || !canJoin(next, group.output, inside, group.reason))
+        return false;
+      for (Value operand : next->getOperands())
+        if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) &&
+            shapeOf(operand) == shapeOf(next->getResult(0)) && reasonFor(operand.getDefiningOp()) == group.reason)
+          inside.insert(operand.getDefiningOp());
+      inside.insert(next);
+      last = next;
+      if (countTensors(inside.getArrayRef()) > kMaxTensors)
+        return false;
+      bool closed = llvm::all_of(inside, [&](Operation *op) {
+        return op == last || llvm::all_of(op->getUsers(), [&](Operation *user) { return inside.contains(user); });
+      });
+      if (!closed)
+        continue;
+      group.ops = inside;
+      group.output = last;
+      return true;
+    }
+    return false;
+  }
+
+  /// A symbol made of the first node's name.
+  std::string nameFor(const Group &group, ArrayRef<std::string> nodes) {
+    std::string name = nodes.empty() ? group.output->getName().stripDialect().str() : nodes.front();
+    for (char &c : name)
+      if (!llvm::isAlnum(c) && c != '_')
+        c = '_';
+    if (name.empty() || llvm::isDigit(name.front()) || name == "main")
+      name = "k_" + name;
+    std::string unique = name;
+    for (unsigned i = 1; !names.insert(unique).second; ++i)
+      unique = name + "_" + std::to_string(i);
+    return unique;
+  }
+
+  void outline(Group &group) {
+    SmallVector<Operation *> ops(group.ops.begin(), group.ops.end());
+    llvm::sort(ops, [&](Operation *a, Operation *b) { return order[a] < order[b]; });
+    llvm::SmallSetVector<Value, 8> arguments;
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (!group.ops.contains(operand.getDefiningOp()) && !isConstant(operand))
+          arguments.insert(operand);
+    Location loc = fuseLocations(ops);
+    std::vector<std::string> nodes = nodeNames(loc);
+
+    OpBuilder builder(main.getContext());
+    builder.setInsertionPointToEnd(main->getBlock());
+    SmallVector<Type> argumentTypes;
+    for (Value argument : arguments)
+      argumentTypes.push_back(argument.getType());
+    TypeRange results = group.output->getResultTypes();
+    auto kernel = builder.create<func::FuncOp>(loc, nameFor(group, nodes), builder.getFunctionType(argumentTypes, results));
+    kernel.setPrivate();
+    SmallVector<StringRef> nodeRefs(nodes.begin(), nodes.end());
+    kernel->setAttr(kNodesAttr, builder.getStrArrayAttr(nodeRefs));
+    kernel->setAttr(kTargetAttr, builder.getStringAttr(group.reason.empty() ? "accel" : "cpu"));
+    if (!group.reason.empty())
+      kernel->setAttr(kReasonAttr, builder.getStringAttr(group.reason));
+
+    Block *body = kernel.addEntryBlock();
+    builder.setInsertionPointToStart(body);
+    IRMapping mapping;
+    for (auto [argument, inner] : llvm::zip(arguments, body->getArguments()))
+      mapping.map(argument, inner);
+    for (Operation *op : ops) {
+      for (Value operand : op->getOperands())
+        if (!mapping.contains(operand) && isConstant(operand))
+          builder.clone(*operand.getDefiningOp(), mapping);
+      builder.clone(*op, mapping);
+    }
+    SmallVector<Value> returned;
+    for (Value result : group.output->getResults())
+      returned.push_back(mapping.lookup(result));
+    builder.create<func::ReturnOp>(loc, returned);
+
+    builder.setInsertionPoint(group.output);
+    auto call = builder.create<func::CallOp>(loc, kernel, arguments.getArrayRef());
+    group.output->replaceAllUsesWith(call);
+    for (Operation *op : llvm::reverse(ops))
+      op->erase();
+  }
+};
+
+struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPass> {
+  using PartitionKernelsPassBase::PartitionKernelsPassBase;
+  void runOnOperation() override {
+    auto main = getOperation().lookupSymbol<func::FuncOp>("main");
+    if (!main || main.isExternal() || !llvm::hasSingleElement(main.getBody())) {
+      getOperation().emitError() << "no function @main with one block";
+      return signalPassFailure();
+    }
+    if (array != "int8" && array != "bf16" && array != "fp32") {
+      getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
+      return signalPassFailure();
+    }
+    Partition(main, array, cpuOnly).run();
+  }
+};
+
+} // namespace
+} // namespace tw::graph

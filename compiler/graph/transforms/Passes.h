@@ -1,0 +1,22 @@
+//===- Passes.h - Passes on the graph dialect -------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_TRANSFORMS_PASSES_H
+#define COMPILER_GRAPH_TRANSFORMS_PASSES_H
+
+#include "compiler/graph/Graph.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/Pass.h"
+
+namespace tw::graph {
+
+#define GEN_PASS_DECL
+#include "compiler/graph/transforms/Passes.h.inc"
+
+/// Makes every pass of this folder known by its flag.
+void registerGraphTransformPasses();
+
+} // namespace tw::graph
+
+#endif // COMPILER_GRAPH_TRANSFORMS_PASSES_H

@@ -1,0 +1,66 @@
+//===- Passes.td - Passes on the graph dialect -------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_TRANSFORMS_PASSES_TD
+#define COMPILER_GRAPH_TRANSFORMS_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def FoldConstantsPass : Pass<"graph-fold-constants", "::mlir::ModuleOp"> {
+  let summary = "evaluate ops whose operands are constants, and remove those that change nothing";
+  let options = [
+    Option<"keepQuantized", "keep-quantized", "bool", "false",
+           "do not evaluate dequantize: graph-convert-qdq wants to see it">
+  ];
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
+def FoldBatchNormPass : Pass<"graph-fold-batch-norm", "::mlir::ModuleOp"> {
+  let summary = "batch normalisation into the weights before it, or a multiplication and an addition per channel";
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
+def ConvertQdqPass : Pass<"graph-convert-qdq", "::mlir::ModuleOp"> {
+  let summary = "dequantize, float op, quantize becomes one op on integers";
+  let options = [
+    Option<"exact", "exact", "bool", "false",
+           "keep the two roundings of dequantize and quantize after a convolution instead of one multiplication">
+  ];
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
+def DecomposeOpsPass : Pass<"graph-decompose-ops", "::mlir::ModuleOp"> {
+  let summary = "ops without a kernel form of their own become ops that have one";
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
+def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
+  let summary = "channels last: convolutions and pools in NHWC, transposes sunk, folded and cancelled";
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
+def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
+  let summary = "group ops into kernel functions, each for one target";
+  let description = [{
+    @main keeps calls, constants and reshapes. Every other op moves to a private function with the attributes
+    `tilewright.nodes` (names of its ONNX nodes), `tilewright.target` ("accel" or "cpu") and, on "cpu",
+    `tilewright.reason`. A kernel has at most one convolution, matrix product, pool, reduction or data movement; the
+    element-by-element ops that follow it belong to it.
+  }];
+  let options = [
+    Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">,
+    Option<"cpuOnly", "cpu-only", "bool", "false", "give every kernel to the CPU">
+  ];
+  let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
+}
+
+def LegalizeTypesPass : Pass<"graph-legalize-types", "::mlir::ModuleOp"> {
+  let summary = "bf16 machines: f32 tensors between kernels become bf16";
+  let description = [{
+    Arithmetic inside a kernel stays f32; convolutions and matrix products take bf16 operands and give f32. The network's
+    inputs and outputs stay f32.
+  }];
+  let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
+}
+
+#endif // COMPILER_GRAPH_TRANSFORMS_PASSES_TD

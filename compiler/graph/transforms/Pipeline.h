@@ -1,0 +1,28 @@
+//===- Pipeline.h - From an imported graph to kernel functions --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_GRAPH_TRANSFORMS_PIPELINE_H
+#define COMPILER_GRAPH_TRANSFORMS_PIPELINE_H
+
+#include "mlir/Pass/PassManager.h"
+#include <string>
+
+namespace tw::graph {
+
+/// Attributes of a kernel function. Nodes: the names of its ONNX nodes. Target: "accel" or "cpu". Reason: why it is "cpu".
+inline constexpr llvm::StringLiteral kNodesAttr = "tilewright.nodes";
+inline constexpr llvm::StringLiteral kTargetAttr = "tilewright.target";
+inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
+
+struct GraphPipelineOptions {
+  std::string array = "fp32"; ///< what the machine's array multiplies: int8, bf16 or fp32
+  bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
+  bool exactQdq = false;      ///< graph-convert-qdq{exact}
+};
+
+/// The graph phase: folding, quantised forms, layout, kernels, types.
+void buildGraphPipeline(mlir::OpPassManager &manager, const GraphPipelineOptions &options);
+
+} // namespace tw::graph
+
+#endif // COMPILER_GRAPH_TRANSFORMS_PIPELINE_H
