@@ -19,13 +19,16 @@ namespace tw::hwconfigs {
 /// line's --set gives it ("dram.clock_mhz=800"); it wins over the files and needs no provenance.
 /// A failure holds every problem of the machine file, its device file and the overrides. `warnings`, if given, receives
 /// what is legal but unwise: so few outstanding bursts that one engine cannot keep the DRAM busy (Little's law).
-Result<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides = {},
-                                          Diagnostics *warnings = nullptr);
+Result<timing::MachineParams>
+loadMachine(const std::string &machine,
+            const std::vector<std::string> &overrides = {},
+            Diagnostics *warnings = nullptr);
 
 /// The same from text; `file` names it in messages, and device files are looked up beside it.
-Result<timing::MachineParams> loadMachineText(const std::string &text, const std::string &file,
-                                              const std::vector<std::string> &overrides = {},
-                                              Diagnostics *warnings = nullptr);
+Result<timing::MachineParams>
+loadMachineText(const std::string &text, const std::string &file,
+                const std::vector<std::string> &overrides = {},
+                Diagnostics *warnings = nullptr);
 
 struct ShippedMachine {
   std::string name, path, description;

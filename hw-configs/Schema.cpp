@@ -14,14 +14,16 @@ using timing::MemoryParams;
 
 namespace {
 
-constexpr uint64_t kMaxTicks = 4096; ///< InOrderDram's command bus remembers enough for these
+constexpr uint64_t kMaxTicks =
+    4096; ///< InOrderDram's command bus remembers enough for these
 constexpr uint64_t kMaxMemoryBytes = 1ull << 30;
 
 class Table {
 public:
   std::vector<Key> keys;
 
-  Key &add(std::string path, ValueKind kind, Need need, std::string unit, std::string meaning) {
+  Key &add(std::string path, ValueKind kind, Need need, std::string unit,
+           std::string meaning) {
     Key key;
     key.path = std::move(path);
     key.kind = kind;
@@ -32,28 +34,37 @@ public:
     return keys.back();
   }
 
-  Key &integer(std::string path, Need need, std::string unit, uint64_t minimum, uint64_t maximum, std::string meaning,
+  Key &integer(std::string path, Need need, std::string unit, uint64_t minimum,
+               uint64_t maximum, std::string meaning,
                uint32_t MachineParams::*member = nullptr) {
-    Key &key = add(std::move(path), ValueKind::Integer, need, std::move(unit), std::move(meaning));
+    Key &key = add(std::move(path), ValueKind::Integer, need, std::move(unit),
+                   std::move(meaning));
     key.minimum = minimum;
     key.maximum = maximum;
     if (member)
-      key.assign = [member](MachineParams &machine, const Value &value) { machine.*member = uint32_t(value.integer); };
+      key.assign = [member](MachineParams &machine, const Value &value) {
+        machine.*member = uint32_t(value.integer);
+      };
     return key;
   }
 
-  Key &powerOfTwo(std::string path, Need need, std::string unit, uint64_t minimum, uint64_t maximum,
-                  std::string meaning, uint32_t MachineParams::*member = nullptr) {
-    Key &key = integer(std::move(path), need, std::move(unit), minimum, maximum, std::move(meaning), member);
+  Key &powerOfTwo(std::string path, Need need, std::string unit,
+                  uint64_t minimum, uint64_t maximum, std::string meaning,
+                  uint32_t MachineParams::*member = nullptr) {
+    Key &key = integer(std::move(path), need, std::move(unit), minimum, maximum,
+                       std::move(meaning), member);
     key.powerOfTwo = true;
     return key;
   }
 
   /// A `dram.` number.
-  Key &dram(std::string leaf, DramScope scope, std::string unit, uint64_t minimum, uint64_t maximum,
-            std::string meaning, uint32_t DramParams::*member) {
-    Need need = scope == DramScope::Machine ? Need::Optional : Need::RequiredOfDevice;
-    Key &key = integer("dram." + leaf, need, std::move(unit), minimum, maximum, std::move(meaning));
+  Key &dram(std::string leaf, DramScope scope, std::string unit,
+            uint64_t minimum, uint64_t maximum, std::string meaning,
+            uint32_t DramParams::*member) {
+    Need need =
+        scope == DramScope::Machine ? Need::Optional : Need::RequiredOfDevice;
+    Key &key = integer("dram." + leaf, need, std::move(unit), minimum, maximum,
+                       std::move(meaning));
     key.scope = scope;
     if (member)
       key.assign = [member](MachineParams &machine, const Value &value) {
@@ -62,8 +73,10 @@ public:
     return key;
   }
 
-  Key &ticks(std::string leaf, uint64_t minimum, std::string meaning, uint32_t DramParams::*member) {
-    return dram(std::move(leaf), DramScope::Timed, "DRAM clock cycles", minimum, kMaxTicks, std::move(meaning), member);
+  Key &ticks(std::string leaf, uint64_t minimum, std::string meaning,
+             uint32_t DramParams::*member) {
+    return dram(std::move(leaf), DramScope::Timed, "DRAM clock cycles", minimum,
+                kMaxTicks, std::move(meaning), member);
   }
 };
 
@@ -80,155 +93,250 @@ MemoryParams &scratchpad(MachineParams &machine, const std::string &name) {
 
 std::vector<Key> makeSchema() {
   Table table;
-  table.add("name", ValueKind::Text, Need::Required, "", "name of the machine").assign =
-      [](MachineParams &machine, const Value &value) { machine.name = value.text; };
-  table.add("description", ValueKind::Text, Need::Optional, "", "one line for people");
-  table.integer("clock_mhz", Need::Required, "MHz", 1, 100000, "clock of the accelerator", &MachineParams::clockMhz);
+  table.add("name", ValueKind::Text, Need::Required, "", "name of the machine")
+      .assign = [](MachineParams &machine, const Value &value) {
+    machine.name = value.text;
+  };
+  table.add("description", ValueKind::Text, Need::Optional, "",
+            "one line for people");
+  table.integer("clock_mhz", Need::Required, "MHz", 1, 100000,
+                "clock of the accelerator", &MachineParams::clockMhz);
 
-  Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "", "element type of the MAC array");
+  Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "",
+                        "element type of the MAC array");
   type.choices = {"int8", "bf16", "fp32"};
   type.assign = [](MachineParams &machine, const Value &value) {
     machine.arrayType = timing::ArrayType(value.integer);
   };
-  table.powerOfTwo("array.rows", Need::Required, "MACs", 1, 1024, "rows of the MAC array (reduction)",
-                   &MachineParams::rows);
-  table.powerOfTwo("array.cols", Need::Required, "MACs", 1, 1024, "columns of the MAC array (outputs)",
-                   &MachineParams::cols);
-  table.powerOfTwo("array.preload_rows_per_cycle", Need::Optional, "rows per cycle", 1, 1024,
-                   "weight rows that enter the shadow registers in one cycle; default 4 if rows >= 64, else 1",
+  table.powerOfTwo("array.rows", Need::Required, "MACs", 1, 1024,
+                   "rows of the MAC array (reduction)", &MachineParams::rows);
+  table.powerOfTwo("array.cols", Need::Required, "MACs", 1, 1024,
+                   "columns of the MAC array (outputs)", &MachineParams::cols);
+  table.powerOfTwo("array.preload_rows_per_cycle", Need::Optional,
+                   "rows per cycle", 1, 1024,
+                   "weight rows that enter the shadow registers in one cycle; "
+                   "default 4 if rows >= 64, else 1",
                    &MachineParams::preloadRowsPerCycle);
 
-  table.powerOfTwo("vector.lanes", Need::Optional, "lanes", 1, 1024, "lanes of the vector engine; default cols",
+  table.powerOfTwo("vector.lanes", Need::Optional, "lanes", 1, 1024,
+                   "lanes of the vector engine; default cols",
                    &MachineParams::lanes);
-  table.integer("vector.stages", Need::Optional, "ALUs", 1, 64, "chained ALUs of a lane; default 8",
+  table.integer("vector.stages", Need::Optional, "ALUs", 1, 64,
+                "chained ALUs of a lane; default 8",
                 &MachineParams::vectorStages);
 
   for (std::string name : {"unified", "activation", "weight"}) {
-    std::string what = name == "unified" ? "the one scratchpad, instead of activation and weight" : "the " + name + " scratchpad";
+    std::string what =
+        name == "unified"
+            ? "the one scratchpad, instead of activation and weight"
+            : "the " + name + " scratchpad";
     std::string banks = name == "weight" ? "8" : "16";
     table
-        .powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional, "bytes", 64, kMaxMemoryBytes,
-                    "size of " + what)
+        .powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional,
+                    "bytes", 64, kMaxMemoryBytes, "size of " + what)
         .assign = [name](MachineParams &machine, const Value &value) {
       scratchpad(machine, name).capacityBytes = value.integer;
     };
     table
-        .powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks", 1, 64,
+        .powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks",
+                    1, 64,
                     "equal, contiguous banks of " + what + "; default " + banks)
         .assign = [name](MachineParams &machine, const Value &value) {
       scratchpad(machine, name).banks = uint32_t(value.integer);
     };
   }
   table
-      .powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64, kMaxMemoryBytes,
+      .powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64,
+                  kMaxMemoryBytes,
                   "size of the accumulator, in rows of cols x 4 bytes")
-      .assign = [](MachineParams &machine, const Value &value) { machine.accumulator.capacityBytes = value.integer; };
-  table.powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64, "banks of the accumulator; default 4").assign =
-      [](MachineParams &machine, const Value &value) { machine.accumulator.banks = uint32_t(value.integer); };
+      .assign = [](MachineParams &machine, const Value &value) {
+    machine.accumulator.capacityBytes = value.integer;
+  };
+  table
+      .powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64,
+                  "banks of the accumulator; default 4")
+      .assign = [](MachineParams &machine, const Value &value) {
+    machine.accumulator.banks = uint32_t(value.integer);
+  };
 
-  table.integer("dma.load_engines", Need::Optional, "engines", 1, 4, "DRAM to scratchpad engines; default 2",
+  table.integer("dma.load_engines", Need::Optional, "engines", 1, 4,
+                "DRAM to scratchpad engines; default 2",
                 &MachineParams::loadEngines);
-  table.integer("dma.store_engines", Need::Optional, "engines", 1, 4, "scratchpad to DRAM engines; default 1",
+  table.integer("dma.store_engines", Need::Optional, "engines", 1, 4,
+                "scratchpad to DRAM engines; default 1",
                 &MachineParams::storeEngines);
   table.integer("dma.outstanding_bursts", Need::Optional, "bursts", 1, 65536,
-                "bursts each DMA engine may have in flight; default: what Little's law asks for, at least 16",
+                "bursts each DMA engine may have in flight; default: what "
+                "Little's law asks for, at least 16",
                 &MachineParams::outstandingBursts);
-  table.integer("dma.bursts_per_cycle", Need::Optional, "bursts per cycle", 1, 256,
-                "bursts each DMA engine may issue in one cycle, at most one per channel; default 1",
+  table.integer("dma.bursts_per_cycle", Need::Optional, "bursts per cycle", 1,
+                256,
+                "bursts each DMA engine may issue in one cycle, at most one "
+                "per channel; default 1",
                 &MachineParams::burstsPerCycle);
 
-  table.integer("control.queue_depth_instructions", Need::Optional, "instructions", 1, 256,
-                "depth of each engine's queue; default 8", &MachineParams::queueDepth);
-  table.integer("control.loop_buffer_words", Need::Optional, "instruction words", 1, 65536,
-                "longest loop body; default 256", &MachineParams::loopBufferWords);
-  table.integer("control.prefetch_words", Need::Optional, "instruction words", 1, 65536,
-                "program words fetched ahead; default 32", &MachineParams::prefetchWords);
-  table.integer("control.semaphores", Need::Optional, "semaphores", 1, 64, "number of semaphores; default 64",
-                &MachineParams::semaphores);
-  table.integer("control.semaphore_max_count", Need::Optional, "posts", 1, 65535,
-                "largest count of a semaphore; default 63", &MachineParams::semaphoreMax);
+  table.integer("control.queue_depth_instructions", Need::Optional,
+                "instructions", 1, 256,
+                "depth of each engine's queue; default 8",
+                &MachineParams::queueDepth);
+  table.integer("control.loop_buffer_words", Need::Optional,
+                "instruction words", 1, 65536, "longest loop body; default 256",
+                &MachineParams::loopBufferWords);
+  table.integer("control.prefetch_words", Need::Optional, "instruction words",
+                1, 65536, "program words fetched ahead; default 32",
+                &MachineParams::prefetchWords);
+  table.integer("control.semaphores", Need::Optional, "semaphores", 1, 64,
+                "number of semaphores; default 64", &MachineParams::semaphores);
+  table.integer("control.semaphore_max_count", Need::Optional, "posts", 1,
+                65535, "largest count of a semaphore; default 63",
+                &MachineParams::semaphoreMax);
 
-  Key &device = table.add("dram.device", ValueKind::Text, Need::Required, "",
-                          "device file: a name under dram/, or a path ending in .yaml");
-  device.assign = [](MachineParams &machine, const Value &value) { machine.dram.device = value.text; };
-  Key &controller = table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
-                              "order of requests: as they arrive, or first-ready within a window; default in_order");
+  Key &device =
+      table.add("dram.device", ValueKind::Text, Need::Required, "",
+                "device file: a name under dram/, or a path ending in .yaml");
+  device.assign = [](MachineParams &machine, const Value &value) {
+    machine.dram.device = value.text;
+  };
+  Key &controller =
+      table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
+                "order of requests: as they arrive, or first-ready within a "
+                "window; default in_order");
   controller.choices = {"in_order", "windowed"};
   controller.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.controller = timing::DramController(value.integer);
   };
   table.dram("path_latency_cycles", DramScope::Machine, "cycles", 0, 1000000,
-             "added to the latency of any device; default 0", &DramParams::pathLatencyCycles);
+             "added to the latency of any device; default 0",
+             &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
-             "requests per channel a controller looks at; default 16", &DramParams::window);
-  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1, 1 << 20,
-             "windowed controller: a request in the window for so long goes first; default 2048", &DramParams::ageCapTicks);
-  table.dram("grant_bursts", DramScope::Machine, "bursts", 1, 65536,
-             "bursts a granted port may send before others get their turn; default 32", &DramParams::grantBursts);
-  table.dram("write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536, "writes held back; default 32",
-             &DramParams::writeBufferBursts);
-  table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1, 65536,
-             "held writes at which draining starts; default 24", &DramParams::writeHighWatermark);
-  table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0, 65535,
-             "held writes at which draining stops; default 8", &DramParams::writeLowWatermark);
-  Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag, Need::Optional, "",
-                              "consecutive bursts of a channel go to different bank groups; default true");
+             "requests per channel a controller looks at; default 16",
+             &DramParams::window);
+  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1,
+             1 << 20,
+             "windowed controller: a request in the window for so long goes "
+             "first; default 2048",
+             &DramParams::ageCapTicks);
+  table.dram(
+      "grant_bursts", DramScope::Machine, "bursts", 1, 65536,
+      "bursts a granted port may send before others get their turn; default 32",
+      &DramParams::grantBursts);
+  table.dram("write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536,
+             "writes held back; default 32", &DramParams::writeBufferBursts);
+  table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1,
+             65536, "held writes at which draining starts; default 24",
+             &DramParams::writeHighWatermark);
+  table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0,
+             65535, "held writes at which draining stops; default 8",
+             &DramParams::writeLowWatermark);
+  Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag,
+                              Need::Optional, "",
+                              "consecutive bursts of a channel go to different "
+                              "bank groups; default true");
   interleave.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.interleaveBankGroups = value.integer != 0;
   };
 
-  Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice, "", "kind of the device");
+  Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice,
+                        "", "kind of the device");
   kind.scope = DramScope::Any;
   kind.choices = {"ideal", "ddr4", "lpddr4", "hbm2"};
-  kind.assign = [](MachineParams &machine, const Value &value) { machine.dram.kind = timing::DramKind(value.integer); };
-  Key &capacity = table.powerOfTwo("dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20, 1ull << 40,
-                                   "size of all channels and ranks together");
+  kind.assign = [](MachineParams &machine, const Value &value) {
+    machine.dram.kind = timing::DramKind(value.integer);
+  };
+  Key &capacity = table.powerOfTwo(
+      "dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20,
+      1ull << 40, "size of all channels and ranks together");
   capacity.scope = DramScope::Any;
-  capacity.assign = [](MachineParams &machine, const Value &value) { machine.dram.capacityBytes = value.integer; };
-  table.dram("burst_bytes", DramScope::Any, "bytes", 8, 4096, "size of one access", &DramParams::burstBytes).powerOfTwo =
-      true;
-  table.dram("latency_cycles", DramScope::Ideal, "cycles", 0, 1000000, "from the last byte moved to its arrival",
+  capacity.assign = [](MachineParams &machine, const Value &value) {
+    machine.dram.capacityBytes = value.integer;
+  };
+  table
+      .dram("burst_bytes", DramScope::Any, "bytes", 8, 4096,
+            "size of one access", &DramParams::burstBytes)
+      .powerOfTwo = true;
+  table.dram("latency_cycles", DramScope::Ideal, "cycles", 0, 1000000,
+             "from the last byte moved to its arrival",
              &DramParams::latencyCycles);
-  Key &rate = table.add("dram.bytes_per_cycle", ValueKind::Ratio, Need::RequiredOfDevice, "bytes per cycle",
+  Key &rate = table.add("dram.bytes_per_cycle", ValueKind::Ratio,
+                        Need::RequiredOfDevice, "bytes per cycle",
                         "rate of the data bus");
   rate.scope = DramScope::Ideal;
   rate.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.bytesPerCycleNumerator = value.numerator;
     machine.dram.bytesPerCycleDenominator = value.denominator;
   };
-  table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000, "command clock; data move on both edges",
-             &DramParams::clockMhz);
-  table.dram("channels", DramScope::Timed, "channels", 1, 256, "independent channels (pseudo-channels of HBM)",
-             &DramParams::channels)
+  table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000,
+             "command clock; data move on both edges", &DramParams::clockMhz);
+  table
+      .dram("channels", DramScope::Timed, "channels", 1, 256,
+            "independent channels (pseudo-channels of HBM)",
+            &DramParams::channels)
       .powerOfTwo = true;
-  table.dram("ranks", DramScope::Timed, "ranks", 1, 8, "ranks of a channel", &DramParams::ranks).powerOfTwo = true;
-  table.dram("bank_groups", DramScope::Timed, "bank groups", 1, 16, "bank groups of a rank", &DramParams::bankGroups)
+  table
+      .dram("ranks", DramScope::Timed, "ranks", 1, 8, "ranks of a channel",
+            &DramParams::ranks)
       .powerOfTwo = true;
-  table.dram("banks_per_group", DramScope::Timed, "banks", 1, 32, "banks of a bank group", &DramParams::banksPerGroup)
+  table
+      .dram("bank_groups", DramScope::Timed, "bank groups", 1, 16,
+            "bank groups of a rank", &DramParams::bankGroups)
       .powerOfTwo = true;
-  table.dram("row_bytes", DramScope::Timed, "bytes", 64, 1 << 20, "open row of one bank over the channel's width",
-             &DramParams::rowBytes)
+  table
+      .dram("banks_per_group", DramScope::Timed, "banks", 1, 32,
+            "banks of a bank group", &DramParams::banksPerGroup)
       .powerOfTwo = true;
-  table.ticks("burst_ticks", 1, "data bus time of one access", &DramParams::nBurst);
+  table
+      .dram("row_bytes", DramScope::Timed, "bytes", 64, 1 << 20,
+            "open row of one bank over the channel's width",
+            &DramParams::rowBytes)
+      .powerOfTwo = true;
+  table.ticks("burst_ticks", 1, "data bus time of one access",
+              &DramParams::nBurst);
   table.ticks("cl_ticks", 1, "read command to read data", &DramParams::nCL);
   table.ticks("cwl_ticks", 1, "write command to write data", &DramParams::nCWL);
   table.ticks("rcd_ticks", 1, "activate to read or write", &DramParams::nRCD);
   table.ticks("rp_ticks", 1, "precharge to activate", &DramParams::nRP);
-  table.ticks("rp_all_ticks", 1, "precharge of all banks to refresh", &DramParams::nRPAB);
+  table.ticks("rp_all_ticks", 1, "precharge of all banks to refresh",
+              &DramParams::nRPAB);
   table.ticks("ras_ticks", 1, "activate to precharge", &DramParams::nRAS);
-  table.ticks("ccd_short_ticks", 1, "column command to column command, other bank group", &DramParams::nCCDS);
-  table.ticks("ccd_long_ticks", 1, "column command to column command, same bank group", &DramParams::nCCDL);
-  table.ticks("rrd_short_ticks", 1, "activate to activate, other bank group", &DramParams::nRRDS);
-  table.ticks("rrd_long_ticks", 1, "activate to activate, same bank group", &DramParams::nRRDL);
-  table.ticks("faw_ticks", 1, "window of at most four activates of a rank", &DramParams::nFAW);
-  table.ticks("wr_ticks", 1, "end of write data to precharge", &DramParams::nWR);
-  table.ticks("wtr_short_ticks", 1, "end of write data to read, other bank group", &DramParams::nWTRS);
-  table.ticks("wtr_long_ticks", 1, "end of write data to read, same bank group", &DramParams::nWTRL);
+  table.ticks("ccd_short_ticks", 1,
+              "column command to column command, other bank group",
+              &DramParams::nCCDS);
+  table.ticks("ccd_long_ticks", 1,
+              "column command to column command, same bank group",
+              &DramParams::nCCDL);
+  table.ticks("rrd_short_ticks", 1, "activate to activate, other bank group",
+              &DramParams::nRRDS);
+  table.ticks("rrd_long_ticks", 1, "activate to activate, same bank group",
+              &DramParams::nRRDL);
+  table.ticks("faw_ticks", 1, "window of at most four activates of a rank",
+              &DramParams::nFAW);
+  table.ticks("wr_ticks", 1, "end of write data to precharge",
+              &DramParams::nWR);
+  table.ticks("wtr_short_ticks", 1,
+              "end of write data to read, other bank group",
+              &DramParams::nWTRS);
+  table.ticks("wtr_long_ticks", 1, "end of write data to read, same bank group",
+              &DramParams::nWTRL);
   table.ticks("rtp_ticks", 1, "read to precharge", &DramParams::nRTP);
-  table.ticks("read_to_write_ticks", 1, "read command to write command of a rank", &DramParams::nRTW);
-  table.ticks("rank_switch_ticks", 0, "idle data bus between bursts of two ranks", &DramParams::nRTRS);
-  table.ticks("refi_ticks", 1, "one refresh of every rank in this time", &DramParams::nREFI).maximum = 1 << 20;
+  table.ticks("read_to_write_ticks", 1,
+              "read command to write command of a rank", &DramParams::nRTW);
+  table.ticks("rank_switch_ticks", 0,
+              "idle data bus between bursts of two ranks", &DramParams::nRTRS);
+  table
+      .ticks("refi_ticks", 1, "one refresh of every rank in this time",
+             &DramParams::nREFI)
+      .maximum = 1 << 20;
   table.ticks("rfc_ticks", 1, "refresh to the next command", &DramParams::nRFC);
+
+  // Every latency constant of isa/Timing.td under its own name. None is 0: each path between engines has a register.
+  for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {
+    Key &key = table.integer("timing." + std::string(constant.name),
+                             Need::Optional, "cycles", 1, 4096, constant.doc);
+    key.assign = [member = constant.member](MachineParams &machine,
+                                            const Value &value) {
+      machine.timing.*member = uint32_t(value.integer);
+    };
+  }
   return std::move(table.keys);
 }
 
@@ -241,7 +349,8 @@ size_t editDistance(const std::string &a, const std::string &b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      row[j] = std::min(
+          {above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = above;
     }
   }
@@ -263,10 +372,12 @@ std::string Key::leaf() const {
 std::string Key::allowed() const {
   switch (kind) {
   case ValueKind::Integer:
-    return std::string(powerOfTwo ? "a power of two" : "an integer") + " from " + std::to_string(minimum) + " to " +
+    return std::string(powerOfTwo ? "a power of two" : "an integer") +
+           " from " + std::to_string(minimum) + " to " +
            std::to_string(maximum);
   case ValueKind::Ratio:
-    return "a whole number or a ratio such as 64/3, each part from 1 to 1000000";
+    return "a whole number or a ratio such as 64/3, each part from 1 to "
+           "1000000";
   case ValueKind::Flag:
     return "true or false";
   case ValueKind::Choice: {
@@ -306,13 +417,15 @@ bool isBlock(const std::string &path) {
   return false;
 }
 
-std::string nearest(const std::string &word, const std::vector<std::string> &candidates) {
+std::string nearest(const std::string &word,
+                    const std::vector<std::string> &candidates) {
   std::string best;
   // A guess that shares less than half its letters helps nobody.
   size_t bestDistance = std::max<size_t>(2, word.size() / 2);
   for (const std::string &candidate : candidates) {
     size_t distance = editDistance(word.substr(0, 128), candidate);
-    if (distance < bestDistance || (distance == bestDistance && best.empty() && distance <= 2)) {
+    if (distance < bestDistance ||
+        (distance == bestDistance && best.empty() && distance <= 2)) {
       best = candidate;
       bestDistance = distance;
     }

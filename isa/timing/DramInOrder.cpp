@@ -6,7 +6,8 @@
 namespace tw::timing {
 
 InOrderDram::InOrderDram(const DramParams &params, uint32_t clockMhz)
-    : DramTiming(params.channels), params(params), map(params), clocks(clockMhz, params.clockMhz),
+    : DramTiming(params.channels), params(params), map(params),
+      clocks(clockMhz, params.clockMhz),
       state(params.channels, Channel(params)) {
   reset();
 }
@@ -25,18 +26,20 @@ void InOrderDram::reset() {
     bus.clear();
 }
 
-void InOrderDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) {
+void InOrderDram::log(DramCommandKind kind, uint64_t tick,
+                      const DramLocation &at) {
   if (!commandLog)
     return;
   bool column = kind == DramCommandKind::Read || kind == DramCommandKind::Write;
   bool row = column || kind == DramCommandKind::Activate;
-  commandLog->push_back(
-      {tick, kind, at.channel, at.rank, at.bankGroup, at.bank, row ? at.row : 0, column ? at.column : 0});
+  commandLog->push_back({tick, kind, at.channel, at.rank, at.bankGroup, at.bank,
+                         row ? at.row : 0, column ? at.column : 0});
 }
 
 /// Closes every bank and refreshes every rank, no earlier than the refresh is due. All columns so far lie before that
 /// tick, and with them all commands, so only the commands of the refresh itself compete for the command bus.
-void InOrderDram::refresh(Channel &channel, uint32_t channelNumber, uint64_t arrival) {
+void InOrderDram::refresh(Channel &channel, uint32_t channelNumber,
+                          uint64_t arrival) {
   uint64_t next = channel.nextRefresh;
   DramLocation at;
   at.channel = channelNumber;
@@ -59,15 +62,18 @@ void InOrderDram::refresh(Channel &channel, uint32_t channelNumber, uint64_t arr
   channel.nextRefresh += params.nREFI;
   // Refreshes of an idle channel leave no trace but the last one's; a log wants them all.
   if (!commandLog && arrival > channel.nextRefresh)
-    channel.nextRefresh += (arrival - channel.nextRefresh) / params.nREFI * params.nREFI;
+    channel.nextRefresh +=
+        (arrival - channel.nextRefresh) / params.nREFI * params.nREFI;
 }
 
 /// The tick of the request's column command; issues it and what must go before it.
-uint64_t InOrderDram::schedule(Channel &channel, const DramLocation &at, bool write, uint64_t arrival) {
+uint64_t InOrderDram::schedule(Channel &channel, const DramLocation &at,
+                               bool write, uint64_t arrival) {
   DramGates &gates = channel.gates;
   for (;;) {
     uint64_t afterLast = channel.started ? channel.lastColumn + 1 : 0;
-    uint64_t column = std::max({arrival, afterLast, gates.columnReadyButBank(at, write)});
+    uint64_t column =
+        std::max({arrival, afterLast, gates.columnReadyButBank(at, write)});
     uint64_t precharge = kNever, activate = kNever;
     if (gates.isHit(at)) {
       column = std::max(column, gates.bankColumnReady(at));
@@ -81,7 +87,8 @@ uint64_t InOrderDram::schedule(Channel &channel, const DramLocation &at, bool wr
         precharge = channel.bus.free(std::max(early, gates.prechargeReady(at)));
         ready = precharge + params.nRP;
       }
-      activate = channel.bus.free(std::max(ready, gates.activateReadyButBank(at)));
+      activate =
+          channel.bus.free(std::max(ready, gates.activateReadyButBank(at)));
       column = std::max(column, activate + params.nRCD);
     }
     if (column >= channel.nextRefresh) {
@@ -113,14 +120,16 @@ uint64_t InOrderDram::schedule(Channel &channel, const DramLocation &at, bool wr
 std::optional<DramCompletion> InOrderDram::submit(const DramRequest &request) {
   DramLocation at = map.locate(request.address);
   Channel &channel = state[at.channel];
-  uint64_t column = schedule(channel, at, request.write, clocks.tickAtOrAfter(request.arrivalCycle));
+  uint64_t column = schedule(channel, at, request.write,
+                             clocks.tickAtOrAfter(request.arrivalCycle));
   uint64_t busStart = channel.gates.issueColumn(at, request.write, column);
   DramCompletion completion;
   completion.id = request.id;
   completion.channel = at.channel;
   completion.busStartCycle = clocks.cycleOf(busStart);
   completion.busEndCycle = clocks.cycleAtOrAfter(busStart + params.nBurst);
-  completion.completionCycle = completion.busEndCycle + params.pathLatencyCycles;
+  completion.completionCycle =
+      completion.busEndCycle + params.pathLatencyCycles;
   buses[at.channel].add(completion.busStartCycle, completion.busEndCycle);
   return completion;
 }

@@ -34,7 +34,8 @@ public:
   static constexpr uint64_t kReach = 1 << 15;
 
 private:
-  static constexpr size_t kWords = 1024; ///< twice kReach, so that what lies ahead does not displace it
+  static constexpr size_t kWords =
+      1024; ///< twice kReach, so that what lies ahead does not displace it
   struct Word {
     uint64_t number = kNever, bits = 0;
   };
@@ -53,20 +54,26 @@ public:
   Cycle nextDecisionCycle() const override { return kNever; }
   void advance(Cycle, std::vector<DramCompletion> &) override {}
   void reset() override;
-  uint32_t channelOf(uint64_t address) const override { return map.channel(address); }
+  uint32_t channelOf(uint64_t address) const override {
+    return map.channel(address);
+  }
 
 private:
   struct Channel {
-    explicit Channel(const DramParams &params) : gates(params), bus(), lookAhead(params.window) {}
+    explicit Channel(const DramParams &params)
+        : gates(params), bus(), lookAhead(params.window) {}
     DramGates gates;
     CommandBus bus;
-    uint64_t lastColumn = 0;          ///< or the last refresh: every command so far is at or before it
-    bool started = false;             ///< lastColumn holds a command
+    uint64_t lastColumn =
+        0; ///< or the last refresh: every command so far is at or before it
+    bool started = false; ///< lastColumn holds a command
     uint64_t nextRefresh = 0;
-    std::vector<uint64_t> lookAhead;  ///< column ticks of the last `window` requests
+    std::vector<uint64_t>
+        lookAhead; ///< column ticks of the last `window` requests
     size_t oldest = 0;
   };
-  uint64_t schedule(Channel &channel, const DramLocation &at, bool write, uint64_t arrival);
+  uint64_t schedule(Channel &channel, const DramLocation &at, bool write,
+                    uint64_t arrival);
   void refresh(Channel &channel, uint32_t channelNumber, uint64_t arrival);
   void log(DramCommandKind kind, uint64_t tick, const DramLocation &at);
 

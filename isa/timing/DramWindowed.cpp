@@ -8,7 +8,8 @@
 namespace tw::timing {
 
 WindowedDram::WindowedDram(const DramParams &params, uint32_t clockMhz)
-    : DramTiming(params.channels), params(params), map(params), clocks(clockMhz, params.clockMhz),
+    : DramTiming(params.channels), params(params), map(params),
+      clocks(clockMhz, params.clockMhz),
       state(params.channels, Channel(params)) {
   reset();
 }
@@ -26,20 +27,22 @@ void WindowedDram::reset() {
     bus.clear();
 }
 
-void WindowedDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) {
+void WindowedDram::log(DramCommandKind kind, uint64_t tick,
+                       const DramLocation &at) {
   if (!commandLog)
     return;
   bool column = kind == DramCommandKind::Read || kind == DramCommandKind::Write;
   bool row = column || kind == DramCommandKind::Activate;
-  commandLog->push_back(
-      {tick, kind, at.channel, at.rank, at.bankGroup, at.bank, row ? at.row : 0, column ? at.column : 0});
+  commandLog->push_back({tick, kind, at.channel, at.rank, at.bankGroup, at.bank,
+                         row ? at.row : 0, column ? at.column : 0});
 }
 
 std::optional<DramCompletion> WindowedDram::submit(const DramRequest &request) {
   DramLocation at = map.locate(request.address);
   Channel &channel = state[at.channel];
   uint64_t arrival = clocks.tickAtOrAfter(request.arrivalCycle);
-  assert((channel.behind.empty() || channel.behind.back().arrival <= arrival) && "requests come in order of arrival");
+  assert((channel.behind.empty() || channel.behind.back().arrival <= arrival) &&
+         "requests come in order of arrival");
   channel.behind.push_back({request.id, arrival, at, request.write});
   return std::nullopt;
 }
@@ -52,7 +55,8 @@ Cycle WindowedDram::nextDecisionCycle() const {
     if (!channel.window.empty())
       first = std::min(first, channel.now);
     else if (!channel.behind.empty())
-      first = std::min(first, std::max(channel.now, channel.behind.front().arrival));
+      first = std::min(first,
+                       std::max(channel.now, channel.behind.front().arrival));
   }
   if (first == kNever)
     return kNever;
@@ -60,14 +64,16 @@ Cycle WindowedDram::nextDecisionCycle() const {
   return std::max(clocks.cycleOf(first), data ? data - 1 : 0);
 }
 
-void WindowedDram::advance(Cycle cycle, std::vector<DramCompletion> &completions) {
+void WindowedDram::advance(Cycle cycle,
+                           std::vector<DramCompletion> &completions) {
   uint64_t limit = clocks.tickAtOrAfter(cycle + 1);
   for (Channel &channel : state)
     run(channel, limit, completions);
 }
 
 /// Decides every tick before `limit`.
-void WindowedDram::run(Channel &channel, uint64_t limit, std::vector<DramCompletion> &completions) {
+void WindowedDram::run(Channel &channel, uint64_t limit,
+                       std::vector<DramCompletion> &completions) {
   while (channel.now < limit) {
     // (1) Requests that have arrived enter the window.
     while (channel.window.size() < params.window && !channel.behind.empty() &&
@@ -80,12 +86,15 @@ void WindowedDram::run(Channel &channel, uint64_t limit, std::vector<DramComplet
     }
     // (2) The next thing to happen is a command or another arrival.
     Choice choice = choose(channel);
-    uint64_t arrival = channel.window.size() < params.window && !channel.behind.empty() ? channel.behind.front().arrival
-                                                                                        : kNever;
+    uint64_t arrival =
+        channel.window.size() < params.window && !channel.behind.empty()
+            ? channel.behind.front().arrival
+            : kNever;
     uint64_t event = std::min(choice.tick, arrival);
     // (3) A refresh that is due goes before both.
     if (channel.nextRefresh <= event && channel.nextRefresh < limit) {
-      refresh(channel, uint32_t(&channel - state.data()), std::min(event, limit));
+      refresh(channel, uint32_t(&channel - state.data()),
+              std::min(event, limit));
       continue;
     }
     if (event >= limit) {
@@ -102,17 +111,20 @@ void WindowedDram::run(Channel &channel, uint64_t limit, std::vector<DramComplet
 }
 
 /// What the request needs, when rank, group and bus (`channel.ready`) and its bank allow it.
-WindowedDram::Choice WindowedDram::next(const Channel &channel, size_t index) const {
+WindowedDram::Choice WindowedDram::next(const Channel &channel,
+                                        size_t index) const {
   const Entry &entry = channel.window[index];
   const Channel::GroupReady &ready = channel.ready[groupOf(entry.at)];
   Choice choice;
   choice.entry = index;
   if (channel.gates.isHit(entry.at)) {
     choice.step = Column;
-    choice.tick = std::max(channel.gates.bankColumnReady(entry.at), entry.write ? ready.write : ready.read);
+    choice.tick = std::max(channel.gates.bankColumnReady(entry.at),
+                           entry.write ? ready.write : ready.read);
   } else if (!channel.gates.isOpen(entry.at)) {
     choice.step = Activate;
-    choice.tick = std::max(channel.gates.bankActivateReady(entry.at), ready.activate);
+    choice.tick =
+        std::max(channel.gates.bankActivateReady(entry.at), ready.activate);
   } else {
     choice.step = Precharge;
     choice.tick = channel.gates.prechargeReady(entry.at);
@@ -127,10 +139,12 @@ WindowedDram::Choice WindowedDram::choose(Channel &channel) const {
     return best;
   DramLocation group;
   for (group.rank = 0; group.rank < params.ranks; ++group.rank)
-    for (group.bankGroup = 0; group.bankGroup < params.bankGroups; ++group.bankGroup)
-      channel.ready[groupOf(group)] = {channel.gates.columnReadyButBank(group, false),
-                                       channel.gates.columnReadyButBank(group, true),
-                                       channel.gates.activateReadyButBank(group)};
+    for (group.bankGroup = 0; group.bankGroup < params.bankGroups;
+         ++group.bankGroup)
+      channel.ready[groupOf(group)] = {
+          channel.gates.columnReadyButBank(group, false),
+          channel.gates.columnReadyButBank(group, true),
+          channel.gates.activateReadyButBank(group)};
   // Of the requests that miss in a bank only the oldest counts, and none while another hits there.
   ++channel.look;
   bool oldestBlocked = false;
@@ -146,7 +160,8 @@ WindowedDram::Choice WindowedDram::choose(Channel &channel) const {
       channel.seen[at.flatBank] = channel.look;
     }
     Choice choice = next(channel, i);
-    if (choice.tick < best.tick || (choice.tick == best.tick && choice.step < best.step))
+    if (choice.tick < best.tick ||
+        (choice.tick == best.tick && choice.step < best.step))
       best = choice;
     if (best.tick == channel.now && best.step == Column)
       break; // nothing is better, and the rest is younger
@@ -160,14 +175,16 @@ WindowedDram::Choice WindowedDram::choose(Channel &channel) const {
   return oldest;
 }
 
-void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<DramCompletion> &completions) {
+void WindowedDram::issue(Channel &channel, const Choice &choice,
+                         std::vector<DramCompletion> &completions) {
   const Entry entry = channel.window[choice.entry];
   switch (choice.step) {
   case Activate:
     channel.gates.issueActivate(entry.at, choice.tick);
-    channel.hits[entry.at.flatBank] = uint32_t(
-        std::count_if(channel.window.begin(), channel.window.end(), [&](const Entry &other) {
-          return other.at.flatBank == entry.at.flatBank && other.at.row == entry.at.row;
+    channel.hits[entry.at.flatBank] = uint32_t(std::count_if(
+        channel.window.begin(), channel.window.end(), [&](const Entry &other) {
+          return other.at.flatBank == entry.at.flatBank &&
+                 other.at.row == entry.at.row;
         }));
     return log(DramCommandKind::Activate, choice.tick, entry.at);
   case Precharge:
@@ -177,8 +194,10 @@ void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<Dra
   case Column:
     break;
   }
-  uint64_t busStart = channel.gates.issueColumn(entry.at, entry.write, choice.tick);
-  log(entry.write ? DramCommandKind::Write : DramCommandKind::Read, choice.tick, entry.at);
+  uint64_t busStart =
+      channel.gates.issueColumn(entry.at, entry.write, choice.tick);
+  log(entry.write ? DramCommandKind::Write : DramCommandKind::Read, choice.tick,
+      entry.at);
   --channel.hits[entry.at.flatBank];
   channel.window.erase(channel.window.begin() + ptrdiff_t(choice.entry));
   DramCompletion completion;
@@ -186,13 +205,15 @@ void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<Dra
   completion.channel = entry.at.channel;
   completion.busStartCycle = clocks.cycleOf(busStart);
   completion.busEndCycle = clocks.cycleAtOrAfter(busStart + params.nBurst);
-  completion.completionCycle = completion.busEndCycle + params.pathLatencyCycles;
+  completion.completionCycle =
+      completion.busEndCycle + params.pathLatencyCycles;
   buses[entry.at.channel].add(completion.busStartCycle, completion.busEndCycle);
   completions.push_back(completion);
 }
 
 /// Closes every bank and refreshes every rank. Nothing that arrives meanwhile can change that.
-void WindowedDram::refresh(Channel &channel, uint32_t channelNumber, uint64_t idleUntil) {
+void WindowedDram::refresh(Channel &channel, uint32_t channelNumber,
+                           uint64_t idleUntil) {
   uint64_t next = std::max(channel.now, channel.nextRefresh);
   DramLocation at;
   at.channel = channelNumber;
@@ -215,7 +236,8 @@ void WindowedDram::refresh(Channel &channel, uint32_t channelNumber, uint64_t id
   channel.nextRefresh += params.nREFI;
   // Refreshes of an idle channel leave no trace but the last one's; a log wants them all.
   if (!commandLog && channel.window.empty() && idleUntil > channel.nextRefresh)
-    channel.nextRefresh += (idleUntil - channel.nextRefresh) / params.nREFI * params.nREFI;
+    channel.nextRefresh +=
+        (idleUntil - channel.nextRefresh) / params.nREFI * params.nREFI;
 }
 
 } // namespace tw::timing

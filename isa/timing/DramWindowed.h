@@ -22,7 +22,9 @@ public:
   Cycle nextDecisionCycle() const override;
   void advance(Cycle cycle, std::vector<DramCompletion> &completions) override;
   void reset() override;
-  uint32_t channelOf(uint64_t address) const override { return map.channel(address); }
+  uint32_t channelOf(uint64_t address) const override {
+    return map.channel(address);
+  }
 
 private:
   struct Entry {
@@ -33,21 +35,25 @@ private:
   };
   struct Channel {
     explicit Channel(const DramParams &params)
-        : gates(params), hits(size_t(params.ranks) * params.bankGroups * params.banksPerGroup), seen(hits.size()),
-          ready(size_t(params.ranks) * params.bankGroups) {}
+        : gates(params),
+          hits(size_t(params.ranks) * params.bankGroups * params.banksPerGroup),
+          seen(hits.size()), ready(size_t(params.ranks) * params.bankGroups) {}
     DramGates gates;
     uint64_t now = 0; ///< everything before this tick is decided
     uint64_t nextRefresh = 0;
     std::vector<Entry> window; ///< oldest first
     std::deque<Entry> behind;  ///< requests that have not entered the window
-    std::vector<uint32_t> hits; ///< by bank: requests in the window for its open row
+    std::vector<uint32_t>
+        hits; ///< by bank: requests in the window for its open row
     // Scratch of one look at the window.
-    std::vector<uint64_t> seen; ///< by bank: number of the look that met a request which misses there
+    std::vector<uint64_t>
+        seen; ///< by bank: number of the look that met a request which misses there
     uint64_t look = 0;
     struct GroupReady {
       uint64_t read, write, activate;
     };
-    std::vector<GroupReady> ready; ///< by bank group: what rank, group and bus allow
+    std::vector<GroupReady>
+        ready; ///< by bank group: what rank, group and bus allow
   };
   /// What a request needs next, best first.
   enum Step { Column, Activate, Precharge };
@@ -57,11 +63,15 @@ private:
     size_t entry = 0;
   };
 
-  void run(Channel &channel, uint64_t limit, std::vector<DramCompletion> &completions);
+  void run(Channel &channel, uint64_t limit,
+           std::vector<DramCompletion> &completions);
   Choice choose(Channel &channel) const;
   Choice next(const Channel &channel, size_t entry) const;
-  size_t groupOf(const DramLocation &at) const { return size_t(at.rank) * params.bankGroups + at.bankGroup; }
-  void issue(Channel &channel, const Choice &choice, std::vector<DramCompletion> &completions);
+  size_t groupOf(const DramLocation &at) const {
+    return size_t(at.rank) * params.bankGroups + at.bankGroup;
+  }
+  void issue(Channel &channel, const Choice &choice,
+             std::vector<DramCompletion> &completions);
   void refresh(Channel &channel, uint32_t channelNumber, uint64_t idleUntil);
   void log(DramCommandKind kind, uint64_t tick, const DramLocation &at);
 

@@ -44,11 +44,14 @@ Rule distance(const DramParams &t, const DramCommand &a, const DramCommand &b) {
     if (applies && ticks > worst.ticks)
       worst = {name, ticks};
   };
-  auto column = [](const DramCommand &c) { return c.kind == Kind::Read || c.kind == Kind::Write; };
+  auto column = [](const DramCommand &c) {
+    return c.kind == Kind::Read || c.kind == Kind::Write;
+  };
   if (a.rank != b.rank) {
     // Two ranks share only the data bus: the second burst's data begin after the first's, and a gap.
     if (column(a) && column(b)) {
-      int64_t aData = a.kind == Kind::Read ? t.nCL : t.nCWL, bData = b.kind == Kind::Read ? t.nCL : t.nCWL;
+      int64_t aData = a.kind == Kind::Read ? t.nCL : t.nCWL,
+              bData = b.kind == Kind::Read ? t.nCL : t.nCWL;
       int64_t gap = aData + t.nBurst + t.nRTRS - bData;
       need(gap > 0, "data bus between ranks", uint64_t(gap));
     }
@@ -56,7 +59,8 @@ Rule distance(const DramParams &t, const DramCommand &a, const DramCommand &b) {
   }
   bool sameGroup = a.bankGroup == b.bankGroup;
   bool sameBank = sameGroup && a.bank == b.bank;
-  bool closes = (b.kind == Kind::Precharge && sameBank) || b.kind == Kind::PrechargeAll;
+  bool closes =
+      (b.kind == Kind::Precharge && sameBank) || b.kind == Kind::PrechargeAll;
   switch (a.kind) {
   case Kind::Activate:
     need(b.kind == Kind::Activate, "tRRD_S", t.nRRDS);
@@ -76,7 +80,8 @@ Rule distance(const DramParams &t, const DramCommand &a, const DramCommand &b) {
     need(b.kind == Kind::Write, "tCCD_S", t.nCCDS);
     need(b.kind == Kind::Write && sameGroup, "tCCD_L", t.nCCDL);
     need(b.kind == Kind::Read, "tWTR_S", uint64_t(t.nCWL) + t.nBurst + t.nWTRS);
-    need(b.kind == Kind::Read && sameGroup, "tWTR_L", uint64_t(t.nCWL) + t.nBurst + t.nWTRL);
+    need(b.kind == Kind::Read && sameGroup, "tWTR_L",
+         uint64_t(t.nCWL) + t.nBurst + t.nWTRL);
     need(closes, "tWR", uint64_t(t.nCWL) + t.nBurst + t.nWR);
     break;
   case Kind::Precharge:
@@ -96,20 +101,25 @@ Rule distance(const DramParams &t, const DramCommand &a, const DramCommand &b) {
 /// The longest distance any rule can ask for.
 uint64_t horizon(const DramParams &t) {
   uint64_t longest = t.nRFC;
-  for (uint64_t ticks : {uint64_t(t.nRAS) + t.nRP, uint64_t(t.nCWL) + t.nBurst + t.nWR, uint64_t(t.nRPAB),
-                         uint64_t(t.nCWL) + t.nBurst + t.nWTRL, uint64_t(t.nRTW), uint64_t(t.nRTP), uint64_t(t.nFAW),
-                         uint64_t(t.nCL) + t.nBurst + t.nRTRS, uint64_t(t.nCCDL), uint64_t(t.nRRDL)})
+  for (uint64_t ticks :
+       {uint64_t(t.nRAS) + t.nRP, uint64_t(t.nCWL) + t.nBurst + t.nWR,
+        uint64_t(t.nRPAB), uint64_t(t.nCWL) + t.nBurst + t.nWTRL,
+        uint64_t(t.nRTW), uint64_t(t.nRTP), uint64_t(t.nFAW),
+        uint64_t(t.nCL) + t.nBurst + t.nRTRS, uint64_t(t.nCCDL),
+        uint64_t(t.nRRDL)})
     longest = ticks > longest ? ticks : longest;
   return longest;
 }
 
 } // namespace
 
-std::vector<std::string> checkDramLog(const DramParams &params, const DramCommandLog &log, size_t limit) {
+std::vector<std::string> checkDramLog(const DramParams &params,
+                                      const DramCommandLog &log, size_t limit) {
   std::vector<std::string> violations;
   auto report = [&](const DramCommand &command, const std::string &what) {
     if (violations.size() < limit)
-      violations.push_back("tick " + std::to_string(command.tick) + ": " + nameOf(command.kind) + " " + what);
+      violations.push_back("tick " + std::to_string(command.tick) + ": " +
+                           nameOf(command.kind) + " " + what);
   };
   uint64_t reach = horizon(params);
 
@@ -125,8 +135,10 @@ std::vector<std::string> checkDramLog(const DramParams &params, const DramComman
   for (size_t i = 0; i < log.size() && violations.size() < limit; ++i) {
     const DramCommand &now = log[i];
     if (i && log[i - 1].tick > now.tick)
-      report(now, "stands after tick " + std::to_string(log[i - 1].tick) + ": the log is not sorted");
-    if (now.channel >= params.channels || now.rank >= params.ranks || now.bankGroup >= params.bankGroups ||
+      report(now, "stands after tick " + std::to_string(log[i - 1].tick) +
+                      ": the log is not sorted");
+    if (now.channel >= params.channels || now.rank >= params.ranks ||
+        now.bankGroup >= params.bankGroups ||
         now.bank >= params.banksPerGroup) {
       report(now, "names a bank that does not exist");
       continue;
@@ -134,20 +146,26 @@ std::vector<std::string> checkDramLog(const DramParams &params, const DramComman
     Channel &channel = channels[now.channel];
 
     // (1) Distance to every earlier command that is near enough to matter.
-    for (size_t j = channel.commands.size(); j-- && channel.commands[j].tick + reach > now.tick;) {
+    for (size_t j = channel.commands.size();
+         j-- && channel.commands[j].tick + reach > now.tick;) {
       const DramCommand &before = channel.commands[j];
       Rule rule = distance(params, before, now);
       if (now.tick - before.tick < rule.ticks)
-        report(now, std::to_string(now.tick - before.tick) + " ticks after " + nameOf(before.kind) + " at " +
-                        std::to_string(before.tick) + ", " + rule.name + " asks for " + std::to_string(rule.ticks));
+        report(now, std::to_string(now.tick - before.tick) + " ticks after " +
+                        nameOf(before.kind) + " at " +
+                        std::to_string(before.tick) + ", " + rule.name +
+                        " asks for " + std::to_string(rule.ticks));
     }
 
     // (2) Four activates.
     if (now.kind == Kind::Activate) {
       std::vector<uint64_t> &activates = channel.activates[now.rank];
-      if (activates.size() >= 4 && now.tick - activates[activates.size() - 4] < params.nFAW)
-        report(now, "is the fifth in " + std::to_string(now.tick - activates[activates.size() - 4]) +
-                        " ticks, tFAW asks for " + std::to_string(params.nFAW));
+      if (activates.size() >= 4 &&
+          now.tick - activates[activates.size() - 4] < params.nFAW)
+        report(now,
+               "is the fifth in " +
+                   std::to_string(now.tick - activates[activates.size() - 4]) +
+                   " ticks, tFAW asks for " + std::to_string(params.nFAW));
       activates.push_back(now.tick);
     }
 
@@ -168,14 +186,16 @@ std::vector<std::string> checkDramLog(const DramParams &params, const DramComman
       break;
     case Kind::PrechargeAll:
       for (auto it = channel.openRow.begin(); it != channel.openRow.end();)
-        it = std::get<0>(it->first) == now.rank ? channel.openRow.erase(it) : std::next(it);
+        it = std::get<0>(it->first) == now.rank ? channel.openRow.erase(it)
+                                                : std::next(it);
       break;
     case Kind::Read:
     case Kind::Write:
       if (open == channel.openRow.end())
         report(now, "of a closed bank");
       else if (open->second != now.row)
-        report(now, "of row " + std::to_string(now.row) + " while row " + std::to_string(open->second) + " is open");
+        report(now, "of row " + std::to_string(now.row) + " while row " +
+                        std::to_string(open->second) + " is open");
       break;
     case Kind::Refresh:
       for (const auto &[openBank, row] : channel.openRow)
@@ -187,9 +207,11 @@ std::vector<std::string> checkDramLog(const DramParams &params, const DramComman
 
     // (4) The n-th refresh is due at n * tREFI and may be at most one interval late.
     for (uint32_t rank = 0; rank < params.ranks; ++rank)
-      if (now.kind != Kind::Refresh && now.kind != Kind::PrechargeAll && now.kind != Kind::Precharge &&
+      if (now.kind != Kind::Refresh && now.kind != Kind::PrechargeAll &&
+          now.kind != Kind::Precharge &&
           now.tick >= (channel.refreshes[rank] + 2) * params.nREFI)
-        report(now, "after " + std::to_string(channel.refreshes[rank]) + " refreshes of rank " + std::to_string(rank));
+        report(now, "after " + std::to_string(channel.refreshes[rank]) +
+                        " refreshes of rank " + std::to_string(rank));
     channel.commands.push_back(now);
   }
 
@@ -198,7 +220,9 @@ std::vector<std::string> checkDramLog(const DramParams &params, const DramComman
     std::map<uint64_t, const DramCommand *> bursts;
     for (const DramCommand &command : channel.commands)
       if (command.kind == Kind::Read || command.kind == Kind::Write) {
-        uint64_t start = command.tick + (command.kind == Kind::Read ? params.nCL : params.nCWL);
+        uint64_t start =
+            command.tick +
+            (command.kind == Kind::Read ? params.nCL : params.nCWL);
         if (!bursts.emplace(start, &command).second)
           report(command, "puts data on a busy bus");
       }

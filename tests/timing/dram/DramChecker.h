@@ -17,7 +17,8 @@ namespace tw::test {
 
 /// One message per violation ("tick 812: ACT 3 ticks after ACT at 809, tRRD_S asks for 4"), the first `limit` of them.
 /// `log` is sorted by tick.
-std::vector<std::string> checkDramLog(const timing::DramParams &params, const timing::DramCommandLog &log,
+std::vector<std::string> checkDramLog(const timing::DramParams &params,
+                                      const timing::DramCommandLog &log,
                                       size_t limit = 10);
 
 } // namespace tw::test

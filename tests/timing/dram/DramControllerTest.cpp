@@ -19,14 +19,16 @@ using Kind = tw::timing::DramCommandKind;
 
 namespace {
 
-MachineParams machineOf(const std::string &name, const std::vector<std::string> &overrides = {}) {
+MachineParams machineOf(const std::string &name,
+                        const std::vector<std::string> &overrides = {}) {
   auto machine = tw::hwconfigs::loadMachine(name, overrides);
   EXPECT_TRUE(machine) << machine.message();
   return machine ? *machine : MachineParams();
 }
 
 /// Requests that mix streams, hot rows and random rows, reads and writes, floods and pauses longer than a refresh interval.
-std::vector<DramRequest> randomRequests(const DramParams &params, size_t count, unsigned seed) {
+std::vector<DramRequest> randomRequests(const DramParams &params, size_t count,
+                                        unsigned seed) {
   std::mt19937_64 random(seed);
   std::vector<DramRequest> requests;
   uint64_t bursts = params.capacityBytes / params.burstBytes;
@@ -43,15 +45,19 @@ std::vector<DramRequest> randomRequests(const DramParams &params, size_t count, 
         cycle += random() % 50000;
     }
     --phase;
-    uint64_t burst = pattern == 0 ? stream++ : pattern == 1 ? random() : hot + random() % 4 * 997 + random() % 64;
+    uint64_t burst = pattern == 0   ? stream++
+                     : pattern == 1 ? random()
+                                    : hot + random() % 4 * 997 + random() % 64;
     cycle += gap ? random() % gap : 0;
-    requests.push_back({requests.size(), burst % bursts * params.burstBytes, random() % 100 < writePercent, cycle});
+    requests.push_back({requests.size(), burst % bursts * params.burstBytes,
+                        random() % 100 < writePercent, cycle});
   }
   return requests;
 }
 
 /// Drives a DRAM as an event-driven simulator does: submit in the arrival cycle, advance when a decision is due.
-std::vector<DramCompletion> drive(DramTiming &dram, const std::vector<DramRequest> &requests) {
+std::vector<DramCompletion> drive(DramTiming &dram,
+                                  const std::vector<DramRequest> &requests) {
   std::vector<DramCompletion> completions;
   for (const DramRequest &request : requests) {
     for (Cycle due; (due = dram.nextDecisionCycle()) < request.arrivalCycle;)
@@ -62,13 +68,16 @@ std::vector<DramCompletion> drive(DramTiming &dram, const std::vector<DramReques
   for (Cycle due; (due = dram.nextDecisionCycle()) != kNever;)
     dram.advance(due, completions);
   std::sort(completions.begin(), completions.end(),
-            [](const DramCompletion &a, const DramCompletion &b) { return a.id < b.id; });
+            [](const DramCompletion &a, const DramCompletion &b) {
+              return a.id < b.id;
+            });
   return completions;
 }
 
 bool same(const DramCompletion &a, const DramCompletion &b) {
-  return a.id == b.id && a.completionCycle == b.completionCycle && a.busStartCycle == b.busStartCycle &&
-         a.busEndCycle == b.busEndCycle && a.channel == b.channel;
+  return a.id == b.id && a.completionCycle == b.completionCycle &&
+         a.busStartCycle == b.busStartCycle && a.busEndCycle == b.busEndCycle &&
+         a.channel == b.channel;
 }
 
 struct Case {
@@ -85,12 +94,17 @@ TEST_P(ControllerTest, AMillionRandomCommandsBreakNoConstraint) {
   std::unique_ptr<DramTiming> dram = makeDram(machine);
   DramCommandLog log;
   dram->setCommandLog(&log);
-  std::vector<DramRequest> requests = randomRequests(machine.dram, 600000, 2024);
+  std::vector<DramRequest> requests =
+      randomRequests(machine.dram, 600000, 2024);
   std::vector<DramCompletion> completions = drive(*dram, requests);
   sortCommands(log);
   EXPECT_GE(log.size(), 1000000u);
-  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) { return c.kind == Kind::Precharge; }));
-  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) { return c.kind == Kind::Refresh; }));
+  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) {
+    return c.kind == Kind::Precharge;
+  }));
+  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) {
+    return c.kind == Kind::Refresh;
+  }));
   for (const std::string &violation : checkDramLog(machine.dram, log))
     ADD_FAILURE() << violation;
 
@@ -101,13 +115,18 @@ TEST_P(ControllerTest, AMillionRandomCommandsBreakNoConstraint) {
   for (const DramCommand &command : log)
     columnCount += command.kind == Kind::Read || command.kind == Kind::Write;
   EXPECT_EQ(columnCount, requests.size());
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, bool>, int64_t> balance;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
+                      uint32_t, bool>,
+           int64_t>
+      balance;
   for (const DramCommand &c : log)
     if (c.kind == Kind::Read || c.kind == Kind::Write)
-      ++balance[{c.channel, c.rank, c.bankGroup, c.bank, c.row, c.column, c.kind == Kind::Write}];
+      ++balance[{c.channel, c.rank, c.bankGroup, c.bank, c.row, c.column,
+                 c.kind == Kind::Write}];
   for (size_t i = 0; i < requests.size(); ++i) {
     DramLocation at = map.locate(requests[i].address);
-    --balance[{at.channel, at.rank, at.bankGroup, at.bank, at.row, at.column, requests[i].write}];
+    --balance[{at.channel, at.rank, at.bankGroup, at.bank, at.row, at.column,
+               requests[i].write}];
     ASSERT_EQ(completions[i].id, i);
     EXPECT_EQ(completions[i].channel, at.channel);
     EXPECT_GT(completions[i].busStartCycle, requests[i].arrivalCycle);
@@ -141,15 +160,19 @@ TEST_P(ControllerTest, ABusyBusIsWhatTheCompletionsSay) {
   for (const DramCompletion &completion : completions)
     end = std::max(end, completion.busEndCycle);
   ASSERT_LT(end, BusHistory::kReach);
-  std::vector<std::vector<bool>> busy(dram->channels(), std::vector<bool>(end + 1));
+  std::vector<std::vector<bool>> busy(dram->channels(),
+                                      std::vector<bool>(end + 1));
   for (const DramCompletion &completion : completions)
-    for (Cycle cycle = completion.busStartCycle; cycle < completion.busEndCycle; ++cycle)
+    for (Cycle cycle = completion.busStartCycle; cycle < completion.busEndCycle;
+         ++cycle)
       busy[completion.channel][cycle] = true;
   for (uint32_t channel = 0; channel < dram->channels(); ++channel)
     for (Cycle from = 0; from < end; from += 97) {
       Cycle to = std::min<Cycle>(from + 97, end);
-      EXPECT_EQ(dram->busBusyCycles(channel, from, to),
-                uint64_t(std::count(busy[channel].begin() + ptrdiff_t(from), busy[channel].begin() + ptrdiff_t(to), true)));
+      EXPECT_EQ(
+          dram->busBusyCycles(channel, from, to),
+          uint64_t(std::count(busy[channel].begin() + ptrdiff_t(from),
+                              busy[channel].begin() + ptrdiff_t(to), true)));
     }
 }
 
@@ -176,17 +199,23 @@ TEST_P(ControllerTest, StreamingReadsReachNinetyPercentOfWhatRefreshLeaves) {
 
 INSTANTIATE_TEST_SUITE_P(
     Devices, ControllerTest,
-    testing::Values(Case{"gemmini_16x16_int8", {}}, Case{"edge_32x32_int8", {}}, Case{"cloud_128x128", {}},
-                    Case{"gemmini_16x16_int8", {"dram.controller=windowed"}},
-                    Case{"edge_32x32_int8", {"dram.controller=windowed"}},
-                    Case{"cloud_128x128", {"dram.controller=windowed"}},
-                    Case{"gemmini_16x16_int8", {"dram.ranks=2", "dram.channels=2"}},
-                    Case{"gemmini_16x16_int8", {"dram.ranks=2", "dram.channels=2", "dram.controller=windowed"}}),
+    testing::Values(
+        Case{"gemmini_16x16_int8", {}}, Case{"edge_32x32_int8", {}},
+        Case{"cloud_128x128", {}},
+        Case{"gemmini_16x16_int8", {"dram.controller=windowed"}},
+        Case{"edge_32x32_int8", {"dram.controller=windowed"}},
+        Case{"cloud_128x128", {"dram.controller=windowed"}},
+        Case{"gemmini_16x16_int8", {"dram.ranks=2", "dram.channels=2"}},
+        Case{"gemmini_16x16_int8",
+             {"dram.ranks=2", "dram.channels=2", "dram.controller=windowed"}}),
     [](const testing::TestParamInfo<Case> &info) {
       std::string name = info.param.machine;
       for (const std::string &override : info.param.overrides)
         name += "_" + override.substr(5);
-      std::replace_if(name.begin(), name.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+      std::replace_if(
+          name.begin(), name.end(),
+          [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); },
+          '_');
       return name;
     });
 
@@ -228,14 +257,17 @@ TEST(InOrderDramTest, RefreshDelaysWhatArrivesInIt) {
   EXPECT_EQ(dram.submit({1, 0, false, 18720})->completionCycle, 19192u);
   // A read whose column would fall on the due tick waits too: due 28080, RD at 28080 blocked.
   InOrderDram other(machine.dram, machine.clockMhz);
-  EXPECT_EQ(other.submit({0, 0, false, 9360 - 17})->completionCycle, 9360u - 17 + 36); // RD 9359
+  EXPECT_EQ(other.submit({0, 0, false, 9360 - 17})->completionCycle,
+            9360u - 17 + 36); // RD 9359
   InOrderDram late(machine.dram, machine.clockMhz);
-  EXPECT_EQ(late.submit({0, 0, false, 9360 - 16})->completionCycle, 9816u); // RD would be 9360
+  EXPECT_EQ(late.submit({0, 0, false, 9360 - 16})->completionCycle,
+            9816u); // RD would be 9360
 }
 
 TEST(InOrderDramTest, ClocksAndPathLatency) {
   // 200 MHz against 1200: a cycle is 6 ticks. Arrival 10 is tick 60: ACT 60, RD 76, data 92 to 96 = cycle 16 exactly.
-  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=200", "dram.path_latency_cycles=7"});
+  MachineParams machine = machineOf(
+      "gemmini_16x16_int8", {"clock_mhz=200", "dram.path_latency_cycles=7"});
   InOrderDram dram(machine.dram, machine.clockMhz);
   auto completion = dram.submit({0, 0, false, 10});
   EXPECT_EQ(completion->busStartCycle, 15u); // tick 92 lies in cycle 15
@@ -248,11 +280,13 @@ TEST(InOrderDramTest, ClocksAndPathLatency) {
 //===----------------------------------------------------------------------===//
 
 TEST(WindowedDramTest, HitsPassConflicts) {
-  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed"});
+  MachineParams machine = machineOf(
+      "gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   // Row 0 of bank 0 is opened; then come a conflict (row 1) and a hit (row 0), which goes first.
-  std::vector<DramCompletion> completions =
-      drive(dram, {{0, 0, false, 100}, {1, 1 << 17, false, 101}, {2, 256, false, 102}});
+  std::vector<DramCompletion> completions = drive(
+      dram,
+      {{0, 0, false, 100}, {1, 1 << 17, false, 101}, {2, 256, false, 102}});
   EXPECT_EQ(completions[0].completionCycle, 136u); // ACT 100, RD 116
   EXPECT_EQ(completions[2].completionCycle, 142u); // RD 122 (tCCD_L)
   // PRE at 139 (tRAS; tRTP gives 131), ACT 155, RD 171, data 187 to 191.
@@ -261,7 +295,9 @@ TEST(WindowedDramTest, HitsPassConflicts) {
 
 TEST(WindowedDramTest, AnOldRequestGoesFirst) {
   // A conflict behind an endless stream of hits, which the age cap ends.
-  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed", "dram.age_cap_ticks=200"});
+  MachineParams machine = machineOf(
+      "gemmini_16x16_int8",
+      {"clock_mhz=1200", "dram.controller=windowed", "dram.age_cap_ticks=200"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   std::vector<DramRequest> requests{{0, 0, false, 0}, {1, 1 << 17, false, 10}};
   for (uint64_t i = 2; i < 200; ++i)
@@ -273,15 +309,20 @@ TEST(WindowedDramTest, AnOldRequestGoesFirst) {
 }
 
 TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
-  for (const char *clock : {"clock_mhz=50", "clock_mhz=1000", "clock_mhz=3000"}) {
-    MachineParams machine = machineOf("gemmini_16x16_int8", {clock, "dram.controller=windowed"});
+  for (const char *clock :
+       {"clock_mhz=50", "clock_mhz=1000", "clock_mhz=3000"}) {
+    MachineParams machine =
+        machineOf("gemmini_16x16_int8", {clock, "dram.controller=windowed"});
     std::vector<DramRequest> requests = randomRequests(machine.dram, 20000, 77);
-    std::unique_ptr<DramTiming> lazy = makeDram(machine), eager = makeDram(machine);
+    std::unique_ptr<DramTiming> lazy = makeDram(machine),
+                                eager = makeDram(machine);
     std::vector<DramCompletion> late = drive(*lazy, requests), early;
     Cycle cycle = 0;
     for (const DramRequest &request : requests) {
       // Every cycle, but for long pauses.
-      for (; cycle < request.arrivalCycle && eager->nextDecisionCycle() != kNever; ++cycle) {
+      for (;
+           cycle < request.arrivalCycle && eager->nextDecisionCycle() != kNever;
+           ++cycle) {
         size_t before = early.size();
         Cycle due = eager->nextDecisionCycle();
         eager->advance(cycle, early);
@@ -295,7 +336,10 @@ TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
       eager->submit(request);
     }
     eager->advance(1ull << 30, early);
-    std::sort(early.begin(), early.end(), [](const DramCompletion &a, const DramCompletion &b) { return a.id < b.id; });
+    std::sort(early.begin(), early.end(),
+              [](const DramCompletion &a, const DramCompletion &b) {
+                return a.id < b.id;
+              });
     ASSERT_EQ(early.size(), late.size());
     for (size_t i = 0; i < late.size(); ++i)
       ASSERT_TRUE(same(late[i], early[i])) << clock << ", request " << i;
@@ -303,8 +347,10 @@ TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
 }
 
 TEST(WindowedDramTest, NoCompletionIsFoundLate) {
-  for (const char *clock : {"clock_mhz=50", "clock_mhz=1000", "clock_mhz=3000"}) {
-    MachineParams machine = machineOf("gemmini_16x16_int8", {clock, "dram.controller=windowed"});
+  for (const char *clock :
+       {"clock_mhz=50", "clock_mhz=1000", "clock_mhz=3000"}) {
+    MachineParams machine =
+        machineOf("gemmini_16x16_int8", {clock, "dram.controller=windowed"});
     std::vector<DramRequest> requests = randomRequests(machine.dram, 20000, 78);
     std::unique_ptr<DramTiming> dram = makeDram(machine);
     size_t next = 0, decisions = 0;
@@ -341,9 +387,10 @@ TEST(WindowedDramTest, NoCompletionIsFoundLate) {
 namespace {
 
 Cycle saturatedTotal(const std::vector<uint64_t> &addresses) {
-  MachineParams machine =
-      machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed", "dram.window_requests=32",
-                                       "dram.interleave_bank_groups=false"});
+  MachineParams machine = machineOf(
+      "gemmini_16x16_int8",
+      {"clock_mhz=1200", "dram.controller=windowed", "dram.window_requests=32",
+       "dram.interleave_bank_groups=false"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   for (size_t i = 0; i < addresses.size(); ++i)
     dram.submit({i, addresses[i], false, 0});

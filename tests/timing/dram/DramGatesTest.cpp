@@ -20,7 +20,8 @@ struct GatesTest : testing::Test {
     p.ranks = 2;
     return p;
   }
-  static DramLocation bank(uint32_t group, uint32_t index, uint32_t rank = 0, uint32_t row = 7) {
+  static DramLocation bank(uint32_t group, uint32_t index, uint32_t rank = 0,
+                           uint32_t row = 7) {
     DramLocation at;
     at.rank = rank;
     at.bankGroup = group;
@@ -50,9 +51,9 @@ TEST_F(GatesTest, AfterActivate) {
   EXPECT_EQ(gates.columnReady(bank(0, 0), write), 116u); // tRCD
   EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 139u);     // tRAS
   EXPECT_EQ(gates.prechargeAllReady(0), 139u);
-  EXPECT_EQ(gates.activateReady(bank(1, 0)), 104u);    // tRRD_S
-  EXPECT_EQ(gates.activateReady(bank(0, 1)), 106u);    // tRRD_L
-  EXPECT_EQ(gates.activateReady(bank(0, 0, 1)), 0u);   // another rank
+  EXPECT_EQ(gates.activateReady(bank(1, 0)), 104u);  // tRRD_S
+  EXPECT_EQ(gates.activateReady(bank(0, 1)), 106u);  // tRRD_L
+  EXPECT_EQ(gates.activateReady(bank(0, 0, 1)), 0u); // another rank
   gates.issuePrecharge(bank(0, 0), 139);
   EXPECT_EQ(gates.activateReady(bank(0, 0)), 155u); // tRC = tRAS + tRP
 }
@@ -65,21 +66,23 @@ TEST_F(GatesTest, TheFifthActivateWaitsForTheWindow) {
   gates.issueActivate(bank(3, 0), 112);
   EXPECT_EQ(gates.activateReady(bank(0, 1)), 126u); // tFAW
   gates.issueActivate(bank(0, 1), 126);
-  EXPECT_EQ(gates.activateReady(bank(1, 1)), 130u); // the window now begins at 104
+  EXPECT_EQ(gates.activateReady(bank(1, 1)),
+            130u); // the window now begins at 104
 }
 
 TEST_F(GatesTest, AfterRead) {
   gates.issueActivate(bank(0, 0), 100);
   gates.issueActivate(bank(1, 0), 104);
   gates.issueActivate(bank(0, 0, 1), 105);
-  EXPECT_EQ(gates.issueColumn(bank(0, 0), read, 200), 216u);  // CL
-  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 204u);       // tCCD_S
-  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 206u);       // tCCD_L
-  EXPECT_EQ(gates.columnReady(bank(0, 0), write), 210u);      // read to write
+  EXPECT_EQ(gates.issueColumn(bank(0, 0), read, 200), 216u); // CL
+  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 204u);      // tCCD_S
+  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 206u);      // tCCD_L
+  EXPECT_EQ(gates.columnReady(bank(0, 0), write), 210u);     // read to write
   EXPECT_EQ(gates.columnReady(bank(1, 0), write), 210u);
-  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 209u);          // tRTP
-  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read), 206u);    // data bus and rank switch: 216 + 4 + 2 - 16
-  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), write), 210u);   // 216 + 4 + 2 - 12
+  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 209u); // tRTP
+  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read),
+            206u); // data bus and rank switch: 216 + 4 + 2 - 16
+  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), write), 210u); // 216 + 4 + 2 - 12
 }
 
 TEST_F(GatesTest, AfterWrite) {
@@ -89,10 +92,10 @@ TEST_F(GatesTest, AfterWrite) {
   EXPECT_EQ(gates.issueColumn(bank(0, 0), write, 200), 212u); // CWL
   EXPECT_EQ(gates.columnReady(bank(1, 0), write), 204u);      // tCCD_S
   EXPECT_EQ(gates.columnReady(bank(0, 0), write), 206u);      // tCCD_L
-  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 219u);       // 200 + 12 + 4 + tWTR_S
-  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 225u);       // 200 + 12 + 4 + tWTR_L
-  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 234u);          // 200 + 12 + 4 + tWR
-  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read), 202u);    // 212 + 4 + 2 - 16
+  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 219u); // 200 + 12 + 4 + tWTR_S
+  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 225u); // 200 + 12 + 4 + tWTR_L
+  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 234u);    // 200 + 12 + 4 + tWR
+  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read), 202u); // 212 + 4 + 2 - 16
 }
 
 TEST_F(GatesTest, DataBusHoldsBackShortColumnDistances) {

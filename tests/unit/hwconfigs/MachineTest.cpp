@@ -18,32 +18,36 @@ using timing::MachineParams;
 namespace {
 
 /// A complete machine whose blocks all have provenance; line numbers below count in it.
-const char *const kSmall = "name: small\n"                                          // 1
-                           "clock_mhz: {value: 500, assumed: test}\n"               // 2
-                           "array:\n"                                               // 3
-                           "  assumed: test\n"                                      // 4
-                           "  type: int8\n"                                         // 5
-                           "  rows: 16\n"                                           // 6
-                           "  cols: 16\n"                                           // 7
-                           "scratchpads:\n"                                         // 8
-                           "  activation: {assumed: test, capacity_bytes: 32768}\n" // 9
-                           "  weight: {assumed: test, capacity_bytes: 32768}\n"     // 10
-                           "accumulator: {assumed: test, capacity_bytes: 65536}\n"  // 11
-                           "dram:\n"                                                // 12
-                           "  device: ideal\n";                                     // 13
+const char *const kSmall =
+    "name: small\n"                                          // 1
+    "clock_mhz: {value: 500, assumed: test}\n"               // 2
+    "array:\n"                                               // 3
+    "  assumed: test\n"                                      // 4
+    "  type: int8\n"                                         // 5
+    "  rows: 16\n"                                           // 6
+    "  cols: 16\n"                                           // 7
+    "scratchpads:\n"                                         // 8
+    "  activation: {assumed: test, capacity_bytes: 32768}\n" // 9
+    "  weight: {assumed: test, capacity_bytes: 32768}\n"     // 10
+    "accumulator: {assumed: test, capacity_bytes: 65536}\n"  // 11
+    "dram:\n"                                                // 12
+    "  device: ideal\n";                                     // 13
 
-Result<MachineParams> loadSmall(const std::vector<std::string> &overrides = {}, Diagnostics *warnings = nullptr) {
+Result<MachineParams> loadSmall(const std::vector<std::string> &overrides = {},
+                                Diagnostics *warnings = nullptr) {
   return loadMachineText(kSmall, "small.yaml", overrides, warnings);
 }
 
-std::string replaced(std::string text, const std::string &from, const std::string &to) {
+std::string replaced(std::string text, const std::string &from,
+                     const std::string &to) {
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
 }
 
 /// The messages of a machine that must not load.
-std::string messageOf(const std::string &text, const std::vector<std::string> &overrides = {}) {
+std::string messageOf(const std::string &text,
+                      const std::vector<std::string> &overrides = {}) {
   Result<MachineParams> machine = loadMachineText(text, "m.yaml", overrides);
   EXPECT_FALSE(machine);
   return machine.message();
@@ -63,9 +67,11 @@ TEST(MachineTest, EveryShippedMachineLoadsWithoutProblemsOrWarnings) {
     EXPECT_TRUE(warnings.empty()) << warnings.front().str();
     EXPECT_NE(describe(*machine).find(shipped.name), std::string::npos);
   }
-  std::vector<std::string> expected{"cloud_128x128",      "edge_32x32_bf16",   "edge_32x32_int8",  "gemmini_16x16_bf16",
-                                    "gemmini_16x16_fp32", "gemmini_16x16_int8", "onnxim_128x128",   "onnxim_16x16_16b",
-                                    "onnxim_16x16_4b",    "tiny_8x8",          "vdla_16x16"};
+  std::vector<std::string> expected{
+      "cloud_128x128",      "edge_32x32_bf16",    "edge_32x32_int8",
+      "gemmini_16x16_bf16", "gemmini_16x16_fp32", "gemmini_16x16_int8",
+      "onnxim_128x128",     "onnxim_16x16_16b",   "onnxim_16x16_4b",
+      "tiny_8x8",           "vdla_16x16"};
   EXPECT_EQ(names, expected);
 }
 
@@ -98,14 +104,15 @@ TEST(MachineTest, DevicesHaveTheirPeakRates) {
   } cases[] = {{"gemmini_16x16_int8", 19.2}, // 8 B x 2.4 GT/s
                {"edge_32x32_int8", 25.6},    // 4 x 2 B x 3.2 GT/s
                {"cloud_128x128", 307.2},     // 16 x 8 B x 2.4 GT/s
-               {"onnxim_128x128", 614.4},
-               {"onnxim_16x16_4b", 4.0},
+               {"onnxim_128x128", 614.4},    {"onnxim_16x16_4b", 4.0},
                {"vdla_16x16", 1.6}}; // 8 B at 200 MHz
   for (const auto &one : cases) {
     Result<MachineParams> machine = loadMachine(one.machine);
     ASSERT_TRUE(machine) << machine.message();
     timing::Ratio rate = timing::dramPeakBytesPerCycle(*machine);
-    EXPECT_DOUBLE_EQ(double(rate.numerator) / rate.denominator * machine->clockMhz / 1000, one.gigabytesPerSecond)
+    EXPECT_DOUBLE_EQ(double(rate.numerator) / rate.denominator *
+                         machine->clockMhz / 1000,
+                     one.gigabytesPerSecond)
         << one.machine;
   }
 }
@@ -119,7 +126,8 @@ TEST(MachineTest, WhatIsNotGivenHasItsDefault) {
   EXPECT_EQ(machine->scratchpads[1].banks, 8u);
   EXPECT_EQ(machine->accumulator.banks, 4u);
   EXPECT_EQ(machine->loadEngines, 2u);
-  EXPECT_EQ(machine->outstandingBursts, 32u); // 68 cycles x 16/64 bursts a cycle = 17, next power of two
+  EXPECT_EQ(machine->outstandingBursts,
+            32u); // 68 cycles x 16/64 bursts a cycle = 17, next power of two
   machine = loadSmall({"array.rows=64", "array.cols=64"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->preloadRowsPerCycle, 4u);
@@ -127,43 +135,54 @@ TEST(MachineTest, WhatIsNotGivenHasItsDefault) {
 }
 
 TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
-  const char *text = "name: wrong\n"                                                 // 1
-                     "clock_mhz: 500\n"                                              // 2 no provenance
-                     "array:\n"                                                      // 3
-                     "  assumed: test\n"                                             // 4
-                     "  type: int9\n"                                                // 5 no such type
-                     "  rows: 12\n"                                                  // 6 not a power of two
-                     "  colz: 16\n"                                                  // 7 unknown key
-                     "  cols: 16\n"                                                  // 8
-                     "scratchpads:\n"                                                // 9
-                     "  activation: {assumed: test, capacity_bytes: 32768, banks: 128}\n" // 10 out of range
-                     "  weight: {assumed: test, capacity_bytes: big}\n"              // 11 wrong type
-                     "accumulator:\n"                                                // 12 capacity_bytes missing
-                     "  assumed: test\n"                                             // 13
-                     "  banks: 4\n"                                                  // 14
-                     "dma:\n"                                                        // 15
-                     "  assumed: test\n"                                             // 16
-                     "  load_engines: [1, 2]\n"                                      // 17 a list
-                     "control: 7\n"                                                  // 18 not a block
-                     "dram:\n"                                                       // 19
-                     "  device: ddr9\n"                                              // 20 no such device
-                     "  controller: in_order\n"                                      // 21
-                     "  controller: windowed\n";                                     // 22 twice
+  const char *
+      text = "name: wrong\n"     // 1
+             "clock_mhz: 500\n"  // 2 no provenance
+             "array:\n"          // 3
+             "  assumed: test\n" // 4
+             "  type: int9\n"    // 5 no such type
+             "  rows: 12\n"      // 6 not a power of two
+             "  colz: 16\n"      // 7 unknown key
+             "  cols: 16\n"      // 8
+             "scratchpads:\n"    // 9
+             "  activation: {assumed: test, capacity_bytes: 32768, banks: "
+             "128}\n" // 10 out of range
+             "  weight: {assumed: test, capacity_bytes: big}\n" // 11 wrong type
+             "accumulator:\n"            // 12 capacity_bytes missing
+             "  assumed: test\n"         // 13
+             "  banks: 4\n"              // 14
+             "dma:\n"                    // 15
+             "  assumed: test\n"         // 16
+             "  load_engines: [1, 2]\n"  // 17 a list
+             "control: 7\n"              // 18 not a block
+             "dram:\n"                   // 19
+             "  device: ddr9\n"          // 20 no such device
+             "  controller: in_order\n"  // 21
+             "  controller: windowed\n"; // 22 twice
   Result<MachineParams> machine = loadMachineText(text, "wrong.yaml");
   ASSERT_FALSE(machine);
   std::vector<std::string> expected{
-      "wrong.yaml:2:12: clock_mhz has no provenance: its block needs a 'source' or 'assumed', or write {value: 500, "
+      "wrong.yaml:2:12: clock_mhz has no provenance: its block needs a "
+      "'source' or 'assumed', or write {value: 500, "
       "source: ...}",
-      "wrong.yaml:5:9: array.type is 'int9' but must be one of int8, bf16, fp32; the nearest is 'int8'",
-      "wrong.yaml:6:9: array.rows is 12 but must be a power of two from 1 to 1024",
-      "wrong.yaml:7:3: unknown key 'array.colz'; the nearest key is 'array.cols'",
-      "wrong.yaml:10:61: scratchpads.activation.banks is 128 but must be a power of two from 1 to 64",
-      "wrong.yaml:11:43: scratchpads.weight.capacity_bytes is 'big' but must be a power of two from 64 to 1073741824",
-      "wrong.yaml:12:1: accumulator.capacity_bytes is missing; it must be a power of two from 64 to 1073741824 "
+      "wrong.yaml:5:9: array.type is 'int9' but must be one of int8, bf16, "
+      "fp32; the nearest is 'int8'",
+      "wrong.yaml:6:9: array.rows is 12 but must be a power of two from 1 to "
+      "1024",
+      "wrong.yaml:7:3: unknown key 'array.colz'; the nearest key is "
+      "'array.cols'",
+      "wrong.yaml:10:61: scratchpads.activation.banks is 128 but must be a "
+      "power of two from 1 to 64",
+      "wrong.yaml:11:43: scratchpads.weight.capacity_bytes is 'big' but must "
+      "be a power of two from 64 to 1073741824",
+      "wrong.yaml:12:1: accumulator.capacity_bytes is missing; it must be a "
+      "power of two from 64 to 1073741824 "
       "(size of the accumulator, in rows of cols x 4 bytes)",
-      "wrong.yaml:17:17: dma.load_engines is a list but must be an integer from 1 to 4",
+      "wrong.yaml:17:17: dma.load_engines is a list but must be an integer "
+      "from 1 to 4",
       "wrong.yaml:18:1: control must be a block of keys",
-      "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; known devices: ddr4_2400, hbm2, ideal, "
+      "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; "
+      "known devices: ddr4_2400, hbm2, ideal, "
       "lpddr4_3200",
       "wrong.yaml:22:3: dram.controller stands twice; first in line 21"};
   std::vector<std::string> found;
@@ -173,31 +192,44 @@ TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
 }
 
 TEST(MachineTest, UnknownKeysNameTheNearest) {
-  EXPECT_NE(messageOf(replaced(kSmall, "  rows: 16", "  row: 16")).find("m.yaml:6:3: unknown key 'array.row'; the nearest key is 'array.rows'"),
+  EXPECT_NE(messageOf(replaced(kSmall, "  rows: 16", "  row: 16"))
+                .find("m.yaml:6:3: unknown key 'array.row'; the nearest key is "
+                      "'array.rows'"),
             std::string::npos);
   // A key in the wrong block.
-  EXPECT_NE(messageOf(replaced(kSmall, "  rows: 16", "  rows: 16\n  load_engines: 2")).find("the nearest key is 'dma.load_engines'"),
-            std::string::npos);
-  EXPECT_NE(messageOf(replaced(kSmall, "scratchpads:", "scratchpad:")).find("unknown key 'scratchpad'; the nearest key is 'scratchpads'"),
-            std::string::npos);
+  EXPECT_NE(
+      messageOf(replaced(kSmall, "  rows: 16", "  rows: 16\n  load_engines: 2"))
+          .find("the nearest key is 'dma.load_engines'"),
+      std::string::npos);
+  EXPECT_NE(
+      messageOf(replaced(kSmall, "scratchpads:", "scratchpad:"))
+          .find("unknown key 'scratchpad'; the nearest key is 'scratchpads'"),
+      std::string::npos);
 }
 
 TEST(MachineTest, NumbersNeedProvenance) {
   EXPECT_EQ(messageOf(replaced(kSmall, "  assumed: test\n", "")),
-            "m.yaml:5:9: array.rows has no provenance: its block needs a 'source' or 'assumed', or write {value: 16, "
+            "m.yaml:5:9: array.rows has no provenance: its block needs a "
+            "'source' or 'assumed', or write {value: 16, "
             "source: ...}\n"
-            "m.yaml:6:9: array.cols has no provenance: its block needs a 'source' or 'assumed', or write {value: 16, "
+            "m.yaml:6:9: array.cols has no provenance: its block needs a "
+            "'source' or 'assumed', or write {value: 16, "
             "source: ...}");
-  std::string both = replaced(kSmall, "  assumed: test\n", "  assumed: test\n  source: test\n");
-  EXPECT_NE(messageOf(both).find("m.yaml:5:3: a block has one 'source' or one 'assumed'"), std::string::npos);
-  EXPECT_NE(messageOf(replaced(kSmall, "assumed: test}\narray", "because: test}\narray"))
+  std::string both = replaced(kSmall, "  assumed: test\n",
+                              "  assumed: test\n  source: test\n");
+  EXPECT_NE(messageOf(both).find(
+                "m.yaml:5:3: a block has one 'source' or one 'assumed'"),
+            std::string::npos);
+  EXPECT_NE(messageOf(replaced(kSmall, "assumed: test}\narray",
+                               "because: test}\narray"))
                 .find("m.yaml:2:25: unknown key 'clock_mhz.because'"),
             std::string::npos);
 }
 
 TEST(MachineTest, OverridesWinAndAreChecked) {
   Result<MachineParams> machine =
-      loadSmall({"clock_mhz=800", "dram.bytes_per_cycle=64/3", "scratchpads.weight.banks=4", "dram.controller=windowed"});
+      loadSmall({"clock_mhz=800", "dram.bytes_per_cycle=64/3",
+                 "scratchpads.weight.banks=4", "dram.controller=windowed"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->clockMhz, 800u);
   EXPECT_EQ(machine->dram.bytesPerCycleNumerator, 64u);
@@ -205,22 +237,43 @@ TEST(MachineTest, OverridesWinAndAreChecked) {
   EXPECT_EQ(machine->scratchpads[1].banks, 4u);
   EXPECT_EQ(machine->dram.controller, timing::DramController::Windowed);
 
-  Result<MachineParams> wrong = loadSmall({"clock_mhz", "dram.clock_mzh=3", "array.rows=-4", "array.cols=3.5",
-                                           "dram.interleave_bank_groups=yes", "accumulator.capacity_bytes=99999999999999999999"});
+  Result<MachineParams> wrong =
+      loadSmall({"clock_mhz", "dram.clock_mzh=3", "array.rows=-4",
+                 "array.cols=3.5", "dram.interleave_bank_groups=yes",
+                 "accumulator.capacity_bytes=99999999999999999999"});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.message(),
             "--set clock_mhz: must be key=value\n"
-            "--set dram.clock_mzh=3: unknown key 'dram.clock_mzh'; the nearest key is 'dram.clock_mhz'\n"
-            "--set array.rows=-4: array.rows is '-4' but must be a power of two from 1 to 1024\n"
-            "--set array.cols=3.5: array.cols is '3.5' but must be a power of two from 1 to 1024\n"
-            "--set accumulator.capacity_bytes=99999999999999999999: accumulator.capacity_bytes is "
-            "'99999999999999999999' but must be a power of two from 64 to 1073741824\n"
-            "--set dram.interleave_bank_groups=yes: dram.interleave_bank_groups is 'yes' but must be true or false");
+            "--set dram.clock_mzh=3: unknown key 'dram.clock_mzh'; the nearest "
+            "key is 'dram.clock_mhz'\n"
+            "--set array.rows=-4: array.rows is '-4' but must be a power of "
+            "two from 1 to 1024\n"
+            "--set array.cols=3.5: array.cols is '3.5' but must be a power of "
+            "two from 1 to 1024\n"
+            "--set accumulator.capacity_bytes=99999999999999999999: "
+            "accumulator.capacity_bytes is "
+            "'99999999999999999999' but must be a power of two from 64 to "
+            "1073741824\n"
+            "--set dram.interleave_bank_groups=yes: "
+            "dram.interleave_bank_groups is 'yes' but must be true or false");
+}
+
+TEST(MachineTest, LatencyConstantsAreKeys) {
+  for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {
+    std::string key = std::string("timing.") + constant.name;
+    Result<MachineParams> machine = loadSmall({key + "=37"});
+    ASSERT_TRUE(machine) << machine.message();
+    EXPECT_EQ(machine->timing.*constant.member, 37u);
+    EXPECT_EQ(architecturalDigest(*machine), architecturalDigest(*loadSmall()));
+    EXPECT_NE(timingDigest(*machine), timingDigest(*loadSmall()));
+    EXPECT_FALSE(loadSmall({key + "=0"}));
+  }
 }
 
 TEST(MachineTest, AnOverrideReplacesTheDevice) {
   // The file's latency and rate belong to the ideal device; they mean nothing to the new one.
-  Result<MachineParams> machine = loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
+  Result<MachineParams> machine =
+      loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->dram.kind, timing::DramKind::Ddr4);
   EXPECT_EQ(machine->dram.nRCD, 16u);
@@ -228,46 +281,62 @@ TEST(MachineTest, AnOverrideReplacesTheDevice) {
 }
 
 TEST(MachineTest, DeviceKeysMustFitTheKind) {
-  EXPECT_EQ(messageOf(std::string(kSmall) + "  rcd_ticks: {value: 3, assumed: test}\n"),
-            "m.yaml:14:22: dram.rcd_ticks does not belong to a DRAM of kind ideal");
+  EXPECT_EQ(
+      messageOf(std::string(kSmall) +
+                "  rcd_ticks: {value: 3, assumed: test}\n"),
+      "m.yaml:14:22: dram.rcd_ticks does not belong to a DRAM of kind ideal");
 }
 
 TEST(MachineTest, DeviceFilesBesideTheMachineAreReadAndTheirProblemsLocated) {
-  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hwconfigs_device";
+  std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "hwconfigs_device";
   std::filesystem::create_directories(folder / "dram");
-  std::ofstream(folder / "dram" / "slow.yaml") << "kind: ideal\nassumed: test\ncapacity_bytes: 1048576\n"
-                                                  "burst_bytes: 64\nlatency_cycles: 9\nbytes_per_second: 4\n";
-  std::ofstream(folder / "m.yaml") << replaced(kSmall, "device: ideal", "device: slow");
+  std::ofstream(folder / "dram" / "slow.yaml")
+      << "kind: ideal\nassumed: test\ncapacity_bytes: 1048576\n"
+         "burst_bytes: 64\nlatency_cycles: 9\nbytes_per_second: 4\n";
+  std::ofstream(folder / "m.yaml")
+      << replaced(kSmall, "device: ideal", "device: slow");
   Result<MachineParams> machine = loadMachine((folder / "m.yaml").string());
   ASSERT_FALSE(machine);
   std::string device = (folder / "dram" / "slow.yaml").string();
-  EXPECT_EQ(machine.message(), device + ":1:1: bytes_per_cycle is missing; it must be a whole number or a ratio such as "
-                                        "64/3, each part from 1 to 1000000 (rate of the data bus)\n" +
-                                   device + ":6:1: unknown key 'bytes_per_second'; the nearest key is 'bytes_per_cycle'");
+  EXPECT_EQ(machine.message(),
+            device +
+                ":1:1: bytes_per_cycle is missing; it must be a whole number "
+                "or a ratio such as "
+                "64/3, each part from 1 to 1000000 (rate of the data bus)\n" +
+                device +
+                ":6:1: unknown key 'bytes_per_second'; the nearest key is "
+                "'bytes_per_cycle'");
   std::filesystem::remove_all(folder);
 }
 
 TEST(MachineTest, CapacityMustHoldARowInEachBank) {
   EXPECT_EQ(messageOf(kSmall, {"scratchpads.weight.capacity_bytes=64"}),
-            "--set scratchpads.weight.capacity_bytes=64: scratchpads.weight.capacity_bytes / banks is 8 bytes but a bank "
+            "--set scratchpads.weight.capacity_bytes=64: "
+            "scratchpads.weight.capacity_bytes / banks is 8 bytes but a bank "
             "must hold one row of the array, 16 bytes");
   EXPECT_EQ(messageOf(kSmall, {"accumulator.capacity_bytes=128"}),
-            "--set accumulator.capacity_bytes=128: accumulator.capacity_bytes / banks is 32 bytes but a bank must hold "
+            "--set accumulator.capacity_bytes=128: accumulator.capacity_bytes "
+            "/ banks is 32 bytes but a bank must hold "
             "one row of 4 bytes a column, 64 bytes");
 }
 
 TEST(MachineTest, ScratchpadsAreUnifiedOrTwo) {
   EXPECT_EQ(messageOf(replaced(kSmall, "  weight:", "  unified:")),
-            "m.yaml:8:1: scratchpads must be either 'unified' alone or 'activation' and 'weight'");
+            "m.yaml:8:1: scratchpads must be either 'unified' alone or "
+            "'activation' and 'weight'");
 }
 
 TEST(MachineTest, TooFewOutstandingBurstsAreAWarning) {
   // ideal: 64 cycles + 64 B / 16 B a cycle = 68 cycles, 1/4 burst a cycle: 17 bursts.
   Diagnostics warnings;
-  Result<MachineParams> machine = loadSmall({"dma.outstanding_bursts=16"}, &warnings);
+  Result<MachineParams> machine =
+      loadSmall({"dma.outstanding_bursts=16"}, &warnings);
   ASSERT_TRUE(machine) << machine.message();
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].message.find("is 16 but one engine needs 17"), std::string::npos) << warnings[0].message;
+  EXPECT_NE(warnings[0].message.find("is 16 but one engine needs 17"),
+            std::string::npos)
+      << warnings[0].message;
   warnings.clear();
   ASSERT_TRUE(loadSmall({"dma.outstanding_bursts=17"}, &warnings));
   EXPECT_TRUE(warnings.empty());
@@ -276,12 +345,19 @@ TEST(MachineTest, TooFewOutstandingBurstsAreAWarning) {
 TEST(MachineTest, FilesThatAreNoMachineAreRefused) {
   EXPECT_EQ(messageOf("[1, 2]"), "m.yaml:1:1: must be a block of keys");
   EXPECT_EQ(messageOf(""), "m.yaml:1:1: must be a block of keys");
-  EXPECT_NE(messageOf("name: [\n").find("m.yaml:2:1: not YAML: "), std::string::npos) << messageOf("name: [\n");
+  EXPECT_NE(messageOf("name: [\n").find("m.yaml:2:1: not YAML: "),
+            std::string::npos)
+      << messageOf("name: [\n");
   EXPECT_NE(messageOf("a: *nowhere\n").find("not YAML"), std::string::npos);
-  EXPECT_EQ(messageOf("--- {}\n--- {}\n"), "m.yaml:1:1: holds 2 documents but must hold one");
-  EXPECT_EQ(loadMachine("/nonexistent/m.yaml").message(), "/nonexistent/m.yaml: no such file");
-  EXPECT_NE(loadMachine("vdla_16x15").message().find("the nearest is 'vdla_16x16'"), std::string::npos);
-  EXPECT_EQ(loadMachine(testing::TempDir()).message(), testing::TempDir() + ": no such file");
+  EXPECT_EQ(messageOf("--- {}\n--- {}\n"),
+            "m.yaml:1:1: holds 2 documents but must hold one");
+  EXPECT_EQ(loadMachine("/nonexistent/m.yaml").message(),
+            "/nonexistent/m.yaml: no such file");
+  EXPECT_NE(
+      loadMachine("vdla_16x15").message().find("the nearest is 'vdla_16x16'"),
+      std::string::npos);
+  EXPECT_EQ(loadMachine(testing::TempDir()).message(),
+            testing::TempDir() + ": no such file");
 }
 
 TEST(MachineTest, DamagedTextNeverCrashes) {
@@ -289,7 +365,8 @@ TEST(MachineTest, DamagedTextNeverCrashes) {
   std::string text = kSmall;
   for (size_t at = 0; at < text.size(); ++at) {
     loadMachineText(text.substr(0, at), "m.yaml");
-    for (char c : {'{', '[', ':', '&', '*', '!', '\0', '\xff', '\n', '-', '"'}) {
+    for (char c :
+         {'{', '[', ':', '&', '*', '!', '\0', '\xff', '\n', '-', '"'}) {
       std::string damaged = text;
       damaged[at] = c;
       Result<MachineParams> machine = loadMachineText(damaged, "m.yaml");
@@ -301,12 +378,15 @@ TEST(MachineTest, DamagedTextNeverCrashes) {
 }
 
 TEST(MachineTest, FoldersOfTheEnvironmentComeFirst) {
-  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hwconfigs_environment";
+  std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / "hwconfigs_environment";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "small.yaml") << kSmall;
-  std::ofstream(folder / "tiny_8x8.yaml") << replaced(kSmall, "name: small", "name: mine");
+  std::ofstream(folder / "tiny_8x8.yaml")
+      << replaced(kSmall, "name: small", "name: mine");
   ASSERT_EQ(setenv("TILEWRIGHT_HW", folder.c_str(), 1), 0);
-  Result<MachineParams> small = loadMachine("small"), mine = loadMachine("tiny_8x8");
+  Result<MachineParams> small = loadMachine("small"),
+                        mine = loadMachine("tiny_8x8");
   unsetenv("TILEWRIGHT_HW");
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(small) << small.message();
@@ -318,15 +398,19 @@ TEST(DigestTest, ArchitecturalKeysChangeOnlyTheArchitecturalDigest) {
   Result<MachineParams> base = loadMachine("gemmini_16x16_int8");
   ASSERT_TRUE(base) << base.message();
   for (const char *change :
-       {"array.type=bf16", "array.rows=32", "array.cols=8", "array.preload_rows_per_cycle=2", "vector.lanes=8",
-        "vector.stages=4", "scratchpads.unified.capacity_bytes=131072", "scratchpads.unified.banks=8",
-        "accumulator.capacity_bytes=32768", "accumulator.banks=2", "dma.load_engines=1", "dma.store_engines=2",
-        "dma.outstanding_bursts=32", "control.queue_depth_instructions=16", "control.loop_buffer_words=128",
-        "control.prefetch_words=16", "control.semaphores=32", "control.semaphore_max_count=31"}) {
+       {"array.type=bf16", "array.rows=32", "array.cols=8",
+        "array.preload_rows_per_cycle=2", "vector.lanes=8", "vector.stages=4",
+        "scratchpads.unified.capacity_bytes=131072",
+        "scratchpads.unified.banks=8", "accumulator.capacity_bytes=32768",
+        "accumulator.banks=2", "dma.load_engines=1", "dma.store_engines=2",
+        "dma.outstanding_bursts=32", "control.queue_depth_instructions=16",
+        "control.loop_buffer_words=128", "control.prefetch_words=16",
+        "control.semaphores=32", "control.semaphore_max_count=31"}) {
     // cols decides nothing else here: lanes are given in the file.
     Result<MachineParams> other = loadMachine("gemmini_16x16_int8", {change});
     ASSERT_TRUE(other) << other.message();
-    EXPECT_NE(architecturalDigest(*other), architecturalDigest(*base)) << change;
+    EXPECT_NE(architecturalDigest(*other), architecturalDigest(*base))
+        << change;
     EXPECT_EQ(timingDigest(*other), timingDigest(*base)) << change;
   }
 }
@@ -334,24 +418,56 @@ TEST(DigestTest, ArchitecturalKeysChangeOnlyTheArchitecturalDigest) {
 TEST(DigestTest, TimingKeysChangeOnlyTheTimingDigest) {
   Result<MachineParams> base = loadMachine("gemmini_16x16_int8");
   ASSERT_TRUE(base) << base.message();
-  for (const char *change :
-       {"clock_mhz=800", "dram.clock_mhz=1100", "dram.device=lpddr4_3200", "dram.path_latency_cycles=7",
-        "dram.controller=windowed", "dram.window_requests=32", "dram.age_cap_ticks=99", "dram.grant_bursts=8",
-        "dram.write_buffer_bursts=64", "dram.write_high_watermark_bursts=20", "dram.write_low_watermark_bursts=4",
-        "dram.interleave_bank_groups=false", "dram.capacity_bytes=4294967296", "dram.burst_bytes=128",
-        "dram.channels=2", "dram.ranks=2", "dram.bank_groups=8", "dram.banks_per_group=8", "dram.row_bytes=4096",
-        "dram.burst_ticks=3", "dram.cl_ticks=17", "dram.cwl_ticks=13", "dram.rcd_ticks=17", "dram.rp_ticks=17",
-        "dram.rp_all_ticks=17", "dram.ras_ticks=40", "dram.ccd_short_ticks=5", "dram.ccd_long_ticks=7",
-        "dram.rrd_short_ticks=5", "dram.rrd_long_ticks=7", "dram.faw_ticks=27", "dram.wr_ticks=19",
-        "dram.wtr_short_ticks=4", "dram.wtr_long_ticks=10", "dram.rtp_ticks=10", "dram.read_to_write_ticks=11",
-        "dram.rank_switch_ticks=3", "dram.refi_ticks=4680", "dram.rfc_ticks=421"}) {
+  for (const char *change : {"clock_mhz=800",
+                             "dram.clock_mhz=1100",
+                             "dram.device=lpddr4_3200",
+                             "dram.path_latency_cycles=7",
+                             "dram.controller=windowed",
+                             "dram.window_requests=32",
+                             "dram.age_cap_ticks=99",
+                             "dram.grant_bursts=8",
+                             "dram.write_buffer_bursts=64",
+                             "dram.write_high_watermark_bursts=20",
+                             "dram.write_low_watermark_bursts=4",
+                             "dram.interleave_bank_groups=false",
+                             "dram.capacity_bytes=4294967296",
+                             "dram.burst_bytes=128",
+                             "dram.channels=2",
+                             "dram.ranks=2",
+                             "dram.bank_groups=8",
+                             "dram.banks_per_group=8",
+                             "dram.row_bytes=4096",
+                             "dram.burst_ticks=3",
+                             "dram.cl_ticks=17",
+                             "dram.cwl_ticks=13",
+                             "dram.rcd_ticks=17",
+                             "dram.rp_ticks=17",
+                             "dram.rp_all_ticks=17",
+                             "dram.ras_ticks=40",
+                             "dram.ccd_short_ticks=5",
+                             "dram.ccd_long_ticks=7",
+                             "dram.rrd_short_ticks=5",
+                             "dram.rrd_long_ticks=7",
+                             "dram.faw_ticks=27",
+                             "dram.wr_ticks=19",
+                             "dram.wtr_short_ticks=4",
+                             "dram.wtr_long_ticks=10",
+                             "dram.rtp_ticks=10",
+                             "dram.read_to_write_ticks=11",
+                             "dram.rank_switch_ticks=3",
+                             "dram.refi_ticks=4680",
+                             "dram.rfc_ticks=421"}) {
     Result<MachineParams> other = loadMachine("gemmini_16x16_int8", {change});
     ASSERT_TRUE(other) << other.message();
-    EXPECT_EQ(architecturalDigest(*other), architecturalDigest(*base)) << change;
+    EXPECT_EQ(architecturalDigest(*other), architecturalDigest(*base))
+        << change;
     EXPECT_NE(timingDigest(*other), timingDigest(*base)) << change;
   }
-  for (const char *change : {"dram.latency_cycles=65", "dram.bytes_per_cycle=16/3"}) {
-    EXPECT_NE(timingDigest(*loadMachine("vdla_16x16", {change})), timingDigest(*loadMachine("vdla_16x16"))) << change;
+  for (const char *change :
+       {"dram.latency_cycles=65", "dram.bytes_per_cycle=16/3"}) {
+    EXPECT_NE(timingDigest(*loadMachine("vdla_16x16", {change})),
+              timingDigest(*loadMachine("vdla_16x16")))
+        << change;
   }
   MachineParams renamed = *base;
   renamed.name = "other";

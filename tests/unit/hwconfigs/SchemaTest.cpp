@@ -12,7 +12,8 @@
 using namespace tw::hwconfigs;
 
 TEST(SchemaTest, NearestKeyIsTheOneWithFewestEdits) {
-  std::vector<std::string> keys{"rows", "cols", "clock_mhz", "preload_rows_per_cycle"};
+  std::vector<std::string> keys{"rows", "cols", "clock_mhz",
+                                "preload_rows_per_cycle"};
   EXPECT_EQ(nearest("rowz", keys), "rows");
   EXPECT_EQ(nearest("clock_hz", keys), "clock_mhz");
   EXPECT_EQ(nearest("col", keys), "cols");
@@ -27,7 +28,8 @@ TEST(SchemaTest, BlocksAreThePrefixesOfKeys) {
   EXPECT_FALSE(isBlock("arr"));
 }
 
-/// The README's tables hold one row `| `key` | unit | ...` per key of the loader, no more and no fewer.
+/// The README's tables hold one row `| `key` | unit | ...` per key of the loader, no more and no fewer. The latency
+/// constants are left to the manual made from isa/Timing.td.
 TEST(SchemaTest, TheManualListsExactlyTheKeys) {
   std::ifstream readme(TILEWRIGHT_SOURCE_DIR "/hw-configs/README.md");
   ASSERT_TRUE(readme.is_open());
@@ -45,9 +47,12 @@ TEST(SchemaTest, TheManualListsExactlyTheKeys) {
     std::getline(cells, cell, '|');
     std::getline(cells, cell, '|');
     std::getline(cells, unit, '|');
-    EXPECT_EQ(unit, " " + (key->unit.empty() ? key->allowed() : key->unit) + " ") << path;
+    EXPECT_EQ(unit,
+              " " + (key->unit.empty() ? key->allowed() : key->unit) + " ")
+        << path;
   }
   for (const Key &key : schema())
-    known.insert(key.path);
+    if (key.block() != "timing")
+      known.insert(key.path);
   EXPECT_EQ(documented, known);
 }
