@@ -1,0 +1,108 @@
+//===- InstructionTiming.cpp - Closed forms of compute instructions -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "isa/timing/InstructionTiming.h"
+
+#include <algorithm>
+
+namespace tw::timing {
+namespace {
+
+Cycle ceilDiv(Cycle a, Cycle b) { return (a + b - 1) / b; }
+
+uint32_t clog2(uint32_t value) {
+  uint32_t bits = 0;
+  while ((uint64_t(1) << bits) < value)
+    ++bits;
+  return bits;
+}
+
+/// Whether two operand ranges of one memory share a bank, so that one read port serves both.
+bool shareBank(int64_t memory, int64_t a, int64_t aSpan, int64_t b, int64_t bSpan, const MachineParams &machine) {
+  const isa::Memory which = static_cast<isa::Memory>(memory);
+  const size_t index = static_cast<size_t>(memory);
+  if (which != isa::Memory::Accumulator && index >= machine.scratchpads.size())
+    return false;
+  const MemoryParams &params = which == isa::Memory::Accumulator ? machine.accumulator : machine.scratchpads[index];
+  const int64_t bank = static_cast<int64_t>(params.bankBytes());
+  const int64_t aLast = (a + std::max<int64_t>(aSpan, 1) - 1) / bank, bLast = (b + std::max<int64_t>(bSpan, 1) - 1) / bank;
+  return a / bank <= bLast && b / bank <= aLast;
+}
+
+} // namespace
+
+InstructionTime timeOf(const isa::Preload &preload, const MachineParams &machine) {
+  const int64_t rows = preload.transpose ? preload.n_count : preload.k_count;
+  return {std::max<Cycle>(1, ceilDiv(static_cast<Cycle>(rows), machine.preloadRowsPerCycle)), machine.timing.preload_drain_cycles};
+}
+
+InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine) {
+  const Cycle positions = static_cast<Cycle>(tensor.counts[0]) * tensor.counts[1] * tensor.counts[2];
+  const Cycle drain = machine.arrayType == ArrayType::Int8 ? tensorDrainInt(machine.timing, machine.rows)
+                                                          : tensorDrainFloat(machine.timing, machine.rows);
+  return {std::max<Cycle>(1, positions), drain};
+}
+
+bool isLongStage(isa::StageOp op) {
+  switch (op) {
+  case isa::StageOp::Idiv:
+  case isa::StageOp::Iridiv:
+  case isa::StageOp::Fdiv:
+  case isa::StageOp::Frdiv:
+  case isa::StageOp::Fsqrt:
+  case isa::StageOp::Frsqrt:
+  case isa::StageOp::Fexp:
+  case isa::StageOp::Fsigmoid:
+  case isa::StageOp::Ftanh:
+  case isa::StageOp::Ferf:
+  case isa::StageOp::Flog:
+    return true;
+  default:
+    return false;
+  }
+}
+
+VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine) {
+  const isa::WindowOp window = static_cast<isa::WindowOp>(vector.window_op);
+  const bool isMac = window == isa::WindowOp::Mac;
+  const Cycle kw = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[0]);
+  const Cycle kh = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[1]);
+  const Cycle step = static_cast<Cycle>(vector.window_step);
+  // The reuse registers hold the last three columns of a window.
+  const bool reuses = window != isa::WindowOp::None && step > 0 && kw <= 3;
+  const Cycle columns = reuses ? std::min(step, kw) : kw;
+
+  VectorShape shape;
+  Cycle reads = kh * columns;
+  if (vector.b_enable && !isMac && vector.b_memory == vector.a_memory &&
+      shareBank(vector.a_memory, vector.a_address, vector.a_span, vector.b_address, vector.b_span, machine))
+    ++reads;
+  const Cycle passes = std::max<Cycle>(1, ceilDiv(static_cast<Cycle>(vector.num_stages), machine.vectorStages));
+  shape.blocks = static_cast<Cycle>(vector.counts[3]);
+  shape.setup = static_cast<Cycle>(vector.p_count) + (isMac ? kh * kw : 0);
+  shape.rows = static_cast<Cycle>(vector.counts[1]) * vector.counts[2];
+  shape.fillPerRow = kh * (kw - columns);
+  shape.positions = shape.rows * vector.counts[0];
+  shape.perOutput = std::max(reads, passes);
+  return shape;
+}
+
+InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine) {
+  const VectorShape shape = shapeOf(vector, machine);
+  bool isLong = false;
+  for (int64_t i = 0; i < vector.num_stages && i < static_cast<int64_t>(vector.stage_op.size()); ++i)
+    isLong |= isLongStage(static_cast<isa::StageOp>(vector.stage_op[i]));
+  InstructionTime time;
+  time.occupancy = std::max<Cycle>(
+      1, shape.blocks * (shape.setup + shape.rows * shape.fillPerRow + shape.positions * shape.perOutput));
+  time.drain = vectorDrain(machine.timing, static_cast<uint32_t>(vector.num_stages),
+                           static_cast<isa::WindowOp>(vector.window_op) != isa::WindowOp::None,
+                           vector.lane_reduce ? clog2(machine.lanes) : 0, isLong);
+  return time;
+}
+
+Cycle accumulatorDistance(const MachineParams &machine) {
+  return machine.arrayType == ArrayType::Int8 ? machine.timing.acc_rmw_int_cycles : machine.timing.acc_rmw_float_cycles;
+}
+
+} // namespace tw::timing

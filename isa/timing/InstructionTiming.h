@@ -1,0 +1,39 @@
+//===- InstructionTiming.h - Closed forms of compute instructions *- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// An instruction that starts at s is issue-free at s + occupancy and, unless an
+// older one of its engine is later, retires at s + occupancy + drain.
+//===----------------------------------------------------------------------===//
+#ifndef ISA_TIMING_INSTRUCTIONTIMING_H
+#define ISA_TIMING_INSTRUCTIONTIMING_H
+
+#include "isa/IsaStructs.h" // generated from isa/Isa.td
+#include "isa/timing/MachineParams.h"
+
+namespace tw::timing {
+
+/// Duration of a resolved instruction, in cycles.
+struct InstructionTime {
+  Cycle occupancy = 0; ///< at least 1
+  Cycle drain = 0;
+};
+
+InstructionTime timeOf(const isa::Preload &preload, const MachineParams &machine);
+InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine);
+InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine);
+
+/// What decides a vector instruction's occupancy: blocks * (setup + rows * fillPerRow + positions * perOutput).
+struct VectorShape {
+  Cycle blocks, setup, rows, fillPerRow, positions, perOutput;
+};
+VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine);
+
+/// Least distance in cycles of the starts of two tensor instructions that touch the same accumulator rows.
+Cycle accumulatorDistance(const MachineParams &machine);
+
+/// True for stages that divide, take a root or use a function table.
+bool isLongStage(isa::StageOp op);
+
+} // namespace tw::timing
+
+#endif // ISA_TIMING_INSTRUCTIONTIMING_H

@@ -1,0 +1,147 @@
+//===- SimResult.h - What a cycle-accurate run comes to ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Shared by every cycle-accurate model (SystemC, RTL) and by all reports.
+//===----------------------------------------------------------------------===//
+#ifndef SIMULATOR_STATS_SIMRESULT_H
+#define SIMULATOR_STATS_SIMRESULT_H
+
+#include "isa/timing/MachineParams.h"
+#include "simulator/core/RunResult.h"
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw::stats {
+
+using timing::Cycle;
+
+/// What an engine does in a cycle: the first that holds, in this order. Meanings: docs/timing.md, section "Labels".
+enum class Label : uint8_t {
+  Busy,
+  Operand,
+  Interlock,
+  BankConflict,
+  DramBandwidth,
+  DramLatency,
+  BufferFull,
+  Starved,
+  Idle
+};
+constexpr unsigned kNumLabels = 9;
+
+/// `busy`, `operand`, `bank_conflict`, ...: the keys of JSON reports.
+const char *labelName(Label label);
+
+/// Which interlock holds an instruction back.
+enum class InterlockKind : uint8_t { ShadowBusy, ShadowNotReady, AccumulatorDistance };
+const char *interlockName(InterlockKind kind);
+
+/// Number of a layer that no layer of the program has.
+constexpr uint32_t kNoLayer = ~0u;
+
+/// Engines in the fixed order of a cycle: all a machine can have, so that numbers do not depend on the machine.
+constexpr unsigned kMaxStoreEngines = 4, kMaxLoadEngines = 4;
+constexpr unsigned kFirstStore = 0, kVector = 4, kTensor = 5, kPreload = 6, kFirstLoad = 7, kSequencer = 11, kNumEngines = 12;
+/// Marks "no engine".
+constexpr unsigned kNoEngine = kNumEngines;
+
+/// Number of an engine. Precondition: `unit` is one of the above.
+unsigned engineNumber(timing::EngineKind kind, unsigned unit);
+timing::EngineKind engineKind(unsigned engine);
+unsigned engineUnit(unsigned engine);
+std::string engineName(unsigned engine);
+/// Whether the machine has this engine.
+bool hasEngine(const timing::MachineParams &machine, unsigned engine);
+
+/// Cycles [begin, end) of one engine with one label.
+struct Interval {
+  Cycle begin = 0, end = 0;
+  Label label = Label::Busy;
+  /// Operand: semaphore; Interlock: InterlockKind; BankConflict: owner engine; BufferFull of the sequencer: the full queue's
+  /// engine; DramBandwidth, DramLatency: channel.
+  uint16_t detail = 0;
+  /// Operand: the engine that posts the semaphore, kNoEngine if it never did.
+  uint16_t producer = kNoEngine;
+  uint32_t layer = kNoLayer;
+};
+
+/// Cycles of one label with one cause, for people: "semaphore 3 from load0".
+struct StallCause {
+  Label label;
+  uint16_t detail;
+  uint16_t producer;
+  Cycle cycles;
+  /// The cause in words.
+  std::string str() const;
+};
+
+struct EngineResult {
+  unsigned engine = 0; ///< engineNumber()
+  std::string name;
+  uint64_t instructions = 0;
+  /// Indexed by Label; their sum is SimResult::totalCycles.
+  std::array<Cycle, kNumLabels> cycles{};
+  /// Operand, interlock, bank-conflict and queue-full cycles by cause, most cycles first.
+  std::vector<StallCause> causes;
+  /// All cycles in order, one label each; only with SimOptions::trace.
+  std::vector<Interval> intervals;
+};
+
+struct LayerResult {
+  std::string name;
+  uint64_t instructions = 0;
+  Cycle firstStart = 0, lastRetire = 0;
+  /// By how much this layer moved the last retirement of the program on; sums over layers to the last retirement of all.
+  Cycle cycles = 0;
+  uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< whole bursts of loads and stores
+  uint64_t macs = 0;
+  /// Engine-cycles of instructions of this layer: [engine][label]. Starved and idle cycles belong to no layer.
+  std::array<std::array<Cycle, kNumLabels>, kNumEngines> labels{};
+};
+
+/// One executed instruction, in dispatch order.
+struct InstructionRecord {
+  uint64_t pc = 0; ///< first word
+  unsigned engine = 0;
+  uint32_t layer = kNoLayer;
+  Cycle dispatched = 0, visible = 0, start = 0, issueFree = 0, retire = 0;
+};
+
+/// A post that satisfied a wait.
+struct SemaphoreFlow {
+  uint32_t semaphore = 0;
+  uint32_t from = 0, to = 0; ///< indices into SimResult::instructions
+};
+
+/// Data bus of one DRAM channel in use: [begin, end), ascending, not overlapping.
+struct BusInterval {
+  Cycle begin = 0, end = 0;
+};
+
+struct SimResult {
+  std::optional<core::Fault> fault;
+  /// From the write of the start register to `done` visible; with a fault, to the faulting cycle.
+  Cycle totalCycles = 0;
+  uint64_t instructionCount = 0; ///< executed by engines
+  uint64_t dispatchedWords = 0;  ///< words the sequencer took
+  std::vector<EngineResult> engines; ///< those of the machine, by engineNumber()
+  std::vector<LayerResult> layers;   ///< as in the program
+  uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< loads and stores, whole bursts
+  uint64_t fetchBytes = 0;                        ///< program fetch, whole bursts
+  uint64_t macs = 0; ///< multiply-accumulates of tensor instructions (k_count x n_count) and of vector `mac` windows
+
+  // Only with SimOptions::trace.
+  std::vector<InstructionRecord> instructions;
+  std::vector<SemaphoreFlow> flows;
+  std::vector<std::vector<BusInterval>> channels;
+
+  bool ok() const { return !fault; }
+};
+
+} // namespace tw::stats
+
+#endif // SIMULATOR_STATS_SIMRESULT_H

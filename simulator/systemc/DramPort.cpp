@@ -1,0 +1,206 @@
+//===- DramPort.cpp - Who uses the DRAM when ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/systemc/DramPort.h"
+
+namespace tw::systemc {
+namespace {
+
+/// A request's id names its reader and number; the last reader stands for the write buffer.
+constexpr unsigned kIdShift = 3;
+constexpr uint64_t idOf(unsigned client, uint64_t number) { return number << kIdShift | client; }
+
+} // namespace
+
+DramPort::DramPort(sc_core::sc_module_name name, const Timebase &timebase)
+    : sc_module(name), clients("clients"), socket("socket"), controller("controller"), readers("reader", kReaders),
+      writers("writer", stats::kMaxStoreEngines), timebase(timebase), alarm(timebase, Phase::Dram, "alarm"),
+      burst(new BurstExtension) {
+  clients.bind(*this);
+  payload.set_extension(burst);
+  SC_HAS_PROCESS(DramPort);
+  SC_METHOD(run);
+  sensitive << alarm.trigger();
+  dont_initialize();
+}
+
+DramPort::~DramPort() { payload.clear_extension(burst), delete burst; }
+
+void DramPort::end_of_elaboration() {
+  dram = controller[0];
+  for (unsigned i = 0; i < kReaders; ++i)
+    reader[i] = readers[i][0];
+  for (unsigned i = 0; i < stats::kMaxStoreEngines; ++i)
+    writer[i] = writers[i][0];
+}
+
+void DramPort::reset(RunContext &run) {
+  context = &run;
+  alarm.reset();
+  decided.clear();
+  nextCycle = lastIssue = lastRead = bufferEmptyAt = 0;
+  holder = kNobody;
+  held = 0;
+  readCount.fill(0);
+  readsUndecided = bufferCount = writeCount = 0;
+  waiting.clear();
+  submitted.clear();
+  draining = false;
+}
+
+Cycle DramPort::requestAt(unsigned requester) const {
+  if (requester == kDrain)
+    return draining && !waiting.empty() ? nextCycle : kNever;
+  if (requester == kIdleDrain)
+    return !waiting.empty() && !readsUndecided ? std::max(nextCycle, lastRead + 1) : kNever;
+  const Cycle at = reader[requester - kFirstReader]->nextRequest();
+  return at == kNever ? kNever : std::max(at, nextCycle);
+}
+
+Cycle DramPort::nextStep() const {
+  Cycle next = dram->nextDecision();
+  if (next != kNever)
+    next = std::max(next, nextCycle);
+  for (unsigned requester = 0; requester < kRequesters; ++requester)
+    next = std::min(next, requestAt(requester));
+  for (DramWriterIf *store : writer) {
+    Cycle at = store->nextOffer();
+    if (at == kNever)
+      continue;
+    at = std::max(at, nextCycle);
+    if (full())
+      at = submitted.empty() || submitted.front().freeAt == kNever ? kNever : std::max(at, submitted.front().freeAt);
+    next = std::min(next, at);
+  }
+  return next;
+}
+
+void DramPort::changed() {
+  const Cycle next = nextStep();
+  if (next != kNever)
+    alarm.at(next);
+}
+
+void DramPort::run() {
+  const Cycle now = alarm.take();
+  for (;;) {
+    const Cycle next = nextStep();
+    if (next == kNever)
+      return;
+    // Beyond the current cycle, only as far as nobody else acts.
+    if (next > now && timebase.at(next, Phase::Dram) - sc_core::sc_time_stamp() >=
+                          sc_core::sc_time_to_pending_activity(sc_core::sc_get_curr_simcontext())) {
+      alarm.at(next);
+      return;
+    }
+    step(next);
+  }
+}
+
+unsigned DramPort::choose(Cycle cycle) {
+  unsigned first = 0;
+  if (holder != kNobody && lastIssue + 1 == cycle && requestAt(holder) <= cycle) {
+    if (held < context->machine->dram.grantBursts)
+      return holder;
+    first = holder + 1;
+  }
+  for (unsigned i = 0; i < kRequesters; ++i) {
+    const unsigned requester = (first + i) % kRequesters;
+    if (requestAt(requester) > cycle)
+      continue;
+    // Writes that merely may go do not keep reads waiting.
+    holder = requester == kIdleDrain ? kNobody : requester;
+    held = 0;
+    return requester;
+  }
+  return kNobody;
+}
+
+void DramPort::issue(unsigned requester, Cycle cycle) {
+  const bool isWrite = requester == kDrain || requester == kIdleDrain;
+  const unsigned client = isWrite ? kReaders : requester - kFirstReader;
+  uint64_t usedChannels = 0;
+  for (uint32_t n = 0; n < context->machine->burstsPerCycle; ++n) {
+    if (n && requestAt(requester) > cycle)
+      break;
+    const uint64_t address = isWrite ? waiting.front() : reader[client]->address();
+    const uint64_t channel = uint64_t(1) << dram->channelOf(address);
+    if (usedChannels & channel)
+      break;
+    usedChannels |= channel;
+
+    DramReaderIf::Destination destination;
+    if (!isWrite)
+      destination = reader[client]->destination();
+    const uint64_t number = isWrite ? writeCount++ : readCount[client]++;
+    payload.set_command(isWrite ? tlm::TLM_WRITE_COMMAND : tlm::TLM_READ_COMMAND);
+    payload.set_address(destination.data ? destination.begin : address);
+    payload.set_data_ptr(destination.data);
+    payload.set_data_length(destination.data ? destination.length : context->machine->dram.burstBytes);
+    payload.set_response_status(tlm::TLM_INCOMPLETE_RESPONSE);
+    burst->id = idOf(client, number);
+    burst->arrival = cycle;
+    sc_core::sc_time delay;
+    socket->b_transport(payload, delay);
+
+    ++held;
+    lastIssue = cycle;
+    if (isWrite) {
+      waiting.pop_front();
+      submitted.push_back({burst->id, kNever});
+    } else {
+      ++readsUndecided;
+      reader[client]->requested(cycle);
+    }
+    if (burst->completion)
+      complete(*burst->completion);
+  }
+}
+
+void DramPort::complete(const timing::DramCompletion &completion) {
+  const unsigned client = completion.id & ((1u << kIdShift) - 1);
+  if (client < kReaders) {
+    --readsUndecided;
+    lastRead = std::max(lastRead, completion.completionCycle);
+    reader[client]->completed(completion.id >> kIdShift, completion.completionCycle, completion.channel);
+    return;
+  }
+  for (Write &write : submitted)
+    if (write.id == completion.id)
+      write.freeAt = completion.completionCycle;
+  bufferEmptyAt = std::max(bufferEmptyAt, completion.completionCycle);
+}
+
+void DramPort::step(Cycle cycle) {
+  nextCycle = cycle;
+  while (!submitted.empty() && submitted.front().freeAt <= cycle) {
+    submitted.pop_front();
+    --bufferCount;
+  }
+  // Requests first: a burst that the write buffer accepts in this cycle is seen from the next one on.
+  const unsigned requester = choose(cycle);
+  if (requester != kNobody)
+    issue(requester, cycle);
+  uint32_t accepts = 0;
+  for (DramWriterIf *store : writer)
+    while (accepts < context->machine->burstsPerCycle && !full() && store->nextOffer() <= cycle) {
+      waiting.push_back(store->address());
+      ++bufferCount;
+      ++accepts;
+      store->accepted(cycle);
+    }
+  const timing::DramParams &params = context->machine->dram;
+  if (waiting.size() >= params.writeHighWatermark)
+    draining = true;
+  else if (waiting.size() <= params.writeLowWatermark)
+    draining = false;
+  nextCycle = cycle + 1;
+  if (dram->nextDecision() <= cycle) {
+    decided.clear();
+    dram->advance(cycle, decided);
+    for (const timing::DramCompletion &completion : decided)
+      complete(completion);
+  }
+}
+
+} // namespace tw::systemc

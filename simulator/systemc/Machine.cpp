@@ -1,0 +1,175 @@
+//===- Machine.cpp - All modules of the model and their wiring ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/systemc/Machine.h"
+
+namespace tw::systemc {
+
+Machine::Machine(bool reversed) {
+  std::vector<std::function<void()>> makers = {
+      [&] { host = std::make_unique<Host>("host", timebase); },
+      [&] { sequencer = std::make_unique<Sequencer>("sequencer", timebase); },
+      [&] { arbiter = std::make_unique<StartArbiter>("arbiter", timebase); },
+      [&] { semaphores = std::make_unique<SemaphoreUnit>("semaphores", timebase); },
+      [&] { memories = std::make_unique<Memories>("memories", timebase); },
+      [&] { port = std::make_unique<DramPort>("port", timebase); },
+      [&] { dram = std::make_unique<DramController>("dram"); },
+  };
+  for (unsigned number = 0; number < engines.size(); ++number)
+    makers.push_back([this, number] {
+      const std::string name = stats::engineName(number);
+      switch (stats::engineKind(number)) {
+      case timing::EngineKind::Store:
+        engines[number] = std::make_unique<StoreEngine>(name.c_str(), number);
+        return;
+      case timing::EngineKind::Vector:
+        engines[number] = std::make_unique<VectorEngine>(name.c_str(), number);
+        return;
+      case timing::EngineKind::Tensor:
+        engines[number] = std::make_unique<TensorEngine>(name.c_str(), number);
+        return;
+      case timing::EngineKind::Preload:
+        engines[number] = std::make_unique<PreloadEngine>(name.c_str(), number);
+        return;
+      default:
+        engines[number] = std::make_unique<LoadEngine>(name.c_str(), number);
+        return;
+      }
+    });
+  if (reversed)
+    std::reverse(makers.begin(), makers.end());
+  for (const std::function<void()> &make : makers)
+    make();
+  bind();
+}
+
+void Machine::bind() {
+  host->registers.bind(sequencer->socket);
+  sequencer->dram.bind(port->clients);
+  sequencer->controller.bind(dram->decisions);
+  sequencer->host.bind(host->control);
+  arbiter->semaphores.bind(semaphores->counts);
+  arbiter->memories.bind(memories->access);
+  arbiter->host.bind(host->control);
+  semaphores->arbiter.bind(arbiter->wakeUp);
+  semaphores->host.bind(host->control);
+  memories->arbiter.bind(arbiter->wakeUp);
+  memories->host.bind(host->control);
+  port->socket.bind(dram->socket);
+  port->controller.bind(dram->decisions);
+  port->readers[DramPort::kFetch].bind(sequencer->fetch);
+  for (unsigned number = 0; number < engines.size(); ++number) {
+    Engine &engine = *engines[number];
+    engine.arbiter.bind(arbiter->wakeUp);
+    engine.semaphores.bind(semaphores->counts);
+    engine.memories.bind(memories->access);
+    engine.sequencer.bind(sequencer->slots);
+    engine.host.bind(host->control);
+    sequencer->queues[number].bind(engine.queue);
+    arbiter->engines.bind(engine.control);
+    const unsigned unit = stats::engineUnit(number);
+    if (LoadEngine *load = dynamic_cast<LoadEngine *>(&engine)) {
+      load->dram.bind(port->clients);
+      port->readers[unit].bind(load->reader);
+    } else if (StoreEngine *store = dynamic_cast<StoreEngine *>(&engine)) {
+      store->dram.bind(port->clients);
+      port->writers[unit].bind(store->writer);
+    }
+  }
+}
+
+/// Who waits for what, when nothing is in flight and nothing can start.
+std::string Machine::deadlock(uint64_t &pc, unsigned &first) {
+  std::string text;
+  first = stats::kSequencer;
+  pc = sequencer->position();
+  for (unsigned number = 0; number < engines.size(); ++number) {
+    const Entry *head = engines[number]->head();
+    if (!head)
+      continue;
+    if (first == stats::kSequencer) {
+      first = number;
+      pc = head->pc;
+    }
+    text += (text.empty() ? "" : "; ") + stats::engineName(number) + " at word " + std::to_string(head->pc);
+    const uint32_t layer = head->layer;
+    if (layer != stats::kNoLayer)
+      text += ", layer '" + context->program->layers[layer].name + "',";
+    const isa::Header &header = head->instruction.header;
+    const int missing = semaphores->missing(header);
+    if (missing >= 0) {
+      const unsigned semaphore = static_cast<unsigned>(header.wait_semaphore[missing]);
+      text += " waits for " + std::to_string(header.wait_count[missing]) + " of semaphore " + std::to_string(semaphore) +
+              ", which is at " + std::to_string(semaphores->count(semaphore));
+    } else {
+      text += head->instruction.opcode() == isa::Opcode::Preload ? " waits for the shadow registers"
+                                                                 : " waits for a preload";
+    }
+  }
+  const std::string fetch = sequencer->waiting();
+  if (!fetch.empty())
+    text += (text.empty() ? "" : "; ") + fetch;
+  return text;
+}
+
+void Machine::run(RunContext &run) {
+  context = &run;
+  run.result.layers.resize(run.program->layers.size());
+  for (size_t i = 0; i < run.program->layers.size(); ++i)
+    run.result.layers[i].name = run.program->layers[i].name;
+
+  timebase.restart();
+  dram->reset(run);
+  port->reset(run);
+  sequencer->reset(run);
+  arbiter->reset(run);
+  semaphores->reset(run);
+  memories->reset(run);
+  for (const std::unique_ptr<Engine> &engine : engines)
+    engine->reset(run);
+  host->reset(run);
+  host->launch();
+
+  sc_core::sc_start(timebase.at(run.options.maxCycles, Phase::Fault) - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
+  stats::SimResult &result = run.result;
+  if (!result.fault && sc_core::sc_pending_activity()) {
+    host->fault(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,
+                "the program is not finished");
+    result.fault = host->firstFault();
+  }
+  if (!result.fault && !host->complete()) {
+    uint64_t pc = 0;
+    unsigned first = 0;
+    const std::string text = deadlock(pc, first);
+    host->fault(core::FaultKind::Deadlock, first, pc, timebase.now(), text);
+    result.fault = host->firstFault();
+  }
+  if (result.fault) {
+    result.totalCycles = result.fault->cycle;
+    for (const std::unique_ptr<Engine> &engine : engines)
+      engine->obstacle(result.totalCycles, Obstacle());
+  } else {
+    result.totalCycles = std::max(host->lastRetirement(), port->emptyAt()) + run.machine->timing.done_cycles;
+  }
+  finish(run);
+}
+
+void Machine::finish(RunContext &run) {
+  stats::SimResult &result = run.result;
+  for (unsigned number = 0; number < stats::kNumEngines; ++number) {
+    if (!stats::hasEngine(*run.machine, number))
+      continue;
+    result.engines.push_back(stats::resolve(run.tracks[number], number, result.totalCycles, result.channels, run.options.trace, result.layers));
+    result.engines.back().instructions = run.instructions[number];
+    result.instructionCount += run.instructions[number];
+  }
+  Cycle reached = 0;
+  for (stats::LayerResult &layer : result.layers) {
+    layer.cycles = layer.lastRetire > reached ? layer.lastRetire - reached : 0;
+    reached = std::max(reached, layer.lastRetire);
+  }
+  if (!run.options.trace)
+    result.channels.clear();
+}
+
+} // namespace tw::systemc

@@ -1,0 +1,91 @@
+//===- Memories.cpp - Scratchpads, accumulator and their banks ------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/systemc/Memories.h"
+
+#include "simulator/functional/Execute.h"
+
+namespace tw::systemc {
+
+Memories::Memories(sc_core::sc_module_name name, const Timebase &timebase)
+    : sc_module(name), access("access"), arbiter("arbiter"), host("host"), alarm(timebase, Phase::Update, "alarm") {
+  access.bind(*this);
+  SC_HAS_PROCESS(Memories);
+  SC_METHOD(release);
+  sensitive << alarm.trigger();
+  dont_initialize();
+}
+
+void Memories::reset(RunContext &run) {
+  context = &run;
+  alarm.reset();
+  for (Owner &owner : owners)
+    owner = Owner();
+  retirements.clear();
+  checker.reset();
+  if (run.options.checks)
+    checker = std::make_unique<core::RaceChecker>(*run.machine, *run.program);
+}
+
+unsigned Memories::ownerOf(unsigned engine, uint64_t banks) const {
+  for (unsigned other = 0; other < owners.size(); ++other)
+    if (other != engine && (owners[other].banks & banks))
+      return other;
+  return stats::kNoEngine;
+}
+
+void Memories::own(unsigned engine, uint64_t banks) {
+  owners[engine].held.push_back({banks, kNever});
+  owners[engine].banks |= banks;
+}
+
+void Memories::retire(unsigned engine, uint64_t pc, Cycle retire) {
+  Owner &owner = owners[engine];
+  assert(owner.withRetirement < owner.held.size() && "more retirements than starts");
+  const Cycle at = retire + context->machine->timing.bank_release_cycles;
+  owner.held[owner.withRetirement++].releaseAt = at;
+  alarm.at(at);
+  if (checker) {
+    retirements.push_back({retire, engine, pc});
+    std::push_heap(retirements.begin(), retirements.end());
+    alarm.at(retire);
+  }
+}
+
+void Memories::release() {
+  const Cycle cycle = alarm.take();
+  // The checker learns of a retirement before anything that waits for its posts can start.
+  while (!retirements.empty() && retirements.front().cycle <= cycle) {
+    const unsigned engine = retirements.front().engine;
+    const uint64_t pc = retirements.front().pc;
+    std::pop_heap(retirements.begin(), retirements.end());
+    retirements.pop_back();
+    if (std::optional<core::Violation> violation = checker->retire(stats::engineKind(engine), stats::engineUnit(engine)))
+      host->fault(violation->kind, engine, pc, cycle, violation->message);
+  }
+  for (Owner &owner : owners) {
+    if (owner.held.empty() || owner.held.front().releaseAt > cycle)
+      continue;
+    while (!owner.held.empty() && owner.held.front().releaseAt <= cycle) {
+      owner.held.pop_front();
+      --owner.withRetirement;
+    }
+    owner.banks = 0;
+    for (const Ownership &ownership : owner.held)
+      owner.banks |= ownership.banks;
+  }
+  arbiter->wake(cycle);
+}
+
+void Memories::execute(const Entry &entry, unsigned engine, Cycle cycle) {
+  if (checker) {
+    if (std::optional<core::Violation> violation = checker->start(entry.instruction, entry.pc)) {
+      host->fault(violation->kind, engine, entry.pc, cycle, violation->message);
+      return;
+    }
+  }
+  if (!context->options.timingOnly)
+    functional::execute(entry.instruction, *context->state);
+}
+
+} // namespace tw::systemc

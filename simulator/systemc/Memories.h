@@ -1,0 +1,58 @@
+//===- Memories.h - Scratchpads, accumulator and their banks ----*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef SIMULATOR_SYSTEMC_MEMORIES_H
+#define SIMULATOR_SYSTEMC_MEMORIES_H
+
+#include "simulator/core/RaceChecker.h"
+#include "simulator/systemc/Interfaces.h"
+
+#include <deque>
+#include <memory>
+#include <tuple>
+
+namespace tw::systemc {
+
+/// Who owns which bank of the scratchpads and the accumulator, and the contents of all memories.
+class Memories : public sc_core::sc_module, public MemoriesIf {
+public:
+  sc_core::sc_export<MemoriesIf> access;
+  sc_core::sc_port<ArbiterIf> arbiter;
+  sc_core::sc_port<ControlIf> host;
+
+  Memories(sc_core::sc_module_name name, const Timebase &timebase);
+  void reset(RunContext &context);
+
+  unsigned ownerOf(unsigned engine, uint64_t banks) const override;
+  void own(unsigned engine, uint64_t banks) override;
+  void retire(unsigned engine, uint64_t pc, Cycle retire) override;
+  void execute(const Entry &entry, unsigned engine, Cycle cycle) override;
+
+private:
+  void release();
+
+  struct Ownership {
+    uint64_t banks;
+    Cycle releaseAt; ///< kNever until the retirement is known
+  };
+  struct Owner {
+    uint64_t banks = 0;              ///< the union of `held`
+    std::deque<Ownership> held;      ///< oldest first
+    size_t withRetirement = 0;       ///< how many of `held` have a release cycle
+  };
+
+  RunContext *context = nullptr;
+  Alarm alarm;
+  std::unique_ptr<core::RaceChecker> checker; ///< with SimOptions::checks
+  struct Retirement {
+    Cycle cycle;
+    unsigned engine;
+    uint64_t pc;
+    bool operator<(const Retirement &other) const { return std::tie(cycle, engine) > std::tie(other.cycle, other.engine); }
+  };
+  std::vector<Retirement> retirements; ///< checked runs: a heap, earliest first
+  std::array<Owner, stats::kNumEngines> owners;
+};
+
+} // namespace tw::systemc
+
+#endif // SIMULATOR_SYSTEMC_MEMORIES_H

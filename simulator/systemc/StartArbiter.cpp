@@ -1,0 +1,128 @@
+//===- StartArbiter.cpp - Decides the starts of a cycle -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/systemc/StartArbiter.h"
+
+#include "isa/timing/InstructionTiming.h"
+
+namespace tw::systemc {
+
+using stats::InterlockKind;
+
+StartArbiter::StartArbiter(sc_core::sc_module_name name, const Timebase &timebase)
+    : sc_module(name), wakeUp("wakeUp"), engines("engines"), semaphores("semaphores"), memories("memories"), host("host"),
+      alarm(timebase, Phase::Start, "alarm") {
+  wakeUp.bind(*this);
+  SC_HAS_PROCESS(StartArbiter);
+  SC_METHOD(evaluate);
+  sensitive << alarm.trigger();
+  dont_initialize();
+}
+
+void StartArbiter::end_of_elaboration() {
+  ordered.assign(engines.size(), nullptr);
+  for (int i = 0; i < engines.size(); ++i)
+    ordered[engines[i]->number()] = engines[i];
+}
+
+void StartArbiter::reset(RunContext &run) {
+  context = &run;
+  alarm.reset();
+  shadowFull = false;
+  shadowFreeAt = 0;
+  shadowReadyAt = kNever;
+  recentTensors.clear();
+}
+
+Obstacle StartArbiter::interlockOf(const Entry &entry, Cycle cycle) {
+  auto wait = [&](InterlockKind kind, Cycle until) {
+    if (until != kNever)
+      alarm.at(until);
+    return Obstacle{Obstacle::Kind::Interlock, static_cast<uint16_t>(kind)};
+  };
+  switch (entry.instruction.opcode()) {
+  case isa::Opcode::Preload:
+    if (shadowFull || shadowFreeAt > cycle)
+      return wait(InterlockKind::ShadowBusy, shadowFull ? kNever : shadowFreeAt);
+    return {};
+  case isa::Opcode::Tensor: {
+    const isa::Tensor &tensor = entry.instruction.as<isa::Tensor>();
+    if (tensor.swap && (!shadowFull || shadowReadyAt > cycle))
+      return wait(InterlockKind::ShadowNotReady, shadowFull ? shadowReadyAt : kNever);
+    const Cycle distance = timing::accumulatorDistance(*context->machine);
+    Cycle until = 0;
+    for (const TensorStart &other : recentTensors)
+      if (other.begin < tensor.acc_address + tensor.acc_span && tensor.acc_address < other.end)
+        until = std::max(until, other.cycle + distance);
+    if (until > cycle)
+      return wait(InterlockKind::AccumulatorDistance, until);
+    return {};
+  }
+  default:
+    return {};
+  }
+}
+
+Obstacle StartArbiter::obstacleOf(unsigned engine, const Entry &entry, Cycle cycle) {
+  const int missing = semaphores->missing(entry.instruction.header);
+  if (missing >= 0)
+    return {Obstacle::Kind::Operand, static_cast<uint16_t>(entry.instruction.header.wait_semaphore[missing])};
+  const Obstacle interlock = interlockOf(entry, cycle);
+  if (interlock.kind != Obstacle::Kind::None)
+    return interlock;
+  const unsigned owner = memories->ownerOf(engine, entry.banks);
+  if (owner != stats::kNoEngine)
+    return {Obstacle::Kind::Bank, static_cast<uint16_t>(owner)};
+  return {};
+}
+
+void StartArbiter::noteStart(const Entry &entry, Cycle cycle, Cycle retirement) {
+  switch (entry.instruction.opcode()) {
+  case isa::Opcode::Preload:
+    shadowFull = true;
+    shadowReadyAt = retirement + context->machine->timing.shadow_ready_cycles;
+    return;
+  case isa::Opcode::Tensor: {
+    const isa::Tensor &tensor = entry.instruction.as<isa::Tensor>();
+    if (tensor.swap) {
+      shadowFull = false;
+      shadowFreeAt = cycle + context->machine->timing.shadow_free_cycles;
+      alarm.at(std::max(shadowFreeAt, cycle + 1));
+    }
+    const Cycle distance = timing::accumulatorDistance(*context->machine);
+    recentTensors.erase(std::remove_if(recentTensors.begin(), recentTensors.end(),
+                                       [&](const TensorStart &other) { return other.cycle + distance <= cycle; }),
+                        recentTensors.end());
+    recentTensors.push_back({cycle, tensor.acc_address, tensor.acc_address + tensor.acc_span});
+    return;
+  }
+  default:
+    return;
+  }
+}
+
+void StartArbiter::evaluate() {
+  const Cycle cycle = alarm.take();
+  for (unsigned engine = 0; engine < ordered.size(); ++engine) {
+    EngineIf &candidate = *ordered[engine];
+    const Entry *entry = candidate.head();
+    if (!entry || entry->visible > cycle || candidate.issueFree() > cycle)
+      continue;
+    const Obstacle obstacle = obstacleOf(engine, *entry, cycle);
+    if (obstacle.kind != Obstacle::Kind::None) {
+      candidate.obstacle(cycle, obstacle);
+      continue;
+    }
+    if (entry->outOfRange) {
+      host->fault(core::FaultKind::OutOfRange, engine, entry->pc, cycle, *entry->outOfRange);
+      return;
+    }
+    const Cycle retirement = candidate.start(cycle);
+    noteStart(*entry, cycle, retirement);
+    // A tensor instruction that needs this preload may be waiting.
+    if (engine == stats::kPreload)
+      alarm.at(std::max(shadowReadyAt, cycle + 1));
+  }
+}
+
+} // namespace tw::systemc

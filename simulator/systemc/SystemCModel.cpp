@@ -1,0 +1,42 @@
+//===- SystemCModel.cpp - The cycle-accurate model ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/systemc/SystemCModel.h"
+
+#include "simulator/systemc/Machine.h"
+
+#include <cstdlib>
+
+namespace tw::systemc {
+namespace {
+
+bool constructionReversed = false;
+Machine *machine = nullptr;
+
+} // namespace
+
+void SystemCModel::reverseConstruction() {
+  assert(!machine && "the modules exist already");
+  constructionReversed = true;
+}
+
+stats::SimResult SystemCModel::run(const isa::Program &program, core::MachineState &state, const SimOptions &options) {
+  if (!machine) {
+    setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+    sc_core::sc_report_handler::set_actions("/OSCI/SystemC", sc_core::SC_DO_NOTHING);
+    // SystemC's kernel outlives every static object, so its modules are never freed.
+    machine = new Machine(constructionReversed);
+  }
+  RunContext context;
+  context.program = &program;
+  context.machine = &state.machine();
+  context.state = &state;
+  context.options = options;
+  machine->run(context);
+  return std::move(context.result);
+}
+
+} // namespace tw::systemc
+
+/// SystemC's library asks for this entry point; our programs have their own main().
+int sc_main(int, char **) { return 0; }

@@ -1,0 +1,40 @@
+//===- SystemCModel.h - The cycle-accurate model ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// No SystemC header is needed to use it. SystemC elaborates once per process:
+// the first run builds the modules, every run resets them, for any machine.
+// Not for use by several threads at once.
+//===----------------------------------------------------------------------===//
+#ifndef SIMULATOR_SYSTEMC_SYSTEMCMODEL_H
+#define SIMULATOR_SYSTEMC_SYSTEMCMODEL_H
+
+#include "isa/Program.h"
+#include "simulator/core/MachineState.h"
+#include "simulator/stats/SimResult.h"
+
+namespace tw::systemc {
+
+struct SimOptions {
+  /// Look for reads of unwritten words and for accesses that nothing orders.
+  bool checks = false;
+  /// Keep instructions, intervals, semaphore flows and bus intervals in the result.
+  bool trace = false;
+  /// Timing only: nothing is computed and memory stays as it is.
+  bool timingOnly = false;
+  /// A run that takes more cycles ends with a LimitReached fault.
+  timing::Cycle maxCycles = timing::Cycle(1) << 44;
+};
+
+class SystemCModel {
+public:
+  /// Runs a program whose image and inputs already lie in `state` (MachineState::load(), writeInputs()), on state.machine().
+  /// User errors in the program are faults in the result.
+  stats::SimResult run(const isa::Program &program, core::MachineState &state, const SimOptions &options = {});
+
+  /// Makes the modules in the opposite order. Only before the first run of the process; results must not change.
+  static void reverseConstruction();
+};
+
+} // namespace tw::systemc
+
+#endif // SIMULATOR_SYSTEMC_SYSTEMCMODEL_H
