@@ -6,6 +6,7 @@
 
 #include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Kernel.h"
+#include "compiler/cost/Bounds.h"
 #include "compiler/schedule/TileProgram.h"
 #include "isa/Program.h"
 
@@ -29,15 +30,8 @@ struct NetworkProgram {
   uint64_t addConstant(std::vector<uint8_t> bytes);
 };
 
-/// What one kernel asks of the engines, whatever the tiling: the operands of the lower bound.
-struct KernelWork {
-  uint64_t macs = 0;
-  uint64_t arrayCycles = 0;   ///< streaming cycles no packing can avoid
-  uint64_t preloadCycles = 0; ///< weights through the preload port
-  uint64_t vectorCycles = 0;  ///< output vectors of what the vector engine must touch
-  uint64_t constantBytes = 0; ///< weights and parameters read at least once
-};
-KernelWork workOf(const Kernel &kernel, const timing::MachineParams &machine);
+/// What the kernel asks of each engine at least, whatever the tiling: the operands of the lower bound.
+cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machine);
 
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
 /// `addresses[i]` is the DRAM address of kernel.tensors[i] (ignored for constants).

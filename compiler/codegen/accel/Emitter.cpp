@@ -489,7 +489,7 @@ void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned u
                load.memory = b.memory;
                load.address = onChip;
                load.element_log2 = log2Size(elementSize);
-               load.fill = fill;
+               load.fill = elementSize == 4 ? fill : fill & ((1u << (8 * elementSize)) - 1);
                load.broadcast = broadcast;
                int64_t last = elementSize;
                for (int i = 0; i < 5; ++i) {

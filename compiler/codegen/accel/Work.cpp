@@ -6,9 +6,8 @@
 using namespace tw;
 using namespace tw::accel;
 
-KernelWork accel::workOf(const Kernel &kernel, const timing::MachineParams &machine) {
-  KernelWork work;
-  work.macs = kernel.macs;
+cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams &machine) {
+  cost::LayerWork work;
   int64_t positions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   int64_t elements = positions * kernel.extent[C];
   for (const KernelTensor &tensor : kernel.tensors)
@@ -17,6 +16,13 @@ KernelWork accel::workOf(const Kernel &kernel, const timing::MachineParams &mach
   // Every result passes the vector engine once: one vector of lanes a cycle.
   if (kernel.copies.empty())
     work.vectorCycles = uint64_t(ceilDiv(elements, machine.lanes));
+  if (kernel.anchor && kernel.anchor->windowOp == isa::WindowOp::Mac) {
+    // Depthwise: 3 MACs per lane and cycle on the vector engine at best, or one pass per channel group through the array.
+    int64_t taps = kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel;
+    int64_t perOutput = ceilDiv(taps, 3);
+    work.windowVectorCycles = work.vectorCycles * uint64_t(perOutput - 1);
+    work.windowArrayCycles = uint64_t(ceilDiv(elements, int64_t(machine.rows) * machine.cols));
+  }
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction)
     return work;
   const Anchor &a = *kernel.anchor;

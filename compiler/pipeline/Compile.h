@@ -1,0 +1,63 @@
+//===- Compile.h - From a model to a program ---------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The compiler's main path. The phases, in order: import, graph, linalg, tiles,
+// isa, program.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_PIPELINE_COMPILE_H
+#define COMPILER_PIPELINE_COMPILE_H
+
+#include "compiler/codegen/accel/Codegen.h"
+#include "isa/Program.h"
+#include "isa/timing/MachineParams.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <map>
+
+namespace tw::pipeline {
+
+struct CompileOptions {
+  const timing::MachineParams *machine = nullptr;
+  accel::Schedule schedule = accel::Schedule::DoubleBuffer;
+  /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
+  bool exactQdq = false;
+  /// Shapes of inputs with dynamic dimensions.
+  std::map<std::string, std::vector<int64_t>> shapes;
+};
+
+/// Where one ONNX node ran, and why there.
+struct OffloadEntry {
+  std::string node, target, reason;
+};
+
+struct CompiledNetwork {
+  isa::Program program;
+  std::vector<OffloadEntry> offload;
+  uint64_t macs = 0;
+  uint64_t lowerBoundCycles = 0;
+  std::string boundBy;
+  /// Sum of the layers' own bounds: what a compiler that runs layer after layer could reach. Not a bound.
+  uint64_t layerSerialCycles = 0;
+  /// The tiles phase, as text.
+  std::string tilesText;
+};
+
+/// Reads an ONNX file (or graph/linalg MLIR text, by the suffix .mlir) into a module.
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importModel(mlir::MLIRContext &context, llvm::StringRef path,
+                                                              const CompileOptions &options);
+
+/// graph: optimises and partitions in place.
+llvm::Error optimizeGraph(mlir::ModuleOp module, const CompileOptions &options);
+
+/// linalg: every kernel becomes a function on tensors.
+llvm::Error lowerToLinalg(mlir::ModuleOp module, const CompileOptions &options);
+
+/// tiles, isa, program: the whole module as one verified program.
+llvm::Expected<CompiledNetwork> compileForAccelerator(mlir::ModuleOp module, const CompileOptions &options);
+
+} // namespace tw::pipeline
+
+#endif // COMPILER_PIPELINE_COMPILE_H

@@ -1,0 +1,27 @@
+//===- Diagnostics.h - MLIR's diagnostics as text ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#ifndef COMPILER_PIPELINE_DIAGNOSTICS_H
+#define COMPILER_PIPELINE_DIAGNOSTICS_H
+
+#include "mlir/IR/Diagnostics.h"
+
+#include <string>
+
+namespace tw::pipeline {
+
+/// While it lives, errors of the context are collected instead of printed.
+class DiagnosticText {
+public:
+  explicit DiagnosticText(mlir::MLIRContext *context);
+  /// `node: message` lines; empty if nothing was reported.
+  std::string str() const { return text; }
+
+private:
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler;
+};
+
+} // namespace tw::pipeline
+
+#endif // COMPILER_PIPELINE_DIAGNOSTICS_H
