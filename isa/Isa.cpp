@@ -373,24 +373,28 @@ std::string print(const Instruction &instruction) {
 std::string nearestName(std::string_view name,
                         const std::vector<std::string> &known) {
   std::string best;
-  size_t bestDistance =
-      name.size() / 3 +
-      2; // a third of the letters wrong is no typing error any more
+  // With a third of the letters wrong it is no typing error any more.
+  size_t bestDistance = name.size() / 3 + 2;
   for (const std::string &candidate : known) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j)
-      row[j] = j;
-    for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t replaced = diagonal + (name[i - 1] != candidate[j - 1]);
-        diagonal = row[j];
-        row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    // Letters to insert, delete, replace, or swap with their neighbour.
+    std::vector<std::vector<size_t>> distance(
+        name.size() + 1, std::vector<size_t>(candidate.size() + 1));
+    for (size_t i = 0; i <= name.size(); ++i)
+      for (size_t j = 0; j <= candidate.size(); ++j) {
+        if (i == 0 || j == 0) {
+          distance[i][j] = i + j;
+          continue;
+        }
+        const bool same = name[i - 1] == candidate[j - 1];
+        distance[i][j] =
+            std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1,
+                      distance[i - 1][j - 1] + !same});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] &&
+            name[i - 2] == candidate[j - 1])
+          distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
       }
-    }
-    if (row.back() < bestDistance) {
-      bestDistance = row.back();
+    if (distance[name.size()][candidate.size()] < bestDistance) {
+      bestDistance = distance[name.size()][candidate.size()];
       best = candidate;
     }
   }

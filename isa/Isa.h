@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -31,7 +32,10 @@ struct Instruction {
   Operands operands;
 
   Instruction() = default;
-  Instruction(Operands operands) : operands(std::move(operands)) {}
+  /// From Operands or any of its alternatives.
+  template <typename T,
+            typename = std::enable_if_t<std::is_constructible_v<Operands, T>>>
+  Instruction(const T &operands) : operands(operands) {}
 
   Opcode opcode() const {
     return std::visit([](const auto &o) { return o.kOpcode; }, operands);

@@ -115,7 +115,7 @@ def Header : BitLayout<"header", 140> {
     Field<"wait_mask", 75, 6, 0, 1, "waits apply only while every level in this mask is in its first iteration">,
     Field<"post_mask", 81, 6, 0, 1, "posts are made only while every level in this mask is in its last iteration">,
     Field<"predicate_mask", 87, 6, 0, 1, "levels the predicate looks at">,
-    EnumField<"predicate", 93, 3, 0, 1, "value of Predicate", Predicate>,
+    EnumField<"predicate", 93, 3, 0, 1, "when it runs", Predicate>,
     Field<"edge_level", 96, 3, 0, 2, "odometer level whose last iteration changes an extent">,
     Field<"edge_index", 102, 3, 0, 2, "which element of counts changes">,
     Field<"edge_value", 108, 16, 0, 2, "the extent in that iteration; 0 means no edge">
@@ -179,10 +179,10 @@ Precondition: every scratchpad byte written lies in [address, address + span); l
   }];
   let fields = [
     Field<"dram_address", 140, 40, 0, 1, "byte address of the first element that lies in DRAM">,
-    EnumField<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
+    EnumField<"memory", 180, 3, 0, 1, "scratchpad", Memory>,
     Field<"address", 183, 28, 0, 1, "byte address of the box in the scratchpad">,
     Field<"span", 211, 28, 0, 1, "bytes from address that the instruction may touch: decides banks and range check">,
-    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2", MaxElementLog2>,
+    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes", MaxElementLog2>,
     Field<"counts", 241, 20, 0, 5, "extents of the box, innermost first; the innermost counts elements of one run">,
     Field<"dram_strides", 341, 32, 1, 4, "DRAM strides of dimensions 1 to 4, bytes">,
     Field<"strides", 469, 24, 1, 4, "scratchpad strides of dimensions 1 to 4, bytes">,
@@ -202,7 +202,7 @@ address + k * row_stride + n * element_bytes (transpose: address + n * row_strid
 Starts only when the shadow registers are free: the tensor instruction that takes the tile before it has started.
   }];
   let fields = [
-    EnumField<"memory", 140, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
+    EnumField<"memory", 140, 3, 0, 1, "scratchpad", Memory>,
     Field<"address", 143, 28, 0, 1, "byte address of the weight tile">,
     Field<"span", 171, 28, 0, 1, "bytes from address that the instruction may touch">,
     Field<"row_stride", 199, 24, 1, 1, "bytes from one stored row to the next">,
@@ -218,14 +218,14 @@ Starts only when the shadow registers are free: the tensor instruction that take
 def Tensor : Instruction<"tensor", 4, TensorEngine, 2> {
   let summary = "stream activations through the array into the accumulator";
   let description = [{
-For every position (i0, i1, i2), i0 fastest: a vector of rows elements is read at address + sum i_d * strides[d]; elements
-from k_count on count as 0 (after the zero point). Row acc_address + sum i_d * acc_strides[d] becomes, for every column n,
+For every position (i0, i1, i2), i0 fastest: a vector of rows elements begins at address + sum i_d * strides[d]; elements
+from k_count on are not read and count as 0 (after the zero point). Row acc_address + sum i_d * acc_strides[d] becomes, for every column n,
 (accumulate ? old : 0) + sum over k of (a[k] - zero_point) * weight[k][n].
 int8: modulo 2^32. bf16, fp32: products rounded to fp32, summed in a balanced tree over rows (neighbours first), then added to
 the accumulator; on overwrite the tree's result is written as it is. No row may be visited twice in one instruction.
   }];
   let fields = [
-    EnumField<"memory", 140, 3, 0, 1, "scratchpad of the activations, a value of Memory", Memory>,
+    EnumField<"memory", 140, 3, 0, 1, "scratchpad of the activations", Memory>,
     Field<"address", 143, 28, 0, 1, "byte address of the first activation vector">,
     Field<"span", 171, 28, 0, 1, "bytes from address that the instruction may touch">,
     Field<"acc_address", 199, 20, 0, 1, "first accumulator row">,
@@ -257,8 +257,8 @@ is the vector of lanes words at p_address + (c * p_count + i) * lanes * 4. Integ
 results to float types. Unused windows are 1 x 1.
   }];
   let fields = [
-    EnumField<"a_memory", 140, 3, 0, 1, "memory of source A, a value of Memory", Memory>,
-    EnumField<"a_type", 143, 3, 0, 1, "element type of source A, a value of VectorType", VectorType>,
+    EnumField<"a_memory", 140, 3, 0, 1, "memory of source A", Memory>,
+    EnumField<"a_type", 143, 3, 0, 1, "element type of source A", VectorType>,
     Field<"a_address", 146, 28, 0, 1, "byte address of source A">,
     Field<"a_span", 174, 28, 0, 1, "bytes of source A that may be touched">,
     Field<"a_strides", 202, 24, 1, 4, "bytes between vectors of A along counts">,
@@ -272,7 +272,7 @@ results to float types. Unused windows are 1 x 1.
     Field<"b_strides", 418, 24, 1, 4, "bytes between vectors of B along counts">,
     Field<"b_tap_stride", 514, 24, 1, 1, "depthwise: bytes from the weights of one tap to the next">,
     Field<"b_zero_point", 538, 9, 1, 1, "subtracted from integer elements of B when read">,
-    EnumField<"b_convert", 547, 2, 0, 1, "a value of Conversion", Conversion>,
+    EnumField<"b_convert", 547, 2, 0, 1, "how B reaches the chain", Conversion>,
     Field<"b_scale", 549, 3, 0, 1, "index of the immediate that scales B for Conversion dequantize">,
     EnumField<"d_memory", 552, 3, 0, 1, "memory of the destination", Memory>,
     EnumField<"d_type", 555, 3, 0, 1, "element type of the destination", VectorType>,
@@ -282,16 +282,16 @@ results to float types. Unused windows are 1 x 1.
     EnumField<"p_memory", 710, 3, 0, 1, "memory of the per-channel parameters", Memory>,
     Field<"p_address", 713, 28, 0, 1, "byte address of the parameters: [block][p_count][lanes] words of 4 bytes">,
     Field<"p_span", 741, 28, 0, 1, "bytes of the parameters that may be touched">,
-    BoundedField<"p_count", 769, 3, 0, 1, "parameter vectors per channel block, at most 4", MaxParams>,
+    BoundedField<"p_count", 769, 3, 0, 1, "parameter vectors per channel block", MaxParams>,
     Field<"counts", 772, 16, 0, 4, "output vectors: positions innermost first, then channel blocks; the block loop is outermost">,
     Field<"window", 836, 12, 0, 2, "taps of the window: horizontal, vertical">,
-    EnumField<"window_op", 860, 3, 0, 1, "a value of WindowOp", WindowOp>,
+    EnumField<"window_op", 860, 3, 0, 1, "how the taps become one vector", WindowOp>,
     Field<"window_step", 863, 3, 0, 1, "horizontal reuse: taps by which the window advances along counts[0]; 0 means no reuse">,
     Field<"lane_reduce", 866, 1, 0, 1, "after the window, reduce over lanes and give every lane the result">,
     Field<"tail_lanes", 867, 9, 0, 1, "lane_reduce: lanes of the last horizontal tap that count; 0 means all">,
-    BoundedField<"num_stages", 876, 4, 0, 1, "stages of the chain, at most 12", MaxStages>,
-    EnumField<"stage_op", 880, 6, 0, 12, "values of StageOp", StageOp>,
-    EnumField<"stage_operand", 952, 6, 0, 12, "operand of each stage: 0 none, 1 B, 2 saved, 8 + i parameter i, 16 + i immediate i", StageOperand>,
+    BoundedField<"num_stages", 876, 4, 0, 1, "stages of the chain", MaxStages>,
+    EnumField<"stage_op", 880, 6, 0, 12, "operation of each stage", StageOp>,
+    EnumField<"stage_operand", 952, 6, 0, 12, "operand of each stage", StageOperand>,
     Field<"immediates", 1024, 32, 0, 8, "constants of the chain: fp32 or int32 bit patterns">
   ];
   let groups = [
@@ -308,10 +308,10 @@ i_d * strides[d-1].
   }];
   let fields = [
     Field<"dram_address", 140, 40, 0, 1, "byte address of the first element that lies in DRAM">,
-    EnumField<"memory", 180, 3, 0, 1, "scratchpad, a value of Memory", Memory>,
+    EnumField<"memory", 180, 3, 0, 1, "scratchpad", Memory>,
     Field<"address", 183, 28, 0, 1, "byte address of the box in the scratchpad">,
     Field<"span", 211, 28, 0, 1, "bytes from address that the instruction may touch: decides banks and range check">,
-    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes, 0 to 2", MaxElementLog2>,
+    BoundedField<"element_log2", 239, 2, 0, 1, "log2 of the element size in bytes", MaxElementLog2>,
     Field<"counts", 241, 20, 0, 5, "extents of the box, innermost first; the innermost counts elements of one run">,
     Field<"dram_strides", 341, 32, 1, 4, "DRAM strides of dimensions 1 to 4, bytes">,
     Field<"strides", 469, 24, 1, 4, "scratchpad strides of dimensions 1 to 4, bytes">,

@@ -532,13 +532,14 @@ private:
               int64_t address, int64_t span, int64_t capacity,
               const Reach &reach, int64_t width) {
     if (address < 0 || address + span > capacity)
-      return fail(prefix + "address " + std::to_string(address) + " + span " +
-                  std::to_string(span) + " is not within " + memory + " of " +
-                  std::to_string(capacity));
+      return fail(prefix + "address " + std::to_string(address) + " + " +
+                  prefix + "span " + std::to_string(span) + " is not within " +
+                  memory + " of " + std::to_string(capacity));
     if (reach.low < 0 || reach.high + width > span)
-      fail(prefix + "accesses from address " + std::to_string(reach.low) +
-           " to " + std::to_string(reach.high + width - 1) +
-           " are not within span " + std::to_string(span));
+      fail(prefix + "span is " + std::to_string(span) +
+           ", but accesses reach from " + prefix + "address + " +
+           std::to_string(reach.low) + " to + " +
+           std::to_string(reach.high + width - 1));
   }
   void region(const std::string &prefix, int64_t memory, int64_t address,
               int64_t span, const Reach &reach, int64_t width) {

@@ -172,7 +172,7 @@ private:
                 record->getValueAsBit("isSigned")};
     std::string what =
         ownerName + ": " +
-        (field.reserved() ? "reserved bits" : "field '" + field.name + "'");
+        (field.reserved() ? "a reserved field" : "field '" + field.name + "'");
     if (!field.reserved())
       checkName(owner, ownerName + ": field", field.name);
     if (field.width < 1 || (!field.reserved() && field.width > 48))
@@ -215,7 +215,7 @@ private:
       layout.fields.push_back(std::move(field));
     }
     auto nameOf = [](const Field &field) {
-      return field.reserved() ? std::string("reserved bits")
+      return field.reserved() ? std::string("a reserved field")
                               : "field '" + field.name + "'";
     };
     // Sorted by position, each field must begin where the one before it ends.
@@ -226,22 +226,23 @@ private:
     const Field *before = nullptr;
     for (const Field &field : layout.fields) {
       if (field.lsb < at)
-        fail(record, what + ": " + nameOf(field) + " at " +
-                         bits(field.lsb, field.end()) + " overlaps " +
+        fail(record, what + ": " +
                          (before ? nameOf(*before) + " at " +
                                        bits(before->lsb, before->end())
-                                 : "the header at " + bits(0, layout.begin)));
+                                 : "the header at " + bits(0, layout.begin)) +
+                         " and " + nameOf(field) + " at " +
+                         bits(field.lsb, field.end()) + " overlap");
       if (field.lsb > at)
-        fail(record, what + ": " + bits(at, field.lsb) + " belong to no field");
+        fail(record, what + ": no field covers " + bits(at, field.lsb));
       if (field.end() > layout.end)
-        fail(record, what + ": " + nameOf(field) + " ends at bit " +
-                         Twine(field.end() - 1) + ", the last bit is " +
+        fail(record, what + ": " + nameOf(field) + " at " +
+                         bits(field.lsb, field.end()) + " goes beyond bit " +
                          Twine(layout.end - 1));
       at = field.end();
       before = &field;
     }
     if (at < layout.end)
-      fail(record, what + ": " + bits(at, layout.end) + " belong to no field");
+      fail(record, what + ": no field covers " + bits(at, layout.end));
 
     for (Record *entry : record->getValueAsListOfDefs("groups")) {
       Group group{entry->getValueAsString("name").str(), {}};
