@@ -339,7 +339,9 @@ static Tensors importLayerNormalization(Node &n) {
     result = n.binary(BinaryKind::Add, result, n.input(2, "B"));
   if (result.shape != x.shape)
     n.fail("scale or bias does not broadcast to " + formatShape(x.shape));
-  return {result};
+  if (n.numOutputs() == 1)
+    return {result};
+  return {result, n.reduce("mean", x, axes, true), n.binary(BinaryKind::Div, scalarLike(x, 1), deviation)};
 }
 
 void addMathImports(ImportTable &table) {

@@ -31,7 +31,14 @@ static void requireInt8(const Node &n, llvm::StringRef name, ElementKind kind) {
     n.inexpressible(name + " is of " + elementName(kind) + ", expected int8 or uint8");
 }
 
-/// Input `i`, a constant list of `fallback.size()` or any number of values.
+/// One value in place of many equal ones.
+static std::vector<int32_t> collapse(std::vector<int32_t> zeroPoints) {
+  if (llvm::all_equal(zeroPoints))
+    zeroPoints.resize(1);
+  return zeroPoints;
+}
+
+/// Input `i`, a constant scalar or list.
 static std::vector<float> readScales(const Node &n, size_t i, llvm::StringRef name) {
   const Constant &x = *n.constant(i, name);
   if (x.shape.size() > 1 || x.count() == 0 || x.count() > (1 << 24) || x.kind != ElementKind::F32)
@@ -170,7 +177,7 @@ static Tensors importDynamicQuantizeLinear(Node &n) {
 //===----------------------------------------------------------------------===//
 
 /// graph.conv_integer of an [N, C, L] or [N, C, H, W] input; a 1-D convolution gives its 2-D result [N, O, 1, L].
-static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, ArrayRef<int32_t> wZeroPoints,
+static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, std::vector<int32_t> wZeroPoints,
                               Shape &result) {
   requireInt8(n, "x", x.kind);
   requireInt8(n, "w", w.kind);
@@ -192,7 +199,7 @@ static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, A
     window = window.lifted();
   }
   Shape shape = n.check(graph::convShape(x.shape, w.shape, window.strides, window.pads, window.dilations, group, "nchw"));
-  return n.emit<graph::ConvIntegerOp>(ElementKind::I32, shape, n.value(x), n.value(w), uint32_t(xZeroPoint), wZeroPoints,
+  return n.emit<graph::ConvIntegerOp>(ElementKind::I32, shape, n.value(x), n.value(w), uint32_t(xZeroPoint), collapse(wZeroPoints),
                                       window.strides, window.pads, window.dilations, uint64_t(group), "nchw");
 }
 
@@ -235,9 +242,9 @@ static Tensors importQLinearConv(Node &n) {
 //===----------------------------------------------------------------------===//
 
 static Tensor emitMatmulInteger(const Node &n, const Tensor &a, const Tensor &b, int32_t aZeroPoint,
-                                ArrayRef<int32_t> bZeroPoints) {
+                                std::vector<int32_t> bZeroPoints) {
   Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
-  return n.emit<graph::MatmulIntegerOp>(ElementKind::I32, shape, n.value(a), n.value(b), uint32_t(aZeroPoint), bZeroPoints);
+  return n.emit<graph::MatmulIntegerOp>(ElementKind::I32, shape, n.value(a), n.value(b), uint32_t(aZeroPoint), collapse(bZeroPoints));
 }
 
 static Tensors importMatMulInteger(Node &n) {

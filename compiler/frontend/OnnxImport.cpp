@@ -21,7 +21,12 @@ using llvm::StringRef;
 using llvm::Twine;
 
 /// The versions of ONNX's own operators that the import functions know.
-static constexpr int64_t kFirstOpset = 7, kLastOpset = 21;
+static constexpr int64_t kLastOpset = 21;
+
+/// Operators whose meaning changed in opset 7 without their form showing it. source: ONNX Operators, version histories
+static constexpr llvm::StringLiteral kChangedInOpset7[] = {
+    "Add", "And", "BatchNormalization", "Div", "Dropout", "Equal", "Gemm", "Greater", "Less",
+    "Mul", "Or",  "PRelu",              "Pow", "Sub",     "Upsample", "Xor"};
 
 /// ONNX writes its own domain in two ways.
 static std::string normalDomain(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -97,9 +102,8 @@ void GraphImporter::readOpsets() {
   auto own = opsets.find("");
   if (own == opsets.end())
     return;
-  if (own->second < kFirstOpset || own->second > kLastOpset)
-    throw ImportError{"opset is " + std::to_string(own->second) + ", expected " + std::to_string(kFirstOpset) + " to " +
-                      std::to_string(kLastOpset)};
+  if (own->second < 1 || own->second > kLastOpset)
+    throw ImportError{"opset is " + std::to_string(own->second) + ", expected 7 to " + std::to_string(kLastOpset)};
 }
 
 int64_t GraphImporter::opsetOf(const std::string &domain) const {
@@ -203,6 +207,14 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
       fail("is not a tensor");
     const onnx::TypeProto::Tensor &type = input.type().tensor_type();
     auto kind = elementKindOf(type.elem_type());
+    if (auto bound = options.constants.find(input.name()); bound != options.constants.end()) {
+      if (!kind || bound->second.type != *kind)
+        fail(std::string("is given a constant of ") + elementName(bound->second.type) + ", the model declares " +
+             onnxTypeName(type.elem_type()));
+      ConstantRef constant = makeConstant(bound->second);
+      define(input.name(), *kind == ElementKind::F16 && options.widenF16 ? evalCast(*constant, ElementKind::F32) : constant);
+      continue;
+    }
     if (!kind)
       fail("has element type " + onnxTypeName(type.elem_type()) + ", which is not supported");
     bool widen = *kind == ElementKind::F16 && options.widenF16;
@@ -326,6 +338,8 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   for (const onnx::AttributeProto &attr : proto.attribute())
     if (attr.has_g() || attr.graphs_size())
       throw ImportError{"attribute " + attr.name() + " holds a graph: control flow is not supported"};
+  if (node.domain().empty() && node.opset() < 7 && llvm::is_contained(kChangedInOpset7, node.type()))
+    throw ImportError{"this operator is of opset " + std::to_string(node.opset()) + ", expected 7 or newer: convert the model"};
   if (proto.output_size() == 0)
     throw ImportError{"the node has no outputs"};
   std::string reason = "this operator is not supported";

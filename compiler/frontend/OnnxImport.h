@@ -1,15 +1,17 @@
 //===- OnnxImport.h - ONNX to the graph dialect -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Reads opsets 7 to 21 of ONNX and ONNX Runtime's integer operators
-// (com.microsoft). Shapes are inferred here, so that neither the installed
-// onnx library's age nor operators it does not know matter. What depends on
+// Reads opsets 7 to 21 of ONNX, older ones as far as operators have not
+// changed, and ONNX Runtime's integer operators (com.microsoft). Shapes are
+// inferred here, so that neither the installed onnx library's age nor
+// operators it does not know matter. What depends on
 // constants only is computed here; everything else becomes one graph op per
 // node or a short chain of them, whose location is the node's name.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_FRONTEND_ONNXIMPORT_H
 #define COMPILER_FRONTEND_ONNXIMPORT_H
 
+#include "compiler/frontend/HostTensor.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringRef.h"
@@ -24,6 +26,9 @@ namespace tw::frontend {
 struct ImportOptions {
   /// Dims of network inputs by name: they fix dynamic dims, and must agree with static ones.
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// Network inputs that become constants, for example a shape that the model expects at run time. Their element types must
+  /// be those that the model declares.
+  std::map<std::string, HostTensor> constants;
   /// Import float16 as float32. Inputs and outputs of @main that this changes carry graph.widened_from = "float16".
   bool widenF16 = true;
 };
