@@ -114,8 +114,7 @@ llvm::Error NetworkCompiler::describe(bool inputs) {
     if (attributes) {
       if (auto name = attributes.getAs<StringAttr>("graph.name"))
         info.name = name.getValue().str();
-      if (auto original = attributes.getAs<TypeAttr>("tilewright.type"))
-        isUnsigned = original.getValue().isUnsignedInteger();
+      isUnsigned = attributes.contains("tilewright.unsigned");
     }
     std::optional<isa::ElementKind> kind = elementKind(type.getElementType(), isUnsigned);
     if (!kind) {

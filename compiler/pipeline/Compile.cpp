@@ -1,0 +1,58 @@
+//===- Compile.cpp - From a model to kernels on tensors --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/pipeline/Compile.h"
+
+#include "compiler/frontend/OnnxImport.h"
+#include "compiler/graph/transforms/Pipeline.h"
+#include "compiler/loops/Passes.h"
+#include "compiler/pipeline/Diagnostics.h"
+
+#include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
+  DiagnosticText text(module.getContext());
+  PassManager manager = PassManager::on<ModuleOp>(module.getContext());
+  build(manager);
+  if (succeeded(manager.run(module)))
+    return llvm::Error::success();
+  return llvm::createStringError("%s", text.str().empty() ? "internal: a pass failed without a reason" : text.str().c_str());
+}
+} // namespace
+
+llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
+                                                            const CompileOptions &options) {
+  if (!path.ends_with(".mlir")) {
+    frontend::ImportOptions import;
+    import.shapes = options.shapes;
+    return frontend::importOnnxFile(context, path, import);
+  }
+  DiagnosticText text(&context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, &context);
+  if (!module)
+    return llvm::createStringError("%s", text.str().empty() ? ("cannot read " + path).str().c_str() : text.str().c_str());
+  return module;
+}
+
+llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
+  graph::GraphPipelineOptions graphOptions;
+  graphOptions.exactQdq = options.exactQdq;
+  graphOptions.cpuOnly = options.machine == nullptr;
+  if (options.machine)
+    graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
+                         : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
+                                                                                 : "fp32";
+  return runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); });
+}
+
+llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options) {
+  return runPasses(module, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); });
+}

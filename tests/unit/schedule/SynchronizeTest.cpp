@@ -1,0 +1,108 @@
+//===- SynchronizeTest.cpp - Semaphores that synchronisation adds ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Synchronize.h"
+#include "compiler/schedule/Verifier.h"
+#include "hw-configs/Machine.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+using namespace tw;
+using schedule::Operation;
+using schedule::TileProgram;
+
+namespace {
+
+timing::MachineParams tiny() { return *hwconfigs::loadMachine("tiny_8x8"); }
+
+TileProgram stream(const std::vector<std::string> &lines, const timing::MachineParams &machine) {
+  TileProgram program;
+  for (const std::string &line : lines) {
+    Operation operation;
+    operation.instruction = *isa::parse(line);
+    operation.regions = schedule::regionsOf(operation.instruction, machine);
+    program.blocks.push_back({1, {operation}});
+  }
+  return program;
+}
+
+isa::Program encode(const TileProgram &tiles) {
+  isa::Program program;
+  for (const schedule::Block &block : tiles.blocks)
+    for (const Operation &operation : block.operations)
+      isa::encode(operation.instruction, program.code);
+  isa::encode(isa::Instruction(isa::Halt()), program.code);
+  return program;
+}
+
+int64_t waits(const Operation &operation) {
+  int64_t count = 0;
+  for (int64_t n : operation.instruction.header.wait_count)
+    count += n;
+  return count;
+}
+
+TEST(SynchronizeTest, IndependentEnginesGetNoSemaphore) {
+  timing::MachineParams machine = tiny();
+  TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64"}, machine);
+  ASSERT_TRUE(schedule::synchronize(program, machine));
+  for (const schedule::Block &block : program.blocks)
+    EXPECT_EQ(waits(block.operations[0]), 0);
+}
+
+TEST(SynchronizeTest, AStoreWaitsOnceForTheLoadItReads) {
+  timing::MachineParams machine = tiny();
+  TileProgram program =
+      stream({"load counts=[64,1,1,1,1] span=64", "store dram_address=4096 counts=[64,1,1,1,1] span=64",
+              "store dram_address=8192 counts=[64,1,1,1,1] span=64"},
+             machine);
+  ASSERT_TRUE(schedule::synchronize(program, machine));
+  EXPECT_EQ(waits(program.blocks[1].operations[0]), 1);
+  EXPECT_EQ(waits(program.blocks[2].operations[0]), 0) << "the store engine already knows";
+}
+
+TEST(SynchronizeTest, ABarrierWaitsForEveryEngineBeforeIt) {
+  timing::MachineParams machine = tiny();
+  TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
+                                "store address=128 dram_address=4096 counts=[64,1,1,1,1] span=64"},
+                               machine);
+  program.blocks[2].operations[0].barrier = true;
+  ASSERT_TRUE(schedule::synchronize(program, machine));
+  EXPECT_EQ(waits(program.blocks[2].operations[0]), 2);
+}
+
+TEST(SynchronizeTest, RandomStreamsVerify) {
+  // Copies between random slots of the scratchpad and DRAM by three engines: whatever the stream, the independent verifier
+  // must find every hazard ordered.
+  timing::MachineParams machine = tiny();
+  unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::string> lines;
+    auto slot = [&] { return std::to_string(random() % 6 * 64); };
+    for (int slots = 0; slots < 6; ++slots)
+      lines.push_back("load address=" + std::to_string(slots * 64) + " counts=[64,1,1,1,1] span=64");
+    for (int i = 0; i < 40; ++i)
+      switch (random() % 4) {
+      case 0:
+        lines.push_back("load unit=" + std::to_string(random() % 2) + " dram_address=" + slot() + " address=" + slot() +
+                        " counts=[64,1,1,1,1] span=64");
+        break;
+      case 1:
+        lines.push_back("store dram_address=" + slot() + " address=" + slot() + " counts=[64,1,1,1,1] span=64");
+        break;
+      default:
+        lines.push_back("vector a_address=" + slot() + " a_span=64 a_strides=[8] d_address=" + slot() +
+                        " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]");
+      }
+    TileProgram program = stream(lines, machine);
+    Result<bool> done = schedule::synchronize(program, machine);
+    ASSERT_TRUE(done) << "seed " << seed << ": " << done.message();
+    Diagnostics problems = schedule::verifySchedule(encode(program), machine);
+    ASSERT_TRUE(problems.empty()) << "seed " << seed << ": " << problems.front().str();
+  }
+}
+
+} // namespace

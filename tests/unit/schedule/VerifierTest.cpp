@@ -1,0 +1,177 @@
+//===- VerifierTest.cpp - What the schedule verifier refuses ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One small correct program of every engine, and mutants of it: each must be
+// refused with the reason that fits.
+//===----------------------------------------------------------------------===//
+
+#include "compiler/schedule/Verifier.h"
+#include "hw-configs/Machine.h"
+
+#include <gtest/gtest.h>
+
+using namespace tw;
+
+namespace {
+
+/// Loads 8 vectors and a weight tile, multiplies, converts and stores. tiny_8x8: rows = cols = lanes = 8.
+const std::vector<std::string> kCorrect = {
+    "load post=[0:1] counts=[64,1,1,1,1] span=64",
+    "load unit=1 post=[1:1] memory=scratchpad1 dram_address=64 counts=[64,1,1,1,1] span=64",
+    "preload wait=[1:1] memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1",
+    "tensor wait=[0:1] post=[2:1] span=64 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] swap=1 is_signed=1 k_count=8",
+    "vector wait=[2:1] post=[3:1] a_memory=accumulator a_type=i32 a_span=256 a_strides=[32] d_type=i8 d_address=1024 "
+    "d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]",
+    "store wait=[3:1] dram_address=4096 address=1024 counts=[64,1,1,1,1] span=64",
+    "halt",
+};
+
+isa::Program assemble(const std::vector<std::string> &lines) {
+  isa::Program program;
+  program.layers.push_back({"layer", {}, 0, 0, ""});
+  for (const std::string &line : lines) {
+    Result<isa::Instruction> instruction = isa::parse(line);
+    EXPECT_TRUE(instruction) << line << ": " << instruction.message();
+    isa::encode(*instruction, program.code);
+    program.layerOf.resize(program.code.size(), 0);
+  }
+  program.codeAddress = 65536;
+  program.dramBytes = 65536 + program.code.size() * isa::kWordBytes;
+  return program;
+}
+
+timing::MachineParams tiny() {
+  Result<timing::MachineParams> machine = hwconfigs::loadMachine("tiny_8x8");
+  EXPECT_TRUE(machine) << machine.message();
+  return *machine;
+}
+
+std::string problemsOf(const std::vector<std::string> &lines) {
+  std::string text;
+  for (const Diagnostic &problem : schedule::verifySchedule(assemble(lines), tiny()))
+    text += problem.str() + "\n";
+  return text;
+}
+
+std::vector<std::string> with(size_t index, const std::string &from, const std::string &to) {
+  std::vector<std::string> lines = kCorrect;
+  size_t at = lines[index].find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  lines[index].replace(at, from.size(), to);
+  return lines;
+}
+
+void expectRefused(const std::vector<std::string> &lines, const std::string &reason) {
+  std::string text = problemsOf(lines);
+  EXPECT_NE(text.find(reason), std::string::npos) << "problems: " << text;
+}
+
+TEST(VerifierTest, AcceptsAProgramWhoseHazardsAreAllOrdered) { EXPECT_EQ(problemsOf(kCorrect), ""); }
+
+TEST(VerifierTest, RefusesAWaitWithoutItsPost) {
+  expectRefused(with(0, "post=[0:1] ", ""), "wait for semaphore 0 is not satisfied by earlier posts");
+}
+
+TEST(VerifierTest, RefusesAReadThatDoesNotWaitForTheLoad) {
+  expectRefused(with(3, "wait=[0:1] ", ""), "read after write hazard on scratchpad0 bytes [0, 64): tensor does not wait for load0");
+}
+
+TEST(VerifierTest, RefusesAResultReadBeforeTheArrayHasDrained) {
+  expectRefused(with(4, "wait=[2:1] ", ""), "read after write hazard on accumulator");
+}
+
+TEST(VerifierTest, RefusesAStoreThatDoesNotWaitForTheVectorEngine) {
+  expectRefused(with(5, "wait=[3:1] ", ""), "store0 does not wait for vector");
+}
+
+TEST(VerifierTest, RefusesALoadOverAnOperandStillInUse) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 4, "load counts=[64,1,1,1,1] span=64 dram_address=128");
+  expectRefused(lines, "write after read hazard on scratchpad0 bytes [0, 64): load0 does not wait for tensor");
+}
+
+TEST(VerifierTest, AcceptsALoadOverAnOperandOnceTheReaderHasRetired) {
+  std::vector<std::string> lines = kCorrect;
+  lines[3].replace(lines[3].find("post=[2:1]"), 10, "post=[2:1,4:1]");
+  lines.insert(lines.begin() + 4, "load wait=[4:1] counts=[64,1,1,1,1] span=64 dram_address=128");
+  EXPECT_EQ(problemsOf(lines), "");
+}
+
+TEST(VerifierTest, RefusesALoadOfBytesThatAStoreMayNotHaveWritten) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 6, "load counts=[64,1,1,1,1] span=64 dram_address=4096 address=2048");
+  expectRefused(lines, "read after write hazard on dram bytes [4096, 4160): load0 does not wait for store0");
+}
+
+TEST(VerifierTest, RefusesARawWithinOneEngineWithoutASemaphore) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 5, "vector a_type=i8 a_address=1024 a_span=64 a_strides=[8] d_type=i8 d_address=2048 d_span=64 "
+                                  "d_strides=[8] counts=[8,1,1,1] window=[1,1]");
+  expectRefused(lines, "vector does not wait for vector");
+}
+
+TEST(VerifierTest, AcceptsAccumulationInEngineOrder) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 4, "preload memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
+  std::string last = lines[3] + " accumulate=1";
+  lines[3].erase(lines[3].find("post=[2:1] "), 11);
+  last.erase(last.find("wait=[0:1] "), 11);
+  lines.insert(lines.begin() + 5, last);
+  EXPECT_EQ(problemsOf(lines), "");
+}
+
+TEST(VerifierTest, RefusesASwapWithoutAPreload) {
+  std::vector<std::string> lines = kCorrect;
+  lines.erase(lines.begin() + 2);
+  expectRefused(lines, "a swap without a preload before it");
+}
+
+TEST(VerifierTest, RefusesTwoPreloadsInARow) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 3, "preload memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
+  expectRefused(lines, "a preload follows a preload that no tensor instruction has taken");
+}
+
+TEST(VerifierTest, RefusesASemaphoreWithTwoPosters) {
+  expectRefused(with(1, "post=[1:1]", "post=[1:1,0:1]"), "semaphore 0 is posted by load1 and load0");
+}
+
+TEST(VerifierTest, RefusesASemaphoreWithTwoWaiters) {
+  std::vector<std::string> lines = with(0, "post=[0:1]", "post=[0:2]");
+  size_t at = lines[5].find("wait=[3:1]");
+  lines[5].replace(at, 10, "wait=[3:1,0:1]");
+  expectRefused(lines, "semaphore 0 is waited for by store0 and tensor");
+}
+
+TEST(VerifierTest, RefusesASemaphoreThatMayOverflow) {
+  std::vector<std::string> lines = kCorrect;
+  // 15 posts at a time, none taken: 75 after five loads, where 63 fit.
+  for (int i = 0; i < 5; ++i)
+    lines.insert(lines.begin() + 6, "load post=[9:15] counts=[64,1,1,1,1] span=64 dram_address=128 address=3072");
+  expectRefused(lines, "semaphore 9 may reach 75 but holds at most 63");
+}
+
+TEST(VerifierTest, RefusesAReadOfBytesThatNothingWrote) {
+  expectRefused(with(3, "span=64 acc_span", "address=512 span=64 acc_span"), "tensor reads bytes [512, 576) of scratchpad0 that nothing wrote");
+}
+
+TEST(VerifierTest, RefusesAnAddressOutsideTheMemory) {
+  expectRefused(with(0, "span=64", "span=64 address=1000000"), "word 0");
+}
+
+TEST(VerifierTest, FollowsLoopsAndOdometers) {
+  // Four rounds of load and store of one slot: each load must wait for the store before it, so the first one must not.
+  std::vector<std::string> lines = {
+      "load post=[0:1] counts=[64,1,1,1,1] span=64",
+      "loop count=3 body_words=8",
+      "  store wait=[0:1] post=[1:1] dram_address=4096 counts=[64,1,1,1,1] span=64 levels=[{count=3 stride_a=64}]",
+      "  load wait=[1:1] post=[0:1] dram_address=64 counts=[64,1,1,1,1] span=64 levels=[{count=3 stride_a=64}]",
+      "store wait=[0:1] dram_address=4288 counts=[64,1,1,1,1] span=64",
+      "halt",
+  };
+  EXPECT_EQ(problemsOf(lines), "");
+  lines[3].erase(lines[3].find("wait=[1:1] "), 11);
+  expectRefused(lines, "write after read hazard on scratchpad0");
+}
+
+} // namespace
