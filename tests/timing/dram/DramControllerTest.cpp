@@ -294,18 +294,22 @@ TEST(WindowedDramTest, HitsPassConflicts) {
 }
 
 TEST(WindowedDramTest, AnOldRequestGoesFirst) {
-  // A conflict behind an endless stream of hits, which the age cap ends.
+  // A conflict (row 1) of cycle 10 behind hits of row 0, which the age cap ends at 210.
   MachineParams machine = machineOf(
       "gemmini_16x16_int8",
       {"clock_mhz=1200", "dram.controller=windowed", "dram.age_cap_ticks=200"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   std::vector<DramRequest> requests{{0, 0, false, 0}, {1, 1 << 17, false, 10}};
-  for (uint64_t i = 2; i < 200; ++i)
-    requests.push_back({i, i % 128 * 256 % (1 << 15), false, 10 + 6 * i});
+  // ACT 0, RD 16, then hits that are read as they arrive, the last at 200; each keeps tRTP (9) from closing the row.
+  for (uint64_t cycle = 26; cycle <= 200; cycle += 6)
+    requests.push_back({requests.size(), 256, false, cycle});
+  // A write hit keeps the row open at 209 and would be legal at 210, were the other not overdue then.
+  requests.push_back({requests.size(), 256, true, 203});
   std::vector<DramCompletion> completions = drive(dram, requests);
-  // Overdue at 210; the hits issue every 6 ticks up to then. PRE by 219, ACT by 235, RD by 251, data end by 271.
-  EXPECT_GE(completions[1].completionCycle, 210u + 16 + 16 + 20);
-  EXPECT_LE(completions[1].completionCycle, 271u);
+  // PRE 210, ACT 226, RD 242, data 258 to 262.
+  EXPECT_EQ(completions[1].completionCycle, 262u);
+  // Then PRE 265 (tRAS), ACT 281, WR 297, data 309 to 313.
+  EXPECT_EQ(completions.back().completionCycle, 313u);
 }
 
 TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
