@@ -111,7 +111,7 @@ struct ConvToInteger : OpRewritePattern<ConvOp> {
     DequantizeOp x = dequantizedTensor(op.getX());
     auto w = op.getW().getDefiningOp<DequantizeOp>();
     if (!x || !w || !isEightBit(elementOf(w.getX())) || !constantOf(w.getX()) || op.getLayout() != "nchw" ||
-        !op.getType().cast<RankedTensorType>().getElementType().isF32() || (!isPerTensor(w) && w.getAxis() != 0))
+        !elementOf(op).isF32() || (!isPerTensor(w) && w.getAxis() != 0))
       return failure();
     SmallVector<float> scales;
     for (float scale : w.getScales())

@@ -6,6 +6,7 @@
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include <cmath>
 #include <numeric>
 
 using namespace mlir;
@@ -102,7 +103,7 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
     if constexpr (std::is_same_v<OpT, QLinearSoftmaxOp>)
       flattens = op.getOpset() < 13;
     // With the axis last, or all dims from it on flattened, the vectors are contiguous.
-    SmallVector<int64_t> perm(llvm::seq<int64_t>(0, rank));
+    SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
     if (!flattens && axis != rank - 1)
       std::swap(perm[axis], perm[rank - 1]);
     if (!llvm::is_sorted(perm))
@@ -288,12 +289,80 @@ struct FlattenConcat : OpRewritePattern<ConcatOp> {
   }
 };
 
+//===----------------------------------------------------------------------===//
+// ONNX Runtime's integer operators (docs/decisions)
+//===----------------------------------------------------------------------===//
+
+Value scalar(PatternRewriter &rewriter, Location loc, float value) {
+  return rewriter.create<ConstantOp>(loc, makeFloats(RankedTensorType::get({1}, rewriter.getF32Type()), {value}));
+}
+
+/// QLinearAveragePool over the whole image is QLinearGlobalAveragePool; otherwise the mean is computed in fp32, divided by the
+/// scale, and the zero point is added before the rounding.
+struct DecomposeQLinearAveragePool : OpRewritePattern<QLinearAveragePoolOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(QLinearAveragePoolOp op, PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    ArrayRef<int64_t> image = shapeOf(op.getX()).slice(op.getLayout() == "nhwc" ? 1 : 2, 2);
+    if (op.getKernel() == image && llvm::all_of(op.getPads(), [](int64_t pad) { return pad == 0; })) {
+      rewriter.replaceOpWithNewOp<QLinearGlobalAveragePoolOp>(op, op.getType(), op.getX(), op.getXScaleAttr(),
+                                                              op.getXZeroPointAttr(), op.getYScaleAttr(),
+                                                              op.getYZeroPointAttr(), op.getLayoutAttr());
+      return success();
+    }
+    Type f32 = rewriter.getF32Type();
+    RankedTensorType type = tensorOf(op.getY()).clone(f32);
+    Value x = rewriter.create<DequantizeOp>(loc, tensorOf(op.getX()).clone(f32), op.getX(),
+                                            ArrayRef<float>{op.getXScale().convertToFloat()},
+                                            ArrayRef<int32_t>{int32_t(op.getXZeroPoint())}, 0);
+    Value mean = rewriter.create<AveragePoolOp>(loc, type, x, op.getKernel(), op.getStrides(), op.getPads(),
+                                                op.getCountIncludePad(), op.getLayout());
+    Value scaled = rewriter.create<DivOp>(loc, type, mean, scalar(rewriter, loc, op.getYScale().convertToFloat()));
+    Value shifted = rewriter.create<AddOp>(loc, type, scaled, scalar(rewriter, loc, float(int32_t(op.getYZeroPoint()))));
+    rewriter.replaceOpWithNewOp<QuantizeOp>(op, op.getType(), shifted, ArrayRef<float>{1.0f}, ArrayRef<int32_t>{0}, 0);
+    return success();
+  }
+};
+
+/// QLinearSoftmax along contiguous vectors: fp32 inside, times the integer part of 1 / y_scale.
+struct DecomposeQLinearSoftmax : OpRewritePattern<QLinearSoftmaxOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(QLinearSoftmaxOp op, PatternRewriter &rewriter) const override {
+    if (shapeOf(op.getX()).size() != 2 || op.getAxis() != 1)
+      return failure();
+    Location loc = op.getLoc();
+    RankedTensorType type = tensorOf(op.getX()).clone(rewriter.getF32Type());
+    Value x = rewriter.create<DequantizeOp>(loc, type, op.getX(), ArrayRef<float>{op.getXScale().convertToFloat()},
+                                            ArrayRef<int32_t>{int32_t(op.getXZeroPoint())}, 0);
+    Value y = rewriter.create<SoftmaxOp>(loc, type, x, 1);
+    Value factor = scalar(rewriter, loc, std::floor(1.0f / op.getYScale().convertToFloat()));
+    Value scaled = rewriter.create<MulOp>(loc, type, y, factor);
+    rewriter.replaceOpWithNewOp<QuantizeOp>(op, op.getType(), scaled, ArrayRef<float>{1.0f},
+                                            ArrayRef<int32_t>{int32_t(op.getYZeroPoint())}, 0);
+    return success();
+  }
+};
+
+/// The bias of an NHWC convolution is the first of the ops that follow it.
+struct SplitBias : OpRewritePattern<ConvOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ConvOp op, PatternRewriter &rewriter) const override {
+    if (!op.getBias() || op.getLayout() != "nhwc" || elementOf(op.getBias()) != elementOf(op.getY()))
+      return failure();
+    Value sum = rewriter.create<ConvOp>(op.getLoc(), op.getType(), op.getX(), op.getW(), Value(), op.getStrides(), op.getPads(),
+                                        op.getDilations(), op.getGroup(), op.getLayout());
+    rewriter.replaceOpWithNewOp<AddOp>(op, op.getType(), sum, op.getBias());
+    return success();
+  }
+};
+
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<ReduceToPool, CanonicalizeReduce, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
                  CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
-                 SubtractWeightZeroPoints<MatmulIntegerOp>, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
+                 SubtractWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
+                 DecomposeQLinearSoftmax, SplitBias, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

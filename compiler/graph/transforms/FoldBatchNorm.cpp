@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
@@ -61,7 +62,7 @@ struct FoldIntoConv : OpRewritePattern<BatchNormOp> {
       b[c] = b[c] * affine->factor[c] + affine->offset[c];
     }
     Location loc = rewriter.getFusedLoc({conv.getLoc(), op.getLoc()});
-    auto biasType = RankedTensorType::get({int64_t(b.size())}, op.getType().cast<RankedTensorType>().getElementType());
+    auto biasType = RankedTensorType::get({int64_t(b.size())}, elementOf(op));
     Value newWeights = rewriter.create<ConstantOp>(loc, makeFloats(cast<RankedTensorType>(weights.getType()), w));
     Value newBias = rewriter.create<ConstantOp>(loc, makeFloats(biasType, b));
     auto fused = rewriter.create<ConvOp>(loc, op.getType(), conv.getX(), newWeights, newBias, conv.getStrides(), conv.getPads(),

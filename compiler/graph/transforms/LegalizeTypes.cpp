@@ -97,7 +97,7 @@ public:
       if (auto call = dyn_cast<func::CallOp>(op))
         legalize(call);
       else if (auto reshape = dyn_cast<ReshapeOp>(op))
-        reshape.getResult().setType(withElement(reshape.getType(), elementOf(reshape.getX())));
+        reshape->getResult(0).setType(withElement(reshape.getType(), elementOf(reshape.getX())));
     // The network's results are f32, whatever reaches them.
     Operation *terminator = main.getBody().front().getTerminator();
     for (OpOperand &result : terminator->getOpOperands())

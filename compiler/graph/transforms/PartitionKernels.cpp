@@ -46,7 +46,7 @@ Role roleOf(Operation *op) {
 template <typename OpT> bool isDepthwise(OpT op) {
   int64_t channels = shapeOf(op.getX())[op.getLayout() == "nhwc" ? 3 : 1];
   int64_t outputs = shapeOf(op.getY())[op.getLayout() == "nhwc" ? 3 : 1];
-  return op.getGroup() == channels && outputs == channels;
+  return int64_t(op.getGroup()) == channels && outputs == channels;
 }
 
 /// Why the accelerator cannot run op; empty if it can.

@@ -1,0 +1,281 @@
+//===- Elementwise.cpp - Scalar bodies of element-by-element ops ----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/loops/Elementwise.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace tw::loops {
+
+using namespace graph;
+
+Type storageType(Type type) {
+  return type.isUnsignedInteger() ? IntegerType::get(type.getContext(), type.getIntOrFloatBitWidth()) : type;
+}
+
+Value floatConstant(OpBuilder &builder, Location loc, float value) {
+  return builder.create<arith::ConstantOp>(loc, builder.getF32FloatAttr(value));
+}
+
+Value integerConstant(OpBuilder &builder, Location loc, int64_t value, unsigned width) {
+  return builder.create<arith::ConstantOp>(loc, builder.getIntegerAttr(builder.getIntegerType(width), value));
+}
+
+Value toF32(OpBuilder &builder, Location loc, Scalar x) {
+  return x.type.isF32() ? x.value : builder.create<arith::ExtFOp>(loc, builder.getF32Type(), x.value).getResult();
+}
+
+Value toI32(OpBuilder &builder, Location loc, Scalar x) {
+  if (x.type.isInteger(32))
+    return x.value;
+  Type i32 = builder.getI32Type();
+  if (x.type.isUnsignedInteger() || x.type.isInteger(1))
+    return builder.create<arith::ExtUIOp>(loc, i32, x.value);
+  return builder.create<arith::ExtSIOp>(loc, i32, x.value);
+}
+
+/// An integer as the type arithmetic is done in: i64 stays, the rest is i32.
+static Value toWide(OpBuilder &builder, Location loc, Scalar x) {
+  return x.type.isInteger(64) ? x.value : toI32(builder, loc, x);
+}
+
+/// The low bits of a wide integer.
+static Value fromWide(OpBuilder &builder, Location loc, Value x, Type type) {
+  Type storage = storageType(type);
+  return x.getType() == storage ? x : builder.create<arith::TruncIOp>(loc, storage, x).getResult();
+}
+
+/// f32 as `type`, a float type.
+static Value fromF32(OpBuilder &builder, Location loc, Value x, Type type) {
+  return type.isF32() ? x : builder.create<arith::TruncFOp>(loc, type, x).getResult();
+}
+
+Value saturate(OpBuilder &builder, Location loc, Value x, Type type, int32_t zeroPoint, std::optional<Bounds> bounds) {
+  int32_t least = type.isUnsignedInteger() ? 0 : -128;
+  int32_t lo = bounds ? bounds->lo : least, hi = bounds ? bounds->hi : least + 255;
+  Value y = builder.create<math::RoundEvenOp>(loc, x);
+  y = builder.create<arith::MaximumFOp>(loc, y, floatConstant(builder, loc, float(lo - zeroPoint)));
+  y = builder.create<arith::MinimumFOp>(loc, y, floatConstant(builder, loc, float(hi - zeroPoint)));
+  y = builder.create<arith::FPToSIOp>(loc, builder.getI32Type(), y);
+  y = builder.create<arith::AddIOp>(loc, y, integerConstant(builder, loc, zeroPoint));
+  return builder.create<arith::TruncIOp>(loc, builder.getI8Type(), y);
+}
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
+
+static Value emitFloatBinary(OpBuilder &b, Location loc, Operation *op, Value x, Value y) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](AddOp) { return b.create<arith::AddFOp>(loc, x, y); })
+      .Case([&](SubOp) { return b.create<arith::SubFOp>(loc, x, y); })
+      .Case([&](MulOp) { return b.create<arith::MulFOp>(loc, x, y); })
+      .Case([&](DivOp) { return b.create<arith::DivFOp>(loc, x, y); })
+      .Case([&](MinOp) { return b.create<arith::MinimumFOp>(loc, x, y); })
+      .Case([&](MaxOp) { return b.create<arith::MaximumFOp>(loc, x, y); });
+}
+
+static Value emitIntegerBinary(OpBuilder &b, Location loc, Operation *op, Value x, Value y) {
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](AddOp) { return b.create<arith::AddIOp>(loc, x, y); })
+      .Case([&](SubOp) { return b.create<arith::SubIOp>(loc, x, y); })
+      .Case([&](MulOp) { return b.create<arith::MulIOp>(loc, x, y); })
+      .Case([&](DivOp) { return b.create<arith::DivSIOp>(loc, x, y); })
+      .Case([&](MinOp) { return b.create<arith::MinSIOp>(loc, x, y); })
+      .Case([&](MaxOp) { return b.create<arith::MaxSIOp>(loc, x, y); });
+}
+
+static Value emitFloatUnary(OpBuilder &b, Location loc, Operation *op, Value x) {
+  auto constant = [&](float value) { return floatConstant(b, loc, value); };
+  auto hardSigmoid = [&](float alpha, float beta) -> Value {
+    Value y = b.create<arith::MulFOp>(loc, x, constant(alpha));
+    y = b.create<arith::AddFOp>(loc, y, constant(beta));
+    y = b.create<arith::MaximumFOp>(loc, y, constant(0));
+    return b.create<arith::MinimumFOp>(loc, y, constant(1));
+  };
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](ReluOp) { return b.create<arith::MaximumFOp>(loc, x, constant(0)); })
+      .Case([&](NegOp) { return b.create<arith::NegFOp>(loc, x); })
+      .Case([&](AbsOp) { return b.create<math::AbsFOp>(loc, x); })
+      .Case([&](TanhOp) { return b.create<math::TanhOp>(loc, x); })
+      .Case([&](ExpOp) { return b.create<math::ExpOp>(loc, x); })
+      .Case([&](SqrtOp) { return b.create<math::SqrtOp>(loc, x); })
+      .Case([&](FloorOp) { return b.create<math::FloorOp>(loc, x); })
+      .Case([&](ErfOp) { return b.create<math::ErfOp>(loc, x); })
+      .Case([&](SigmoidOp) {
+        Value e = b.create<math::ExpOp>(loc, b.create<arith::NegFOp>(loc, x));
+        return b.create<arith::DivFOp>(loc, constant(1), b.create<arith::AddFOp>(loc, e, constant(1)));
+      })
+      .Case([&](HardSigmoidOp h) { return hardSigmoid(h.getAlpha().convertToFloat(), h.getBeta().convertToFloat()); })
+      .Case([&](HardSwishOp) { return b.create<arith::MulFOp>(loc, x, hardSigmoid(1.0f / 6.0f, 0.5f)); })
+      .Case([&](LeakyReluOp leaky) -> Value {
+        float alpha = leaky.getAlpha().convertToFloat();
+        Value scaled = b.create<arith::MulFOp>(loc, x, constant(alpha));
+        if (alpha <= 1)
+          return b.create<arith::MaximumFOp>(loc, x, scaled);
+        return b.create<arith::MinimumFOp>(loc, x, scaled);
+      })
+      .Case([&](ClipOp clip) {
+        float lo = clip.getMin().convertToFloat(), hi = clip.getMax().convertToFloat();
+        Value y = x;
+        // A bound at the end of the numbers is no bound.
+        if (lo > std::numeric_limits<float>::lowest())
+          y = b.create<arith::MaximumFOp>(loc, y, constant(lo));
+        if (hi < std::numeric_limits<float>::max())
+          y = b.create<arith::MinimumFOp>(loc, y, constant(hi));
+        return y;
+      });
+}
+
+static Value emitIntegerUnary(OpBuilder &b, Location loc, Operation *op, Value x) {
+  unsigned width = x.getType().getIntOrFloatBitWidth();
+  auto constant = [&](int64_t value) { return integerConstant(b, loc, value, width); };
+  return TypeSwitch<Operation *, Value>(op)
+      .Case([&](ReluOp) { return b.create<arith::MaxSIOp>(loc, x, constant(0)); })
+      .Case([&](NegOp) { return b.create<arith::SubIOp>(loc, constant(0), x); })
+      .Case([&](AbsOp) {
+        return b.create<arith::MaxSIOp>(loc, x, b.create<arith::SubIOp>(loc, constant(0), x));
+      })
+      .Case([&](ClipOp clip) {
+        double least = width == 64 ? -0x1p63 : -0x1p31, most = width == 64 ? 0x1p63 : 0x1p31;
+        double lo = clip.getMin().convertToFloat(), hi = clip.getMax().convertToFloat();
+        Value y = x;
+        if (lo > least)
+          y = b.create<arith::MaxSIOp>(loc, y, constant(int64_t(std::ceil(lo))));
+        if (hi < most)
+          y = b.create<arith::MinSIOp>(loc, y, constant(int64_t(std::floor(hi))));
+        return y;
+      });
+}
+
+static Value emitCast(OpBuilder &b, Location loc, Scalar x, Type to) {
+  if (x.type == to)
+    return x.value;
+  if (isa<FloatType>(x.type)) {
+    Value wide = toF32(b, loc, x);
+    if (isa<FloatType>(to))
+      return fromF32(b, loc, wide, to);
+    if (to.isInteger(1))
+      return b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNE, wide, floatConstant(b, loc, 0));
+    Type integer = to.isInteger(64) ? Type(b.getI64Type()) : Type(b.getI32Type());
+    return fromWide(b, loc, b.create<arith::FPToSIOp>(loc, integer, wide), to);
+  }
+  Value wide = toWide(b, loc, x);
+  if (isa<FloatType>(to))
+    return fromF32(b, loc, b.create<arith::SIToFPOp>(loc, b.getF32Type(), wide), to);
+  if (to.isInteger(1))
+    return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, wide,
+                                   integerConstant(b, loc, 0, wide.getType().getIntOrFloatBitWidth()));
+  if (to.isInteger(64) && !wide.getType().isInteger(64))
+    wide = b.create<arith::ExtSIOp>(loc, b.getI64Type(), wide);
+  return fromWide(b, loc, wide, to);
+}
+
+static DenseElementsAttr floatVector(OpBuilder &b, ArrayRef<float> values) {
+  return makeFloats(RankedTensorType::get({int64_t(values.size())}, b.getF32Type()), values);
+}
+
+static DenseElementsAttr integerVector(OpBuilder &b, ArrayRef<int32_t> values) {
+  std::vector<int64_t> wide(values.begin(), values.end());
+  return makeIntegers(RankedTensorType::get({int64_t(values.size())}, b.getI32Type()), wide);
+}
+
+static Value emitRequantize(OpBuilder &b, RequantizeOp op, Scalar x, const ChannelReader &perChannel,
+                            std::optional<Bounds> bounds) {
+  Location loc = op.getLoc();
+  Value y = x.value;
+  if (op.getBias())
+    y = b.create<arith::AddIOp>(
+        loc, y, perChannel(makeIntegers(tensorOf(op.getBias()), readIntegers(constantOf(op.getBias())))));
+  y = b.create<arith::SIToFPOp>(loc, b.getF32Type(), y);
+  y = b.create<arith::MulFOp>(loc, y, perChannel(floatVector(b, op.getMultipliers())));
+  return saturate(b, loc, y, elementOf(op), op.getZeroPoint(), bounds);
+}
+
+static Value emitQuantize(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel, std::optional<Bounds> bounds) {
+  Location loc = op.getLoc();
+  Value y = x.value;
+  ArrayRef<float> scales = op.getScales();
+  if (scales.size() > 1 || scales[0] != 1.0f)
+    y = b.create<arith::DivFOp>(loc, y, perChannel(floatVector(b, scales)));
+  ArrayRef<int32_t> zeroPoints = op.getZeroPoints();
+  if (llvm::all_equal(zeroPoints))
+    return saturate(b, loc, y, elementOf(op), zeroPoints[0], bounds);
+  // Zero points differ: round, add, saturate as integers. The quotient is bounded first so that it fits one.
+  y = b.create<math::RoundEvenOp>(loc, y);
+  y = b.create<arith::MaximumFOp>(loc, y, floatConstant(b, loc, -1024));
+  y = b.create<arith::MinimumFOp>(loc, y, floatConstant(b, loc, 1024));
+  y = b.create<arith::FPToSIOp>(loc, b.getI32Type(), y);
+  y = b.create<arith::AddIOp>(loc, y, perChannel(integerVector(b, zeroPoints)));
+  int32_t least = elementOf(op).isUnsignedInteger() ? 0 : -128;
+  y = b.create<arith::MaxSIOp>(loc, y, integerConstant(b, loc, bounds ? bounds->lo : least));
+  y = b.create<arith::MinSIOp>(loc, y, integerConstant(b, loc, bounds ? bounds->hi : least + 255));
+  return b.create<arith::TruncIOp>(loc, b.getI8Type(), y);
+}
+
+static Value emitDequantize(OpBuilder &b, DequantizeOp op, Scalar x, const ChannelReader &perChannel) {
+  Location loc = op.getLoc();
+  Value y = toI32(b, loc, x);
+  ArrayRef<int32_t> zeroPoints = op.getZeroPoints();
+  if (llvm::any_of(zeroPoints, [](int32_t z) { return z != 0; }))
+    y = b.create<arith::SubIOp>(loc, y, perChannel(integerVector(b, zeroPoints)));
+  y = b.create<arith::SIToFPOp>(loc, b.getF32Type(), y);
+  return b.create<arith::MulFOp>(loc, y, perChannel(floatVector(b, op.getScales())));
+}
+
+/// ONNX Runtime's AVX2 arithmetic: both scales divided by the result's, the three zero points in one constant, two fused
+/// multiply-adds, b first.
+static Value emitQLinearAdd(OpBuilder &b, QLinearAddOp op, Scalar x, Scalar y) {
+  Location loc = op.getLoc();
+  float scale = op.getYScale().convertToFloat();
+  float aRatio = op.getAScale().convertToFloat() / scale, bRatio = op.getBScale().convertToFloat() / scale;
+  auto point = [](uint32_t value) { return float(int32_t(value)); };
+  float shift = point(op.getYZeroPoint()) - std::fma(aRatio, point(op.getAZeroPoint()), bRatio * point(op.getBZeroPoint()));
+  auto toFloat = [&](Scalar v) { return b.create<arith::SIToFPOp>(loc, b.getF32Type(), toI32(b, loc, v)); };
+  Value sum = b.create<math::FmaOp>(loc, toFloat(y), floatConstant(b, loc, bRatio), floatConstant(b, loc, shift));
+  sum = b.create<math::FmaOp>(loc, toFloat(x), floatConstant(b, loc, aRatio), sum);
+  return saturate(b, loc, sum, elementOf(op), 0);
+}
+
+Value emitScalar(OpBuilder &b, Operation *op, ArrayRef<Scalar> operands, const ChannelReader &perChannel,
+                 std::optional<Bounds> bounds) {
+  Location loc = op->getLoc();
+  Type type = elementOf(op->getResult(0));
+  if (auto cast = dyn_cast<CastOp>(op))
+    return emitCast(b, loc, operands[0], type);
+  if (auto requantize = dyn_cast<RequantizeOp>(op))
+    return emitRequantize(b, requantize, operands[0], perChannel, bounds);
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return emitQuantize(b, quantize, operands[0], perChannel, bounds);
+  if (auto dequantize = dyn_cast<DequantizeOp>(op))
+    return emitDequantize(b, dequantize, operands[0], perChannel);
+  if (auto add = dyn_cast<QLinearAddOp>(op))
+    return emitQLinearAdd(b, add, operands[0], operands[1]);
+  if (isa<FloatType>(type)) {
+    Value x = toF32(b, loc, operands[0]);
+    Value y = operands.size() == 2 ? emitFloatBinary(b, loc, op, x, toF32(b, loc, operands[1])) : emitFloatUnary(b, loc, op, x);
+    return fromF32(b, loc, y, type);
+  }
+  Value x = toWide(b, loc, operands[0]);
+  Value y =
+      operands.size() == 2 ? emitIntegerBinary(b, loc, op, x, toWide(b, loc, operands[1])) : emitIntegerUnary(b, loc, op, x);
+  return fromWide(b, loc, y, type);
+}
+
+unsigned stageCount(Operation *op) {
+  return TypeSwitch<Operation *, unsigned>(op)
+      .Case([](HardSwishOp) { return 5; })
+      .Case<HardSigmoidOp, RequantizeOp, QLinearAddOp>([](auto) { return 4; })
+      .Case<ClipOp, LeakyReluOp, QuantizeOp>([](auto) { return 2; })
+      .Case([](CastOp) { return 0; })
+      .Default([](Operation *) { return 1; });
+}
+
+} // namespace tw::loops

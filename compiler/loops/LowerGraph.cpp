@@ -1,0 +1,965 @@
+//===- LowerGraph.cpp - Graph kernels to linalg ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Element-by-element ops are gathered into bodies first, from the kernel's
+// result backwards; then every value the result needs is lowered on demand.
+//===----------------------------------------------------------------------===//
+#include "compiler/loops/LowerGraph.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "compiler/loops/Elementwise.h"
+#include "compiler/loops/Passes.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tw::loops {
+
+#define GEN_PASS_DEF_LOWERGRAPHPASS
+#include "compiler/loops/Passes.h.inc"
+
+using namespace graph;
+
+namespace {
+
+Type storageTensor(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return tensor.clone(storageType(tensor.getElementType()));
+}
+
+/// A reshape as aliases: collapse, expand, or both.
+Value reshapeTensor(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> shape) {
+  RankedTensorType from = tensorOf(x), to = from.clone(shape);
+  if (from == to)
+    return x;
+  if (auto groups = getReassociationIndicesForReshape(from, to)) {
+    if (from.getRank() > to.getRank())
+      return builder.create<tensor::CollapseShapeOp>(loc, to, x, *groups);
+    if (from.getRank() < to.getRank())
+      return builder.create<tensor::ExpandShapeOp>(loc, to, x, *groups);
+  }
+  Value flat = reshapeTensor(builder, loc, x, {from.getNumElements()});
+  return reshapeTensor(builder, loc, flat, shape);
+}
+
+Value constantTensor(OpBuilder &builder, Location loc, ElementsAttr elements) {
+  Type type = storageType(elements.getElementType());
+  // Backends read dense elements only.
+  if (type != elements.getElementType())
+    elements = bitcastConstant(elements, type);
+  else if (!isa<DenseElementsAttr>(elements))
+    elements = reshapeConstant(elements, cast<RankedTensorType>(elements.getShapedType()).getShape());
+  return builder.create<arith::ConstantOp>(loc, cast<TypedAttr>(elements));
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+/// Ops that become one linalg.generic; the last is its result.
+struct Cluster {
+  llvm::SmallSetVector<Operation *, 8> ops; // consumers before producers
+  Operation *output() const { return ops.front(); }
+};
+
+/// What one body may hold, so that it fits a chain of the vector engine.
+constexpr unsigned kMaxStages = 10, kMaxTensors = 2, kMaxParameters = 4;
+
+bool isOneNumber(Value value) {
+  ElementsAttr elements = constantOf(value);
+  return elements && (elements.getNumElements() == 1 || elements.isSplat());
+}
+
+/// Which op's result ends a body: an 8-bit number has been rounded and saturated, the next body starts from it.
+bool endsBody(Operation *op, Operation *user) {
+  return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user);
+}
+
+bool fits(ArrayRef<Operation *> ops) {
+  unsigned stages = 0, parameters = 0;
+  llvm::SmallSetVector<Value, 8> tensors;
+  for (Operation *op : ops) {
+    stages += stageCount(op);
+    for (Value operand : op->getOperands()) {
+      if (llvm::is_contained(ops, operand.getDefiningOp()) || isOneNumber(operand))
+        continue;
+      if (constantOf(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements())
+        ++parameters;
+      else
+        tensors.insert(operand);
+    }
+    if (hasChannelAxis(op))
+      ++parameters; // the scales; a bias is an operand
+  }
+  return stages <= kMaxStages && parameters <= kMaxParameters && tensors.size() <= kMaxTensors;
+}
+
+class KernelLowering {
+public:
+  KernelLowering(func::FuncOp kernel) : kernel(kernel), builder(kernel.getContext()) {}
+
+  LogicalResult run() {
+    Block *old = &kernel.getBody().front();
+    readNarrow(old);
+    formClusters(old);
+    Block *block = builder.createBlock(&kernel.getBody());
+    for (BlockArgument argument : old->getArguments())
+      values[argument] = block->addArgument(storageTensor(argument.getType()), argument.getLoc());
+    builder.setInsertionPointToEnd(block);
+    SmallVector<Value> results;
+    for (Value result : old->getTerminator()->getOperands()) {
+      FailureOr<Value> value = lower(result);
+      if (failed(value))
+        return failure();
+      results.push_back(*value);
+    }
+    builder.create<func::ReturnOp>(old->getTerminator()->getLoc(), results);
+    old->dropAllReferences();
+    old->dropAllDefinedValueUses();
+    old->erase();
+    kernel.setType(builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+    return success();
+  }
+
+private:
+  func::FuncOp kernel;
+  OpBuilder builder;
+  DenseMap<Value, Value> values;
+  std::vector<Cluster> clusters;
+  DenseMap<Operation *, size_t> clusterOf;
+
+  //===--------------------------------------------------------------------===//
+  // Preparation
+  //===--------------------------------------------------------------------===//
+
+  /// Array and window ops read bf16 as it is: the cast in front of them is part of their reading.
+  static void readNarrow(Block *block) {
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
+      if (isa<CastOp>(op) && op.use_empty()) {
+        op.erase();
+        continue;
+      }
+      if (!isa<ConvOp, MatmulOp, AveragePoolOp, ReduceOp, SoftmaxOp>(op))
+        continue;
+      for (OpOperand &operand : op.getOpOperands())
+        if (auto widened = operand.get().getDefiningOp<CastOp>(); widened && elementOf(widened.getX()).isBF16())
+          operand.set(widened.getX());
+    }
+  }
+
+  void formClusters(Block *block) {
+    for (Operation &op : llvm::reverse(*block)) {
+      if (!isElementwise(&op))
+        continue;
+      size_t joined = joinable(&op);
+      if (joined == clusters.size())
+        clusters.emplace_back();
+      clusters[joined].ops.insert(&op);
+      clusterOf[&op] = joined;
+    }
+  }
+
+  /// The cluster of all users of op, if op fits into it; else a new one.
+  size_t joinable(Operation *op) {
+    size_t none = clusters.size(), joined = none;
+    for (Operation *user : op->getUsers()) {
+      auto found = clusterOf.find(user);
+      if (found == clusterOf.end() || endsBody(op, user) || (joined != none && joined != found->second))
+        return none;
+      joined = found->second;
+    }
+    if (joined == none || shapeOf(op->getResult(0)) != shapeOf(clusters[joined].output()->getResult(0)))
+      return none;
+    SmallVector<Operation *> ops(clusters[joined].ops.begin(), clusters[joined].ops.end());
+    ops.push_back(op);
+    return fits(ops) ? joined : none;
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Building blocks
+  //===--------------------------------------------------------------------===//
+
+  Value empty(Location loc, ArrayRef<int64_t> shape, Type type) {
+    return builder.create<tensor::EmptyOp>(loc, shape, storageType(type));
+  }
+
+  Value filled(Location loc, ArrayRef<int64_t> shape, TypedAttr value) {
+    Value constant = builder.create<arith::ConstantOp>(loc, value);
+    return builder.create<linalg::FillOp>(loc, constant, empty(loc, shape, value.getType())).getResult(0);
+  }
+
+  using Body = function_ref<Value(OpBuilder &, Location, ValueRange)>;
+
+  /// A linalg.generic with one result. `maps`: inputs, then `init`.
+  Value generic(Location loc, ValueRange inputs, Value init, ArrayRef<AffineMap> maps,
+                ArrayRef<utils::IteratorType> iterators, Body body) {
+    auto op = builder.create<linalg::GenericOp>(loc, TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
+                                                [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                                                  inner.create<linalg::YieldOp>(where, body(inner, where, arguments));
+                                                });
+    return op.getResult(0);
+  }
+
+  AffineMap map(unsigned dims, ArrayRef<AffineExpr> results) { return AffineMap::get(dims, 0, results, builder.getContext()); }
+  AffineExpr dim(unsigned position) { return builder.getAffineDimExpr(position); }
+
+  static SmallVector<utils::IteratorType> iterators(unsigned parallel, unsigned reduction) {
+    SmallVector<utils::IteratorType> result(parallel, utils::IteratorType::parallel);
+    result.append(reduction, utils::IteratorType::reduction);
+    return result;
+  }
+
+  /// x with `pads` = top, left, bottom, right around the image of an NHWC tensor.
+  Value padImage(Location loc, Value x, ArrayRef<int64_t> pads, TypedAttr value) {
+    if (llvm::all_of(pads, [](int64_t pad) { return pad == 0; }))
+      return x;
+    return padTensor(loc, x, {0, pads[0], pads[1], 0}, {0, pads[2], pads[3], 0}, value);
+  }
+
+  Value padTensor(Location loc, Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> high, TypedAttr value) {
+    SmallVector<int64_t> shape(shapeOf(x));
+    for (size_t i = 0; i < shape.size(); ++i)
+      shape[i] += low[i] + high[i];
+    auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
+    Value constant = builder.create<arith::ConstantOp>(loc, value);
+    return builder.create<tensor::PadOp>(loc, tensorOf(x).clone(shape), x, indices(low), indices(high), constant);
+  }
+
+  /// A zero of the accumulator the products or taps of `type` are summed in.
+  TypedAttr zero(Type type) {
+    return isa<FloatType>(type) ? TypedAttr(builder.getF32FloatAttr(0)) : TypedAttr(builder.getI32IntegerAttr(0));
+  }
+
+  /// Value of a padded element of `type`: what `number` is there.
+  TypedAttr padValue(Type type, int64_t number) {
+    Type storage = storageType(type);
+    if (isa<FloatType>(type))
+      return builder.getFloatAttr(type, double(number));
+    return builder.getIntegerAttr(storage, APInt(storage.getIntOrFloatBitWidth(), uint64_t(number)));
+  }
+
+  /// The smallest number of `type`, as an element and as an attribute.
+  TypedAttr least(Type type) {
+    if (auto floating = dyn_cast<FloatType>(type))
+      return builder.getFloatAttr(type, APFloat::getInf(floating.getFloatSemantics(), /*Negative=*/true));
+    unsigned width = type.getIntOrFloatBitWidth();
+    return builder.getIntegerAttr(storageType(type),
+                                  type.isUnsignedInteger() ? APInt::getZero(width) : APInt::getSignedMinValue(width));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Values on demand
+  //===--------------------------------------------------------------------===//
+
+  FailureOr<Value> lower(Value value) {
+    auto known = values.find(value);
+    if (known != values.end())
+      return known->second;
+    Operation *op = value.getDefiningOp();
+    FailureOr<Value> result = lowerOp(op);
+    if (succeeded(result))
+      values[value] = *result;
+    return result;
+  }
+
+  FailureOr<Value> lowerOp(Operation *op) {
+    if (auto found = clusterOf.find(op); found != clusterOf.end())
+      return lowerCluster(clusters[found->second]);
+    return TypeSwitch<Operation *, FailureOr<Value>>(op)
+        .Case([&](ConstantOp constant) { return constantTensor(builder, op->getLoc(), constant.getValue()); })
+        .Case<ConvOp, ConvIntegerOp>([&](auto conv) { return lowerConv(conv); })
+        .Case<MatmulOp, MatmulIntegerOp>([&](auto matmul) { return lowerMatmul(matmul); })
+        .Case([&](MaxPoolOp pool) { return lowerMaxPool(pool); })
+        .Case([&](AveragePoolOp pool) { return lowerAveragePool(pool); })
+        .Case([&](QLinearGlobalAveragePoolOp pool) { return lowerGlobalAverage(pool); })
+        .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
+        .Case([&](SoftmaxOp softmax) { return lowerSoftmax(softmax); })
+        .Case([&](ReshapeOp reshape) -> FailureOr<Value> {
+          FailureOr<Value> x = lower(reshape.getX());
+          if (failed(x))
+            return failure();
+          return reshapeTensor(builder, op->getLoc(), *x, shapeOf(reshape));
+        })
+        .Case([&](TransposeOp transpose) -> FailureOr<Value> {
+          FailureOr<Value> x = lower(transpose.getX());
+          if (failed(x))
+            return failure();
+          return builder
+              .create<linalg::TransposeOp>(op->getLoc(), *x, empty(op->getLoc(), shapeOf(transpose), elementOf(transpose)),
+                                           transpose.getPerm())
+              ->getResult(0);
+        })
+        .Case([&](ConcatOp concat) -> FailureOr<Value> {
+          SmallVector<Value> inputs;
+          for (Value input : concat.getInputs()) {
+            FailureOr<Value> x = lower(input);
+            if (failed(x))
+              return failure();
+            inputs.push_back(*x);
+          }
+          return builder
+              .create<tensor::ConcatOp>(op->getLoc(), cast<RankedTensorType>(storageTensor(concat.getType())),
+                                        concat.getAxis(), inputs)
+              .getResult();
+        })
+        .Case([&](SliceOp slice) { return lowerSlice(slice); })
+        .Case([&](PadOp pad) { return lowerPad(pad); })
+        .Default([](Operation *op) -> FailureOr<Value> {
+          if (auto fallback = dyn_cast<FallbackOp>(op))
+            return op->emitError() << "operator " << fallback.getOnnxOp() << " of domain \""
+                                   << (fallback.getDomain().empty() ? "ai.onnx" : fallback.getDomain())
+                                   << "\" has no implementation on any target";
+          return op->emitOpError() << "has no lowering in this form";
+        });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Element by element
+  //===--------------------------------------------------------------------===//
+
+  struct Operands {
+    SmallVector<Value> tensors;
+    SmallVector<AffineMap> maps;
+    /// The key is a graph value, or the attribute of a list of channel values and its axis.
+    DenseMap<Value, unsigned> ofValue;
+    DenseMap<std::pair<Attribute, int64_t>, unsigned> ofVector;
+  };
+
+  /// How a tensor of `shape` is read along the dims of a result of rank `rank`; dims that are 1 in a larger result stay at 0.
+  AffineMap broadcastMap(ArrayRef<int64_t> shape, ArrayRef<int64_t> result) {
+    SmallVector<AffineExpr> exprs;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      size_t at = result.size() - shape.size() + i;
+      exprs.push_back(shape[i] == 1 && result[at] != 1 ? builder.getAffineConstantExpr(0) : dim(at));
+    }
+    return map(result.size(), exprs);
+  }
+
+  /// A constant without the dims it does not vary along.
+  void addConstant(Operands &operands, Location loc, Value key, ElementsAttr elements, ArrayRef<int64_t> result) {
+    ArrayRef<int64_t> shape = cast<RankedTensorType>(elements.getShapedType()).getShape();
+    SmallVector<int64_t> kept;
+    SmallVector<AffineExpr> exprs;
+    for (size_t i = 0; i < shape.size(); ++i)
+      if (shape[i] != 1) {
+        kept.push_back(shape[i]);
+        exprs.push_back(dim(result.size() - shape.size() + i));
+      }
+    operands.ofValue[key] = operands.tensors.size();
+    operands.tensors.push_back(constantTensor(builder, loc, reshapeConstant(elements, kept)));
+    operands.maps.push_back(map(result.size(), exprs));
+  }
+
+  void addVector(Operands &operands, Location loc, DenseElementsAttr vector, int64_t axis, size_t rank) {
+    if (vector.isSplat() || operands.ofVector.count({vector, axis}))
+      return;
+    operands.ofVector[{vector, axis}] = operands.tensors.size();
+    operands.tensors.push_back(builder.create<arith::ConstantOp>(loc, vector));
+    operands.maps.push_back(map(rank, {dim(axis)}));
+  }
+
+  static int64_t axisOf(Operation *op) {
+    auto axis = op->getAttrOfType<IntegerAttr>("axis");
+    return axis ? axis.getInt() : 0;
+  }
+
+  /// The bounds of the clip that alone follows a quantize or requantize in its cluster.
+  std::optional<Bounds> boundsAfter(Operation *op) {
+    if (!isa<QuantizeOp, RequantizeOp>(op) || !op->hasOneUse())
+      return std::nullopt;
+    auto clip = dyn_cast<ClipOp>(*op->getUsers().begin());
+    if (!clip || clusterOf.lookup(clip) != clusterOf.lookup(op))
+      return std::nullopt;
+    int32_t least = elementOf(clip).isUnsignedInteger() ? 0 : -128;
+    auto bound = [&](APFloat value) {
+      return int32_t(std::min(std::max(value.convertToFloat(), float(least)), float(least + 255)));
+    };
+    return Bounds{bound(clip.getMin()), bound(clip.getMax())};
+  }
+
+  FailureOr<Value> lowerCluster(const Cluster &cluster) {
+    Operation *output = cluster.output();
+    Location loc = output->getLoc();
+    SmallVector<int64_t> shape(shapeOf(output->getResult(0)));
+    SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+
+    Operands operands;
+    for (Operation *op : ops) {
+      for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+        bool isVector = i == 1 && isa<RequantizeOp>(op);
+        if (isVector || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) || isOneNumber(operand))
+          continue;
+        if (ElementsAttr elements = constantOf(operand)) {
+          addConstant(operands, loc, operand, elements, shape);
+          continue;
+        }
+        FailureOr<Value> tensor = lower(operand);
+        if (failed(tensor))
+          return failure();
+        operands.ofValue[operand] = operands.tensors.size();
+        operands.tensors.push_back(*tensor);
+        operands.maps.push_back(broadcastMap(shapeOf(operand), shape));
+      }
+      // A dry run tells which lists of channel values the body reads.
+      Block scratch;
+      OpBuilder dry = OpBuilder::atBlockEnd(&scratch);
+      SmallVector<Scalar> inputs;
+      for (Value operand : op->getOperands())
+        inputs.push_back({scratch.addArgument(storageType(elementOf(operand)), loc), elementOf(operand)});
+      emitScalar(dry, op, inputs, [&](DenseElementsAttr vector) -> Value {
+        addVector(operands, loc, vector, axisOf(op), shape.size());
+        return scratch.addArgument(vector.getElementType(), loc);
+      }, std::nullopt);
+    }
+
+    operands.maps.push_back(builder.getMultiDimIdentityMap(shape.size()));
+    auto body = [&](OpBuilder &inner, Location, ValueRange arguments) {
+      IRMapping computed;
+      for (Operation *op : ops) {
+        SmallVector<Scalar> inputs;
+        for (Value operand : op->getOperands()) {
+          Value scalar;
+          if (computed.contains(operand))
+            scalar = computed.lookup(operand);
+          else if (auto found = operands.ofValue.find(operand); found != operands.ofValue.end())
+            scalar = arguments[found->second];
+          else
+            scalar = oneNumber(inner, op->getLoc(), operand);
+          inputs.push_back({scalar, elementOf(operand)});
+        }
+        auto clip = dyn_cast<ClipOp>(op);
+        Operation *producer = clip ? clip.getX().getDefiningOp() : nullptr;
+        if (producer && cluster.ops.contains(producer) && boundsAfter(producer)) {
+          computed.map(op->getResult(0), inputs[0].value);
+          continue;
+        }
+        auto perChannel = [&](DenseElementsAttr vector) -> Value {
+          auto found = operands.ofVector.find({vector, axisOf(op)});
+          if (found != operands.ofVector.end())
+            return arguments[found->second];
+          return inner.create<arith::ConstantOp>(op->getLoc(), cast<TypedAttr>(vector.getSplatValue<Attribute>()));
+        };
+        computed.map(op->getResult(0), emitScalar(inner, op, inputs, perChannel, boundsAfter(op)));
+      }
+      return computed.lookup(output->getResult(0));
+    };
+    return generic(loc, operands.tensors, empty(loc, shape, elementOf(output->getResult(0))), operands.maps,
+                   iterators(shape.size(), 0), body);
+  }
+
+  /// The one number of a constant, inside a body.
+  Value oneNumber(OpBuilder &inner, Location loc, Value constant) {
+    ElementsAttr elements = constantOf(constant);
+    // Requantize's bias is read per channel, never as an operand.
+    if (!isOneNumber(constant))
+      return nullptr;
+    Type type = elements.getElementType();
+    if (isa<FloatType>(type))
+      return inner.create<arith::ConstantOp>(loc, inner.getFloatAttr(type, *splatFloat(constant)));
+    int64_t value = readIntegers(elements).front();
+    Type storage = storageType(type);
+    return inner.create<arith::ConstantOp>(
+        loc, inner.getIntegerAttr(storage, APInt(storage.getIntOrFloatBitWidth(), uint64_t(value))));
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Contractions
+  //===--------------------------------------------------------------------===//
+
+  /// acc + x * w, `zeroPoints` subtracted first where they are not 0; w's may be an argument.
+  static Value multiplyAdd(OpBuilder &inner, Location loc, Scalar x, Scalar w, Value acc, int64_t xZeroPoint,
+                           std::variant<int64_t, Value> wZeroPoint) {
+    if (isa<FloatType>(x.type)) {
+      Value product = inner.create<arith::MulFOp>(loc, toF32(inner, loc, x), toF32(inner, loc, w));
+      return inner.create<arith::AddFOp>(loc, acc, product);
+    }
+    Value a = toI32(inner, loc, x), b = toI32(inner, loc, w);
+    if (xZeroPoint != 0)
+      a = inner.create<arith::SubIOp>(loc, a, integerConstant(inner, loc, xZeroPoint));
+    if (Value *value = std::get_if<Value>(&wZeroPoint))
+      b = inner.create<arith::SubIOp>(loc, b, *value);
+    else if (int64_t number = std::get<int64_t>(wZeroPoint))
+      b = inner.create<arith::SubIOp>(loc, b, integerConstant(inner, loc, number));
+    return inner.create<arith::AddIOp>(loc, acc, inner.create<arith::MulIOp>(loc, a, b));
+  }
+
+  /// A zero point per output: a tensor operand.
+  Value zeroPointTensor(Location loc, ArrayRef<int32_t> zeroPoints) {
+    std::vector<int64_t> wide(zeroPoints.begin(), zeroPoints.end());
+    auto type = RankedTensorType::get({int64_t(wide.size())}, builder.getI32Type());
+    return builder.create<arith::ConstantOp>(loc, makeIntegers(type, wide));
+  }
+
+  template <typename OpT> FailureOr<Value> lowerConv(OpT op) {
+    Location loc = op.getLoc();
+    if (op.getLayout() != "nhwc")
+      return op.emitOpError() << "has layout nchw, expected nhwc: run graph-convert-layout before";
+    if constexpr (std::is_same_v<OpT, ConvOp>)
+      if (op.getBias())
+        return op.emitOpError() << "has a bias, expected an addition: run graph-decompose-ops before";
+    FailureOr<Value> input = lower(op.getX()), weights = lower(op.getW());
+    if (failed(input) || failed(weights))
+      return failure();
+    Type xType = elementOf(op.getX()), wType = elementOf(op.getW());
+    int64_t xZeroPoint = 0;
+    SmallVector<int32_t> wZeroPoints{0};
+    if constexpr (std::is_same_v<OpT, ConvIntegerOp>) {
+      xZeroPoint = op.getXZeroPoint();
+      wZeroPoints.assign(op.getWZeroPoints().begin(), op.getWZeroPoints().end());
+    }
+    Value x = padImage(loc, *input, op.getPads(), padValue(xType, xZeroPoint));
+    Value w = *weights;
+    SmallVector<int64_t> out(shapeOf(op.getY()));
+    int64_t channels = shapeOf(x)[3], outputs = out[3], groups = op.getGroup(), taps[2] = {shapeOf(w)[0], shapeOf(w)[1]};
+    auto image = [&](unsigned position, unsigned tap, unsigned axis) {
+      return dim(position) * op.getStrides()[axis] + dim(tap) * op.getDilations()[axis];
+    };
+    Value init;
+    SmallVector<AffineMap> maps;
+    SmallVector<utils::IteratorType> loops;
+    AffineExpr zeroPointAt;
+    if (groups == channels && groups == outputs && groups > 1) {
+      // n, oh, ow, c, kh, kw
+      w = reshapeTensor(builder, loc, w, {taps[0], taps[1], channels});
+      init = filled(loc, out, zero(xType));
+      maps = {map(6, {dim(0), image(1, 4, 0), image(2, 5, 1), dim(3)}), map(6, {dim(4), dim(5), dim(3)}),
+              map(6, {dim(0), dim(1), dim(2), dim(3)})};
+      loops = iterators(4, 2);
+      zeroPointAt = dim(3);
+    } else if (groups > 1) {
+      // n, oh, ow, g, oc, kh, kw, ic
+      int64_t ic = channels / groups, oc = outputs / groups;
+      x = reshapeTensor(builder, loc, x, {shapeOf(x)[0], shapeOf(x)[1], shapeOf(x)[2], groups, ic});
+      w = groupWeights(loc, op.getW(), w, groups);
+      init = filled(loc, {out[0], out[1], out[2], groups, oc}, zero(xType));
+      maps = {map(8, {dim(0), image(1, 5, 0), image(2, 6, 1), dim(3), dim(7)}),
+              map(8, {dim(5), dim(6), dim(3), dim(7), dim(4)}), map(8, {dim(0), dim(1), dim(2), dim(3), dim(4)})};
+      loops = iterators(5, 3);
+      if (wZeroPoints.size() > 1)
+        return op.emitOpError() << "has groups and a zero point per output channel, expected one zero point";
+    } else {
+      // n, oh, ow, oc, kh, kw, ic
+      init = filled(loc, out, zero(xType));
+      maps = {map(7, {dim(0), image(1, 4, 0), image(2, 5, 1), dim(6)}), map(7, {dim(4), dim(5), dim(6), dim(3)}),
+              map(7, {dim(0), dim(1), dim(2), dim(3)})};
+      loops = iterators(4, 3);
+      zeroPointAt = dim(3);
+    }
+    SmallVector<Value> inputs{x, w};
+    if (wZeroPoints.size() > 1) {
+      inputs.push_back(zeroPointTensor(loc, wZeroPoints));
+      maps.insert(maps.begin() + 2, map(loops.size(), {zeroPointAt}));
+    }
+    Value y = generic(loc, inputs, init, maps, loops, [&](OpBuilder &inner, Location where, ValueRange arguments) {
+      std::variant<int64_t, Value> wZeroPoint = int64_t(wZeroPoints[0]);
+      if (wZeroPoints.size() > 1)
+        wZeroPoint = arguments[2];
+      return multiplyAdd(inner, where, {arguments[0], xType}, {arguments[1], wType}, arguments.back(), xZeroPoint, wZeroPoint);
+    });
+    return reshapeTensor(builder, loc, y, out);
+  }
+
+  /// [kh, kw, ic, groups * oc] -> [kh, kw, groups, ic, oc].
+  Value groupWeights(Location loc, Value source, Value w, int64_t groups) {
+    ArrayRef<int64_t> shape = shapeOf(w);
+    SmallVector<int64_t> split{shape[0], shape[1], shape[2], groups, shape[3] / groups}, perm{0, 1, 3, 2, 4};
+    if (ElementsAttr elements = constantOf(source))
+      return constantTensor(builder, loc, transposeConstant(reshapeConstant(elements, split), perm));
+    Value expanded = reshapeTensor(builder, loc, w, split);
+    SmallVector<int64_t> grouped{split[0], split[1], split[3], split[2], split[4]};
+    return builder.create<linalg::TransposeOp>(loc, expanded, empty(loc, grouped, elementOf(w)), perm)->getResult(0);
+  }
+
+  template <typename OpT> FailureOr<Value> lowerMatmul(OpT op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> a = lower(op.getA()), b = lower(op.getB());
+    if (failed(a) || failed(b))
+      return failure();
+    SmallVector<int64_t> out(shapeOf(op.getY()));
+    ArrayRef<int64_t> aShape = shapeOf(*a), bShape = shapeOf(*b);
+    if (aShape.size() < 2 || bShape.size() < 2)
+      return op.emitOpError() << "has a vector operand, expected matrices: run graph-decompose-ops before";
+    int64_t aZeroPoint = 0;
+    SmallVector<int32_t> bZeroPoints{0};
+    if constexpr (std::is_same_v<OpT, MatmulIntegerOp>) {
+      aZeroPoint = op.getAZeroPoint();
+      bZeroPoints.assign(op.getBZeroPoints().begin(), op.getBZeroPoints().end());
+    }
+    // batch..., m, n, k
+    unsigned rank = out.size(), loops = rank + 1;
+    auto operandMap = [&](ArrayRef<int64_t> shape, AffineExpr row, AffineExpr column) {
+      SmallVector<AffineExpr> exprs;
+      for (size_t i = 0; i + 2 < shape.size(); ++i) {
+        size_t at = rank - shape.size() + i;
+        exprs.push_back(shape[i] == 1 && out[at] != 1 ? builder.getAffineConstantExpr(0) : dim(at));
+      }
+      exprs.push_back(row);
+      exprs.push_back(column);
+      return map(loops, exprs);
+    };
+    SmallVector<AffineExpr> result;
+    for (unsigned i = 0; i < rank; ++i)
+      result.push_back(dim(i));
+    SmallVector<AffineMap> maps{operandMap(aShape, dim(rank - 2), dim(rank)), operandMap(bShape, dim(rank), dim(rank - 1)),
+                                map(loops, result)};
+    SmallVector<Value> inputs{*a, *b};
+    if (bZeroPoints.size() > 1) {
+      inputs.push_back(zeroPointTensor(loc, bZeroPoints));
+      maps.insert(maps.begin() + 2, map(loops, {dim(rank - 1)}));
+    }
+    Type aType = elementOf(op.getA()), bType = elementOf(op.getB());
+    return generic(loc, inputs, filled(loc, out, zero(aType)), maps, iterators(rank, 1),
+                   [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                     std::variant<int64_t, Value> bZeroPoint = int64_t(bZeroPoints[0]);
+                     if (bZeroPoints.size() > 1)
+                       bZeroPoint = arguments[2];
+                     return multiplyAdd(inner, where, {arguments[0], aType}, {arguments[1], bType}, arguments.back(),
+                                        aZeroPoint, bZeroPoint);
+                   });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Windows
+  //===--------------------------------------------------------------------===//
+
+  struct Window {
+    SmallVector<int64_t> kernel, strides, dilations;
+  };
+
+  /// n, oh, ow, c, kh, kw over an NHWC tensor.
+  Value slideWindow(Location loc, Value x, const Window &window, Value init, Body body) {
+    auto image = [&](unsigned position, unsigned tap, unsigned axis) {
+      return dim(position) * window.strides[axis] + dim(tap) * window.dilations[axis];
+    };
+    // The second input only gives the window's extents.
+    Value shape = empty(loc, window.kernel, elementOf(x));
+    SmallVector<AffineMap> maps{map(6, {dim(0), image(1, 4, 0), image(2, 5, 1), dim(3)}), map(6, {dim(4), dim(5)}),
+                                map(6, {dim(0), dim(1), dim(2), dim(3)})};
+    return generic(loc, {x, shape}, init, maps, iterators(4, 2), body);
+  }
+
+  /// The larger of two numbers of `type` in storage form.
+  static Value maximum(OpBuilder &inner, Location loc, Type type, Value a, Value b) {
+    if (isa<FloatType>(type))
+      return inner.create<arith::MaximumFOp>(loc, a, b);
+    if (type.isUnsignedInteger())
+      return inner.create<arith::MaxUIOp>(loc, a, b);
+    return inner.create<arith::MaxSIOp>(loc, a, b);
+  }
+
+  /// acc + x, in f32 or i32.
+  static Value accumulate(OpBuilder &inner, Location loc, Scalar x, Value acc, int64_t zeroPoint = 0) {
+    if (isa<FloatType>(x.type))
+      return inner.create<arith::AddFOp>(loc, acc, toF32(inner, loc, x));
+    Value term = toI32(inner, loc, x);
+    if (zeroPoint != 0)
+      term = inner.create<arith::SubIOp>(loc, term, integerConstant(inner, loc, zeroPoint));
+    return inner.create<arith::AddIOp>(loc, acc, term);
+  }
+
+  LogicalResult expectNhwc(Operation *op, StringRef layout) {
+    if (layout == "nhwc")
+      return success();
+    return op->emitOpError() << "has layout nchw, expected nhwc: run graph-convert-layout before";
+  }
+
+  FailureOr<Value> lowerMaxPool(MaxPoolOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> x = lower(op.getX());
+    if (failed(x) || failed(expectNhwc(op, op.getLayout())))
+      return failure();
+    Type type = elementOf(op.getX());
+    Value padded = padImage(loc, *x, op.getPads(), least(type));
+    Window window{SmallVector<int64_t>(op.getKernel()), SmallVector<int64_t>(op.getStrides()),
+                  SmallVector<int64_t>(op.getDilations())};
+    return slideWindow(loc, padded, window, filled(loc, shapeOf(op.getY()), least(type)),
+                       [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                         return maximum(inner, where, type, arguments.back(), arguments[0]);
+                       });
+  }
+
+  /// The positions inside the image under each window, [oh, ow].
+  static std::vector<float> countPositions(AveragePoolOp op) {
+    ArrayRef<int64_t> x = shapeOf(op.getX()), y = shapeOf(op.getY());
+    auto inside = [&](int64_t at, unsigned axis) {
+      int64_t first = at * op.getStrides()[axis] - op.getPads()[axis], end = first + op.getKernel()[axis];
+      return std::min(end, x[1 + axis]) - std::max<int64_t>(first, 0);
+    };
+    std::vector<float> counts;
+    for (int64_t h = 0; h < y[1]; ++h)
+      for (int64_t w = 0; w < y[2]; ++w)
+        counts.push_back(op.getCountIncludePad() ? float(op.getKernel()[0] * op.getKernel()[1])
+                                                 : float(std::max<int64_t>(inside(h, 0), 0) * std::max<int64_t>(inside(w, 1), 0)));
+    return counts;
+  }
+
+  FailureOr<Value> lowerAveragePool(AveragePoolOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> x = lower(op.getX());
+    if (failed(x) || failed(expectNhwc(op, op.getLayout())))
+      return failure();
+    Type type = elementOf(op.getX());
+    SmallVector<int64_t> out(shapeOf(op.getY()));
+    Value padded = padImage(loc, *x, op.getPads(), padValue(type, 0));
+    Window window{SmallVector<int64_t>(op.getKernel()), SmallVector<int64_t>(op.getStrides()), {1, 1}};
+    Value sum = slideWindow(loc, padded, window, filled(loc, out, builder.getF32FloatAttr(0)),
+                            [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                              return accumulate(inner, where, {arguments[0], type}, arguments.back());
+                            });
+    return divide(loc, sum, countPositions(op), out);
+  }
+
+  /// sum / counts, [oh, ow] or one number.
+  Value divide(Location loc, Value sum, ArrayRef<float> counts, ArrayRef<int64_t> out) {
+    AffineMap identity = builder.getMultiDimIdentityMap(out.size());
+    SmallVector<Value> inputs{sum};
+    SmallVector<AffineMap> maps{identity};
+    bool equal = llvm::all_equal(counts);
+    if (!equal) {
+      auto type = RankedTensorType::get({out[1], out[2]}, builder.getF32Type());
+      inputs.push_back(builder.create<arith::ConstantOp>(loc, makeFloats(type, counts)));
+      maps.push_back(map(4, {dim(1), dim(2)}));
+    }
+    maps.push_back(identity);
+    return generic(loc, inputs, empty(loc, out, builder.getF32Type()), maps, iterators(out.size(), 0),
+                   [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                     Value count = equal ? floatConstant(inner, where, counts.front()) : arguments[1];
+                     return inner.create<arith::DivFOp>(where, arguments[0], count);
+                   });
+  }
+
+  FailureOr<Value> lowerGlobalAverage(QLinearGlobalAveragePoolOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> x = lower(op.getX());
+    if (failed(x) || failed(expectNhwc(op, op.getLayout())))
+      return failure();
+    Type type = elementOf(op.getX());
+    ArrayRef<int64_t> image = shapeOf(*x);
+    SmallVector<int64_t> out(shapeOf(op.getY()));
+    Window window{{image[1], image[2]}, {1, 1}, {1, 1}};
+    Value sum = slideWindow(loc, *x, window, filled(loc, out, builder.getI32IntegerAttr(0)),
+                            [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                              return accumulate(inner, where, {arguments[0], type}, arguments.back(),
+                                                int32_t(op.getXZeroPoint()));
+                            });
+    float multiplier = op.getXScale().convertToFloat() / (op.getYScale().convertToFloat() * float(image[1] * image[2]));
+    AffineMap identity = builder.getMultiDimIdentityMap(4);
+    return generic(loc, {sum}, empty(loc, out, type), {identity, identity}, iterators(4, 0),
+                   [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                     Value y = inner.create<arith::SIToFPOp>(where, inner.getF32Type(), arguments[0]);
+                     y = inner.create<arith::MulFOp>(where, y, floatConstant(inner, where, multiplier));
+                     return saturate(inner, where, y, type, int32_t(op.getYZeroPoint()));
+                   });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Reductions
+  //===--------------------------------------------------------------------===//
+
+  /// Over dim 1 of [outer, n]: one number per row.
+  Value reduceRows(Location loc, Value x, TypedAttr initial, Body body) {
+    ArrayRef<int64_t> shape = shapeOf(x);
+    return generic(loc, {x}, filled(loc, {shape[0]}, initial), {map(2, {dim(0), dim(1)}), map(2, {dim(0)})}, iterators(1, 1),
+                   body);
+  }
+
+  FailureOr<Value> lowerReduce(ReduceOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> input = lower(op.getX());
+    if (failed(input))
+      return failure();
+    Value x = *input;
+    SmallVector<int64_t> shape(shapeOf(x));
+    if (op.getKeepdims() || op.getAxes() != ArrayRef<int64_t>{1} || shape.size() < 2 || shape.size() > 3)
+      return op.emitOpError() << "is not over dim 1 of a matrix or [outer, n, inner]: run graph-decompose-ops before";
+    Type type = elementOf(op.getX()), result = elementOf(op.getY());
+    bool isMax = op.getKind() == "max", isFloat = isa<FloatType>(type);
+    if (!isFloat && !isMax && !type.isInteger(32))
+      return op.emitOpError() << "sums elements of " << type << ", expected f32, bf16 or i32";
+    TypedAttr initial = isMax ? least(type) : zero(type);
+    auto body = [&](OpBuilder &inner, Location where, ValueRange arguments) {
+      if (isMax)
+        return maximum(inner, where, type, arguments.back(), arguments[0]);
+      return accumulate(inner, where, {arguments[0], type}, arguments.back());
+    };
+    Value y;
+    if (shape.size() == 2) {
+      y = reduceRows(loc, x, initial, body);
+    } else {
+      // A window over all of dim 1, the inner dim being the channels.
+      x = reshapeTensor(builder, loc, x, {shape[0], shape[1], 1, shape[2]});
+      Window window{{shape[1], 1}, {1, 1}, {1, 1}};
+      y = slideWindow(loc, x, window, filled(loc, {shape[0], 1, 1, shape[2]}, initial), body);
+      y = reshapeTensor(builder, loc, y, {shape[0], shape[2]});
+    }
+    if (op.getKind() == "mean") {
+      SmallVector<int64_t> out(shapeOf(y));
+      if (!isFloat) {
+        AffineMap identity = builder.getMultiDimIdentityMap(out.size());
+        return generic(loc, {y}, empty(loc, out, type), {identity, identity}, iterators(out.size(), 0),
+                       [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                         return inner.create<arith::DivSIOp>(where, arguments[0], integerConstant(inner, where, shape[1]));
+                       });
+      }
+      y = divide(loc, y, {float(shape[1])}, out);
+    }
+    // Kernels of bf16 machines say f32 here and cast at their end.
+    (void)result;
+    return y;
+  }
+
+  FailureOr<Value> lowerSoftmax(SoftmaxOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> input = lower(op.getX());
+    if (failed(input))
+      return failure();
+    Value x = *input;
+    SmallVector<int64_t> shape(shapeOf(x));
+    if (shape.size() != 2 || op.getAxis() != 1)
+      return op.emitOpError() << "is not along the rows of a matrix: run graph-decompose-ops before";
+    Type type = elementOf(op.getX());
+    AffineMap all = map(2, {dim(0), dim(1)}), row = map(2, {dim(0)});
+    FloatAttr lowest = builder.getFloatAttr(builder.getF32Type(), APFloat::getInf(APFloat::IEEEsingle(), true));
+    Value most = reduceRows(loc, x, lowest, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+      return inner.create<arith::MaximumFOp>(where, arguments.back(), toF32(inner, where, {arguments[0], type}));
+    });
+    Value exponentials = generic(loc, {x, most}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
+                                 [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                                   Value wide = toF32(inner, where, {arguments[0], type});
+                                   return inner.create<math::ExpOp>(where,
+                                                                    inner.create<arith::SubFOp>(where, wide, arguments[1]));
+                                 });
+    Value sum = reduceRows(loc, exponentials, builder.getF32FloatAttr(0),
+                           [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                             return inner.create<arith::AddFOp>(where, arguments.back(), arguments[0]);
+                           });
+    return generic(loc, {exponentials, sum}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
+                   [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                     return inner.create<arith::DivFOp>(where, arguments[0], arguments[1]);
+                   });
+  }
+
+  //===--------------------------------------------------------------------===//
+  // Data movement
+  //===--------------------------------------------------------------------===//
+
+  FailureOr<Value> lowerSlice(SliceOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> x = lower(op.getX());
+    if (failed(x))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(op.getY());
+    if (llvm::all_of(op.getSteps(), [](int64_t step) { return step > 0; })) {
+      auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
+      return builder
+          .create<tensor::ExtractSliceOp>(loc, *x, indices(op.getStarts()), indices(shape), indices(op.getSteps()))
+          .getResult();
+    }
+    // Backwards: a copy whose map runs down. It reads from the window of x that the slice touches.
+    SmallVector<int64_t> low, size;
+    SmallVector<AffineExpr> exprs;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      int64_t start = op.getStarts()[i], step = op.getSteps()[i], last = start + std::max<int64_t>(shape[i] - 1, 0) * step;
+      low.push_back(std::min(start, last));
+      size.push_back(std::abs(last - start) + 1);
+      exprs.push_back(dim(i) * step + (start - low.back()));
+    }
+    auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
+    SmallVector<int64_t> ones(shape.size(), 1);
+    Value touched = *x;
+    if (ArrayRef<int64_t>(size) != shapeOf(*x))
+      touched = builder.create<tensor::ExtractSliceOp>(loc, *x, indices(low), indices(size), indices(ones));
+    return generic(loc, {touched}, empty(loc, shape, elementOf(op.getY())),
+                   {map(shape.size(), exprs), builder.getMultiDimIdentityMap(shape.size())}, iterators(shape.size(), 0),
+                   [](OpBuilder &, Location, ValueRange arguments) { return arguments[0]; });
+  }
+
+  FailureOr<Value> lowerPad(PadOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> input = lower(op.getX());
+    if (failed(input))
+      return failure();
+    Value x = *input;
+    SmallVector<int64_t> low(op.getLow()), high(op.getHigh()), start, size;
+    // Negative amounts cut first.
+    for (size_t i = 0; i < low.size(); ++i) {
+      start.push_back(std::max<int64_t>(-low[i], 0));
+      size.push_back(shapeOf(x)[i] + std::min<int64_t>(low[i], 0) + std::min<int64_t>(high[i], 0));
+      low[i] = std::max<int64_t>(low[i], 0);
+      high[i] = std::max<int64_t>(high[i], 0);
+    }
+    if (ArrayRef<int64_t>(size) != shapeOf(x)) {
+      auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
+      SmallVector<int64_t> ones(size.size(), 1);
+      x = builder.create<tensor::ExtractSliceOp>(loc, x, indices(start), indices(size), indices(ones));
+    }
+    auto value = cast<TypedAttr>(op.getValue());
+    if (auto integer = dyn_cast<IntegerAttr>(value))
+      value = builder.getIntegerAttr(storageType(integer.getType()), integer.getValue());
+    return padTensor(loc, x, low, high, value);
+  }
+};
+
+//===----------------------------------------------------------------------===//
+// @main
+//===----------------------------------------------------------------------===//
+
+LogicalResult lowerMain(func::FuncOp main) {
+  Block &block = main.getBody().front();
+  OpBuilder builder(main.getContext());
+  auto mark = [&](Type type) { return cast<RankedTensorType>(type).getElementType().isUnsignedInteger(); };
+  for (unsigned i = 0; i < main.getNumArguments(); ++i)
+    if (mark(main.getArgument(i).getType()))
+      main.setArgAttr(i, kUnsignedAttr, builder.getUnitAttr());
+  for (unsigned i = 0; i < main.getNumResults(); ++i)
+    if (mark(main.getResultTypes()[i]))
+      main.setResultAttr(i, kUnsignedAttr, builder.getUnitAttr());
+  for (BlockArgument argument : block.getArguments())
+    argument.setType(storageTensor(argument.getType()));
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
+    builder.setInsertionPoint(&op);
+    if (auto reshape = dyn_cast<ReshapeOp>(op)) {
+      reshape.replaceAllUsesWith(reshapeTensor(builder, op.getLoc(), reshape.getX(), shapeOf(reshape)));
+      op.erase();
+    } else if (auto constant = dyn_cast<ConstantOp>(op)) {
+      constant.replaceAllUsesWith(constantTensor(builder, op.getLoc(), constant.getValue()));
+      op.erase();
+    } else if (isa<func::CallOp>(op)) {
+      for (Value result : op.getResults())
+        result.setType(storageTensor(result.getType()));
+    } else {
+      return op.emitOpError() << "stands outside a kernel: run graph-partition-kernels before";
+    }
+  }
+  main.setType(builder.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+  return success();
+}
+
+struct LowerGraphPass : impl::LowerGraphPassBase<LowerGraphPass> {
+  void runOnOperation() override {
+    for (auto function : getOperation().getOps<func::FuncOp>()) {
+      if (function.isExternal() || !llvm::hasSingleElement(function.getBody()))
+        continue;
+      if (failed(function.isPrivate() ? lowerKernel(function) : lowerMain(function)))
+        return signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+
+LogicalResult lowerKernel(func::FuncOp kernel) { return KernelLowering(kernel).run(); }
+
+namespace {
+#define GEN_PASS_REGISTRATION
+#include "compiler/loops/Passes.h.inc"
+} // namespace
+
+void registerLoopPasses() { registerLoopsPasses(); }
+
+} // namespace tw::loops
