@@ -336,7 +336,7 @@ std::optional<Violation> RaceChecker::write(unsigned engine, unsigned memory, in
                                                std::to_string(std::max(uint64_t(begin), codeRange.first)) + " of dram"};
   for (uint64_t g = first; g <= last && options.unordered; ++g) {
     Id id = writers[g];
-    if (id == known || id == kHost)
+    if (id == known || id == 0 || id == kHost)
       continue;
     known = id;
     unsigned other = (id >> kNumberBits) - 1;

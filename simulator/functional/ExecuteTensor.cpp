@@ -351,6 +351,6 @@ void fast(const isa::Tensor &tensor, core::MachineState &state, Kernel kernel) {
 void tw::functional::executeTensor(const isa::Tensor &tensor, core::MachineState &state, Kernel kernel) {
   assert(state.machine().rows <= kMaxRows && state.machine().cols <= kMaxRows && "k_count and n_count have 9 bits");
   if (tensor.swap)
-    std::swap(state.shadow, state.active);
+    state.active = state.shadow;
   kernel == Kernel::Plain ? plain(tensor, state) : fast(tensor, state, kernel);
 }

@@ -272,8 +272,11 @@ void plain(const isa::Vector &vector, core::MachineState &state) {
                 saved = x;
               x = plainStage(op, x, y, source, saved, immediates, tables);
             }
-            writeElement(dType, dMemory + dOffset + lane * elementBytes(dType), x);
+            values[lane] = x;
           }
+          // The whole vector is read before any of it is written.
+          for (int64_t lane = 0; lane < lanes; ++lane)
+            writeElement(dType, dMemory + dOffset + lane * elementBytes(dType), values[lane]);
         }
 }
 
