@@ -135,30 +135,30 @@ TEST(MachineTest, WhatIsNotGivenHasItsDefault) {
 }
 
 TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
-  const char *
-      text = "name: wrong\n"     // 1
-             "clock_mhz: 500\n"  // 2 no provenance
-             "array:\n"          // 3
-             "  assumed: test\n" // 4
-             "  type: int9\n"    // 5 no such type
-             "  rows: 12\n"      // 6 not a power of two
-             "  colz: 16\n"      // 7 unknown key
-             "  cols: 16\n"      // 8
-             "scratchpads:\n"    // 9
-             "  activation: {assumed: test, capacity_bytes: 32768, banks: "
-             "128}\n" // 10 out of range
-             "  weight: {assumed: test, capacity_bytes: big}\n" // 11 wrong type
-             "accumulator:\n"            // 12 capacity_bytes missing
-             "  assumed: test\n"         // 13
-             "  banks: 4\n"              // 14
-             "dma:\n"                    // 15
-             "  assumed: test\n"         // 16
-             "  load_engines: [1, 2]\n"  // 17 a list
-             "control: 7\n"              // 18 not a block
-             "dram:\n"                   // 19
-             "  device: ddr9\n"          // 20 no such device
-             "  controller: in_order\n"  // 21
-             "  controller: windowed\n"; // 22 twice
+  const char *text =
+      "name: wrong\n"     // 1
+      "clock_mhz: 500\n"  // 2 no provenance
+      "array:\n"          // 3
+      "  assumed: test\n" // 4
+      "  type: int9\n"    // 5 no such type
+      "  rows: 12\n"      // 6 not a power of two
+      "  colz: 16\n"      // 7 unknown key
+      "  cols: 16\n"      // 8
+      "scratchpads:\n"    // 9
+      "  activation: {assumed: test, capacity_bytes: 32768, banks: "
+      "128}\n"                                           // 10 out of range
+      "  weight: {assumed: test, capacity_bytes: big}\n" // 11 wrong type
+      "accumulator:\n"            // 12 capacity_bytes missing
+      "  assumed: test\n"         // 13
+      "  banks: 4\n"              // 14
+      "dma:\n"                    // 15
+      "  assumed: test\n"         // 16
+      "  load_engines: [1, 2]\n"  // 17 a list
+      "control: 7\n"              // 18 not a block
+      "dram:\n"                   // 19
+      "  device: ddr9\n"          // 20 no such device
+      "  controller: in_order\n"  // 21
+      "  controller: windowed\n"; // 22 twice
   Result<MachineParams> machine = loadMachineText(text, "wrong.yaml");
   ASSERT_FALSE(machine);
   std::vector<std::string> expected{
