@@ -5,6 +5,8 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Register.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/loops/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
@@ -93,6 +95,9 @@ void registerTilewright(mlir::DialectRegistry &registry) {
 }
 
 void registerTilewrightPasses() {
+  graph::registerGraphTransformPasses();
+  loops::registerLoopPasses();
+
   mlir::registerTransformsPasses();
   mlir::affine::registerAffinePasses();
   mlir::bufferization::registerBufferizationPasses();
