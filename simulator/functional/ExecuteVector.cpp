@@ -294,10 +294,10 @@ struct Lanes {
 };
 
 /// Converts `count` consecutive elements.
-TW_INLINE void readElements(VectorType type, const uint8_t *from, int64_t zeroPoint, int count, Lanes &to, int first = 0) {
+TW_INLINE void readElements(VectorType type, const uint8_t *from, int64_t zeroPoint, int count, Lanes &to) {
   int32_t zero = int32_t(zeroPoint);
-  int32_t *i = to.i + first;
-  float *f = to.f + first;
+  int32_t *i = to.i;
+  float *f = to.f;
   switch (type) {
   case VectorType::I8:
     for (int k = 0; k < count; ++k)
@@ -386,33 +386,63 @@ TW_INLINE void scatter(VectorType type, const Lanes &from, int vectors, int lane
                 : std::memcpy(base + offsets.at[p], packed + p * bytes, bytes);
 }
 
-/// Adds one tap to x for `count` lanes. `fresh`: x has no value yet.
-template <typename T> TW_INLINE void combine(WindowOp op, bool fresh, int count, T *x, const T *tap, const T *weight) {
-  constexpr bool isFloat = std::is_same_v<T, float>;
-  if (op == WindowOp::Mac) {
+/// What a tap does to the value so far.
+enum class TapMode { First, Max, Sum, Mac };
+
+/// Adds one tap of every position to x, for the first `count` lanes; mac multiplies it by `weight`. Type and mode are fixed at
+/// compile time, so that the loop over lanes is all that is left.
+template <VectorType Type, TapMode Mode>
+TW_INLINE void addTapAs(const uint8_t *from, const Offsets &offsets, int vectors, int lanes, int count, int64_t zeroPoint,
+                        const Lanes &weight, Lanes &x) {
+  constexpr bool isFloat = isa::isFloat(Type);
+  Lanes tap;
+  for (int p = 0; p < vectors; ++p) {
+    readElements(Type, from + offsets.at[p], zeroPoint, count, tap);
+    int32_t *i = x.i + p * lanes;
+    float *f = x.f + p * lanes;
     for (int k = 0; k < count; ++k) {
       if constexpr (isFloat)
-        x[k] = x[k] + tap[k] * weight[k];
+        f[k] = Mode == TapMode::First ? tap.f[k]
+               : Mode == TapMode::Max ? fmax(f[k], tap.f[k])
+               : Mode == TapMode::Sum ? f[k] + tap.f[k]
+                                      : f[k] + tap.f[k] * weight.f[k];
       else
-        x[k] = iadd(x[k], imul(tap[k], weight[k]));
+        i[k] = Mode == TapMode::First ? tap.i[k]
+               : Mode == TapMode::Max ? imax(i[k], tap.i[k])
+               : Mode == TapMode::Sum ? iadd(i[k], tap.i[k])
+                                      : iadd(i[k], imul(tap.i[k], weight.i[k]));
     }
-  } else if (fresh) {
-    for (int k = 0; k < count; ++k)
-      x[k] = tap[k];
-  } else if (op == WindowOp::Max) {
-    for (int k = 0; k < count; ++k) {
-      if constexpr (isFloat)
-        x[k] = fmax(x[k], tap[k]);
-      else
-        x[k] = imax(x[k], tap[k]);
-    }
-  } else {
-    for (int k = 0; k < count; ++k) {
-      if constexpr (isFloat)
-        x[k] = x[k] + tap[k];
-      else
-        x[k] = iadd(x[k], tap[k]);
-    }
+  }
+}
+
+template <VectorType Type>
+TW_INLINE void addTapOf(TapMode mode, const uint8_t *from, const Offsets &offsets, int vectors, int lanes, int count,
+                        int64_t zeroPoint, const Lanes &weight, Lanes &x) {
+  switch (mode) {
+  case TapMode::First:
+    return addTapAs<Type, TapMode::First>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case TapMode::Max:
+    return addTapAs<Type, TapMode::Max>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case TapMode::Sum:
+    return addTapAs<Type, TapMode::Sum>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case TapMode::Mac:
+    return addTapAs<Type, TapMode::Mac>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  }
+}
+
+TW_INLINE void addTap(VectorType type, TapMode mode, const uint8_t *from, const Offsets &offsets, int vectors, int lanes,
+                      int count, int64_t zeroPoint, const Lanes &weight, Lanes &x) {
+  switch (type) {
+  case VectorType::I8:
+    return addTapOf<VectorType::I8>(mode, from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case VectorType::U8:
+    return addTapOf<VectorType::U8>(mode, from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case VectorType::I32:
+    return addTapOf<VectorType::I32>(mode, from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case VectorType::F32:
+    return addTapOf<VectorType::F32>(mode, from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case VectorType::Bf16:
+    return addTapOf<VectorType::Bf16>(mode, from, offsets, vectors, lanes, count, zeroPoint, weight, x);
   }
 }
 
@@ -433,43 +463,33 @@ template <typename T> TW_INLINE void reduceLanes(WindowOp op, int lanes, T *x) {
   std::fill(x, x + lanes, x[0]);
 }
 
-/// Window and lane reduction of a strip. `Fixed` lanes, or any number if 0. `weights` is the first tap's B vector.
-template <int Fixed>
-TW_INLINE void windowStrip(const isa::Vector &vector, int runtimeLanes, const uint8_t *a, const Offsets &offsets,
-                           int vectors, const uint8_t *weights, Lanes &x) {
-  const int lanes = Fixed ? Fixed : runtimeLanes;
+/// Window and lane reduction of a strip. `weights` is the first tap's B vector.
+TW_INLINE void windowStrip(const isa::Vector &vector, int lanes, const uint8_t *a, const Offsets &offsets, int vectors,
+                           const uint8_t *weights, Lanes &x) {
   VectorType aType = VectorType(vector.a_type), bType = VectorType(vector.b_type);
   WindowOp op = WindowOp(vector.window_op);
+  bool isMax = op == WindowOp::Max, isMac = op == WindowOp::Mac;
+  bool isPartial = vector.lane_reduce && vector.tail_lanes && vector.tail_lanes < lanes;
   x.isFloat = isa::isFloat(aType);
-  Lanes tap, weight;
-  // What leaves any value of the other operand as it is stands for the lanes that are left out.
-  bool isMax = op == WindowOp::Max;
-  bool partial = vector.lane_reduce && vector.tail_lanes && vector.tail_lanes < lanes;
-  std::fill(x.i, x.i + vectors * lanes, isMax ? INT32_MIN : 0);
-  std::fill(x.f, x.f + vectors * lanes, isMax ? -__builtin_inff() : partial ? -0.0f : 0.0f);
-
+  // Lanes that are left out hold what leaves any value of the other operand as it is; mac starts from 0.
+  if (isPartial || isMac) {
+    std::fill(x.i, x.i + vectors * lanes, isMax ? INT32_MIN : 0);
+    std::fill(x.f, x.f + vectors * lanes, isMax ? -__builtin_inff() : isMac ? 0.0f : -0.0f);
+  }
+  Lanes weight;
   for (int64_t v = 0; v < vector.window[1]; ++v)
     for (int64_t h = 0; h < vector.window[0]; ++h) {
       const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1];
-      bool isPartial = partial && h == vector.window[0] - 1;
-      bool fresh = v == 0 && h == 0;
-      if (op == WindowOp::Mac)
-        readElements(bType, weights + (v * vector.window[0] + h) * vector.b_tap_stride, vector.b_zero_point,
-                     isPartial ? int(vector.tail_lanes) : lanes, weight);
-      if (!isPartial) {
-        for (int p = 0; p < vectors; ++p) {
-          readElements(aType, from + offsets.at[p], vector.a_zero_point, lanes, tap);
-          x.isFloat ? combine(op, fresh, lanes, x.f + p * lanes, tap.f, weight.f)
-                    : combine(op, fresh, lanes, x.i + p * lanes, tap.i, weight.i);
-        }
-        continue;
-      }
-      int used = int(vector.tail_lanes);
-      for (int p = 0; p < vectors; ++p) {
-        readElements(aType, from + offsets.at[p], vector.a_zero_point, used, tap);
-        x.isFloat ? combine(op, fresh, used, x.f + p * lanes, tap.f, weight.f)
-                  : combine(op, fresh, used, x.i + p * lanes, tap.i, weight.i);
-      }
+      int count = isPartial && h == vector.window[0] - 1 ? int(vector.tail_lanes) : lanes;
+      bool isFirst = v == 0 && h == 0;
+      TapMode mode = isMac ? TapMode::Mac : isFirst ? TapMode::First : isMax ? TapMode::Max : TapMode::Sum;
+      if (isMac)
+        readElements(bType, weights + (v * vector.window[0] + h) * vector.b_tap_stride, vector.b_zero_point, count, weight);
+      // The most common width gets loops of constant length.
+      if (count == 16)
+        addTap(aType, mode, from, offsets, vectors, lanes, 16, vector.a_zero_point, weight, x);
+      else
+        addTap(aType, mode, from, offsets, vectors, lanes, count, vector.a_zero_point, weight, x);
     }
   if (vector.lane_reduce)
     for (int p = 0; p < vectors; ++p)
@@ -611,10 +631,7 @@ TW_INLINE void strip(const isa::Vector &vector, const Operands &operands, int64_
     gather(VectorType(vector.a_type), operands.a, aAt, vectors, lanes, vector.a_zero_point, x);
   } else {
     const uint8_t *weights = windowOp == WindowOp::Mac ? operands.b + block * vector.b_strides[3] : nullptr;
-    if (lanes == 16)
-      windowStrip<16>(vector, lanes, operands.a, aAt, vectors, weights, x);
-    else
-      windowStrip<0>(vector, lanes, operands.a, aAt, vectors, weights, x);
+    windowStrip(vector, lanes, operands.a, aAt, vectors, weights, x);
   }
   if (vector.b_enable && windowOp != WindowOp::Mac) {
     gather(VectorType(vector.b_type), operands.b, bAt, vectors, lanes, vector.b_zero_point, b);
