@@ -98,6 +98,7 @@ void StoreEngine::reset(RunContext &run) {
   cutter = timing::BurstCutter();
   recurrence.reset(run.machine->outstandingBursts, run.machine->burstsPerCycle);
   offerAt = kNever;
+  nextAccept = 0;
 }
 
 Cycle StoreEngine::begin(const Entry &entry, const InFlight &inFlight) {
@@ -119,8 +120,10 @@ void StoreEngine::gatherNext() {
 
 void StoreEngine::accepted(Cycle cycle) {
   recurrence.accept(cycle);
-  track().full(offerAt, cycle, stats::kNoEngine, box.layer);
+  // Bursts gathered ahead wait behind the one before.
+  track().full(std::max(offerAt, nextAccept), cycle, stats::kNoEngine, box.layer);
   track().issue(cycle, box.layer);
+  nextAccept = cycle + 1;
   const uint64_t bytes = context->machine->dram.burstBytes;
   context->result.dramWriteBytes += bytes;
   if (box.layer != stats::kNoLayer)

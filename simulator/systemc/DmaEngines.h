@@ -70,7 +70,7 @@ private:
   timing::StoreRecurrence recurrence;
   timing::BoxBurst burst;
   InFlight box;
-  Cycle firstGather = 0, offerAt = kNever;
+  Cycle firstGather = 0, offerAt = kNever, nextAccept = 0;
 };
 
 } // namespace tw::systemc

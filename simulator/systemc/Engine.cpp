@@ -26,13 +26,12 @@ void Engine::reset(RunContext &run) {
   current = Obstacle();
 }
 
-void Engine::push(Cycle cycle, Entry &entry) {
+void Engine::push(Cycle cycle) {
   assert(slotAt() <= cycle && "dispatched to a full queue");
   const size_t slot = pushed++ % slots.size();
-  entry.visible = cycle + context->machine->timing.dispatch_cycles;
-  track().fed(entry.visible);
-  slots[slot] = std::move(entry);
+  slots[slot].visible = cycle + context->machine->timing.dispatch_cycles;
   slotFreeAt[slot] = kNever;
+  track().fed(slots[slot].visible);
   arbiter->wake(slots[slot].visible);
 }
 

@@ -23,7 +23,8 @@ public:
   virtual void reset(RunContext &context);
 
   Cycle slotAt() const override { return slotFreeAt[pushed % slots.size()]; }
-  void push(Cycle cycle, Entry &entry) override;
+  Entry &freeSlot() override { return slots[pushed % slots.size()]; }
+  void push(Cycle cycle) override;
   unsigned number() const override { return engine; }
   const Entry *head() const override { return started == pushed ? nullptr : &slots[started % slots.size()]; }
   Cycle issueFree() const override { return issueFreeAt; }

@@ -53,8 +53,10 @@ class QueueIf : virtual public sc_core::sc_interface {
 public:
   /// First cycle in which an instruction may be dispatched to the queue; kNever while full with nothing started.
   virtual Cycle slotAt() const = 0;
-  /// Dispatches in `cycle` >= slotAt(). The entry is moved from.
-  virtual void push(Cycle cycle, Entry &entry) = 0;
+  /// The free slot, to be filled in before push(). Precondition: slotAt() is known.
+  virtual Entry &freeSlot() = 0;
+  /// Dispatches what freeSlot() holds in `cycle` >= slotAt().
+  virtual void push(Cycle cycle) = 0;
 };
 
 /// What holds an engine's oldest instruction back.

@@ -130,7 +130,10 @@ void Machine::run(RunContext &run) {
   host->reset(run);
   host->launch();
 
-  sc_core::sc_start(timebase.at(run.options.maxCycles, Phase::Fault) - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
+  // The end lies between two phases: SystemC would leave processes of exactly that time ready to run in the next program.
+  const sc_core::sc_time end =
+      timebase.at(run.options.maxCycles, Phase::Fault) + sc_core::sc_time::from_value(Timebase::kPhasePs / 2);
+  sc_core::sc_start(end - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
   stats::SimResult &result = run.result;
   if (!result.fault && sc_core::sc_pending_activity()) {
     host->fault(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,

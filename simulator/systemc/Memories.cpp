@@ -21,6 +21,7 @@ void Memories::reset(RunContext &run) {
   alarm.reset();
   for (Owner &owner : owners)
     owner = Owner();
+  shadowColumns = activeColumns = 0;
   retirements.clear();
   checker.reset();
   if (run.options.checks)
@@ -77,6 +78,25 @@ void Memories::release() {
   arbiter->wake(cycle);
 }
 
+void Memories::countMacs(const Entry &entry) {
+  uint64_t macs = 0;
+  if (const isa::Preload *preload = entry.instruction.getIf<isa::Preload>()) {
+    shadowColumns = static_cast<uint64_t>(preload->n_count);
+  } else if (const isa::Tensor *tensor = entry.instruction.getIf<isa::Tensor>()) {
+    if (tensor->swap)
+      activeColumns = shadowColumns;
+    macs = static_cast<uint64_t>(tensor->counts[0] * tensor->counts[1] * tensor->counts[2] * tensor->k_count) * activeColumns;
+  } else if (const isa::Vector *vector = entry.instruction.getIf<isa::Vector>()) {
+    if (static_cast<isa::WindowOp>(vector->window_op) == isa::WindowOp::Mac)
+      macs = static_cast<uint64_t>(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] * vector->window[0] *
+                                   vector->window[1]) *
+             context->machine->lanes;
+  }
+  context->result.macs += macs;
+  if (entry.layer != stats::kNoLayer)
+    context->result.layers[entry.layer].macs += macs;
+}
+
 void Memories::execute(const Entry &entry, unsigned engine, Cycle cycle) {
   if (checker) {
     if (std::optional<core::Violation> violation = checker->start(entry.instruction, entry.pc)) {
@@ -84,6 +104,7 @@ void Memories::execute(const Entry &entry, unsigned engine, Cycle cycle) {
       return;
     }
   }
+  countMacs(entry);
   if (!context->options.timingOnly)
     functional::execute(entry.instruction, *context->state);
 }

@@ -40,8 +40,11 @@ private:
     size_t withRetirement = 0;       ///< how many of `held` have a release cycle
   };
 
+  void countMacs(const Entry &entry);
+
   RunContext *context = nullptr;
   Alarm alarm;
+  uint64_t shadowColumns = 0, activeColumns = 0; ///< n_count of the weight tiles in the array
   std::unique_ptr<core::RaceChecker> checker; ///< with SimOptions::checks
   struct Retirement {
     Cycle cycle;

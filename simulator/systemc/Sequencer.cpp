@@ -33,9 +33,8 @@ void Sequencer::reset(RunContext &run) {
   wordsTaken = 0;
   loops = core::LoopStack(run.machine->loopBufferWords);
   bodies.clear();
-  straight = std::make_unique<Body>();
-  straightValid = isResolved = false;
-  resolved.reset();
+  straight.reset();
+  execution.reset();
   wait = Wait::Nothing;
 }
 
@@ -139,29 +138,23 @@ void Sequencer::take(uint64_t word, Cycle available, Cycle cycle) {
   nextTake = cycle + 1;
 }
 
+Sequencer::Body::Body(const isa::Word *words, size_t available, const timing::MachineParams &machine)
+    : decoded(isa::decode(words, available)) {
+  if (decoded)
+    if (std::optional<std::string> why = isa::illegal(decoded.instruction, machine))
+      decoded.error = std::move(*why);
+}
+
 Sequencer::Body &Sequencer::body() {
-  std::unique_ptr<Body> *slot = &straight;
-  bool valid = straightValid;
-  if (!loops.empty()) {
-    slot = &bodies[pc - bodiesBegin];
-    valid = slot->get() != nullptr;
-    if (!valid)
-      *slot = std::make_unique<Body>();
-  } else {
-    straightValid = true;
+  if (loops.empty()) {
+    if (!straight)
+      straight.emplace(&words[pc], codeWords - pc, *context->machine);
+    return *straight;
   }
-  Body &body = **slot;
-  if (valid)
-    return body;
-  isa::Decoded decoded = isa::decode(&words[pc], codeWords - pc);
-  body.error = std::move(decoded.error);
-  body.instruction = std::move(decoded.instruction);
-  body.odometer.reset();
-  if (body.error.empty())
-    if (std::optional<std::string> why = isa::illegal(body.instruction, *context->machine))
-      body.error = *why;
-  body.words = body.error.empty() ? body.instruction.words() : 1;
-  return body;
+  std::unique_ptr<Body> &slot = bodies[pc - bodiesBegin];
+  if (!slot)
+    slot = std::make_unique<Body>(&words[pc], codeWords - pc, *context->machine);
+  return *slot;
 }
 
 bool Sequencer::stop(Cycle cycle, std::string message) {
@@ -174,7 +167,8 @@ bool Sequencer::stop(Cycle cycle, std::string message) {
 void Sequencer::finish() {
   pc = loops.next(pc + wordsTaken);
   wordsTaken = 0;
-  straightValid = isResolved = false;
+  straight.reset();
+  execution.reset();
 }
 
 bool Sequencer::advance() {
@@ -204,12 +198,13 @@ bool Sequencer::advance() {
     return false;
   Cycle cycle = std::max(nextTake, available);
   Body &current = body();
-  assert((!current.error.empty() || current.words == length) && "decoding and fetch agree on the length");
-  if (!current.error.empty())
-    return stop(cycle, current.error);
+  const isa::Instruction &instruction = current.decoded.instruction;
+  if (!current.decoded)
+    return stop(cycle, current.decoded.error);
+  assert(instruction.words() == length && "decoding and fetch agree on the length");
   if (std::optional<std::string> why = loops.illegal(pc, length))
     return stop(cycle, *why);
-  if (const isa::Loop *loop = current.instruction.getIf<isa::Loop>()) {
+  if (const isa::Loop *loop = instruction.getIf<isa::Loop>()) {
     if (std::optional<std::string> why = loops.illegal(pc, *loop))
       return stop(cycle, *why);
     take(last, available, cycle);
@@ -223,7 +218,7 @@ bool Sequencer::advance() {
     finish();
     return true;
   }
-  if (current.instruction.getIf<isa::Halt>()) {
+  if (instruction.getIf<isa::Halt>()) {
     if (!loops.empty())
       return stop(cycle, "halt inside a loop");
     if (pc + length != codeWords)
@@ -235,16 +230,15 @@ bool Sequencer::advance() {
     host->halted(cycle);
     return false;
   }
-  if (!isResolved) {
-    resolved = isa::resolve(current.instruction, current.odometer);
-    isResolved = true;
-  }
-  if (!resolved) {
+  if (!execution)
+    execution.emplace(current);
+  if (!execution->resolved) {
     take(last, available, cycle);
     finish();
     return true;
   }
-  const unsigned engine = stats::engineNumber(resolved->engine(), static_cast<unsigned>(resolved->header.unit));
+  const isa::Instruction &resolved = *execution->resolved;
+  const unsigned engine = stats::engineNumber(resolved.engine(), static_cast<unsigned>(resolved.header.unit));
   const Cycle slot = queues[engine]->slotAt();
   if (slot == kNever) {
     wait = Wait::Slot;
@@ -256,12 +250,13 @@ bool Sequencer::advance() {
     cycle = slot;
   }
   take(last, available, cycle);
-  Entry entry;
+  Entry &entry = queues[engine]->freeSlot();
   entry.pc = pc;
   entry.layer = context->layerOf(pc);
-  entry.outOfRange = isa::outOfRange(*resolved, *context->machine);
-  entry.banks = entry.outOfRange ? 0 : isa::bankMask(*resolved, *context->machine);
-  entry.instruction = std::move(*resolved);
+  entry.record = kNoRecord;
+  entry.outOfRange = isa::outOfRange(resolved, *context->machine);
+  entry.banks = entry.outOfRange ? 0 : isa::bankMask(resolved, *context->machine);
+  entry.instruction = resolved;
   if (context->options.trace) {
     entry.record = static_cast<uint32_t>(context->result.instructions.size());
     stats::InstructionRecord record;
@@ -273,7 +268,7 @@ bool Sequencer::advance() {
     context->result.instructions.push_back(record);
   }
   host->dispatched();
-  queues[engine]->push(cycle, entry);
+  queues[engine]->push(cycle);
   finish();
   return true;
 }

@@ -51,10 +51,14 @@ public:
 private:
   /// An instruction with its state; kept from iteration to iteration while a loop runs.
   struct Body {
-    isa::Instruction instruction;
+    Body(const isa::Word *words, size_t available, const timing::MachineParams &machine);
+    isa::Decoded decoded; ///< its error also says why the machine refuses it
     isa::OdometerState odometer;
-    unsigned words = 0;
-    std::string error;
+  };
+  /// One execution of an instruction.
+  struct Execution {
+    explicit Execution(Body &body) : resolved(isa::resolve(body.decoded.instruction, body.odometer)) {}
+    std::optional<isa::Instruction> resolved; ///< nothing: its predicate drops it
   };
   enum class Wait : uint8_t { Nothing, Word, Slot };
 
@@ -95,10 +99,8 @@ private:
   core::LoopStack loops{0};
   std::vector<std::unique_ptr<Body>> bodies; ///< of the outermost loop's body, by word from its begin
   uint64_t bodiesBegin = 0;
-  std::unique_ptr<Body> straight; ///< the current instruction outside loops
-  bool straightValid = false;
-  std::optional<isa::Instruction> resolved;
-  bool isResolved = false;
+  std::optional<Body> straight;       ///< the current instruction outside loops
+  std::optional<Execution> execution; ///< of the current instruction, while it waits to be dispatched
   Wait wait = Wait::Nothing;
   unsigned waitEngine = stats::kNoEngine;
 };
