@@ -1,0 +1,612 @@
+//===- CpuTarget.cpp - Linalg as native code ------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/cpu/KernelEmitter.h"
+#include "compiler/codegen/cpu/MemoryPlan.h"
+#include "compiler/codegen/cpu/NativeCode.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Object/ArchiveWriter.h"
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <thread>
+
+using namespace mlir;
+using tw::frontend::ElementKind;
+using tw::frontend::HostTensor;
+
+namespace tw::cpu {
+
+namespace {
+
+llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+/// Zeroed memory on a cache line boundary.
+class Memory {
+public:
+  explicit Memory(int64_t bytes = 0)
+      : storage(bytes ? static_cast<char *>(std::aligned_alloc(bufferAlignment, rounded(bytes))) : nullptr) {
+    if (bytes)
+      std::memset(storage.get(), 0, rounded(bytes));
+  }
+  char *data() const { return storage.get(); }
+
+private:
+  static size_t rounded(int64_t bytes) { return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment; }
+  struct Free {
+    void operator()(char *pointer) const { std::free(pointer); }
+  };
+  std::unique_ptr<char, Free> storage;
+};
+
+struct TensorSpec {
+  ElementKind kind = ElementKind::F32;
+  std::vector<int64_t> shape;
+  int64_t bytes = 0;
+  std::string name;
+};
+
+std::optional<ElementKind> elementKindOf(Type type) {
+  if (type.isF32())
+    return ElementKind::F32;
+  if (type.isF16())
+    return ElementKind::F16;
+  if (type.isBF16())
+    return ElementKind::BF16;
+  if (type.isF64())
+    return ElementKind::F64;
+  if (!type.isSignlessInteger())
+    return std::nullopt;
+  switch (type.getIntOrFloatBitWidth()) {
+  case 1:
+    return ElementKind::Bool;
+  case 8:
+    return ElementKind::I8;
+  case 16:
+    return ElementKind::I16;
+  case 32:
+    return ElementKind::I32;
+  case 64:
+    return ElementKind::I64;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::string shapeText(llvm::ArrayRef<int64_t> shape) {
+  std::string text;
+  for (int64_t extent : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(extent);
+  return text.empty() ? "scalar" : text;
+}
+
+llvm::Expected<TensorSpec> specOf(Operation *owner, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  std::optional<ElementKind> kind = tensor ? elementKindOf(tensor.getElementType()) : std::nullopt;
+  if (!kind || !tensor.hasStaticShape())
+    return errorAt(owner, "has an argument or result that is not a tensor of static shape and common element type");
+  TensorSpec spec;
+  spec.kind = *kind;
+  spec.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
+  spec.bytes = tensorBytes(tensor);
+  return spec;
+}
+
+struct Signature {
+  std::vector<TensorSpec> inputs, outputs;
+};
+
+llvm::Expected<Signature> signatureOf(func::FuncOp function) {
+  Signature signature;
+  for (Type type : function.getArgumentTypes()) {
+    llvm::Expected<TensorSpec> spec = specOf(function, type);
+    if (!spec)
+      return spec.takeError();
+    signature.inputs.push_back(*spec);
+  }
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes())) {
+    llvm::Expected<TensorSpec> spec = specOf(function, type);
+    if (!spec)
+      return spec.takeError();
+    if (auto name = function.getResultAttrOfType<StringAttr>(index, "graph.name"))
+      spec->name = name.getValue().str();
+    signature.outputs.push_back(*spec);
+  }
+  return signature;
+}
+
+llvm::Error checkTensor(const HostTensor &tensor, const TensorSpec &spec, llvm::StringRef what, size_t index) {
+  if (tensor.shape != spec.shape || frontend::elementBytes(tensor.type) != frontend::elementBytes(spec.kind))
+    return failure(what + " " + llvm::Twine(index) + " is " + frontend::elementName(tensor.type) + " " +
+                   shapeText(tensor.shape) + ", but " + frontend::elementName(spec.kind) + " " +
+                   shapeText(spec.shape) + " is needed");
+  if (static_cast<int64_t>(tensor.bytes.size()) != spec.bytes)
+    return failure(what + " " + llvm::Twine(index) + " holds " + llvm::Twine(tensor.bytes.size()) + " bytes, but " +
+                   llvm::Twine(spec.bytes) + " are needed");
+  return llvm::Error::success();
+}
+
+/// Makes `outputs` hold what `specs` describe, keeping types and names that fit.
+void prepareOutputs(llvm::ArrayRef<TensorSpec> specs, std::vector<HostTensor> &outputs) {
+  outputs.resize(specs.size());
+  for (auto [spec, tensor] : llvm::zip(specs, outputs)) {
+    bool fits = tensor.shape == spec.shape && static_cast<int64_t>(tensor.bytes.size()) == spec.bytes &&
+                frontend::elementBytes(tensor.type) == frontend::elementBytes(spec.kind);
+    if (fits)
+      continue;
+    if (tensor.name.empty())
+      tensor.name = spec.name;
+    tensor.type = spec.kind;
+    tensor.shape = spec.shape;
+    tensor.bytes.assign(spec.bytes, 0);
+  }
+}
+
+struct Kernel {
+  std::string name;
+  std::string symbol;
+  Signature signature;
+  std::vector<const char *> constants;
+  int64_t workspaceBytes = 0;
+  void (*code)(void **table) = nullptr;
+};
+
+/// Where a tensor of @main is while it runs.
+struct Slot {
+  enum Kind { Input, Output, Arena, Constant } kind = Arena;
+  /// Index of the input or output, offset in the arena.
+  int64_t index = 0;
+  const char *constant = nullptr;
+};
+
+/// One kernel call of @main.
+struct Step {
+  unsigned kernel = 0;
+  std::vector<Slot> inputs, outputs;
+};
+
+struct Copy {
+  Slot from;
+  unsigned output = 0;
+};
+
+} // namespace
+
+struct CpuExecutable::Impl {
+  std::vector<Kernel> kernels;
+  llvm::StringMap<unsigned> kernelByName;
+  /// Elements of the constants, shared by equal ones.
+  std::vector<Memory> constants;
+  Memory workspace, arena;
+  bool hasMain = false;
+  Signature main;
+  std::vector<Step> steps;
+  /// Results of @main that no kernel writes: arguments, constants, and tensors that are returned twice.
+  std::vector<Copy> copies;
+  std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> objects;
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  std::vector<void *> table;
+
+  void call(const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+    table.clear();
+    for (const void *input : inputs)
+      table.push_back(const_cast<void *>(input));
+    table.insert(table.end(), outputs.begin(), outputs.end());
+    for (const char *constant : kernel.constants)
+      table.push_back(const_cast<char *>(constant));
+    table.push_back(workspace.data());
+    kernel.code(table.data());
+  }
+
+  llvm::Error runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds);
+};
+
+CpuExecutable::CpuExecutable() : impl(std::make_unique<Impl>()) {}
+CpuExecutable::~CpuExecutable() = default;
+
+/// `seconds`, if given, takes the time of each step.
+llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs,
+                                         double *seconds) {
+  if (!hasMain)
+    return failure("the module has no compiled @main to run");
+  if (inputs.size() != main.inputs.size())
+    return failure("@main has " + llvm::Twine(main.inputs.size()) + " inputs, but " + llvm::Twine(inputs.size()) +
+                   " were given");
+  for (auto [index, tensor] : llvm::enumerate(inputs))
+    if (llvm::Error error = checkTensor(tensor, main.inputs[index], "input", index))
+      return error;
+  prepareOutputs(main.outputs, outputs);
+  auto pointerOf = [&](const Slot &slot) -> char * {
+    switch (slot.kind) {
+    case Slot::Input:
+      return reinterpret_cast<char *>(const_cast<uint8_t *>(inputs[slot.index].bytes.data()));
+    case Slot::Output:
+      return reinterpret_cast<char *>(outputs[slot.index].bytes.data());
+    case Slot::Arena:
+      return arena.data() + slot.index;
+    case Slot::Constant:
+      return const_cast<char *>(slot.constant);
+    }
+    llvm_unreachable("every kind is handled");
+  };
+  std::vector<const void *> from;
+  std::vector<void *> to;
+  for (auto [index, step] : llvm::enumerate(steps)) {
+    from.clear();
+    to.clear();
+    for (const Slot &slot : step.inputs)
+      from.push_back(pointerOf(slot));
+    for (const Slot &slot : step.outputs)
+      to.push_back(pointerOf(slot));
+    auto start = std::chrono::steady_clock::now();
+    call(kernels[step.kernel], from, to);
+    if (seconds)
+      seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  for (const Copy &copy : copies)
+    std::memcpy(outputs[copy.output].bytes.data(), pointerOf(copy.from), main.outputs[copy.output].bytes);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuExecutable::run(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs) {
+  return impl->runMain(inputs, outputs, nullptr);
+}
+
+llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const void *> inputs,
+                                     llvm::ArrayRef<void *> outputs) {
+  auto it = impl->kernelByName.find(name);
+  if (it == impl->kernelByName.end())
+    return failure("there is no compiled kernel '" + name + "'");
+  const Kernel &kernel = impl->kernels[it->second];
+  if (inputs.size() != kernel.signature.inputs.size() || outputs.size() != kernel.signature.outputs.size())
+    return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
+                   llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) +
+                   " and " + llvm::Twine(outputs.size()) + " were given");
+  impl->call(kernel, inputs, outputs);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<HostTensor> inputs,
+                                     std::vector<HostTensor> &outputs) {
+  std::vector<const void *> from;
+  for (const HostTensor &tensor : inputs)
+    from.push_back(tensor.bytes.data());
+  std::vector<void *> to;
+  if (auto it = impl->kernelByName.find(name); it != impl->kernelByName.end()) {
+    const Signature &signature = impl->kernels[it->second].signature;
+    for (auto [index, tensor] : llvm::enumerate(inputs))
+      if (index < signature.inputs.size())
+        if (llvm::Error error = checkTensor(tensor, signature.inputs[index], "input", index))
+          return error;
+    prepareOutputs(signature.outputs, outputs);
+  }
+  for (HostTensor &tensor : outputs)
+    to.push_back(tensor.bytes.data());
+  return runKernel(name, from, to);
+}
+
+llvm::Expected<CpuTiming> CpuExecutable::measure(llvm::ArrayRef<HostTensor> inputs, unsigned minRuns,
+                                                 double minSeconds) {
+  std::vector<HostTensor> outputs;
+  std::vector<double> stepSeconds(impl->steps.size()), best(impl->steps.size()), runs;
+  if (llvm::Error error = impl->runMain(inputs, outputs, best.data()))
+    return std::move(error);
+  double total = 0;
+  while (runs.size() < minRuns || total < minSeconds) {
+    auto start = std::chrono::steady_clock::now();
+    if (llvm::Error error = impl->runMain(inputs, outputs, stepSeconds.data()))
+      return std::move(error);
+    runs.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    total += runs.back();
+    for (auto [least, seconds] : llvm::zip(best, stepSeconds))
+      least = std::min(least, seconds);
+  }
+  llvm::sort(runs);
+  CpuTiming timing;
+  timing.runs = runs.size();
+  timing.minSeconds = runs.front();
+  timing.medianSeconds = runs[runs.size() / 2];
+  for (auto [step, seconds] : llvm::zip(impl->steps, best))
+    timing.kernels.emplace_back(impl->kernels[step.kernel].name, seconds);
+  return timing;
+}
+
+std::vector<std::string> CpuExecutable::kernelNames() const {
+  std::vector<std::string> names;
+  for (const Kernel &kernel : impl->kernels)
+    names.push_back(kernel.name);
+  return names;
+}
+
+llvm::Error CpuExecutable::writeObjects(llvm::StringRef path) const {
+  std::vector<llvm::NewArchiveMember> members;
+  for (const auto &[name, object] : impl->objects) {
+    llvm::NewArchiveMember member(llvm::MemoryBufferRef(object->getBuffer(), name));
+    member.MemberName = name;
+    members.push_back(std::move(member));
+  }
+  return llvm::writeArchive(path, members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU,
+                            /*Deterministic=*/true, /*Thin=*/false);
+}
+
+//===----------------------------------------------------------------------===//
+// Compilation
+//===----------------------------------------------------------------------===//
+
+class CpuCompiler {
+public:
+  CpuCompiler(ModuleOp source, const CpuOptions &options)
+      : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
+    nestOptions.machine = detectHostMachine(options.vectorBits);
+    nestOptions.threads = std::max(1u, options.threads);
+  }
+
+  llvm::Expected<std::unique_ptr<CpuExecutable>> compile();
+
+private:
+  llvm::Error compileKernel(func::FuncOp kernel);
+  llvm::Error compileMain(func::FuncOp main);
+  llvm::Error flattenMain(func::FuncOp main);
+  llvm::Error generateCode();
+  const char *constantMemory(ElementsAttr elements);
+
+  ModuleOp source;
+  const CpuOptions &options;
+  std::unique_ptr<CpuExecutable> executable;
+  CpuExecutable::Impl &impl;
+  NestOptions nestOptions;
+  DenseMap<Attribute, const char *> constants;
+  /// The loops of each distinct kernel, and the symbol by their text.
+  std::vector<OwningOpRef<ModuleOp>> modules;
+  std::map<std::string, std::string> symbolByText;
+};
+
+const char *CpuCompiler::constantMemory(ElementsAttr elements) {
+  const char *&memory = constants[elements];
+  if (!memory) {
+    impl.constants.emplace_back(tensorBytes(cast<RankedTensorType>(elements.getType())));
+    copyElements(elements, impl.constants.back().data());
+    memory = impl.constants.back().data();
+  }
+  return memory;
+}
+
+llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
+  llvm::Expected<Signature> signature = signatureOf(kernel);
+  if (!signature)
+    return signature.takeError();
+  if (llvm::Error error = prepareKernel(kernel))
+    return error;
+  std::string symbol = "tw_" + kernel.getName().str();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc(), symbol);
+  llvm::Expected<EmittedKernel> emitted = emitKernel(kernel, *module, symbol, nestOptions);
+  if (!emitted)
+    return emitted.takeError();
+
+  // Kernels that differ in their constants only are the same code.
+  auto function = *module->getOps<func::FuncOp>().begin();
+  function.setName("kernel");
+  std::string text;
+  llvm::raw_string_ostream(text) << function;
+  function.setName(symbol);
+  auto [known, isNew] = symbolByText.try_emplace(text, symbol);
+  if (isNew)
+    modules.push_back(std::move(module));
+
+  Kernel compiled;
+  compiled.name = kernel.getName().str();
+  compiled.symbol = known->second;
+  compiled.signature = std::move(*signature);
+  for (ElementsAttr elements : emitted->constants)
+    compiled.constants.push_back(constantMemory(elements));
+  compiled.workspaceBytes = emitted->workspaceBytes;
+  impl.kernelByName[compiled.name] = impl.kernels.size();
+  impl.kernels.push_back(std::move(compiled));
+  return llvm::Error::success();
+}
+
+static bool isAlias(Operation &op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(op); }
+
+/// Replaces the calls of @main by the bodies of the kernels.
+llvm::Error CpuCompiler::flattenMain(func::FuncOp main) {
+  SmallVector<func::CallOp> calls(main.getOps<func::CallOp>());
+  for (func::CallOp call : calls) {
+    auto callee = source.lookupSymbol<func::FuncOp>(call.getCallee());
+    if (!callee || callee.isExternal() || !callee.getBody().hasOneBlock())
+      return errorAt(call, "calls a function that has no straight-line body");
+    IRMapping mapping;
+    mapping.map(callee.getArguments(), call.getOperands());
+    OpBuilder builder(call);
+    Block &body = callee.getBody().front();
+    for (Operation &op : body.without_terminator())
+      builder.clone(op, mapping);
+    for (auto [result, value] : llvm::zip(call.getResults(), body.getTerminator()->getOperands()))
+      result.replaceAllUsesWith(mapping.lookupOrDefault(value));
+    call.erase();
+  }
+  return llvm::Error::success();
+}
+
+/// Turns @main into a list of kernel calls on planned memory.
+llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
+  llvm::Expected<Signature> signature = signatureOf(main);
+  if (!signature)
+    return signature.takeError();
+  impl.main = *signature;
+  impl.hasMain = true;
+  if (!main.getBody().hasOneBlock())
+    return errorAt(main, "has more than one block, but the CPU target takes straight-line functions");
+  Block &body = main.getBody().front();
+
+  // The tensor behind each value, through reshapes.
+  DenseMap<Value, Value> roots;
+  for (Operation &op : body)
+    if (isAlias(op))
+      roots[op.getResult(0)] = roots.lookup(op.getOperand(0)) ? roots[op.getOperand(0)] : op.getOperand(0);
+  auto rootOf = [&](Value value) {
+    Value root = roots.lookup(value);
+    return root ? root : value;
+  };
+
+  DenseMap<Value, Slot> slots;
+  for (auto [index, argument] : llvm::enumerate(body.getArguments()))
+    slots[argument] = {Slot::Input, static_cast<int64_t>(index), nullptr};
+  for (auto constant : main.getOps<arith::ConstantOp>())
+    if (auto elements = dyn_cast<ElementsAttr>(constant.getValue()))
+      slots[constant] = {Slot::Constant, 0, constantMemory(elements)};
+  for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+    Value root = rootOf(value);
+    if (root.getDefiningOp<func::CallOp>())
+      slots.try_emplace(root, Slot{Slot::Output, static_cast<int64_t>(index), nullptr});
+  }
+
+  // Everything else lives in the arena from its call to its last use.
+  std::vector<PlannedBuffer> buffers;
+  DenseMap<Value, unsigned> bufferOf;
+  int64_t position = 0;
+  for (Operation &op : body) {
+    for (Value operand : op.getOperands())
+      if (auto it = bufferOf.find(rootOf(operand)); it != bufferOf.end())
+        buffers[it->second].lastStep = position;
+    if (isa<func::CallOp>(op))
+      for (Value result : op.getResults())
+        if (!slots.count(result)) {
+          bufferOf[result] = buffers.size();
+          buffers.push_back({tensorBytes(cast<RankedTensorType>(result.getType())), position, position, 0});
+        }
+    ++position;
+  }
+  impl.arena = Memory(planMemory(buffers));
+  for (auto [value, buffer] : bufferOf)
+    slots[value] = {Slot::Arena, buffers[buffer].offset, nullptr};
+
+  for (auto call : main.getOps<func::CallOp>()) {
+    Step step;
+    auto it = impl.kernelByName.find(call.getCallee());
+    if (it == impl.kernelByName.end())
+      return errorAt(call, "calls '" + call.getCallee() + "', which is not a kernel of the module");
+    step.kernel = it->second;
+    for (Value operand : call.getOperands())
+      step.inputs.push_back(slots.lookup(rootOf(operand)));
+    for (Value result : call.getResults())
+      step.outputs.push_back(slots.lookup(result));
+    impl.steps.push_back(std::move(step));
+  }
+  for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
+    Slot slot = slots.lookup(rootOf(value));
+    if (slot.kind != Slot::Output || slot.index != static_cast<int64_t>(index))
+      impl.copies.push_back({slot, static_cast<unsigned>(index)});
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error CpuCompiler::generateCode() {
+  size_t count = modules.size();
+  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(count);
+  std::vector<std::string> errors(count);
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t index = next++; index < count; index = next++) {
+      auto object = compileToObject(*modules[index], nestOptions.machine, nestOptions.threads, options.optLevel);
+      if (object)
+        objects[index] = std::move(*object);
+      else
+        errors[index] = llvm::toString(object.takeError());
+    }
+  };
+  unsigned helpers = 0;
+  if (source.getContext()->isMultithreadingEnabled())
+    helpers = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(count, 1)) - 1;
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < helpers; ++i)
+    threads.emplace_back(work);
+  work();
+  for (std::thread &thread : threads)
+    thread.join();
+  for (auto [module, error] : llvm::zip(modules, errors))
+    if (!error.empty())
+      return failure(module->getName().value_or("kernel") + ": " + error);
+
+  auto jit = llvm::orc::LLJITBuilder().create();
+  if (!jit)
+    return jit.takeError();
+  impl.jit = std::move(*jit);
+  for (auto [module, object] : llvm::zip(modules, objects)) {
+    std::string name = (module->getName().value_or("kernel") + ".o").str();
+    // The linker consumes its buffer; ours stays for writeObjects.
+    auto copy = llvm::MemoryBuffer::getMemBufferCopy(object->getBuffer(), name);
+    if (llvm::Error error = impl.jit->addObjectFile(std::move(copy)))
+      return error;
+    impl.objects.emplace_back(name, std::move(object));
+  }
+  for (Kernel &kernel : impl.kernels) {
+    auto address = impl.jit->lookup(kernel.symbol);
+    if (!address)
+      return address.takeError();
+    kernel.code = address->toPtr<void (*)(void **)>();
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
+  prepareCodegen(*source.getContext());
+  OwningOpRef<ModuleOp> copy = source.clone();
+  source = *copy;
+  auto main = source.lookupSymbol<func::FuncOp>("main");
+  bool runsMain = main && !main.isExternal() && !options.onlyCpuKernels;
+  bool mainIsKernel = false;
+  if (runsMain) {
+    mainIsKernel = llvm::any_of(main.getOps(), [](Operation &op) {
+      return !isAlias(op) && !isa<func::CallOp, func::ReturnOp, arith::ConstantOp>(op);
+    });
+    if (mainIsKernel)
+      if (llvm::Error error = flattenMain(main))
+        return std::move(error);
+  }
+  for (auto function : source.getOps<func::FuncOp>()) {
+    if (function.isExternal() || (function == main && !mainIsKernel))
+      continue;
+    auto target = function->getAttrOfType<StringAttr>("tilewright.target");
+    if (options.onlyCpuKernels && (!target || target.getValue() != "cpu"))
+      continue;
+    if (llvm::Error error = compileKernel(function))
+      return std::move(error);
+  }
+  if (mainIsKernel) {
+    impl.hasMain = true;
+    const Kernel &kernel = impl.kernels[impl.kernelByName["main"]];
+    impl.main = kernel.signature;
+    Step step;
+    step.kernel = impl.kernelByName["main"];
+    for (size_t index = 0; index < impl.main.inputs.size(); ++index)
+      step.inputs.push_back({Slot::Input, static_cast<int64_t>(index), nullptr});
+    for (size_t index = 0; index < impl.main.outputs.size(); ++index)
+      step.outputs.push_back({Slot::Output, static_cast<int64_t>(index), nullptr});
+    impl.steps.push_back(std::move(step));
+  } else if (runsMain) {
+    if (llvm::Error error = compileMain(main))
+      return std::move(error);
+  }
+  int64_t workspaceBytes = 0;
+  for (const Kernel &kernel : impl.kernels)
+    workspaceBytes = std::max(workspaceBytes, kernel.workspaceBytes);
+  impl.workspace = Memory(workspaceBytes);
+  if (llvm::Error error = generateCode())
+    return std::move(error);
+  return std::move(executable);
+}
+
+llvm::Expected<std::unique_ptr<CpuExecutable>> compileForCpu(ModuleOp module, const CpuOptions &options) {
+  return CpuCompiler(module, options).compile();
+}
+
+} // namespace tw::cpu

@@ -1,0 +1,44 @@
+//===- KernelEmitter.h - A kernel function as loops -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Turns one function of linalg on tensors into a function over raw memory. A
+// tensor is written exactly once and never in place, so buffers follow from the
+// SSA values alone: no alias analysis and no copies but those the program asks for.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_CPU_KERNELEMITTER_H
+#define COMPILER_CODEGEN_CPU_KERNELEMITTER_H
+
+#include "compiler/codegen/cpu/LoopNest.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/Support/Error.h"
+
+namespace tw::cpu {
+
+/// The loops of one kernel. The function takes one pointer, to a table of pointers: inputs, outputs, constants, workspace.
+struct EmittedKernel {
+  /// Elements of these become memory that the executable owns, in table order.
+  std::vector<mlir::ElementsAttr> constants;
+  int64_t workspaceBytes = 0;
+};
+
+/// Rewrites a kernel into the ops that emitKernel understands: named linalg ops become generic, chains of elementwise ops
+/// become one.
+llvm::Error prepareKernel(mlir::func::FuncOp kernel);
+
+/// Emits `kernel` as function `symbol` into `module`. Fails, naming the op and its place, on anything but the closed list of
+/// ops that kernels may hold.
+llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, mlir::ModuleOp module, llvm::StringRef symbol,
+                                         const NestOptions &options);
+
+/// An error at the place of an op: `file:line:column` or the name of the ONNX node.
+llvm::Error errorAt(mlir::Operation *op, const llvm::Twine &message);
+
+/// Copies the elements into `memory` in the form storageType() prescribes.
+void copyElements(mlir::ElementsAttr elements, char *memory);
+
+/// Bytes of a statically shaped tensor in memory.
+int64_t tensorBytes(mlir::RankedTensorType type);
+
+} // namespace tw::cpu
+
+#endif // COMPILER_CODEGEN_CPU_KERNELEMITTER_H

@@ -1,0 +1,84 @@
+//===- LoopNest.h - One kernel step as linear loops -------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A linalg op whose operands are addressed by linear functions of its loops,
+// together with the elementwise ops fused behind it. Everything is static, so
+// loops are merged, reordered, register-blocked and vectorised on numbers
+// rather than on affine expressions.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_CPU_LOOPNEST_H
+#define COMPILER_CODEGEN_CPU_LOOPNEST_H
+
+#include "compiler/codegen/cpu/HostMachine.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tw::cpu {
+
+/// One operand of a loop nest. Exactly one of `pointer`, `splat` and `stage` says where its elements come from; with none of
+/// them the operand is undefined and must not be read.
+struct NestOperand {
+  /// !llvm.ptr to the element of iteration 0 in every loop.
+  mlir::Value pointer;
+  /// One scalar for all iterations.
+  mlir::Value splat;
+  /// A result of an earlier stage, or -1.
+  int stage = -1;
+  unsigned result = 0;
+  /// The scalar type of the IR; memory holds it in storageType(element).
+  mlir::Type element;
+  /// Distance in elements between successive iterations of each loop.
+  llvm::SmallVector<int64_t> strides;
+
+  bool inMemory() const { return static_cast<bool>(pointer); }
+};
+
+/// A scalar computation applied in every iteration (stage 0) or once the reduction loops are done (the stages after it).
+struct NestStage {
+  explicit NestStage(mlir::Location loc) : loc(loc) {}
+  mlir::Location loc;
+  /// The body of a linalg op; null copies input 0.
+  mlir::Block *body = nullptr;
+  /// One per argument of the body; the accumulators of a reducing stage 0 are not among them.
+  llvm::SmallVector<NestOperand> inputs;
+};
+
+struct NestStore {
+  int stage = 0;
+  unsigned result = 0;
+  NestOperand to;
+};
+
+struct LoopNest {
+  llvm::SmallVector<int64_t> sizes;
+  llvm::SmallVector<bool> isReduction;
+  /// Set when stage 0 carries accumulators, even if its reduction loops have one iteration each.
+  bool accumulates = false;
+  /// Initial accumulators of stage 0, one per result; empty unless `accumulates`.
+  llvm::SmallVector<NestOperand> inits;
+  llvm::SmallVector<NestStage> stages;
+  llvm::SmallVector<NestStore> stores;
+};
+
+/// What a type looks like in memory: i1 takes a byte, everything else is itself.
+mlir::Type storageType(mlir::Type element);
+/// Bytes of one element in memory.
+int64_t storageBytes(mlir::Type element);
+
+struct NestOptions {
+  HostMachine machine;
+  /// Loops are shared between this many threads where the work is worth it.
+  unsigned threads = 1;
+};
+
+/// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside.
+/// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
+void emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
+                  const llvm::DenseMap<mlir::Value, mlir::Value> &scalars);
+
+/// Whether a body consists of ops that emitLoopNest can evaluate; otherwise `offender` is the first that it cannot.
+bool isSupportedBody(mlir::Block &body, mlir::Operation *&offender);
+
+} // namespace tw::cpu
+
+#endif // COMPILER_CODEGEN_CPU_LOOPNEST_H

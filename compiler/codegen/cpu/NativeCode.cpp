@@ -1,0 +1,173 @@
+//===- NativeCode.cpp - From loops to machine code ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/cpu/NativeCode.h"
+#include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
+#include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
+#include "mlir/Conversion/FuncToLLVM/ConvertFuncToLLVMPass.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
+#include "mlir/Conversion/MathToLibm/MathToLibm.h"
+#include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
+#include "mlir/Conversion/OpenMPToLLVM/ConvertOpenMPToLLVM.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
+#include "mlir/Conversion/SCFToOpenMP/SCFToOpenMP.h"
+#include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/OpenMP/OpenMPDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/OpenMP/OpenMPToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+
+namespace tw::cpu {
+
+static llvm::Error failure(const llvm::Twine &message) {
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
+}
+
+void prepareCodegen(MLIRContext &context) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerOpenMPDialectTranslation(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                      math::MathDialect, memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect,
+                      vector::VectorDialect>();
+}
+
+/// exp, tanh and erf become polynomials that vectorise; conversions from and to bfloat16 become integer arithmetic, because the
+/// processor's own instruction flushes subnormals.
+static LogicalResult expandMath(ModuleOp module) {
+  RewritePatternSet patterns(module.getContext());
+  populateMathPolynomialApproximationPatterns(patterns);
+  arith::populateExpandBFloat16Patterns(patterns);
+  return applyPatternsAndFoldGreedily(module, std::move(patterns));
+}
+
+static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
+  PassManager passes(module.getContext());
+  passes.enableVerifier(false);
+  passes.addPass(createCanonicalizerPass());
+  passes.addPass(createCSEPass());
+  if (threads > 1) {
+    ConvertSCFToOpenMPPassOptions openMp;
+    openMp.numThreads = threads;
+    passes.addPass(createConvertSCFToOpenMPPass(openMp));
+    // Removes the stack scopes around loops that allocate nothing, which the next step could not convert.
+    passes.addPass(createCanonicalizerPass());
+  }
+  passes.addPass(createConvertSCFToCFPass());
+  ConvertVectorToLLVMPassOptions vectors;
+  vectors.reassociateFPReductions = true;
+  passes.addPass(createConvertVectorToLLVMPass(vectors));
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createConvertMathToLibmPass());
+  passes.addPass(createArithToLLVMConversionPass());
+  passes.addPass(createFinalizeMemRefToLLVMConversionPass());
+  passes.addPass(createConvertFuncToLLVMPass());
+  passes.addPass(createConvertControlFlowToLLVMPass());
+  if (threads > 1)
+    passes.addPass(createConvertOpenMPToLLVMPass());
+  passes.addPass(createReconcileUnrealizedCastsPass());
+  return passes.run(module);
+}
+
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine,
+                                                                              unsigned optLevel) {
+  std::string message;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, message);
+  if (!target)
+    return failure(message);
+  auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
+  std::unique_ptr<llvm::TargetMachine> result(
+      target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(),
+                                  llvm::Reloc::PIC_, std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
+  if (!result)
+    return failure("LLVM has no code generator for " + machine.triple);
+  return std::move(result);
+}
+
+static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned optLevel) {
+  // The loops are vectorised and unrolled already.
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  tuning.LoopUnrolling = false;
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager graph;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&target, tuning);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(graph);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, graph, modules);
+  const llvm::OptimizationLevel levels[] = {llvm::OptimizationLevel::O0, llvm::OptimizationLevel::O1,
+                                            llvm::OptimizationLevel::O2, llvm::OptimizationLevel::O3};
+  llvm::OptimizationLevel level = levels[std::min(optLevel, 3u)];
+  if (level == llvm::OptimizationLevel::O0)
+    builder.buildO0DefaultPipeline(level).run(module, modules);
+  else
+    builder.buildPerModuleDefaultPipeline(level).run(module, modules);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
+compileToObject(ModuleOp module, const HostMachine &machine, unsigned threads, unsigned optLevel) {
+  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module, threads)))
+    return failure("the loops of a kernel cannot be lowered to the llvm dialect");
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
+  if (!code)
+    return failure("a kernel cannot be translated to LLVM IR");
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
+  if (!target)
+    return target.takeError();
+  code->setTargetTriple(machine.triple);
+  code->setDataLayout((*target)->createDataLayout());
+  for (llvm::Function &function : *code) {
+    if (function.isDeclaration())
+      continue;
+    function.addFnAttr("target-cpu", machine.cpu);
+    function.addFnAttr("target-features", machine.features);
+    function.addFnAttr("prefer-vector-width", std::to_string(machine.vectorBits));
+    function.addFnAttr("min-legal-vector-width", std::to_string(machine.vectorBits));
+  }
+  optimise(*code, **target, optLevel);
+
+  llvm::SmallVector<char, 0> object;
+  llvm::raw_svector_ostream stream(object);
+  llvm::legacy::PassManager emission;
+  if ((*target)->addPassesToEmitFile(emission, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+    return failure("LLVM cannot write object files for " + machine.triple);
+  emission.run(*code);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), module.getName().value_or("kernel"),
+                                                         /*RequiresNullTerminator=*/false);
+}
+
+} // namespace tw::cpu

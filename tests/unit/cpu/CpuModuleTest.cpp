@@ -1,0 +1,164 @@
+//===- CpuModuleTest.cpp - Networks of kernels, single kernels, objects ---===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tests/unit/cpu/CpuTestSupport.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace tw::cpu;
+using namespace tw::cpu::test;
+
+namespace {
+
+std::string scaleKernel(const std::string &name, const std::vector<float> &factors) {
+  std::string list;
+  for (float factor : factors)
+    list += (list.empty() ? "" : ", ") + std::to_string(factor);
+  return "func.func private @" + name + R"((%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = arith.constant dense<[)" + list + R"(]> : tensor<4xf32>
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.mul ins(%x, %c : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+)";
+}
+
+/// A chain with a branch: tensors stay alive across several calls, pass through reshapes and are returned twice.
+std::string networkText() {
+  return scaleKernel("first", {1, 2, 3, 4}) + scaleKernel("second", {5, 6, 7, 8}) + R"(
+func.func private @plus(%x: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32>
+    attributes {tilewright.target = "cpu", tilewright.reason = "a test"} {
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.add ins(%x, %z : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+func.func @main(%x: tensor<2x2xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<4xf32>, tensor<2xi32>, tensor<4xf32>) {
+  %k = arith.constant dense<[3, 4]> : tensor<2xi32>
+  %c = arith.constant dense<[10.0, 20.0, 30.0, 40.0]> : tensor<4xf32>
+  %flat = tensor.collapse_shape %x [[0, 1]] : tensor<2x2xf32> into tensor<4xf32>
+  %a = call @first(%flat) : (tensor<4xf32>) -> tensor<4xf32>
+  %b = call @second(%a) : (tensor<4xf32>) -> tensor<4xf32>
+  %d = call @plus(%a, %b) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %e = call @plus(%d, %c) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %y = tensor.expand_shape %e [[0, 1]] output_shape [2, 2] : tensor<4xf32> into tensor<2x2xf32>
+  return %y, %x, %e, %k, %flat : tensor<2x2xf32>, tensor<2x2xf32>, tensor<4xf32>, tensor<2xi32>, tensor<4xf32>
+})";
+}
+
+TEST(CpuModuleTest, RunsANetworkOfKernels) {
+  Context context;
+  for (unsigned threads : {1u, 2u}) {
+    CpuOptions options;
+    options.threads = threads;
+    auto executable = context.compile(networkText(), options);
+    ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+    for (float start : {1.0f, -3.0f}) {
+      std::vector<float> x{start, start + 1, start + 2, start + 3}, y;
+      for (int i = 0; i < 4; ++i) {
+        float a = x[i] * (i + 1), b = a * (i + 5);
+        y.push_back(a + b + 10 * (i + 1));
+      }
+      std::vector<HostTensor> outputs;
+      llvm::Error error = (*executable)->run({tensorOf(x, {2, 2})}, outputs);
+      ASSERT_FALSE(static_cast<bool>(error)) << llvm::toString(std::move(error));
+      ASSERT_EQ(outputs.size(), 5u);
+      EXPECT_EQ(outputs[0].shape, (std::vector<int64_t>{2, 2}));
+      EXPECT_EQ(valuesOf<float>(outputs[0]), y);
+      EXPECT_EQ(valuesOf<float>(outputs[1]), x);
+      EXPECT_EQ(valuesOf<float>(outputs[2]), y);
+      EXPECT_EQ(valuesOf<int32_t>(outputs[3]), (std::vector<int32_t>{3, 4}));
+      EXPECT_EQ(valuesOf<float>(outputs[4]), x);
+    }
+  }
+}
+
+TEST(CpuModuleTest, RunsSingleKernelsByName) {
+  Context context;
+  auto executable = context.compile(networkText());
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  EXPECT_EQ((*executable)->kernelNames(), (std::vector<std::string>{"first", "second", "plus"}));
+  std::vector<HostTensor> outputs;
+  HostTensor ones = tensorOf(std::vector<float>{1, 1, 1, 1}, {4});
+  // `first` and `second` share their code, not their constants.
+  ASSERT_FALSE(static_cast<bool>((*executable)->runKernel("first", {ones}, outputs)));
+  EXPECT_EQ(valuesOf<float>(outputs.at(0)), (std::vector<float>{1, 2, 3, 4}));
+  ASSERT_FALSE(static_cast<bool>((*executable)->runKernel("second", {ones}, outputs)));
+  EXPECT_EQ(valuesOf<float>(outputs.at(0)), (std::vector<float>{5, 6, 7, 8}));
+  float in[4] = {1, 2, 3, 4}, out[4] = {};
+  ASSERT_FALSE(static_cast<bool>(
+      (*executable)->runKernel("plus", llvm::ArrayRef<const void *>{in, in}, llvm::ArrayRef<void *>{out})));
+  EXPECT_EQ(out[3], 8);
+}
+
+TEST(CpuModuleTest, CompilesOnlyTheFallbackKernels) {
+  Context context;
+  CpuOptions options;
+  options.onlyCpuKernels = true;
+  auto executable = context.compile(networkText(), options);
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  EXPECT_EQ((*executable)->kernelNames(), (std::vector<std::string>{"plus"}));
+  std::vector<HostTensor> outputs;
+  std::string message = llvm::toString((*executable)->run({}, outputs));
+  EXPECT_EQ(message, "the module has no compiled @main to run");
+}
+
+/// A @main with ops of its own is compiled together with what it calls.
+TEST(CpuModuleTest, CompilesAMainWithOpsOfItsOwn) {
+  Context context;
+  auto executable = context.compile(scaleKernel("first", {1, 2, 3, 4}) + R"(
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %a = call @first(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  %e = tensor.empty() : tensor<4xf32>
+  %y = linalg.add ins(%a, %x : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+})");
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  std::vector<HostTensor> outputs;
+  ASSERT_FALSE(static_cast<bool>((*executable)->run({tensorOf(std::vector<float>{1, 2, 3, 4}, {4})}, outputs)));
+  EXPECT_EQ(valuesOf<float>(outputs.at(0)), (std::vector<float>{2, 6, 12, 20}));
+}
+
+TEST(CpuModuleTest, KeepsTheTypeOfAnOutputThatFits) {
+  Context context;
+  auto executable = context.compile("func.func @main(%x: tensor<2xi8>) -> tensor<2xi8> {\n return %x : tensor<2xi8>\n}");
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  std::vector<HostTensor> outputs{tensorOf(std::vector<uint8_t>{0, 0}, {2})};
+  outputs[0].name = "probabilities";
+  ASSERT_FALSE(static_cast<bool>((*executable)->run({tensorOf(std::vector<uint8_t>{200, 3}, {2})}, outputs)));
+  EXPECT_EQ(outputs[0].type, ElementKind::U8);
+  EXPECT_EQ(outputs[0].name, "probabilities");
+  EXPECT_EQ(valuesOf<uint8_t>(outputs[0]), (std::vector<uint8_t>{200, 3}));
+}
+
+TEST(CpuModuleTest, MeasuresEveryKernelCall) {
+  Context context;
+  auto executable = context.compile(networkText());
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  auto timing = (*executable)->measure({tensorOf(std::vector<float>{1, 2, 3, 4}, {2, 2})}, 5, 0);
+  ASSERT_TRUE(static_cast<bool>(timing)) << llvm::toString(timing.takeError());
+  EXPECT_EQ(timing->runs, 5u);
+  EXPECT_GT(timing->minSeconds, 0);
+  EXPECT_GE(timing->medianSeconds, timing->minSeconds);
+  ASSERT_EQ(timing->kernels.size(), 4u);
+  EXPECT_EQ(timing->kernels[3].first, "plus");
+}
+
+TEST(CpuModuleTest, WritesAStaticLibrary) {
+  Context context;
+  auto executable = context.compile(networkText());
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  llvm::SmallString<128> path;
+  ASSERT_FALSE(llvm::sys::fs::createTemporaryFile("kernels", "a", path));
+  llvm::Error error = (*executable)->writeObjects(path);
+  ASSERT_FALSE(static_cast<bool>(error)) << llvm::toString(std::move(error));
+  auto buffer = llvm::MemoryBuffer::getFile(path);
+  llvm::sys::fs::remove(path);
+  ASSERT_TRUE(static_cast<bool>(buffer));
+  llvm::StringRef content = (*buffer)->getBuffer();
+  EXPECT_TRUE(content.starts_with("!<arch>\n"));
+  EXPECT_TRUE(content.contains("tw_first"));
+  EXPECT_TRUE(content.contains("tw_plus"));
+  EXPECT_FALSE(content.contains("tw_second")) << "kernels with equal code share it";
+}
+
+} // namespace
