@@ -86,16 +86,6 @@ void getFields(const Word *words, unsigned base, FieldSpan fields, void *to) {
   }
 }
 
-std::string allowed(const FieldInfo &field) {
-  if (!field.values)
-    return std::to_string(field.minimum) + " to " +
-           std::to_string(field.maximum);
-  std::string text;
-  for (const CaseInfo &c : field.values->cases)
-    text += (text.empty() ? "" : ", ") + std::string(c.name);
-  return text;
-}
-
 /// The first value of the struct at `base` that does not fit, as a message;
 /// empty if all fit.
 std::string misfit(FieldSpan fields, const void *base) {
@@ -103,7 +93,7 @@ std::string misfit(FieldSpan fields, const void *base) {
     int64_t value = get(field, base);
     if (!fits(field, value))
       return nameOf(field) + " is " + std::to_string(value) + ", allowed is " +
-             allowed(field);
+             allowedValues(field);
   }
   return "";
 }
@@ -124,6 +114,16 @@ bool fits(const FieldInfo &field, int64_t value) {
   if (field.values)
     return caseName(*field.values, value) != nullptr;
   return value >= field.minimum && value <= field.maximum;
+}
+
+std::string allowedValues(const FieldInfo &field) {
+  if (!field.values)
+    return std::to_string(field.minimum) + " to " +
+           std::to_string(field.maximum);
+  std::string text;
+  for (const CaseInfo &c : field.values->cases)
+    text += (text.empty() ? "" : ", ") + std::string(c.name);
+  return text;
 }
 
 std::string nameOf(const FieldInfo &field) {
@@ -199,7 +199,7 @@ Decoded decode(const Word *words, size_t available) {
       getBits(words, numLevelsField().lsb, numLevelsField().width);
   if (int64_t(numLevels) > numLevelsField().maximum)
     return fail(prefix + "num_levels is " + std::to_string(numLevels) +
-                ", allowed is " + allowed(numLevelsField()));
+                ", allowed is " + allowedValues(numLevelsField()));
   const uint64_t needed = info->words + (numLevels + 1) / 2;
   if (length != needed)
     return fail(prefix + "words is " + std::to_string(length) + ", with " +
@@ -645,7 +645,7 @@ private:
     }
     if (!fits(field, value)) {
       fail(start, nameOf(field) + " is " + std::to_string(value) +
-                      ", allowed is " + allowed(field));
+                      ", allowed is " + allowedValues(field));
       return false;
     }
     set(field, base, value);

@@ -82,6 +82,8 @@ inline void set(const FieldInfo &field, void *base, int64_t value) {
 /// True if the encoding has this value: in range and, for an enumeration, one
 /// of its cases.
 bool fits(const FieldInfo &field, int64_t value);
+/// What fits the field: "0 to 15", or the names of all cases.
+std::string allowedValues(const FieldInfo &field);
 /// "name" or "name[index]".
 std::string nameOf(const FieldInfo &field);
 

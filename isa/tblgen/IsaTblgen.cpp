@@ -14,7 +14,13 @@ using namespace tw::tblgen;
 
 namespace {
 
-enum class Action { Check, Structs, Timing };
+using Backend = void (*)(const Model &, raw_ostream &);
+
+void check(const Model &, raw_ostream &) {}
+
+enum class Action { Check, Structs, Timing, SystemVerilog, Manual, Dialect };
+constexpr Backend kBackends[] = {
+    check, emitStructs, emitTiming, emitSystemVerilog, emitManual, emitDialect};
 
 cl::opt<Action> action(
     cl::desc("what to write:"), cl::init(Action::Check),
@@ -22,20 +28,15 @@ cl::opt<Action> action(
                           "nothing: only check the description"),
                clEnumValN(Action::Structs, "gen-structs", "isa/IsaStructs.h"),
                clEnumValN(Action::Timing, "gen-timing",
-                          "isa/timing/TimingConstants.h")));
+                          "isa/timing/TimingConstants.h"),
+               clEnumValN(Action::SystemVerilog, "gen-sv-package",
+                          "the package tilewright_isa_pkg"),
+               clEnumValN(Action::Manual, "gen-manual", "docs/isa.md"),
+               clEnumValN(Action::Dialect, "gen-dialect-td",
+                          "ODS definitions of the isa dialect's ops")));
 
 bool generate(raw_ostream &os, RecordKeeper &records) {
-  Model model = readModel(records);
-  switch (action) {
-  case Action::Check:
-    break;
-  case Action::Structs:
-    emitStructs(model, os);
-    break;
-  case Action::Timing:
-    emitTiming(model, os);
-    break;
-  }
+  kBackends[size_t(action.getValue())](readModel(records), os);
   return false;
 }
 

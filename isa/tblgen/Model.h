@@ -112,6 +112,9 @@ rewriteIdentifiers(llvm::StringRef expression,
 // Backends.
 void emitStructs(const Model &model, llvm::raw_ostream &os);
 void emitTiming(const Model &model, llvm::raw_ostream &os);
+void emitSystemVerilog(const Model &model, llvm::raw_ostream &os);
+void emitManual(const Model &model, llvm::raw_ostream &os);
+void emitDialect(const Model &model, llvm::raw_ostream &os);
 
 } // namespace tw::tblgen
 

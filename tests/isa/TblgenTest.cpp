@@ -48,6 +48,16 @@ TEST(TblgenTest, ASmallDescriptionIsGood) {
   EXPECT_EQ(code, 0) << output;
 }
 
+TEST(TblgenTest, TheManualIsCurrent) {
+  auto [output, code] = run("'" ISA_TBLGEN "' -gen-manual -I '" + kSource +
+                            "/isa' '" + kSource + "/isa/Tilewright.td'");
+  ASSERT_EQ(code, 0) << output;
+  std::ifstream file(kSource + "/docs/isa.md");
+  std::string manual((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_TRUE(output == manual)
+      << "docs/isa.md is stale: build the target isa-manual";
+}
+
 TEST(TblgenTest, FaultsAreReportedWithTheirPlace) {
   int files = 0;
   for (const fs::directory_entry &entry :
