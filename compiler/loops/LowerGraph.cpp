@@ -118,6 +118,10 @@ public:
       results.push_back(*value);
     }
     builder.create<func::ReturnOp>(old->getTerminator()->getLoc(), results);
+    // Constants that were made into another shape after all.
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+      if (isa<arith::ConstantOp>(op) && op.use_empty())
+        op.erase();
     old->dropAllReferences();
     old->dropAllDefinedValueUses();
     old->erase();
@@ -407,7 +411,8 @@ private:
       }
       // A dry run tells which lists of channel values the body reads.
       Block scratch;
-      OpBuilder dry = OpBuilder::atBlockEnd(&scratch);
+      OpBuilder dry(builder.getContext());
+      dry.setInsertionPointToEnd(&scratch);
       SmallVector<Scalar> inputs;
       for (Value operand : op->getOperands())
         inputs.push_back({scratch.addArgument(storageType(elementOf(operand)), loc), elementOf(operand)});
@@ -525,7 +530,7 @@ private:
     AffineExpr zeroPointAt;
     if (groups == channels && groups == outputs && groups > 1) {
       // n, oh, ow, c, kh, kw
-      w = reshapeTensor(builder, loc, w, {taps[0], taps[1], channels});
+      w = reshapeWeights(loc, op.getW(), w, {taps[0], taps[1], channels});
       init = filled(loc, out, zero(xType));
       maps = {map(6, {dim(0), image(1, 4, 0), image(2, 5, 1), dim(3)}), map(6, {dim(4), dim(5), dim(3)}),
               map(6, {dim(0), dim(1), dim(2), dim(3)})};
@@ -562,6 +567,12 @@ private:
       return multiplyAdd(inner, where, {arguments[0], xType}, {arguments[1], wType}, arguments.back(), xZeroPoint, wZeroPoint);
     });
     return reshapeTensor(builder, loc, y, out);
+  }
+
+  Value reshapeWeights(Location loc, Value source, Value w, ArrayRef<int64_t> shape) {
+    if (ElementsAttr elements = constantOf(source))
+      return constantTensor(builder, loc, reshapeConstant(elements, shape));
+    return reshapeTensor(builder, loc, w, shape);
   }
 
   /// [kh, kw, ic, groups * oc] -> [kh, kw, groups, ic, oc].

@@ -121,7 +121,7 @@ struct ConvToInteger : OpRewritePattern<ConvOp> {
     if (op.getBias())
       bias = integerBias(op.getBias(), scales);
 
-    Location loc = fuseLocations({x, w, op.getBias() ? op.getBias().getDefiningOp() : nullptr, op});
+    Location loc = fuseLocations({op, x, w, op.getBias() ? op.getBias().getDefiningOp() : nullptr});
     auto accumulator = RankedTensorType::get(shapeOf(op), rewriter.getI32Type());
     Value sum = rewriter.create<ConvIntegerOp>(loc, accumulator, x.getX(), w.getX(), x.getZeroPoints()[0],
                                                compress<int32_t>(w.getZeroPoints()), op.getStrides(), op.getPads(),
@@ -153,7 +153,7 @@ struct MatmulToInteger : OpRewritePattern<MatmulOp> {
     for (float scale : b.getScales())
       scales.push_back(a.getScales()[0] * scale);
     scales = compress<float>(scales);
-    Location loc = fuseLocations({a, b, op});
+    Location loc = fuseLocations({op, a, b});
     auto accumulator = RankedTensorType::get(shapeOf(op), rewriter.getI32Type());
     Value sum = rewriter.create<MatmulIntegerOp>(loc, accumulator, a.getX(), b.getX(), a.getZeroPoints()[0],
                                                  compress<int32_t>(b.getZeroPoints()));
@@ -296,7 +296,7 @@ struct GlobalAverageToInteger : OpRewritePattern<QuantizeOp> {
     if (!x || elementOf(x.getX()) != elementOf(op) || op.getScales().size() != 1 || pool.getLayout() != "nchw" ||
         pool.getKernel() != shapeOf(x).drop_front(2) || llvm::any_of(pool.getPads(), [](int64_t pad) { return pad != 0; }))
       return failure();
-    Location loc = fuseLocations({x, pool, op});
+    Location loc = fuseLocations({pool, x, op});
     rewriter.replaceOpWithNewOp<QLinearGlobalAveragePoolOp>(
                 op, op.getType(), x.getX(), rewriter.getF32FloatAttr(x.getScales()[0]),
                 rewriter.getI32IntegerAttr(x.getZeroPoints()[0]), rewriter.getF32FloatAttr(op.getScales()[0]),

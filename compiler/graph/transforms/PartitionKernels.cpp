@@ -90,7 +90,8 @@ std::string reasonAgainst(Operation *op, StringRef array) {
 /// One kernel to be.
 struct Group {
   llvm::SmallSetVector<Operation *, 8> ops;
-  Operation *output = nullptr;
+  Operation *anchor = nullptr; ///< gives the kernel its name
+  Operation *output = nullptr; ///< gives it its result
   std::string reason;
 };
 
@@ -103,8 +104,9 @@ public:
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
       order[&op] = position++;
-    for (ArrayRef<Role> roles : {ArrayRef<Role>{Role::Contraction}, ArrayRef<Role>{Role::Window, Role::Reduction},
-                                 ArrayRef<Role>{Role::Elementwise, Role::Movement, Role::Other}})
+    const SmallVector<Role> rounds[] = {
+        {Role::Contraction}, {Role::Window, Role::Reduction}, {Role::Elementwise, Role::Movement, Role::Other}};
+    for (const SmallVector<Role> &roles : rounds)
       for (Operation &op : main.getBody().front().without_terminator())
         if (!assigned.contains(&op) && llvm::is_contained(roles, roleOf(&op)))
           groups.push_back(makeGroup(&op));
@@ -179,7 +181,7 @@ private:
         if (isSideConversion(operand) && reasonFor(operand.getDefiningOp()) == group.reason)
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
-    group.output = first;
+    group.anchor = group.output = first;
     if (role != Role::Movement && role != Role::Other)
       while (extend(group)) {
       }
@@ -244,9 +246,10 @@ private:
     return false;
   }
 
-  /// A symbol made of the first node's name.
-  std::string nameFor(const Group &group, ArrayRef<std::string> nodes) {
-    std::string name = nodes.empty() ? group.output->getName().stripDialect().str() : nodes.front();
+  /// A symbol made of the anchor's first node.
+  std::string nameFor(const Group &group) {
+    std::vector<std::string> nodes = nodeNames(group.anchor->getLoc());
+    std::string name = nodes.empty() ? group.anchor->getName().stripDialect().str() : nodes.front();
     for (char &c : name)
       if (!llvm::isAlnum(c) && c != '_')
         c = '_';
@@ -275,7 +278,7 @@ private:
     for (Value argument : arguments)
       argumentTypes.push_back(argument.getType());
     TypeRange results = group.output->getResultTypes();
-    auto kernel = builder.create<func::FuncOp>(loc, nameFor(group, nodes), builder.getFunctionType(argumentTypes, results));
+    auto kernel = builder.create<func::FuncOp>(loc, nameFor(group), builder.getFunctionType(argumentTypes, results));
     kernel.setPrivate();
     SmallVector<StringRef> nodeRefs(nodes.begin(), nodes.end());
     kernel->setAttr(kNodesAttr, builder.getStrArrayAttr(nodeRefs));
