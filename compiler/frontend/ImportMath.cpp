@@ -31,6 +31,12 @@ template <BinaryKind kind> static Tensors importChain(Node &n) {
   return {result};
 }
 
+static Tensors importMean(Node &n) {
+  n.requireFloat(n.input(0, "data_0"));
+  Tensor sum = importChain<BinaryKind::Add>(n)[0];
+  return {n.binary(BinaryKind::Div, sum, scalarLike(sum, double(n.numInputs())))};
+}
+
 /// What is computed on constants only; otherwise the result's type and shape are known, but no op exists.
 template <BinaryKind kind> static Tensors importFoldedBinary(Node &n) {
   n.checkInputCount(2, 2);
@@ -176,8 +182,12 @@ static Tensors importClip(Node &n) {
       hi = n.input(2, "max").constant->real(0);
   }
   if (x.constant) {
-    Tensor low = n.binary(BinaryKind::Max, x, scalarLike(x, lo));
-    return {n.binary(BinaryKind::Min, low, scalarLike(x, hi))};
+    Tensor result = x;
+    if (std::isfinite(lo))
+      result = n.binary(BinaryKind::Max, result, scalarLike(x, lo));
+    if (std::isfinite(hi))
+      result = n.binary(BinaryKind::Min, result, scalarLike(x, hi));
+    return {result};
   }
   for (double bound : {lo, hi})
     if (!isFloat(x.kind) && std::isfinite(bound) && std::abs(bound) > 16777216.0)
@@ -271,6 +281,12 @@ template <ReduceKind kind> static Tensors importReduce(Node &n) {
     return {n.reduce("mean", x, axes, keepdims)};
   case ReduceKind::Max:
     return {n.reduce("max", x, axes, keepdims)};
+  case ReduceKind::Min:
+    if (isFloat(x.kind)) {
+      Tensor negative = n.reduce("max", n.emitUnary<graph::NegOp>(x), axes, keepdims);
+      return {n.emitUnary<graph::NegOp>(negative)};
+    }
+    [[fallthrough]];
   default:
     return n.emitFallback({{x.kind, n.check(graph::reduceShape(x.shape, axes, keepdims))}},
                           "only sums, means and maxima are supported");
@@ -352,6 +368,7 @@ void addMathImports(ImportTable &table) {
   table[":Sum"] = importChain<BinaryKind::Add>;
   table[":Min"] = importChain<BinaryKind::Min>;
   table[":Max"] = importChain<BinaryKind::Max>;
+  table[":Mean"] = importMean;
   table[":Pow"] = importPow;
   table[":Mod"] = importMod;
   table[":Equal"] = importFoldedBinary<BinaryKind::Equal>;

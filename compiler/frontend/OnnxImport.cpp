@@ -201,7 +201,7 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
     if (initializerNames.count(input.name()))
       continue;
     auto fail = [&](const std::string &text) { throw ImportError{"input \"" + input.name() + "\" " + text}; };
-    if (input.name().empty() || !seen.insert(input.name()).second)
+    if (input.name().empty() || seen.count(input.name()))
       fail(input.name().empty() ? "has no name" : "is given twice");
     if (!input.type().has_tensor_type())
       fail("is not a tensor");
@@ -211,13 +211,18 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
       if (!kind || bound->second.type != *kind)
         fail(std::string("is given a constant of ") + elementName(bound->second.type) + ", the model declares " +
              onnxTypeName(type.elem_type()));
+      auto count = countTensorElements(bound->second.shape);
+      if (!count || bound->second.bytes.size() != size_t(*count) * elementBytes(*kind))
+        fail("is given a constant whose shape and data do not agree");
       ConstantRef constant = makeConstant(bound->second);
+      seen.insert(input.name());
       define(input.name(), *kind == ElementKind::F16 && options.widenF16 ? evalCast(*constant, ElementKind::F32) : constant);
       continue;
     }
     if (!kind)
       fail("has element type " + onnxTypeName(type.elem_type()) + ", which is not supported");
     bool widen = *kind == ElementKind::F16 && options.widenF16;
+    seen.insert(input.name());
     std::vector<int64_t> shape;
     auto given = options.shapes.find(input.name());
     if (given != options.shapes.end()) {
@@ -251,13 +256,15 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
     arguments.emplace_back(input.name(), std::move(tensor));
     widened.push_back(widen ? mlir::StringAttr::get(&context, elementName(*kind)) : mlir::Attribute());
   }
+  std::string names;
+  for (const std::string &name : seen)
+    names += (names.empty() ? "" : ", ") + name;
   for (auto &entry : options.shapes)
-    if (!seen.count(entry.first)) {
-      std::string names;
-      for (const std::string &name : seen)
-        names += (names.empty() ? "" : ", ") + name;
+    if (!seen.count(entry.first))
       throw ImportError{"a shape is given for \"" + entry.first + "\", the inputs of the model are: " + names};
-    }
+  for (auto &entry : options.constants)
+    if (!seen.count(entry.first))
+      throw ImportError{"a constant is given for \"" + entry.first + "\", the inputs of the model are: " + names};
   if (!open.empty())
     throw ImportError{open};
 

@@ -1,0 +1,199 @@
+//===- ConstantFoldingTest.cpp - What the importer computes itself --------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// ONNX's own operator tests with their inputs bound to constants: where the
+// importer folds the node, the result must be the expected output that comes
+// with the test.
+//===----------------------------------------------------------------------===//
+#include "TestModels.h"
+#include "compiler/frontend/TensorFile.h"
+#include "compiler/graph/Graph.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <gtest/gtest.h>
+
+namespace tw::frontend {
+
+namespace fs = std::filesystem;
+
+/// Where Debian's package libonnx-testdata puts the tests.
+static const fs::path kNodeTests = "/usr/share/libonnx-testdata/data/node";
+
+namespace {
+struct NodeTest {
+  onnx::ModelProto model;
+  std::vector<HostTensor> inputs, outputs;
+};
+} // namespace
+
+/// Reads one operator test; nothing if it is not about tensors of numbers.
+static std::optional<NodeTest> readNodeTest(const fs::path &folder) {
+  NodeTest test;
+  auto bytes = readFile((folder / "model.onnx").string());
+  if (!bytes || !test.model.ParseFromString(*bytes))
+    return std::nullopt;
+  auto read = [&](const char *kind, int count, std::vector<HostTensor> &tensors) {
+    for (int i = 0; i < count; ++i) {
+      auto tensor = readTensorFile((folder / "test_data_set_0" / (kind + std::to_string(i) + ".pb")).string());
+      if (!tensor)
+        return false;
+      tensors.push_back(*tensor);
+    }
+    return true;
+  };
+  if (!read("input_", test.model.graph().input_size(), test.inputs) ||
+      !read("output_", test.model.graph().output_size(), test.outputs))
+    return std::nullopt;
+  return test;
+}
+
+/// A number of a tensor, for comparison.
+static double element(const HostTensor &tensor, size_t i) {
+  const uint8_t *at = tensor.bytes.data() + i * elementBytes(tensor.type);
+  auto load = [&](auto value) {
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+  };
+  switch (tensor.type) {
+  case ElementKind::F32:
+    return load(float());
+  case ElementKind::F64:
+    return load(double());
+  case ElementKind::F16:
+    return halfToFloat(load(uint16_t()));
+  case ElementKind::BF16:
+    return bfloatToFloat(load(uint16_t()));
+  case ElementKind::I8:
+    return load(int8_t());
+  case ElementKind::U8:
+  case ElementKind::Bool:
+    return load(uint8_t());
+  case ElementKind::I16:
+    return load(int16_t());
+  case ElementKind::U16:
+    return load(uint16_t());
+  case ElementKind::I32:
+    return load(int32_t());
+  case ElementKind::U32:
+    return load(uint32_t());
+  case ElementKind::I64:
+    return double(load(int64_t()));
+  case ElementKind::U64:
+    return double(load(uint64_t()));
+  }
+  return 0;
+}
+
+/// Compares a graph.constant with an expected tensor; exponentials and the like may differ in the last bits.
+static void compare(mlir::DenseElementsAttr found, HostTensor expected, const std::string &name) {
+  // The tests of ONNX 1.12 store bfloat16 results as their bits, and made them by truncation instead of rounding.
+  double tolerance = 1e-6;
+  if (found.getElementType().isBF16() && expected.type == ElementKind::U16) {
+    expected.type = ElementKind::BF16;
+    tolerance = std::ldexp(1.0, -7);
+  }
+  ASSERT_EQ(found.getType().getShape(), llvm::ArrayRef<int64_t>(expected.shape)) << name;
+  size_t i = 0;
+  auto check = [&](double value) {
+    double wanted = element(expected, i++);
+    if (std::isnan(wanted))
+      EXPECT_TRUE(std::isnan(value)) << name;
+    else if (value != wanted)
+      EXPECT_NEAR(value, wanted, tolerance * std::max(1.0, std::abs(wanted))) << name << " element " << i - 1;
+  };
+  if (mlir::isa<mlir::FloatType>(found.getElementType())) {
+    for (llvm::APFloat value : found.getValues<llvm::APFloat>()) {
+      bool lost;
+      value.convert(llvm::APFloat::IEEEdouble(), llvm::APFloat::rmNearestTiesToEven, &lost);
+      check(value.convertToDouble());
+    }
+  } else {
+    bool isSigned = !found.getElementType().isUnsignedInteger() && !found.getElementType().isInteger(1);
+    for (llvm::APInt value : found.getValues<llvm::APInt>())
+      check(isSigned ? double(value.getSExtValue()) : double(value.getZExtValue()));
+  }
+}
+
+TEST(ConstantFoldingTest, OperatorTestsOfOnnx) {
+  if (!fs::exists(kNodeTests))
+    GTEST_SKIP() << kNodeTests << " is not there (Debian package libonnx-testdata)";
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry &entry : fs::directory_iterator(kNodeTests))
+    folders.push_back(entry.path());
+  std::sort(folders.begin(), folders.end());
+  std::map<std::string, int> folded;
+  int imported = 0;
+  for (const fs::path &folder : folders) {
+    auto test = readNodeTest(folder);
+    if (!test)
+      continue;
+    ImportOptions options;
+    options.widenF16 = false;
+    for (int i = 0; i < test->model.graph().input_size(); ++i)
+      options.constants[test->model.graph().input(i).name()] = test->inputs[size_t(i)];
+    Imported m(test->model, options);
+    if (!m.module)
+      continue;
+    ++imported;
+    auto function = m.function();
+    mlir::Operation *terminator = function.getBody().front().getTerminator();
+    for (unsigned i = 0; i < terminator->getNumOperands(); ++i)
+      if (auto constant = terminator->getOperand(i).getDefiningOp<graph::ConstantOp>()) {
+        compare(mlir::cast<mlir::DenseElementsAttr>(constant.getValue()), test->outputs[i], folder.filename().string());
+        ++folded[test->model.graph().node(0).op_type()];
+      }
+  }
+  // 932 tests come with ONNX 1.12; what is not imported is about strings, sequences, control flow or random numbers.
+  EXPECT_GT(imported, 750);
+  for (const char *op : {"Add", "Cast", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand", "Gather", "Mod", "Mul",
+                         "Pad", "Range", "ReduceSum", "Reshape", "Shape", "Slice", "Split", "Squeeze", "Sub", "Tile", "Transpose",
+                         "Unsqueeze", "Where"})
+    EXPECT_GT(folded[op], 0) << op << " is no longer folded";
+}
+
+TEST(ConstantFoldingTest, OperatorTestsGiveTheDeclaredShapes) {
+  if (!fs::exists(kNodeTests))
+    GTEST_SKIP() << kNodeTests << " is not there (Debian package libonnx-testdata)";
+  // The importer refuses a result whose shape is not the declared one: whatever imports has the right shape. These operators
+  // must import, all their tests, with nothing left to another device.
+  const std::set<std::string> whole = {"Abs",      "Add",        "AveragePool", "BatchNormalization", "Clip",     "Concat",
+                                       "Conv",     "Div",        "DepthToSpace", "Erf",               "Exp",      "Flatten",
+                                       "Floor",    "Gemm",       "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid",
+                                       "HardSwish", "Identity",  "LeakyRelu",   "LayerNormalization", "MatMul",   "Mul",
+                                       "Neg",      "PRelu",      "Reciprocal",  "ReduceL1",           "ReduceL2", "ReduceMax",
+                                       "ReduceMean", "ReduceMin", "ReduceSumSquare", "Relu",          "Reshape",  "Sigmoid",
+                                       "Softmax",  "SpaceToDepth", "Sqrt",      "Squeeze",            "Sub",      "Sum",
+                                       "Tanh",     "Transpose",  "Unsqueeze"};
+  std::map<std::string, int> seen;
+  for (const fs::directory_entry &entry : fs::directory_iterator(kNodeTests)) {
+    auto test = readNodeTest(entry.path());
+    if (!test || test->model.graph().node_size() != 1 || !whole.count(test->model.graph().node(0).op_type()))
+      continue;
+    const std::string &op = test->model.graph().node(0).op_type();
+    std::string name = entry.path().filename().string();
+    // Training, and tensors without elements, are refused on purpose.
+    bool training = name.find("training_mode") != std::string::npos;
+    bool empty = false;
+    ImportOptions options;
+    for (size_t i = 0; i < test->inputs.size(); ++i) {
+      for (int64_t dim : test->inputs[i].shape)
+        empty |= dim == 0;
+      // All but the first input are parameters such as axes and shapes.
+      if (i && (test->inputs[i].type == ElementKind::I64 || op == "Clip"))
+        options.constants[test->model.graph().input(int(i)).name()] = test->inputs[i];
+    }
+    ElementKind kind = test->inputs.empty() ? ElementKind::F32 : test->inputs[0].type;
+    if (training || empty || (kind != ElementKind::F32 && kind != ElementKind::F16))
+      continue;
+    Imported m(test->model, options);
+    ASSERT_TRUE(bool(m.module)) << name << ": " << m.error;
+    // A Conv test with a 3-D window would be one, but there is none.
+    EXPECT_EQ(m.ops().find("fallback"), std::string::npos) << name << ": " << m.ops();
+    ++seen[op];
+  }
+  EXPECT_EQ(seen.size(), whole.size());
+}
+
+} // namespace tw::frontend

@@ -1,0 +1,231 @@
+//===- ImportErrorTest.cpp - Models that are refused ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "TestModels.h"
+#include <gtest/gtest.h>
+#include <limits>
+
+namespace tw::frontend {
+
+/// A node called n with one or two inputs, and what importing it says behind "test.onnx: ".
+static std::string errorOf(const onnx::ModelProto &model, const ImportOptions &options = {}) {
+  Imported m(model, options);
+  EXPECT_FALSE(bool(m.module)) << m.ops();
+  const std::string prefix = "test.onnx: ";
+  EXPECT_EQ(m.error.substr(0, prefix.size()), prefix);
+  return m.error.substr(std::min(prefix.size(), m.error.size()));
+}
+
+static std::string errorOf(const std::string &graph, int opset = 13) {
+  onnx::ModelProto model = modelOf(graph, opset);
+  for (onnx::NodeProto &node : *model.mutable_graph()->mutable_node())
+    node.set_name("n");
+  return errorOf(model);
+}
+
+TEST(ImportErrorTest, ShapesThatDoNotFit) {
+  EXPECT_EQ(errorOf("(float[2,3] x, float[4,5] z) => (float[2,5] y) { y = MatMul(x, z) }"),
+            "node \"n\" (MatMul): shapes [2, 3] and [4, 5] do not multiply: 3 columns against 4 rows");
+  EXPECT_EQ(errorOf("(float[2,3] x, float[2] z) => (float[2,3] y) { y = Add(x, z) }"),
+            "node \"n\" (Add): shapes [2, 3] and [2] do not broadcast: dims 3 and 2 differ and neither is 1");
+  EXPECT_EQ(errorOf("(float[1,4,8,8] x, float[6,3,3,3] w) => (float[1,6,6,6] y) { y = Conv(x, w) }"),
+            "node \"n\" (Conv): weights of shape [6, 3, 3, 3] take 3 channels per group, the input [1, 4, 8, 8] has 4");
+  EXPECT_EQ(errorOf("(float[1,1,2,2] x) => (float[1,1,1,1] y) { y = MaxPool <kernel_shape = [3, 3]> (x) }"),
+            "node \"n\" (MaxPool): the window covers 3 positions of spatial dim 0, the padded input has only 2");
+  EXPECT_EQ(errorOf("(float[2,3] x) => (float[7] y) { s = Constant <value = int64[1] {7}> () y = Reshape(x, s) }"),
+            "node \"n\" (Reshape): shape [7] does not hold the elements of shape [2, 3]");
+  EXPECT_EQ(errorOf("(float[2,3] x) => (float[7] y) { s = Constant <value = int64[2] {-1, -1}> () y = Reshape(x, s) }"),
+            "node \"n\" (Reshape): shape [-1, -1] has -1 twice");
+  EXPECT_EQ(errorOf("(float[2,3] x, float[2,4] z) => (float[4,3] y) { y = Concat <axis = 0> (x, z) }"),
+            "node \"n\" (Concat): inputs of shapes [2, 3] and [2, 4] differ in more than dim 0");
+  EXPECT_EQ(errorOf("(float[1,3,4,4] x, float[2] c) => (float[1,3,4,4] y) { y = BatchNormalization(x, c, c, c, c) }"),
+            "node \"n\" (BatchNormalization): 'graph.batch_norm' op scale has shape [2], expected [3]");
+}
+
+TEST(ImportErrorTest, EmptyResults) {
+  EXPECT_EQ(errorOf("(float[4] x) => (float[0] y) { s = Constant <value = int64[1] {2}> () y = Slice(x, s, s) }"),
+            "node \"n\" (Slice): the result would have shape [0]: every dim must be at least 1");
+}
+
+TEST(ImportErrorTest, HugeResults) {
+  EXPECT_EQ(errorOf("(float[1] x) => (float[1] y) { s = Constant <value = int64[2] {1000000, 1000000}> () y = Expand(x, s) }"),
+            "node \"n\" (Expand): the result would have shape [1000000, 1000000]: at most 2^31 elements are allowed");
+  EXPECT_EQ(errorOf("() => (int64[1] y) { a = Constant <value = int64 {0}> () b = Constant <value = int64 {1000000000000}> ()"
+                    " c = Constant <value = int64 {1}> () y = Range(a, b, c) }")
+                .find("node \"n\" (Range): a range from 0"),
+            0u);
+  EXPECT_EQ(errorOf("() => (float[1] y) { s = Constant <value = int64[1] {-5}> () y = ConstantOfShape(s) }"),
+            "node \"n\" (ConstantOfShape): the shape is [-5]: no dim may be negative, and at most 2^31 elements are allowed");
+}
+
+TEST(ImportErrorTest, TypesThatDoNotFit) {
+  EXPECT_EQ(errorOf("(float[2] x, int32[2] z) => (float[2] y) { y = Add(x, z) }"),
+            "node \"n\" (Add): inputs are of float and int32, expected one type");
+  EXPECT_EQ(errorOf("(float[2] x) => (int32[2] y) { y = Relu(x) }"), "output \"y\" is of float, the model declares int32");
+  EXPECT_EQ(errorOf("(uint8[2] x) => (float[2] y) { s = Constant <value = float {0.5}> () z = Constant <value = int8 {0}> ()"
+                    " y = DequantizeLinear(x, s, z) }"),
+            "node \"n\" (DequantizeLinear): input 2 (x_zero_point) is of int8, expected uint8 like the tensor that it belongs to");
+  EXPECT_EQ(errorOf("(string[2] x) => (string[2] y) { y = Identity(x) }"),
+            "input \"x\" has element type string, which is not supported");
+}
+
+TEST(ImportErrorTest, DeclaredResultsThatDiffer) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[3] y) { y = Relu(x) }"), "output \"y\" has shape [2], the model declares [3]");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2,N] y) { y = Relu(x) }"), "output \"y\" has shape [2], the model declares [2, N]");
+}
+
+TEST(ImportErrorTest, Attributes) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu <alpha = 1.0> (x) }"),
+            "node \"n\" (Relu): attribute alpha is not known for this operator in opset 13");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 1> (x) }"),
+            "node \"n\" (LeakyRelu): attribute alpha is of type INT, expected FLOAT");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Concat(x) }"), "node \"n\" (Concat): attribute axis is missing");
+  EXPECT_EQ(errorOf("(float[2,2] x) => (float[2,2] y) { y = Softmax <axis = 2> (x) }"),
+            "node \"n\" (Softmax): axis is 2, expected -2 to 1");
+  EXPECT_EQ(errorOf("(float[1,1,4,4] x) => (float[1,1,4,4] y) { y = MaxPool <kernel_shape = [2, 2], strides = [0, 1]> (x) }"),
+            "node \"n\" (MaxPool): strides is [0, 1], every value must be 1 to 2^30");
+  EXPECT_EQ(errorOf("(float[1,1,4,4] x) => (float[1,1,4,4] y) { y = MaxPool <kernel_shape = [2, 2], pads = [1]> (x) }"),
+            "node \"n\" (MaxPool): pads is [1], expected 4 values");
+  EXPECT_EQ(errorOf("(float[2,3] x) => (float[2,3] y) { y = Transpose <perm = [0, 0]> (x) }"),
+            "node \"n\" (Transpose): perm is [0, 0], expected a permutation of the dims of [2, 3]");
+  onnx::ModelProto twice = modelOf("(float[2] x) => (float[2] y) { y = LeakyRelu <alpha = 1.0> (x) }");
+  *twice.mutable_graph()->mutable_node(0)->add_attribute() = twice.graph().node(0).attribute(0);
+  EXPECT_EQ(errorOf(twice), "node \"y\" (LeakyRelu): attribute alpha is given twice");
+}
+
+TEST(ImportErrorTest, InputCounts) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x) }"), "node \"n\" (Add): found 1 inputs, expected 2");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu(x, x) }"), "node \"n\" (Relu): found 2 inputs, expected 1");
+}
+
+TEST(ImportErrorTest, Quantisation) {
+  auto quantize = [](const std::string &scale) {
+    return errorOf("(float[2] x) => (uint8[2] y) { s = Constant <value = " + scale + "> () y = QuantizeLinear(x, s) }");
+  };
+  EXPECT_NE(quantize("float {-1.0}").find("expected a positive number"), std::string::npos);
+  EXPECT_EQ(quantize("float[3] {1.0, 1.0, 1.0}"), "node \"n\" (QuantizeLinear): axis is 1, expected -1 to 0");
+  EXPECT_EQ(errorOf("(float[2] x, float s) => (uint8[N] y) { y = QuantizeLinear(x, s) }"),
+            "node \"n\" (QuantizeLinear): input 1 (y_scale) is not a constant, and it cannot be left to another device because the "
+            "model does not declare the shape of its result \"y\"");
+}
+
+TEST(ImportErrorTest, ResultsThatAreNotMade) {
+  EXPECT_EQ(errorOf("(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) { y, i = MaxPool <kernel_shape = [2, 2]> (x) }"),
+            "node \"n\" (MaxPool): output 1 (\"i\") is used, but only the first 1 of this operator are supported");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[N] y) { y = Frobnicate(x) }"),
+            "node \"n\" (Frobnicate): this operator is not supported, and it cannot be left to another device because the model "
+            "does not declare the shape of its result \"y\"");
+}
+
+TEST(ImportErrorTest, GraphsThatAreNotSorted) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu(z) z = Neg(x) }"),
+            "node \"n\" (Relu): input \"z\" is produced by a later node, \"n\" (Neg): nodes must stand in an order in which they can run");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x, y) }"),
+            "node \"n\" (Add): input \"y\" is produced by the node itself: nodes must stand in an order in which they can run");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x, w) }"),
+            "node \"n\" (Add): input \"w\" is no input, no initializer and produced by no node");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { z = Relu(x) }"), "output \"y\" is produced by no node");
+}
+
+TEST(ImportErrorTest, NamesGivenTwice) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu(x) y = Neg(x) }"),
+            "node \"n\" (Neg): name \"y\" is given to two tensors");
+  EXPECT_EQ(errorOf("(float[2] x, float[2] x) => (float[2] y) { y = Relu(x) }"), "input \"x\" is given twice");
+}
+
+TEST(ImportErrorTest, OpenDimsSayHowToFixThem) {
+  EXPECT_EQ(errorOf("(float[N,3] x, float[2,M] z) => (float[N,3] y) { y = Relu(x) }"),
+            "input \"x\" has open dims [N, 3]: fix them with --shape x=D,3; input \"z\" has open dims [2, M]: fix them with --shape z=2,D");
+  ImportOptions options;
+  options.shapes["x"] = {2, 4};
+  onnx::ModelProto model = modelOf("(float[N,3] x) => (float[N,3] y) { y = Relu(x) }");
+  EXPECT_EQ(errorOf(model, options), "input \"x\" was given shape [2, 4], the model allows [N, 3]");
+  options.shapes = {{"z", {2}}};
+  EXPECT_EQ(errorOf(model, options), "a shape is given for \"z\", the inputs of the model are: x");
+  options.shapes = {{"x", {0, 3}}};
+  EXPECT_EQ(errorOf(model, options),
+            "input \"x\" has shape [0, 3]: every dim must be at least 1, and at most 2^31 elements are allowed");
+  options.shapes = {{"x", {std::numeric_limits<int64_t>::max(), 3}}};
+  EXPECT_NE(errorOf(model, options).find("at most 2^31 elements"), std::string::npos);
+}
+
+TEST(ImportErrorTest, Opsets) {
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu(x) }", 22), "opset is 22, expected 7 to 21");
+  EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x, x) }", 6),
+            "node \"n\" (Add): this operator is of opset 6, expected 7 or newer: convert the model");
+  onnx::ModelProto model = modelOf("(float[2] x) => (float[2] y) { y = Relu(x) }");
+  model.clear_opset_import();
+  EXPECT_EQ(errorOf(model), "node \"y\" (Relu): the model imports no operators of domain \"\"");
+}
+
+/// A model with one initializer w, changed by `change`.
+template <typename Change> static std::string initializerError(Change change) {
+  onnx::ModelProto model = modelOf("(float[2] x) => (float[2] y) { y = Add(x, w) }");
+  onnx::TensorProto *w = model.mutable_graph()->add_initializer();
+  w->set_name("w");
+  w->add_dims(2);
+  w->set_data_type(onnx::TensorProto::FLOAT);
+  w->set_raw_data(std::string(8, '\0'));
+  EXPECT_EQ(Imported(model).ops(), "add 2xf32");
+  change(*w);
+  return errorOf(model);
+}
+
+TEST(ImportErrorTest, Initializers) {
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) { w.set_raw_data("abc"); }),
+            "initializer \"w\": it holds 3 bytes, its shape [2] of float needs 8");
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) {
+              w.clear_raw_data();
+              w.add_float_data(1);
+            }),
+            "initializer \"w\": it holds 1 values, its shape [2] of float needs 2");
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) { w.set_dims(0, -2); }),
+            "initializer \"w\": its shape is [-2]: no dim may be negative, and at most 2^31 elements are allowed");
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) {
+              w.set_dims(0, int64_t(1) << 31);
+              w.add_dims(int64_t(1) << 33);
+            }).find("initializer \"w\": its shape is [2147483648, 8589934592]"),
+            0u);
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) { w.set_data_location(onnx::TensorProto::EXTERNAL); }),
+            "initializer \"w\": its data is in another file, which is not supported: store the model with its weights inside");
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) { w.set_data_type(onnx::TensorProto::COMPLEX64); }),
+            "initializer \"w\": it has element type complex64, which is not supported");
+  EXPECT_EQ(initializerError([](onnx::TensorProto &w) {
+              w.clear_raw_data();
+              w.set_data_type(onnx::TensorProto::INT8);
+              w.add_int32_data(1);
+              w.add_int32_data(300);
+            }),
+            "initializer \"w\": it holds a value outside the range of int8");
+}
+
+TEST(ImportErrorTest, InitializersOfOneName) {
+  onnx::ModelProto model = modelOf("(float[2] x) => (float[2] y) { y = Add(x, w) }");
+  for (int i = 0; i < 2; ++i) {
+    onnx::TensorProto *w = model.mutable_graph()->add_initializer();
+    w->set_name("w");
+    w->set_data_type(onnx::TensorProto::FLOAT);
+    w->add_float_data(1);
+  }
+  EXPECT_EQ(errorOf(model), "initializer \"w\": name \"w\" is given to two tensors");
+}
+
+TEST(ImportErrorTest, ControlFlow) {
+  onnx::ModelProto model = modelOf("(bool x) => (float[2] y) { y = If(x) }");
+  onnx::AttributeProto *branch = model.mutable_graph()->mutable_node(0)->add_attribute();
+  branch->set_name("then_branch");
+  branch->set_type(onnx::AttributeProto::GRAPH);
+  branch->mutable_g();
+  EXPECT_EQ(errorOf(model), "node \"y\" (If): attribute then_branch holds a graph: control flow is not supported");
+}
+
+TEST(ImportErrorTest, FilesThatAreNoModels) {
+  mlir::MLIRContext context;
+  auto error = [&](auto &&result) { return llvm::toString(result.takeError()); };
+  EXPECT_EQ(error(importOnnx(context, "hello", "m.onnx")), "m.onnx: not a valid ONNX model: its bytes are damaged or cut off");
+  EXPECT_EQ(error(importOnnx(context, "", "m.onnx")), "m.onnx: not an ONNX model: it has no graph");
+  EXPECT_EQ(error(importOnnxFile(context, "/nowhere/m.onnx")),
+            "/nowhere/m.onnx: cannot read the file: No such file or directory");
+}
+
+} // namespace tw::frontend
