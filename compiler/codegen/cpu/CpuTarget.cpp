@@ -119,6 +119,8 @@ llvm::Expected<Signature> signatureOf(func::FuncOp function) {
       return spec.takeError();
     if (auto name = function.getResultAttrOfType<StringAttr>(index, "graph.name"))
       spec->name = name.getValue().str();
+    if (function.getResultAttr(index, "tilewright.unsigned") && spec->kind == ElementKind::I8)
+      spec->kind = ElementKind::U8;
     signature.outputs.push_back(*spec);
   }
   return signature;

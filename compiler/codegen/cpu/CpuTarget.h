@@ -41,7 +41,8 @@ public:
   ~CpuExecutable();
 
   /// Runs @main. `inputs` match its arguments in number, element size and shape. `outputs` is resized to its results; an
-  /// output that already has a fitting type and shape keeps them, so a caller can ask for uint8 where MLIR only knows i8.
+  /// output that already has a fitting type and shape keeps them, so a caller can ask for uint8 where MLIR only knows i8; a
+  /// result with the attribute `tilewright.unsigned` is uint8 anyway.
   llvm::Error run(llvm::ArrayRef<frontend::HostTensor> inputs, std::vector<frontend::HostTensor> &outputs);
 
   /// Runs one kernel by the name of its function, under the same rules.
