@@ -10,6 +10,13 @@ using namespace tw;
 using namespace tw::schedule;
 
 namespace {
+int freeSlot(const std::array<int64_t, 3> &counts) {
+  for (int i = 0; i < 3; ++i)
+    if (counts[i] == 0)
+      return i;
+  return -1;
+}
+
 /// Per engine: how many of its operations are known to have retired.
 using Knowledge = std::vector<uint32_t>;
 
@@ -82,12 +89,14 @@ private:
   struct Entry {
     Operation *operation;
     Knowledge known;
-    bool postsEveryIteration = false;
+    bool alternates = false;
+    size_t place = 0; ///< in program order
   };
   std::vector<std::vector<Entry>> order;
   std::vector<SpaceMap> spaces;
   std::vector<std::vector<int>> semaphores;
   int nextSemaphore = 0;
+  size_t nextPlace = 0;
 
   unsigned preloadEngine() const { return machine.storeEngines + 2; }
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
@@ -95,7 +104,12 @@ private:
   std::optional<std::string> add(Operation &operation);
   void collect(const Operation &operation, unsigned self, std::vector<Need> &needs);
   void record(const Operation &operation, unsigned self, uint32_t position);
+  /// An operation that has a post left and after which `position` of `engine` is known to have retired.
+  std::optional<std::pair<unsigned, uint32_t>> findPost(unsigned engine, uint32_t position, unsigned waiter,
+                                                        const Knowledge &knowledge);
+  void connect(unsigned engine, uint32_t position, isa::Header &waiter, unsigned waitingEngine, Knowledge &knowledge);
   bool addWait(Operation &waiter, unsigned self, unsigned engine, uint32_t position, Knowledge &knowledge);
+  bool delegate(unsigned self, const std::vector<Need> &needs, unsigned engine, Knowledge &knowledge);
 };
 
 void Synchronizer::collect(const Operation &operation, unsigned self, std::vector<Need> &needs) {
@@ -136,34 +150,66 @@ void Synchronizer::record(const Operation &operation, unsigned self, uint32_t po
       spaces[region.space].merge(region.begin, region.end);
 }
 
-int freeSlot(const std::array<int64_t, 3> &counts) {
-  for (int i = 0; i < 3; ++i)
-    if (counts[i] == 0)
-      return i;
-  return -1;
+std::optional<std::pair<unsigned, uint32_t>> Synchronizer::findPost(unsigned engine, uint32_t position, unsigned waiter,
+                                                                    const Knowledge &knowledge) {
+  auto hasPost = [&](const Entry &entry) {
+    return !entry.alternates && freeSlot(entry.operation->instruction.header.post_count) >= 0;
+  };
+  // The operation itself, or a later one of its engine, which retires in order.
+  for (uint32_t p = position; p <= order[engine].size(); ++p)
+    if (hasPost(order[engine][p - 1]))
+      return std::make_pair(engine, p);
+  // An operation of another engine that waited for it. Posts of a pair are taken in order, so only one newer than what the
+  // waiter took last will do.
+  for (unsigned other = 0; other < engines; ++other)
+    if (other != waiter)
+      for (uint32_t p = knowledge[other] + 1; p <= order[other].size(); ++p)
+        if (order[other][p - 1].known[engine] >= position && hasPost(order[other][p - 1]))
+          return std::make_pair(other, p);
+  return std::nullopt;
+}
+
+void Synchronizer::connect(unsigned engine, uint32_t position, isa::Header &waiter, unsigned waitingEngine,
+                           Knowledge &knowledge) {
+  Entry &entry = order[engine][position - 1];
+  int &semaphore = semaphores[engine][waitingEngine];
+  if (semaphore < 0)
+    semaphore = nextSemaphore++;
+  isa::Header &poster = entry.operation->instruction.header;
+  int post = freeSlot(poster.post_count), wait = freeSlot(waiter.wait_count);
+  poster.post_semaphore[post] = waiter.wait_semaphore[wait] = semaphore;
+  poster.post_count[post] = waiter.wait_count[wait] = 1;
+  join(knowledge, entry.known);
+  knowledge[engine] = std::max(knowledge[engine], position);
 }
 
 bool Synchronizer::addWait(Operation &waiter, unsigned self, unsigned engine, uint32_t position, Knowledge &knowledge) {
-  int wait = freeSlot(waiter.instruction.header.wait_count);
-  if (wait < 0)
+  if (freeSlot(waiter.instruction.header.wait_count) < 0)
     return false;
-  int &semaphore = semaphores[engine][self];
-  if (semaphore < 0)
-    semaphore = nextSemaphore++;
-  // The operation itself posts, or, where its posts are used up, a later one of the same engine that is already in the stream:
-  // an engine retires in order.
-  for (uint32_t p = position; p <= order[engine].size(); ++p) {
-    Entry &entry = order[engine][p - 1];
-    isa::Header &header = entry.operation->instruction.header;
-    int post = entry.postsEveryIteration ? -1 : freeSlot(header.post_count);
-    if (post < 0)
+  auto post = findPost(engine, position, self, knowledge);
+  if (!post)
+    return false;
+  connect(post->first, post->second, waiter.instruction.header, self, knowledge);
+  return true;
+}
+
+/// Lets the newest operation of another engine, which the waiter waits for anyway, take the wait for `engine`.
+bool Synchronizer::delegate(unsigned self, const std::vector<Need> &needs, unsigned engine, Knowledge &knowledge) {
+  uint32_t position = needs[engine].position;
+  for (unsigned f = 0; f < engines; ++f) {
+    if (f == self || f == engine || order[f].empty())
       continue;
-    header.post_semaphore[post] = semaphore;
-    header.post_count[post] = 1;
-    waiter.instruction.header.wait_semaphore[wait] = semaphore;
-    waiter.instruction.header.wait_count[wait] = 1;
-    join(knowledge, entry.known);
-    knowledge[engine] = std::max(knowledge[engine], p);
+    Entry &last = order[f].back();
+    isa::Header &header = last.operation->instruction.header;
+    bool waitedFor = needs[f].position == order[f].size() || knowledge[f] == order[f].size();
+    if (!waitedFor || last.alternates || freeSlot(header.wait_count) < 0 || last.known[engine] >= position)
+      continue;
+    auto post = findPost(engine, position, f, last.known);
+    if (!post || post->first == self || order[post->first][post->second - 1].place > last.place)
+      continue;
+    connect(post->first, post->second, header, f, last.known);
+    if (knowledge[f] == order[f].size())
+      join(knowledge, last.known);
     return true;
   }
   return false;
@@ -179,8 +225,18 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
   }
   std::vector<Need> needs(engines);
   collect(operation, self, needs);
-  // Posts of an engine pair are taken in the order they are made, so a wait must never ask for an older post than one it took.
-  // Needs from the engine whose knowledge implies most others come first.
+  // Needs from the engine whose knowledge implies most others come first. More than an instruction can wait for are handed to
+  // the operations it waits for.
+  auto open = [&] {
+    int count = 0;
+    for (unsigned e = 0; e < engines; ++e)
+      count += needs[e].position > knowledge[e];
+    return count;
+  };
+  for (unsigned e = 0; e < engines && open() > isa::kMaxWaits; ++e)
+    if (needs[e].position > knowledge[e] && e != tensorEngine() && delegate(self, needs, e, knowledge))
+      // What it was delegated to is still waited for, and brings it along.
+      needs[e].position = 0;
   while (true) {
     int best = -1;
     size_t bestCovered = 0;
@@ -200,7 +256,8 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     }
     if (best < 0)
       break;
-    if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge))
+    if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge) &&
+        !delegate(self, needs, unsigned(best), knowledge))
       return "an operation of " + engineName(self, machine) + " needs more than " + std::to_string(isa::kMaxWaits) +
              " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) +
              " posts";
@@ -224,7 +281,7 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
       header.wait_mask = 0;
     }
   }
-  order[self].push_back({&operation, knowledge, operation.alternates});
+  order[self].push_back({&operation, knowledge, operation.alternates, nextPlace++});
   record(operation, self, uint32_t(order[self].size()));
   return std::nullopt;
 }

@@ -203,6 +203,23 @@ LogicalResult ChainBuilder::compile(Value value) {
           .Case([&](arith::DivFOp) { return binary(StageOp::Fdiv, StageOp::Frdiv); })
           .Case<arith::MaximumFOp, arith::MaxNumFOp>([&](auto) { return binary(StageOp::Fmax, StageOp::Fmax); })
           .Case<arith::MinimumFOp, arith::MinNumFOp>([&](auto) { return binary(StageOp::Fmin, StageOp::Fmin); })
+          .Case([&](math::FmaOp fma) -> LogicalResult {
+            // x * constant + constant, or B * constant + x.
+            std::optional<uint32_t> factor = constantOf(fma.getB()), addend = constantOf(fma.getC());
+            if (factor && addend) {
+              if (failed(compile(fma.getA())))
+                return failure();
+              emit(StageOp::Ffma, immediatePair(*factor, *addend));
+              return success();
+            }
+            if (factor && bEntry && fma.getA() == bEntry) {
+              if (failed(compile(fma.getC())))
+                return failure();
+              emit(StageOp::FfmaB, immediate(*factor));
+              return success();
+            }
+            return error(def) << "a fused multiply-add must scale by a constant and add a constant, or scale the second operand";
+          })
           .Case([&](arith::NegFOp) { return unary(StageOp::Fneg); })
           .Case([&](math::AbsFOp) { return unary(StageOp::Fabs); })
           .Case([&](math::FloorOp) { return unary(StageOp::Ffloor); })
@@ -256,6 +273,9 @@ void ChainBuilder::absorb(int source, Value argument, Value &value, int64_t &zer
       return;
     if (llvm::isa<arith::ExtSIOp, arith::ExtUIOp, arith::ExtFOp>(widened))
       value = widened->getResult(0);
+    // Bytes are signless in linalg: how they are widened says what they are.
+    if (argument.getType().isInteger(8))
+      (isB ? chain.bType : chain.aType) = llvm::isa<arith::ExtUIOp, arith::UIToFPOp>(widened) ? LaneType::U8 : LaneType::I8;
   }
   if (value.getType().isInteger(32))
     if (Operation *user = onlyUser())
