@@ -75,14 +75,13 @@ Sets accesses(const isa::Preload &preload, const timing::MachineParams &machine)
   int64_t elementBytes = timing::elementBytes(machine.arrayType);
   int64_t run = preload.transpose ? preload.k_count : preload.n_count;
   int64_t rows = preload.transpose ? preload.n_count : preload.k_count;
-  return {{unsigned(preload.memory), false, preload.address, run * elementBytes,
-           {{rows, preload.row_stride}}}};
+  return {{unsigned(preload.memory), false, preload.address, run * elementBytes, {{rows, preload.row_stride}}}};
 }
 
 Sets accesses(const isa::Tensor &tensor, const timing::MachineParams &machine) {
   int64_t rowBytes = machine.accumulatorRowBytes();
-  RunSet activations{unsigned(tensor.memory), false, tensor.address,
-                     tensor.k_count * timing::elementBytes(machine.arrayType), {}};
+  RunSet activations{
+      unsigned(tensor.memory), false, tensor.address, tensor.k_count * timing::elementBytes(machine.arrayType), {}};
   RunSet rows{unsigned(isa::Memory::Accumulator), true, tensor.acc_address * rowBytes, rowBytes, {}};
   for (unsigned d = 0; d < 3; ++d) {
     activations.dimensions.push_back({tensor.counts[d], tensor.strides[d]});
@@ -124,26 +123,20 @@ Sets accesses(const isa::Vector &vector, const timing::MachineParams &machine) {
     return dimensions;
   };
   Sets sets;
-  window(sets, vector, {unsigned(vector.a_memory), false, vector.a_address, 0,
-          along(vector.a_strides)},
+  window(sets, vector, {unsigned(vector.a_memory), false, vector.a_address, 0, along(vector.a_strides)},
          isa::elementBytes(isa::VectorType(vector.a_type)), vector.a_window_strides[0], vector.a_window_strides[1], lanes);
   if (vector.b_enable) {
     int64_t bBytes = isa::elementBytes(isa::VectorType(vector.b_type));
     if (isa::WindowOp(vector.window_op) == isa::WindowOp::Mac)
-      window(sets, vector,
-             {unsigned(vector.b_memory), false, vector.b_address, 0,
-              {{vector.counts[3], vector.b_strides[3]}}},
-             bBytes,
-             vector.b_tap_stride, vector.window[0] * vector.b_tap_stride, lanes);
+      window(sets, vector, {unsigned(vector.b_memory), false, vector.b_address, 0, {{vector.counts[3], vector.b_strides[3]}}},
+             bBytes, vector.b_tap_stride, vector.window[0] * vector.b_tap_stride, lanes);
     else
-      sets.push_back({unsigned(vector.b_memory), false, vector.b_address,
-                      lanes * bBytes, along(vector.b_strides)});
+      sets.push_back({unsigned(vector.b_memory), false, vector.b_address, lanes * bBytes, along(vector.b_strides)});
   }
   if (vector.p_count)
-    sets.push_back({unsigned(vector.p_memory), false, vector.p_address,
-                    vector.counts[3] * vector.p_count * lanes * 4, {}});
-  sets.push_back({unsigned(vector.d_memory), true, vector.d_address,
-                  lanes * isa::elementBytes(isa::VectorType(vector.d_type)), along(vector.d_strides)});
+    sets.push_back({unsigned(vector.p_memory), false, vector.p_address, vector.counts[3] * vector.p_count * lanes * 4, {}});
+  sets.push_back({unsigned(vector.d_memory), true, vector.d_address, lanes * isa::elementBytes(isa::VectorType(vector.d_type)),
+                  along(vector.d_strides)});
   return sets;
 }
 

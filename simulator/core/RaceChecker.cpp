@@ -177,8 +177,8 @@ std::optional<Violation> RaceChecker::takeWaits(unsigned engine, const isa::Head
   };
   // Semaphores that change their waiter come last: the instruction's other waits may be what orders the change.
   for (unsigned i = 0; i < header.wait_count.size(); ++i)
-    if (header.wait_count[i] && (semaphores[header.wait_semaphore[i]].waiter == int(engine) ||
-                                 semaphores[header.wait_semaphore[i]].waiter < 0)) {
+    if (header.wait_count[i] &&
+        (semaphores[header.wait_semaphore[i]].waiter == int(engine) || semaphores[header.wait_semaphore[i]].waiter < 0)) {
       semaphores[header.wait_semaphore[i]].waiter = int(engine);
       take(i);
     }
@@ -251,13 +251,11 @@ std::optional<Violation> RaceChecker::retire(EngineKind engine, unsigned unit) {
     Semaphore &semaphore = semaphores[done.header.post_semaphore[i]];
     if (semaphore.poster != int(e)) {
       bool isFree = semaphore.posted == semaphore.taken;
-      bool isOrdered = semaphore.waiter < 0 || semaphore.waiter == int(e) ||
-                       clock[semaphore.waiter] >= semaphore.lastTake;
+      bool isOrdered = semaphore.waiter < 0 || semaphore.waiter == int(e) || clock[semaphore.waiter] >= semaphore.lastTake;
       if (options.unordered && semaphore.poster >= 0 && !(isFree && isOrdered))
-        return Violation{FaultKind::Unordered,
-                         nameOf(e) + " posts semaphore " + std::to_string(done.header.post_semaphore[i]) + ", which " +
-                             nameOf(unsigned(semaphore.poster)) +
-                             " posted before, and nothing says that those posts are taken"};
+        return Violation{FaultKind::Unordered, nameOf(e) + " posts semaphore " + std::to_string(done.header.post_semaphore[i]) +
+                                                   ", which " + nameOf(unsigned(semaphore.poster)) +
+                                                   " posted before, and nothing says that those posts are taken"};
       semaphore.poster = int(e);
     }
     semaphore.posted += uint64_t(done.header.post_count[i]);
@@ -270,23 +268,22 @@ std::optional<Violation> RaceChecker::access(unsigned engine, const RunSet &set,
   std::optional<Violation> violation;
   set.forEach([&](int64_t begin, int64_t end) {
     if (!violation)
-      violation = set.write ? write(engine, set.memory, begin, end)
-                            : read(engine, set.memory, begin, end,
-                                   accumulates && set.memory == unsigned(isa::Memory::Accumulator));
+      violation = set.write
+                      ? write(engine, set.memory, begin, end)
+                      : read(engine, set.memory, begin, end, accumulates && set.memory == unsigned(isa::Memory::Accumulator));
   });
   return violation;
 }
 
-Violation RaceChecker::unordered(unsigned engine, const char *verb, unsigned memory, uint64_t granule,
-                                 const char *otherVerb, Id other) const {
+Violation RaceChecker::unordered(unsigned engine, const char *verb, unsigned memory, uint64_t granule, const char *otherVerb,
+                                 Id other) const {
   unsigned shift = memories[memory].shift;
   return {FaultKind::Unordered, describe(currentId(engine)) + " " + verb + " byte " + std::to_string(granule << shift) +
                                     " of " + memoryName(memory) + ", which " + describe(other) + " " + otherVerb +
                                     ", and nothing orders them"};
 }
 
-std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int64_t begin, int64_t end,
-                                           bool accumulates) {
+std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int64_t begin, int64_t end, bool accumulates) {
   Tracked &tracked = memories[memory];
   Engine &self = engines[engine];
   const uint32_t *writers = tracked.writer();

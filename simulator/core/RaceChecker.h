@@ -86,8 +86,8 @@ private:
   struct Tracked {
     unsigned shift = 0;
     uint64_t granules = 0;
-    ZeroedMemory writers;                        ///< Id of the last writer
-    std::array<ZeroedMemory, kEngines> readers;  ///< number of each engine's last reader; empty until it reads
+    ZeroedMemory writers;                       ///< Id of the last writer
+    std::array<ZeroedMemory, kEngines> readers; ///< number of each engine's last reader; empty until it reads
     uint32_t *writer() const { return reinterpret_cast<uint32_t *>(writers.data()); }
     uint32_t *reader(unsigned e) const { return reinterpret_cast<uint32_t *>(readers[e].data()); }
   };

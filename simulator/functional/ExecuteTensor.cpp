@@ -186,8 +186,8 @@ TW_AVX2 inline void integerBlockAvx2(const Strip<int16_t> &strip, int first, con
     for (int k = 0; k < strip.operandRows; k += 2, w += 2 * weights.paddedCols()) {
       __m256i weight = _mm256_loadu_si256((const __m256i *)w);
       for (int p = 0; p < Block; ++p)
-        sums[p] = _mm256_add_epi32(
-            sums[p], _mm256_madd_epi16(_mm256_set1_epi32(pairBits(a + p * strip.operandRows + k)), weight));
+        sums[p] =
+            _mm256_add_epi32(sums[p], _mm256_madd_epi16(_mm256_set1_epi32(pairBits(a + p * strip.operandRows + k)), weight));
     }
     for (int p = 0; p < Block; ++p)
       _mm256_storeu_si256((__m256i *)(strip.rows[first + p] + 4 * n), sums[p]);
@@ -242,7 +242,11 @@ TW_AVX512 void integerAvx512(const Strip<int16_t> &strip, const WeightTile &weig
 typedef float Columns __attribute__((vector_size(64)));
 typedef int32_t ColumnBits __attribute__((vector_size(64)));
 
-/// The sum over `Rows` rows from the first on, neighbours first: halves of a balanced tree are the trees of the halves.
+/// Rows of the largest tree that is written out.
+constexpr int kTreeRows = 16;
+
+/// The sum over `Rows` rows from the first on, neighbours first: the halves of a
+/// balanced tree are the trees of the halves.
 template <int Rows> TW_INLINE void tree(const float *a, const float *weights, size_t pitch, Columns &sum) {
   if constexpr (Rows == 1) {
     std::memcpy(&sum, weights, sizeof sum);
@@ -255,27 +259,42 @@ template <int Rows> TW_INLINE void tree(const float *a, const float *weights, si
   }
 }
 
+/// Constant lengths become plain vector loads and stores.
+TW_INLINE void copyColumns(void *to, const void *from, int columns) {
+  columns == 16  ? std::memcpy(to, from, 64)
+  : columns == 8 ? std::memcpy(to, from, 32)
+                 : std::memcpy(to, from, 4 * size_t(columns));
+}
+
+/// `blocks` blocks of `Rows` rows, both powers of two: the block's trees are
+/// written out, those above them are loops.
 template <int Rows>
-TW_INLINE void floatStrip(const Strip<float> &strip, const WeightTile &weights, int cols, bool accumulate) {
+TW_INLINE void floatStrip(int blocks, const Strip<float> &strip, const WeightTile &weights, int cols, bool accumulate) {
   ColumnBits nan = ColumnBits{} + int32_t(timing::kCanonicalNan);
   for (int n = 0; n < cols; n += 16) {
-    // A constant length lets the copies below become plain vector loads and stores.
-    bool whole = cols - n >= 16;
-    size_t bytes = whole ? 64 : 4 * (cols - n);
+    int columns = std::min(16, cols - n);
     for (int p = 0; p < strip.positions; ++p) {
       uint8_t *row = strip.rows[p] + 4 * n;
-      Columns sum;
-      tree<Rows>(strip.activations + p * Rows, weights.floats() + n, weights.paddedCols(), sum);
+      const float *a = strip.activations + p * strip.operandRows;
+      const float *w = weights.floats() + n;
+      size_t pitch = weights.paddedCols();
+      Columns sums[kMaxRows / kTreeRows];
+      for (int block = 0; block < blocks; ++block)
+        tree<Rows>(a + block * Rows, w + block * Rows * pitch, pitch, sums[block]);
+      for (int count = blocks; count > 1; count /= 2)
+        for (int i = 0; i < count / 2; ++i)
+          sums[i] = sums[2 * i] + sums[2 * i + 1];
+      Columns sum = sums[0];
       if (accumulate) {
         Columns old = {};
-        whole ? std::memcpy(&old, row, 64) : std::memcpy(&old, row, bytes);
+        copyColumns(&old, row, columns);
         sum = old + sum;
       }
       ColumnBits ordered = sum == sum;
       ColumnBits bits;
       std::memcpy(&bits, &sum, 64);
       bits = (bits & ordered) | (nan & ~ordered);
-      whole ? std::memcpy(row, &bits, 64) : std::memcpy(row, &bits, bytes);
+      copyColumns(row, &bits, columns);
     }
   }
 }
@@ -295,25 +314,15 @@ TW_INLINE void floatBody(const isa::Tensor &tensor, core::MachineState &state) {
     const WeightTile &weights = state.active;
     switch (rows) {
     case 1:
-      return floatStrip<1>(strip, weights, cols, accumulate);
+      return floatStrip<1>(1, strip, weights, cols, accumulate);
     case 2:
-      return floatStrip<2>(strip, weights, cols, accumulate);
+      return floatStrip<2>(1, strip, weights, cols, accumulate);
     case 4:
-      return floatStrip<4>(strip, weights, cols, accumulate);
+      return floatStrip<4>(1, strip, weights, cols, accumulate);
     case 8:
-      return floatStrip<8>(strip, weights, cols, accumulate);
-    case 16:
-      return floatStrip<16>(strip, weights, cols, accumulate);
-    case 32:
-      return floatStrip<32>(strip, weights, cols, accumulate);
-    case 64:
-      return floatStrip<64>(strip, weights, cols, accumulate);
-    case 128:
-      return floatStrip<128>(strip, weights, cols, accumulate);
-    case 256:
-      return floatStrip<256>(strip, weights, cols, accumulate);
+      return floatStrip<8>(1, strip, weights, cols, accumulate);
     default:
-      assert(false && "rows is a power of two up to 256");
+      return floatStrip<kTreeRows>(rows / kTreeRows, strip, weights, cols, accumulate);
     }
   };
   forEachStrip<float>(tensor, state, rows, convert, compute);

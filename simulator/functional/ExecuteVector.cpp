@@ -184,8 +184,7 @@ std::vector<Value> plainWindow(const isa::Vector &vector, int64_t lanes, const u
       bool isLast = h == vector.window[0] - 1;
       int64_t used = vector.lane_reduce && vector.tail_lanes && isLast ? vector.tail_lanes : lanes;
       for (int64_t lane = 0; lane < std::min(used, lanes); ++lane) {
-        const uint8_t *from =
-            a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1] + lane * elementBytes(aType);
+        const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1] + lane * elementBytes(aType);
         Value tap = readElement(aType, from, vector.a_zero_point);
         if (op == WindowOp::Mac) {
           const uint8_t *weight = b + (v * vector.window[0] + h) * vector.b_tap_stride + lane * elementBytes(bType);
@@ -363,8 +362,8 @@ struct Offsets {
 };
 
 /// Reads one vector per position.
-TW_INLINE void gather(VectorType type, const uint8_t *base, const Offsets &offsets, int vectors, int lanes,
-                      int64_t zeroPoint, Lanes &to) {
+TW_INLINE void gather(VectorType type, const uint8_t *base, const Offsets &offsets, int vectors, int lanes, int64_t zeroPoint,
+                      Lanes &to) {
   int bytes = lanes * int(elementBytes(type));
   if (offsets.contiguous(vectors, bytes))
     return readElements(type, base + offsets.at[0], zeroPoint, vectors * lanes, to);
@@ -505,9 +504,9 @@ TW_INLINE void copyLanes(Lanes &to, const Lanes &from, int count) {
 }
 
 /// x becomes f(x, y, i) for every element; the function's result decides the domain.
-#define TW_EACH(target, expression)                                                                                    \
-  for (int k = 0; k < n; ++k)                                                                                          \
-    target[k] = (expression);                                                                                          \
+#define TW_EACH(target, expression)                                                                                            \
+  for (int k = 0; k < n; ++k)                                                                                                  \
+    target[k] = (expression);                                                                                                  \
   break
 
 /// One stage over `n` elements: the same scalar operations as plainStage(), the switch outside of the loop.
@@ -649,7 +648,8 @@ TW_INLINE void strip(const isa::Vector &vector, const Operands &operands, int64_
   }
   bool savesItself = false, loadsEntry = false;
   for (int64_t s = 0; s < vector.num_stages; ++s) {
-    bool reads = StageOperand(vector.stage_operand[s]) == StageOperand::Saved || StageOp(vector.stage_op[s]) == StageOp::LoadSaved;
+    bool reads =
+        StageOperand(vector.stage_operand[s]) == StageOperand::Saved || StageOp(vector.stage_op[s]) == StageOp::LoadSaved;
     loadsEntry |= reads && !savesItself;
     savesItself |= StageOp(vector.stage_op[s]) == StageOp::Save;
   }
@@ -726,8 +726,8 @@ TW_INLINE void body(const isa::Vector &vector, core::MachineState &state) {
     overlaps |= mayOverlap(vector, lanes, vector.b_memory, vector.b_address, vector.b_span, VectorType(vector.b_type),
                            vector.b_strides, isMac);
   if (vector.p_count)
-    overlaps |= mayOverlap(vector, lanes, vector.p_memory, vector.p_address, vector.p_span, VectorType::I32,
-                           vector.a_strides, true);
+    overlaps |=
+        mayOverlap(vector, lanes, vector.p_memory, vector.p_address, vector.p_span, VectorType::I32, vector.a_strides, true);
   int limit = overlaps ? 1 : kStripElements / operands.lanes;
 
   Offsets aAt, bAt, dAt;
@@ -759,7 +759,7 @@ __attribute__((target("avx2,fma"))) void vectorAvx2(const isa::Vector &vector, c
   body(vector, state);
 }
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"))) void vectorAvx512(const isa::Vector &vector,
-                                                                                        core::MachineState &state) {
+                                                                                         core::MachineState &state) {
   body(vector, state);
 }
 #endif

@@ -19,9 +19,8 @@ namespace {
 class Run {
 public:
   Run(core::MachineState &state, const isa::Program &program, const RunOptions &options)
-      : state(state), machine(state.machine()), program(program), options(options),
-        checker(machine, program, options.checks), loops(machine.loopBufferWords), counts(machine.semaphores),
-        entryOf(program.code.size(), -1) {}
+      : state(state), machine(state.machine()), program(program), options(options), checker(machine, program, options.checks),
+        loops(machine.loopBufferWords), counts(machine.semaphores), entryOf(program.code.size(), -1) {}
 
   /// Runs to the halt or the first fault.
   std::optional<Fault> toHalt();
@@ -51,7 +50,7 @@ private:
   const RunOptions &options;
   core::RaceChecker checker;
   core::LoopStack loops;
-  std::vector<int64_t> counts; ///< of each semaphore
+  std::vector<int64_t> counts;  ///< of each semaphore
   std::vector<int32_t> entryOf; ///< by word: index into entries, or -1
   std::vector<Entry> entries;
   uint64_t pc = 0;
@@ -82,9 +81,7 @@ std::optional<Fault> Run::decodeAt() {
 }
 
 std::optional<Fault> Run::toHalt() {
-  auto illegal = [&](const std::string &why) {
-    return fault(FaultKind::IllegalInstruction, EngineKind::Sequencer, 0, why);
-  };
+  auto illegal = [&](const std::string &why) { return fault(FaultKind::IllegalInstruction, EngineKind::Sequencer, 0, why); };
   for (uint64_t steps = 0;; ++steps) {
     if (std::optional<Fault> problem = decodeAt())
       return problem;
@@ -146,8 +143,7 @@ std::optional<Fault> Run::takeWaits(const isa::Instruction &resolved) {
 std::optional<Fault> Run::checkWeights(const isa::Instruction &resolved) {
   if (resolved.getIf<isa::Preload>()) {
     if (shadowFull)
-      return fault(FaultKind::Deadlock, resolved,
-                   "the shadow registers hold a tile that no earlier tensor instruction takes");
+      return fault(FaultKind::Deadlock, resolved, "the shadow registers hold a tile that no earlier tensor instruction takes");
     shadowFull = true;
   }
   if (const isa::Tensor *tensor = resolved.getIf<isa::Tensor>()) {

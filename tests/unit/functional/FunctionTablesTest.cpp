@@ -39,8 +39,7 @@ double largestError(float (*table)(const FunctionTables &, float), const std::fu
 
 TEST(FunctionTablesTest, RelativeErrorsStayBelowTheirBounds) {
   EXPECT_LT(largestError([](auto &t, float x) { return tableExp(t, x); }, [](double x) { return std::exp(x); }), 1.6e-7);
-  EXPECT_LT(largestError([](auto &t, float x) { return tableSigmoid(t, x); },
-                         [](double x) { return 1 / (1 + std::exp(-x)); }),
+  EXPECT_LT(largestError([](auto &t, float x) { return tableSigmoid(t, x); }, [](double x) { return 1 / (1 + std::exp(-x)); }),
             4e-7);
   EXPECT_LT(largestError([](auto &t, float x) { return tableTanh(t, x); }, [](double x) { return std::tanh(x); }), 4e-7);
   EXPECT_LT(largestError([](auto &t, float x) { return tableErf(t, x); }, [](double x) { return std::erf(x); }), 4e-7);
@@ -56,9 +55,9 @@ TEST(FunctionTablesTest, SpecialValues) {
   EXPECT_EQ(tableExp(t, 0.0f), 1.0f);
   EXPECT_EQ(tableExp(t, kInfinity), kInfinity);
   EXPECT_EQ(tableExp(t, -kInfinity), 0.0f);
-  EXPECT_EQ(tableExp(t, 88.73f), kInfinity);         // e^88.73 = 3.43e38 > 3.4028e38
-  EXPECT_EQ(tableExp(t, -103.0f), 0x1p-149f);        // e^-103 = 1.85e-45, nearest to 1 step of 1.4e-45
-  EXPECT_EQ(tableExp(t, -104.0f), 0.0f);             // e^-104 = 6.8e-46, below half a step
+  EXPECT_EQ(tableExp(t, 88.73f), kInfinity);  // e^88.73 = 3.43e38 > 3.4028e38
+  EXPECT_EQ(tableExp(t, -103.0f), 0x1p-149f); // e^-103 = 1.85e-45, nearest to 1 step of 1.4e-45
+  EXPECT_EQ(tableExp(t, -104.0f), 0.0f);      // e^-104 = 6.8e-46, below half a step
   EXPECT_EQ(tableSigmoid(t, 0.0f), 0.5f);
   EXPECT_EQ(tableSigmoid(t, kInfinity), 1.0f);
   EXPECT_EQ(tableSigmoid(t, -kInfinity), 0.0f);
@@ -87,8 +86,6 @@ TEST(FunctionTablesTest, FunctionsAreMonotonicFromSegmentToSegment) {
   }
 }
 
-TEST(FunctionTablesTest, TablesAreTheSameOnEveryMachine) {
-  EXPECT_EQ(functionTablesDigest(), 0x5206e0d675a09b07u);
-}
+TEST(FunctionTablesTest, TablesAreTheSameOnEveryMachine) { EXPECT_EQ(functionTablesDigest(), 0x5206e0d675a09b07u); }
 
 } // namespace

@@ -41,8 +41,7 @@ TEST_P(InstructionTest, LoadCopiesABoxWithPadding) {
   writeValues(state.dram() + 100, Bytes{1, 2, 3, 0, 4, 5, 6});
   execute(state, "load dram_address=100 address=8 span=20 counts=[5,4,1,1,1] dram_strides=[4] strides=[5] low=[1,1] high=[1,1] "
                  "fill=9");
-  EXPECT_EQ(readValues<uint8_t>(state.memory(0) + 8, 20),
-            (Bytes{9, 9, 9, 9, 9, 9, 1, 2, 3, 9, 9, 4, 5, 6, 9, 9, 9, 9, 9, 9}));
+  EXPECT_EQ(readValues<uint8_t>(state.memory(0) + 8, 20), (Bytes{9, 9, 9, 9, 9, 9, 1, 2, 3, 9, 9, 4, 5, 6, 9, 9, 9, 9, 9, 9}));
   EXPECT_EQ(state.memory(0)[7], 0);
   EXPECT_EQ(state.memory(0)[28], 0);
 }
@@ -138,8 +137,9 @@ TEST_P(InstructionTest, RequantiseRoundsToEvenThenAddsTheZeroPoint) {
   writeValues(state.memory(7), Ints{4, 5, -6, 1995});
   writeValues(state.memory(1), Ints{1, 2, 1, 5}); // bias
   writeValues(state.memory(1) + 16, Floats{0.5f, 0.5f, 0.5f, 0.5f});
-  execute(state, "vector a_memory=accumulator a_type=i32 a_span=16 d_type=i8 d_address=0 d_span=4 p_memory=scratchpad1 p_span=32 "
-                 "p_count=2 counts=[1,1,1,1] window=[1,1] num_stages=4 stage=[iadd:p0,i2f:none,fmul:p1,quantize:imm0] immediates=[3]");
+  execute(state,
+          "vector a_memory=accumulator a_type=i32 a_span=16 d_type=i8 d_address=0 d_span=4 p_memory=scratchpad1 p_span=32 "
+          "p_count=2 counts=[1,1,1,1] window=[1,1] num_stages=4 stage=[iadd:p0,i2f:none,fmul:p1,quantize:imm0] immediates=[3]");
   EXPECT_EQ(readValues<int8_t>(state.memory(0), 4), (std::vector<int8_t>{5, 7, 1, 127}));
 }
 
@@ -147,7 +147,7 @@ TEST_P(InstructionTest, WindowMaximumPoolsTwoByTwo) {
   core::MachineState state(testMachine(ArrayType::Int8));
   // 2 x 4 pixels of 4 channels.
   writeValues(state.memory(0), std::vector<int8_t>{1, 2, 3, 4, 5, 1, -1, 0,  9, 9, 9, 9, 0, 0, 0, -9,
-                                                   0, 3, 3, 8, 2, 2, 2, -7, 1, 1, 1, 1, 8, 8, 8, -8});
+                                                   0, 3, 3, 8, 2, 2, 2,  -7, 1, 1, 1, 1, 8, 8, 8, -8});
   execute(state, "vector a_type=i8 a_span=32 a_strides=[8] a_window_strides=[4,16] d_memory=scratchpad1 d_type=i8 d_span=8 "
                  "d_strides=[4] counts=[2,1,1,1] window=[2,2] window_op=max");
   EXPECT_EQ(readValues<int8_t>(state.memory(1), 8), (std::vector<int8_t>{5, 3, 3, 8, 9, 9, 9, 9}));

@@ -203,9 +203,7 @@ public:
 
 private:
   static bool isFloat(int64_t type) { return isa::isFloat(VectorType(type)); }
-  int64_t memorySpan(int64_t memory) const {
-    return memory == 7 ? int64_t(machine.accumulator.capacityBytes) - 512 : 8192;
-  }
+  int64_t memorySpan(int64_t memory) const { return memory == 7 ? int64_t(machine.accumulator.capacityBytes) - 512 : 8192; }
   /// Fewer vectors where source or destination would leave their spans.
   void fit(isa::Vector &v) {
     auto reach = [&](const std::array<int64_t, 4> &strides, int64_t extra) {
@@ -274,8 +272,9 @@ private:
     v.num_stages = pick(0, 12);
     bool isFloatNow = isFloat(v.a_type), savedFloat = isFloatNow;
     bool hasB = v.b_enable && !isMac, bFloat = isFloat(v.b_type) || v.b_convert != 0;
-    static const StageOp binaryInt[] = {StageOp::Iadd, StageOp::Isub, StageOp::Irsub,  StageOp::Imul, StageOp::Imax, StageOp::Imin,
-                                        StageOp::Idiv, StageOp::Iridiv, StageOp::Ishr, StageOp::Iand, StageOp::Ior,  StageOp::Ixor};
+    static const StageOp binaryInt[] = {StageOp::Iadd, StageOp::Isub, StageOp::Irsub, StageOp::Imul,
+                                        StageOp::Imax, StageOp::Imin, StageOp::Idiv,  StageOp::Iridiv,
+                                        StageOp::Ishr, StageOp::Iand, StageOp::Ior,   StageOp::Ixor};
     static const StageOp binaryFloat[] = {StageOp::Fadd, StageOp::Fsub,  StageOp::Frsub, StageOp::Fmul,
                                           StageOp::Fdiv, StageOp::Frdiv, StageOp::Fmax,  StageOp::Fmin};
     static const StageOp unaryFloat[] = {StageOp::Fabs, StageOp::Fneg,     StageOp::Ffloor, StageOp::Fsqrt, StageOp::Frsqrt,
@@ -375,7 +374,8 @@ void compare(const timing::MachineParams &machine, Make make, int count) {
 std::vector<timing::MachineParams> machines() {
   std::vector<timing::MachineParams> machines;
   for (timing::ArrayType type : {timing::ArrayType::Int8, timing::ArrayType::Bf16, timing::ArrayType::Fp32})
-    for (auto [rows, cols] : {std::pair(8u, 8u), std::pair(16u, 16u), std::pair(32u, 16u), std::pair(4u, 32u), std::pair(1u, 2u)})
+    for (auto [rows, cols] :
+         {std::pair(8u, 8u), std::pair(16u, 16u), std::pair(32u, 16u), std::pair(4u, 32u), std::pair(1u, 2u)})
       machines.push_back(testMachine(type, rows, cols, cols));
   return machines;
 }

@@ -179,15 +179,17 @@ TEST(ProgramTest, FaultsNameTheLayer) {
   core::RunResult result = run(program, testMachine(ArrayType::Int8), {}); // nothing is an input: DRAM is unwritten
   expectFault(result, FaultKind::UnwrittenRead, 0, "load0", "reads byte 0 of dram, which nothing has written");
   EXPECT_EQ(result.fault->layer, "conv1");
-  EXPECT_EQ(result.fault->str(), "read of an unwritten word in load0, word 0, layer 'conv1': load0 (word 0) reads byte 0 of dram, "
-                                 "which nothing has written");
+  EXPECT_EQ(result.fault->str(),
+            "read of an unwritten word in load0, word 0, layer 'conv1': load0 (word 0) reads byte 0 of dram, "
+            "which nothing has written");
 }
 
 TEST(ProgramTest, AddressesOutOfRange) {
   expectFault(runLines({"load address=16352 span=64 counts=[64,1,1,1,1]", "halt"}), FaultKind::OutOfRange, 0, "load0", "16352");
   expectFault(runLines({"load dram_address=65504 address=0 span=64 counts=[64,1,1,1,1]", "halt"}), FaultKind::OutOfRange, 0,
               "load0", "65504");
-  expectFault(runLines({"load address=0 span=63 counts=[64,1,1,1,1]", "halt"}), FaultKind::OutOfRange, 0, "load0", "span is 63");
+  expectFault(runLines({"load address=0 span=63 counts=[64,1,1,1,1]", "halt"}), FaultKind::OutOfRange, 0, "load0",
+              "span is 63");
   // The third turn of the odometer leaves the scratchpad.
   expectFault(runLines({"loop count=3 body_words=4",
                         "load address=0 span=64 counts=[64,1,1,1,1] levels=[{count=3 stride_b=8176}]", "halt"}),
@@ -199,8 +201,7 @@ TEST(ProgramTest, IllegalInstructions) {
               "sequencer", "unit is 2");
   expectFault(runLines({kLoad}), FaultKind::IllegalInstruction, 3, "sequencer", "without halt");
   expectFault(runLines({"halt", "halt"}), FaultKind::IllegalInstruction, 0, "sequencer", "not the last");
-  expectFault(runLines({"loop count=1 body_words=1", "halt"}), FaultKind::IllegalInstruction, 1, "sequencer",
-              "inside a loop");
+  expectFault(runLines({"loop count=1 body_words=1", "halt"}), FaultKind::IllegalInstruction, 1, "sequencer", "inside a loop");
   expectFault(runLines({"loop count=2 body_words=2", kLoad, "halt"}), FaultKind::IllegalInstruction, 1, "sequencer",
               "ends inside the instruction");
   expectFault(runLines({"loop count=2 body_words=1", "loop count=2 body_words=3", kLoad, "halt"}),
@@ -219,8 +220,8 @@ TEST(ProgramTest, Deadlocks) {
   expectFault(runLines({kStore, kLoad, "halt"}), FaultKind::Deadlock, 0, "store0", "waits for 1 posts of semaphore 0");
   expectFault(runLines({kLoad, "store dram_address=1024 address=0 span=64 counts=[64,1,1,1,1] wait=[0:2]", "halt"}),
               FaultKind::Deadlock, 3, "store0", "waits for 2 posts of semaphore 0 but earlier instructions leave 1");
-  expectFault(runLines({"tensor address=0 span=1 acc_span=1 counts=[1,1,1] swap=1 k_count=1", "halt"}), FaultKind::Deadlock,
-              0, "tensor", "no earlier preload");
+  expectFault(runLines({"tensor address=0 span=1 acc_span=1 counts=[1,1,1] swap=1 k_count=1", "halt"}), FaultKind::Deadlock, 0,
+              "tensor", "no earlier preload");
   std::string preload = "preload address=0 span=4 row_stride=4 k_count=1 n_count=4 wait=[0:1]";
   expectFault(runLines({"load address=0 span=64 counts=[64,1,1,1,1] post=[0:2]", preload, preload, "halt"}),
               FaultKind::Deadlock, 4, "preload", "no earlier tensor instruction takes");
@@ -234,8 +235,8 @@ TEST(ProgramTest, SemaphoresOverflow) {
 }
 
 TEST(ProgramTest, UnwrittenReads) {
-  expectFault(runLines({"store dram_address=1024 address=0 span=64 counts=[64,1,1,1,1]", "halt"}), FaultKind::UnwrittenRead,
-              0, "store0", "reads byte 0 of scratchpad0");
+  expectFault(runLines({"store dram_address=1024 address=0 span=64 counts=[64,1,1,1,1]", "halt"}), FaultKind::UnwrittenRead, 0,
+              "store0", "reads byte 0 of scratchpad0");
   expectFault(runLines({kLoad, "store dram_address=1024 address=0 span=65 counts=[65,1,1,1,1] wait=[0:1]", "halt"}),
               FaultKind::UnwrittenRead, 3, "store0", "reads byte 64 of scratchpad0");
   expectFault(runLines({kLoad, "tensor address=0 span=4 acc_span=1 counts=[1,1,1] k_count=4 wait=[0:1]", "halt"}),
@@ -250,7 +251,8 @@ TEST(ProgramTest, BadInputsAndLimits) {
   addInput(program, 0, 64);
   timing::MachineParams machine = testMachine(ArrayType::Int8);
   expectFault(run(program, machine, {}), FaultKind::BadInput, 0, "sequencer", "got 0 input tensors but the program has 1");
-  expectFault(run(program, machine, {counting(63)}), FaultKind::BadInput, 0, "sequencer", "has 63 bytes but the program takes 64");
+  expectFault(run(program, machine, {counting(63)}), FaultKind::BadInput, 0, "sequencer",
+              "has 63 bytes but the program takes 64");
   program.dramBytes = 65537;
   expectFault(run(program, machine, {counting(64)}), FaultKind::BadInput, 0, "sequencer", "65537 bytes of DRAM");
   RunOptions options;

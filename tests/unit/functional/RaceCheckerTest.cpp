@@ -26,16 +26,16 @@ std::string race(const std::vector<std::string> &lines) {
 }
 
 std::string load(int address, const std::string &rest, int unit = 0) {
-  return "load unit=" + std::to_string(unit) + " address=" + std::to_string(address) +
-         " span=64 counts=[64,1,1,1,1] " + rest;
+  return "load unit=" + std::to_string(unit) + " address=" + std::to_string(address) + " span=64 counts=[64,1,1,1,1] " + rest;
 }
 std::string store(int address, const std::string &rest) {
   return "store dram_address=8192 address=" + std::to_string(address) + " span=64 counts=[64,1,1,1,1] " + rest;
 }
 /// 16 vectors of 4 bytes from `a` to `d` in scratchpad 0.
 std::string vector(int a, int d, const std::string &rest) {
-  return "vector a_type=u8 a_address=" + std::to_string(a) + " a_span=64 a_strides=[4] d_type=u8 d_address=" +
-         std::to_string(d) + " d_span=64 d_strides=[4] counts=[16,1,1,1] window=[1,1] " + rest;
+  return "vector a_type=u8 a_address=" + std::to_string(a) +
+         " a_span=64 a_strides=[4] d_type=u8 d_address=" + std::to_string(d) +
+         " d_span=64 d_strides=[4] counts=[16,1,1,1] window=[1,1] " + rest;
 }
 
 TEST(RaceCheckerTest, ReadAfterWriteNeedsASemaphore) {
@@ -54,8 +54,9 @@ TEST(RaceCheckerTest, OnlyThePostsThatAreTakenOrder) {
 }
 
 TEST(RaceCheckerTest, WriteAfterReadNeedsASemaphore) {
-  EXPECT_NE(race({load(0, "post=[0:1]"), store(0, "wait=[0:1]"), load(0, "")}).find("load0 (word 6) writes byte 0 of scratchpad0, "
-                                                                                   "which store0 (word 3) reads"),
+  EXPECT_NE(race({load(0, "post=[0:1]"), store(0, "wait=[0:1]"), load(0, "")})
+                .find("load0 (word 6) writes byte 0 of scratchpad0, "
+                      "which store0 (word 3) reads"),
             std::string::npos);
   EXPECT_EQ(race({load(0, "post=[0:1]"), store(0, "wait=[0:1] post=[1:1]"), load(0, "wait=[1:1]")}), "");
 }
@@ -104,8 +105,9 @@ TEST(RaceCheckerTest, AccumulationOverTheSameRowsInTheSameOrder) {
   // The swap waits for the preload, which waits for the load: the activations are ordered too.
   EXPECT_EQ(with(tensor(0, 8, "accumulate=1")), "");
   EXPECT_EQ(with(tensor(0, 8, "")), "");
-  EXPECT_NE(with(tensor(0, 4, "accumulate=1")).find("tensor (word 6) reads byte 0 of accumulator, which tensor (word 4) writes"),
-            std::string::npos);
+  EXPECT_NE(
+      with(tensor(0, 4, "accumulate=1")).find("tensor (word 6) reads byte 0 of accumulator, which tensor (word 4) writes"),
+      std::string::npos);
   EXPECT_EQ(with(tensor(0, 4, "")), "");
   setup.back() = tensor(0, 8, "swap=1 post=[1:1]");
   EXPECT_EQ(with(tensor(0, 4, "accumulate=1 wait=[1:1]")), "");

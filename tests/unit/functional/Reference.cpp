@@ -193,9 +193,7 @@ struct Lane {
 Lane intLane(int64_t value) { return {false, uint32_t(value)}; }
 Lane floatLane(float value) { return {true, floatWord(value)}; }
 
-int sizeOf(VectorType type) {
-  return type == VectorType::I8 || type == VectorType::U8 ? 1 : type == VectorType::Bf16 ? 2 : 4;
-}
+int sizeOf(VectorType type) { return type == VectorType::I8 || type == VectorType::U8 ? 1 : type == VectorType::Bf16 ? 2 : 4; }
 
 Lane element(const std::vector<uint8_t> &memory, VectorType type, int64_t address, int64_t zeroPoint) {
   uint32_t bits = word(memory, address, sizeOf(type));
@@ -203,7 +201,7 @@ Lane element(const std::vector<uint8_t> &memory, VectorType type, int64_t addres
     return {true, bits};
   if (type == VectorType::Bf16)
     return {true, bits << 16};
-  int64_t value = type == VectorType::I8 ? (bits < 128 ? int64_t(bits) : int64_t(bits) - 256)
+  int64_t value = type == VectorType::I8   ? (bits < 128 ? int64_t(bits) : int64_t(bits) - 256)
                   : type == VectorType::U8 ? int64_t(bits)
                                            : int64_t(int32_t(bits));
   return intLane(value - zeroPoint);
@@ -239,46 +237,87 @@ Lane referStage(StageOp op, Lane x, Lane y, Lane b, Lane saved, const std::array
   auto imm = [&](int64_t k) { return uint32_t(immediates.at(k)); };
   auto divide = [](int64_t n, int64_t d) { return d == 0 ? 0 : n / d; };
   switch (op) {
-  case StageOp::Nop: case StageOp::Save: return x;
-  case StageOp::Iadd: return intLane(xi + yi);
-  case StageOp::Isub: return intLane(xi - yi);
-  case StageOp::Irsub: return intLane(yi - xi);
-  case StageOp::Imul: return intLane(xi * yi);
-  case StageOp::Imax: return intLane(std::max(xi, yi));
-  case StageOp::Imin: return intLane(std::min(xi, yi));
-  case StageOp::Idiv: return intLane(divide(xi, yi));
-  case StageOp::Iridiv: return intLane(divide(yi, xi));
-  case StageOp::Ishr: return intLane(int64_t(std::floor(std::ldexp(double(xi), -int(yi & 31)))));
-  case StageOp::Iand: return intLane(xi & yi);
-  case StageOp::Ior: return intLane(xi | yi);
-  case StageOp::Ixor: return intLane(xi ^ yi);
-  case StageOp::Fadd: return floatLane(xf + yf);
-  case StageOp::Fsub: return floatLane(xf - yf);
-  case StageOp::Frsub: return floatLane(yf - xf);
-  case StageOp::Fmul: return floatLane(xf * yf);
-  case StageOp::Fdiv: return floatLane(xf / yf);
-  case StageOp::Frdiv: return floatLane(yf / xf);
-  case StageOp::Fmax: return floatLane(maximum(xf, yf));
-  case StageOp::Fmin: return floatLane(minimum(xf, yf));
-  case StageOp::Ffma: return floatLane(std::fma(xf, asFloat(imm(j)), asFloat(imm(j + 1))));
-  case StageOp::FfmaB: return floatLane(std::fma(b.f(), asFloat(imm(j)), xf));
-  case StageOp::Fabs: return floatLane(std::fabs(xf));
-  case StageOp::Fneg: return floatLane(-xf);
-  case StageOp::Ffloor: return floatLane(std::floor(xf));
-  case StageOp::Fsqrt: return floatLane(std::sqrt(xf));
-  case StageOp::Frsqrt: return floatLane(1.0f / std::sqrt(xf));
-  case StageOp::Fexp: return floatLane(timing::tableExp(tables, xf));
-  case StageOp::Fsigmoid: return floatLane(timing::tableSigmoid(tables, xf));
-  case StageOp::Ftanh: return floatLane(timing::tableTanh(tables, xf));
-  case StageOp::Ferf: return floatLane(timing::tableErf(tables, xf));
-  case StageOp::Flog: return floatLane(timing::tableLog(tables, xf));
-  case StageOp::I2f: return floatLane(float(x.i()));
-  case StageOp::F2i: return intLane(clampInt(nearest(xf)));
-  case StageOp::F2iTrunc: return intLane(clampInt(std::trunc(double(xf))));
-  case StageOp::Quantize: return intLane(clampInt(double(clampInt(nearest(xf)) + int64_t(int32_t(imm(j))))));
-  case StageOp::Dequantize: return floatLane(float(intLane(xi - int32_t(imm(j))).i()) * asFloat(imm(j + 1)));
-  case StageOp::LoadB: return b;
-  case StageOp::LoadSaved: return saved;
+  case StageOp::Nop:
+  case StageOp::Save:
+    return x;
+  case StageOp::Iadd:
+    return intLane(xi + yi);
+  case StageOp::Isub:
+    return intLane(xi - yi);
+  case StageOp::Irsub:
+    return intLane(yi - xi);
+  case StageOp::Imul:
+    return intLane(xi * yi);
+  case StageOp::Imax:
+    return intLane(std::max(xi, yi));
+  case StageOp::Imin:
+    return intLane(std::min(xi, yi));
+  case StageOp::Idiv:
+    return intLane(divide(xi, yi));
+  case StageOp::Iridiv:
+    return intLane(divide(yi, xi));
+  case StageOp::Ishr:
+    return intLane(int64_t(std::floor(std::ldexp(double(xi), -int(yi & 31)))));
+  case StageOp::Iand:
+    return intLane(xi & yi);
+  case StageOp::Ior:
+    return intLane(xi | yi);
+  case StageOp::Ixor:
+    return intLane(xi ^ yi);
+  case StageOp::Fadd:
+    return floatLane(xf + yf);
+  case StageOp::Fsub:
+    return floatLane(xf - yf);
+  case StageOp::Frsub:
+    return floatLane(yf - xf);
+  case StageOp::Fmul:
+    return floatLane(xf * yf);
+  case StageOp::Fdiv:
+    return floatLane(xf / yf);
+  case StageOp::Frdiv:
+    return floatLane(yf / xf);
+  case StageOp::Fmax:
+    return floatLane(maximum(xf, yf));
+  case StageOp::Fmin:
+    return floatLane(minimum(xf, yf));
+  case StageOp::Ffma:
+    return floatLane(std::fma(xf, asFloat(imm(j)), asFloat(imm(j + 1))));
+  case StageOp::FfmaB:
+    return floatLane(std::fma(b.f(), asFloat(imm(j)), xf));
+  case StageOp::Fabs:
+    return floatLane(std::fabs(xf));
+  case StageOp::Fneg:
+    return floatLane(-xf);
+  case StageOp::Ffloor:
+    return floatLane(std::floor(xf));
+  case StageOp::Fsqrt:
+    return floatLane(std::sqrt(xf));
+  case StageOp::Frsqrt:
+    return floatLane(1.0f / std::sqrt(xf));
+  case StageOp::Fexp:
+    return floatLane(timing::tableExp(tables, xf));
+  case StageOp::Fsigmoid:
+    return floatLane(timing::tableSigmoid(tables, xf));
+  case StageOp::Ftanh:
+    return floatLane(timing::tableTanh(tables, xf));
+  case StageOp::Ferf:
+    return floatLane(timing::tableErf(tables, xf));
+  case StageOp::Flog:
+    return floatLane(timing::tableLog(tables, xf));
+  case StageOp::I2f:
+    return floatLane(float(x.i()));
+  case StageOp::F2i:
+    return intLane(clampInt(nearest(xf)));
+  case StageOp::F2iTrunc:
+    return intLane(clampInt(std::trunc(double(xf))));
+  case StageOp::Quantize:
+    return intLane(clampInt(double(clampInt(nearest(xf)) + int64_t(int32_t(imm(j))))));
+  case StageOp::Dequantize:
+    return floatLane(float(intLane(xi - int32_t(imm(j))).i()) * asFloat(imm(j + 1)));
+  case StageOp::LoadB:
+    return b;
+  case StageOp::LoadSaved:
+    return saved;
   }
   return x;
 }
@@ -372,10 +411,18 @@ void referVector(const isa::Vector &v, const timing::MachineParams &machine, Ima
       int64_t to = dBase + lane * sizeOf(dType);
       std::vector<uint8_t> &memory = image.memories.at(v.d_memory);
       switch (dType) {
-      case VectorType::I8: setWord(memory, to, uint32_t(std::min(127, std::max(-128, x.i()))), 1); break;
-      case VectorType::U8: setWord(memory, to, uint32_t(std::min(255, std::max(0, x.i()))), 1); break;
-      case VectorType::I32: setWord(memory, to, x.bits, 4); break;
-      case VectorType::F32: setWord(memory, to, floatWord(x.f()), 4); break;
+      case VectorType::I8:
+        setWord(memory, to, uint32_t(std::min(127, std::max(-128, x.i()))), 1);
+        break;
+      case VectorType::U8:
+        setWord(memory, to, uint32_t(std::min(255, std::max(0, x.i()))), 1);
+        break;
+      case VectorType::I32:
+        setWord(memory, to, x.bits, 4);
+        break;
+      case VectorType::F32:
+        setWord(memory, to, floatWord(x.f()), 4);
+        break;
       case VectorType::Bf16: {
         // The nearer of the two neighbours, the even one in a tie; bits of a binary32 are ordered like its magnitude.
         uint32_t bits = floatWord(x.f()), low = bits >> 16, rest = bits & 0xffff;
@@ -392,11 +439,17 @@ void referVector(const isa::Vector &v, const timing::MachineParams &machine, Ima
 
 void tw::test::refer(const isa::Instruction &instruction, const timing::MachineParams &machine, Image &image) {
   switch (instruction.opcode()) {
-  case isa::Opcode::Load: return referLoad(instruction.as<isa::Load>(), image);
-  case isa::Opcode::Preload: return referPreload(instruction.as<isa::Preload>(), machine, image);
-  case isa::Opcode::Tensor: return referTensor(instruction.as<isa::Tensor>(), machine, image);
-  case isa::Opcode::Vector: return referVector(instruction.as<isa::Vector>(), machine, image);
-  case isa::Opcode::Store: return referStore(instruction.as<isa::Store>(), image);
-  default: return;
+  case isa::Opcode::Load:
+    return referLoad(instruction.as<isa::Load>(), image);
+  case isa::Opcode::Preload:
+    return referPreload(instruction.as<isa::Preload>(), machine, image);
+  case isa::Opcode::Tensor:
+    return referTensor(instruction.as<isa::Tensor>(), machine, image);
+  case isa::Opcode::Vector:
+    return referVector(instruction.as<isa::Vector>(), machine, image);
+  case isa::Opcode::Store:
+    return referStore(instruction.as<isa::Store>(), image);
+  default:
+    return;
   }
 }
