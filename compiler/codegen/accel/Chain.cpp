@@ -30,13 +30,15 @@ float asFloat(uint32_t bits) {
 
 class ChainBuilder {
 public:
-  ChainBuilder(const Step &step, ArrayRef<LaneType> types) : step(step), op(step.op), types(types) {}
+  ChainBuilder(const Step &step, ArrayRef<LaneType> types, bool swapped)
+      : step(step), op(step.op), types(types), swapped(swapped) {}
   FailureOr<Chain> run();
 
 private:
   const Step &step;
   linalg::GenericOp op;
   ArrayRef<LaneType> types;
+  bool swapped; ///< the second tensor operand enters the chain
   Chain chain;
   /// The values the chain starts from, after the widening the engine does itself.
   Value entry, bEntry;
@@ -414,7 +416,8 @@ FailureOr<Chain> ChainBuilder::run() {
   // The accumulator can only be A; so can a window's result.
   if (tensors.size() == 2) {
     bool second = step.sources[tensors[1]].kind == Source::Value && step.sources[tensors[1]].value == -1;
-    if (second)
+    bool first = step.sources[tensors[0]].kind == Source::Value && step.sources[tensors[0]].value == -1;
+    if (second || (swapped && !first))
       std::swap(tensors[0], tensors[1]);
     chain.a = tensors[0];
     chain.b = tensors[1];
@@ -460,5 +463,13 @@ FailureOr<Chain> ChainBuilder::run() {
 } // namespace
 
 FailureOr<Chain> accel::buildChain(const Step &step, ArrayRef<LaneType> sourceTypes) {
-  return ChainBuilder(step, sourceTypes).run();
+  // Which tensor enters the chain and which is B is free unless one lies in the accumulator: some bodies fit only one way.
+  linalg::GenericOp op = step.op;
+  for (bool swapped : {false, true}) {
+    ScopedDiagnosticHandler quiet(op.getContext(), [](mlir::Diagnostic &) { return success(); });
+    FailureOr<Chain> chain = ChainBuilder(step, sourceTypes, swapped).run();
+    if (succeeded(chain))
+      return chain;
+  }
+  return ChainBuilder(step, sourceTypes, false).run();
 }
