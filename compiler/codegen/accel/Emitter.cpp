@@ -218,40 +218,69 @@ bool Emitter::allocate(Buffers &b) const {
 // Cost and choice
 //===----------------------------------------------------------------------===//
 
+namespace {
+/// What a transfer costs: bytes of whole bursts on the data bus, and segments on the scratchpad side, one a cycle.
+struct Transfer {
+  double bytes = 0, segments = 0;
+
+  /// A box of `rows` x `width` runs of `channels` elements out of `allChannels` in DRAM; runs join where whole pixels do.
+  static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize) {
+    double run = double(std::min(channels, allChannels) * elementSize);
+    Transfer t;
+    t.segments = double(rows * width) * std::max(1.0, run / kBurst);
+    // A run that starts anywhere touches part of a burst more than its length.
+    if (channels >= allChannels)
+      t.bytes = double(rows) * (run * double(width) + 0.5 * kBurst);
+    else
+      t.bytes = double(rows * width) * double(roundUp(int64_t(run), kBurst));
+    return t;
+  }
+  static Transfer dense(double bytes) { return {bytes, bytes / kBurst}; }
+  Transfer operator*(double n) const { return {bytes * n, segments * n}; }
+  Transfer &operator+=(const Transfer &other) {
+    bytes += other.bytes;
+    segments += other.segments;
+    return *this;
+  }
+  double cycles(double bandwidth) const { return std::max(bytes / bandwidth, segments); }
+};
+} // namespace
+
 double Emitter::cost(const Tile &t) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
-  double tiles = 1;
+  double mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    tiles *= double(ceilDiv(kernel.extent[axis], t.size[axis]));
+    mTiles *= double(ceilDiv(kernel.extent[axis], t.size[axis]));
   double nTiles = double(ceilDiv(channels(), t.size[C]));
   double groups = contraction() ? double(kernel.anchor->groups) : 1;
   double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
-  double mTiles = tiles;
   double outTiles = mTiles * nTiles * groups;
   int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
-
-  double loadBytes = 0, loads = 0, tensor = 0, perTileTensor = 0;
   Buffers b = plan(t);
+
+  Transfer loads[2]; // by load engine
+  double loadCount = 0, tensor = 0, perTileTensor = 0;
   if (kernel.anchor) {
     const Anchor &anchor = *kernel.anchor;
-    double inputBytes = double(b.all[b.input].bytes);
+    int64_t tileChannels = contraction() ? t.ic : t.size[C];
+    int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
+    int64_t es = elementBytes();
+    int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize), height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
+    // A channel stride other than 1 makes every element a run of its own.
+    bool scattered = anchor.input.stride[C] > 1;
+    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es)
+                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es);
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
-    double inputLoads = outTiles * kTiles, weightLoads = outTiles * kTiles;
-    if (t.channelsOuter) {
-      if (kTiles <= t.depth)
-        weightLoads = nTiles * kTiles * groups;
-      if (mTiles * kTiles <= t.depth)
-        inputLoads = mTiles * kTiles * groups;
-    } else {
-      if (kTiles <= t.depth)
-        inputLoads = mTiles * kTiles * groups;
-      if (nTiles * kTiles <= t.depth)
-        weightLoads = nTiles * kTiles * groups;
-    }
-    if (b.weights < 0)
-      weightLoads = 0;
-    loadBytes += inputLoads * inputBytes + weightLoads * weightBytes;
-    loads += inputLoads + weightLoads;
+    double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
+    bool inputStays = t.channelsOuter ? mTiles * kTiles <= t.depth : kTiles <= t.depth;
+    bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= t.depth : nTiles * kTiles <= t.depth;
+    if (inputStays && contraction())
+      inputLoads = mTiles * kTiles * groups;
+    if (weightsStay && weightLoads > 0)
+      weightLoads = nTiles * kTiles * groups;
+    loads[0] += input * inputLoads;
+    loads[weightUnit()] += Transfer::dense(weightBytes) * weightLoads;
+    loadCount += inputLoads + weightLoads;
     if (contraction()) {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
                                 ceilDiv(t.size[C], machine.cols));
@@ -261,7 +290,7 @@ double Emitter::cost(const Tile &t) const {
       tensor = perTileTensor * outTiles * kTiles;
     }
   }
-  double vector = 0, vectorTile = 0;
+  double vectorTile = 0;
   for (size_t i = 0; i < chains.size(); ++i) {
     double perOutput = std::max(1.0, double(ceilDiv(int64_t(chains[i].stages.size()), machine.vectorStages)));
     if (i == 0 && window()) {
@@ -271,25 +300,41 @@ double Emitter::cost(const Tile &t) const {
       perOutput = std::max(perOutput, taps);
     }
     vectorTile += double(pos * blocks) * perOutput + 40;
-    if (i < kernel.steps.size())
-      for (int source : b.sources[i])
-        if (source >= 0) {
-          loadBytes += outTiles * double(b.all[source].bytes);
-          loads += outTiles;
-        }
+    if (i >= kernel.steps.size())
+      continue;
+    for (size_t k = 0; k < b.sources[i].size(); ++k) {
+      if (b.sources[i][k] < 0)
+        continue;
+      const Source &source = kernel.steps[i].sources[k];
+      int64_t rows = 1, width = 1;
+      for (unsigned axis = P0; axis < kAxes; ++axis)
+        if (source.view.stride[axis])
+          (axis == P0 ? width : rows) *= t.size[axis];
+      int64_t own = source.view.stride[C] ? t.size[C] : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
+      bool scattered = source.view.stride[C] > 1;
+      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type))
+                               : Transfer::box(own, all, width, rows, byteSize(source.type));
+      loads[0] += box * outTiles;
+      loadCount += outTiles;
+    }
   }
-  vector = vectorTile * outTiles;
-  double storeBytes = double(b.all[b.results.back()].bytes) * outTiles;
-  double storeTile = double(b.all[b.results.back()].bytes) / bandwidth;
+  double vector = vectorTile * outTiles;
+  int64_t resultSize = byteSize(chains.back().dType);
+  Transfer store = kernel.outputReduced
+                       ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize)
+                       : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2], resultSize);
+  double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
+  double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
   if (schedule == Schedule::Serial)
-    return loadBytes / bandwidth + loads * (latency + 10) + tensor + vector + storeBytes / bandwidth +
-           outTiles * (latency + 30);
-  double transfer = (loadBytes + storeBytes) / bandwidth + loads * 4;
+    return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
+  double bus = (loads[0].bytes + loads[1].bytes + store.bytes * outTiles) / bandwidth;
+  double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
-  if (t.depth == 1) // loads, computation and epilogue of a tile still follow one another
-    return transfer + loads * latency + tensor + vector + outTiles * 60;
-  return std::max({transfer, tensor, vector}) + loadBytes / std::max(1.0, steps) / bandwidth + latency +
-         perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12;
+  if (t.depth == 1) // the loads of a tile follow the computation of the one before
+    return load0 + load1 + loadCount * latency + tensor + vector + stores + outTiles * 40;
+  double firstLoad = (load0 + load1) / std::max(1.0, steps);
+  return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
+         vectorTile + storeTile + steps * 12;
 }
 
 llvm::Error Emitter::choose() {
