@@ -36,6 +36,25 @@ stats::SimResult SystemCModel::run(const isa::Program &program, core::MachineSta
   return std::move(context.result);
 }
 
+stats::SimResult SystemCModel::run(const isa::Program &program, const timing::MachineParams &params,
+                                   const std::vector<std::vector<uint8_t>> &inputs, std::vector<std::vector<uint8_t>> &outputs,
+                                   const SimOptions &options) {
+  outputs.clear();
+  core::MachineState state(params);
+  std::optional<std::string> problem = state.load(program);
+  if (!problem)
+    problem = state.writeInputs(program, inputs);
+  stats::SimResult result;
+  if (problem) {
+    result.fault = core::Fault{core::FaultKind::BadInput, 0, stats::engineName(stats::kSequencer), *problem, "", 0};
+    return result;
+  }
+  result = run(program, state, options);
+  if (!result.fault)
+    outputs = state.readOutputs(program);
+  return result;
+}
+
 } // namespace tw::systemc
 
 /// SystemC's library asks for this entry point; our programs have their own main().

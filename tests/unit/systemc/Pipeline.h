@@ -83,14 +83,7 @@ private:
 inline stats::SimResult runWith(const isa::Program &program, const std::vector<std::vector<uint8_t>> &inputs,
                                 const timing::MachineParams &machine, std::vector<std::vector<uint8_t>> &outputs,
                                 systemc::SimOptions options = {}) {
-  core::MachineState state(machine);
-  std::optional<std::string> problem = state.load(program);
-  if (!problem)
-    problem = state.writeInputs(program, inputs);
-  EXPECT_FALSE(problem) << *problem;
-  stats::SimResult result = run(program, state, options);
-  outputs = state.readOutputs(program);
-  return result;
+  return systemc::SystemCModel().run(program, machine, inputs, outputs, options);
 }
 
 } // namespace tw::test

@@ -1,0 +1,198 @@
+//===- Timeline.cpp - A run as a Chrome/Perfetto trace --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/stats/Timeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+namespace tw::stats {
+namespace {
+
+/// A JSON string with its quotes. Bytes above 127 pass: JSON is UTF-8.
+std::string quoted(const std::string &text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char code[8];
+      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      result += code;
+    } else {
+      result += c;
+    }
+  }
+  return result + '"';
+}
+
+std::string number(uint64_t value) { return std::to_string(value); }
+
+class Writer {
+public:
+  Writer(std::ostream &out, const isa::Program &program, const SimResult &result) : out(out), program(program), result(result) {}
+  void write();
+
+private:
+  void event(const std::string &body) {
+    out << (first ? "\n{" : ",\n{") << body << '}';
+    first = false;
+  }
+  void slice(unsigned track, const std::string &name, Cycle begin, Cycle end, const std::string &arguments) {
+    event("\"ph\":\"X\",\"pid\":0,\"tid\":" + number(track) + ",\"ts\":" + number(begin) + ",\"dur\":" + number(end - begin) +
+          ",\"name\":" + quoted(name) + ",\"args\":{" + arguments + "}");
+  }
+  void counter(const std::string &name, Cycle at, const std::string &series, const std::string &value) {
+    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + quoted(name) + ",\"args\":{" + quoted(series) + ":" + value +
+          "}");
+  }
+  void track(unsigned id, const std::string &name) {
+    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + quoted(name) + "}");
+    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) +
+          "}");
+  }
+  static unsigned engineTrack(unsigned engine) { return 1 + 2 * (kNumEngines - 1 - engine); }
+  static unsigned queueTrack(unsigned engine) { return 2 + 2 * (kNumEngines - 1 - engine); }
+
+  std::string layerName(uint32_t layer) const { return layer < program.layers.size() ? program.layers[layer].name : ""; }
+  std::string mnemonic(const InstructionRecord &record) const {
+    const isa::InstructionInfo *info = isa::findInstruction(program.code[record.pc][0] & 63);
+    return info ? info->mnemonic : "instruction";
+  }
+  void instructions();
+  void stalls(const EngineResult &engine);
+  void queues();
+  void flows();
+  void buses();
+
+  std::ostream &out;
+  const isa::Program &program;
+  const SimResult &result;
+  std::map<unsigned, std::vector<const InstructionRecord *>> byEngine; ///< those that started, in order
+  bool first = true;
+};
+
+void Writer::instructions() {
+  for (const auto &[engine, records] : byEngine)
+    for (const InstructionRecord *record : records)
+      slice(engineTrack(engine), mnemonic(*record), record->start, std::max(record->issueFree, record->start + 1),
+            "\"layer\":" + quoted(layerName(record->layer)) + ",\"word\":" + number(record->pc) +
+                ",\"visible\":" + number(record->visible) + ",\"issue_free\":" + number(record->issueFree) +
+                ",\"retire\":" + number(record->retire));
+}
+
+/// Stalls lie between instructions, or (DMA) inside one: they are cut where an instruction begins or ends, so that slices nest.
+void Writer::stalls(const EngineResult &engine) {
+  const auto found = byEngine.find(engine.engine);
+  static const std::vector<const InstructionRecord *> none;
+  const std::vector<const InstructionRecord *> &records = found == byEngine.end() ? none : found->second;
+  size_t next = 0;
+  for (const Interval &interval : engine.intervals) {
+    if (interval.label == Label::Starved || interval.label == Label::Idle ||
+        (interval.label == Label::Busy && engine.engine != kSequencer))
+      continue;
+    std::string name = labelName(interval.label), cause;
+    if (interval.label == Label::DramBandwidth || interval.label == Label::DramLatency)
+      cause = "channel " + number(interval.detail);
+    else if (interval.label != Label::Busy)
+      cause = StallCause{interval.label, interval.detail, interval.producer, 0}.str();
+    Cycle begin = interval.begin;
+    while (begin < interval.end) {
+      while (next < records.size() && records[next]->issueFree <= begin)
+        ++next;
+      Cycle end = interval.end;
+      if (next < records.size())
+        end = std::min(end, begin < records[next]->start ? records[next]->start : records[next]->issueFree);
+      slice(engineTrack(engine.engine), name, begin, end,
+            "\"cause\":" + quoted(cause) + ",\"layer\":" + quoted(layerName(interval.layer)));
+      begin = end;
+    }
+  }
+}
+
+void Writer::queues() {
+  for (const auto &[engine, records] : byEngine) {
+    std::vector<std::pair<Cycle, int>> changes;
+    Cycle before = 0;
+    for (const InstructionRecord *record : records) {
+      const Cycle head = std::max(record->visible, before);
+      if (head < record->start)
+        slice(queueTrack(engine), mnemonic(*record), head, record->start,
+              "\"layer\":" + quoted(layerName(record->layer)) + ",\"word\":" + number(record->pc));
+      before = record->start;
+      changes.push_back({record->visible, 1});
+      changes.push_back({record->start, -1});
+    }
+    std::sort(changes.begin(), changes.end());
+    int length = 0;
+    for (size_t i = 0; i < changes.size(); ++i) {
+      length += changes[i].second;
+      if (i + 1 == changes.size() || changes[i + 1].first != changes[i].first)
+        counter("queue of " + engineName(engine), changes[i].first, "instructions", std::to_string(length));
+    }
+  }
+}
+
+void Writer::flows() {
+  for (size_t i = 0; i < result.flows.size(); ++i) {
+    const SemaphoreFlow &flow = result.flows[i];
+    const InstructionRecord &from = result.instructions[flow.from], &to = result.instructions[flow.to];
+    // An arrow starts inside a slice, so in the last cycle of the poster's.
+    const Cycle at = std::max(from.start, from.issueFree ? from.issueFree - 1 : 0);
+    const std::string common =
+        ",\"pid\":0,\"cat\":\"semaphore\",\"id\":" + number(i) + ",\"name\":\"semaphore " + number(flow.semaphore) + "\"";
+    event("\"ph\":\"s\"" + common + ",\"tid\":" + number(engineTrack(from.engine)) + ",\"ts\":" + number(at));
+    event("\"ph\":\"f\",\"bp\":\"e\"" + common + ",\"tid\":" + number(engineTrack(to.engine)) + ",\"ts\":" + number(to.start));
+  }
+}
+
+void Writer::buses() {
+  // About a thousand points, whatever the length of the run.
+  const Cycle window = std::max<Cycle>(1, (result.totalCycles + 1023) / 1024);
+  for (size_t channel = 0; channel < result.channels.size(); ++channel) {
+    size_t next = 0;
+    const std::vector<BusInterval> &bus = result.channels[channel];
+    for (Cycle begin = 0; begin < result.totalCycles; begin += window) {
+      const Cycle end = std::min(begin + window, result.totalCycles);
+      Cycle busy = 0;
+      while (next < bus.size() && bus[next].begin < end) {
+        const Cycle from = std::max(begin, bus[next].begin), to = std::min(end, bus[next].end);
+        busy += to > from ? to - from : 0;
+        if (bus[next].end > end)
+          break;
+        ++next;
+      }
+      counter("dram channel " + number(channel), begin, "percent", number(busy * 100 / (end - begin)));
+    }
+  }
+}
+
+void Writer::write() {
+  out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"time_unit\":\"1 us is 1 cycle\",\"total_cycles\":" << result.totalCycles
+      << "},\"traceEvents\":[";
+  event("\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":" +
+        quoted((program.machine.empty() ? std::string("machine") : program.machine) + " (1 us is 1 cycle)") + "}");
+  for (const InstructionRecord &record : result.instructions)
+    if (record.start || record.issueFree)
+      byEngine[record.engine].push_back(&record);
+  for (const EngineResult &engine : result.engines) {
+    track(engineTrack(engine.engine), engine.name);
+    if (engine.engine != kSequencer)
+      track(queueTrack(engine.engine), engine.name + " queue");
+  }
+  instructions();
+  for (const EngineResult &engine : result.engines)
+    stalls(engine);
+  queues();
+  flows();
+  buses();
+  out << "\n]}\n";
+}
+
+} // namespace
+
+void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result) { Writer(out, program, result).write(); }
+
+} // namespace tw::stats

@@ -1,0 +1,92 @@
+//===- TimelineTest.cpp - The trace file ----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "simulator/stats/Timeline.h"
+#include "tests/unit/systemc/Pipeline.h"
+
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <sstream>
+
+using namespace tw;
+using namespace tw::test;
+using nlohmann::json;
+
+namespace {
+
+json timelineOf(const isa::Program &program, const stats::SimResult &result) {
+  std::ostringstream text;
+  stats::writeTimeline(text, program, result);
+  return json::parse(text.str());
+}
+
+TEST(TimelineTest, HasEveryInstructionQueueAndArrow) {
+  const Pipeline pipeline(10);
+  isa::Program program = pipeline.program();
+  program.layers.resize(1);
+  program.layers[0].name = "a \"quoted\"\\\n name";
+  program.layerOf.assign(program.code.size(), 0);
+  std::vector<std::vector<uint8_t>> outputs;
+  systemc::SimOptions options;
+  options.trace = true;
+  timing::MachineParams machine = smallMachine();
+  machine.dram.bytesPerCycleNumerator = 8;
+  const stats::SimResult result = runWith(program, pipeline.inputs(), machine, outputs, options);
+  const json trace = timelineOf(program, result);
+
+  EXPECT_EQ(trace["otherData"]["total_cycles"], result.totalCycles);
+  std::map<std::string, int> slices, phases;
+  std::map<int, std::string> tracks;
+  for (const json &event : trace["traceEvents"]) {
+    ++phases[event["ph"]];
+    if (event["ph"] == "X")
+      ++slices[event["name"]];
+    if (event["ph"] == "M" && event["name"] == "thread_name")
+      tracks[event["tid"]] = event["args"]["name"];
+    if (event["ph"] == "X" && event["name"] == "tensor" && event["args"].contains("retire")) {
+      EXPECT_EQ(event["dur"], 64);
+      EXPECT_EQ(event["args"]["layer"], program.layers[0].name);
+    }
+  }
+  // Seven engines with queues, and the sequencer.
+  EXPECT_EQ(tracks.size(), 13u);
+  EXPECT_GE(slices["load"], 20);
+  EXPECT_GE(slices["store"], 10);
+  EXPECT_GT(slices["operand"], 0);
+  EXPECT_GT(slices["dram_bandwidth"], 0);
+  // Ten tiles: activation, weight, accumulator and output are handed on each time, and handed back from the third tile on.
+  EXPECT_EQ(phases["s"], 10 * 4 + 8 * 4);
+  EXPECT_EQ(phases["f"], phases["s"]);
+  EXPECT_GT(phases["C"], 0);
+}
+
+// Perfetto wants the slices of one track to nest: none may begin inside another and end after it.
+TEST(TimelineTest, SlicesOfATrackNest) {
+  const Pipeline pipeline(12);
+  const isa::Program program = pipeline.program();
+  std::vector<std::vector<uint8_t>> outputs;
+  systemc::SimOptions options;
+  options.trace = true;
+  timing::MachineParams machine = smallMachine();
+  machine.dram.bytesPerCycleNumerator = 5;
+  const stats::SimResult result = runWith(program, pipeline.inputs(), machine, outputs, options);
+  const json trace = timelineOf(program, result);
+  std::map<int, std::vector<std::pair<uint64_t, uint64_t>>> tracks;
+  for (const json &event : trace["traceEvents"])
+    if (event["ph"] == "X")
+      tracks[event["tid"]].push_back({event["ts"], event["ts"].get<uint64_t>() + event["dur"].get<uint64_t>()});
+  EXPECT_GE(tracks.size(), 8u);
+  for (auto &[track, slices] : tracks) {
+    std::sort(slices.begin(), slices.end(), [](const auto &a, const auto &b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
+    std::vector<uint64_t> open;
+    for (const auto &[begin, end] : slices) {
+      ASSERT_LT(begin, end);
+      while (!open.empty() && open.back() <= begin)
+        open.pop_back();
+      ASSERT_TRUE(open.empty() || end <= open.back()) << "track " << track << " at " << begin;
+      open.push_back(end);
+    }
+  }
+}
+
+} // namespace

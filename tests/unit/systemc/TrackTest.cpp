@@ -1,0 +1,87 @@
+//===- TrackTest.cpp - One label per cycle --------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "simulator/stats/Track.h"
+
+#include <gtest/gtest.h>
+
+using namespace tw;
+using namespace tw::stats;
+
+namespace {
+
+/// Labels of [0, total) as one letter per cycle.
+std::string letters(const Track &track, Cycle total, const std::vector<std::vector<BusInterval>> &channels = {}) {
+  std::vector<LayerResult> layers(1);
+  const EngineResult result = resolve(track, kFirstLoad, total, channels, true, layers);
+  std::string text(total, '?');
+  for (const Interval &interval : result.intervals)
+    for (Cycle cycle = interval.begin; cycle < interval.end; ++cycle) {
+      EXPECT_EQ(text[cycle], '?') << "two labels in cycle " << cycle;
+      text[cycle] = "bOIKWLFs."[static_cast<unsigned>(interval.label)];
+    }
+  Cycle sum = 0;
+  for (const Cycle cycles : result.cycles)
+    sum += cycles;
+  EXPECT_EQ(sum, total);
+  return text;
+}
+
+TEST(TrackTest, NothingAtAllIsIdle) { EXPECT_EQ(letters(Track(), 5), "....."); }
+
+TEST(TrackTest, BeforeTheLastInstructionTheEngineIsStarved) {
+  Track track;
+  track.fed(3);
+  track.fed(6);
+  track.move(4, 5, 0);
+  EXPECT_EQ(letters(track, 9), "ssssbs...");
+}
+
+TEST(TrackTest, PrecedenceCutsWhatLiesBelow) {
+  Track track;
+  track.issue(2, 0);
+  track.issue(5, 0);
+  track.move(7, 9, 0);
+  track.stall({3, 6, Label::Operand, 1});
+  track.dramWait(0, 8, 0, 0);
+  track.full(6, 12, 2, 0);
+  track.fed(13);
+  EXPECT_EQ(letters(track, 14), "LLbOObLbbFFFs.");
+}
+
+TEST(TrackTest, BusDecidesBetweenBandwidthAndLatency) {
+  Track track;
+  track.dramWait(1, 6, 0, 0);
+  track.dramWait(7, 10, 1, 0);
+  track.dramWait(11, 12, Track::kNoChannel, 0);
+  EXPECT_EQ(letters(track, 13, {{{0, 2}, {4, 5}, {9, 20}}, {{8, 9}, {11, 12}}}), ".WLLWL.LWL.L.");
+}
+
+TEST(TrackTest, CyclesAfterTheEndDoNotCount) {
+  Track track;
+  track.move(1, 10, 0);
+  track.fed(20);
+  EXPECT_EQ(letters(track, 4), "sbbb");
+}
+
+TEST(TrackTest, LayersGetTheirCycles) {
+  Track track;
+  track.move(0, 3, 0);
+  track.move(3, 5, kNoLayer);
+  std::vector<LayerResult> layers(1);
+  resolve(track, kVector, 8, {}, false, layers);
+  EXPECT_EQ(layers[0].labels[kVector][0], 3u);
+}
+
+TEST(TrackTest, BusIntervalsMerge) {
+  std::vector<BusInterval> bus;
+  addBusInterval(bus, 2, 5);
+  addBusInterval(bus, 5, 6);
+  addBusInterval(bus, 4, 6);
+  addBusInterval(bus, 9, 9);
+  addBusInterval(bus, 8, 10);
+  ASSERT_EQ(bus.size(), 2u);
+  EXPECT_EQ(bus[0].end, 6u);
+  EXPECT_EQ(bus[1].begin, 8u);
+}
+
+} // namespace
