@@ -4,6 +4,8 @@
 #include "simulator/core/Accesses.h"
 #include "isa/Legality.h"
 
+#include <cstdlib>
+
 using namespace tw;
 using namespace tw::core;
 
@@ -140,7 +142,48 @@ Sets accesses(const isa::Vector &vector, const timing::MachineParams &machine) {
   return sets;
 }
 
+/// One source of mayReadOwnResult().
+bool sourceMeetsResult(const isa::Vector &vector, int64_t lanes, int64_t memory, int64_t address, int64_t span, int64_t type,
+                       const std::array<int64_t, 4> &strides, bool isWindow) {
+  if (memory != vector.d_memory || address >= vector.d_address + vector.d_span || vector.d_address >= address + span)
+    return false;
+  int64_t bytes = isa::elementBytes(isa::VectorType(type));
+  if (isWindow || address != vector.d_address || bytes != isa::elementBytes(isa::VectorType(vector.d_type)))
+    return true;
+  std::vector<std::pair<int64_t, int64_t>> dimensions; // stride, count
+  for (unsigned d = 0; d < 4; ++d) {
+    if (vector.counts[d] == 1)
+      continue;
+    if (strides[d] != vector.d_strides[d])
+      return true;
+    dimensions.emplace_back(std::abs(strides[d]), vector.counts[d]);
+  }
+  // Vectors of one walk must lie apart from each other too.
+  std::sort(dimensions.begin(), dimensions.end());
+  int64_t extent = lanes * bytes;
+  for (auto [stride, count] : dimensions) {
+    if (stride < extent)
+      return true;
+    extent += stride * (count - 1);
+  }
+  return false;
+}
+
 } // namespace
+
+bool tw::core::mayReadOwnResult(const isa::Vector &vector, const timing::MachineParams &machine) {
+  bool isMac = isa::WindowOp(vector.window_op) == isa::WindowOp::Mac;
+  bool isWindow = vector.window[0] != 1 || vector.window[1] != 1;
+  int64_t lanes = machine.lanes;
+  if (sourceMeetsResult(vector, lanes, vector.a_memory, vector.a_address, vector.a_span, vector.a_type, vector.a_strides,
+                        isWindow))
+    return true;
+  if (vector.b_enable && sourceMeetsResult(vector, lanes, vector.b_memory, vector.b_address, vector.b_span, vector.b_type,
+                                           vector.b_strides, isMac))
+    return true;
+  return vector.p_count && sourceMeetsResult(vector, lanes, vector.p_memory, vector.p_address, vector.p_span,
+                                             int64_t(isa::VectorType::I32), vector.a_strides, true);
+}
 
 std::vector<RunSet> tw::core::accessesOf(const isa::Instruction &resolved, const timing::MachineParams &machine) {
   switch (resolved.opcode()) {

@@ -58,6 +58,10 @@ private:
 /// one set are not united.
 std::vector<RunSet> accessesOf(const isa::Instruction &resolved, const timing::MachineParams &machine);
 
+/// False only if no output vector of the instruction can read what an earlier one wrote: source and destination lie apart, or
+/// each vector is written exactly where it was read.
+bool mayReadOwnResult(const isa::Vector &vector, const timing::MachineParams &machine);
+
 } // namespace tw::core
 
 #endif // SIMULATOR_CORE_ACCESSES_H

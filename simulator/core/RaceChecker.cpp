@@ -21,9 +21,19 @@ uint64_t walkDigest(const isa::Tensor &tensor) {
   uint64_t digest = 0xcbf29ce484222325ull;
   auto add = [&](int64_t value) { digest = (digest ^ uint64_t(value)) * 0x100000001b3ull; };
   add(tensor.acc_address);
-  for (unsigned d = 0; d < 3; ++d)
-    if (tensor.counts[d] > 1)
-      add(tensor.counts[d]), add(tensor.acc_strides[d]);
+  int64_t count = 1, stride = 0;
+  for (unsigned d = 0; d < 3; ++d) {
+    if (tensor.counts[d] == 1)
+      continue;
+    // A dimension that goes on where the one before ends is the same walk as one long dimension.
+    if (count > 1 && tensor.acc_strides[d] == count * stride) {
+      count *= tensor.counts[d];
+      continue;
+    }
+    add(count), add(stride);
+    count = tensor.counts[d], stride = tensor.acc_strides[d];
+  }
+  add(count), add(stride);
   return digest;
 }
 
@@ -356,20 +366,8 @@ std::optional<Violation> RaceChecker::write(unsigned engine, unsigned memory, in
 /// A vector instruction whose destination meets one of its sources: a vector is read long before an earlier one of the same
 /// instruction is written, so no vector may read what an earlier one wrote.
 std::optional<Violation> RaceChecker::accessInOrder(unsigned engine, const isa::Vector &vector) {
-  if (!options.unordered)
+  if (!options.unordered || !mayReadOwnResult(vector, machine))
     return std::nullopt;
-  isa::Instruction whole{isa::Operands(vector)};
-  std::vector<RunSet> sets = accessesOf(whole, machine);
-  auto [low, high] = sets.back().bounds();
-  bool meets = false;
-  for (const RunSet &set : sets)
-    if (!set.write && set.memory == sets.back().memory) {
-      auto [begin, end] = set.bounds();
-      meets |= begin < high && low < end;
-    }
-  if (!meets)
-    return std::nullopt;
-
   std::vector<std::pair<int64_t, int64_t>> written; // disjoint and sorted
   std::array<int64_t, 4> i;
   for (i[3] = 0; i[3] < vector.counts[3]; ++i[3])

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "isa/Legality.h"
+#include "simulator/core/Accesses.h"
 #include "simulator/functional/Execute.h"
 #include "simulator/functional/StageOps.h"
 
 #include <algorithm>
-#include <numeric>
 
 using namespace tw;
 using namespace tw::functional;
@@ -682,32 +682,6 @@ TW_INLINE void strip(const isa::Vector &vector, const Operands &operands, int64_
   scatter(VectorType(vector.d_type), x, vectors, lanes, operands.d, dAt);
 }
 
-/// True if the destination may be written where `source` is still to be read, so that vectors must go one by one. Writing each
-/// vector exactly where it was read is harmless.
-bool mayOverlap(const isa::Vector &vector, int64_t lanes, int64_t memory, int64_t address, int64_t span, VectorType type,
-                const std::array<int64_t, 4> &strides, bool isWindow) {
-  if (memory != vector.d_memory || address >= vector.d_address + vector.d_span || vector.d_address >= address + span)
-    return false;
-  if (isWindow || address != vector.d_address || elementBytes(type) != elementBytes(VectorType(vector.d_type)))
-    return true;
-  std::vector<std::pair<int64_t, int64_t>> dimensions; // stride, count
-  for (unsigned d = 0; d < 4; ++d) {
-    if (vector.counts[d] == 1)
-      continue;
-    if (strides[d] != vector.d_strides[d])
-      return true;
-    dimensions.emplace_back(std::abs(strides[d]), vector.counts[d]);
-  }
-  std::sort(dimensions.begin(), dimensions.end());
-  int64_t extent = lanes * elementBytes(type);
-  for (auto [stride, count] : dimensions) {
-    if (stride < extent)
-      return true;
-    extent += stride * (count - 1);
-  }
-  return false;
-}
-
 TW_INLINE void body(const isa::Vector &vector, core::MachineState &state) {
   const FunctionTables &tables = timing::functionTables();
   Operands operands;
@@ -717,18 +691,8 @@ TW_INLINE void body(const isa::Vector &vector, core::MachineState &state) {
   operands.p = vector.p_count ? state.memory(vector.p_memory) + vector.p_address : nullptr;
   operands.d = state.memory(vector.d_memory) + vector.d_address;
 
-  bool isMac = WindowOp(vector.window_op) == WindowOp::Mac;
-  bool isWindow = vector.window[0] != 1 || vector.window[1] != 1;
-  int64_t lanes = operands.lanes;
-  bool overlaps = mayOverlap(vector, lanes, vector.a_memory, vector.a_address, vector.a_span, VectorType(vector.a_type),
-                             vector.a_strides, isWindow);
-  if (vector.b_enable)
-    overlaps |= mayOverlap(vector, lanes, vector.b_memory, vector.b_address, vector.b_span, VectorType(vector.b_type),
-                           vector.b_strides, isMac);
-  if (vector.p_count)
-    overlaps |=
-        mayOverlap(vector, lanes, vector.p_memory, vector.p_address, vector.p_span, VectorType::I32, vector.a_strides, true);
-  int limit = overlaps ? 1 : kStripElements / operands.lanes;
+  // Where a vector may read what an earlier one wrote they go one by one.
+  int limit = core::mayReadOwnResult(vector, state.machine()) ? 1 : kStripElements / operands.lanes;
 
   Offsets aAt, bAt, dAt;
   const std::array<int64_t, 4> &counts = vector.counts;

@@ -104,6 +104,10 @@ TEST(RaceCheckerTest, AccumulationOverTheSameRowsInTheSameOrder) {
   };
   // The swap waits for the preload, which waits for the load: the activations are ordered too.
   EXPECT_EQ(with(tensor(0, 8, "accumulate=1")), "");
+  EXPECT_EQ(with("tensor address=0 span=64 acc_span=8 counts=[4,2,1] strides=[1] acc_strides=[1,4] k_count=1 accumulate=1"),
+            "");
+  EXPECT_NE(with("tensor address=0 span=64 acc_span=8 counts=[2,4,1] strides=[1] acc_strides=[4,1] k_count=1 accumulate=1"),
+            "");
   EXPECT_EQ(with(tensor(0, 8, "")), "");
   EXPECT_NE(
       with(tensor(0, 4, "accumulate=1")).find("tensor (word 6) reads byte 0 of accumulator, which tensor (word 4) writes"),
