@@ -1,0 +1,44 @@
+//===- CpuDevice.cpp - The processor this process runs on -----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/cpu/CpuTarget.h"
+#include "runtime/Device.h"
+
+#include <chrono>
+
+using namespace tw;
+using namespace tw::runtime;
+
+namespace {
+
+class CpuDevice : public Device {
+public:
+  CpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs)
+      : executable(std::move(executable)), inputSpecs(std::move(inputs)), outputSpecs(std::move(outputs)) {}
+
+  const std::vector<TensorSpec> &inputs() const override { return inputSpecs; }
+  const std::vector<TensorSpec> &outputs() const override { return outputSpecs; }
+
+  StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) override {
+    Launch launch;
+    // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart.
+    for (const TensorSpec &spec : outputSpecs)
+      launch.outputs.push_back({spec.name, spec.type, spec.shape, {}});
+    auto begin = std::chrono::steady_clock::now();
+    if (llvm::Error error = executable->run(inputs, launch.outputs))
+      return userError(llvm::toString(std::move(error)));
+    launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return launch;
+  }
+
+private:
+  std::unique_ptr<cpu::CpuExecutable> executable;
+  std::vector<TensorSpec> inputSpecs, outputSpecs;
+};
+
+} // namespace
+
+std::unique_ptr<Device> runtime::makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
+                                               std::vector<TensorSpec> outputs) {
+  return std::make_unique<CpuDevice>(std::move(executable), std::move(inputs), std::move(outputs));
+}

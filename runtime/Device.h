@@ -1,0 +1,73 @@
+//===- Device.h - What a compiled network runs on ---------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One seam for every backend. A device holds one compiled network; buffers are
+// host tensors, and a launch copies inputs in, runs, and copies outputs back.
+//===----------------------------------------------------------------------===//
+#ifndef RUNTIME_DEVICE_H
+#define RUNTIME_DEVICE_H
+
+#include "isa/Program.h"
+#include "isa/timing/MachineParams.h"
+#include "runtime/Status.h"
+#include "runtime/Tensors.h"
+#include "simulator/stats/SimResult.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw::cpu {
+class CpuExecutable;
+}
+
+namespace tw::runtime {
+
+/// Which model of the accelerator runs.
+enum class Model : uint8_t {
+  SystemC,   ///< values and cycles
+  Functional ///< values only
+};
+const char *modelName(Model model);
+
+/// What one launch came to.
+struct Launch {
+  std::vector<HostTensor> outputs;
+  /// Cycles and stalls; only from a model that counts them.
+  std::optional<stats::SimResult> sim;
+  /// Host time of the launch itself, without copies of inputs and outputs.
+  double wallSeconds = 0;
+};
+
+class Device {
+public:
+  virtual ~Device() = default;
+  /// Inputs and outputs of the network it holds.
+  virtual const std::vector<TensorSpec> &inputs() const = 0;
+  virtual const std::vector<TensorSpec> &outputs() const = 0;
+  /// Runs once. `inputs` fit their specs (fitTo()). A fault of the simulated program is an error of kind Fault.
+  virtual StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) = 0;
+};
+
+struct SimulatorOptions {
+  Model model = Model::SystemC;
+  /// Look for reads of unwritten words and for accesses that nothing orders.
+  bool checks = false;
+  /// Keep what a timeline needs (SystemC).
+  bool trace = false;
+  /// A run that takes more cycles (functional: instructions) is a fault; 0 sets no limit.
+  uint64_t maxCycles = 0;
+};
+
+/// An accelerator. Preconditions: the program's architectural digest is the machine's, and isa::verify() passes.
+std::unique_ptr<Device> makeSimulatorDevice(isa::Program program, const timing::MachineParams &machine,
+                                            const SimulatorOptions &options);
+
+/// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main.
+std::unique_ptr<Device> makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
+                                      std::vector<TensorSpec> outputs);
+
+} // namespace tw::runtime
+
+#endif // RUNTIME_DEVICE_H

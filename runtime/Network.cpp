@@ -1,0 +1,517 @@
+//===- Network.cpp - From what the user named to what runs ----------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Network.h"
+#include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/frontend/TensorFile.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/pipeline/Compile.h"
+#include "hw-configs/Machine.h"
+#include "isa/Assembler.h"
+#include "isa/timing/Digest.h"
+#include "runtime/InlineKernel.h"
+#include "runtime/Partition.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+
+using namespace tw;
+using namespace tw::runtime;
+
+namespace {
+
+enum class ModelKind { Onnx, Mlir, Inline, Assembly, Image };
+
+bool isProgram(ModelKind kind) { return kind == ModelKind::Assembly || kind == ModelKind::Image; }
+
+StatusOr<ModelKind> classify(const std::string &model) {
+  if (isInlineKernel(model))
+    return ModelKind::Inline;
+  std::error_code failure;
+  if (!std::filesystem::exists(model, failure))
+    return userError("cannot open '" + model + "': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
+  if (std::filesystem::is_directory(model, failure))
+    return userError("cannot open '" + model + "': is a folder");
+  std::string suffix = std::filesystem::path(model).extension();
+  if (suffix == ".onnx")
+    return ModelKind::Onnx;
+  if (suffix == ".mlir")
+    return ModelKind::Mlir;
+  if (suffix == ".tasm")
+    return ModelKind::Assembly;
+  if (suffix == ".twp")
+    return ModelKind::Image;
+  return userError("'" + model + "' has suffix '" + suffix + "' but a model must be .onnx, .mlir, .tasm (assembler), .twp (program) or an inline kernel");
+}
+
+/// The compiler marks its own mistakes.
+Error fromLlvm(llvm::Error error, const std::string &where = "") {
+  std::string message = llvm::toString(std::move(error));
+  bool ours = message.rfind("internal: ", 0) == 0;
+  if (ours)
+    message.erase(0, 10);
+  if (!where.empty() && message.rfind(where, 0) != 0)
+    message = where + ": " + message;
+  return ours ? internalError(message) : userError(message);
+}
+
+std::optional<ElementKind> hostKind(mlir::Type type) {
+  if (type.isF32())
+    return ElementKind::F32;
+  if (type.isF16())
+    return ElementKind::F16;
+  if (type.isBF16())
+    return ElementKind::BF16;
+  if (type.isF64())
+    return ElementKind::F64;
+  if (type.isInteger(1))
+    return ElementKind::Bool;
+  bool isUnsigned = type.isUnsignedInteger();
+  if (type.isInteger(8))
+    return isUnsigned ? ElementKind::U8 : ElementKind::I8;
+  if (type.isInteger(16))
+    return isUnsigned ? ElementKind::U16 : ElementKind::I16;
+  if (type.isInteger(32))
+    return isUnsigned ? ElementKind::U32 : ElementKind::I32;
+  if (type.isInteger(64))
+    return isUnsigned ? ElementKind::U64 : ElementKind::I64;
+  return std::nullopt;
+}
+
+StatusOr<TensorSpec> specOf(mlir::Type type, mlir::DictionaryAttr attributes, const std::string &fallback) {
+  TensorSpec spec;
+  spec.name = fallback;
+  if (attributes)
+    if (auto name = attributes.getAs<mlir::StringAttr>(graph::kNameAttr))
+      spec.name = name.getValue().str();
+  auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
+  std::optional<ElementKind> kind = tensor && tensor.hasStaticShape() ? hostKind(tensor.getElementType()) : std::nullopt;
+  if (!kind) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return userError("'" + spec.name + "' of @main is " + text + " but must be a tensor of fixed shape with a number type");
+  }
+  spec.type = *kind;
+  spec.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
+  return spec;
+}
+
+/// A model in the compiler.
+struct Module {
+  /// Freed last.
+  std::unique_ptr<mlir::MLIRContext> context;
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  pipeline::CompileOptions options;
+  std::vector<TensorSpec> inputs, outputs;
+};
+
+StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
+  if (name == "serial")
+    return accel::Schedule::Serial;
+  if (name == "double_buffer")
+    return accel::Schedule::DoubleBuffer;
+  return userError("schedule is '" + name + "' but must be serial or double_buffer");
+}
+
+/// Phase import. `machine` may be null: then the module is for the CPU.
+StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options, const timing::MachineParams *machine) {
+  Module result;
+  StatusOr<accel::Schedule> schedule = scheduleOf(options.schedule);
+  if (!schedule)
+    return schedule.error();
+  result.options.machine = machine;
+  result.options.schedule = *schedule;
+  result.options.exactQdq = options.exactQdq;
+  result.options.shapes = options.shapes;
+  // What a model in text may hold; passes load what they make themselves.
+  mlir::DialectRegistry registry;
+  registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                  mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  result.context = std::make_unique<mlir::MLIRContext>(registry);
+  if (kind == ModelKind::Inline) {
+    StatusOr<InlineKernel> kernel = parseInlineKernel(model);
+    if (!kernel)
+      return kernel.error();
+    if (machine && machine->arrayType != kernel->type)
+      return userError("kernel '" + model + "' is " + hwconfigs::typeName(kernel->type) + " but the array of machine '" + machine->name +
+                       "' multiplies " + hwconfigs::typeName(machine->arrayType));
+    result.module = buildInlineKernel(*result.context, *kernel, options.seed);
+  } else {
+    auto module = pipeline::importModel(*result.context, model, result.options);
+    if (!module)
+      return fromLlvm(module.takeError(), model);
+    result.module = std::move(*module);
+  }
+  auto mainFunction = result.module->lookupSymbol<mlir::func::FuncOp>("main");
+  if (!mainFunction || mainFunction.isExternal())
+    return userError(model + ": the module has no function @main");
+  for (mlir::BlockArgument argument : mainFunction.getArguments()) {
+    unsigned i = argument.getArgNumber();
+    StatusOr<TensorSpec> spec = specOf(argument.getType(), mainFunction.getArgAttrDict(i), "input" + std::to_string(i));
+    if (!spec)
+      return spec.error();
+    result.inputs.push_back(std::move(*spec));
+  }
+  for (auto [i, type] : llvm::enumerate(mainFunction.getResultTypes())) {
+    StatusOr<TensorSpec> spec = specOf(type, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i));
+    if (!spec)
+      return spec.error();
+    result.outputs.push_back(std::move(*spec));
+  }
+  return result;
+}
+
+/// Whether anything is left for the phases before linalg.
+bool hasGraphOps(mlir::ModuleOp module) {
+  return module.walk([](mlir::Operation *op) {
+           return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
+         }).wasInterrupted();
+}
+
+Status optimize(Module &module, const std::string &model) {
+  if (hasGraphOps(*module.module))
+    if (llvm::Error error = pipeline::optimizeGraph(*module.module, module.options))
+      return fromLlvm(std::move(error), model);
+  return {};
+}
+
+Status lower(Module &module, const std::string &model) {
+  if (hasGraphOps(*module.module))
+    if (llvm::Error error = pipeline::lowerToLinalg(*module.module, module.options))
+      return fromLlvm(std::move(error), model);
+  return {};
+}
+
+StatusOr<Module> importAndLower(const std::string &model, ModelKind kind, const NetworkOptions &options, const timing::MachineParams *machine) {
+  StatusOr<Module> module = import(model, kind, options, machine);
+  if (!module)
+    return module;
+  if (Status status = optimize(*module, model); !status)
+    return status.error();
+  if (Status status = lower(*module, model); !status)
+    return status.error();
+  return module;
+}
+
+std::string toText(mlir::ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  mlir::OpPrintingFlags flags;
+  flags.enableDebugInfo(true, false);
+  flags.elideLargeElementsAttrs(64);
+  flags.elideLargeResourceString(64);
+  module.print(stream, flags);
+  stream << "\n";
+  return text;
+}
+
+/// The whole module as one program, or as programs with CPU kernels in between.
+Status compileSteps(Module &module, Network &network) {
+  network.macs = 0;
+  network.lowerBoundCycles = 0;
+  network.layerSerialCycles = 0;
+  auto addProgram = [&](mlir::ModuleOp part, std::vector<unsigned> inputs, std::vector<unsigned> outputs) -> Status {
+    llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(part, module.options);
+    if (!compiled)
+      return fromLlvm(compiled.takeError(), network.model);
+    *network.macs += compiled->macs;
+    *network.lowerBoundCycles += compiled->lowerBoundCycles;
+    *network.layerSerialCycles += compiled->layerSerialCycles;
+    network.boundBy = compiled->boundBy;
+    for (const pipeline::OffloadEntry &entry : compiled->offload)
+      network.offload.push_back({entry.node, entry.target, entry.reason});
+    Step step;
+    step.program = std::move(compiled->program);
+    step.inputs = std::move(inputs);
+    step.outputs = std::move(outputs);
+    network.steps.push_back(std::move(step));
+    return {};
+  };
+
+  if (!hasCpuKernels(*module.module)) {
+    for (const TensorSpec &spec : module.inputs) {
+      network.inputs.push_back(unsigned(network.values.size()));
+      network.values.push_back(spec);
+    }
+    for (const TensorSpec &spec : module.outputs) {
+      network.outputs.push_back(unsigned(network.values.size()));
+      network.values.push_back(spec);
+    }
+    return addProgram(*module.module, network.inputs, network.outputs);
+  }
+
+  llvm::Expected<Partition> parts = partition(*module.module);
+  if (!parts)
+    return fromLlvm(parts.takeError(), network.model);
+  cpu::CpuOptions cpuOptions;
+  cpuOptions.onlyCpuKernels = true;
+  auto fallback = cpu::compileForCpu(*module.module, cpuOptions);
+  if (!fallback)
+    return fromLlvm(fallback.takeError(), network.model);
+  network.fallback = std::move(*fallback);
+  for (auto [i, type] : llvm::enumerate(parts->values)) {
+    StatusOr<TensorSpec> spec = specOf(type, {}, "value" + std::to_string(i));
+    if (!spec)
+      return spec.error();
+    network.values.push_back(std::move(*spec));
+  }
+  network.inputs = parts->inputs;
+  for (auto [i, value] : llvm::enumerate(network.inputs))
+    network.values[value] = module.inputs[i];
+  network.outputs = parts->outputs;
+  unsigned programs = 0;
+  for (Segment &segment : parts->segments) {
+    if (segment.module) {
+      ++programs;
+      if (Status status = addProgram(*segment.module, segment.inputs, segment.outputs); !status)
+        return status;
+      continue;
+    }
+    Step step;
+    step.kernel = segment.kernel;
+    step.reason = segment.reason;
+    step.inputs = segment.inputs;
+    step.outputs = segment.outputs;
+    network.steps.push_back(std::move(step));
+    if (segment.nodes.empty())
+      network.offload.push_back({segment.kernel, "cpu", segment.reason});
+    for (const std::string &node : segment.nodes)
+      network.offload.push_back({node, "cpu", segment.reason});
+  }
+  // Two outputs may be one value: then the first gives the name. Integer types are the model's own.
+  for (auto [i, value] : llvm::enumerate(network.outputs))
+    if (std::find(network.inputs.begin(), network.inputs.end(), value) == network.inputs.end())
+      network.values[value] = module.outputs[i];
+  if (programs > 1)
+    network.boundBy = "sum of " + std::to_string(programs) + " programs";
+  return {};
+}
+
+/// Text or image to a program that the machine can run.
+StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const NetworkOptions &options) {
+  Network network;
+  network.model = model;
+  Result<std::string> bytes = frontend::readFile(model);
+  if (!bytes)
+    return userError(bytes.message());
+  auto machineFor = [&](const std::string &named) -> Status {
+    std::string name = options.machine.empty() ? named : options.machine;
+    if (name.empty())
+      return userError(model + " names no machine: give one with --hw");
+    StatusOr<timing::MachineParams> machine = loadMachine(name, options.overrides, network.notes);
+    if (!machine)
+      return machine.error();
+    network.machine = std::move(*machine);
+    return {};
+  };
+  Step step;
+  if (kind == ModelKind::Assembly) {
+    std::string named;
+    if (options.machine.empty()) {
+      // Only to learn the machine's name: what else is wrong is reported below, with the machine's limits.
+      Result<isa::Program> program = isa::assemble(*bytes, model);
+      if (!program)
+        return userError(program.message());
+      named = program->machine;
+    }
+    if (Status status = machineFor(named); !status)
+      return status.error();
+    Result<isa::Program> program = isa::assemble(*bytes, model, &network.machine);
+    if (!program)
+      return userError(program.message());
+    step.program = std::move(*program);
+  } else {
+    Result<isa::Program> program = isa::deserialize({bytes->begin(), bytes->end()}, model);
+    if (!program)
+      return userError(program.message());
+    if (Status status = machineFor(program->machine); !status)
+      return status.error();
+    step.program = std::move(*program);
+  }
+  const isa::Program &program = *step.program;
+  if (program.architecturalDigest != timing::architecturalDigest(network.machine))
+    return userError(model + ": the program was made for machine '" + program.machine + "', whose architecture differs from '" +
+                     network.machine.name + "': compile it again with --hw");
+  if (program.timingDigest != timing::timingDigest(network.machine))
+    network.notes.push_back("the program was made for other latencies, clocks or DRAM than those of '" + network.machine.name +
+                            "': its results hold, its schedule may be unwise");
+  Diagnostics problems = isa::verify(program, network.machine, model);
+  if (!problems.empty())
+    return userError(Result<int>(problems).message());
+  uint64_t macs = 0;
+  for (const isa::Layer &layer : program.layers) {
+    macs += layer.macs;
+    for (const std::string &node : layer.nodes)
+      network.offload.push_back({node, "accelerator", "layer " + layer.name});
+  }
+  if (macs)
+    network.macs = macs;
+  for (const isa::TensorInfo &info : program.inputs) {
+    step.inputs.push_back(unsigned(network.values.size()));
+    network.values.push_back(runtime::specOf(info));
+  }
+  for (const isa::TensorInfo &info : program.outputs) {
+    step.outputs.push_back(unsigned(network.values.size()));
+    network.values.push_back(runtime::specOf(info));
+  }
+  network.inputs = step.inputs;
+  network.outputs = step.outputs;
+  network.steps.push_back(std::move(step));
+  return network;
+}
+
+} // namespace
+
+bool runtime::isProgramFile(const std::string &model) {
+  std::string suffix = std::filesystem::path(model).extension();
+  return !isInlineKernel(model) && (suffix == ".tasm" || suffix == ".twp");
+}
+
+std::string runtime::fileStem(const std::string &model) {
+  if (!isInlineKernel(model))
+    return std::filesystem::path(model).stem();
+  std::string stem = model;
+  std::replace(stem.begin(), stem.end(), ':', '-');
+  return stem;
+}
+
+const std::vector<std::string> &runtime::scheduleNames() {
+  static const std::vector<std::string> names = {"serial", "double_buffer"};
+  return names;
+}
+
+const std::vector<std::string> &runtime::phaseNames() {
+  static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "isa", "program"};
+  return names;
+}
+
+StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
+                                                     std::vector<std::string> &notes) {
+  Diagnostics warnings;
+  Result<timing::MachineParams> result = hwconfigs::loadMachine(machine, overrides, &warnings);
+  for (const Diagnostic &warning : warnings)
+    notes.push_back(warning.str());
+  return fromResult(std::move(result));
+}
+
+StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOptions &options) {
+  auto begin = std::chrono::steady_clock::now();
+  StatusOr<ModelKind> kind = classify(model);
+  if (!kind)
+    return kind.error();
+  if (isProgram(*kind))
+    return loadProgram(model, *kind, options);
+  if (options.machine.empty())
+    return userError("a machine is needed to compile " + model + ": give one with --hw (see 'tilewright hw list')");
+  Network network;
+  network.model = model;
+  network.schedule = options.schedule;
+  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
+  if (!machine)
+    return machine.error();
+  network.machine = std::move(*machine);
+  StatusOr<Module> module = importAndLower(model, *kind, options, &network.machine);
+  if (!module)
+    return module.error();
+  if (Status status = compileSteps(*module, network); !status)
+    return status.error();
+  network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return network;
+}
+
+/// Code for the CPU and what it takes and gives.
+static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
+                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+  StatusOr<ModelKind> kind = classify(model);
+  if (!kind)
+    return kind.error();
+  if (isProgram(*kind))
+    return userError(model + " is a program for an accelerator and cannot run on the CPU");
+  StatusOr<Module> module = importAndLower(model, *kind, options, nullptr);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions;
+  cpuOptions.threads = threads;
+  auto executable = cpu::compileForCpu(*module->module, cpuOptions);
+  if (!executable)
+    return fromLlvm(executable.takeError(), model);
+  inputs = module->inputs;
+  outputs = module->outputs;
+  return std::move(*executable);
+}
+
+StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  std::vector<TensorSpec> inputs, outputs;
+  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
+  if (!executable)
+    return executable.error();
+  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
+}
+
+Status runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path) {
+  std::vector<TensorSpec> inputs, outputs;
+  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
+  if (!executable)
+    return executable.error();
+  if (llvm::Error error = (*executable)->writeObjects(path))
+    return fromLlvm(std::move(error));
+  return {};
+}
+
+StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase) {
+  StatusOr<ModelKind> kind = classify(model);
+  if (!kind)
+    return kind.error();
+  auto image = [](const isa::Program &program) {
+    std::vector<uint8_t> bytes = isa::serialize(program);
+    return std::string(bytes.begin(), bytes.end());
+  };
+  if (isProgram(*kind)) {
+    if (phase != "isa" && phase != "program")
+      return userError(model + " is a program already: --emit must be isa or program, not " + phase);
+    StatusOr<Network> network = loadProgram(model, *kind, options);
+    if (!network)
+      return network.error();
+    const isa::Program &program = *network->steps.front().program;
+    return phase == "isa" ? isa::disassemble(program) : image(program);
+  }
+  std::vector<std::string> notes;
+  std::optional<timing::MachineParams> machine;
+  if (!options.machine.empty()) {
+    StatusOr<timing::MachineParams> loaded = loadMachine(options.machine, options.overrides, notes);
+    if (!loaded)
+      return loaded.error();
+    machine = std::move(*loaded);
+  }
+  StatusOr<Module> module = import(model, *kind, options, machine ? &*machine : nullptr);
+  if (!module)
+    return module.error();
+  if (phase == "import")
+    return toText(*module->module);
+  if (Status status = optimize(*module, model); !status)
+    return status.error();
+  if (phase == "graph")
+    return toText(*module->module);
+  if (Status status = lower(*module, model); !status)
+    return status.error();
+  if (phase == "linalg")
+    return toText(*module->module);
+  if (!machine)
+    return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
+  if (hasCpuKernels(*module->module))
+    return userError(model + " has kernels that machine '" + machine->name +
+                     "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
+  llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(*module->module, module->options);
+  if (!compiled)
+    return fromLlvm(compiled.takeError(), model);
+  if (phase == "tiles")
+    return compiled->tilesText;
+  return phase == "isa" ? isa::disassemble(compiled->program) : image(compiled->program);
+}

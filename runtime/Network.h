@@ -1,0 +1,102 @@
+//===- Network.h - From what the user named to what runs --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A network is a list of steps: programs for the accelerator and, where a kernel
+// has to fall back, kernels on the CPU between them. Most are one program.
+//===----------------------------------------------------------------------===//
+#ifndef RUNTIME_NETWORK_H
+#define RUNTIME_NETWORK_H
+
+#include "isa/Program.h"
+#include "isa/timing/MachineParams.h"
+#include "runtime/Device.h"
+#include "runtime/Status.h"
+#include "runtime/Tensors.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw::runtime {
+
+struct NetworkOptions {
+  /// A machine file, or the name of a shipped machine. May be empty where the model is a program that names one.
+  std::string machine;
+  /// "key=value", as --set gives them.
+  std::vector<std::string> overrides;
+  /// One of scheduleNames().
+  std::string schedule = "double_buffer";
+  bool exactQdq = false;
+  /// Shapes of network inputs by name.
+  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Weights of inline kernels.
+  uint64_t seed = 1;
+};
+
+/// The schedules a compilation can ask for.
+const std::vector<std::string> &scheduleNames();
+
+/// Where one node of the model runs, and why there.
+struct Offload {
+  std::string node, target, reason;
+};
+
+/// One step of a network. `inputs` and `outputs` index Network::values.
+struct Step {
+  /// Set for a step on the accelerator.
+  std::optional<isa::Program> program;
+  /// Name of the kernel, and why it is here, for a step on the CPU.
+  std::string kernel, reason;
+  std::vector<unsigned> inputs, outputs;
+};
+
+struct Network {
+  std::string model;   ///< as the user named it
+  std::string schedule; ///< empty where the model was a program already
+  timing::MachineParams machine;
+  /// What the user should know and what did not stop us.
+  std::vector<std::string> notes;
+  std::vector<TensorSpec> values;
+  std::vector<unsigned> inputs, outputs; ///< indices into values
+  std::vector<Step> steps;
+  /// The kernels of the CPU steps; null if there are none.
+  std::shared_ptr<cpu::CpuExecutable> fallback;
+  std::vector<Offload> offload;
+  /// Useful multiply-accumulates on the accelerator; absent where nobody counted them.
+  std::optional<uint64_t> macs;
+  /// Absent for programs, which do not carry what a bound is derived from.
+  std::optional<uint64_t> lowerBoundCycles;
+  std::string boundBy;
+  std::optional<uint64_t> layerSerialCycles;
+  double compileSeconds = 0;
+};
+
+/// Reads a machine; what is legal but unwise goes to `notes`.
+StatusOr<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
+                                            std::vector<std::string> &notes);
+
+/// Whether `model` names a program, which is for one machine and compiled already.
+bool isProgramFile(const std::string &model);
+/// What files made from `model` are called: its name without folder and suffix; an inline kernel with - for :.
+std::string fileStem(const std::string &model);
+
+/// Reads `model` (.onnx, .mlir, .tasm, .twp, or an inline kernel), and compiles what is not a program yet.
+StatusOr<Network> loadNetwork(const std::string &model, const NetworkOptions &options);
+
+/// The same for the CPU alone. Programs are refused: they are for one machine.
+StatusOr<std::unique_ptr<Device>> loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads);
+
+/// What `compile --emit` can show, in the order of compilation.
+const std::vector<std::string> &phaseNames();
+
+/// The network at the end of a phase: text, or the image for "program".
+StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase);
+
+/// The CPU's code as a static library at `path`.
+Status emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path);
+
+} // namespace tw::runtime
+
+#endif // RUNTIME_NETWORK_H

@@ -1,0 +1,150 @@
+//===- Partition.cpp - Which kernels run where ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Partition.h"
+#include "compiler/graph/transforms/Pipeline.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::runtime;
+
+static bool isForCpu(func::FuncOp kernel) {
+  auto target = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);
+  return target && target.getValue() == "cpu";
+}
+
+bool runtime::hasCpuKernels(ModuleOp module) {
+  auto kernels = module.getOps<func::FuncOp>();
+  return llvm::any_of(kernels, isForCpu);
+}
+
+namespace {
+
+class Partitioner {
+public:
+  Partitioner(ModuleOp module, func::FuncOp mainFunction) : module(module), mainFunction(mainFunction) {}
+  llvm::Expected<Partition> run();
+
+private:
+  /// Ops of @main that make one segment.
+  using Run = llvm::SmallVector<Operation *>;
+
+  /// What crosses a segment's border is memory: a reshape of it on either side does not matter.
+  unsigned number(Value value) {
+    auto [entry, isNew] = numbers.try_emplace(value, unsigned(result.values.size()));
+    if (isNew)
+      result.values.push_back(cast<RankedTensorType>(value.getType()));
+    return entry->second;
+  }
+  void addAccelerator(const Run &run);
+  void addCpu(func::CallOp call, func::FuncOp kernel);
+
+  ModuleOp module;
+  func::FuncOp mainFunction;
+  Partition result;
+  llvm::DenseMap<Value, unsigned> numbers;
+};
+
+void Partitioner::addCpu(func::CallOp call, func::FuncOp kernel) {
+  Segment segment;
+  segment.kernel = kernel.getName().str();
+  if (auto reason = kernel->getAttrOfType<StringAttr>(graph::kReasonAttr))
+    segment.reason = reason.getValue().str();
+  if (auto nodes = kernel->getAttrOfType<ArrayAttr>(graph::kNodesAttr))
+    for (auto node : nodes.getAsRange<StringAttr>())
+      segment.nodes.push_back(node.getValue().str());
+  for (Value operand : call.getOperands())
+    segment.inputs.push_back(number(operand));
+  for (Value output : call.getResults())
+    segment.outputs.push_back(number(output));
+  result.segments.push_back(std::move(segment));
+}
+
+void Partitioner::addAccelerator(const Run &run) {
+  llvm::SmallPtrSet<Operation *, 16> members(run.begin(), run.end());
+  llvm::SetVector<Value> inputs, outputs;
+  llvm::SmallVector<func::FuncOp> kernels;
+  for (Operation *op : run) {
+    for (Value operand : op->getOperands())
+      if (!operand.getDefiningOp() || !members.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
+    for (Value value : op->getResults())
+      if (llvm::any_of(value.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+        outputs.insert(value);
+    if (auto call = dyn_cast<func::CallOp>(op))
+      kernels.push_back(module.lookupSymbol<func::FuncOp>(call.getCallee()));
+  }
+
+  Segment segment;
+  OpBuilder b(module.getContext());
+  segment.module = ModuleOp::create(module.getLoc());
+  b.setInsertionPointToEnd(segment.module->getBody());
+  llvm::SmallVector<Type> inputTypes, outputTypes;
+  for (Value value : inputs)
+    inputTypes.push_back(value.getType());
+  for (Value value : outputs)
+    outputTypes.push_back(value.getType());
+  auto function = b.create<func::FuncOp>(mainFunction.getLoc(), "main", b.getFunctionType(inputTypes, outputTypes));
+  IRMapping mapping;
+  Block *body = function.addEntryBlock();
+  mapping.map(inputs.getArrayRef(), body->getArguments());
+  llvm::DenseSet<StringRef> cloned;
+  for (func::FuncOp kernel : kernels)
+    if (cloned.insert(kernel.getName()).second)
+      b.clone(*kernel);
+  b.setInsertionPointToStart(body);
+  for (Operation *op : run)
+    b.clone(*op, mapping);
+  llvm::SmallVector<Value> returned;
+  for (Value value : outputs)
+    returned.push_back(mapping.lookup(value));
+  b.create<func::ReturnOp>(mainFunction.getLoc(), returned);
+
+  for (Value value : inputs)
+    segment.inputs.push_back(number(value));
+  for (Value value : outputs)
+    segment.outputs.push_back(number(value));
+  result.segments.push_back(std::move(segment));
+}
+
+llvm::Expected<Partition> Partitioner::run() {
+  for (BlockArgument argument : mainFunction.getArguments())
+    result.inputs.push_back(number(argument));
+  Run run;
+  auto flush = [&] {
+    // Reshapes alone are no work, but somebody may read what they and constants give.
+    if (!run.empty())
+      addAccelerator(run);
+    run.clear();
+  };
+  for (Operation &op : mainFunction.getBody().front().without_terminator()) {
+    auto call = dyn_cast<func::CallOp>(op);
+    auto kernel = call ? module.lookupSymbol<func::FuncOp>(call.getCallee()) : func::FuncOp();
+    if (call && !kernel)
+      return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
+    if (kernel && isForCpu(kernel)) {
+      flush();
+      addCpu(call, kernel);
+    } else {
+      run.push_back(&op);
+    }
+  }
+  flush();
+  for (Value output : mainFunction.getBody().front().getTerminator()->getOperands())
+    result.outputs.push_back(number(output));
+  return std::move(result);
+}
+
+} // namespace
+
+llvm::Expected<Partition> runtime::partition(ModuleOp module) {
+  auto mainFunction = module.lookupSymbol<func::FuncOp>("main");
+  if (!mainFunction || mainFunction.isExternal())
+    return llvm::createStringError("the module has no function @main");
+  return Partitioner(module, mainFunction).run();
+}

@@ -1,0 +1,97 @@
+//===- Report.h - What a run comes to, for people and programs --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Numbers carry their units, in table heads and in key names. Utilisation is
+// useful MACs / (peak MACs per cycle x cycles) everywhere.
+//===----------------------------------------------------------------------===//
+#ifndef RUNTIME_REPORT_H
+#define RUNTIME_REPORT_H
+
+#include "isa/Program.h"
+#include "runtime/Network.h"
+#include "runtime/Tensors.h"
+#include "simulator/stats/SimResult.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tw::runtime {
+
+/// Kernels that ran on the CPU: measured on the host, never part of the accelerator's cycles.
+struct FallbackReport {
+  uint64_t kernels = 0;
+  double seconds = 0;
+  /// Bytes of tensors that cross the link between host and accelerator because of them.
+  uint64_t hostLinkBytes = 0;
+};
+
+struct RunReport {
+  std::string model, schedule;
+  Model simulator = Model::SystemC;
+  timing::MachineParams machine;
+
+  /// Cycles, engines and layers of all programs together; absent from the functional model.
+  std::optional<stats::SimResult> sim;
+  /// What the layers of `sim` compute, in the same order.
+  std::vector<isa::Layer> layers;
+  std::optional<uint64_t> macs; ///< useful ones, counted by the compiler
+  std::optional<uint64_t> lowerBoundCycles;
+  std::string boundBy;
+  std::optional<uint64_t> layerSerialCycles; ///< not a bound
+  std::vector<Offload> offload;
+  FallbackReport fallback;
+
+  std::vector<HostTensor> outputs;
+  std::vector<Comparison> comparisons;
+  /// Set where inputs were random.
+  std::optional<uint64_t> seed;
+  /// Number of inputs that were run one after the other; everything else describes the first run.
+  uint64_t batch = 1;
+  double compileSeconds = 0, simulateSeconds = 0; ///< wall time; the latter of all runs
+
+  /// MACs to state utilisation with: the compiler's, or else those the simulator counted.
+  uint64_t countedMacs() const { return macs ? *macs : sim ? sim->macs : 0; }
+  double milliseconds(uint64_t cycles) const { return double(cycles) / (machine.clockMhz * 1e3); }
+  /// macs / (peak MACs per cycle x cycles), 0 to 1.
+  double utilisation(uint64_t macs, uint64_t cycles) const {
+    return cycles ? double(macs) / (machine.peakMacsPerCycle() * double(cycles)) : 0;
+  }
+  double cyclesPerWallSecond() const {
+    return sim && simulateSeconds > 0 ? double(sim->totalCycles) * double(batch) / simulateSeconds : 0;
+  }
+};
+
+/// Appends the result of a program that ran after those in `all`: cycles and engines add up, layers follow one another. What
+/// is only for timelines is dropped.
+void append(stats::SimResult &all, const stats::SimResult &next);
+
+/// The tables `run` prints.
+std::string tables(const RunReport &report);
+
+/// The document of `run --json`. `outputFiles`: where each output was written, empty where it was not.
+std::string toJson(const RunReport &report, const std::vector<std::string> &outputFiles);
+
+/// Text in columns: the first and the last `leftTail` columns to the left, the others to the right.
+class Table {
+public:
+  explicit Table(std::vector<std::string> head, size_t leftTail = 0) : rows{std::move(head)}, leftTail(leftTail) {}
+  void add(std::vector<std::string> row) { rows.push_back(std::move(row)); }
+  /// A line across before the next row.
+  void rule() { rules.push_back(rows.size()); }
+  std::string str() const;
+
+private:
+  std::vector<std::vector<std::string>> rows;
+  std::vector<size_t> rules;
+  size_t leftTail;
+};
+
+/// "1,234,567".
+std::string grouped(uint64_t value);
+/// With `digits` behind the point.
+std::string fixed(double value, int digits);
+
+} // namespace tw::runtime
+
+#endif // RUNTIME_REPORT_H

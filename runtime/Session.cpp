@@ -1,0 +1,107 @@
+//===- Session.cpp - Compile once, run many inputs ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Session.h"
+#include "compiler/codegen/cpu/CpuTarget.h"
+
+#include <chrono>
+
+using namespace tw;
+using namespace tw::runtime;
+
+StatusOr<std::unique_ptr<Session>> Session::create(const std::string &model, const SessionOptions &options) {
+  StatusOr<Network> network = loadNetwork(model, options.network);
+  if (!network)
+    return network.error();
+  return std::make_unique<Session>(std::move(*network), options.simulator);
+}
+
+Session::Session(Network network, const SimulatorOptions &options) : loaded(std::move(network)), options(options) {
+  for (unsigned value : loaded.inputs)
+    inputSpecs.push_back(loaded.values[value]);
+  for (unsigned value : loaded.outputs)
+    outputSpecs.push_back(loaded.values[value]);
+  for (const Step &step : loaded.steps)
+    devices.push_back(step.program ? makeSimulatorDevice(*step.program, loaded.machine, options) : nullptr);
+}
+
+std::vector<HostTensor> Session::randomInputs(uint64_t seed) const {
+  std::vector<HostTensor> tensors;
+  for (size_t i = 0; i < inputSpecs.size(); ++i)
+    tensors.push_back(randomTensor(inputSpecs[i], seed + i));
+  return tensors;
+}
+
+StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTensor> &inputs) {
+  Launch launch;
+  for (unsigned value : step.outputs) {
+    const TensorSpec &spec = loaded.values[value];
+    launch.outputs.push_back({spec.name, spec.type, spec.shape, {}});
+  }
+  auto begin = std::chrono::steady_clock::now();
+  if (llvm::Error error = loaded.fallback->runKernel(step.kernel, inputs, launch.outputs))
+    return internalError("kernel '" + step.kernel + "' on the CPU: " + llvm::toString(std::move(error)));
+  launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return launch;
+}
+
+StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
+  if (inputs.size() != inputSpecs.size())
+    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " + std::to_string(inputSpecs.size()));
+  std::vector<HostTensor> values(loaded.values.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    StatusOr<HostTensor> fitted = fitTo(inputs[i], inputSpecs[i]);
+    if (!fitted)
+      return fitted.error();
+    values[loaded.inputs[i]] = std::move(*fitted);
+  }
+
+  RunReport report;
+  report.model = loaded.model;
+  report.schedule = loaded.schedule;
+  report.simulator = options.model;
+  report.machine = loaded.machine;
+  report.macs = loaded.macs;
+  report.lowerBoundCycles = loaded.lowerBoundCycles;
+  report.boundBy = loaded.boundBy;
+  report.layerSerialCycles = loaded.layerSerialCycles;
+  report.offload = loaded.offload;
+  report.compileSeconds = loaded.compileSeconds;
+  for (size_t i = 0; i < loaded.steps.size(); ++i) {
+    const Step &step = loaded.steps[i];
+    std::vector<HostTensor> arguments;
+    for (unsigned value : step.inputs)
+      arguments.push_back(values[value]);
+    StatusOr<Launch> launch = devices[i] ? devices[i]->launch(arguments) : runFallback(step, arguments);
+    if (!launch)
+      return launch.error();
+    for (size_t j = 0; j < step.outputs.size(); ++j)
+      values[step.outputs[j]] = std::move(launch->outputs[j]);
+    if (!devices[i]) {
+      ++report.fallback.kernels;
+      report.fallback.seconds += launch->wallSeconds;
+      for (const HostTensor &tensor : arguments)
+        report.fallback.hostLinkBytes += tensor.bytes.size();
+      for (unsigned value : step.outputs)
+        report.fallback.hostLinkBytes += values[value].bytes.size();
+      continue;
+    }
+    report.simulateSeconds += launch->wallSeconds;
+    report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
+    if (!launch->sim)
+      continue;
+    if (report.sim)
+      append(*report.sim, *launch->sim);
+    else
+      report.sim = std::move(launch->sim);
+  }
+  for (size_t i = 0; i < outputSpecs.size(); ++i) {
+    // The program knows bytes; name, shape and signedness are the model's.
+    HostTensor output = values[loaded.outputs[i]];
+    output.name = outputSpecs[i].name;
+    output.type = outputSpecs[i].type;
+    output.shape = outputSpecs[i].shape;
+    report.outputs.push_back(std::move(output));
+  }
+  return report;
+}

@@ -1,0 +1,50 @@
+//===- Session.h - Compile once, run many inputs ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef RUNTIME_SESSION_H
+#define RUNTIME_SESSION_H
+
+#include "runtime/Network.h"
+#include "runtime/Report.h"
+#include "runtime/Status.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tw::runtime {
+
+struct SessionOptions {
+  NetworkOptions network;
+  SimulatorOptions simulator;
+};
+
+/// A network on its devices.
+class Session {
+public:
+  /// Compiles `model` (see loadNetwork()).
+  static StatusOr<std::unique_ptr<Session>> create(const std::string &model, const SessionOptions &options);
+  /// Runs a network that was loaded already.
+  Session(Network network, const SimulatorOptions &options);
+
+  const Network &network() const { return loaded; }
+  const std::vector<TensorSpec> &inputs() const { return inputSpecs; }
+  const std::vector<TensorSpec> &outputs() const { return outputSpecs; }
+  /// One random tensor per input; equal seeds give equal tensors.
+  std::vector<HostTensor> randomInputs(uint64_t seed) const;
+
+  /// Runs once, with one tensor per input in their order; shapes and types are checked. Nothing of earlier runs is seen.
+  StatusOr<RunReport> run(const std::vector<HostTensor> &inputs);
+
+private:
+  StatusOr<Launch> runFallback(const Step &step, const std::vector<HostTensor> &inputs);
+
+  Network loaded;
+  SimulatorOptions options;
+  std::vector<TensorSpec> inputSpecs, outputSpecs;
+  /// One per step; null for steps on the CPU.
+  std::vector<std::unique_ptr<Device>> devices;
+};
+
+} // namespace tw::runtime
+
+#endif // RUNTIME_SESSION_H

@@ -1,0 +1,121 @@
+//===- Cli.cpp - What the commands of `tilewright` share ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/cli/Cli.h"
+#include "compiler/frontend/TensorFile.h"
+
+#include <charconv>
+#include <cstdio>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace tw;
+using namespace tw::cli;
+
+CLI::Option *cli::addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help) {
+  return command.add_option(name, values, help)->allow_extra_args(false)->type_size(1)->take_all();
+}
+
+void ModelArguments::addTo(CLI::App &command) {
+  command.add_option("MODEL", model, ".onnx, .mlir, .tasm, .twp, gemm:MxNxK:TYPE or conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE")->required();
+  command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
+  addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
+  command.add_option("--schedule", network.schedule, "how tiles follow one another")->check(CLI::IsMember(runtime::scheduleNames()))->capture_default_str();
+  addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
+  command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
+  command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")->capture_default_str();
+}
+
+StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
+  runtime::NetworkOptions result = network;
+  result.seed = seed;
+  for (const std::string &text : shapes) {
+    auto bad = [&] { return userError("--shape is '" + text + "' but must be NAME=DIM,DIM,... with positive dims"); };
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return bad();
+    std::vector<int64_t> dims;
+    const char *at = text.data() + equals + 1, *end = text.data() + text.size();
+    while (true) {
+      int64_t dim = 0;
+      auto [next, failure] = std::from_chars(at, end, dim);
+      if (failure != std::errc() || dim <= 0)
+        return bad();
+      dims.push_back(dim);
+      if (next == end)
+        break;
+      if (*next != ',')
+        return bad();
+      at = next + 1;
+    }
+    if (!result.shapes.emplace(text.substr(0, equals), dims).second)
+      return userError("--shape gives input '" + text.substr(0, equals) + "' twice");
+  }
+  return result;
+}
+
+static std::string namesOf(const std::vector<runtime::TensorSpec> &specs) {
+  std::string text;
+  for (const runtime::TensorSpec &spec : specs)
+    text += (text.empty() ? "" : ", ") + spec.name;
+  return text;
+}
+
+StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::readTensors(const std::vector<std::string> &arguments,
+                                                                           const std::vector<runtime::TensorSpec> &specs, const std::string &what) {
+  std::vector<std::optional<runtime::HostTensor>> tensors(specs.size());
+  std::vector<std::string> inOrder;
+  auto read = [&](size_t index, const std::string &file) -> Status {
+    Result<runtime::HostTensor> tensor = frontend::readTensorFile(file);
+    if (!tensor)
+      return userError(tensor.message());
+    tensors[index] = std::move(*tensor);
+    return {};
+  };
+  for (const std::string &argument : arguments) {
+    std::error_code failure;
+    size_t equals = argument.find('=');
+    if (equals == std::string::npos || std::filesystem::exists(argument, failure)) {
+      inOrder.push_back(argument);
+      continue;
+    }
+    std::string name = argument.substr(0, equals);
+    auto spec = std::find_if(specs.begin(), specs.end(), [&](const runtime::TensorSpec &s) { return s.name == name; });
+    if (spec == specs.end())
+      return userError("the network has no " + what + " '" + name + "', only: " + namesOf(specs));
+    if (tensors[spec - specs.begin()])
+      return userError(what + " '" + name + "' is given twice");
+    if (Status status = read(spec - specs.begin(), argument.substr(equals + 1)); !status)
+      return status.error();
+  }
+  size_t next = 0;
+  for (const std::string &file : inOrder) {
+    while (next < specs.size() && tensors[next])
+      ++next;
+    if (next == specs.size())
+      return userError(std::to_string(arguments.size()) + " " + what + " files given but the network has " + std::to_string(specs.size()) + " " + what +
+                       "s: " + namesOf(specs));
+    if (Status status = read(next, file); !status)
+      return status.error();
+  }
+  return tensors;
+}
+
+void Progress::show(const std::string &text) {
+  if (!isatty(STDERR_FILENO))
+    return;
+  std::fprintf(stderr, "\r\033[K%s", text.c_str());
+  std::fflush(stderr);
+  shown = true;
+}
+
+void Progress::clear() {
+  if (shown)
+    std::fprintf(stderr, "\r\033[K");
+  shown = false;
+}
+
+void cli::printNotes(const std::vector<std::string> &notes) {
+  for (const std::string &note : notes)
+    std::fprintf(stderr, "tilewright: note: %s\n", note.c_str());
+}

@@ -1,0 +1,67 @@
+//===- Cli.h - What the commands of `tilewright` share ----------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef RUNTIME_CLI_CLI_H
+#define RUNTIME_CLI_CLI_H
+
+#include "runtime/Network.h"
+#include "runtime/Session.h"
+#include "runtime/Status.h"
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tw::cli {
+
+using runtime::Status;
+using runtime::StatusOr;
+using runtime::userError;
+
+/// What the parsed command line asks for; set by the callback of the chosen subcommand.
+using Action = std::function<Status()>;
+
+/// Each adds its subcommand to `app`; parsing it sets `action`.
+void addRunCommand(CLI::App &app, Action &action);
+void addCompileCommand(CLI::App &app, Action &action);
+void addCompareCommand(CLI::App &app, Action &action);
+void addHwCommand(CLI::App &app, Action &action);
+void addAssemblerCommands(CLI::App &app, Action &action);
+
+/// MODEL, --hw, --set, --schedule, --shape, --exact-qdq and --seed: how a model becomes a network.
+struct ModelArguments {
+  std::string model;
+  std::vector<std::string> shapes;
+  runtime::NetworkOptions network;
+  uint64_t seed = 1;
+
+  void addTo(CLI::App &command);
+  /// The network options, --shape included. Errors: a shape that is none.
+  StatusOr<runtime::NetworkOptions> options() const;
+};
+
+/// An option that may be given several times, with one value each.
+CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
+
+/// `FILE` or `NAME=FILE` arguments as tensors for `specs`: named ones first, the others in order. Missing ones stay empty.
+/// `what` is "input" or "output", for messages.
+StatusOr<std::vector<std::optional<runtime::HostTensor>>> readTensors(const std::vector<std::string> &arguments,
+                                                                      const std::vector<runtime::TensorSpec> &specs, const std::string &what);
+
+/// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
+class Progress {
+public:
+  ~Progress() { clear(); }
+  void show(const std::string &text);
+  void clear();
+
+private:
+  bool shown = false;
+};
+
+/// "tilewright: note: ..." on standard error.
+void printNotes(const std::vector<std::string> &notes);
+
+} // namespace tw::cli
+
+#endif // RUNTIME_CLI_CLI_H

@@ -1,0 +1,144 @@
+//===- CompareCommand.cpp - tilewright compare ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "hw-configs/Machine.h"
+#include "runtime/cli/Cli.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+using namespace tw;
+using namespace tw::cli;
+using runtime::HostTensor;
+
+namespace {
+
+struct CompareArguments {
+  ModelArguments model;
+  std::vector<std::string> inputs;
+  unsigned repeat = 5, threads = 0;
+};
+
+/// How far the accelerator may be from the CPU, as a part of the output's range. The CPU computes floats in fp32 in another
+/// order of sums; an int8 network may be one quantisation step off where a float lies within rounding error of a tie.
+struct Tolerance {
+  double ofRange;
+  const char *reason;
+};
+
+Tolerance toleranceOf(timing::ArrayType type) {
+  switch (type) {
+  case timing::ArrayType::Fp32:
+    return {1e-4, "fp32: order of sums"};
+  case timing::ArrayType::Bf16:
+    return {3e-2, "bf16: 8 bits of precision"};
+  case timing::ArrayType::Int8:
+    return {2e-2, "int8: single quantisation steps"};
+  }
+  return {0, ""};
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t half = values.size() / 2;
+  return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+StatusOr<std::vector<HostTensor>> inputsOf(const CompareArguments &arguments, const runtime::Session &session) {
+  if (arguments.inputs.empty())
+    return session.randomInputs(arguments.model.seed);
+  auto tensors = readTensors(arguments.inputs, session.inputs(), "input");
+  if (!tensors)
+    return tensors.error();
+  std::vector<HostTensor> inputs;
+  for (size_t i = 0; i < tensors->size(); ++i) {
+    if (!(*tensors)[i])
+      return userError("input '" + session.inputs()[i].name + "' is not given");
+    StatusOr<HostTensor> fitted = runtime::fitTo(*(*tensors)[i], session.inputs()[i]);
+    if (!fitted)
+      return fitted.error();
+    inputs.push_back(std::move(*fitted));
+  }
+  return inputs;
+}
+
+Status compare(const CompareArguments &arguments) {
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
+  if (!options)
+    return options.error();
+  unsigned threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
+  Progress progress;
+  progress.show("compiling " + arguments.model.model);
+  StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, {*options, {}});
+  if (!session)
+    return session.error();
+  StatusOr<std::unique_ptr<runtime::Device>> cpu = runtime::loadOnCpu(arguments.model.model, *options, threads);
+  progress.clear();
+  if (!cpu)
+    return cpu.error();
+  printNotes((*session)->network().notes);
+  StatusOr<std::vector<HostTensor>> inputs = inputsOf(arguments, **session);
+  if (!inputs)
+    return inputs.error();
+  progress.show("simulating");
+  StatusOr<runtime::RunReport> report = (*session)->run(*inputs);
+  if (!report)
+    return report.error();
+  progress.show("measuring");
+  std::vector<double> seconds;
+  std::vector<HostTensor> reference;
+  // The first run touches memory for the first time and is not counted.
+  for (unsigned i = 0; i <= arguments.repeat; ++i) {
+    StatusOr<runtime::Launch> launch = (*cpu)->launch(*inputs);
+    if (!launch)
+      return launch.error();
+    if (i)
+      seconds.push_back(launch->wallSeconds);
+    reference = std::move(launch->outputs);
+  }
+  progress.clear();
+
+  const timing::MachineParams &machine = report->machine;
+  double cpuMilliseconds = median(seconds) * 1e3;
+  uint64_t cycles = report->sim->totalCycles;
+  runtime::Table table({"target", "ms", "GMAC/s", "how"}, 1);
+  auto rate = [&](double milliseconds) { return milliseconds > 0 ? runtime::fixed(double(report->countedMacs()) / milliseconds / 1e6, 2) : "-"; };
+  table.add({"accelerator", runtime::fixed(report->milliseconds(cycles), 4), rate(report->milliseconds(cycles)),
+             "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.name});
+  table.add({"cpu", runtime::fixed(cpuMilliseconds, 4), rate(cpuMilliseconds),
+             "measured: median of " + std::to_string(arguments.repeat) + " runs, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads")});
+  table.add({"gpu", "-", "-", "not measured"});
+  std::fputs(table.str().c_str(), stdout);
+  if (report->fallback.kernels)
+    std::printf("not in the accelerator's time: %llu kernels that fell back to the CPU, %.4f ms, %.1f KiB over the host link\n",
+                (unsigned long long)report->fallback.kernels, report->fallback.seconds * 1e3, double(report->fallback.hostLinkBytes) / 1024);
+  Tolerance tolerance = toleranceOf(machine.arrayType);
+  std::string disagreement;
+  for (size_t i = 0; i < reference.size(); ++i) {
+    StatusOr<runtime::Comparison> comparison = runtime::compare(report->outputs[i], reference[i]);
+    if (!comparison)
+      return comparison.error();
+    std::printf("%s\n", runtime::text(*comparison).c_str());
+    if (!(comparison->maxRelativeError <= tolerance.ofRange))
+      disagreement += (disagreement.empty() ? "" : "\n") + ("accelerator and CPU disagree: " + runtime::text(*comparison));
+  }
+  if (arguments.inputs.empty())
+    std::printf("random inputs, seed %llu\n", (unsigned long long)arguments.model.seed);
+  std::printf("tolerance %g of the output's range (%s): %s\n", tolerance.ofRange, tolerance.reason, disagreement.empty() ? "the results agree" : "exceeded");
+  if (!disagreement.empty())
+    return runtime::internalError(disagreement);
+  return {};
+}
+
+} // namespace
+
+void cli::addCompareCommand(CLI::App &app, Action &action) {
+  auto arguments = std::make_shared<CompareArguments>();
+  CLI::App *command = app.add_subcommand("compare", "accelerator (simulated) and CPU (measured) side by side, and whether they agree");
+  arguments->model.addTo(*command);
+  addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
+  command->add_option("--repeat", arguments->repeat, "measured runs on the CPU")->check(CLI::Range(1u, 10000u))->capture_default_str();
+  command->add_option("--threads", arguments->threads, "threads on the CPU; default: all of its cores")->check(CLI::Range(1u, 1024u));
+  command->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
+}

@@ -1,0 +1,54 @@
+//===- CompileCommand.cpp - tilewright compile ----------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Files.h"
+#include "runtime/cli/Cli.h"
+
+#include <filesystem>
+
+using namespace tw;
+using namespace tw::cli;
+
+namespace {
+
+struct CompileArguments {
+  ModelArguments model;
+  std::string target = "accel", phase, output;
+};
+
+Status compile(const CompileArguments &arguments) {
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
+  if (!options)
+    return options.error();
+  std::string stem = runtime::fileStem(arguments.model.model);
+  if (arguments.target == "cpu") {
+    if (!options->machine.empty())
+      return userError("--hw is for --target accel: the CPU is the one this process runs on");
+    if (arguments.phase.empty()) {
+      std::string path = arguments.output.empty() ? stem + ".a" : arguments.output;
+      return runtime::emitCpuObjects(arguments.model.model, *options, path);
+    }
+    if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
+      return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph and linalg");
+  } else if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model)) {
+    return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
+  }
+  std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
+  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase);
+  if (!result)
+    return result.error();
+  std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
+  return runtime::writeFile(output, *result);
+}
+
+} // namespace
+
+void cli::addCompileCommand(CLI::App &app, Action &action) {
+  auto arguments = std::make_shared<CompileArguments>();
+  CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
+  arguments->model.addTo(*command);
+  command->add_option("--target", arguments->target, "accel (a program image) or cpu (a static library)")->check(CLI::IsMember({"accel", "cpu"}))->capture_default_str();
+  command->add_option("--emit", arguments->phase, "phase to show")->check(CLI::IsMember(runtime::phaseNames()));
+  command->add_option("-o,--output", arguments->output, "file; - is standard output; default: MODEL.twp or MODEL.a, text to standard output");
+  command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
+}

@@ -1,0 +1,84 @@
+//===- HwCommand.cpp - tilewright hw --------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "hw-configs/Machine.h"
+#include "runtime/Report.h"
+#include "runtime/cli/Cli.h"
+
+#include <cstdio>
+
+using namespace tw;
+using namespace tw::cli;
+
+namespace {
+
+struct HwArguments {
+  std::vector<std::string> machines, overrides;
+};
+
+Status validate(const HwArguments &arguments) {
+  std::string problems;
+  for (const std::string &name : arguments.machines) {
+    std::vector<std::string> notes;
+    StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes);
+    printNotes(notes);
+    if (machine)
+      std::printf("%s: valid, machine %s\n", name.c_str(), machine->name.c_str());
+    else
+      problems += machine.error().message + "\n";
+  }
+  if (problems.empty())
+    return {};
+  return userError(problems);
+}
+
+Status describe(const HwArguments &arguments) {
+  for (const std::string &name : arguments.machines) {
+    std::vector<std::string> notes;
+    StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes);
+    if (!machine)
+      return machine.error();
+    printNotes(notes);
+    std::fputs(hwconfigs::describe(*machine).c_str(), stdout);
+  }
+  return {};
+}
+
+Status list() {
+  runtime::Table table({"machine", "array", "clock", "peak", "on-chip", "DRAM"}, 1);
+  for (const hwconfigs::ShippedMachine &shipped : hwconfigs::shippedMachines()) {
+    std::vector<std::string> notes;
+    StatusOr<timing::MachineParams> machine = runtime::loadMachine(shipped.path, {}, notes);
+    if (!machine) {
+      table.add({shipped.name, "not valid: see 'tilewright hw validate " + shipped.name + "'"});
+      continue;
+    }
+    uint64_t onChip = machine->accumulator.capacityBytes;
+    for (const timing::MemoryParams &memory : machine->scratchpads)
+      onChip += memory.capacityBytes;
+    table.add({shipped.name,
+               std::to_string(machine->rows) + "x" + std::to_string(machine->cols) + " " + hwconfigs::typeName(machine->arrayType),
+               std::to_string(machine->clockMhz) + " MHz",
+               runtime::fixed(machine->peakMacsPerCycle() * machine->clockMhz / 1e3, 1) + " GMAC/s",
+               runtime::grouped(onChip / 1024) + " KiB", machine->dram.device});
+  }
+  std::fputs(table.str().c_str(), stdout);
+  return {};
+}
+
+} // namespace
+
+void cli::addHwCommand(CLI::App &app, Action &action) {
+  auto arguments = std::make_shared<HwArguments>();
+  CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list");
+  command->require_subcommand(1);
+  CLI::App *validateCommand = command->add_subcommand("validate", "check machine files, and report every problem");
+  CLI::App *describeCommand = command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
+  for (CLI::App *sub : {validateCommand, describeCommand}) {
+    sub->add_option("MACHINE", arguments->machines, "YAML files or names of shipped machines")->required();
+    addRepeated(*sub, "--set", arguments->overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
+  }
+  validateCommand->callback([arguments, &action] { action = [arguments] { return validate(*arguments); }; });
+  describeCommand->callback([arguments, &action] { action = [arguments] { return describe(*arguments); }; });
+  command->add_subcommand("list", "the machines that come with Tilewright, and those of TILEWRIGHT_HW")->callback([&action] { action = list; });
+}

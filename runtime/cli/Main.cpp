@@ -1,0 +1,57 @@
+//===- Main.cpp - The `tilewright` command line ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/cli/Cli.h"
+
+#include <cctype>
+#include <cstdio>
+#include <exception>
+
+using namespace tw;
+using namespace tw::cli;
+
+/// Every line of a message gets the program's name, so that it can be found in a log.
+static int fail(runtime::ErrorKind kind, const std::string &message) {
+  const char *prefix = kind == runtime::ErrorKind::Fault ? "tilewright: fault: " : kind == runtime::ErrorKind::Internal ? "tilewright: internal error: " : "tilewright: ";
+  size_t begin = 0;
+  while (begin <= message.size()) {
+    size_t end = message.find('\n', begin);
+    if (end == std::string::npos)
+      end = message.size();
+    if (end > begin)
+      std::fprintf(stderr, "%s%s\n", prefix, message.substr(begin, end - begin).c_str());
+    begin = end + 1;
+  }
+  return int(kind);
+}
+
+int main(int argc, char **argv) {
+  CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go", "tilewright");
+  app.set_version_flag("--version", std::string("tilewright ") + TILEWRIGHT_VERSION);
+  app.require_subcommand(1);
+  app.footer("Exit status: 0 ok, 1 user error, 2 fault in the simulated program, 3 internal error.");
+  Action action;
+  addRunCommand(app, action);
+  addCompileCommand(app, action);
+  addCompareCommand(app, action);
+  addHwCommand(app, action);
+  addAssemblerCommands(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == int(CLI::ExitCodes::Success))
+      return app.exit(error); // --help, --version
+    std::string message = error.what();
+    if (message.size() > 1 && std::isupper(message[0]) && std::islower(message[1]))
+      message[0] = char(std::tolower(message[0]));
+    return fail(runtime::ErrorKind::User, message);
+  }
+  try {
+    Status status = action();
+    return status ? 0 : fail(status.error().kind, status.error().message);
+  } catch (const std::bad_alloc &) {
+    return fail(runtime::ErrorKind::User, "out of memory");
+  } catch (const std::exception &error) {
+    return fail(runtime::ErrorKind::Internal, error.what());
+  }
+}

@@ -1,0 +1,188 @@
+//===- RunCommand.cpp - tilewright run ------------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/frontend/TensorFile.h"
+#include "runtime/Files.h"
+#include "runtime/cli/Cli.h"
+#include "simulator/stats/Timeline.h"
+
+#include <sstream>
+
+using namespace tw;
+using namespace tw::cli;
+using runtime::HostTensor;
+
+namespace {
+
+struct RunArguments {
+  ModelArguments model;
+  std::vector<std::string> inputs, expected;
+  std::string simulator = "systemc", outputFolder, traceFile, jsonFile;
+  uint64_t maxCycles = 0;
+  bool checks = false, batch = false;
+};
+
+/// Inputs of every run: one run, or with --batch as many as the files hold.
+StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, const runtime::Session &session) {
+  using Runs = std::vector<std::vector<HostTensor>>;
+  if (arguments.inputs.empty()) {
+    if (arguments.batch)
+      return userError("--batch needs --input files that hold the batch");
+    return Runs{session.randomInputs(arguments.model.seed)};
+  }
+  auto tensors = readTensors(arguments.inputs, session.inputs(), "input");
+  if (!tensors)
+    return tensors.error();
+  Runs runs(1);
+  for (size_t i = 0; i < tensors->size(); ++i) {
+    const runtime::TensorSpec &spec = session.inputs()[i];
+    if (!(*tensors)[i])
+      return userError("input '" + spec.name + "' (" + frontend::elementName(spec.type) + " [" + runtime::shapeText(spec.shape) + "]) is not given");
+    HostTensor &tensor = *(*tensors)[i];
+    if (!arguments.batch) {
+      runs[0].push_back(std::move(tensor));
+      continue;
+    }
+    StatusOr<std::vector<HostTensor>> parts = runtime::splitBatch(tensor, spec);
+    if (!parts)
+      return parts.error();
+    if (i == 0)
+      runs.resize(parts->size());
+    if (parts->size() != runs.size())
+      return userError("input '" + spec.name + "' holds a batch of " + std::to_string(parts->size()) + " but input '" + session.inputs()[0].name + "' one of " +
+                       std::to_string(runs.size()));
+    for (size_t run = 0; run < runs.size(); ++run)
+      runs[run].push_back(std::move((*parts)[run]));
+  }
+  return runs;
+}
+
+/// Runs all inputs one after the other; the report is the first run's, with the outputs of all.
+StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector<std::vector<HostTensor>> &runs, Progress &progress) {
+  std::optional<runtime::RunReport> report;
+  std::vector<std::vector<HostTensor>> outputs(session.outputs().size());
+  double seconds = 0;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    progress.show(runs.size() == 1 ? "simulating" : "simulating " + std::to_string(i + 1) + " of " + std::to_string(runs.size()));
+    StatusOr<runtime::RunReport> one = session.run(runs[i]);
+    if (!one)
+      return one.error();
+    seconds += one->simulateSeconds;
+    for (size_t j = 0; j < outputs.size(); ++j)
+      outputs[j].push_back(std::move(one->outputs[j]));
+    if (!report)
+      report = std::move(*one);
+  }
+  for (size_t j = 0; j < outputs.size(); ++j)
+    report->outputs[j] = runs.size() == 1 ? std::move(outputs[j][0]) : runtime::stack(outputs[j]);
+  report->batch = runs.size();
+  report->simulateSeconds = seconds;
+  return std::move(*report);
+}
+
+/// A name that is a file name: everything unusual becomes an underscore.
+std::string fileName(const std::string &name) {
+  std::string result;
+  for (char c : name)
+    result += std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.' ? c : '_';
+  return result.empty() || result[0] == '.' ? "_" + result : result;
+}
+
+/// Everything is checked and staged before anything appears.
+Status writeResults(const RunArguments &arguments, const runtime::Network &network, const runtime::RunReport &report) {
+  runtime::FileSet files;
+  std::vector<std::string> names(report.outputs.size());
+  if (!arguments.outputFolder.empty()) {
+    if (Status status = files.addFolder(arguments.outputFolder); !status)
+      return status;
+    for (size_t i = 0; i < report.outputs.size(); ++i) {
+      std::string file = fileName(report.outputs[i].name) + ".npy";
+      // Two outputs whose names differ only in what no file name can hold.
+      for (size_t j = 0; j < i; ++j)
+        if (names[j] == arguments.outputFolder + "/" + file)
+          file = fileName(report.outputs[i].name) + "." + std::to_string(i) + ".npy";
+      names[i] = arguments.outputFolder + "/" + file;
+      if (Status status = files.add(names[i], frontend::formatNpy(report.outputs[i])); !status)
+        return status;
+    }
+  }
+  if (!arguments.traceFile.empty()) {
+    std::ostringstream timeline;
+    stats::writeTimeline(timeline, *network.steps.front().program, *report.sim);
+    if (Status status = files.add(arguments.traceFile, timeline.str()); !status)
+      return status;
+  }
+  if (!arguments.jsonFile.empty())
+    if (Status status = files.add(arguments.jsonFile, runtime::toJson(report, names)); !status)
+      return status;
+  return files.commit();
+}
+
+Status run(const RunArguments &arguments) {
+  runtime::SessionOptions options;
+  StatusOr<runtime::NetworkOptions> network = arguments.model.options();
+  if (!network)
+    return network.error();
+  options.network = *network;
+  options.simulator.model = arguments.simulator == "functional" ? runtime::Model::Functional : runtime::Model::SystemC;
+  options.simulator.checks = arguments.checks;
+  options.simulator.maxCycles = arguments.maxCycles;
+  options.simulator.trace = !arguments.traceFile.empty();
+  if (options.simulator.trace && options.simulator.model != runtime::Model::SystemC)
+    return userError("--trace needs a model that counts cycles: --model systemc");
+  Progress progress;
+  progress.show("compiling " + arguments.model.model);
+  StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
+  progress.clear();
+  if (!session)
+    return session.error();
+  printNotes((*session)->network().notes);
+  if (options.simulator.trace && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
+    return userError("--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
+
+  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, **session);
+  if (!runs)
+    return runs.error();
+  auto expected = readTensors(arguments.expected, (*session)->outputs(), "output");
+  if (!expected)
+    return expected.error();
+  StatusOr<runtime::RunReport> report = runAll(**session, *runs, progress);
+  progress.clear();
+  if (!report)
+    return report.error();
+  if (arguments.inputs.empty() && !(*session)->inputs().empty())
+    report->seed = arguments.model.seed;
+  for (size_t i = 0; i < expected->size(); ++i) {
+    if (!(*expected)[i])
+      continue;
+    StatusOr<runtime::Comparison> comparison = runtime::compare(report->outputs[i], *(*expected)[i]);
+    if (!comparison)
+      return comparison.error();
+    report->comparisons.push_back(std::move(*comparison));
+  }
+  if (Status status = writeResults(arguments, (*session)->network(), *report); !status)
+    return status;
+  if (arguments.jsonFile != "-")
+    std::fputs(runtime::tables(*report).c_str(), stdout);
+  return {};
+}
+
+} // namespace
+
+void cli::addRunCommand(CLI::App &app, Action &action) {
+  auto arguments = std::make_shared<RunArguments>();
+  CLI::App *command = app.add_subcommand("run", "run a model on the simulated accelerator");
+  arguments->model.addTo(*command);
+  addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
+  addRepeated(*command, "--expect", arguments->expected, "what an output should be, .npy or .pb; differences are reported")->type_name("[NAME=]FILE");
+  command->add_flag("--batch", arguments->batch, "inputs hold several runs along dim 0; outputs are stacked the same way");
+  command->add_option("--model", arguments->simulator, "what simulates: systemc (values and cycles) or functional (values)")
+      ->check(CLI::IsMember({"systemc", "functional"}))
+      ->capture_default_str();
+  command->add_flag("--check", arguments->checks, "look for reads of unwritten words and unordered accesses");
+  command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles (functional: instructions)");
+  command->add_option("--output-dir", arguments->outputFolder, "write outputs there, as NAME.npy");
+  command->add_option("--trace", arguments->traceFile, "write a timeline of every engine, for ui.perfetto.dev; 1 cycle = 1 us");
+  command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
+  command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
+}

@@ -1,0 +1,429 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs the `tilewright` binary as a user would: every command, and every class of errors with exit status and message.
+
+Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+BINARY = os.environ["TILEWRIGHT"]
+SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
+DIGITS = SOURCE / "tests/data/digits"
+NETWORK = DIGITS / "digits_int8_qdq.onnx"
+OK, USER, FAULT = 0, 1, 2
+
+# Copies 64 bytes through a scratchpad.
+COPY = """.machine tiny_8x8
+.code 0x1000
+.input x i8 [1,64] 0x0
+.output y i8 [1,64] 0x400
+.layer copy nodes=[Copy_0]
+load dram_address=0 address=0 span=64 counts=[64,1,1,1,1] post=[0:1]
+store dram_address=0x400 address=0 span=64 counts=[64,1,1,1,1] wait=[0:1]
+halt
+"""
+
+
+class CliTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def tilewright(self, *arguments, status=OK):
+        """Runs it in an empty folder. Returns standard output and standard error."""
+        result = subprocess.run([BINARY, *map(str, arguments)], cwd=self.path, capture_output=True, timeout=300)
+        out, err = result.stdout.decode(errors="replace"), result.stderr.decode(errors="replace")
+        self.assertEqual(result.returncode, status, f"{arguments}\n{out}\n{err}")
+        return out, err
+
+    def fails(self, *arguments, message, status=USER):
+        """It fails, says why, and leaves no new file. `message` is one text or several."""
+        before = sorted(self.path.rglob("*"))
+        out, err = self.tilewright(*arguments, status=status)
+        for text in [message] if isinstance(message, str) else message:
+            self.assertIn(text, err)
+        for line in err.splitlines():
+            self.assertTrue(line.startswith("tilewright: "), err)
+        self.assertEqual(sorted(self.path.rglob("*")), before)
+        return err
+
+    def write(self, name, contents):
+        path = self.path / name
+        path.write_bytes(contents.encode() if isinstance(contents, str) else contents)
+        return path
+
+
+class UsageTest(CliTest):
+    def test_help_lists_the_commands(self):
+        out, _ = self.tilewright("--help")
+        for command in ["run", "compile", "compare", "hw", "asm", "disasm", "Exit status"]:
+            self.assertIn(command, out)
+
+    def test_every_command_has_help(self):
+        for command in ["run", "compile", "compare", "hw", "asm", "disasm"]:
+            out, _ = self.tilewright(command, "--help")
+            self.assertIn("Usage", out)
+
+    def test_version(self):
+        self.assertRegex(self.tilewright("--version")[0], r"^tilewright \d+\.\d+\.\d+\n$")
+
+    def test_a_command_is_needed(self):
+        self.fails(message="subcommand is required")
+
+    def test_unknown_commands_options_and_values(self):
+        self.fails("fly", message="fly")
+        self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
+        self.fails("run", "gemm:8x8x8:int8", "--model", "rtl", message=["--model", "rtl", "functional"])
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
+        self.fails("compile", "gemm:8x8x8:int8", "--emit", "llvm", message=["--emit", "llvm", "linalg"])
+        self.fails("compile", "gemm:8x8x8:int8", "--target", "gpu", message=["--target", "gpu", "cpu"])
+        self.fails("run", message="MODEL is required")
+
+    def test_a_machine_is_needed(self):
+        self.fails("run", NETWORK, message="give one with --hw")
+        self.fails("compile", NETWORK, message="give one with --hw")
+
+
+class HwTest(CliTest):
+    def test_list_has_the_shipped_machines(self):
+        out, _ = self.tilewright("hw", "list")
+        for line in ["tiny_8x8", "vdla_16x16", "gemmini_16x16_int8", "gemmini_16x16_bf16", "gemmini_16x16_fp32", "edge_32x32_int8",
+                     "edge_32x32_bf16", "cloud_128x128", "onnxim_16x16_16b", "onnxim_16x16_4b", "onnxim_128x128"]:
+            self.assertIn(line, out)
+        self.assertNotIn("not valid", out)
+
+    def test_describe(self):
+        out, _ = self.tilewright("hw", "describe", "gemmini_16x16_int8", "--set", "clock_mhz=500")
+        self.assertIn("gemmini_16x16_int8", out)
+        self.assertIn("16x16", out.replace(" ", ""))
+        self.assertIn("500", out)
+
+    def test_validate_accepts_the_shipped_machines(self):
+        out, _ = self.tilewright("hw", "validate", "tiny_8x8", SOURCE / "hw-configs/vdla_16x16.yaml")
+        self.assertEqual(out.count("valid"), 2)
+
+    def test_validate_reports_all_machines(self):
+        self.write("a.yaml", "name: a\n")
+        self.fails("hw", "validate", "a.yaml", "b.yaml", message=["a.yaml:", "b.yaml"])
+
+
+class AssemblerTest(CliTest):
+    def test_round_trip(self):
+        self.write("copy.tasm", COPY)
+        self.tilewright("asm", "copy.tasm")
+        text, _ = self.tilewright("disasm", "copy.twp")
+        self.assertIn("load", text)
+        self.write("again.tasm", text)
+        self.tilewright("asm", "again.tasm", "-o", "again.twp")
+        self.assertEqual((self.path / "copy.twp").read_bytes(), (self.path / "again.twp").read_bytes())
+        self.tilewright("disasm", "copy.twp", "-o", "out.tasm")
+        self.assertEqual((self.path / "out.tasm").read_text(), text)
+
+    def test_errors_have_a_place(self):
+        self.write("bad.tasm", "halt\nlod address=0\n")
+        self.fails("asm", "bad.tasm", message="bad.tasm:2:1: ")
+
+    def test_all_faulty_lines_are_reported(self):
+        self.write("bad.tasm", "load adress=0\nfoo\nhalt\n")
+        self.fails("asm", "bad.tasm", message=["bad.tasm:1:", "bad.tasm:2:"])
+
+    def test_limits_of_the_machine_are_checked(self):
+        self.write("bad.tasm", COPY.replace("tensor", "load").replace("load dram", "load unit=3 dram"))
+        self.fails("asm", "bad.tasm", message="bad.tasm:6:")
+
+    def test_files_must_exist(self):
+        self.fails("asm", "none.tasm", message="none.tasm")
+        self.fails("disasm", "none.twp", message="none.twp")
+
+    def test_where_the_image_goes_must_exist(self):
+        self.write("copy.tasm", COPY)
+        self.fails("asm", "copy.tasm", "-o", "none/copy.twp", message="cannot write 'none/copy.twp': No such file or directory")
+
+
+class RunTest(CliTest):
+    def image(self):
+        np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
+        np.save(self.path / "logits.npy", np.load(DIGITS / "logits_int8_qdq.npy")[:1])
+        return self.path / "image.npy"
+
+    def test_a_network_with_everything(self):
+        out, err = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--input", self.image(), "--expect", "logits.npy",
+                                   "--output-dir", "out", "--json", "r.json", "--trace", "t.json", "--check")
+        self.assertEqual(err, "")
+        for text in ["utilisation", "lower bound", "operand", "on accelerator", "top-1 agrees on 1 of 1", "cycles per wall second"]:
+            self.assertIn(text, out)
+        report = json.loads((self.path / "r.json").read_text())
+        for engine in report["engines"]:
+            self.assertEqual(engine["busy_cycles"] + engine["idle_cycles"] + sum(engine["stalls"].values()), report["total_cycles"])
+        self.assertGreaterEqual(report["total_cycles"], report["lower_bound_cycles"])
+        self.assertGreater(report["lower_bound_cycles"], 0)
+        self.assertEqual(report["macs"], sum(layer["macs"] for layer in report["layers"]))
+        self.assertAlmostEqual(report["utilisation"], report["macs"] / (256 * report["total_cycles"]))
+        nodes = {entry["node"] for entry in report["offload"]}
+        self.assertTrue(any("stem" in node for node in nodes), nodes)
+        self.assertEqual({entry["target"] for entry in report["offload"]}, {"accelerator"})
+        self.assertEqual(report["outputs"][0]["shape"], [1, 10])
+        logits = np.load(self.path / report["outputs"][0]["file"])
+        # One quantisation step of the logits is 0.0357 (tests/data/README.md).
+        self.assertLess(np.abs(logits - np.load(DIGITS / "logits_int8_qdq.npy")[:1]).max(), 0.036)
+        self.assertIn("traceEvents", json.loads((self.path / "t.json").read_text()))
+
+    def test_models_and_schedules_agree(self):
+        self.image()
+        for name, options in {"a": ["--model", "functional", "--check"], "b": ["--schedule", "serial"], "c": ["--schedule", "double_buffer"]}.items():
+            self.tilewright("run", NETWORK, "--hw", "tiny_8x8", "--input", "image=image.npy", "--output-dir", name, *options)
+        a, b, c = (np.load(self.path / name / "logits.npy") for name in "abc")
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+
+    def test_a_batch_is_run_one_by_one(self):
+        np.save(self.path / "four.npy", np.load(DIGITS / "images.npy")[:4])
+        out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--input", "four.npy", "--batch", "--output-dir", "out")
+        self.assertIn("4 inputs", out)
+        logits = np.load(self.path / "out/logits.npy")
+        expected = np.load(DIGITS / "logits_int8_qdq.npy")[:4]
+        self.assertEqual(logits.shape, (4, 10))
+        np.testing.assert_array_equal(logits.argmax(1), expected.argmax(1))
+
+    def test_the_seed_is_printed_and_decides(self):
+        def run(seed, folder):
+            out, _ = self.tilewright("run", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "--seed", seed, "--output-dir", folder)
+            self.assertIn(f"random inputs, seed {seed}", out)
+            return np.load(self.path / folder / "y.npy")
+        np.testing.assert_array_equal(run(3, "a"), run(3, "b"))
+        self.assertFalse(np.array_equal(run(3, "a"), run(4, "c")))
+
+    def test_json_on_standard_output_is_all_there_is(self):
+        out, _ = self.tilewright("run", "conv:1x8x8x8:3x3x8:s1:p1:int8", "--hw", "tiny_8x8", "--json", "-")
+        self.assertEqual(json.loads(out)["machine"]["name"], "tiny_8x8")
+
+    def test_overrides_change_the_machine(self):
+        def cycles(*options):
+            out, _ = self.tilewright("run", "gemm:64x64x64:int8", "--hw", "tiny_8x8", "--json", "-", *options)
+            return json.loads(out)["total_cycles"]
+        self.assertGreater(cycles("--set", "dram.latency_cycles=400"), cycles())
+
+    def test_an_assembler_program(self):
+        self.write("copy.tasm", COPY)
+        data = np.arange(64, dtype=np.int8).reshape(1, 64)
+        np.save(self.path / "x.npy", data)
+        out, _ = self.tilewright("run", "copy.tasm", "--input", "x.npy", "--output-dir", "out", "--check")
+        self.assertIn("copy", out)
+        np.testing.assert_array_equal(np.load(self.path / "out/y.npy"), data)
+
+    def test_a_compiled_program_runs_like_its_model(self):
+        self.image()
+        self.tilewright("compile", NETWORK, "--hw", "vdla_16x16", "-o", "net.twp")
+        def total(*arguments):
+            out, _ = self.tilewright("run", *arguments, "--input", "image.npy", "--json", "-")
+            return json.loads(out)["total_cycles"]
+        self.assertEqual(total("net.twp"), total(NETWORK, "--hw", "vdla_16x16"))
+
+    def test_a_program_for_other_latencies_runs_with_a_note(self):
+        self.tilewright("compile", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "-o", "g.twp")
+        _, err = self.tilewright("run", "g.twp", "--set", "dram.latency_cycles=100")
+        self.assertIn("tilewright: note: the program was made for other latencies", err)
+
+
+class CompileTest(CliTest):
+    def test_every_phase(self):
+        expected = {"import": "graph.conv", "graph": "graph.kernel", "linalg": "linalg.generic", "tiles": "tensor", "isa": "halt"}
+        for phase, text in expected.items():
+            out, _ = self.tilewright("compile", NETWORK, "--hw", "gemmini_16x16_int8", "--emit", phase)
+            self.assertIn(text, out, phase)
+
+    def test_assembler_text_of_a_network_assembles_to_its_image(self):
+        self.tilewright("compile", NETWORK, "--hw", "gemmini_16x16_int8")
+        self.tilewright("compile", NETWORK, "--hw", "gemmini_16x16_int8", "--emit", "isa", "-o", "net.tasm")
+        self.tilewright("asm", "net.tasm")
+        self.assertEqual((self.path / "digits_int8_qdq.twp").read_bytes(), (self.path / "net.twp").read_bytes())
+
+    def test_compilation_is_deterministic(self):
+        for name in ["a.twp", "b.twp"]:
+            self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "-o", name)
+        self.assertEqual((self.path / "a.twp").read_bytes(), (self.path / "b.twp").read_bytes())
+
+    def test_linalg_text_is_a_model_too(self):
+        self.tilewright("compile", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--emit", "linalg", "-o", "g.mlir")
+        out, _ = self.tilewright("run", "g.mlir", "--hw", "tiny_8x8")
+        self.assertIn("512 MACs", out)
+
+    def test_for_the_cpu(self):
+        self.tilewright("compile", NETWORK, "--target", "cpu", "-o", "net.a")
+        self.assertEqual((self.path / "net.a").read_bytes()[:8], b"!<arch>\n")
+        self.fails("compile", NETWORK, "--target", "cpu", "--emit", "isa", message="--target cpu has import, graph and linalg")
+
+
+class CompareTest(CliTest):
+    def test_accelerator_and_cpu_agree(self):
+        np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
+        out, _ = self.tilewright("compare", NETWORK, "--hw", "gemmini_16x16_int8", "--input", "image.npy", "--repeat", "3", "--threads", "1")
+        for text in ["accelerator", "simulated", "cpu", "median of 3 runs, 1 thread", "the results agree", "tolerance"]:
+            self.assertIn(text, out)
+
+    def test_a_program_has_no_cpu_side(self):
+        self.write("copy.tasm", COPY)
+        self.fails("compare", "copy.tasm", message="cannot run on the CPU")
+
+
+class BadMachineTest(CliTest):
+    def test_every_mistake_is_reported_with_its_place(self):
+        text = (SOURCE / "hw-configs/tiny_8x8.yaml").read_text()
+        for old, new in [("rows: 8", "rowz: 8"), ("type: int8", "type: int4"), ("stages: 8", "stages: many"), ("banks: 4", "banks: 6"),
+                         ("queue_depth_instructions: 8", "queue_depth_instructions: 0")]:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        self.write("bad.yaml", text)
+        err = self.fails("run", "gemm:8x8x8:int8", "--hw", "bad.yaml", message=["rows", "int4", "many", "6", "queue_depth_instructions"])
+        self.assertGreaterEqual(err.count("bad.yaml:"), 5)
+
+    def test_no_yaml_at_all(self):
+        self.write("bad.yaml", "{[")
+        self.fails("hw", "validate", "bad.yaml", message="bad.yaml:")
+
+    def test_unknown_machines_and_keys(self):
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x9", message="tiny_8x9")
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--set", "dram.latency=5", message=["dram.latency", "dram.latency_cycles"])
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--set", "clock_mhz", message="clock_mhz")
+
+    def test_a_machine_too_small_for_any_tile(self):
+        self.fails("compile", "gemm:64x64x64:int8", "--hw", "tiny_8x8", "-o", "x.twp", "--set", "scratchpads.activation.capacity_bytes=64", "--set",
+                   "scratchpads.weight.capacity_bytes=64", "--set", "scratchpads.activation.banks=1", "--set", "scratchpads.weight.banks=1",
+                   message="gemm")
+
+
+class BadModelTest(CliTest):
+    def test_files_that_are_no_models(self):
+        self.fails("run", "none.onnx", "--hw", "tiny_8x8", message="cannot open 'none.onnx'")
+        self.write("net.txt", "hello")
+        self.fails("run", "net.txt", "--hw", "tiny_8x8", message="suffix '.txt'")
+        self.fails("run", self.path, "--hw", "tiny_8x8", message="is a folder")
+        self.write("net.onnx", "hello, this is no protobuf")
+        self.fails("run", "net.onnx", "--hw", "tiny_8x8", message="net.onnx")
+        self.write("net.mlir", "func.func @main(")
+        self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="net.mlir")
+
+    def test_truncated_networks(self):
+        data = NETWORK.read_bytes()
+        for length in [0, 1, 100, len(data) // 2, len(data) - 1]:
+            self.write("cut.onnx", data[:length])
+            self.fails("compile", "cut.onnx", "--hw", "tiny_8x8", "-o", "cut.twp", message="cut.onnx")
+
+    def test_shapes(self):
+        self.fails("run", NETWORK, "--hw", "tiny_8x8", "--shape", "image=1,1,x,8", message="--shape is 'image=1,1,x,8'")
+        self.fails("run", NETWORK, "--hw", "tiny_8x8", "--shape", "image=1,1,9,8", message="image")
+        self.fails("run", NETWORK, "--hw", "tiny_8x8", "--shape", "picture=1,1,8,8", message="picture")
+
+    def test_inline_kernels(self):
+        self.fails("run", "gemm:8x8:int8", "--hw", "tiny_8x8", message="'8x8' must be MxNxK")
+        self.fails("run", "gemm:8x8x8:fp32", "--hw", "tiny_8x8", message="multiplies int8")
+
+    def test_nothing_is_left_where_writing_fails(self):
+        self.fails("compile", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "-o", "none/x.twp", message="cannot write 'none/x.twp'")
+
+
+class BadProgramTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.tilewright("compile", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "-o", "g.twp")
+        self.image = (self.path / "g.twp").read_bytes()
+
+    def test_for_another_machine(self):
+        self.fails("run", "g.twp", "--hw", "vdla_16x16", message=["made for machine 'tiny_8x8'", "'vdla_16x16'"])
+
+    def test_truncated(self):
+        for length in list(range(0, len(self.image), len(self.image) // 20)) + [len(self.image) - 1]:
+            self.write("bad.twp", self.image[:length])
+            self.fails("run", "bad.twp", message="bad.twp")
+        self.fails("disasm", "bad.twp", message="bad.twp")
+
+    def test_a_flipped_bit(self):
+        for position in range(0, len(self.image), len(self.image) // 25):
+            damaged = bytearray(self.image)
+            damaged[position] ^= 1 << position % 8
+            self.write("bad.twp", bytes(damaged))
+            self.fails("run", "bad.twp", message="bad.twp")
+
+    def test_too_much_at_the_end(self):
+        self.write("bad.twp", self.image + b"x")
+        self.fails("run", "bad.twp", message="bad.twp")
+
+
+class BadTensorTest(CliTest):
+    def run_digits(self, *arguments, message):
+        self.fails("run", NETWORK, "--hw", "tiny_8x8", "--output-dir", "out", "--json", "r.json", *arguments, message=message)
+
+    def test_wrong_shape_type_or_number(self):
+        np.save(self.path / "wide.npy", np.zeros((1, 1, 8, 9), np.float32))
+        np.save(self.path / "double.npy", np.zeros((1, 1, 8, 8)))
+        np.save(self.path / "good.npy", np.zeros((1, 1, 8, 8), np.float32))
+        self.run_digits("--input", "wide.npy", message="input 'image' is float [1x1x8x9] but must be float [1x1x8x8]")
+        self.run_digits("--input", "double.npy", message="input 'image' is double [1x1x8x8] but must be float [1x1x8x8]")
+        self.run_digits("--input", "good.npy", "--input", "good.npy", message="2 input files given but the network has 1 inputs: image")
+        self.run_digits("--input", "picture=good.npy", message="the network has no input 'picture', only: image")
+        self.run_digits("--input", "none.npy", message="none.npy")
+        self.run_digits("--input", "good.npy", "--expect", "good.npy", message="output 'logits' is float [1x10] but the expected one is float [1x1x8x8]")
+
+    def test_damaged_files(self):
+        np.save(self.path / "good.npy", np.zeros((1, 1, 8, 8), np.float32))
+        data = (self.path / "good.npy").read_bytes()
+        for length in [0, 5, 60, len(data) - 1]:
+            self.write("cut.npy", data[:length])
+            self.run_digits("--input", "cut.npy", message="cut.npy")
+
+    def test_a_batch_that_is_none(self):
+        np.save(self.path / "flat.npy", np.zeros((3, 8, 8), np.float32))
+        self.run_digits("--batch", "--input", "flat.npy", message="batch for input 'image' is float [3x8x8]")
+        self.run_digits("--batch", message="--batch needs --input")
+
+    def test_folders_that_cannot_be_made(self):
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--output-dir", "none/out", message="cannot make folder 'none/out'")
+        # The outputs are written before the report, and must go with it.
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--output-dir", "out", "--json", "none/r.json", message="cannot write 'none/r.json'")
+
+    def test_a_timeline_needs_cycles(self):
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--model", "functional", "--trace", "t.json", message="--trace needs")
+
+
+class FaultTest(CliTest):
+    """Programs that misbehave: exit 2, and the message names kind, engine, word and layer."""
+
+    def faults(self, text, *options, message, models=("systemc", "functional")):
+        self.write("p.tasm", text)
+        for model in models:
+            self.fails("run", "p.tasm", "--model", model, "--output-dir", "out", *options, status=FAULT, message=["tilewright: fault: ", *message])
+
+    def test_deadlock(self):
+        self.faults(COPY.replace("wait=[0:1]", "wait=[0:2]"), message=["deadlock", "store0", "word 3", "layer 'copy'"])
+
+    def test_address_out_of_range(self):
+        # The box begins 32 bytes before the end of a DRAM of 1 GiB.
+        self.faults(COPY.replace("load dram_address=0", "load dram_address=0x3fffffe0"), message=["address out of range", "load0", "word 0", "layer 'copy'"])
+
+    def test_semaphore_overflow(self):
+        loads = "".join("load dram_address=0 address=0 span=64 counts=[64,1,1,1,1] post=[1:15]\n" for _ in range(5))
+        self.faults(COPY.replace("load dram", loads + "load dram"), message=["semaphore overflow", "load0"])
+
+    def test_unordered_accesses_are_found_on_request(self):
+        text = COPY.replace(" wait=[0:1]", "").replace(" post=[0:1]", "")
+        self.faults(text, "--check", message=["unordered accesses", "store0", "word 3"])
+
+    def test_a_read_of_an_unwritten_word(self):
+        text = COPY.replace("store dram_address=0x400 address=0", "store dram_address=0x400 address=64")
+        self.faults(text, "--check", message=["read of an unwritten word", "store0"])
+
+    def test_a_run_that_takes_too_long(self):
+        self.faults(COPY, "--max-cycles", "5", message=["limit"], models=["systemc"])
+
+
+if __name__ == "__main__":
+    unittest.main()

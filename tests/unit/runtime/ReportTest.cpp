@@ -1,0 +1,187 @@
+//===- ReportTest.cpp - What a run comes to, for people and programs ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Report.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+using namespace tw;
+using namespace tw::runtime;
+using stats::Label;
+
+namespace {
+
+/// One layer of 6400 MACs in 100 of 128 cycles on a machine with 64 MACs per cycle at 500 MHz.
+RunReport sampleReport() {
+  RunReport report;
+  report.model = "net.onnx";
+  report.schedule = "serial";
+  report.machine.name = "small";
+  report.machine.rows = report.machine.cols = 8;
+  report.machine.clockMhz = 500;
+  report.macs = 3200;
+  report.lowerBoundCycles = 64;
+  report.boundBy = "array";
+  report.layerSerialCycles = 70;
+  report.layers = {{"conv", {"Conv_0", "Relu_1"}, 3200, 50, "array"}};
+  stats::SimResult sim;
+  sim.totalCycles = 128;
+  sim.dramReadBytes = 1024;
+  sim.dramWriteBytes = 512;
+  sim.fetchBytes = 512;
+  stats::EngineResult tensor;
+  tensor.engine = stats::kTensor;
+  tensor.name = "tensor";
+  tensor.instructions = 3;
+  tensor.cycles[size_t(Label::Busy)] = 60;
+  tensor.cycles[size_t(Label::Operand)] = 40;
+  tensor.cycles[size_t(Label::Starved)] = 20;
+  tensor.cycles[size_t(Label::Idle)] = 8;
+  tensor.causes = {{Label::Operand, 3, stats::kFirstLoad, 40}};
+  sim.engines = {tensor};
+  stats::LayerResult layer;
+  layer.name = "conv";
+  layer.cycles = 100;
+  layer.dramReadBytes = 1024;
+  layer.dramWriteBytes = 512;
+  layer.macs = 6400;
+  layer.labels[stats::kTensor][size_t(Label::Busy)] = 60;
+  layer.labels[stats::kTensor][size_t(Label::Operand)] = 40;
+  sim.layers = {layer};
+  report.sim = sim;
+  report.offload = {{"Conv_0", "accelerator", "layer conv"}, {"NonZero_2", "cpu", "the accelerator has no NonZero"}};
+  report.outputs = {{"y", ElementKind::F32, {1, 2}, std::vector<uint8_t>(8)}};
+  report.simulateSeconds = 0.5;
+  return report;
+}
+
+} // namespace
+
+TEST(ReportTest, UtilisationIsMacsOverPeakTimesCycles) {
+  RunReport report = sampleReport();
+  // 3200 / (64 * 128)
+  EXPECT_DOUBLE_EQ(report.utilisation(report.countedMacs(), 128), 0.390625);
+  EXPECT_EQ(report.utilisation(5, 0), 0);
+  // 128 cycles at 500 MHz are 256 ns.
+  EXPECT_DOUBLE_EQ(report.milliseconds(128), 256e-6);
+  EXPECT_DOUBLE_EQ(report.cyclesPerWallSecond(), 256);
+  report.macs.reset();
+  report.sim->macs = 77;
+  EXPECT_EQ(report.countedMacs(), 77u);
+}
+
+TEST(ReportTest, JsonHasEveryPromisedKey) {
+  nlohmann::json document = nlohmann::json::parse(toJson(sampleReport(), {"out/y.npy"}));
+  EXPECT_EQ(document["model"], "net.onnx");
+  EXPECT_EQ(document["machine"]["name"], "small");
+  EXPECT_EQ(document["machine"]["clock_mhz"], 500);
+  EXPECT_EQ(document["machine"]["peak_macs_per_cycle"], 64);
+  EXPECT_EQ(document["schedule"], "serial");
+  EXPECT_EQ(document["total_cycles"], 128);
+  EXPECT_EQ(document["macs"], 3200);
+  EXPECT_DOUBLE_EQ(document["utilisation"], 0.390625);
+  EXPECT_EQ(document["lower_bound_cycles"], 64);
+  EXPECT_EQ(document["bound_by"], "array");
+  EXPECT_EQ(document["cycles_per_wall_second"], 256);
+
+  ASSERT_EQ(document["engines"].size(), 1u);
+  const auto &engine = document["engines"][0];
+  EXPECT_EQ(engine["name"], "tensor");
+  EXPECT_EQ(engine["busy_cycles"], 60);
+  EXPECT_EQ(engine["stalls"]["operand_cycles"], 40);
+  EXPECT_EQ(engine["stalls"]["starved_cycles"], 20);
+  EXPECT_EQ(engine["stalls"]["bank_conflict_cycles"], 0);
+  EXPECT_EQ(engine["idle_cycles"], 8);
+  EXPECT_EQ(engine["causes"][0]["cause"], "semaphore 3 from load0");
+  uint64_t sum = engine["busy_cycles"].get<uint64_t>() + engine["idle_cycles"].get<uint64_t>();
+  for (const auto &stall : engine["stalls"])
+    sum += stall.get<uint64_t>();
+  EXPECT_EQ(sum, 128u);
+
+  ASSERT_EQ(document["layers"].size(), 1u);
+  const auto &layer = document["layers"][0];
+  EXPECT_EQ(layer["name"], "conv");
+  EXPECT_EQ(layer["nodes"], (nlohmann::json{"Conv_0", "Relu_1"}));
+  EXPECT_EQ(layer["cycles"], 100);
+  EXPECT_EQ(layer["macs"], 3200);
+  EXPECT_DOUBLE_EQ(layer["utilisation"], 0.5);
+  EXPECT_EQ(layer["bound_cycles"], 50);
+  EXPECT_EQ(layer["bound_by"], "array");
+  EXPECT_EQ(layer["dram_bytes"], 1536);
+  EXPECT_EQ(layer["engines"][0]["stalls"]["operand_cycles"], 40);
+
+  EXPECT_EQ(document["offload"][1]["node"], "NonZero_2");
+  EXPECT_EQ(document["offload"][1]["target"], "cpu");
+  EXPECT_EQ(document["offload"][1]["reason"], "the accelerator has no NonZero");
+  EXPECT_EQ(document["outputs"][0]["name"], "y");
+  EXPECT_EQ(document["outputs"][0]["shape"], (nlohmann::json{1, 2}));
+  EXPECT_EQ(document["outputs"][0]["file"], "out/y.npy");
+}
+
+TEST(ReportTest, JsonSurvivesNamesThatAreNoUtf8) {
+  RunReport report = sampleReport();
+  report.offload[0].node = "a\xff";
+  report.comparisons.resize(1);
+  report.comparisons[0].maxAbsError = std::numeric_limits<double>::infinity();
+  nlohmann::json document = nlohmann::json::parse(toJson(report, {}));
+  EXPECT_EQ(document["comparisons"][0]["max_abs_error"], "infinite");
+  EXPECT_TRUE(document["outputs"][0]["file"].is_null());
+}
+
+TEST(ReportTest, TheFunctionalModelHasNoCycles) {
+  RunReport report = sampleReport();
+  report.sim.reset();
+  report.simulator = Model::Functional;
+  nlohmann::json document = nlohmann::json::parse(toJson(report, {}));
+  EXPECT_FALSE(document.contains("total_cycles"));
+  EXPECT_EQ(document["simulator"], "functional");
+  EXPECT_EQ(tables(report).find("cycles ="), std::string::npos);
+}
+
+TEST(ReportTest, TablesStateBoundOffloadAndDenominator) {
+  std::string text = tables(sampleReport());
+  EXPECT_NE(text.find("128 cycles = 0.0003 ms at 500 MHz; utilisation 39.1 % (3,200 MACs / (64 MACs per cycle x cycles))"), std::string::npos) << text;
+  EXPECT_NE(text.find("lower bound 64 cycles (array), reached 2.00x; layer by layer 70 (not a bound)"), std::string::npos) << text;
+  EXPECT_NE(text.find("nodes: 1 on accelerator, 1 on cpu\n  NonZero_2 on cpu: the accelerator has no NonZero\n"), std::string::npos) << text;
+}
+
+TEST(ReportTest, ProgramsThatFollowOneAnotherAddUp) {
+  stats::SimResult all = *sampleReport().sim, next = all;
+  next.layers[0].firstStart = 5;
+  next.layers[0].lastRetire = 90;
+  next.engines[0].causes.push_back({Label::Operand, 4, stats::kFirstLoad, 7});
+  append(all, next);
+  EXPECT_EQ(all.totalCycles, 256u);
+  EXPECT_EQ(all.dramReadBytes, 2048u);
+  ASSERT_EQ(all.layers.size(), 2u);
+  EXPECT_EQ(all.layers[1].firstStart, 133u);
+  EXPECT_EQ(all.layers[1].lastRetire, 218u);
+  EXPECT_EQ(all.engines[0].instructions, 6u);
+  uint64_t sum = 0;
+  for (stats::Cycle cycles : all.engines[0].cycles)
+    sum += cycles;
+  EXPECT_EQ(sum, all.totalCycles);
+  ASSERT_EQ(all.engines[0].causes.size(), 2u);
+  EXPECT_EQ(all.engines[0].causes[0].cycles, 80u);
+  EXPECT_EQ(all.engines[0].causes[1].cycles, 7u);
+}
+
+TEST(ReportTest, TableAlignsNumbersToTheRight) {
+  Table table({"name", "cycles", "why"}, 1);
+  table.add({"a", "5", "x"});
+  table.rule();
+  table.add({"total", "1,234", "longer"});
+  EXPECT_EQ(table.str(), "name   cycles  why\n"
+                         "---------------------\n"
+                         "a           5  x\n"
+                         "---------------------\n"
+                         "total   1,234  longer\n");
+}
+
+TEST(ReportTest, NumbersAreGroupedByThrees) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+}
