@@ -261,4 +261,39 @@ TEST(ProgramTest, BadInputsAndLimits) {
               FaultKind::LimitReached, 1, "sequencer", "10 instructions");
 }
 
+TEST(ProgramTest, DamagedCodeGivesAFaultOrAResult) {
+  // Every single-bit error in a program that uses all engines: the model must end, within its memories.
+  const isa::Program good = assemble({
+      "load address=0 span=16 counts=[16,1,1,1,1] post=[0:1]",
+      "load memory=scratchpad1 dram_address=16 address=0 span=16 counts=[16,1,1,1,1] post=[1:1]",
+      "preload memory=scratchpad1 address=0 span=16 row_stride=4 k_count=4 n_count=4 wait=[1:1]",
+      "tensor address=0 span=16 acc_span=4 counts=[4,1,1] strides=[4] acc_strides=[1] swap=1 k_count=4 wait=[0:1] post=[2:1]",
+      "loop count=2 body_words=6",
+      "vector a_memory=accumulator a_type=i32 a_span=64 a_strides=[16] d_type=i8 d_address=4096 d_span=16 d_strides=[4] "
+      "counts=[4,1,1,1] window=[1,1] num_stages=2 stage=[imax:imm0,iadd:imm1] immediates=[0,1] wait=[2:1] wait_mask=1 "
+      "post=[3:1] post_mask=1 levels=[{count=2}]",
+      "store dram_address=1024 address=4096 span=16 counts=[16,1,1,1,1] wait=[3:1]",
+      "halt",
+  });
+  RunOptions options;
+  options.maxInstructions = 1000;
+  FunctionalModel model(testMachine(ArrayType::Int8));
+  unsigned faults = 0;
+  {
+    isa::Program program = good;
+    addInput(program, 0, 32);
+    core::RunResult result = model.run(program, {counting(32)}, options);
+    ASSERT_TRUE(result.ok()) << result.fault->str();
+  }
+  for (size_t bit = 0; bit < good.code.size() * 256; ++bit) {
+    isa::Program program = good;
+    program.code[bit / 256][bit / 64 % 4] ^= uint64_t(1) << (bit % 64);
+    addInput(program, 0, 32);
+    addOutput(program, 1024, 16);
+    faults += !model.run(program, {counting(32)}, options).ok();
+  }
+  EXPECT_GT(faults, good.code.size() * 64);
+  EXPECT_LT(faults, good.code.size() * 256);
+}
+
 } // namespace
