@@ -9,6 +9,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Matchers.h"
+#include <limits>
+#include <map>
 #include <numeric>
 
 using namespace mlir;
@@ -25,7 +27,7 @@ bool isSupportedBody(Block &body, Operation *&offender) {
   for (Operation &op : body.without_terminator()) {
     bool known = isa<arith::ConstantOp>(op) || OpTrait::hasElementwiseMappableTraits(&op);
     auto isScalar = [](Type type) { return type.isIntOrFloat(); };
-    if (!known || op.getNumRegions() || !llvm::all_of(op.getResultTypes(), isScalar) ||
+    if (!known || op.getNumRegions() || op.getNumResults() != 1 || !llvm::all_of(op.getResultTypes(), isScalar) ||
         !llvm::all_of(op.getOperandTypes(), isScalar)) {
       offender = &op;
       return false;
@@ -95,10 +97,28 @@ public:
   void emit();
 
 private:
+  /// A cell of a register block.
+  struct Place {
+    int64_t row;
+    unsigned index;
+    Piece piece;
+  };
+  /// Along which sides of a register block a value differs from cell to cell.
+  struct Variation {
+    bool rows = false, pieces = false;
+  };
+  /// Values of a register block computed so far, shared by the cells they do not differ between. Keys: a slot or an op, the
+  /// row or 0, the piece or 0.
+  struct Shared {
+    std::map<std::array<int64_t, 3>, Value> loads;
+    std::map<std::tuple<Operation *, int64_t, int64_t>, Value> values;
+  };
+
   void simplify();
   void collectOperands();
   void chooseVectorLoop();
-  void chooseBlockLoop();
+  void chooseRegisterBlock();
+  SmallVector<Piece> piecesOfVectorLoop() const;
   SmallVector<Block1D> blocksOfVectorLoop() const;
   int64_t accumulatorLimit() const;
   int64_t footprint(const NestOperand &operand) const;
@@ -117,12 +137,14 @@ private:
   Value constantIndex(int64_t value) { return b.create<arith::ConstantIndexOp>(loc, value); }
   Value offsetPointer(Value pointer, Type element, int64_t offset);
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
+  Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
   void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece,
                    Value value);
   Value toWidth(Value value, int64_t width);
-  SmallVector<Value> evaluate(const NestStage &stage, ArrayRef<Value> arguments, int64_t width, bool contract);
+  SmallVector<Value> evaluate(unsigned stage, ArrayRef<Value> arguments, Place place, Shared &shared, bool contract);
   void finish(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows,
-              function_ref<SmallVector<Value>(int64_t row, unsigned piece)> stageZero);
+              function_ref<SmallVector<Value>(Place place, Shared &shared)> stageZero);
+  void findVariation();
 
   int64_t stride(const NestOperand &operand, int dim) const {
     return dim < 0 || operand.strides.empty() ? 0 : operand.strides[dim];
@@ -146,6 +168,10 @@ private:
   std::optional<Combiner> combiner;
   /// The parallel loop whose iterations share a micro-kernel, or -1.
   int rowDim = -1;
+  /// Size of a register block of a reduction.
+  int64_t blockRows = 1, blockPieces = 1;
+  /// Of every value of the bodies.
+  DenseMap<Value, Variation> variations;
 };
 
 //===----------------------------------------------------------------------===//
@@ -249,70 +275,87 @@ int64_t NestEmitter::accumulatorLimit() const {
   return options.machine.vectorRegisters - 4;
 }
 
-/// Takes the loop over which loaded vectors are reused, so that a register block does several operations per load.
-void NestEmitter::chooseBlockLoop() {
+/// Pieces of the vector loop: whole registers first, then powers of two.
+SmallVector<Piece> NestEmitter::piecesOfVectorLoop() const {
+  if (vectorDim < 0 || vectorReduction)
+    return {Piece{0, 1}};
+  SmallVector<Piece> pieces;
+  int64_t size = nest.sizes[vectorDim], offset = 0;
+  for (int64_t width = lanes; offset < size; width /= 2)
+    for (; offset + width <= size; offset += width)
+      pieces.push_back({offset, width});
+  return pieces;
+}
+
+/// Takes the loop of rows and the size of a register block that need the fewest cycles, by a simple model: two operations and
+/// two loads per cycle, and an accumulator takes another product after four cycles.
+void NestEmitter::chooseRegisterBlock() {
   if (!nest.accumulates)
     return;
-  double best = 0;
-  int64_t most = std::min<int64_t>(accumulatorLimit() / 2, 14);
-  for (unsigned dim = 0; dim < nest.sizes.size(); ++dim) {
-    if (static_cast<int>(dim) == vectorDim || nest.isReduction[dim])
+  Block *body = nest.stages[0].body;
+  int64_t total = piecesOfVectorLoop().size();
+  double best = std::numeric_limits<double>::infinity();
+  int bestRow = -1;
+  for (int dim = -1; dim < static_cast<int>(nest.sizes.size()); ++dim) {
+    if (dim >= 0 && (dim == vectorDim || nest.isReduction[dim]))
       continue;
-    double reuse = 0;
-    for (unsigned slot : inputSlots[0])
-      if (slots[slot]->inMemory() && stride(*slots[slot], vectorDim) != 0 && stride(*slots[slot], dim) == 0)
-        reuse = 1;
-    int64_t blocks = (nest.sizes[dim] + most - 1) / most;
-    double filling = static_cast<double>(std::min(nest.sizes[dim], most)) / most *
-                     (static_cast<double>(nest.sizes[dim]) / (blocks * std::min(nest.sizes[dim], most)));
-    double score = 1 + 4 * reuse + filling;
-    // On a tie the later loop wins: it is the one with the smaller strides.
-    if (score >= best) {
-      best = score;
-      rowDim = dim;
-    }
+    rowDim = dim;
+    findVariation();
+    auto cells = [](Variation variation, int64_t rows, int64_t pieces) {
+      return (variation.rows ? rows : 1) * (variation.pieces ? pieces : 1);
+    };
+    auto cycles = [&](int64_t rows, int64_t pieces) {
+      if (rows * pieces == 0)
+        return 0.0;
+      double operations = 0, loads = 0;
+      for (Operation &op : body->without_terminator())
+        if (!op.hasTrait<OpTrait::ConstantLike>() && !isa<arith::MulFOp>(op))
+          operations += (isa<arith::MulIOp>(op) ? 2 : 1) * cells(variations.lookup(op.getResult(0)), rows, pieces);
+      for (unsigned slot : inputSlots[0])
+        if (slots[slot]->inMemory())
+          loads += cells({stride(*slots[slot], rowDim) != 0, stride(*slots[slot], vectorDim) != 0}, rows, pieces);
+      return std::max({operations / 2, loads / 2, 4.0});
+    };
+    int64_t size = dim < 0 ? 1 : nest.sizes[dim];
+    for (int64_t pieces = 1; pieces <= std::min<int64_t>(total, 8); ++pieces)
+      for (int64_t rows = 1; rows <= std::min<int64_t>(size, 16) && rows * pieces <= accumulatorLimit(); ++rows) {
+        int64_t rowBlocks = size / rows, rowsLeft = size % rows, blocks = total / pieces, left = total % pieces;
+        double cost = static_cast<double>(rowBlocks * blocks) * cycles(rows, pieces) +
+                      static_cast<double>(blocks) * cycles(rowsLeft, pieces) +
+                      static_cast<double>(rowBlocks) * cycles(rows, left) + cycles(rowsLeft, left);
+        // The other rows take their turn; every variant of the block is more code.
+        cost /= static_cast<double>(size);
+        cost *= 1 + 0.03 * ((rowsLeft != 0) + (left != 0));
+        // On a tie the later loop wins: it is the one with the smaller strides.
+        if (cost < best || (cost == best && dim != bestRow)) {
+          best = cost;
+          bestRow = dim;
+          blockRows = rows;
+          blockPieces = pieces;
+        }
+      }
   }
+  rowDim = bestRow;
 }
 
 /// Splits the vector loop into equal register blocks and, if something is left, one more block.
 SmallVector<Block1D> NestEmitter::blocksOfVectorLoop() const {
-  if (vectorDim < 0 || vectorReduction)
-    return {Block1D{0, 1, 0, {Piece{0, 1}}}};
-  int64_t size = nest.sizes[vectorDim], full = size / lanes;
-  int64_t most = 2;
-  if (nest.accumulates) {
-    int64_t rows = rowDim < 0 ? 1 : std::min<int64_t>(nest.sizes[rowDim], accumulatorLimit() / 2);
-    most = std::clamp<int64_t>(accumulatorLimit() / rows, 2, 8);
-  }
-  SmallVector<Piece> rest;
-  for (int64_t offset = full * lanes, width = lanes / 2; offset < size; width /= 2)
-    if (offset + width <= size) {
-      rest.push_back({offset, width});
-      offset += width;
-    }
-  auto fullPieces = [&](int64_t count) {
-    SmallVector<Piece> pieces;
-    for (int64_t i = 0; i < count; ++i)
-      pieces.push_back({i * lanes, lanes});
-    return pieces;
-  };
-  if (full + static_cast<int64_t>(rest.size()) <= most) {
-    SmallVector<Piece> pieces = fullPieces(full);
-    pieces.append(rest);
+  SmallVector<Piece> pieces = piecesOfVectorLoop();
+  auto perBlock = static_cast<size_t>(nest.accumulates ? blockPieces : 2);
+  if (pieces.size() <= perBlock)
     return {Block1D{0, 1, 0, pieces}};
-  }
+  auto full = static_cast<size_t>(llvm::count_if(pieces, [&](Piece piece) { return piece.width == lanes; }));
   SmallVector<Block1D> blocks;
-  int64_t used = 0;
-  if (full) {
-    int64_t perBlock = (full + (full + most - 1) / most - 1) / ((full + most - 1) / most);
-    blocks.push_back({0, full / perBlock, perBlock * lanes, fullPieces(perBlock)});
-    used = full / perBlock * perBlock;
-  }
-  SmallVector<Piece> pieces = fullPieces(full - used);
-  for (Piece piece : rest)
-    pieces.push_back({piece.offset - used * lanes, piece.width});
-  if (!pieces.empty())
-    blocks.push_back({used * lanes, 1, 0, pieces});
+  size_t used = full / perBlock * perBlock;
+  if (used)
+    blocks.push_back({0, static_cast<int64_t>(used / perBlock), static_cast<int64_t>(perBlock) * lanes,
+                      SmallVector<Piece>(pieces.begin(), pieces.begin() + perBlock)});
+  int64_t start = static_cast<int64_t>(used) * lanes;
+  SmallVector<Piece> rest;
+  for (Piece piece : ArrayRef(pieces).drop_front(used))
+    rest.push_back({piece.offset - start, piece.width});
+  if (!rest.empty())
+    blocks.push_back({start, 1, 0, rest});
   return blocks;
 }
 
@@ -373,7 +416,7 @@ Value NestEmitter::toWidth(Value value, int64_t width) {
 
 Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece) {
   const NestOperand &operand = *slots[slot];
-  if (operand.splat)
+  if (!operand.inMemory())
     return operand.splat;
   Type element = operand.element, stored = storageType(element);
   int64_t step = stride(operand, vectorDim);
@@ -400,6 +443,17 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row,
   for (auto [lane, scalar] : llvm::enumerate(elements))
     gathered = b.create<vector::InsertOp>(loc, scalar, gathered, static_cast<int64_t>(lane));
   return fromStorage(gathered);
+}
+
+Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared) {
+  const NestOperand &operand = *slots[slot];
+  if (!operand.inMemory())
+    return operand.splat;
+  Value &value = shared.loads[{slot, stride(operand, rowDim) ? place.row : 0,
+                               stride(operand, vectorDim) ? static_cast<int64_t>(place.index) : 0}];
+  if (!value)
+    value = loadOperand(slot, base, place.row, place.piece);
+  return value;
 }
 
 void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row,
@@ -448,12 +502,45 @@ static Value clampAgainstConstant(OpBuilder &b, Location loc, Operation *op, Val
   return b.create<arith::SelectOp>(loc, beyond, bound, x);
 }
 
-/// Evaluates a body on values that are scalars or vectors of `width` lanes; a scalar stands for equal lanes and stays one
-/// until it meets a vector. `contract` allows a product to be added without rounding it first.
-SmallVector<Value> NestEmitter::evaluate(const NestStage &stage, ArrayRef<Value> arguments, int64_t width,
+/// Finds out which values of the bodies are the same for all rows or all pieces of a register block.
+void NestEmitter::findVariation() {
+  variations.clear();
+  SmallVector<SmallVector<Variation>> results;
+  for (auto [index, stage] : llvm::enumerate(nest.stages)) {
+    SmallVector<Variation> arguments;
+    for (unsigned slot : inputSlots[index]) {
+      const NestOperand &operand = *slots[slot];
+      arguments.push_back(operand.stage >= 0 ? results[operand.stage][operand.result]
+                                             : Variation{stride(operand, rowDim) != 0, stride(operand, vectorDim) != 0});
+    }
+    results.emplace_back();
+    if (!stage.body) {
+      results.back().push_back(arguments[0]);
+      continue;
+    }
+    // What is not an input is an accumulator: one per cell.
+    for (BlockArgument argument : stage.body->getArguments())
+      variations[argument] = argument.getArgNumber() < arguments.size() ? arguments[argument.getArgNumber()]
+                                                                        : Variation{true, true};
+    for (Operation &op : stage.body->without_terminator())
+      for (Value operand : op.getOperands())
+        for (Value result : op.getResults()) {
+          Variation &variation = variations[result], from = variations.lookup(operand);
+          variation = {variation.rows || from.rows, variation.pieces || from.pieces};
+        }
+    for (Value value : stage.body->getTerminator()->getOperands())
+      results.back().push_back(nest.accumulates && index == 0 ? Variation{true, true} : variations.lookup(value));
+  }
+}
+
+/// Evaluates the body of a stage on values that are scalars or vectors as wide as the place's piece; a scalar stands for equal
+/// lanes and stays one until it meets a vector. `contract` allows a product to be added without rounding it first.
+SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
                                          bool contract) {
+  const NestStage &stage = nest.stages[stageIndex];
   if (!stage.body)
     return {arguments[0]};
+  int64_t width = place.piece.width;
   DenseMap<Value, Value> values;
   for (auto [argument, value] : llvm::zip(stage.body->getArguments(), arguments))
     values[argument] = value;
@@ -471,9 +558,7 @@ SmallVector<Value> NestEmitter::evaluate(const NestStage &stage, ArrayRef<Value>
         return product;
     return {};
   };
-  for (Operation &op : stage.body->without_terminator()) {
-    if (contract && isa<arith::MulFOp>(op) && op.hasOneUse() && fusedProduct(**op.user_begin()) == &op)
-      continue;
+  auto compute = [&](Operation &op) -> Value {
     SmallVector<Value> operands;
     arith::MulFOp product = fusedProduct(op);
     if (product) {
@@ -487,22 +572,39 @@ SmallVector<Value> NestEmitter::evaluate(const NestStage &stage, ArrayRef<Value>
     if (isVector)
       for (Value &operand : operands)
         operand = toWidth(operand, width);
-    if (product) {
-      values[op.getResult(0)] = b.create<math::FmaOp>(op.getLoc(), operands[0], operands[1], operands[2]);
-      continue;
-    }
+    if (product)
+      return b.create<math::FmaOp>(op.getLoc(), operands[0], operands[1], operands[2]);
     if (operands.size() == 2)
-      if (Value clamped = clampAgainstConstant(b, op.getLoc(), &op, operands[0], operands[1])) {
-        values[op.getResult(0)] = clamped;
-        continue;
-      }
-    SmallVector<Type> types;
-    for (Type type : op.getResultTypes())
-      types.push_back(isVector ? Type(VectorType::get({width}, type)) : type);
-    Operation *copy =
-        b.create(op.getLoc(), op.getName().getIdentifier(), operands, types, op.getAttrDictionary().getValue());
-    for (auto [from, to] : llvm::zip(op.getResults(), copy->getResults()))
-      values[from] = to;
+      if (Value clamped = clampAgainstConstant(b, op.getLoc(), &op, operands[0], operands[1]))
+        return clamped;
+    Type type = op.getResult(0).getType();
+    auto ofWidth = [&](Type scalar) -> Type { return isVector ? VectorType::get({width}, scalar) : scalar; };
+    // Processors have no arithmetic on bfloat16: it is done in f32 and rounded.
+    bool onBfloat = llvm::any_of(op.getOperandTypes(), [](Type operand) { return operand.isBF16(); }) &&
+                    !isa<arith::ExtFOp, arith::BitcastOp, arith::SelectOp>(op);
+    if (onBfloat) {
+      for (auto [operand, scalar] : llvm::zip(operands, op.getOperandTypes()))
+        if (scalar.isBF16())
+          operand = b.create<arith::ExtFOp>(op.getLoc(), ofWidth(b.getF32Type()), operand);
+      Type wide = type.isBF16() ? b.getF32Type() : type;
+      Value result = b.create(op.getLoc(), op.getName().getIdentifier(), operands, {ofWidth(wide)},
+                              op.getAttrDictionary().getValue())
+                         ->getResult(0);
+      return type.isBF16() ? b.create<arith::TruncFOp>(op.getLoc(), ofWidth(type), result).getResult() : result;
+    }
+    type = ofWidth(type);
+    return b.create(op.getLoc(), op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())
+        ->getResult(0);
+  };
+  for (Operation &op : stage.body->without_terminator()) {
+    if (contract && isa<arith::MulFOp>(op) && op.hasOneUse() && fusedProduct(**op.user_begin()) == &op)
+      continue;
+    Variation variation = variations.lookup(op.getResult(0));
+    Value &value = shared.values[{&op, variation.rows ? place.row : 0,
+                                  variation.pieces ? static_cast<int64_t>(place.index) : 0}];
+    if (!value)
+      value = compute(op);
+    values[op.getResult(0)] = value;
   }
   SmallVector<Value> results;
   for (Value value : stage.body->getTerminator()->getOperands())
@@ -516,22 +618,20 @@ SmallVector<Value> NestEmitter::evaluate(const NestStage &stage, ArrayRef<Value>
 
 /// Runs the later stages on the results of stage 0 and stores what the nest computes, for a block of rows x pieces.
 void NestEmitter::finish(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows,
-                         function_ref<SmallVector<Value>(int64_t row, unsigned piece)> stageZero) {
+                         function_ref<SmallVector<Value>(Place place, Shared &shared)> stageZero) {
+  Shared shared;
   for (int64_t row = 0; row < rows; ++row)
     for (auto [index, piece] : llvm::enumerate(pieces)) {
-      SmallVector<SmallVector<Value>> results{stageZero(row, index)};
+      Place place{row, static_cast<unsigned>(index), piece};
+      SmallVector<SmallVector<Value>> results{stageZero(place, shared)};
       for (unsigned stage = 1; stage < nest.stages.size(); ++stage) {
         SmallVector<Value> arguments;
         for (unsigned slot : inputSlots[stage]) {
           const NestOperand &operand = *slots[slot];
-          if (operand.stage >= 0)
-            arguments.push_back(results[operand.stage][operand.result]);
-          else if (operand.inMemory() || operand.splat)
-            arguments.push_back(loadOperand(slot, base, row, piece));
-          else
-            arguments.push_back({});
+          arguments.push_back(operand.stage >= 0 ? results[operand.stage][operand.result]
+                                                 : loadOperand(slot, base, place, shared));
         }
-        results.push_back(evaluate(nest.stages[stage], arguments, piece.width, false));
+        results.push_back(evaluate(stage, arguments, place, shared, false));
       }
       for (auto [store, slot] : llvm::zip(nest.stores, storeSlots))
         storeResult(store, slot, base, row, piece, results[store.stage][store.result]);
@@ -556,63 +656,47 @@ NestEmitter::emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayR
 
 /// A block of rows x pieces whose accumulators live in registers over all reduction loops.
 void NestEmitter::emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows) {
-  const NestStage &first = nest.stages[0];
-  // Loads of a block, shared by the rows or pieces that an operand does not depend on.
-  auto makeLoader = [this](const Pointers &at) {
-    return [this, &at, cache = std::map<std::array<int64_t, 3>, Value>()](unsigned slot, int64_t row, unsigned index,
-                                                                         const Piece &piece) mutable -> Value {
-      const NestOperand &operand = *slots[slot];
-      if (!operand.inMemory() && !operand.splat)
-        return {};
-      std::array<int64_t, 3> key{slot, stride(operand, rowDim) ? row : 0, stride(operand, vectorDim) ? index : 0};
-      Value &value = cache[key];
-      if (!value)
-        value = loadOperand(slot, at, row, piece);
-      return value;
-    };
-  };
-
   if (!nest.accumulates) {
-    auto load = makeLoader(base);
-    finish(base, pieces, rows, [&](int64_t row, unsigned index) {
+    finish(base, pieces, rows, [&](Place place, Shared &shared) {
       SmallVector<Value> arguments;
       for (unsigned slot : inputSlots[0])
-        arguments.push_back(load(slot, row, index, pieces[index]));
-      return evaluate(first, arguments, pieces[index].width, false);
+        arguments.push_back(loadOperand(slot, base, place, shared));
+      return evaluate(0, arguments, place, shared, false);
     });
     return;
   }
 
   unsigned results = initSlots.size();
-  SmallVector<Value> accumulators;
-  {
-    auto load = makeLoader(base);
+  auto forEachPlace = [&](function_ref<void(Place)> visit) {
     for (int64_t row = 0; row < rows; ++row)
       for (auto [index, piece] : llvm::enumerate(pieces))
-        for (unsigned slot : initSlots)
-          accumulators.push_back(toWidth(load(slot, row, index, piece), piece.width));
-  }
+        visit({row, static_cast<unsigned>(index), piece});
+  };
+  SmallVector<Value> accumulators;
+  Shared initial;
+  forEachPlace([&](Place place) {
+    for (unsigned slot : initSlots)
+      accumulators.push_back(toWidth(loadOperand(slot, base, place, initial), place.piece.width));
+  });
   SmallVector<int> reductions;
   for (unsigned dim = 0; dim < nest.sizes.size(); ++dim)
     if (nest.isReduction[dim])
       reductions.push_back(dim);
   accumulators = emitReductionLoops(base, reductions, accumulators, [&](const Pointers &at, ArrayRef<Value> carried) {
-    auto load = makeLoader(at);
+    Shared shared;
     SmallVector<Value> next;
-    for (int64_t row = 0; row < rows; ++row)
-      for (auto [index, piece] : llvm::enumerate(pieces)) {
-        SmallVector<Value> arguments;
-        for (unsigned slot : inputSlots[0])
-          arguments.push_back(load(slot, row, index, piece));
-        for (unsigned result = 0; result < results; ++result)
-          arguments.push_back(carried[next.size() + result]);
-        for (Value value : evaluate(first, arguments, piece.width, true))
-          next.push_back(toWidth(value, piece.width));
-      }
+    forEachPlace([&](Place place) {
+      SmallVector<Value> arguments;
+      for (unsigned slot : inputSlots[0])
+        arguments.push_back(loadOperand(slot, at, place, shared));
+      llvm::append_range(arguments, carried.slice(next.size(), results));
+      for (Value value : evaluate(0, arguments, place, shared, true))
+        next.push_back(toWidth(value, place.piece.width));
+    });
     return next;
   });
-  finish(base, pieces, rows, [&](int64_t row, unsigned index) {
-    auto *from = accumulators.begin() + (row * pieces.size() + index) * results;
+  finish(base, pieces, rows, [&](Place place, Shared &) {
+    auto *from = accumulators.begin() + (place.row * pieces.size() + place.index) * results;
     return SmallVector<Value>(from, from + results);
   });
 }
@@ -649,22 +733,18 @@ static Attribute neutralElement(OpBuilder &b, vector::CombiningKind kind, Type t
 
 /// The only reduction loop is the vector loop: partial results in lanes, combined at the end; the remainder one by one.
 void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
-  const NestStage &first = nest.stages[0];
   int64_t size = nest.sizes[vectorDim], blocks = size / lanes;
   Type element = combiner->op->getResult(0).getType();
   auto step = [&](const Pointers &at, ArrayRef<Value> carried, const Piece &piece) {
     SmallVector<Value> next;
-    std::map<std::pair<unsigned, int64_t>, Value> cache;
+    Shared shared;
     for (int64_t row = 0; row < rows; ++row) {
+      Place place{row, 0, piece};
       SmallVector<Value> arguments;
-      for (unsigned slot : inputSlots[0]) {
-        Value &value = cache[{slot, stride(*slots[slot], rowDim) ? row : 0}];
-        if (!value)
-          value = loadOperand(slot, at, row, piece);
-        arguments.push_back(value);
-      }
+      for (unsigned slot : inputSlots[0])
+        arguments.push_back(loadOperand(slot, at, place, shared));
       arguments.push_back(carried[row]);
-      next.push_back(toWidth(evaluate(first, arguments, piece.width, true)[0], piece.width));
+      next.push_back(toWidth(evaluate(0, arguments, place, shared, true)[0], piece.width));
     }
     return next;
   };
@@ -690,7 +770,7 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   }
   if (size % lanes)
     accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
-  finish(base, {Piece{0, 1}}, rows, [&](int64_t row, unsigned) { return SmallVector<Value>{accumulators[row]}; });
+  finish(base, {Piece{0, 1}}, rows, [&](Place place, Shared &) { return SmallVector<Value>{accumulators[place.row]}; });
 }
 
 /// Opens loops given as {dim, count, step}; the first `parallelLoops` of them are shared between threads.
@@ -734,10 +814,13 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
   int64_t rowBlocks = 1, rows = 1, rowsLeft = 0;
   if (rowDim >= 0) {
     int64_t size = nest.sizes[rowDim];
-    int64_t perRow = vectorReduction ? 2 : block.pieces.size();
-    int64_t most = std::max<int64_t>(1, std::min<int64_t>(accumulatorLimit() / perRow, 16));
-    int64_t blocks = (size + most - 1) / most;
-    rows = (size + blocks - 1) / blocks;
+    int64_t pieces = block.pieces.size();
+    rows = blockRows;
+    if (pieces != blockPieces) {
+      int64_t most = std::clamp<int64_t>(accumulatorLimit() / pieces, 1, 16);
+      int64_t blocks = (size + most - 1) / most;
+      rows = (size + blocks - 1) / blocks;
+    }
     rowBlocks = size / rows;
     rowsLeft = size % rows;
   }
@@ -796,7 +879,8 @@ void NestEmitter::emit() {
   collectOperands();
   simplify();
   chooseVectorLoop();
-  chooseBlockLoop();
+  chooseRegisterBlock();
+  findVariation();
   Pointers base;
   for (NestOperand *operand : slots)
     base.push_back(operand->pointer);

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/OpenMP/OpenMPDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -43,7 +44,7 @@ using namespace mlir;
 
 namespace tw::cpu {
 
-static llvm::Error failure(const llvm::Twine &message) {
+static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
@@ -60,12 +61,45 @@ void prepareCodegen(MLIRContext &context) {
                       vector::VectorDialect>();
 }
 
+/// f32 to bf16 by integer arithmetic: to the nearest, ties to even, subnormals kept, every NaN the canonical one.
+struct TruncateToBfloat : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    Value x = op.getIn();
+    if (!getElementTypeOrSelf(op.getType()).isBF16() || !getElementTypeOrSelf(x.getType()).isF32())
+      return failure();
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    auto like = [&](Type element) -> Type {
+      auto vector = dyn_cast<VectorType>(x.getType());
+      return vector ? Type(VectorType::get(vector.getShape(), element)) : element;
+    };
+    auto constant = [&](Type element, int64_t value) -> Value {
+      TypedAttr attr = b.getIntegerAttr(element, value);
+      if (auto vector = dyn_cast<VectorType>(like(element)))
+        attr = DenseElementsAttr::get(vector, attr);
+      return b.create<arith::ConstantOp>(attr);
+    };
+    Type i32 = b.getI32Type(), i16 = b.getI16Type();
+    Value bits = b.create<arith::BitcastOp>(like(i32), x);
+    Value odd = b.create<arith::AndIOp>(b.create<arith::ShRUIOp>(bits, constant(i32, 16)), constant(i32, 1));
+    Value sum = b.create<arith::AddIOp>(bits, b.create<arith::AddIOp>(odd, constant(i32, 0x7FFF)));
+    Value high = b.create<arith::ShRUIOp>(sum, constant(i32, 16));
+    Value isNan = b.create<arith::CmpFOp>(arith::CmpFPredicate::UNO, x, x);
+    Value result = b.create<arith::SelectOp>(isNan, constant(i32, 0x7FC0), high);
+    result = b.create<arith::TruncIOp>(like(i16), result);
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, op.getType(), result);
+    return success();
+  }
+};
+
 /// exp, tanh and erf become polynomials that vectorise; conversions from and to bfloat16 become integer arithmetic, because the
 /// processor's own instruction flushes subnormals.
 static LogicalResult expandMath(ModuleOp module) {
   RewritePatternSet patterns(module.getContext());
   populateMathPolynomialApproximationPatterns(patterns);
   arith::populateExpandBFloat16Patterns(patterns);
+  // Preferred to the one above, which leaves NaNs as they are.
+  patterns.add<TruncateToBfloat>(module.getContext(), /*benefit=*/2);
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
 }
 
@@ -102,13 +136,13 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(co
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, message);
   if (!target)
-    return failure(message);
+    return makeError(message);
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
   std::unique_ptr<llvm::TargetMachine> result(
       target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(),
                                   llvm::Reloc::PIC_, std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
   if (!result)
-    return failure("LLVM has no code generator for " + machine.triple);
+    return makeError("LLVM has no code generator for " + machine.triple);
   return std::move(result);
 }
 
@@ -140,11 +174,11 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
 compileToObject(ModuleOp module, const HostMachine &machine, unsigned threads, unsigned optLevel) {
   if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module, threads)))
-    return failure("the loops of a kernel cannot be lowered to the llvm dialect");
+    return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
   if (!code)
-    return failure("a kernel cannot be translated to LLVM IR");
+    return makeError("a kernel cannot be translated to LLVM IR");
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
   if (!target)
     return target.takeError();
@@ -164,7 +198,7 @@ compileToObject(ModuleOp module, const HostMachine &machine, unsigned threads, u
   llvm::raw_svector_ostream stream(object);
   llvm::legacy::PassManager emission;
   if ((*target)->addPassesToEmitFile(emission, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
-    return failure("LLVM cannot write object files for " + machine.triple);
+    return makeError("LLVM cannot write object files for " + machine.triple);
   emission.run(*code);
   return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), module.getName().value_or("kernel"),
                                                          /*RequiresNullTerminator=*/false);

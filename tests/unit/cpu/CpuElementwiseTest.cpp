@@ -150,11 +150,11 @@ TEST(QuantizeTest, DequantisesSignedAndUnsigned) {
   }
 }
 
-/// To bfloat16 with rounding to nearest even; subnormals and infinities survive.
+/// To bfloat16 with rounding to nearest even; subnormals and infinities survive, NaNs become the canonical one.
 TEST(BfloatTest, TruncatesToNearestEven) {
   std::vector<uint32_t> bits{0x3F800000, 0x3F808000, 0x3F818000, 0x3F808001, 0xBF80FFFF, 0x7F800000, 0x00018000,
-                             0x00008001, 0x7F7FFFFF, 0x80000000, 0x00000001};
-  std::vector<uint16_t> expected{0x3F80, 0x3F80, 0x3F82, 0x3F81, 0xBF81, 0x7F80, 0x0002, 0x0001, 0x7F80, 0x8000, 0};
+                             0x00008001, 0x7F7FFFFF, 0x80000000, 0x00000001, 0x7F800001, 0xFFFFFFFF};
+  std::vector<uint16_t> expected{0x3F80, 0x3F80, 0x3F82, 0x3F81, 0xBF81, 0x7F80, 0x0002, 0x0001, 0x7F80, 0x8000, 0, 0x7FC0, 0x7FC0};
   // The list several times over, so that vectors and remainders both see it.
   std::vector<float> x;
   std::vector<uint16_t> y;
@@ -169,8 +169,28 @@ TEST(BfloatTest, TruncatesToNearestEven) {
   auto outputs = runEverywhere(unary(count, "f32", "bf16", "%r = arith.truncf %a : f32 to bf16"), {tensorOf(x, {count})});
   EXPECT_EQ(valuesOf<uint16_t>(outputs.at(0)), y);
   auto back = runEverywhere(unary(count, "bf16", "f32", "%r = arith.extf %a : bf16 to f32"), {tensorOf(y, {count})});
-  for (int64_t i = 0; i < count; ++i)
-    EXPECT_EQ(valuesOf<float>(back.at(0))[i], tw::frontend::bfloatToFloat(y[i]));
+  auto widened = valuesOf<float>(back.at(0));
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, &widened[i], 4);
+    EXPECT_EQ(bits, static_cast<uint32_t>(y[i]) << 16);
+  }
+}
+
+/// Arithmetic on bfloat16 itself is that of f32, rounded.
+TEST(BfloatTest, ArithmeticRoundsOnce) {
+  const int count = 50;
+  std::vector<uint16_t> x, expected;
+  for (int i = 0; i < count; ++i) {
+    x.push_back(static_cast<uint16_t>(0x3F00 + 7 * i));
+    float value = tw::frontend::bfloatToFloat(x.back());
+    expected.push_back(tw::frontend::floatToBfloat(std::max(value * value, 0.5f)));
+  }
+  auto outputs = runEverywhere(unary(count, "bf16", "bf16", "%c = arith.constant 0.5 : bf16\n"
+                                                            "%m = arith.mulf %a, %a : bf16\n"
+                                                            "%r = arith.maximumf %m, %c : bf16"),
+                               {tensorOf(x, {count})});
+  EXPECT_EQ(valuesOf<uint16_t>(outputs.at(0)), expected);
 }
 
 TEST(BooleanTest, ComparisonsAreStoredAsBytes) {

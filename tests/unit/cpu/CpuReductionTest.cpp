@@ -372,6 +372,27 @@ template <typename T> void checkMaxPool(const char *type, const char *init, cons
   EXPECT_EQ(valuesOf<T>(outputs[0]), expected) << type << " " << channels;
 }
 
+TEST(PoolTest, MaximumOfBfloats) {
+  // Bit patterns of positive numbers are ordered as the numbers are.
+  std::string text = R"(
+func.func @main(%x: tensor<40x33xbf16>) -> tensor<33xbf16> {
+  %low = arith.constant 0xFF80 : bf16
+  %empty = tensor.empty() : tensor<33xbf16>
+  %filled = linalg.fill ins(%low : bf16) outs(%empty : tensor<33xbf16>) -> tensor<33xbf16>
+  %y = linalg.reduce { arith.maximumf } ins(%x : tensor<40x33xbf16>) outs(%filled : tensor<33xbf16>) dimensions = [0]
+  return %y : tensor<33xbf16>
+})";
+  auto bytes = someValues<uint8_t>(40 * 33, 1);
+  std::vector<uint16_t> x, expected(33, 0);
+  for (uint8_t byte : bytes)
+    x.push_back(static_cast<uint16_t>(0x3F00 + byte));
+  for (int i = 0; i < 40 * 33; ++i)
+    expected[i % 33] = std::max(expected[i % 33], x[i]);
+  auto outputs = runEverywhere(text, {tensorOf(x, {40, 33})});
+  ASSERT_EQ(outputs.size(), 1u);
+  EXPECT_EQ(valuesOf<uint16_t>(outputs[0]), expected);
+}
+
 TEST(PoolTest, MaximumOfFloatsAndBytes) {
   for (int64_t channels : {1, 3, 64, 100}) {
     checkMaxPool<float>("f32", "0xFF800000", "arith.maximumf", channels);
