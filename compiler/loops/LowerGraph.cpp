@@ -788,7 +788,7 @@ private:
     SmallVector<int64_t> shape(shapeOf(x));
     if (op.getKeepdims() || op.getAxes() != ArrayRef<int64_t>{1} || shape.size() < 2 || shape.size() > 3)
       return op.emitOpError() << "is not over dim 1 of a matrix or [outer, n, inner]: run graph-decompose-ops before";
-    Type type = elementOf(op.getX()), result = elementOf(op.getY());
+    Type type = elementOf(op.getX());
     bool isMax = op.getKind() == "max", isFloat = isa<FloatType>(type);
     if (!isFloat && !isMax && !type.isInteger(32))
       return op.emitOpError() << "sums elements of " << type << ", expected f32, bf16 or i32";
@@ -819,8 +819,6 @@ private:
       }
       y = divide(loc, y, {float(shape[1])}, out);
     }
-    // Kernels of bf16 machines say f32 here and cast at their end.
-    (void)result;
     return y;
   }
 
@@ -895,24 +893,10 @@ private:
     FailureOr<Value> input = lower(op.getX());
     if (failed(input))
       return failure();
-    Value x = *input;
-    SmallVector<int64_t> low(op.getLow()), high(op.getHigh()), start, size;
-    // Negative amounts cut first.
-    for (size_t i = 0; i < low.size(); ++i) {
-      start.push_back(std::max<int64_t>(-low[i], 0));
-      size.push_back(shapeOf(x)[i] + std::min<int64_t>(low[i], 0) + std::min<int64_t>(high[i], 0));
-      low[i] = std::max<int64_t>(low[i], 0);
-      high[i] = std::max<int64_t>(high[i], 0);
-    }
-    if (ArrayRef<int64_t>(size) != shapeOf(x)) {
-      auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
-      SmallVector<int64_t> ones(size.size(), 1);
-      x = builder.create<tensor::ExtractSliceOp>(loc, x, indices(start), indices(size), indices(ones));
-    }
     auto value = cast<TypedAttr>(op.getValue());
     if (auto integer = dyn_cast<IntegerAttr>(value))
       value = builder.getIntegerAttr(storageType(integer.getType()), integer.getValue());
-    return padTensor(loc, x, low, high, value);
+    return padTensor(loc, *input, op.getLow(), op.getHigh(), value);
   }
 };
 

@@ -418,19 +418,12 @@ static DenseElementsAttr evaluatePad(PadOp op, RankedTensorType type) {
       readBytes(DenseElementsAttr::get(type, ArrayRef<Attribute>(cast<Attribute>(op.getValue()))));
   ElementsAttr x = constantOf(op.getX());
   ArrayRef<int64_t> shape = typeOf(x).getShape();
-  SmallVector<int64_t> toStrides = rowMajorStrides(type.getShape()), fromStrides = rowMajorStrides(shape), box;
-  int64_t to = 0, from = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    // Negative paddings cut.
-    int64_t low = op.getLow()[i], high = op.getHigh()[i];
-    to += std::max<int64_t>(low, 0) * toStrides[i];
-    from += std::max<int64_t>(-low, 0) * fromStrides[i];
-    box.push_back(shape[i] + std::min<int64_t>(low, 0) + std::min<int64_t>(high, 0));
-    if (box.back() <= 0)
-      return makeBytes(type, bytes);
-  }
+  SmallVector<int64_t> strides = rowMajorStrides(type.getShape());
+  int64_t at = 0;
+  for (size_t i = 0; i < shape.size(); ++i)
+    at += op.getLow()[i] * strides[i];
   std::vector<char> source = readBytes(x);
-  copyBox(box, size, {bytes.data(), to, toStrides}, {source.data(), from, fromStrides});
+  copyBox(shape, size, {bytes.data(), at, strides}, {source.data(), 0, rowMajorStrides(shape)});
   return makeBytes(type, bytes);
 }
 

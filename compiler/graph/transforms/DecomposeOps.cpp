@@ -235,9 +235,7 @@ struct PadIntoConv : OpRewritePattern<ConvOp> {
       return failure();
     auto value = dyn_cast<FloatAttr>(cast<Attribute>(pad.getValue()));
     ArrayRef<int64_t> low = pad.getLow(), high = pad.getHigh();
-    auto negative = [](int64_t amount) { return amount < 0; };
-    if (!value || !value.getValue().isZero() || low[0] || low[1] || high[0] || high[1] || llvm::any_of(low, negative) ||
-        llvm::any_of(high, negative))
+    if (!value || !value.getValue().isZero() || low[0] || low[1] || high[0] || high[1])
       return failure();
     ArrayRef<int64_t> own = op.getPads();
     SmallVector<int64_t> pads{own[0] + low[2], own[1] + low[3], own[2] + high[2], own[3] + high[3]};

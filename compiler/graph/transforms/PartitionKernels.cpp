@@ -52,7 +52,7 @@ template <typename OpT> bool isDepthwise(OpT op) {
 /// Why the accelerator cannot run op; empty if it can.
 std::string reasonAgainst(Operation *op, StringRef array) {
   if (auto fallback = dyn_cast<FallbackOp>(op))
-    return ("operator " + fallback.getOnnxOp() + " is outside the supported list").str();
+    return fallback.getReason().str();
   auto unsupported = [](Value value) {
     Type type = elementOf(value);
     return !(type.isF32() || type.isBF16() || isEightBit(type) || type.isInteger(32));

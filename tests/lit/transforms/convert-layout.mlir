@@ -1,0 +1,87 @@
+// RUN: tilewright-opt %s -graph-convert-layout -canonicalize | FileCheck %s
+
+// One transpose in, one out; weights and the constant of the addition follow.
+// CHECK-LABEL: func.func @chain
+// CHECK-SAME: %[[X:.*]]: tensor<1x3x8x8xf32>
+func.func @chain(%x: tensor<1x3x8x8xf32>) -> tensor<1x2x4x4xf32> {
+  %w = graph.constant dense<[[[[1.0]], [[2.0]], [[3.0]]], [[[4.0]], [[5.0]], [[6.0]]]]> : tensor<2x3x1x1xf32>
+  %b = graph.constant dense<[[[7.0]], [[8.0]]]> : tensor<2x1x1xf32>
+  // CHECK-DAG: %[[W:.*]] = graph.constant dense<{{\[\[\[\[}}1.000000e+00, 4.000000e+00], [2.000000e+00, 5.000000e+00], [3.000000e+00, 6.000000e+00]]]]> : tensor<1x1x3x2xf32>
+  // CHECK-DAG: %[[B:.*]] = graph.constant dense<{{\[\[\[\[}}7.000000e+00, 8.000000e+00]]]]> : tensor<1x1x1x2xf32>
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x3x8x8xf32>) -> tensor<1x8x8x3xf32>
+  // CHECK: %[[C:.*]] = graph.conv %[[T]], %[[W]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x8x8x2xf32>
+  // CHECK: %[[A:.*]] = graph.add %[[C]], %[[B]]
+  // CHECK: %[[R:.*]] = graph.relu %[[A]] : tensor<1x8x8x2xf32>
+  // CHECK: %[[P:.*]] = graph.max_pool %[[R]] {{.*}}layout = "nhwc"{{.*}} -> tensor<1x4x4x2xf32>
+  // CHECK: %[[Y:.*]] = graph.transpose %[[P]] {perm = array<i64: 0, 3, 1, 2>}
+  // CHECK: return %[[Y]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x3x8x8xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x8x8xf32>
+  %1 = graph.add %0, %b : (tensor<1x2x8x8xf32>, tensor<2x1x1xf32>) -> tensor<1x2x8x8xf32>
+  %2 = graph.relu %1 : tensor<1x2x8x8xf32>
+  %3 = graph.max_pool %2 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x2x8x8xf32>) -> tensor<1x2x4x4xf32>
+  return %3 : tensor<1x2x4x4xf32>
+}
+
+// Axes follow: channels are dim 3, the image's height dim 1.
+// CHECK-LABEL: func.func @axes
+func.func @axes(%x: tensor<1x4x8x8xi8>, %w: tensor<4x4x1x1xi8>) -> tensor<1x8x7x8xi8> {
+  // CHECK: %[[S:.*]] = graph.conv_integer
+  // CHECK: %[[Q:.*]] = graph.requantize %[[S]] {axis = 3 : i64
+  // CHECK: %[[C:.*]] = graph.concat %[[Q]], %[[Q]] {axis = 3 : i64} : (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>) -> tensor<1x8x8x8xi8>
+  // CHECK: %[[L:.*]] = graph.slice %[[C]] {starts = array<i64: 0, 3, 0, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x8x8x8xi8>) -> tensor<1x5x8x8xi8>
+  // CHECK: graph.pad %[[L]] {high = array<i64: 0, 2, 0, 0>, low = array<i64: 0, 0, 0, 0>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xi8>, tensor<4x4x1x1xi8>) -> tensor<1x4x8x8xi32>
+  %1 = graph.requantize %0 {multipliers = array<f32: 1.0, 2.0, 3.0, 4.0>, axis = 1 : i64, zero_point = 0 : i32} : (tensor<1x4x8x8xi32>) -> tensor<1x4x8x8xi8>
+  %2 = graph.concat %1, %1 {axis = 1 : i64} : (tensor<1x4x8x8xi8>, tensor<1x4x8x8xi8>) -> tensor<1x8x8x8xi8>
+  %3 = graph.slice %2 {starts = array<i64: 0, 0, 3, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x8x8x8xi8>) -> tensor<1x8x5x8xi8>
+  %4 = graph.pad %3 {low = array<i64: 0, 0, 0, 0>, high = array<i64: 0, 0, 2, 0>, value = 0 : i8} : (tensor<1x8x5x8xi8>) -> tensor<1x8x7x8xi8>
+  return %4 : tensor<1x8x7x8xi8>
+}
+
+// Squeeze and excitation: what is 1 x 1 needs no transpose to be multiplied.
+// CHECK-LABEL: func.func @excitation
+func.func @excitation(%x: tensor<1x4x8x8xf32>, %w: tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32> {
+  // CHECK: %[[A:.*]] = graph.conv
+  // CHECK: %[[P:.*]] = graph.average_pool %[[A]]
+  // CHECK: %[[B:.*]] = graph.conv %[[P]]
+  // CHECK: %[[S:.*]] = graph.sigmoid %[[B]] : tensor<1x1x1x4xf32>
+  // CHECK: %[[M:.*]] = graph.mul %[[A]], %[[S]] : (tensor<1x8x8x4xf32>, tensor<1x1x1x4xf32>) -> tensor<1x8x8x4xf32>
+  // CHECK: graph.transpose %[[M]]
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x8x8xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.average_pool %0 {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false,
+    layout = "nchw"} : (tensor<1x4x8x8xf32>) -> tensor<1x4x1x1xf32>
+  %2 = graph.conv %1, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x4x1x1xf32>, tensor<4x4x1x1xf32>) -> tensor<1x4x1x1xf32>
+  %3 = graph.sigmoid %2 : tensor<1x4x1x1xf32>
+  %4 = graph.mul %0, %3 : (tensor<1x4x8x8xf32>, tensor<1x4x1x1xf32>) -> tensor<1x4x8x8xf32>
+  return %4 : tensor<1x4x8x8xf32>
+}
+
+// Rows of the weights change places instead of the image: channel 0 of pixels 0, 1, then channel 1, become pixel by pixel.
+// CHECK-LABEL: func.func @flatten
+func.func @flatten(%x: tensor<1x2x1x4xf32>) -> tensor<1x1xf32> {
+  %w = graph.constant dense<[[1.0], [2.0], [3.0], [4.0]]> : tensor<4x1xf32>
+  // CHECK: %[[W:.*]] = graph.constant dense<{{\[\[}}1.000000e+00], [3.000000e+00], [2.000000e+00], [4.000000e+00]]> : tensor<4x1xf32>
+  // CHECK: %[[P:.*]] = graph.max_pool
+  // CHECK: %[[F:.*]] = graph.reshape %[[P]] : (tensor<1x1x2x2xf32>) -> tensor<1x4xf32>
+  // CHECK: graph.matmul %[[F]], %[[W]]
+  %0 = graph.max_pool %x {kernel = array<i64: 1, 2>, strides = array<i64: 1, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x2x1x4xf32>) -> tensor<1x2x1x2xf32>
+  %1 = graph.reshape %0 : (tensor<1x2x1x2xf32>) -> tensor<1x4xf32>
+  %2 = graph.matmul %1, %w : (tensor<1x4xf32>, tensor<4x1xf32>) -> tensor<1x1xf32>
+  return %2 : tensor<1x1xf32>
+}
+
+// One channel: the image lies in memory as it is wanted.
+// CHECK-LABEL: func.func @one_channel
+func.func @one_channel(%x: tensor<1x1x8x8xf32>, %w: tensor<1x1x3x3xf32>) -> tensor<1x1x6x6xf32> {
+  // CHECK-NOT: graph.transpose %arg0
+  // CHECK: graph.reshape %{{.*}} : (tensor<1x1x8x8xf32>) -> tensor<1x8x8x1xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x1x8x8xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x6x6xf32>
+  return %0 : tensor<1x1x6x6xf32>
+}

@@ -1,0 +1,107 @@
+// RUN: tilewright-opt %s -graph-decompose-ops | FileCheck %s
+
+// CHECK-LABEL: func.func @reductions
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x4x5xf32>
+func.func @reductions(%x: tensor<2x3x4x5xf32>) -> (tensor<2x3xf32>, tensor<2x1x1x5xf32>, tensor<3x4xf32>) {
+  // CHECK: %[[P:.*]] = graph.average_pool %[[X]] {count_include_pad = false, kernel = array<i64: 4, 5>
+  // CHECK: graph.reshape %[[P]] : (tensor<2x3x1x1xf32>) -> tensor<2x3xf32>
+  %0 = graph.reduce %x {kind = "mean", axes = array<i64: 2, 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<2x3xf32>
+  // CHECK: %[[F:.*]] = graph.reshape %[[X]] : (tensor<2x3x4x5xf32>) -> tensor<2x12x5xf32>
+  // CHECK: %[[S:.*]] = graph.reduce %[[F]] {axes = array<i64: 1>, keepdims = false, kind = "sum"} : (tensor<2x12x5xf32>) -> tensor<2x5xf32>
+  // CHECK: graph.reshape %[[S]] : (tensor<2x5xf32>) -> tensor<2x1x1x5xf32>
+  %1 = graph.reduce %x {kind = "sum", axes = array<i64: 1, 2>, keepdims = true} : (tensor<2x3x4x5xf32>) -> tensor<2x1x1x5xf32>
+  // Axes apart come together at the end.
+  // CHECK: %[[T:.*]] = graph.transpose %[[X]] {perm = array<i64: 1, 2, 0, 3>}
+  // CHECK: %[[G:.*]] = graph.reshape %[[T]] : (tensor<3x4x2x5xf32>) -> tensor<12x10xf32>
+  // CHECK: graph.reduce %[[G]] {{.*}} : (tensor<12x10xf32>) -> tensor<12xf32>
+  %2 = graph.reduce %x {kind = "max", axes = array<i64: 0, 3>, keepdims = false} : (tensor<2x3x4x5xf32>) -> tensor<3x4xf32>
+  return %0, %1, %2 : tensor<2x3xf32>, tensor<2x1x1x5xf32>, tensor<3x4xf32>
+}
+
+// CHECK-LABEL: func.func @softmax
+func.func @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  // CHECK: %[[T:.*]] = graph.transpose %{{.*}} {perm = array<i64: 0, 2, 1>}
+  // CHECK: %[[F:.*]] = graph.reshape %[[T]] : (tensor<2x4x3xf32>) -> tensor<8x3xf32>
+  // CHECK: %[[S:.*]] = graph.softmax %[[F]] {axis = 1 : i64} : tensor<8x3xf32>
+  // CHECK: %[[R:.*]] = graph.reshape %[[S]] : (tensor<8x3xf32>) -> tensor<2x4x3xf32>
+  // CHECK: graph.transpose %[[R]] {perm = array<i64: 0, 2, 1>}
+  %0 = graph.softmax %x {axis = 1 : i64} : tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+
+// Below opset 13 the dims from the axis on are one vector. floor(1 / 0.00390625) = 256.
+// CHECK-LABEL: func.func @qlinear_softmax
+func.func @qlinear_softmax(%x: tensor<2x3x4xui8>) -> tensor<2x3x4xui8> {
+  // CHECK: %[[C:.*]] = graph.constant dense<2.560000e+02> : tensor<1xf32>
+  // CHECK: %[[F:.*]] = graph.reshape %{{.*}} : (tensor<2x3x4xui8>) -> tensor<2x12xui8>
+  // CHECK: %[[D:.*]] = graph.dequantize %[[F]] {axis = 0 : i64, scales = array<f32: 1.250000e-01>, zero_points = array<i32: 142>}
+  // CHECK: %[[S:.*]] = graph.softmax %[[D]] {axis = 1 : i64}
+  // CHECK: %[[M:.*]] = graph.mul %[[S]], %[[C]]
+  // CHECK: graph.quantize %[[M]] {axis = 0 : i64, scales = array<f32: 1.000000e+00>, zero_points = array<i32: 5>}
+  %0 = graph.qlinear_softmax %x {axis = 1 : i64, opset = 12 : i64, x_scale = 0.125 : f32, x_zero_point = 142 : i32,
+    y_scale = 0.00390625 : f32, y_zero_point = 5 : i32} : tensor<2x3x4xui8>
+  return %0 : tensor<2x3x4xui8>
+}
+
+// CHECK-LABEL: func.func @qlinear_average_pool
+func.func @qlinear_average_pool(%x: tensor<1x3x8x8xui8>) -> (tensor<1x3x4x4xui8>, tensor<1x3x1x1xui8>) {
+  // The zero point is added before the rounding.
+  // CHECK-DAG: %[[S:.*]] = graph.constant dense<2.500000e-01> : tensor<1xf32>
+  // CHECK-DAG: %[[Z:.*]] = graph.constant dense<3.000000e+00> : tensor<1xf32>
+  // CHECK: %[[D:.*]] = graph.dequantize
+  // CHECK: %[[P:.*]] = graph.average_pool %[[D]]
+  // CHECK: %[[V:.*]] = graph.div %[[P]], %[[S]]
+  // CHECK: %[[A:.*]] = graph.add %[[V]], %[[Z]]
+  // CHECK: graph.quantize %[[A]] {axis = 0 : i64, scales = array<f32: 1.000000e+00>, zero_points = array<i32: 0>}
+  %0 = graph.qlinear_average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>,
+    count_include_pad = false, x_scale = 0.5 : f32, x_zero_point = 7 : i32, y_scale = 0.25 : f32, y_zero_point = 3 : i32, layout = "nchw"}
+    : (tensor<1x3x8x8xui8>) -> tensor<1x3x4x4xui8>
+  // CHECK: graph.qlinear_global_average_pool
+  %1 = graph.qlinear_average_pool %x {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    count_include_pad = false, x_scale = 0.5 : f32, x_zero_point = 7 : i32, y_scale = 0.25 : f32, y_zero_point = 3 : i32, layout = "nchw"}
+    : (tensor<1x3x8x8xui8>) -> tensor<1x3x1x1xui8>
+  return %0, %1 : tensor<1x3x4x4xui8>, tensor<1x3x1x1xui8>
+}
+
+// CHECK-LABEL: func.func @matmuls
+func.func @matmuls(%a: tensor<2x3x4xf32>, %b: tensor<4x5xf32>, %v: tensor<4xf32>, %c: tensor<2x6x3x4xf32>, %d: tensor<2x6x4x5xf32>)
+    -> (tensor<2x3x5xf32>, tensor<5xf32>, tensor<2x6x3x5xf32>) {
+  // CHECK: graph.matmul %{{.*}}, %{{.*}} : (tensor<6x4xf32>, tensor<4x5xf32>) -> tensor<6x5xf32>
+  %0 = graph.matmul %a, %b : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
+  // CHECK: graph.matmul %{{.*}}, %{{.*}} : (tensor<1x4xf32>, tensor<4x5xf32>) -> tensor<1x5xf32>
+  %1 = graph.matmul %v, %b : (tensor<4xf32>, tensor<4x5xf32>) -> tensor<5xf32>
+  // CHECK: graph.matmul %{{.*}}, %{{.*}} : (tensor<12x3x4xf32>, tensor<12x4x5xf32>) -> tensor<12x3x5xf32>
+  %2 = graph.matmul %c, %d : (tensor<2x6x3x4xf32>, tensor<2x6x4x5xf32>) -> tensor<2x6x3x5xf32>
+  return %0, %1, %2 : tensor<2x3x5xf32>, tensor<5xf32>, tensor<2x6x3x5xf32>
+}
+
+// 1 - 1, 2 - (-2), 3 - 1, 4 - (-2) fit int8; 127 - (-1) does not.
+// CHECK-LABEL: func.func @weight_zero_points
+func.func @weight_zero_points(%a: tensor<3x2xi8>) -> (tensor<3x2xi32>, tensor<3x2xi32>) {
+  %b = graph.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
+  // CHECK-DAG: %[[B:.*]] = graph.constant dense<{{\[\[}}0, 4], [2, 6]]> : tensor<2x2xi8>
+  // CHECK-DAG: %[[C:.*]] = graph.constant dense<{{\[\[}}127, -128], [3, 4]]> : tensor<2x2xi8>
+  // CHECK: graph.matmul_integer %{{.*}}, %[[B]] {a_zero_point = 5 : i32, b_zero_points = array<i32: 0>}
+  %0 = graph.matmul_integer %a, %b {a_zero_point = 5 : i32, b_zero_points = array<i32: 1, -2>} : (tensor<3x2xi8>, tensor<2x2xi8>) -> tensor<3x2xi32>
+  %c = graph.constant dense<[[127, -128], [3, 4]]> : tensor<2x2xi8>
+  // CHECK: graph.matmul_integer %{{.*}}, %[[C]] {a_zero_point = 5 : i32, b_zero_points = array<i32: -1, 0>}
+  %1 = graph.matmul_integer %a, %c {a_zero_point = 5 : i32, b_zero_points = array<i32: -1, 0>} : (tensor<3x2xi8>, tensor<2x2xi8>) -> tensor<3x2xi32>
+  return %0, %1 : tensor<3x2xi32>, tensor<3x2xi32>
+}
+
+// CHECK-LABEL: func.func @movement
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x9x9xf32>
+func.func @movement(%x: tensor<1x2x9x9xf32>, %w: tensor<4x2x3x3xf32>) -> (tensor<1x4x11x12xf32>, tensor<1x2x2x9xf32>, tensor<1x6x9x9xf32>) {
+  // CHECK: graph.conv %[[X]], %{{.*}} {{.*}}pads = array<i64: 1, 2, 3, 3>
+  %0 = graph.pad %x {low = array<i64: 0, 0, 1, 1>, high = array<i64: 0, 0, 2, 2>, value = 0.0 : f32} : (tensor<1x2x9x9xf32>) -> tensor<1x2x12x12xf32>
+  %1 = graph.conv %0, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 1, 1, 1>, dilations = array<i64: 1, 1>,
+    group = 1 : i64, layout = "nchw"} : (tensor<1x2x12x12xf32>, tensor<4x2x3x3xf32>) -> tensor<1x4x11x12xf32>
+  // 1 + 2 * 1 = 3, steps of 4.
+  // CHECK: graph.slice %[[X]] {starts = array<i64: 0, 0, 3, 0>, steps = array<i64: 1, 1, 4, 1>} : (tensor<1x2x9x9xf32>) -> tensor<1x2x2x9xf32>
+  %2 = graph.slice %x {starts = array<i64: 0, 0, 1, 0>, steps = array<i64: 1, 1, 2, 1>} : (tensor<1x2x9x9xf32>) -> tensor<1x2x4x9xf32>
+  %3 = graph.slice %2 {starts = array<i64: 0, 0, 1, 0>, steps = array<i64: 1, 1, 2, 1>} : (tensor<1x2x4x9xf32>) -> tensor<1x2x2x9xf32>
+  // CHECK: graph.concat %[[X]], %[[X]], %[[X]] {axis = 1 : i64}
+  %4 = graph.concat %x, %x {axis = 1 : i64} : (tensor<1x2x9x9xf32>, tensor<1x2x9x9xf32>) -> tensor<1x4x9x9xf32>
+  %5 = graph.concat %4, %x {axis = 1 : i64} : (tensor<1x4x9x9xf32>, tensor<1x2x9x9xf32>) -> tensor<1x6x9x9xf32>
+  return %1, %3, %5 : tensor<1x4x11x12xf32>, tensor<1x2x2x9xf32>, tensor<1x6x9x9xf32>
+}

@@ -1,0 +1,185 @@
+// RUN: tilewright-opt %s -split-input-file -graph-lower-to-linalg | FileCheck %s
+
+// CHECK: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1 * 2 + d4, d2 * 2 + d5, d6)>
+// CHECK: #[[WEIGHTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d4, d5, d6, d3)>
+// CHECK: #[[RESULT:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d0, d1, d2, d3)>
+// uint8 is i8 read with extui; the padding is the zero point. Bounds 0 and 100 of the clip, less the zero point 3.
+// CHECK-LABEL: func.func @main(%{{.*}}: tensor<1x8x8x4xi8> {tilewright.unsigned}) -> (tensor<1x4x4x2xi8> {tilewright.unsigned})
+// CHECK-LABEL: func.func private @conv_integer
+// CHECK-SAME: (%[[X:.*]]: tensor<1x8x8x4xi8>) -> tensor<1x4x4x2xi8>
+// CHECK: %[[ZERO:.*]] = arith.constant -128 : i8
+// CHECK: %[[P:.*]] = tensor.pad %[[X]] low[0, 1, 1, 0] high[0, 0, 0, 0]
+// CHECK: tensor.yield %[[ZERO]] : i8
+// CHECK: %[[F:.*]] = linalg.fill
+// CHECK: %[[C:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[WEIGHTS]], #[[RESULT]]], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%[[P]], %{{.*}} : tensor<1x9x9x4xi8>, tensor<3x3x4x2xi8>) outs(%[[F]] : tensor<1x4x4x2xi32>)
+// CHECK: arith.extui %{{.*}} : i8 to i32
+// CHECK: arith.extsi %{{.*}} : i8 to i32
+// CHECK: arith.constant 128 : i32
+// CHECK: arith.subi
+// CHECK: arith.muli
+// CHECK: arith.addi
+// CHECK: linalg.generic {{.*}} ins(%[[C]], %{{.*}}, %{{.*}} : tensor<1x4x4x2xi32>, tensor<2xi32>, tensor<2xf32>) outs(%{{.*}} : tensor<1x4x4x2xi8>)
+// CHECK: arith.addi
+// CHECK: arith.sitofp
+// CHECK: arith.mulf
+// CHECK: math.roundeven
+// CHECK: arith.constant -3.000000e+00
+// CHECK: arith.maximumf
+// CHECK: arith.constant 9.700000e+01
+// CHECK: arith.minimumf
+// CHECK: arith.fptosi
+// CHECK: arith.addi
+// CHECK: arith.trunci %{{.*}} : i32 to i8
+// CHECK-NEXT: linalg.yield
+func.func @main(%x: tensor<1x8x8x4xui8>) -> tensor<1x4x4x2xui8> {
+  %0 = call @conv_integer(%x) : (tensor<1x8x8x4xui8>) -> tensor<1x4x4x2xui8>
+  return %0 : tensor<1x4x4x2xui8>
+}
+func.func private @conv_integer(%x: tensor<1x8x8x4xui8>) -> tensor<1x4x4x2xui8> {
+  %w = graph.constant dense<1> : tensor<3x3x4x2xi8>
+  %b = graph.constant dense<[5, 6]> : tensor<2xi32>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 128 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xui8>, tensor<3x3x4x2xi8>) -> tensor<1x4x4x2xi32>
+  %1 = graph.requantize %0, %b {multipliers = array<f32: 0.5, 0.25>, axis = 3 : i64, zero_point = 3 : i32} : (tensor<1x4x4x2xi32>, tensor<2xi32>) -> tensor<1x4x4x2xui8>
+  %2 = graph.clip %1 {min = 0.0 : f32, max = 100.0 : f32} : tensor<1x4x4x2xui8>
+  return %2 : tensor<1x4x4x2xui8>
+}
+
+// -----
+
+// Depthwise, and two groups of two channels.
+// CHECK-DAG: #[[DEPTH:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 + d4 * 2, d2 + d5, d3)>
+// CHECK-DAG: #[[TAPS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d4, d5, d3)>
+// CHECK-DAG: #[[GROUPS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d1 + d5, d2 + d6, d3, d7)>
+// CHECK-DAG: #[[GROUPWEIGHTS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d5, d6, d3, d7, d4)>
+// CHECK-LABEL: func.func private @groups
+// CHECK: linalg.generic {indexing_maps = [#[[DEPTH]], #[[TAPS]], #{{.*}}], {{.*}} ins(%{{.*}}, %{{.*}} : tensor<1x8x8x4xf32>, tensor<3x3x4xf32>)
+// CHECK: %[[X:.*]] = tensor.expand_shape %{{.*}} {{\[\[}}0], [1], [2], [3, 4]] output_shape [1, 4, 6, 2, 2]
+// CHECK: %[[W:.*]] = arith.constant dense<{{.*}}1.000000e+00, 2.000000e+00{{.*}}> : tensor<1x1x2x2x3xf32>
+// CHECK: %[[Y:.*]] = linalg.generic {indexing_maps = [#[[GROUPS]], #[[GROUPWEIGHTS]], #{{.*}}], {{.*}} ins(%[[X]], %[[W]]
+// CHECK: tensor.collapse_shape %[[Y]] {{\[\[}}0], [1], [2], [3, 4]]
+func.func private @groups(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x6x6xf32> {
+  %d = graph.constant dense<1.0> : tensor<3x3x1x4xf32>
+  %g = graph.constant dense<[[[[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [7.0, 8.0, 9.0, 10.0, 11.0, 12.0]]]]> : tensor<1x1x2x6xf32>
+  %0 = graph.conv %x, %d {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 2, 1>, group = 4 : i64,
+    layout = "nhwc"} : (tensor<1x8x8x4xf32>, tensor<3x3x1x4xf32>) -> tensor<1x4x6x4xf32>
+  %1 = graph.conv %0, %g {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 2 : i64,
+    layout = "nhwc"} : (tensor<1x4x6x4xf32>, tensor<1x1x2x6xf32>) -> tensor<1x4x6x6xf32>
+  return %1 : tensor<1x4x6x6xf32>
+}
+
+// -----
+
+// Bias, activation and residual are one body; a number is a constant in it, a vector an operand without its dims of 1, a broadcast
+// operand stays at 0 where it is broadcast.
+// CHECK-DAG: #[[CHANNEL:.*]] = affine_map<(d0, d1, d2, d3) -> (d3)>
+// CHECK-DAG: #[[BROADCAST:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, 0, 0, d3)>
+// CHECK-LABEL: func.func private @elementwise
+// CHECK-SAME: %[[X:.*]]: tensor<2x8x8x4xf32>, %[[S:.*]]: tensor<2x1x1x4xf32>
+// CHECK: linalg.generic {indexing_maps = [#{{.*}}, #[[CHANNEL]], #[[BROADCAST]], #{{.*}}], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%[[X]], %{{.*}}, %[[S]] : tensor<2x8x8x4xf32>, tensor<4xf32>, tensor<2x1x1x4xf32>)
+// CHECK: arith.addf
+// CHECK: arith.maximumf
+// CHECK: arith.constant 2.000000e+00
+// CHECK: arith.mulf
+// CHECK: arith.mulf
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func private @elementwise(%x: tensor<2x8x8x4xf32>, %s: tensor<2x1x1x4xf32>) -> tensor<2x8x8x4xf32> {
+  %b = graph.constant dense<[[[[1.0, 2.0, 3.0, 4.0]]]]> : tensor<1x1x1x4xf32>
+  %two = graph.constant dense<2.0> : tensor<1xf32>
+  %0 = graph.add %x, %b : (tensor<2x8x8x4xf32>, tensor<1x1x1x4xf32>) -> tensor<2x8x8x4xf32>
+  %1 = graph.relu %0 : tensor<2x8x8x4xf32>
+  %2 = graph.mul %1, %two : (tensor<2x8x8x4xf32>, tensor<1xf32>) -> tensor<2x8x8x4xf32>
+  %3 = graph.mul %2, %s : (tensor<2x8x8x4xf32>, tensor<2x1x1x4xf32>) -> tensor<2x8x8x4xf32>
+  return %3 : tensor<2x8x8x4xf32>
+}
+
+// -----
+
+// The reference's order: b first. aRatio 0.5 / 0.25 = 2, bRatio 0.125 / 0.25 = 0.5, constant 5 - (2 * 3 + 0.5 * 4) = -3.
+// CHECK-LABEL: func.func private @qlinear_add
+// CHECK: ^bb0(%[[A:.*]]: i8, %[[B:.*]]: i8, %{{.*}}: i8):
+// CHECK: %[[BI:.*]] = arith.extui %[[B]]
+// CHECK: %[[BF:.*]] = arith.sitofp %[[BI]]
+// CHECK: %[[R:.*]] = arith.constant 5.000000e-01
+// CHECK: %[[C:.*]] = arith.constant -3.000000e+00
+// CHECK: %[[T:.*]] = math.fma %[[BF]], %[[R]], %[[C]]
+// CHECK: %[[AI:.*]] = arith.extui %[[A]]
+// CHECK: %[[AF:.*]] = arith.sitofp %[[AI]]
+// CHECK: %[[Q:.*]] = arith.constant 2.000000e+00
+// CHECK: %[[V:.*]] = math.fma %[[AF]], %[[Q]], %[[T]]
+// CHECK: math.roundeven %[[V]]
+func.func private @qlinear_add(%a: tensor<4xui8>, %b: tensor<4xui8>) -> tensor<4xui8> {
+  %0 = graph.qlinear_add %a, %b {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
+    y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
+  return %0 : tensor<4xui8>
+}
+
+// -----
+
+// CHECK-DAG: #[[COUNTS:.*]] = affine_map<(d0, d1, d2, d3) -> (d1, d2)>
+// CHECK-LABEL: func.func private @pools
+// Padding of a maximum is the smallest number.
+// CHECK: arith.constant 0xFF80 : bf16
+// CHECK: tensor.pad
+// CHECK: arith.maximumf %{{.*}}, %{{.*}} : bf16
+// A mean over what lies inside: 1, 2, 2, 4 positions. bf16 is summed in f32.
+// CHECK: tensor.pad
+// CHECK: arith.extf %{{.*}} : bf16 to f32
+// CHECK: arith.addf
+// CHECK: arith.constant dense<{{\[\[}}1.000000e+00, 2.000000e+00], [2.000000e+00, 4.000000e+00]]> : tensor<2x2xf32>
+// CHECK: arith.divf
+func.func private @pools(%x: tensor<1x3x3x4xbf16>) -> tensor<1x2x2x4xf32> {
+  %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x3x3x4xbf16>) -> tensor<1x3x3x4xbf16>
+  %1 = graph.cast %0 : (tensor<1x3x3x4xbf16>) -> tensor<1x3x3x4xf32>
+  %2 = graph.average_pool %1 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, count_include_pad = false,
+    layout = "nhwc"} : (tensor<1x3x3x4xf32>) -> tensor<1x2x2x4xf32>
+  return %2 : tensor<1x2x2x4xf32>
+}
+
+// -----
+
+// Row maximum, exponentials, row sum, quotient.
+// CHECK-LABEL: func.func private @softmax
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]
+// CHECK: arith.maximumf
+// CHECK: linalg.generic
+// CHECK: arith.subf
+// CHECK: math.exp
+// CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]
+// CHECK: arith.addf
+// CHECK: linalg.generic
+// CHECK: arith.divf
+func.func private @softmax(%x: tensor<3x10xf32>) -> tensor<3x10xf32> {
+  %0 = graph.softmax %x {axis = 1 : i64} : tensor<3x10xf32>
+  return %0 : tensor<3x10xf32>
+}
+
+// -----
+
+// CHECK-DAG: #[[BACK:.*]] = affine_map<(d0, d1) -> (d0, d1 * -2 + 4)>
+// CHECK-LABEL: func.func private @movement
+// CHECK: tensor.extract_slice %{{.*}}[1, 0] [2, 5] [1, 1] : tensor<4x6xf32> to tensor<2x5xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[BACK]]
+// CHECK: %[[T:.*]] = linalg.transpose
+// CHECK: %[[P:.*]] = tensor.pad %{{.*}} low[1, 0] high[0, 2]
+// CHECK: tensor.concat dim(1) %[[P]], %[[P]] : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+func.func private @movement(%x: tensor<4x6xf32>) -> tensor<4x8xf32> {
+  %0 = graph.slice %x {starts = array<i64: 1, 4>, steps = array<i64: 1, -2>} : (tensor<4x6xf32>) -> tensor<2x3xf32>
+  %1 = graph.transpose %0 {perm = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %2 = graph.pad %1 {low = array<i64: 1, 0>, high = array<i64: 0, 2>, value = 1.0 : f32} : (tensor<3x2xf32>) -> tensor<4x4xf32>
+  %3 = graph.concat %2, %2 {axis = 1 : i64} : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+
+// -----
+
+// CHECK-DAG: #[[A:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d1, d3)>
+// CHECK-DAG: #[[B:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d3, d2)>
+// CHECK-LABEL: func.func private @matmul
+// CHECK: linalg.generic {indexing_maps = [#[[A]], #[[B]], #{{.*}}], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+func.func private @matmul(%a: tensor<2x3x4xf32>, %b: tensor<2x4x5xf32>) -> tensor<2x3x5xf32> {
+  %0 = graph.matmul %a, %b : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
+  return %0 : tensor<2x3x5xf32>
+}

@@ -1,0 +1,119 @@
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=fp32 | FileCheck %s
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=int8 | FileCheck %s --check-prefix=INT8
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=cpu-only=true | FileCheck %s --check-prefix=CPU
+
+// A convolution takes what follows it: an activation that reads its value twice, and a residual computed before.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME: %[[X:.*]]: tensor<1x8x8x4xf32>
+// CHECK: %[[A:.*]] = call @first(%[[X]])
+// CHECK: %[[B:.*]] = call @second(%[[A]])
+// CHECK: return %[[B]]
+// CHECK: func.func private @first(%[[I:.*]]: tensor<1x8x8x4xf32>)
+// CHECK-SAME: tilewright.nodes = ["first", "plus", "clip", "times"], tilewright.target = "accel"
+// CHECK: %[[C:.*]] = graph.conv %[[I]]
+// CHECK: %[[P:.*]] = graph.add %[[C]]
+// CHECK: %[[L:.*]] = graph.clip %[[P]]
+// CHECK: graph.mul %[[C]], %[[L]]
+// CHECK: func.func private @second(%[[J:.*]]: tensor<1x8x8x4xf32>)
+// CHECK-SAME: tilewright.nodes = ["second", "residual"]
+// CHECK: %[[D:.*]] = graph.conv %[[J]]
+// CHECK: graph.add %[[D]], %[[J]]
+// INT8: func.func private @first
+// INT8-SAME: tilewright.reason = "the array multiplies int8, this convolution float numbers", tilewright.target = "cpu"
+// The element-by-element ops behind it run on the accelerator all the same.
+// INT8: func.func private @plus
+// INT8-SAME: tilewright.nodes = ["plus", "clip", "times"], tilewright.target = "accel"
+// CPU: func.func private @first
+// CPU-SAME: tilewright.nodes = ["first", "plus", "clip", "times"], tilewright.reason = "the CPU was asked for", tilewright.target = "cpu"
+func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> {
+  %w = graph.constant dense<1.0> : tensor<1x1x4x4xf32>
+  %three = graph.constant dense<3.0> : tensor<1xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x8x8x4xf32>, tensor<1x1x4x4xf32>) -> tensor<1x8x8x4xf32> loc("first")
+  %1 = graph.add %0, %three : (tensor<1x8x8x4xf32>, tensor<1xf32>) -> tensor<1x8x8x4xf32> loc("plus")
+  %2 = graph.clip %1 {min = 0.0 : f32, max = 6.0 : f32} : tensor<1x8x8x4xf32> loc("clip")
+  %3 = graph.mul %0, %2 : (tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> loc("times")
+  %4 = graph.conv %3, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x8x8x4xf32>, tensor<1x1x4x4xf32>) -> tensor<1x8x8x4xf32> loc("second")
+  %5 = graph.add %4, %3 : (tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> loc("residual")
+  return %5 : tensor<1x8x8x4xf32>
+}
+
+// -----
+
+// Integers: the residual's dequantize joins the kernel that adds it, so that bytes travel. The result of a convolution that two
+// kernels read ends the kernel.
+// INT8-LABEL: func.func @main
+// INT8: %[[A:.*]] = call @first(%{{.*}}) : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8>
+// INT8: %[[B:.*]] = call @second(%[[A]]) : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8>
+// INT8: call @max(%[[A]]) : (tensor<1x8x8x4xi8>) -> tensor<1x4x4x4xi8>
+// INT8: func.func private @first
+// INT8: graph.requantize
+// INT8-NEXT: return
+// INT8: func.func private @second(%[[J:.*]]: tensor<1x8x8x4xi8>)
+// INT8: %[[D:.*]] = graph.dequantize %[[J]]
+// INT8: %[[E:.*]] = graph.dequantize
+// INT8: %[[S:.*]] = graph.add %[[E]], %[[D]]
+// INT8: graph.quantize %[[S]]
+// CHECK-LABEL: func.func @main
+// CHECK: func.func private @first(%{{.*}}: tensor<1x8x8x4xi8>
+// CHECK-SAME: tilewright.reason = "the array multiplies fp32, this convolution 8-bit integers"
+func.func @main(%x: tensor<1x8x8x4xi8>) -> (tensor<1x8x8x4xi8>, tensor<1x4x4x4xi8>) {
+  %w = graph.constant dense<1> : tensor<1x1x4x4xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("first")
+  %1 = graph.requantize %0 {multipliers = array<f32: 0.5>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8> loc("first")
+  %2 = graph.dequantize %1 {scales = array<f32: 0.5>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xf32> loc("skip")
+  %3 = graph.conv_integer %1, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("second")
+  %4 = graph.requantize %3 {multipliers = array<f32: 0.5>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8> loc("second")
+  %5 = graph.dequantize %4 {scales = array<f32: 0.25>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xf32> loc("dq")
+  %6 = graph.add %5, %2 : (tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> loc("residual")
+  %7 = graph.quantize %6 {scales = array<f32: 0.5>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xi8> loc("q")
+  %8 = graph.max_pool %1 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x8x8x4xi8>) -> tensor<1x4x4x4xi8> loc("max")
+  return %7, %8 : tensor<1x8x8x4xi8>, tensor<1x4x4x4xi8>
+}
+
+// -----
+
+// ONNX Runtime's addition rounds its second operand first: only that one can come from the chain.
+// CHECK-LABEL: func.func @main
+// INT8-LABEL: func.func @main
+// INT8: %[[A:.*]] = call @conv
+// INT8: %[[B:.*]] = call @conv_as_second
+// INT8: call @as_first(%[[A]], %{{.*}})
+// INT8: func.func private @conv_as_second
+// INT8-SAME: tilewright.nodes = ["conv_as_second", "as_second"]
+func.func @main(%x: tensor<1x8x8x4xi8>) -> (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>) {
+  %w = graph.constant dense<1> : tensor<1x1x4x4xi8>
+  %v = graph.constant dense<2> : tensor<1x1x4x4xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("conv")
+  %1 = graph.requantize %0 {multipliers = array<f32: 0.5>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8> loc("conv")
+  %2 = graph.conv_integer %x, %v {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("conv_as_second")
+  %3 = graph.requantize %2 {multipliers = array<f32: 0.5>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8> loc("conv_as_second")
+  %4 = graph.qlinear_add %1, %x {a_scale = 0.5 : f32, a_zero_point = 0 : i32, b_scale = 0.25 : f32, b_zero_point = 0 : i32, y_scale = 0.5 : f32,
+    y_zero_point = 0 : i32} : (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8> loc("as_first")
+  %5 = graph.qlinear_add %x, %3 {a_scale = 0.5 : f32, a_zero_point = 0 : i32, b_scale = 0.25 : f32, b_zero_point = 0 : i32, y_scale = 0.5 : f32,
+    y_zero_point = 0 : i32} : (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8> loc("as_second")
+  return %4, %5 : tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>
+}
+
+// -----
+
+// What the machine has no type for, and what nothing implements. Reshapes stay with the caller.
+// CHECK-LABEL: func.func @main
+// CHECK: call @wide
+// CHECK: graph.reshape
+// CHECK: func.func private @wide
+// CHECK-SAME: tilewright.reason = "the machine has no element type i64"
+// CHECK: func.func private @unknown
+// CHECK-SAME: tilewright.reason = "size 5 is asked for"
+func.func @main(%x: tensor<4xi64>, %y: tensor<2xf32>) -> (tensor<2x2xi64>, tensor<2xf32>) {
+  %0 = graph.add %x, %x : (tensor<4xi64>, tensor<4xi64>) -> tensor<4xi64> loc("wide")
+  %1 = graph.reshape %0 : (tensor<4xi64>) -> tensor<2x2xi64> loc("reshape")
+  %2 = graph.fallback %y {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, node = "", reason = "size 5 is asked for"} : (tensor<2xf32>) -> tensor<2xf32> loc("unknown")
+  return %1, %2 : tensor<2x2xi64>, tensor<2xf32>
+}
