@@ -19,9 +19,28 @@ constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows,
 
 /// Where a value of @main lies.
 struct Home {
-  size_t range = 0;      ///< index into the live ranges
-  bool constant = false; ///< a constant returned as it is
+  size_t range = 0; ///< index into the live ranges
 };
+
+/// A kernel result that lies inside a larger tensor, the concatenation it is part of.
+struct Part {
+  SmallVector<int64_t> shape; ///< of the whole
+  int64_t offset = 0;         ///< elements
+};
+
+/// The concatenation a function consists of, if it does nothing else.
+tensor::ConcatOp onlyConcat(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  if (body.getOperations().size() != 2)
+    return {};
+  auto concat = dyn_cast<tensor::ConcatOp>(body.front());
+  if (!concat)
+    return {};
+  for (Value input : concat.getInputs())
+    if (!llvm::isa<BlockArgument>(input) || !input.hasOneUse())
+      return {};
+  return concat;
+}
 
 std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
   if (type.isInteger(8))
@@ -53,10 +72,13 @@ private:
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   llvm::DenseMap<Value, Home> homes;
+  llvm::DenseMap<Value, Part> parts;
+  llvm::DenseSet<Operation *> inPlace; ///< concatenations whose producers write the result
   CompiledNetwork result;
   accel::NetworkProgram network;
 
   llvm::Error placeTensors();
+  void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error emitKernels();
   llvm::Error assemble();
@@ -72,7 +94,7 @@ llvm::Error NetworkCompiler::placeTensors() {
   unsigned step = 0;
   auto define = [&](Value value) {
     auto type = cast<RankedTensorType>(value.getType());
-    homes[value] = {ranges.size(), false};
+    homes[value] = {ranges.size()};
     ranges.push_back({bytesOf(type), step, step, 0});
   };
   for (BlockArgument argument : body.getArguments())
@@ -92,6 +114,7 @@ llvm::Error NetworkCompiler::placeTensors() {
       return llvm::createStringError("internal: '%s' has no place in @main", op.getName().getStringRef().str().c_str());
     }
   }
+  joinConcats();
   // Inputs are written before the program starts and outputs read after it ends: neither shares memory with anything.
   for (BlockArgument argument : body.getArguments())
     ranges[homes[argument].range].end = step + 1;
@@ -101,6 +124,42 @@ llvm::Error NetworkCompiler::placeTensors() {
   }
   network.nextAddress = memory::place(ranges, kAlignment);
   return llvm::Error::success();
+}
+
+/// A concatenation of kernel results that nothing else reads needs no copies: each producer stores its part in place.
+void NetworkCompiler::joinConcats() {
+  for (auto call : mainFunction.getOps<func::CallOp>()) {
+    auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    tensor::ConcatOp concat = function ? onlyConcat(function) : tensor::ConcatOp();
+    if (!concat)
+      continue;
+    bool possible = true;
+    for (Value operand : call.getOperands()) {
+      auto producer = operand.getDefiningOp<func::CallOp>();
+      auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
+      // Copies have views of their own, and a part of a part would need two.
+      possible &= made && operand.hasOneUse() && !parts.count(operand) && !onlyConcat(made) &&
+                  llvm::any_of(made.getBody().front(), [](Operation &op) { return llvm::isa<linalg::GenericOp>(op); }) &&
+                  cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
+    }
+    if (!possible)
+      continue;
+    Home whole = homes[call.getResult(0)];
+    SmallVector<int64_t> shape(concat.getResultType().getShape());
+    int64_t inner = 1, offset = 0;
+    for (size_t i = concat.getDim() + 1; i < shape.size(); ++i)
+      inner *= shape[i];
+    for (Value input : concat.getInputs()) {
+      Value operand = call.getOperand(cast<BlockArgument>(input).getArgNumber());
+      memory::LiveRange &own = ranges[homes[operand].range];
+      ranges[whole.range].begin = std::min(ranges[whole.range].begin, own.begin);
+      own.bytes = 0;
+      homes[operand] = whole;
+      parts[operand] = {shape, offset};
+      offset += cast<RankedTensorType>(input.getType()).getDimSize(int64_t(concat.getDim())) * inner;
+    }
+    inPlace.insert(call);
+  }
 }
 
 llvm::Error NetworkCompiler::describe(bool inputs) {
@@ -162,6 +221,12 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (!call)
       continue;
     auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    if (inPlace.contains(call)) {
+      if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
+        for (Attribute node : nodes)
+          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "accelerator", "written in place by its producers"});
+      continue;
+    }
     if (auto target = function->getAttrOfType<StringAttr>("tilewright.target"); target && target.getValue() != "accel") {
       auto reason = function->getAttrOfType<StringAttr>("tilewright.reason");
       return llvm::createStringError("kernel %s cannot run on machine '%s': %s", function.getName().str().c_str(),
@@ -172,6 +237,14 @@ llvm::Error NetworkCompiler::emitKernels() {
     FailureOr<accel::Kernel> kernel = accel::matchKernel(function);
     if (failed(kernel))
       return llvm::createStringError("%s", text.str().c_str());
+    if (auto part = parts.find(call.getResult(0)); part != parts.end()) {
+      int64_t stride = 1, rank = int64_t(part->second.shape.size());
+      for (int64_t axis = 0; axis < rank; ++axis) {
+        kernel->output.stride[size_t(axis)] = stride;
+        stride *= part->second.shape[size_t(rank - 1 - axis)];
+      }
+      kernel->output.offset = part->second.offset;
+    }
     std::vector<uint64_t> addresses;
     for (const accel::KernelTensor &tensor : kernel->tensors)
       addresses.push_back(tensor.role == accel::KernelTensor::Argument ? addressOf(call.getOperand(tensor.index))
@@ -225,7 +298,10 @@ llvm::Error NetworkCompiler::assemble() {
     program.layerOf.resize(program.code.size(), owner);
     if (owner != layer && owner < program.layers.size()) {
       layer = owner;
-      text << "# " << program.layers[owner].name << "\n";
+      text << "# " << program.layers[owner].name;
+      if (owner < network.choices.size())
+        text << ": " << network.choices[owner];
+      text << "\n";
     }
     text << (indent ? "  " : "") << isa::print(instruction) << "\n";
     return llvm::Error::success();

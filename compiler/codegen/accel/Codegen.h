@@ -17,7 +17,7 @@ namespace tw::accel {
 /// How the tiles of a kernel follow one another.
 enum class Schedule {
   Serial,       ///< one buffer per operand, no two engines overlap
-  DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead
+  DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead; a kernel that this cannot help stays serial
 };
 
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
@@ -25,6 +25,8 @@ struct NetworkProgram {
   schedule::TileProgram tiles;
   std::vector<isa::Segment> constants;
   uint64_t nextAddress = 0; ///< where the next constant goes
+  /// Per layer: the tile that was chosen, for people.
+  std::vector<std::string> choices;
 
   /// Places `bytes` at the next burst-aligned address.
   uint64_t addConstant(std::vector<uint8_t> bytes);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 using namespace tw;
 using namespace tw::accel;
@@ -28,8 +29,8 @@ double dramBytesPerCycle(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   if (dram.kind == timing::DramKind::Ideal)
     return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
-  // 0.9: refresh, row changes and turnarounds of streams.
-  return 0.9 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+  // 0.94: refresh and row changes of one long stream.
+  return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
 }
 
 double dramLatency(const timing::MachineParams &machine) {
@@ -143,20 +144,31 @@ Buffers Emitter::plan(const Tile &t) const {
     return int(b.all.size()) - 1;
   };
   int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
+  // A stream with fewer different tiles than slots needs no more slots than tiles.
+  int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    mTiles *= ceilDiv(kernel.extent[axis], t.size[axis]);
+  int64_t nTiles = ceilDiv(channels(), t.size[C]) * groups;
+  int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.ic) : 1;
+  int64_t batches = contraction() && kernel.anchor->batchAxis ? kernel.extent[*kernel.anchor->batchAxis] : 1;
+  auto slotsFor = [&](int64_t tiles) { return unsigned(std::min<int64_t>(t.depth, tiles)); };
   if (contraction()) {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
-    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), t.depth);
+    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
     b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
-                  t.depth);
-    b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(), t.depth);
+                  slotsFor(mTiles * kTiles * groups));
+    b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
+                    slotsFor(nTiles * kTiles * batches));
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
-    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(), t.depth);
+    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
+                  slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights = add(weightMemory(),
-                      anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType), t.depth);
+                      anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType),
+                      slotsFor(nTiles));
   }
   for (size_t i = 0; i < chains.size(); ++i) {
     const Step *step = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
@@ -164,7 +176,8 @@ Buffers Emitter::plan(const Tile &t) const {
     b.parameters.push_back(-1);
     if (step) {
       if (!chains[i].parameters.empty())
-        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, t.depth);
+        b.parameters.back() =
+            add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, slotsFor(nTiles));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor) {
           b.sources.back().push_back(-1);
@@ -174,12 +187,13 @@ Buffers Emitter::plan(const Tile &t) const {
         for (unsigned axis = P0; axis < kAxes; ++axis)
           if (source.view.stride[axis])
             bytes *= t.size[axis];
-        b.sources.back().push_back(add(0, bytes, t.depth));
+        b.sources.back().push_back(add(0, bytes, slotsFor(mTiles * nTiles)));
       }
     }
     bool last = i + 1 == chains.size();
     bool reduced = step && step->reducesChannels;
-    b.results.push_back(add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? t.depth : 1));
+    b.results.push_back(add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType),
+                            last ? slotsFor(mTiles * nTiles) : 1));
   }
   return b;
 }
@@ -211,7 +225,8 @@ bool Emitter::allocate(Buffers &b) const {
     }
     return true;
   };
-  return attempt(true) || attempt(false);
+  b.ownBanks = attempt(true);
+  return b.ownBanks || attempt(false);
 }
 
 //===----------------------------------------------------------------------===//
@@ -224,16 +239,25 @@ struct Transfer {
   double bytes = 0, segments = 0;
 
   /// A box of `rows` x `width` runs of `channels` elements out of `allChannels` in DRAM; runs join where whole pixels do.
-  static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize) {
+  static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize,
+                      const timing::DramParams &dram) {
     double run = double(std::min(channels, allChannels) * elementSize);
     Transfer t;
     t.segments = double(rows * width) * std::max(1.0, run / kBurst);
-    // A run that starts anywhere touches part of a burst more than its length.
+    // A run that may start anywhere on a grid of g bytes touches 64 - g bytes more than its length, on average of its ends.
+    double excess = double(kBurst - std::gcd(std::gcd(allChannels, channels) * elementSize, kBurst));
     if (channels >= allChannels)
-      t.bytes = double(rows) * (run * double(width) + 0.5 * kBurst);
+      t.bytes = double(rows) * (run * double(width) + excess);
     else
-      t.bytes = double(rows * width) * double(roundUp(int64_t(run), kBurst));
+      t.bytes = double(rows * width) * (run + excess) * sameGroup(run, dram);
     return t;
+  }
+  /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
+  static double sameGroup(double run, const timing::DramParams &dram) {
+    double bursts = std::max(1.0, run / kBurst);
+    if (dram.kind == timing::DramKind::Ideal || bursts >= dram.bankGroups)
+      return 1;
+    return ((bursts - 1) * dram.nCCDS + dram.nCCDL) / (bursts * dram.nCCDS);
   }
   static Transfer dense(double bytes) { return {bytes, bytes / kBurst}; }
   Transfer operator*(double n) const { return {bytes * n, segments * n}; }
@@ -245,6 +269,13 @@ struct Transfer {
   double cycles(double bandwidth) const { return std::max(bytes / bandwidth, segments); }
 };
 } // namespace
+
+/// How much longer the data bus takes when reads and writes are interleaved: turnarounds and closed rows.
+double Emitter::mixed(double readBytes, double writeBytes) const {
+  if (machine.dram.kind == timing::DramKind::Ideal || readBytes + writeBytes == 0)
+    return 1;
+  return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
+}
 
 double Emitter::cost(const Tile &t) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
@@ -268,8 +299,8 @@ double Emitter::cost(const Tile &t) const {
     int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize), height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
     // A channel stride other than 1 makes every element a run of its own.
     bool scattered = anchor.input.stride[C] > 1;
-    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es)
-                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es);
+    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
+                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
     bool inputStays = t.channelsOuter ? mTiles * kTiles <= t.depth : kTiles <= t.depth;
@@ -285,7 +316,7 @@ double Emitter::cost(const Tile &t) const {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
-      perTileTensor = schedule == Schedule::Serial ? passCount * (double(pos) + preload + 20)
+      perTileTensor = !t.overlap ? passCount * (double(pos) + preload + 20)
                                                    : passCount * std::max(double(pos), preload + 6) + preload;
       tensor = perTileTensor * outTiles * kTiles;
     }
@@ -312,8 +343,8 @@ double Emitter::cost(const Tile &t) const {
           (axis == P0 ? width : rows) *= t.size[axis];
       int64_t own = source.view.stride[C] ? t.size[C] : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
       bool scattered = source.view.stride[C] > 1;
-      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type))
-                               : Transfer::box(own, all, width, rows, byteSize(source.type));
+      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine.dram)
+                               : Transfer::box(own, all, width, rows, byteSize(source.type), machine.dram);
       loads[0] += box * outTiles;
       loadCount += outTiles;
     }
@@ -321,13 +352,14 @@ double Emitter::cost(const Tile &t) const {
   double vector = vectorTile * outTiles;
   int64_t resultSize = byteSize(chains.back().dType);
   Transfer store = kernel.outputReduced
-                       ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize)
-                       : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2], resultSize);
+                       ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
+                       : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram);
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
   double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
-  if (schedule == Schedule::Serial)
+  if (!t.overlap)
     return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
-  double bus = (loads[0].bytes + loads[1].bytes + store.bytes * outTiles) / bandwidth;
+  double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles;
+  double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
   if (t.depth == 1) // the loads of a tile follow the computation of the one before
@@ -349,10 +381,15 @@ llvm::Error Emitter::choose() {
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   double best = 0;
   bool found = false;
-  std::vector<unsigned> depths{1};
+  // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
+  struct Style {
+    unsigned depth;
+    bool overlap;
+  };
+  std::vector<Style> styles{{1, false}};
   if (schedule == Schedule::DoubleBuffer)
-    depths.push_back(2);
-  for (unsigned depth : depths)
+    styles = {{1, true}, {2, true}, {1, false}};
+  for (Style style : styles)
     for (int64_t n : p2)
       for (int64_t h : p1)
         for (int64_t w : p0) {
@@ -362,13 +399,16 @@ llvm::Error Emitter::choose() {
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
               for (int outer = 0; outer < (contraction() ? 2 : 1); ++outer) {
-                Tile t = clampTile({{c, w, h, n}, ic, depth, outer == 1});
+                Tile t = clampTile({{c, w, h, n}, ic, style.depth, outer == 1, style.overlap});
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
                 Buffers b = plan(t);
                 if (!allocate(b))
                   continue;
                 double estimate = cost(t);
+                // Slots that share a bank make engines wait for each other.
+                if (style.overlap && !b.ownBanks)
+                  estimate *= 1.15;
                 if (!found || estimate < best) {
                   best = estimate;
                   tile = t;
@@ -376,8 +416,19 @@ llvm::Error Emitter::choose() {
                 }
               }
         }
+  if (found) {
+    if (!tile.overlap)
+      schedule = Schedule::Serial;
+    network.choices.resize(layer + 1);
+    network.choices[layer] = llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles",
+                                           tile.size[P2], tile.size[P1], tile.size[P0], tile.size[C],
+                                           contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth,
+                                           tile.depth > 1 ? "s" : "",
+                                           !tile.overlap ? "serial" : tile.channelsOuter ? "channels outer" : "positions outer",
+                                           uint64_t(best));
+  }
   if (!found) {
-    Tile least = clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false});
+    Tile least = clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false});
     std::map<unsigned, int64_t> needed;
     for (const Buffer &buffer : plan(least).all)
       needed[buffer.memory] += buffer.bytes * buffer.slots;
@@ -1029,6 +1080,11 @@ void Emitter::emitTiles() {
 }
 
 void Emitter::emitCopies() {
+  // Copies are all transfer: reads and writes apart unless there is no turnaround to pay for.
+  if (mixed(1, 1) > 1)
+    schedule = Schedule::Serial;
+  network.choices.resize(layer + 1);
+  network.choices[layer] = schedule == Schedule::Serial ? "copies, serial" : "copies, 2 slots";
   // A staging area of half the scratchpad per slot; a chunk is the largest run of inner dimensions that fits.
   unsigned slots = schedule == Schedule::Serial ? 1 : 2;
   int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) / 2;

@@ -21,6 +21,7 @@ struct Tile {
   int64_t ic = 1;
   unsigned depth = 1;        ///< slots of every streamed buffer
   bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
+  bool overlap = true;        ///< engines work side by side
 };
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -41,6 +42,7 @@ struct Buffers {
   std::vector<int> parameters;              ///< per step
   std::vector<std::vector<int>> sources;    ///< per step and source: the buffer of a tensor source
   std::vector<int> results;                 ///< per step
+  bool ownBanks = false;                    ///< no two slots share a bank
 };
 
 /// One dimension of a transfer, innermost first.
@@ -93,6 +95,7 @@ private:
   Buffers plan(const Tile &t) const;
   /// Assigns addresses; false if the memories are too small. Slots start on banks of their own where that fits.
   bool allocate(Buffers &b) const;
+  double mixed(double readBytes, double writeBytes) const;
   double cost(const Tile &t) const;
   llvm::Error choose();
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
