@@ -362,8 +362,8 @@ double Emitter::cost(const Tile &t) const {
   double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
-  if (t.depth == 1) // the loads of a tile follow the computation of the one before
-    return load0 + load1 + loadCount * latency + tensor + vector + stores + outTiles * 40;
+  if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
+    return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40;
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
   return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
          vectorTile + storeTile + steps * 12;
@@ -406,9 +406,9 @@ llvm::Error Emitter::choose() {
                 if (!allocate(b))
                   continue;
                 double estimate = cost(t);
-                // Slots that share a bank make engines wait for each other.
-                if (style.overlap && !b.ownBanks)
-                  estimate *= 1.15;
+                // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+                if (style.overlap)
+                  estimate *= b.ownBanks ? 1.03 : 1.18;
                 if (!found || estimate < best) {
                   best = estimate;
                   tile = t;
