@@ -355,6 +355,36 @@ static Tensors importTile(Node &n) {
   return {result};
 }
 
+/// `x` with `low` and `high` elements repeated from its border: mirrored (reflect), or the outermost ones (edge).
+static Tensor padWithBorder(const Node &n, bool reflect, Tensor x, ArrayRef<int64_t> low, ArrayRef<int64_t> high) {
+  for (size_t i = 0; i < low.size(); ++i) {
+    int64_t dim = x.shape[i];
+    if (reflect && std::max(low[i], high[i]) >= dim)
+      n.fail("dim " + llvm::Twine(i) + " of " + llvm::Twine(dim) + " elements is padded by more than it can reflect");
+    if (!reflect && std::max(low[i], high[i]) > 64)
+      n.inexpressible("more than 64 copies of the edge are needed");
+    auto part = [&](int64_t start, int64_t step, int64_t size) {
+      Shape starts(x.shape.size(), 0), steps(x.shape.size(), 1), sizes = x.shape;
+      starts[i] = start;
+      steps[i] = step;
+      sizes[i] = size;
+      return n.slice(x, starts, steps, sizes);
+    };
+    Tensors parts;
+    if (reflect && low[i])
+      parts.push_back(part(low[i], -1, low[i]));
+    if (!reflect && low[i])
+      parts.insert(parts.end(), size_t(low[i]), part(0, 1, 1));
+    parts.push_back(x);
+    if (reflect && high[i])
+      parts.push_back(part(dim - 2, -1, high[i]));
+    if (!reflect && high[i])
+      parts.insert(parts.end(), size_t(high[i]), part(dim - 1, 1, 1));
+    x = n.concat(parts, int64_t(i));
+  }
+  return x;
+}
+
 static Tensors importPad(Node &n) {
   const Tensor &x = n.input(0, "data");
   std::string mode = n.stringAttr("mode", "constant");
@@ -399,16 +429,18 @@ static Tensors importPad(Node &n) {
   }
   if (!any)
     return {x};
+  Tensor cut = cuts ? n.slice(x, starts, Shape(x.shape.size(), 1), sizes) : x;
+  if (mode == "reflect" || mode == "edge")
+    return {padWithBorder(n, mode == "reflect", cut, low, high)};
   if (mode != "constant") {
     Shape shape;
     for (size_t i = 0; i < sizes.size(); ++i)
       shape.push_back(sizes[i] + low[i] + high[i]);
-    return n.emitFallback({{x.kind, shape}}, "mode is " + mode + ", expected constant");
+    return n.emitFallback({{x.kind, shape}}, "mode is " + mode + ", expected constant, reflect or edge");
   }
   // Float rounds int32 and int64 beyond 2^24.
   if (!isFloat(x.kind) && std::abs(value) > 16777216.0)
     n.inexpressible("the value of the padding exceeds 2^24");
-  Tensor cut = cuts ? n.slice(x, starts, Shape(x.shape.size(), 1), sizes) : x;
   return {n.pad(cut, low, high, value)};
 }
 
@@ -482,7 +514,23 @@ static Tensors importSpaceToDepth(Node &n) {
   return {n.reshape(moved, {x.shape[0], c * b * b, h, w})};
 }
 
-/// Resize and Upsample run nowhere yet: only the shape is found.
+/// Whether Resize picks input element i / k for output element i where an axis grows by the integer k.
+static bool repeatsElements(Node &n, int64_t largest) {
+  if (n.stringAttr("mode", "nearest") != "nearest")
+    return false;
+  // Upsample, and Resize of opset 10, know one way only. source: ONNX Operators, Resize-11 and its function body
+  if (n.type() == "Upsample" || n.opset() < 11)
+    return true;
+  std::string position = n.stringAttr("coordinate_transformation_mode", "half_pixel");
+  std::string rounding = n.stringAttr("nearest_mode", "round_prefer_floor");
+  if (position == "asymmetric")
+    return rounding == "floor" || (rounding == "round_prefer_floor" && largest <= 2);
+  // (i + 0.5) / k - 0.5 lies strictly within 0.5 of i / k.
+  return (position == "half_pixel" || position == "pytorch_half_pixel") &&
+         (rounding == "round_prefer_floor" || rounding == "round_prefer_ceil");
+}
+
+/// Resize and Upsample by whole factors are copies; of all others only the shape is found.
 static Tensors importResize(Node &n) {
   const Tensor &x = n.input(0, "X");
   bool upsample = n.type() == "Upsample", withRoi = !upsample && n.opset() >= 11;
@@ -514,7 +562,34 @@ static Tensors importResize(Node &n) {
   }
   if (shape.size() != x.shape.size())
     n.fail("found " + llvm::Twine(shape.size()) + " sizes or scales, expected " + llvm::Twine(x.rank()));
-  return n.emitFallback({{x.kind, shape}}, "resizing is not supported");
+  bool whole = true;
+  int64_t largest = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    whole &= shape[i] > 0 && x.shape[i] > 0 && shape[i] % x.shape[i] == 0;
+    largest = std::max(largest, whole ? shape[i] / x.shape[i] : 1);
+  }
+  // More copies than this make a graph nobody wants to read.
+  if (!whole || largest > 16 || !repeatsElements(n, largest))
+    return n.emitFallback({{x.kind, shape}}, "only repetition of elements by a whole factor is supported");
+  if (withRoi) {
+    // They matter for other modes only.
+    n.floatAttr("cubic_coeff_a", -0.75f);
+    n.intAttr("exclude_outside", 0);
+    n.floatAttr("extrapolation_value", 0.f);
+    if (n.opset() >= 18)
+      n.intAttr("antialias", 0);
+  }
+  Tensor result = x;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t factor = shape[i] / result.shape[i];
+    if (factor == 1)
+      continue;
+    Shape split = result.shape, joined = result.shape;
+    split.insert(split.begin() + i + 1, 1);
+    joined[i] = shape[i];
+    result = n.reshape(n.concat(Tensors(size_t(factor), n.reshape(result, split)), int64_t(i) + 1), joined);
+  }
+  return {result};
 }
 
 void addDataImports(ImportTable &table) {

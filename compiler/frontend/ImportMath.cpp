@@ -404,7 +404,7 @@ void addMathImports(ImportTable &table) {
   table[":Clip"] = importClip;
   for (const char *name :
        {":Acos", ":Acosh", ":Asin", ":Asinh", ":Atan", ":Atanh", ":Celu", ":Cos", ":Cosh", ":CumSum", ":Elu",
-        ":GroupNormalization", ":Hardmax", ":InstanceNormalization", ":LogSoftmax", ":LpNormalization", ":LRN",
+        ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
         ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":Sin", ":Sinh", ":Softplus", ":Softsign", ":Tan",
         ":ThresholdedRelu", ":Trilu"})
     table[name] = importSameShape;

@@ -137,38 +137,115 @@ static Tensors importConv(Node &n) {
   return {n.reshape(y, result)};
 }
 
-/// Transposed convolution runs nowhere yet: only the shape is found. source: ONNX Operators, ConvTranspose-11
+/// The weights [C, O / group, kh, kw] of a transposed convolution as those of the convolution that it is: [O, C / group, kh, kw],
+/// turned by 180 degrees.
+static Tensor turnWeights(const Node &n, const Tensor &w, int64_t group) {
+  int64_t c = w.shape[0] / group, o = w.shape[1], kh = w.shape[2], kw = w.shape[3];
+  Tensor turned = n.slice(w, {0, 0, kh - 1, kw - 1}, {1, 1, -1, -1}, w.shape);
+  Tensor groups = n.transpose(n.reshape(turned, {group, c, o, kh, kw}), {0, 2, 1, 3, 4});
+  return n.reshape(groups, {group * o, c, kh, kw});
+}
+
+/// `x` with `pads` zeros (top, left, bottom, right); negative pads cut.
+static Tensor padOrCut(const Node &n, const Tensor &x, ArrayRef<int64_t> pads) {
+  auto cut = [&](size_t i) { return std::max<int64_t>(-pads[i], 0); };
+  auto add = [&](size_t i) { return std::max<int64_t>(pads[i], 0); };
+  Tensor part = n.slice(x, {0, 0, cut(0), cut(1)}, {1, 1, 1, 1},
+                        {x.shape[0], x.shape[1], x.shape[2] - cut(0) - cut(2), x.shape[3] - cut(1) - cut(3)});
+  return n.pad(part, {0, 0, add(0), add(1)}, {0, 0, add(2), add(3)}, 0);
+}
+
+/// A transposed convolution is a convolution of the input with stride - 1 zeros between its elements. Where its windows do not
+/// overlap it is a matrix product per position, and no zeros are needed. source: ONNX Operators, ConvTranspose-11
 static Tensors importConvTranspose(Node &n) {
   n.checkInputCount(2, 3);
-  const Tensor &x = n.input(0, "X"), &w = n.input(1, "W");
+  Tensor x = n.input(0, "X"), w = n.input(1, "W");
+  n.requireSameType(x, w);
+  n.requireFloat(x);
   if (x.rank() < 3 || w.rank() != x.rank())
     n.fail("inputs have shapes " + formatShape(x.shape) + " and " + formatShape(w.shape) + ", expected the same rank, at least 3");
   size_t rank = size_t(x.rank() - 2);
+  ArrayRef<int64_t> kernel = ArrayRef<int64_t>(w.shape).drop_front(2);
+  if (std::vector<int64_t> given = n.intsAttr("kernel_shape", kernel.vec()); ArrayRef<int64_t>(given) != kernel)
+    n.fail("kernel_shape is " + formatShape(given) + ", the weights have shape " + formatShape(w.shape));
   std::vector<int64_t> ones(rank, 1), zeros(rank, 0);
   std::vector<int64_t> strides = n.intsAttr("strides", ones), dilations = n.intsAttr("dilations", ones);
   std::vector<int64_t> extra = n.intsAttr("output_padding", zeros), pads = n.intsAttr("pads", std::vector<int64_t>(2 * rank, 0));
   std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
   int64_t group = n.intAttr("group", 1);
+  checkList(n, "kernel_shape", kernel, rank, 1);
   checkList(n, "strides", strides, rank, 1);
   checkList(n, "dilations", dilations, rank, 1);
   checkList(n, "output_padding", extra, rank, 0);
   checkList(n, "pads", pads, 2 * rank, 0);
-  if (group < 1 || group > kMaxTensorElements || w.shape[0] != x.shape[1])
+  if (group < 1 || w.shape[0] % group || w.shape[0] != x.shape[1] || group > kMaxWindow)
     n.fail("weights of shape " + formatShape(w.shape) + " in " + llvm::Twine(group) + " groups do not fit an input of shape " +
            formatShape(x.shape));
+  if (autoPad == "VALID")
+    pads.assign(2 * rank, 0);
+  bool sized = n.hasAttr("output_shape") || llvm::StringRef(autoPad).starts_with("SAME");
+  std::vector<int64_t> given;
+  if (sized) {
+    for (size_t i = 0; i < rank; ++i)
+      given.push_back(x.shape[2 + i] * strides[i]);
+    given = n.intsAttr("output_shape", given);
+    checkList(n, "output_shape", given, rank, 1);
+  }
   Shape shape{x.shape[0], w.shape[1] * group};
   for (size_t i = 0; i < rank; ++i) {
-    int64_t in = x.shape[2 + i], extent = (w.shape[2 + i] - 1) * dilations[i] + 1;
-    shape.push_back(llvm::StringRef(autoPad).starts_with("SAME")
-                        ? in * strides[i]
-                        : (in - 1) * strides[i] + extra[i] + extent - pads[i] - pads[rank + i]);
+    int64_t full = (x.shape[2 + i] - 1) * strides[i] + extra[i] + (kernel[i] - 1) * dilations[i] + 1;
+    if (sized) {
+      // The smaller half of the pads stands before under SAME_UPPER, behind otherwise.
+      int64_t total = std::max<int64_t>(full - given[i], 0);
+      pads[i] = autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      pads[rank + i] = total - pads[i];
+      extra[i] += std::max<int64_t>(given[i] - full, 0);
+      full = given[i] + total;
+    }
+    shape.push_back(full - pads[i] - pads[rank + i]);
+    if (shape.back() < 1)
+      n.fail("pads are " + formatShape(pads) + ", which leave nothing of the " + llvm::Twine(full) + " positions of spatial dim " +
+             llvm::Twine(i));
   }
-  if (n.hasAttr("output_shape")) {
-    std::vector<int64_t> given = n.intsAttr("output_shape");
-    checkList(n, "output_shape", given, rank, 1);
-    std::copy(given.begin(), given.end(), shape.begin() + 2);
+  if (rank > 2)
+    return n.emitFallback({{x.kind, shape}}, "only 1-D and 2-D transposed convolutions are supported");
+  mlir::Value bias;
+  if (n.has(2)) {
+    n.requireSameType(x, n.input(2, "B"));
+    bias = n.value(n.input(2, "B"));
   }
-  return n.emitFallback({{x.kind, shape}}, "transposed convolution is not supported");
+  if (rank == 1) {
+    x = lift(n, x);
+    w = lift(n, w);
+    strides.insert(strides.begin(), 1);
+    dilations.insert(dilations.begin(), 1);
+    extra.insert(extra.begin(), 0);
+    pads = {0, pads[0], 0, pads[1]};
+  }
+  int64_t images = x.shape[0], c = x.shape[1], h = x.shape[2], width = x.shape[3];
+  int64_t o = w.shape[1], kh = w.shape[2], kw = w.shape[3];
+  auto conv = [&](const Tensor &input, const Tensor &weights, mlir::Value b, ArrayRef<int64_t> by) {
+    Shape result = n.check(graph::convShape(input.shape, weights.shape, {1, 1}, {0, 0, 0, 0}, by, group, "nchw"));
+    return n.emit<graph::ConvOp>(x.kind, result, n.value(input), n.value(weights), b, ArrayRef<int64_t>{1, 1},
+                                 ArrayRef<int64_t>{0, 0, 0, 0}, by, uint64_t(group), "nchw");
+  };
+  bool apart = strides[0] == kh && strides[1] == kw && dilations[0] == 1 && dilations[1] == 1 && group == 1 && !bias;
+  Tensor y;
+  if (apart) {
+    Tensor each = n.reshape(n.transpose(w, {1, 2, 3, 0}), {o * kh * kw, c, 1, 1});
+    Tensor blocks = n.reshape(conv(x, each, nullptr, {1, 1}), {images, o, kh, kw, h, width});
+    Tensor image = n.reshape(n.transpose(blocks, {0, 1, 4, 2, 5, 3}), {images, o, h * kh, width * kw});
+    y = padOrCut(n, image, {-pads[0], -pads[1], extra[0] - pads[2], extra[1] - pads[3]});
+  } else {
+    Tensor spread = n.pad(n.reshape(x, {images, c, h, 1, width, 1}), {0, 0, 0, 0, 0, 0}, {0, 0, 0, strides[0] - 1, 0, strides[1] - 1}, 0);
+    Tensor image = n.reshape(spread, {images, c, h * strides[0], width * strides[1]});
+    // stride - 1 zeros stand behind the last element already.
+    auto before = [&](size_t i, int64_t k) { return dilations[i] * (k - 1) - pads[i]; };
+    auto behind = [&](size_t i, int64_t k) { return dilations[i] * (k - 1) - pads[2 + i] + extra[i] - (strides[i] - 1); };
+    Tensor padded = padOrCut(n, image, {before(0, kh), before(1, kw), behind(0, kh), behind(1, kw)});
+    y = conv(padded, turnWeights(n, w, group), bias, dilations);
+  }
+  return {n.reshape(y, shape)};
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,6 +370,50 @@ static Tensors importBatchNormalization(Node &n) {
                                      n.builder().getF32FloatAttr(epsilon))};
 }
 
+static Tensors importInstanceNormalization(Node &n) {
+  n.checkInputCount(3, 3);
+  const Tensor &x = n.input(0, "input");
+  requireSpatial(n, x);
+  n.requireFloat(x);
+  Tensor epsilon = makeSplat(x.kind, {}, n.floatAttr("epsilon", 1e-5f));
+  std::vector<int64_t> axes;
+  Shape channels(x.shape.size(), 1);
+  channels[1] = x.shape[1];
+  for (int64_t i = 2; i < x.rank(); ++i)
+    axes.push_back(i);
+  Tensor scale = n.reshape(n.input(1, "scale"), channels), bias = n.reshape(n.input(2, "B"), channels);
+  Tensor centred = n.binary(BinaryKind::Sub, x, n.reduce("mean", x, axes, true));
+  Tensor variance = n.reduce("mean", n.binary(BinaryKind::Mul, centred, centred), axes, true);
+  Tensor deviation = n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, variance, epsilon));
+  Tensor normal = n.binary(BinaryKind::Div, centred, deviation);
+  return {n.binary(BinaryKind::Add, n.binary(BinaryKind::Mul, normal, scale), bias)};
+}
+
+/// x / (bias + alpha / size * sum of the squares of `size` neighbouring channels) ^ beta. The mean of the squares is an average
+/// pool over the channels; 0.75, the usual exponent, is two square roots. source: ONNX Operators, LRN-13
+static Tensors importLrn(Node &n) {
+  n.checkInputCount(1, 1);
+  const Tensor &x = n.input(0, "X");
+  requireSpatial(n, x);
+  n.requireFloat(x);
+  float alpha = n.floatAttr("alpha", 1e-4f), beta = n.floatAttr("beta", 0.75f), bias = n.floatAttr("bias", 1.f);
+  int64_t size = n.intAttr("size");
+  checkList(n, "size", size, 1, 1);
+  if (beta != 0.75f && beta != 0.5f)
+    return n.emitFallback({{x.kind, x.shape}}, "beta is " + std::to_string(beta) + ", expected 0.5 or 0.75");
+  int64_t area = 1;
+  for (int64_t dim : ArrayRef<int64_t>(x.shape).drop_front(2))
+    area *= dim;
+  Tensor squares = n.reshape(n.binary(BinaryKind::Mul, x, x), {x.shape[0], 1, x.shape[1], area});
+  Window window{{size, 1}, {1, 1}, {1, 1}, {(size - 1) / 2, 0, size / 2, 0}, {0, 0}, {x.shape[1], area}};
+  Tensor mean = n.reshape(pool2d(n, Pooling{false, true}, squares, window), x.shape);
+  Tensor scaled = n.binary(BinaryKind::Mul, mean, makeSplat(x.kind, {}, alpha));
+  Tensor root = n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, scaled, makeSplat(x.kind, {}, bias)));
+  if (beta == 0.5f)
+    return {n.binary(BinaryKind::Div, x, root)};
+  return {n.binary(BinaryKind::Div, x, n.binary(BinaryKind::Mul, root, n.emitUnary<graph::SqrtOp>(root)))};
+}
+
 void addNnImports(ImportTable &table) {
   table[":Conv"] = importConv;
   table[":ConvTranspose"] = importConvTranspose;
@@ -301,6 +422,8 @@ void addNnImports(ImportTable &table) {
   table[":GlobalAveragePool"] = importGlobalPool<false>;
   table[":GlobalMaxPool"] = importGlobalPool<true>;
   table[":BatchNormalization"] = importBatchNormalization;
+  table[":InstanceNormalization"] = importInstanceNormalization;
+  table[":LRN"] = importLrn;
 }
 
 } // namespace tw::frontend

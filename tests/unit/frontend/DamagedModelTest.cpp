@@ -2,7 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "TestModels.h"
+#include "compiler/frontend/TensorFile.h"
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -56,11 +60,20 @@ TEST(DamagedModelTest, EveryTruncationIsRefused) {
   EXPECT_LE(accepted, 1u) << "only the model without its last, unused opset is whole";
 }
 
-TEST(DamagedModelTest, RandomByteChangesNeverCrash) {
+/// The seed of a test with random numbers, printed so that a failure can be run again.
+static unsigned printedSeed() {
   const char *text = std::getenv("TILEWRIGHT_SEED");
   unsigned seed = text ? unsigned(std::strtoul(text, nullptr, 0)) : 1;
   std::printf("seed %u (TILEWRIGHT_SEED)\n", seed);
-  std::mt19937 random(seed);
+  return seed;
+}
+
+/// Numbers at which arithmetic on dims, axes and pads goes wrong first.
+static constexpr int64_t kExtremes[] = {0, 1, -1, 2, 3, 7, 255, -128, 1 << 15, INT32_MAX, INT32_MIN, int64_t(1) << 31,
+                                        int64_t(1) << 40, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+
+TEST(DamagedModelTest, RandomByteChangesNeverCrash) {
+  std::mt19937 random(printedSeed());
   const std::string bytes = smallModel();
   int accepted = 0;
   const int rounds = 3000;
@@ -74,13 +87,8 @@ TEST(DamagedModelTest, RandomByteChangesNeverCrash) {
 }
 
 TEST(DamagedModelTest, ExtremeNumbersNeverCrash) {
-  const char *text = std::getenv("TILEWRIGHT_SEED");
-  unsigned seed = text ? unsigned(std::strtoul(text, nullptr, 0)) : 1;
-  std::printf("seed %u (TILEWRIGHT_SEED)\n", seed);
-  std::mt19937 random(seed);
-  const int64_t extremes[] = {0, 1, -1, 2, 3, 7, 255, -128, 1 << 15, INT32_MAX, INT32_MIN, int64_t(1) << 31, int64_t(1) << 40,
-                              INT64_MAX, INT64_MIN, INT64_MIN + 1};
-  auto pick = [&] { return extremes[random() % std::size(extremes)]; };
+  std::mt19937 random(printedSeed());
+  auto pick = [&] { return kExtremes[random() % std::size(kExtremes)]; };
   onnx::ModelProto model;
   ASSERT_TRUE(model.ParseFromString(smallModel()));
   for (int round = 0; round < 3000; ++round) {
@@ -107,6 +115,57 @@ TEST(DamagedModelTest, ExtremeNumbersNeverCrash) {
     if (random() % 8 == 0 && node.input_size())
       node.set_input(0, graph.node(int(random() % unsigned(graph.node_size()))).output(0));
     imports(damaged.SerializeAsString());
+  }
+}
+
+TEST(DamagedModelTest, ExtremeNumbersInOperatorTestsNeverCrash) {
+  namespace fs = std::filesystem;
+  const fs::path folder = "/usr/share/libonnx-testdata/data/node";
+  if (!fs::exists(folder))
+    GTEST_SKIP() << folder << " is not there (Debian package libonnx-testdata)";
+  std::vector<fs::path> tests;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder))
+    tests.push_back(entry.path());
+  std::sort(tests.begin(), tests.end());
+  std::mt19937 random(printedSeed());
+  auto pick = [&] { return kExtremes[random() % std::size(kExtremes)]; };
+  for (const fs::path &path : tests) {
+    auto bytes = readFile((path / "model.onnx").string());
+    onnx::ModelProto model;
+    if (!bytes || !model.ParseFromString(*bytes))
+      continue;
+    // Lists of integers, such as axes and shapes, become constants: otherwise most operators are left alone.
+    for (int i = 0; i < model.graph().input_size(); ++i) {
+      auto value = readFile((path / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb")).string());
+      onnx::TensorProto tensor;
+      if (!value || !tensor.ParseFromString(*value) || (tensor.data_type() != onnx::TensorProto::INT64 && tensor.dims_size() != 0))
+        continue;
+      tensor.set_name(model.graph().input(i).name());
+      *model.mutable_graph()->add_initializer() = tensor;
+    }
+    for (int round = 0; round < 4; ++round) {
+      onnx::ModelProto damaged = model;
+      onnx::GraphProto &graph = *damaged.mutable_graph();
+      for (onnx::NodeProto &node : *graph.mutable_node())
+        for (onnx::AttributeProto &attr : *node.mutable_attribute()) {
+          if (attr.has_i() && random() % 2)
+            attr.set_i(pick());
+          for (int i = 0; i < attr.ints_size(); ++i)
+            if (random() % 2)
+              attr.set_ints(i, pick());
+        }
+      for (onnx::TensorProto &tensor : *graph.mutable_initializer())
+        if (tensor.data_type() == onnx::TensorProto::INT64 && tensor.raw_data().size() >= 8 && random() % 2) {
+          int64_t value = pick();
+          std::memcpy(&(*tensor.mutable_raw_data())[random() % (tensor.raw_data().size() / 8) * 8], &value, 8);
+        }
+      if (random() % 4 == 0 && graph.input_size()) {
+        auto *shape = graph.mutable_input(int(random() % unsigned(graph.input_size())))->mutable_type()->mutable_tensor_type()->mutable_shape();
+        if (shape->dim_size())
+          shape->mutable_dim(int(random() % unsigned(shape->dim_size())))->set_dim_value(pick());
+      }
+      imports(damaged.SerializeAsString());
+    }
   }
 }
 

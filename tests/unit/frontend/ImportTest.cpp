@@ -101,6 +101,34 @@ TEST(ImportPoolTest, UnusedIndicesAreIgnored) {
   EXPECT_EQ(ops("float[1,1,4,4]", "y, z = MaxPool <kernel_shape = [2, 2]> (x)"), "max_pool 1x1x3x3xf32");
 }
 
+TEST(ImportConvTest, TransposedWithoutOverlapIsAProductPerPosition) {
+  EXPECT_EQ(Imported("(float[1,3,4,5] x, float[3,2,2,2] w) => (float[1,2,8,10] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }").ops(),
+            "transpose 2x2x2x3xf32, reshape 8x3x1x1xf32, conv 1x8x4x5xf32, reshape 1x2x2x2x4x5xf32, transpose 1x2x4x2x5x2xf32, "
+            "reshape 1x2x8x10xf32");
+}
+
+TEST(ImportConvTest, TransposedWithOverlapSpreadsItsInput) {
+  Imported m("(float[1,1,3,3] x) => (float[1,1,6,6] y) { w = Constant <value = float[1,1,3,3] {1, 2, 3, 4, 5, 6, 7, 8, 9}> ()"
+             " y = ConvTranspose <strides = [2, 2], pads = [0, 0, 1, 1]> (x, w) }");
+  // 3 elements spread to 6 with one zero behind each; the windows of 3 need 2 zeros before, and 2 - 1 (pad) - 1 (there already)
+  // behind: 8 positions, 6 windows.
+  EXPECT_EQ(m.ops(), "reshape 1x1x3x1x3x1xf32, pad 1x1x3x2x3x2xf32, reshape 1x1x6x6xf32, pad 1x1x8x8xf32, conv 1x1x6x6xf32");
+  EXPECT_EQ(m.attr("constant", "value"), "dense<[[[[9.000000e+00, 8.000000e+00, 7.000000e+00], [6.000000e+00, 5.000000e+00, "
+                                         "4.000000e+00], [3.000000e+00, 2.000000e+00, 1.000000e+00]]]]> : tensor<1x1x3x3xf32>")
+      << "the weights are turned by 180 degrees";
+}
+
+TEST(ImportNormTest, NormalizationsAreTheirFormulas) {
+  EXPECT_EQ(Imported("(float[1,2,3,3] x, float[2] c) => (float[1,2,3,3] y) { y = InstanceNormalization(x, c, c) }").ops(),
+            "reshape 1x2x1x1xf32, reshape 1x2x1x1xf32, reduce 1x2x1x1xf32, sub 1x2x3x3xf32, mul 1x2x3x3xf32, reduce 1x2x1x1xf32, "
+            "add 1x2x1x1xf32, sqrt 1x2x1x1xf32, div 1x2x3x3xf32, mul 1x2x3x3xf32, add 1x2x3x3xf32");
+  Imported lrn("(float[1,8,3,3] x) => (float[1,8,3,3] y) { y = LRN <size = 4> (x) }");
+  EXPECT_EQ(lrn.ops(), "mul 1x8x3x3xf32, reshape 1x1x8x9xf32, average_pool 1x1x8x9xf32, reshape 1x8x3x3xf32, mul 1x8x3x3xf32, "
+                       "add 1x8x3x3xf32, sqrt 1x8x3x3xf32, sqrt 1x8x3x3xf32, mul 1x8x3x3xf32, div 1x8x3x3xf32");
+  // floor and ceiling of (4 - 1) / 2.
+  EXPECT_EQ(lrn.attr("average_pool", "pads"), "array<i64: 1, 0, 2, 0>");
+}
+
 TEST(ImportNormTest, BatchNormalization) {
   Imported m("(float[1,3,2,2] x, float[3] c) => (float[1,3,2,2] y) { y = BatchNormalization <epsilon = 0.25> (x, c, c, c, c) }");
   EXPECT_EQ(m.ops(), "batch_norm 1x3x2x2xf32");
@@ -251,6 +279,10 @@ TEST(ImportDataTest, PadTakesItsValueFromAttributeOrInput) {
   EXPECT_EQ(old.attr("pad", "high"), "array<i64: 1, 3>");
   EXPECT_EQ(old.attr("pad", "value"), "2.000000e+00 : f32");
   EXPECT_EQ(ops("float[2,3]", "p = Constant <value = int64[4] {0, -1, 0, 2}> () y = Pad(x, p)"), "slice 2x2xf32, pad 2x4xf32");
+  EXPECT_EQ(ops("float[2,3]", "p = Constant <value = int64[4] {0, 2, 0, 1}> () y = Pad <mode = \"reflect\"> (x, p)"),
+            "slice 2x2xf32, slice 2x1xf32, concat 2x6xf32");
+  EXPECT_EQ(ops("float[2,3]", "p = Constant <value = int64[4] {0, 2, 0, 0}> () y = Pad <mode = \"edge\"> (x, p)"),
+            "slice 2x1xf32, concat 2x5xf32");
   EXPECT_EQ(ops("float[2,3]", "p = Constant <value = int64[4] {0, 0, 0, 0}> () y = Pad <mode = \"reflect\"> (x, p)"), "");
 }
 
@@ -260,6 +292,17 @@ TEST(ImportDataTest, ConcatTileExpandAndDepthToSpace) {
   EXPECT_EQ(ops("float[2,1]", "s = Constant <value = int64[3] {4, 1, 3}> () y = Expand(x, s)"), "mul 4x2x3xf32");
   EXPECT_EQ(ops("float[1,8,2,3]", "y = DepthToSpace <blocksize = 2> (x)"),
             "reshape 1x2x2x2x2x3xf32, transpose 1x2x2x2x3x2xf32, reshape 1x2x4x6xf32");
+}
+
+TEST(ImportDataTest, ResizeByAWholeFactorRepeatsElements) {
+  EXPECT_EQ(ops("float[1,1,2,3]", "r = Constant <value = float[0] {}> () s = Constant <value = float[4] {1, 1, 2, 1}> ()"
+                                  " y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, r, s)"),
+            "reshape 1x1x2x1x3xf32, concat 1x1x2x2x3xf32, reshape 1x1x4x3xf32");
+  EXPECT_EQ(ops("float[1,1,2,3]", "r = Constant <value = float[0] {}> () s = Constant <value = float[4] {1, 1, 2, 1}> ()"
+                                  " y = Resize <mode = \"linear\"> (x, r, s)"),
+            "fallback 1x1x4x3xf32");
+  EXPECT_EQ(ops("float[1,1,2,3]", "s = Constant <value = float[4] {1, 1, 1, 2}> () y = Upsample(x, s)", 9),
+            "reshape 1x1x2x3x1xf32, concat 1x1x2x3x2xf32, reshape 1x1x2x6xf32");
 }
 
 TEST(ImportDataTest, IdentityDropoutAndCastsToTheSameTypeVanish) {
