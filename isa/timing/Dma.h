@@ -8,7 +8,7 @@
 #ifndef ISA_TIMING_DMA_H
 #define ISA_TIMING_DMA_H
 
-#include "isa/IsaStructs.h" // generated from isa/Isa.td
+#include "isa/IsaStructs.h"  // generated from isa/Isa.td
 #include "isa/timing/Dram.h" // kNever
 
 #include <array>
@@ -86,12 +86,13 @@ public:
   void reset(uint32_t outstanding, uint32_t width);
   /// First cycle in which the buffer has room for the next burst; kNever while W_{i-N} is not known.
   Cycle creditAt() const {
-    return requestCount < outstanding ? 0 : arrivalCount + outstanding <= requestCount ? kNever
-                                                                                       : written[requestCount % outstanding] + 1;
+    return requestCount < outstanding                   ? 0
+           : arrivalCount + outstanding <= requestCount ? kNever
+                                                        : written[requestCount % outstanding] + 1;
   }
   void request(uint32_t segments) { segmentsOf[requestCount++ % outstanding] = segments; }
-  /// Fill pieces written ahead of the next arrival, not before `from`. Returns the cycle of the last one (of the last write before
-  /// if there are none) and sets lastBegin to the first.
+  /// Fill pieces written ahead of the next arrival, not before `from`. Returns the cycle of the last one (of the last
+  /// write before if there are none) and sets lastBegin to the first.
   Cycle fill(Cycle from, uint64_t pieces);
   /// The oldest burst on the way has arrived from DRAM. Returns W_i.
   Cycle arrive(Cycle completion);
@@ -113,12 +114,13 @@ private:
 };
 
 /// Gathering and posting of one store engine, across boxes.
-///   gather:  segments move `width` per cycle, in order; burst i not before burst i-N is accepted; G_i is the cycle of the last one
+///   gather:  segments move `width` per cycle, in order; burst i after burst i-N is accepted; G_i: cycle of the last one
 ///   accept:  A_i >= G_i + 1, when the write buffer takes it
 class StoreRecurrence {
 public:
   void reset(uint32_t outstanding, uint32_t width);
-  /// Gathers the next burst, not before `from`. Returns G_i. Precondition: all bursts before it are accepted or fewer than N wait.
+  /// Gathers the next burst, not before `from`. Returns G_i. Precondition: all bursts before it are accepted or fewer
+  /// than N wait.
   Cycle gather(Cycle from, uint32_t segments);
   void accept(Cycle cycle) { accepted[acceptCount++ % outstanding] = cycle; }
   Cycle lastBegin() const { return begin; }

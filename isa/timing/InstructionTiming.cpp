@@ -33,13 +33,14 @@ bool shareBank(int64_t memory, int64_t a, int64_t aSpan, int64_t b, int64_t bSpa
 
 InstructionTime timeOf(const isa::Preload &preload, const MachineParams &machine) {
   const int64_t rows = preload.transpose ? preload.n_count : preload.k_count;
-  return {std::max<Cycle>(1, ceilDiv(static_cast<Cycle>(rows), machine.preloadRowsPerCycle)), machine.timing.preload_drain_cycles};
+  return {std::max<Cycle>(1, ceilDiv(static_cast<Cycle>(rows), machine.preloadRowsPerCycle)),
+          machine.timing.preload_drain_cycles};
 }
 
 InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine) {
   const Cycle positions = static_cast<Cycle>(tensor.counts[0]) * tensor.counts[1] * tensor.counts[2];
   const Cycle drain = machine.arrayType == ArrayType::Int8 ? tensorDrainInt(machine.timing, machine.rows)
-                                                          : tensorDrainFloat(machine.timing, machine.rows);
+                                                           : tensorDrainFloat(machine.timing, machine.rows);
   return {std::max<Cycle>(1, positions), drain};
 }
 
@@ -93,8 +94,8 @@ InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine) 
   for (int64_t i = 0; i < vector.num_stages && i < static_cast<int64_t>(vector.stage_op.size()); ++i)
     isLong |= isLongStage(static_cast<isa::StageOp>(vector.stage_op[i]));
   InstructionTime time;
-  time.occupancy = std::max<Cycle>(
-      1, shape.blocks * (shape.setup + shape.rows * shape.fillPerRow + shape.positions * shape.perOutput));
+  time.occupancy =
+      std::max<Cycle>(1, shape.blocks * (shape.setup + shape.rows * shape.fillPerRow + shape.positions * shape.perOutput));
   time.drain = vectorDrain(machine.timing, static_cast<uint32_t>(vector.num_stages),
                            static_cast<isa::WindowOp>(vector.window_op) != isa::WindowOp::None,
                            vector.lane_reduce ? clog2(machine.lanes) : 0, isLong);

@@ -8,8 +8,8 @@
 namespace tw::stats {
 
 const char *labelName(Label label) {
-  static constexpr const char *names[kNumLabels] = {"busy",         "operand",     "interlock", "bank_conflict", "dram_bandwidth",
-                                                    "dram_latency", "buffer_full", "starved",   "idle"};
+  static constexpr const char *names[kNumLabels] = {
+      "busy", "operand", "interlock", "bank_conflict", "dram_bandwidth", "dram_latency", "buffer_full", "starved", "idle"};
   return names[static_cast<unsigned>(label)];
 }
 

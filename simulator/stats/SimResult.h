@@ -20,17 +20,7 @@ namespace tw::stats {
 using timing::Cycle;
 
 /// What an engine does in a cycle: the first that holds, in this order. Meanings: docs/timing.md, section "Labels".
-enum class Label : uint8_t {
-  Busy,
-  Operand,
-  Interlock,
-  BankConflict,
-  DramBandwidth,
-  DramLatency,
-  BufferFull,
-  Starved,
-  Idle
-};
+enum class Label : uint8_t { Busy, Operand, Interlock, BankConflict, DramBandwidth, DramLatency, BufferFull, Starved, Idle };
 constexpr unsigned kNumLabels = 9;
 
 /// `busy`, `operand`, `bank_conflict`, ...: the keys of JSON reports.
@@ -126,10 +116,10 @@ struct SimResult {
   std::optional<core::Fault> fault;
   /// From the write of the start register to `done` visible; with a fault, to the faulting cycle.
   Cycle totalCycles = 0;
-  uint64_t instructionCount = 0; ///< executed by engines
-  uint64_t dispatchedWords = 0;  ///< words the sequencer took
-  std::vector<EngineResult> engines; ///< those of the machine, by engineNumber()
-  std::vector<LayerResult> layers;   ///< as in the program
+  uint64_t instructionCount = 0;                  ///< executed by engines
+  uint64_t dispatchedWords = 0;                   ///< words the sequencer took
+  std::vector<EngineResult> engines;              ///< those of the machine, by engineNumber()
+  std::vector<LayerResult> layers;                ///< as in the program
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< loads and stores, whole bursts
   uint64_t fetchBytes = 0;                        ///< program fetch, whole bursts
   uint64_t macs = 0; ///< multiply-accumulates of tensor instructions (k_count x n_count) and of vector `mac` windows

@@ -32,7 +32,8 @@ std::string number(uint64_t value) { return std::to_string(value); }
 
 class Writer {
 public:
-  Writer(std::ostream &out, const isa::Program &program, const SimResult &result) : out(out), program(program), result(result) {}
+  Writer(std::ostream &out, const isa::Program &program, const SimResult &result)
+      : out(out), program(program), result(result) {}
   void write();
 
 private:
@@ -45,13 +46,14 @@ private:
           ",\"name\":" + quoted(name) + ",\"args\":{" + arguments + "}");
   }
   void counter(const std::string &name, Cycle at, const std::string &series, const std::string &value) {
-    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + quoted(name) + ",\"args\":{" + quoted(series) + ":" + value +
-          "}");
+    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + quoted(name) + ",\"args\":{" + quoted(series) + ":" +
+          value + "}");
   }
   void track(unsigned id, const std::string &name) {
-    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + quoted(name) + "}");
-    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) +
+    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + quoted(name) +
           "}");
+    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) +
+          ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) + "}");
   }
   static unsigned engineTrack(unsigned engine) { return 1 + 2 * (kNumEngines - 1 - engine); }
   static unsigned queueTrack(unsigned engine) { return 2 + 2 * (kNumEngines - 1 - engine); }
@@ -193,6 +195,8 @@ void Writer::write() {
 
 } // namespace
 
-void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result) { Writer(out, program, result).write(); }
+void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result) {
+  Writer(out, program, result).write();
+}
 
 } // namespace tw::stats

@@ -12,9 +12,10 @@ namespace tw::stats {
 
 /// Writes the run in Chrome's JSON trace format, which ui.perfetto.dev and chrome://tracing open. One cycle is 1 us.
 ///
-/// Each engine has a track of instructions, from start to issue-free, with its stalls by cause, and a track of its queue: the
-/// instruction at the head while it waits. Arrows lead from the instruction that posts a semaphore to the one that takes it. Counters:
-/// queue lengths, and the share of each DRAM channel's data bus in use. Precondition: the run was made with SimOptions::trace.
+/// Each engine has a track of instructions, from start to issue-free, with its stalls by cause, and a track of its queue:
+/// the instruction at the head while it waits. Arrows lead from the instruction that posts a semaphore to the one that
+/// takes it. Counters: queue lengths, and the share of each DRAM channel's data bus in use. Precondition: the run was
+/// made with SimOptions::trace.
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result);
 
 } // namespace tw::stats

@@ -9,7 +9,8 @@
 
 namespace tw::systemc {
 
-/// DRAM to scratchpad. Several boxes may be on the way: the next one asks for bursts as soon as this one has asked for its last.
+/// DRAM to scratchpad. Several boxes may be on the way: the next one asks for bursts as soon as this one has asked for
+/// its last.
 class LoadEngine : public Engine, public DramReaderIf {
 public:
   sc_core::sc_export<DramReaderIf> reader;
@@ -18,7 +19,9 @@ public:
   LoadEngine(sc_core::sc_module_name name, unsigned number);
   void reset(RunContext &context) override;
 
-  Cycle nextRequest() const override { return cutter.done() ? kNever : std::max(boxes.back().firstRequest, recurrence.creditAt()); }
+  Cycle nextRequest() const override {
+    return cutter.done() ? kNever : std::max(boxes.back().firstRequest, recurrence.creditAt());
+  }
   uint64_t address() const override { return cutter.address(); }
   void requested(Cycle cycle) override;
   void completed(uint64_t burst, Cycle cycle, unsigned channel) override;

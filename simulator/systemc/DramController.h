@@ -23,9 +23,9 @@ struct BurstExtension : tlm::tlm_extension<BurstExtension> {
   void copy_from(const tlm::tlm_extension_base &other) override { *this = static_cast<const BurstExtension &>(other); }
 };
 
-/// Contents and timing of the DRAM. A transaction with a BurstExtension is one burst of the machine; it consumes no SystemC time but
-/// gets a completion cycle. One without (the host's) and debug transport only access the contents. A burst without a data pointer is
-/// timing only: the data of a DMA move when its instruction is executed.
+/// Contents and timing of the DRAM. A transaction with a BurstExtension is one burst of the machine; it consumes no
+/// SystemC time but gets a completion cycle. One without (the host's) and debug transport only access the contents. A
+/// burst without a data pointer is timing only: the data of a DMA move when its instruction is executed.
 class DramController : public sc_core::sc_module, public DramControllerIf {
 public:
   tlm_utils::multi_passthrough_target_socket<DramController> socket;

@@ -11,11 +11,11 @@
 
 namespace tw::systemc {
 
-/// One way to DRAM for load engines, program fetch and the write buffer that collects what stores post. One of them is granted at a
-/// time and keeps the grant while it has a request in every cycle, for at most grant_bursts.
+/// One way to DRAM for load engines, program fetch and the write buffer that collects what stores post. One of them is
+/// granted at a time and keeps the grant while it has a request in every cycle, for at most grant_bursts.
 ///
-/// The port works ahead of SystemC time up to the next event of any other module, so a grant costs one event at most; requests
-/// still reach the controller in the order of cycles.
+/// The port works ahead of SystemC time up to the next event of any other module, so a grant costs one event at most;
+/// requests still reach the controller in the order of cycles.
 class DramPort : public sc_core::sc_module, public DramPortIf {
 public:
   static constexpr unsigned kReaders = stats::kMaxLoadEngines + 1; ///< loads by unit, then fetch

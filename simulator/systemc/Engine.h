@@ -45,7 +45,8 @@ protected:
   virtual Cycle begin(const Entry &entry, const InFlight &inFlight) = 0;
   /// The next instruction may start from `cycle` on.
   void setIssueFree(const InFlight &inFlight, Cycle cycle);
-  /// The oldest instruction in flight retires in `cycle`, or one cycle after the one before it, whichever is later. Returns that.
+  /// The oldest instruction in flight retires in `cycle`, or one cycle after the one before it, whichever is later.
+  /// Returns that.
   Cycle retire(const InFlight &inFlight, Cycle cycle);
   stats::Track &track() { return context->tracks[engine]; }
 

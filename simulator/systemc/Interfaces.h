@@ -33,7 +33,8 @@ struct RunContext {
   stats::SimResult result;
 
   uint32_t layerOf(uint64_t pc) const {
-    return pc < program->layerOf.size() && program->layerOf[pc] < program->layers.size() ? program->layerOf[pc] : stats::kNoLayer;
+    return pc < program->layerOf.size() && program->layerOf[pc] < program->layers.size() ? program->layerOf[pc]
+                                                                                         : stats::kNoLayer;
   }
 };
 

@@ -102,8 +102,7 @@ std::string Machine::deadlock(uint64_t &pc, unsigned &first) {
       text += " waits for " + std::to_string(header.wait_count[missing]) + " of semaphore " + std::to_string(semaphore) +
               ", which is at " + std::to_string(semaphores->count(semaphore));
     } else {
-      text += head->instruction.opcode() == isa::Opcode::Preload ? " waits for the shadow registers"
-                                                                 : " waits for a preload";
+      text += head->instruction.opcode() == isa::Opcode::Preload ? " waits for the shadow registers" : " waits for a preload";
     }
   }
   const std::string fetch = sequencer->waiting();
@@ -162,7 +161,8 @@ void Machine::finish(RunContext &run) {
   for (unsigned number = 0; number < stats::kNumEngines; ++number) {
     if (!stats::hasEngine(*run.machine, number))
       continue;
-    result.engines.push_back(stats::resolve(run.tracks[number], number, result.totalCycles, result.channels, run.options.trace, result.layers));
+    result.engines.push_back(
+        stats::resolve(run.tracks[number], number, result.totalCycles, result.channels, run.options.trace, result.layers));
     result.engines.back().instructions = run.instructions[number];
     result.instructionCount += run.instructions[number];
   }

@@ -88,8 +88,8 @@ void Memories::countMacs(const Entry &entry) {
     macs = static_cast<uint64_t>(tensor->counts[0] * tensor->counts[1] * tensor->counts[2] * tensor->k_count) * activeColumns;
   } else if (const isa::Vector *vector = entry.instruction.getIf<isa::Vector>()) {
     if (static_cast<isa::WindowOp>(vector->window_op) == isa::WindowOp::Mac)
-      macs = static_cast<uint64_t>(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] * vector->window[0] *
-                                   vector->window[1]) *
+      macs = static_cast<uint64_t>(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] *
+                                   vector->window[0] * vector->window[1]) *
              context->machine->lanes;
   }
   context->result.macs += macs;

@@ -35,9 +35,9 @@ private:
     Cycle releaseAt; ///< kNever until the retirement is known
   };
   struct Owner {
-    uint64_t banks = 0;              ///< the union of `held`
-    std::deque<Ownership> held;      ///< oldest first
-    size_t withRetirement = 0;       ///< how many of `held` have a release cycle
+    uint64_t banks = 0;         ///< the union of `held`
+    std::deque<Ownership> held; ///< oldest first
+    size_t withRetirement = 0;  ///< how many of `held` have a release cycle
   };
 
   void countMacs(const Entry &entry);
@@ -45,7 +45,7 @@ private:
   RunContext *context = nullptr;
   Alarm alarm;
   uint64_t shadowColumns = 0, activeColumns = 0; ///< n_count of the weight tiles in the array
-  std::unique_ptr<core::RaceChecker> checker; ///< with SimOptions::checks
+  std::unique_ptr<core::RaceChecker> checker;    ///< with SimOptions::checks
   struct Retirement {
     Cycle cycle;
     unsigned engine;

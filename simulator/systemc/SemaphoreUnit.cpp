@@ -18,7 +18,8 @@ void SemaphoreUnit::reset(RunContext &run) {
   context = &run;
   alarm.reset();
   pending.clear();
-  // Encodings reach beyond a small machine's semaphores; isa::illegal() refuses those, so the array only has to be large enough.
+  // Encodings reach beyond a small machine's semaphores; isa::illegal() refuses those, so the array only has to be large
+  // enough.
   semaphores.assign(std::max<size_t>(run.machine->semaphores, 64), Semaphore());
 }
 
@@ -48,7 +49,8 @@ void SemaphoreUnit::take(const Entry &entry) {
     if (entry.record == kNoRecord)
       continue;
     for (int64_t n = 0; n < header.wait_count[i]; ++n) {
-      context->result.flows.push_back({static_cast<uint32_t>(header.wait_semaphore[i]), semaphore.records.front(), entry.record});
+      context->result.flows.push_back(
+          {static_cast<uint32_t>(header.wait_semaphore[i]), semaphore.records.front(), entry.record});
       semaphore.records.pop_front();
     }
   }
@@ -59,8 +61,8 @@ void SemaphoreUnit::post(const isa::Header &header, Cycle retire, unsigned engin
   for (size_t i = 0; i < header.post_count.size(); ++i) {
     if (!header.post_count[i])
       continue;
-    pending.push_back({visible, static_cast<uint32_t>(header.post_semaphore[i]), static_cast<uint32_t>(header.post_count[i]), engine,
-                       record, pc});
+    pending.push_back({visible, static_cast<uint32_t>(header.post_semaphore[i]), static_cast<uint32_t>(header.post_count[i]),
+                       engine, record, pc});
     std::push_heap(pending.begin(), pending.end());
     alarm.at(visible);
   }

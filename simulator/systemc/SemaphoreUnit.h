@@ -9,8 +9,8 @@
 
 namespace tw::systemc {
 
-/// Counts. A post becomes visible semaphore_cycles after its instruction retires; a count above the machine's maximum is a fault of
-/// the posting engine in that cycle.
+/// Counts. A post becomes visible semaphore_cycles after its instruction retires; a count above the machine's maximum is
+/// a fault of the posting engine in that cycle.
 class SemaphoreUnit : public sc_core::sc_module, public SemaphoreIf {
 public:
   sc_core::sc_export<SemaphoreIf> counts;
@@ -35,7 +35,9 @@ private:
     uint64_t pc;
     /// A heap of these has the earliest on top, in engine order within a cycle.
     bool operator<(const Post &other) const {
-      return visible != other.visible ? visible > other.visible : engine != other.engine ? engine > other.engine : pc > other.pc;
+      return visible != other.visible ? visible > other.visible
+             : engine != other.engine ? engine > other.engine
+                                      : pc > other.pc;
     }
   };
   struct Semaphore {

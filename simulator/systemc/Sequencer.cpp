@@ -175,7 +175,8 @@ bool Sequencer::advance() {
   if (nextTake > context->options.maxCycles) {
     running = false;
     wait = Wait::Nothing;
-    host->fault(core::FaultKind::LimitReached, stats::kSequencer, pc, context->options.maxCycles, "the program is not finished");
+    host->fault(core::FaultKind::LimitReached, stats::kSequencer, pc, context->options.maxCycles,
+                "the program is not finished");
     return false;
   }
   if (pc >= codeWords)
@@ -285,7 +286,8 @@ void Sequencer::run() {
 std::string Sequencer::waiting() const {
   if (!running)
     return "";
-  return wait == Wait::Slot ? "sequencer waits for room in the queue of " + stats::engineName(waitEngine) : "sequencer waits for program words";
+  return wait == Wait::Slot ? "sequencer waits for room in the queue of " + stats::engineName(waitEngine)
+                            : "sequencer waits for program words";
 }
 
 } // namespace tw::systemc

@@ -21,8 +21,8 @@ enum ControlRegister : uint64_t {
   kStartRegister = 16       ///< any write starts the program
 };
 
-/// Reads the program from DRAM in sequence, takes one word per cycle, runs the hardware loops, resolves odometers and dispatches to
-/// the engines' queues. It works ahead of SystemC time as far as arrivals and free queue slots are known.
+/// Reads the program from DRAM in sequence, takes one word per cycle, runs the hardware loops, resolves odometers and
+/// dispatches to the engines' queues. It works ahead of SystemC time as far as arrivals and free queue slots are known.
 class Sequencer : public sc_core::sc_module, public SlotListenerIf, public DramReaderIf {
 public:
   tlm_utils::simple_target_socket<Sequencer> socket;

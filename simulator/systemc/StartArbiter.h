@@ -7,8 +7,8 @@
 
 namespace tw::systemc {
 
-/// Looks at the heads of all queues in fixed engine order, in every cycle in which something they depend on may have changed, and
-/// starts those that have all they need: issue slot, semaphores, interlocks and banks, taken together.
+/// Looks at the heads of all queues in fixed engine order, in every cycle in which something they depend on may have
+/// changed, and starts those that have all they need: issue slot, semaphores, interlocks and banks, taken together.
 class StartArbiter : public sc_core::sc_module, public ArbiterIf {
 public:
   sc_core::sc_export<ArbiterIf> wakeUp;

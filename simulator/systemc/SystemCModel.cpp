@@ -27,9 +27,13 @@ stats::SimResult SystemCModel::run(const isa::Program &program, core::MachineSta
     // SystemC's kernel outlives every static object, so its modules are never freed.
     machine = new Machine(constructionReversed);
   }
+  const timing::MachineParams &params = state.machine();
+  assert(params.queueDepth && params.prefetchWords && params.outstandingBursts && params.burstsPerCycle &&
+         params.dram.writeBufferBursts && params.loadEngines <= stats::kMaxLoadEngines &&
+         params.storeEngines <= stats::kMaxStoreEngines && "the configuration loader has let a bad machine through");
   RunContext context;
   context.program = &program;
-  context.machine = &state.machine();
+  context.machine = &params;
   context.state = &state;
   context.options = options;
   machine->run(context);

@@ -31,8 +31,8 @@ public:
   /// User errors in the program are faults in the result.
   stats::SimResult run(const isa::Program &program, core::MachineState &state, const SimOptions &options = {});
 
-  /// The same on a fresh machine: `inputs` and `outputs` have one entry per Program::inputs and outputs, dense row-major bytes. What
-  /// does not fit is a BadInput fault; after a fault `outputs` is empty.
+  /// The same on a fresh machine: `inputs` and `outputs` have one entry per Program::inputs and outputs, dense row-major
+  /// bytes. What does not fit is a BadInput fault; after a fault `outputs` is empty.
   stats::SimResult run(const isa::Program &program, const timing::MachineParams &machine,
                        const std::vector<std::vector<uint8_t>> &inputs, std::vector<std::vector<uint8_t>> &outputs,
                        const SimOptions &options = {});

@@ -95,7 +95,9 @@ TEST(BurstCutterTest, BoxOfFillOnly) {
 // Every byte of a box lies in exactly one run piece; bursts cover all of them and adjacent ones differ.
 TEST(BurstCutterTest, CoversEveryByteOfManyBoxes) {
   uint32_t state = 12345;
-  auto random = [&](uint32_t bound) { return (state = state * 1664525 + 1013904223) >> 16 & 0x7fff ? (state >> 8) % bound : 0; };
+  auto random = [&](uint32_t bound) {
+    return (state = state * 1664525 + 1013904223) >> 16 & 0x7fff ? (state >> 8) % bound : 0;
+  };
   for (int trial = 0; trial < 500; ++trial) {
     Box box;
     box.dramAddress = 4096 + random(200);

@@ -12,15 +12,17 @@ using namespace tw::test;
 namespace {
 
 std::string vector(unsigned outputs, const std::string &more = "") {
-  return "vector a_type=i8 a_span=" + std::to_string(outputs * 8) + " a_strides=[8] d_type=i8 d_address=6144 d_span=" +
-         std::to_string(outputs * 8) + " d_strides=[8] counts=[" + std::to_string(outputs) + ",1,1,1] window=[1,1] " + more;
+  return "vector a_type=i8 a_span=" + std::to_string(outputs * 8) +
+         " a_strides=[8] d_type=i8 d_address=6144 d_span=" + std::to_string(outputs * 8) + " d_strides=[8] counts=[" +
+         std::to_string(outputs) + ",1,1,1] window=[1,1] " + more;
 }
 
 std::string load(unsigned bytes, const std::string &more = "") {
   return "load dram_address=0x1000 span=" + std::to_string(bytes) + " counts=[" + std::to_string(bytes) + ",1,1,1,1] " + more;
 }
 
-void expectTimes(const stats::SimResult &result, size_t index, timing::Cycle start, timing::Cycle issueFree, timing::Cycle retire) {
+void expectTimes(const stats::SimResult &result, size_t index, timing::Cycle start, timing::Cycle issueFree,
+                 timing::Cycle retire) {
   ASSERT_FALSE(result.fault) << result.fault->str();
   ASSERT_LT(index, result.instructions.size());
   EXPECT_EQ(result.instructions[index].start, start) << "instruction " << index;
@@ -56,7 +58,8 @@ TEST(EngineTimingTest, NextBoxStartsWhenTheLastBurstIsRequested) {
   expectTimes(result, 1, 20, 23, 36);
 }
 
-// Two bursts may be on the way: requests 19 and 20; burst 2 when burst 0 has moved, W0 + 1 = 32; burst 3 in 33. W3 = 33 + 11 + 1 = 45.
+// Two bursts may be on the way: requests 19 and 20; burst 2 when burst 0 has moved, W0 + 1 = 32; burst 3 in 33. W3 = 33
+// + 11 + 1 = 45.
 TEST(EngineTimingTest, OutstandingLimit) {
   timing::MachineParams machine = smallMachine();
   machine.outstandingBursts = 2;
@@ -74,22 +77,21 @@ TEST(EngineTimingTest, ShortRunsShareABurstButNotASegment) {
 
 // Of three rows of 64 bytes the first and the last are filled. The first fill moves in 19; burst and last fill in 31 and 32.
 TEST(EngineTimingTest, FillsMoveInOrder) {
-  const stats::SimResult result =
-      run({"load dram_address=0x1000 span=192 counts=[64,3,1,1,1] dram_strides=[64] strides=[64] low=[0,1] high=[0,1]", "halt"});
+  const stats::SimResult result = run(
+      {"load dram_address=0x1000 span=192 counts=[64,3,1,1,1] dram_strides=[64] strides=[64] low=[0,1] high=[0,1]", "halt"});
   expectTimes(result, 0, 17, 20, 34);
   EXPECT_EQ(cyclesOf(result, "load0", Label::Busy), 3u); // request and first fill share 19
 }
 
 // Everything is filled: nothing to request, so issue-free after set-up; two fills in 19 and 20.
 TEST(EngineTimingTest, BoxWithoutBursts) {
-  const stats::SimResult result =
-      run({"load dram_address=0x1000 span=128 counts=[128,1,1,1,1] low=[128]", "halt"});
+  const stats::SimResult result = run({"load dram_address=0x1000 span=128 counts=[128,1,1,1,1] low=[128]", "halt"});
   expectTimes(result, 0, 17, 19, 22);
   EXPECT_EQ(result.dramReadBytes, 0u);
 }
 
-// load0 starts in 17 and requests from 19 on; load1 (words 3-5) starts in 20 and wants the port from 22 on. With a grant of 4 bursts
-// load0 has 19-22, load1 23-26, load0 27-30. Last arrivals 41 and 37, last moves one later.
+// load0 starts in 17 and requests from 19 on; load1 (words 3-5) starts in 20 and wants the port from 22 on. With a grant
+// of 4 bursts load0 has 19-22, load1 23-26, load0 27-30. Last arrivals 41 and 37, last moves one later.
 TEST(EngineTimingTest, GrantsEndAfterTheirBursts) {
   timing::MachineParams machine = smallMachine();
   machine.dram.grantBursts = 4;
@@ -112,26 +114,28 @@ TEST(EngineTimingTest, PrefetchDepthLimitsTheFetch) {
   EXPECT_EQ(result.totalCycles, 47u);
 }
 
-// The store gathers in 19 and is accepted in 20; fetch reads (bursts 0 and 1) arrived in 13 and 14, so the write goes out in 21,
-// is done in 32. Retired in 22, done visible 32 + 2.
+// The store gathers in 19 and is accepted in 20; fetch reads (bursts 0 and 1) arrived in 13 and 14, so the write goes
+// out in 21, is done in 32. Retired in 22, done visible 32 + 2.
 TEST(EngineTimingTest, DoneWaitsForTheWriteBuffer) {
   const stats::SimResult result = run({"store dram_address=0x1000 span=64 counts=[64,1,1,1,1]", "halt"});
   expectTimes(result, 0, 17, 21, 22);
   EXPECT_EQ(result.totalCycles, 34u);
 }
 
-// Three iterations of a load with a stride: dispatched when its last word is taken in 14 + 1 + 4 k + 3 (loop word, then 4 words an
-// iteration, the odometer word included); issue-free 3 cycles after its start, so starts are 4 apart. Nothing is fetched again.
+// Three iterations of a load with a stride: dispatched when its last word is taken in 14 + 1 + 4 k + 3 (loop word, then
+// 4 words an iteration, the odometer word included); issue-free 3 cycles after its start, so starts are 4 apart. Nothing
+// is fetched again.
 TEST(EngineTimingTest, LoopBodiesComeFromTheLoopBuffer) {
-  const stats::SimResult result = run({"loop count=3 body_words=4", load(64, "levels=[{count=3 stride_a=64 stride_b=64}]"), "halt"});
+  const stats::SimResult result =
+      run({"loop count=3 body_words=4", load(64, "levels=[{count=3 stride_a=64 stride_b=64}]"), "halt"});
   expectTimes(result, 0, 19, 22, 35);
   expectTimes(result, 1, 23, 26, 39);
   expectTimes(result, 2, 27, 30, 43);
   EXPECT_EQ(result.fetchBytes, 3u * 64);
 }
 
-// The inner body ends with the outer one; jumping back costs nothing: 2 x (1 loop word + 3 x 1 preload word... ) words in a row.
-// Words: outer loop in 14, inner loop in 15, preload in 16-18, inner loop in 19, preload in 20-22, halt in 23.
+// The inner body ends with the outer one; jumping back costs nothing: 2 x (1 loop word + 3 x 1 preload word... ) words
+// in a row. Words: outer loop in 14, inner loop in 15, preload in 16-18, inner loop in 19, preload in 20-22, halt in 23.
 TEST(EngineTimingTest, NestedLoopsJumpWithoutCost) {
   const std::string off = "preload address=4096 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1 predicate=not_first";
   const stats::SimResult result = run({"loop count=2 body_words=2", "loop count=3 body_words=1", off, "halt"});

@@ -51,14 +51,15 @@ TEST(FaultTest, SemaphoreOverflowWhenThePostArrives) {
   expectFault(run({load + "post=[4:2]", load + "post=[4:1]", "halt"}, machine), FaultKind::SemaphoreOverflow, "load0", 3, 37);
 }
 
-// Store and vector engine post beyond the maximum in the same cycle: the lower engine number is reported.
-// Vector (words 0-4) of n outputs: visible 19, retires 19 + n + 4. Store (words 5-7): visible 22, gathers 24, accepted 25, retires 27.
+// Store and vector engine post beyond the maximum in the same cycle: the lower engine number is reported. Vector (words
+// 0-4) of n outputs: visible 19, retires 19 + n + 4. Store (words 5-7): visible 22, gathers 24, accepted 25, retires 27.
 // n = 4 retires in 27 too: both faults in 28.
 TEST(FaultTest, LowestEngineWinsACycle) {
   timing::MachineParams machine = smallMachine();
   machine.semaphoreMax = 1;
   const stats::SimResult result =
-      run({"vector a_type=i8 a_span=32 a_strides=[8] d_type=i8 d_address=6144 d_span=32 d_strides=[8] counts=[4,1,1,1] window=[1,1] "
+      run({"vector a_type=i8 a_span=32 a_strides=[8] d_type=i8 d_address=6144 d_span=32 d_strides=[8] counts=[4,1,1,1] "
+           "window=[1,1] "
            "post=[1:1,1:1]",
            "store address=2048 dram_address=0x1000 span=64 counts=[64,1,1,1,1] post=[2:1,2:1]", "halt"},
           machine);
@@ -80,8 +81,9 @@ TEST(FaultTest, DeadlockNamesEveryWaitingEngine) {
 }
 
 TEST(FaultTest, CycleLimit) {
-  const isa::Program program = assemble({"loop count=1000000 body_words=1",
-                                         "preload address=4096 span=64 row_stride=8 k_count=8 n_count=8 predicate=not_first", "halt"});
+  const isa::Program program =
+      assemble({"loop count=1000000 body_words=1",
+                "preload address=4096 span=64 row_stride=8 k_count=8 n_count=8 predicate=not_first", "halt"});
   core::MachineState state(smallMachine());
   ASSERT_FALSE(state.load(program));
   systemc::SimOptions options;
@@ -103,7 +105,8 @@ TEST(FaultTest, ChecksFindAnUnorderedRead) {
   options.checks = true;
   const stats::SimResult result = run(program, state, options);
   ASSERT_TRUE(result.fault);
-  EXPECT_TRUE(result.fault->kind == FaultKind::Unordered || result.fault->kind == FaultKind::UnwrittenRead) << result.fault->str();
+  EXPECT_TRUE(result.fault->kind == FaultKind::Unordered || result.fault->kind == FaultKind::UnwrittenRead)
+      << result.fault->str();
 }
 
 } // namespace

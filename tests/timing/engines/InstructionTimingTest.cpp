@@ -64,8 +64,8 @@ TEST(InstructionTimingTest, VectorReadsOneOperandPerCycleAndBank) {
   EXPECT_EQ(timeOf(vector, machine).occupancy, 20u);
 }
 
-// Depthwise 3 x 3, 10 outputs in a row, 2 rows, 3 blocks. Per block: 9 weights, 2 parameters. Stride 1 with reuse: 3 reads per output and
-// 3 * 2 more at the start of each row. Stride 2: 6 and 3. Without reuse 9.
+// Depthwise 3 x 3, 10 outputs in a row, 2 rows, 3 blocks. Per block: 9 weights, 2 parameters. Stride 1 with reuse: 3
+// reads per output and 3 * 2 more at the start of each row. Stride 2: 6 and 3. Without reuse 9.
 TEST(InstructionTimingTest, DepthwiseReusesColumns) {
   const MachineParams machine = machineOf(8, ArrayType::Int8);
   isa::Vector vector = vectorOf(10, 3);

@@ -16,8 +16,9 @@ namespace {
 
 constexpr const char *kLoad = "load dram_address=0x1000 span=64 counts=[64,1,1,1,1]";
 /// 16 vectors of 8 bytes from bank 0 to bank 3: occupancy 16, drain vector_base 4.
-const std::string kVector = "vector a_type=i8 a_address=0 a_span=128 a_strides=[8] d_type=i8 d_address=6144 d_span=128 d_strides=[8] "
-                            "counts=[16,1,1,1] window=[1,1]";
+const std::string kVector =
+    "vector a_type=i8 a_address=0 a_span=128 a_strides=[8] d_type=i8 d_address=6144 d_span=128 d_strides=[8] "
+    "counts=[16,1,1,1] window=[1,1]";
 const std::string kPreload = "preload address=4096 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1";
 
 std::string tensor(unsigned positions, const std::string &more) {
@@ -33,8 +34,8 @@ void expectCause(const stats::SimResult &result, const std::string &engine, size
   EXPECT_EQ(causes[index].cycles, cycles);
 }
 
-// The load starts in 17 and retires in 33 (LoadOfOneBurst); its post is visible in 34. The vector instruction (words 3-7) is visible in
-// 22 and starts in 34: 12 cycles. It is issue-free in 50 and retires in 54: total 56.
+// The load starts in 17 and retires in 33 (LoadOfOneBurst); its post is visible in 34. The vector instruction (words
+// 3-7) is visible in 22 and starts in 34: 12 cycles. It is issue-free in 50 and retires in 54: total 56.
 TEST(LabelTest, OperandUntilThePostIsVisible) {
   const stats::SimResult result = run({kLoad + std::string(" post=[5:1]"), kVector + " wait=[5:1]", "halt"});
   ASSERT_FALSE(result.fault) << result.fault->str();
@@ -51,9 +52,9 @@ TEST(LabelTest, BankConflictUntilTheOwnerHasRetired) {
   expectCause(result, "vector", 0, "bank of load0", 12);
 }
 
-// Vector (words 3-7, visible 22) and store (words 8-10, visible 25) both want bank 0 of the load. In 34 the store goes first: gathers in
-// 36, is accepted in 37, retires in 39, so the vector instruction starts in 40.
-// Store: set-up 34, 35 counts as latency, busy 36 and 37, waited 34 - 25 = 9 cycles. Vector retires in 60: total 62.
+// Vector (words 3-7, visible 22) and store (words 8-10, visible 25) both want bank 0 of the load. In 34 the store goes
+// first: gathers in 36, is accepted in 37, retires in 39, so the vector instruction starts in 40. Store: set-up 34, 35
+// counts as latency, busy 36 and 37, waited 34 - 25 = 9 cycles. Vector retires in 60: total 62.
 TEST(LabelTest, EnginePriorityDecidesABankWantedByTwo) {
   const stats::SimResult result = run({kLoad, kVector, "store dram_address=0x2000 span=64 counts=[64,1,1,1,1]", "halt"});
   EXPECT_EQ(result.totalCycles, 62u);
@@ -63,8 +64,8 @@ TEST(LabelTest, EnginePriorityDecidesABankWantedByTwo) {
   EXPECT_EQ(labelsOf(result, "store0"), (Row{2, 0, 0, 9, 0, 2, 0, 25, 24}));
 }
 
-// Preload (word 0) runs [15, 23), retires in 25, is swappable in 26. Tensor (words 1-2) is visible in 17: 9 cycles. It runs [26, 42) and
-// drains 2 + 1 + clog2(8) * 1 + 2 = 8: retires in 50, total 52.
+// Preload (word 0) runs [15, 23), retires in 25, is swappable in 26. Tensor (words 1-2) is visible in 17: 9 cycles. It
+// runs [26, 42) and drains 2 + 1 + clog2(8) * 1 + 2 = 8: retires in 50, total 52.
 TEST(LabelTest, InterlockUntilTheTileIsReady) {
   const stats::SimResult result = run({kPreload, tensor(16, "swap=1"), "halt"});
   ASSERT_FALSE(result.fault) << result.fault->str();
@@ -75,9 +76,9 @@ TEST(LabelTest, InterlockUntilTheTileIsReady) {
   EXPECT_EQ(result.macs, 16u * 8 * 8);
 }
 
-// p1 (word 0) runs [15, 23), t1 (words 2-3) starts in 26 as above, so the shadow registers are free in 27. p2 (word 1) could start in
-// 23: 4 cycles. It runs [27, 35), is swappable in 38. t1 of 4 positions runs [26, 30): t2 (words 4-5) waits 8 cycles.
-// Before t1 the interlock lasts from 19 (visible) to 26: 7. t2 runs [38, 42), retires in 50: total 52.
+// p1 (word 0) runs [15, 23), t1 (words 2-3) starts in 26 as above, so the shadow registers are free in 27. p2 (word 1)
+// could start in 23: 4 cycles. It runs [27, 35), is swappable in 38. t1 of 4 positions runs [26, 30): t2 (words 4-5)
+// waits 8 cycles. Before t1 the interlock lasts from 19 (visible) to 26: 7. t2 runs [38, 42), retires in 50: total 52.
 TEST(LabelTest, InterlockWhileTheShadowRegistersAreInUse) {
   const stats::SimResult result = run({kPreload, kPreload, tensor(4, "swap=1"), tensor(4, "swap=1"), "halt"});
   EXPECT_EQ(result.totalCycles, 52u);
@@ -86,8 +87,8 @@ TEST(LabelTest, InterlockWhileTheShadowRegistersAreInUse) {
   EXPECT_EQ(labelsOf(result, "tensor"), (Row{8, 0, 16, 0, 0, 0, 0, 18, 10}));
 }
 
-// Two instructions of one position on one accumulator row: the first runs [26, 27), the second may start acc_rmw_int 2 cycles after it,
-// in 28. Retires in 29 + 8 = 37: total 39.
+// Two instructions of one position on one accumulator row: the first runs [26, 27), the second may start acc_rmw_int 2
+// cycles after it, in 28. Retires in 29 + 8 = 37: total 39.
 TEST(LabelTest, InterlockOfTheAccumulatorDistance) {
   const stats::SimResult result = run({kPreload, tensor(1, "swap=1"), tensor(1, "accumulate=1"), "halt"});
   EXPECT_EQ(result.totalCycles, 39u);
@@ -95,11 +96,12 @@ TEST(LabelTest, InterlockOfTheAccumulatorDistance) {
   expectCause(result, "tensor", 1, "accumulator distance", 1);
 }
 
-// 8 bytes per cycle: a burst is on the bus for 8 cycles. Program: burst 0 requested in 2, on the bus [2, 10), arrives in 20; burst 1
-// requested in 3, bus [10, 18), arrives in 28. Words are taken in 21, 22, 29, 30; the load starts in 31 - dispatch: last word 29,
-// visible and start in 30. It requests in 32, 33, 34, 35; bus [32, 64); arrivals 50, 58, 66, 74; moves 51, 59, 67, 75; retires in 77.
-// load0 in [30, 76): busy 8; bandwidth [36, 64) without 51 and 59: 26; latency 30, 31 and [64, 75) without 67: 12.
-// Sequencer: busy 2, 3 (requests) and 4 takes; [4, 18) bandwidth; 0, 1, [18, 21) and [23, 29) latency.
+// 8 bytes per cycle: a burst is on the bus for 8 cycles. Program: burst 0 requested in 2, on the bus [2, 10), arrives in
+// 20; burst 1 requested in 3, bus [10, 18), arrives in 28. Words are taken in 21, 22, 29, 30; the load starts in 31 -
+// dispatch: last word 29, visible and start in 30. It requests in 32, 33, 34, 35; bus [32, 64); arrivals 50, 58, 66, 74;
+// moves 51, 59, 67, 75; retires in 77. load0 in [30, 76): busy 8; bandwidth [36, 64) without 51 and 59: 26; latency 30,
+// 31 and [64, 75) without 67: 12. Sequencer: busy 2, 3 (requests) and 4 takes; [4, 18) bandwidth; 0, 1, [18, 21) and
+// [23, 29) latency.
 TEST(LabelTest, DramBandwidthWhileTheBusMoves) {
   timing::MachineParams machine = smallMachine();
   machine.dram.bytesPerCycleNumerator = 8;
@@ -117,10 +119,10 @@ TEST(LabelTest, DramLatencyWhileTheBusIsFree) {
   EXPECT_EQ(labelsOf(result, "load0"), (Row{2, 0, 0, 0, 0, 13, 0, 17, 3}));
 }
 
-// Fetch and start as in DramBandwidthWhileTheBusMoves. The store gathers in 32, 33, 34, 35. Bursts 0 and 1 are accepted in 33 and 34;
-// nothing reads, so they are written from 34 and 35 on: bus [34, 42) and [42, 50), entries free in 52 and 60. Bursts 2 and 3 are accepted
-// then; written from 53 and 61 on, done in 71 and 79. The store retires in 62; total 79 + done 2 = 81.
-// store0: busy 32-35, 52, 60; full [36, 52) and [53, 60).
+// Fetch and start as in DramBandwidthWhileTheBusMoves. The store gathers in 32, 33, 34, 35. Bursts 0 and 1 are accepted
+// in 33 and 34; nothing reads, so they are written from 34 and 35 on: bus [34, 42) and [42, 50), entries free in 52 and
+// 60. Bursts 2 and 3 are accepted then; written from 53 and 61 on, done in 71 and 79. The store retires in 62; total 79
+// + done 2 = 81. store0: busy 32-35, 52, 60; full [36, 52) and [53, 60).
 TEST(LabelTest, WriteBufferFull) {
   timing::MachineParams machine = smallMachine();
   machine.dram.bytesPerCycleNumerator = 8;
@@ -136,9 +138,9 @@ TEST(LabelTest, WriteBufferFull) {
   EXPECT_EQ(result.dramWriteBytes, 256u);
 }
 
-// One queue slot. v1 (words 0-4) is dispatched in 18, starts in 19, its slot is free in 20; v2 is dispatched in 23, starts in 35, slot
-// free in 36. v3's last word could be taken in 28 and is taken in 36. v3 starts in 51, retires in 71: total 73.
-// Sequencer: 16 takes and 8 requests in [2, 10); 6 cycles of latency before 14; full [28, 36); halt in 37.
+// One queue slot. v1 (words 0-4) is dispatched in 18, starts in 19, its slot is free in 20; v2 is dispatched in 23,
+// starts in 35, slot free in 36. v3's last word could be taken in 28 and is taken in 36. v3 starts in 51, retires in 71:
+// total 73. Sequencer: 16 takes and 8 requests in [2, 10); 6 cycles of latency before 14; full [28, 36); halt in 37.
 TEST(LabelTest, OutputQueueFull) {
   timing::MachineParams machine = smallMachine();
   machine.queueDepth = 1;
@@ -149,9 +151,9 @@ TEST(LabelTest, OutputQueueFull) {
   EXPECT_EQ(labelsOf(result, "vector"), (Row{48, 0, 0, 0, 0, 0, 0, 19 + 0, 6}));
 }
 
-// v1 of one output runs [19, 20). The loop word is taken in 19, its 12 iterations of 2 words in [20, 44); only the last dispatches the
-// preload. v2 (words 8-12) is taken in 44-48 and runs [49, 50): starved [0, 19) and [20, 49). It retires in 54: total 56. The preload
-// is visible in 44, runs [44, 52), retires in 54.
+// v1 of one output runs [19, 20). The loop word is taken in 19, its 12 iterations of 2 words in [20, 44); only the last
+// dispatches the preload. v2 (words 8-12) is taken in 44-48 and runs [49, 50): starved [0, 19) and [20, 49). It retires
+// in 54: total 56. The preload is visible in 44, runs [44, 52), retires in 54.
 TEST(LabelTest, StarvedBetweenInstructionsAndIdleAfterTheLast) {
   const std::string one = "vector a_type=i8 a_span=8 d_type=i8 d_address=6144 d_span=8 counts=[1,1,1,1] window=[1,1]";
   const stats::SimResult result =

@@ -31,8 +31,6 @@ inline timing::MachineParams randomMachine(Random &random) {
   machine.loadEngines = uint32_t(random.in(1, 3));
   machine.preloadRowsPerCycle = uint32_t(random.in(1, 4));
   machine.clockMhz = uint32_t(random.in(2, 12) * 100);
-  if (random.chance(20))
-    machine.arrayType = timing::ArrayType::Int8;
   timing::DramParams &dram = machine.dram;
   dram.grantBursts = uint32_t(random.in(1, 33));
   dram.writeBufferBursts = uint32_t(random.in(1, 32));
@@ -111,8 +109,8 @@ private:
         low[d] = random.chance(30) ? random.in(0, counts[d]) : 0;
         high[d] = random.chance(30) ? random.in(0, counts[d] - low[d]) : 0;
       }
-    const int64_t dramAddress = 0x8000 + random.in(0, 0x8000), address = random.chance(50) ? random.in(0, 7) * 2048
-                                                                                         : random.in(0, 16384 - 1900);
+    const int64_t dramAddress = 0x8000 + random.in(0, 0x8000),
+                  address = random.chance(50) ? random.in(0, 7) * 2048 : random.in(0, 16384 - 1900);
     if (isLoad) {
       isa::Load load;
       load.dram_address = dramAddress;
@@ -209,7 +207,8 @@ private:
         instruction.header.wait_semaphore[waits] = int64_t(i) + offset;
         instruction.header.wait_count[waits++] = count;
         semaphore.available -= count;
-      } else if (semaphore.available < 40 && posts < 3 && (semaphore.poster == engine || semaphore.poster < 0) && random.chance(12)) {
+      } else if (semaphore.available < 40 && posts < 3 && (semaphore.poster == engine || semaphore.poster < 0) &&
+                 random.chance(12)) {
         semaphore.poster = engine;
         const int64_t count = random.in(1, 3);
         instruction.header.post_semaphore[posts] = int64_t(i) + offset;

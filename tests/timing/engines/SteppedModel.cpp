@@ -50,15 +50,15 @@ struct EngineState {
   Cycle lastFed = 0;
 
   // Loads and stores.
-  std::deque<timing::BoxBurst> bursts; ///< of the current box, not requested or not gathered
-  Cycle boxFrom = 0; ///< end of set-up
-  std::deque<Segment> segments;        ///< loads
-  std::vector<Cycle> returned;         ///< loads: R_i
-  std::vector<unsigned> channel;       ///< loads: of burst i
-  std::vector<Cycle> raw;              ///< completions as the DRAM gives them
-  uint64_t freed = 0;                  ///< loads: bursts whose last segment has moved
-  std::deque<size_t> boxes; ///< loads: records of boxes with segments left
-  uint32_t gatherLeft = 0;             ///< stores: segments of the burst being gathered
+  std::deque<timing::BoxBurst> bursts;            ///< of the current box, not requested or not gathered
+  Cycle boxFrom = 0;                              ///< end of set-up
+  std::deque<Segment> segments;                   ///< loads
+  std::vector<Cycle> returned;                    ///< loads: R_i
+  std::vector<unsigned> channel;                  ///< loads: of burst i
+  std::vector<Cycle> raw;                         ///< completions as the DRAM gives them
+  uint64_t freed = 0;                             ///< loads: bursts whose last segment has moved
+  std::deque<size_t> boxes;                       ///< loads: records of boxes with segments left
+  uint32_t gatherLeft = 0;                        ///< stores: segments of the burst being gathered
   std::deque<std::pair<uint64_t, Cycle>> offered; ///< stores: address, offered from
   std::vector<Cycle> accepts;
   uint64_t gathered = 0;
@@ -105,8 +105,8 @@ private:
 
   std::array<EngineState, stats::kSequencer> engines;
   std::vector<int64_t> counts;
-  std::multimap<Cycle, std::pair<unsigned, int64_t>> posts;                ///< visible at
-  std::multimap<Cycle, std::pair<unsigned, uint64_t>> bankReleases;       ///< oldest mask of an engine
+  std::multimap<Cycle, std::pair<unsigned, int64_t>> posts;         ///< visible at
+  std::multimap<Cycle, std::pair<unsigned, uint64_t>> bankReleases; ///< oldest mask of an engine
   std::array<std::deque<uint64_t>, stats::kSequencer> ownedBanks;
 
   bool shadowFull = false;
@@ -122,8 +122,8 @@ private:
   };
   std::vector<Loop> loops;
   bool halted = false;
-  std::vector<Cycle> wordReady;  ///< per word: takeable from
-  std::vector<Cycle> wordTaken;  ///< per word: first taken in
+  std::vector<Cycle> wordReady; ///< per word: takeable from
+  std::vector<Cycle> wordTaken; ///< per word: first taken in
   std::vector<Cycle> fetchRaw, fetchReturned;
   std::optional<std::optional<isa::Instruction>> resolved;
   bool fetchActive = false, took = false, queueFull = false;
@@ -358,7 +358,8 @@ void Stepped::sequencer() {
   record.dispatched = t;
   record.visible = engine.lastFed = t + time.dispatch_cycles;
   engine.queue.push_back({**resolved, record.visible,
-                          isa::outOfRange(**resolved, machine) ? 0 : isa::bankMask(**resolved, machine), result.instructions.size()});
+                          isa::outOfRange(**resolved, machine) ? 0 : isa::bankMask(**resolved, machine),
+                          result.instructions.size()});
   result.instructions.push_back(record);
   finish();
 }
@@ -370,7 +371,8 @@ bool Stepped::wants(unsigned requester) {
     // Words this burst completes, and room for them in what was taken before this cycle.
     const uint64_t base = program.codeAddress & ~uint64_t(machine.dram.burstBytes - 1);
     const uint64_t end = base + (fetchRaw.size() + 1) * machine.dram.burstBytes;
-    const uint64_t after = std::min<uint64_t>(program.code.size(), (end - std::min(end, program.codeAddress)) / isa::kWordBytes);
+    const uint64_t after =
+        std::min<uint64_t>(program.code.size(), (end - std::min(end, program.codeAddress)) / isa::kWordBytes);
     uint64_t takenBefore = frontier;
     while (takenBefore && wordTaken[takenBefore - 1] >= t)
       --takenBefore;

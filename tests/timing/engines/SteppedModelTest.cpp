@@ -4,8 +4,8 @@
 // The event-driven model must agree with the cycle-by-cycle one in every cycle
 // it reports, on random programs and machines.
 //===----------------------------------------------------------------------===//
-#include "tests/timing/engines/RandomProgram.h"
 #include "tests/timing/engines/SteppedModel.h"
+#include "tests/timing/engines/RandomProgram.h"
 
 using namespace tw;
 using namespace tw::test;
@@ -36,8 +36,9 @@ uint64_t compare(unsigned seed) {
       return std::vector<timing::Cycle>{r.pc, r.engine, r.dispatched, r.visible, r.start, r.issueFree, r.retire};
     };
     if (times(a) != times(b)) {
-      ADD_FAILURE() << "instruction " << i << " (pc, engine, dispatched, visible, start, issue-free, retire): "
-                    << ::testing::PrintToString(times(a)) << " against " << ::testing::PrintToString(times(b));
+      ADD_FAILURE() << "instruction " << i
+                    << " (pc, engine, dispatched, visible, start, issue-free, retire): " << ::testing::PrintToString(times(a))
+                    << " against " << ::testing::PrintToString(times(b));
       return 0;
     }
   }

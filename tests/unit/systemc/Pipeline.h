@@ -9,8 +9,9 @@
 
 namespace tw::test {
 
-/// `tiles` independent products of a 64 x 8 by an 8 x 8 int8 tile, saturated to int8, on smallMachine(): two loads, preload, tensor,
-/// vector and store per tile, every buffer doubled, every hazard ordered by a semaphore. All six engines overlap.
+/// `tiles` independent products of a 64 x 8 by an 8 x 8 int8 tile, saturated to int8, on smallMachine(): two loads,
+/// preload, tensor, vector and store per tile, every buffer doubled, every hazard ordered by a semaphore. All six engines
+/// overlap.
 class Pipeline {
 public:
   explicit Pipeline(unsigned tiles, unsigned seed = 1) : tiles(tiles) {
@@ -39,13 +40,16 @@ public:
                       " span=512 counts=[512,1,1,1,1] post=[0:1]" + (again ? " wait=[1:1]" : ""));
       lines.push_back("load unit=1 dram_address=" + std::to_string(weightAddress() + t * 64) + " address=" + weight +
                       " span=64 counts=[64,1,1,1,1] post=[2:1]" + (again ? " wait=[3:1]" : ""));
-      lines.push_back("preload address=" + weight + " span=64 row_stride=8 k_count=8 n_count=8 is_signed=1 wait=[2:1] post=[3:1]");
-      lines.push_back("tensor address=" + activation + " span=512 acc_address=" + std::to_string(half * 64) +
-                      " acc_span=64 counts=[64,1,1] strides=[8] acc_strides=[1] swap=1 is_signed=1 k_count=8 post=[1:1,4:1] wait=[0:1" +
-                      (again ? ",5:1]" : "]"));
+      lines.push_back("preload address=" + weight +
+                      " span=64 row_stride=8 k_count=8 n_count=8 is_signed=1 wait=[2:1] post=[3:1]");
+      lines.push_back(
+          "tensor address=" + activation + " span=512 acc_address=" + std::to_string(half * 64) +
+          " acc_span=64 counts=[64,1,1] strides=[8] acc_strides=[1] swap=1 is_signed=1 k_count=8 post=[1:1,4:1] wait=[0:1" +
+          (again ? ",5:1]" : "]"));
       lines.push_back("vector a_memory=accumulator a_type=i32 a_address=" + std::to_string(half * 2048) +
                       " a_span=2048 a_strides=[32] d_type=i8 d_address=" + output +
-                      " d_span=512 d_strides=[8] counts=[64,1,1,1] window=[1,1] post=[5:1,6:1] wait=[4:1" + (again ? ",7:1]" : "]"));
+                      " d_span=512 d_strides=[8] counts=[64,1,1,1] window=[1,1] post=[5:1,6:1] wait=[4:1" +
+                      (again ? ",7:1]" : "]"));
       lines.push_back("store dram_address=" + std::to_string(outputAddress() + t * 512) + " address=" + output +
                       " span=512 counts=[512,1,1,1,1] wait=[6:1] post=[7:1]");
     }

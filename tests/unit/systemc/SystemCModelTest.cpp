@@ -22,8 +22,8 @@ TEST(SystemCModelTest, EmptyProgramTakesFetchAndDone) {
   EXPECT_EQ(result.totalCycles, 16u);
 }
 
-// Words 0-2 are taken in 14-16, so the load is visible and starts in 17. Its burst is requested in 17 + dma_setup 2 = 19, arrives in 30,
-// moves in 31; it retires in 31 + dma_drain 2 = 33.
+// Words 0-2 are taken in 14-16, so the load is visible and starts in 17. Its burst is requested in 17 + dma_setup 2 =
+// 19, arrives in 30, moves in 31; it retires in 31 + dma_drain 2 = 33.
 TEST(SystemCModelTest, LoadOfOneBurst) {
   const stats::SimResult result = run({"load dram_address=0x1000 span=64 counts=[64,1,1,1,1]", "halt"});
   ASSERT_FALSE(result.fault) << result.fault->str();
@@ -70,8 +70,8 @@ TEST(SystemCModelTest, PipelineComputesTheProductOnEveryMemory) {
   }
 }
 
-// Every buffer is doubled and the memory is fast: after the first tile the vector engine, at 64 cycles a tile the busiest together with the
-// array, loses at most the semaphore round trip of store and vector engine per tile.
+// Every buffer is doubled and the memory is fast: after the first tile the vector engine, at 64 cycles a tile the
+// busiest together with the array, loses at most the semaphore round trip of store and vector engine per tile.
 TEST(SystemCModelTest, PipelineOverlapsAllEngines) {
   const Pipeline pipeline(100);
   std::vector<std::vector<uint8_t>> outputs;
@@ -156,8 +156,8 @@ TEST(SystemCModelTest, OrderOfConstructionDoesNotMatter) {
   char self[4096] = {};
   ASSERT_GT(readlink("/proc/self/exe", self, sizeof self - 1), 0);
   const std::string file = ::testing::TempDir() + "fingerprint." + std::to_string(getpid());
-  const std::string command = "TILEWRIGHT_FINGERPRINT='" + file + "' '" + self +
-                              "' --gtest_filter='*OrderOfConstructionDoesNotMatter' > /dev/null";
+  const std::string command =
+      "TILEWRIGHT_FINGERPRINT='" + file + "' '" + self + "' --gtest_filter='*OrderOfConstructionDoesNotMatter' > /dev/null";
   ASSERT_EQ(std::system(command.c_str()), 0);
   std::stringstream reversed;
   reversed << std::ifstream(file).rdbuf();
@@ -186,7 +186,8 @@ TEST(SystemCModelTest, WrongInputsAreReported) {
   EXPECT_EQ(result.fault->message, "got 1 input tensors but the program has 2");
 }
 
-// The first two tiles are layer 0 and the rest layer 1. The layers' cycles add up to the last retirement, done_cycles before the end.
+// The first two tiles are layer 0 and the rest layer 1. The layers' cycles add up to the last retirement, done_cycles
+// before the end.
 TEST(SystemCModelTest, LayersShareOutTheRun) {
   const Pipeline pipeline(6);
   isa::Program program = pipeline.program();

@@ -14,11 +14,11 @@ namespace tw::test {
 
 using stats::Label;
 
-/// An int8 machine of 8 x 8 with an ideal DRAM: one burst of 64 bytes per cycle, 10 cycles latency. A burst requested in cycle t is on
-/// the bus in t and arrives in t + 11.
+/// An int8 machine of 8 x 8 with an ideal DRAM: one burst of 64 bytes per cycle, 10 cycles latency. A burst requested in
+/// cycle t is on the bus in t and arrives in t + 11.
 ///
-/// Program fetch on it: bursts of two words are requested in cycles 2, 3, 4, ... and arrive in 13, 14, 15, ...; the sequencer takes
-/// word k in cycle 14 + k if nothing stalls it.
+/// Program fetch on it: bursts of two words are requested in cycles 2, 3, 4, ... and arrive in 13, 14, 15, ...; the
+/// sequencer takes word k in cycle 14 + k if nothing stalls it.
 inline timing::MachineParams smallMachine() {
   timing::MachineParams machine;
   machine.name = "small";

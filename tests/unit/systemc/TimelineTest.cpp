@@ -77,7 +77,8 @@ TEST(TimelineTest, SlicesOfATrackNest) {
       tracks[event["tid"]].push_back({event["ts"], event["ts"].get<uint64_t>() + event["dur"].get<uint64_t>()});
   EXPECT_GE(tracks.size(), 8u);
   for (auto &[track, slices] : tracks) {
-    std::sort(slices.begin(), slices.end(), [](const auto &a, const auto &b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
+    std::sort(slices.begin(), slices.end(),
+              [](const auto &a, const auto &b) { return a.first != b.first ? a.first < b.first : a.second > b.second; });
     std::vector<uint64_t> open;
     for (const auto &[begin, end] : slices) {
       ASSERT_LT(begin, end);
