@@ -265,6 +265,63 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
   }
 };
 
+/// An op on each element of reshape(x), x being the result of a computation: the reshape behind it, so that both can share a
+/// kernel.
+struct SinkReshape : RewritePattern {
+  SinkReshape(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
+    if (!isElementwise(op))
+      return failure();
+    auto result = cast<RankedTensorType>(op->getResult(0).getType());
+    for (Value operand : op->getOperands()) {
+      auto reshape = operand.getDefiningOp<ReshapeOp>();
+      // More dims than a kernel walks are no gain, and a reshape used elsewhere stays anyway.
+      if (!reshape || !reshape->hasOneUse() || shapeOf(reshape) != result.getShape() || shapeOf(reshape.getX()).size() > 4)
+        continue;
+      Operation *producer = reshape.getX().getDefiningOp();
+      if (!producer || !reshape.getX().hasOneUse() || isa<ConstantOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
+        continue;
+      if (succeeded(sink(op, reshape, rewriter)))
+        return success();
+    }
+    return failure();
+  }
+
+private:
+  static LogicalResult sink(Operation *op, ReshapeOp reshape, PatternRewriter &rewriter) {
+    ArrayRef<int64_t> from = shapeOf(reshape.getX()), to = shapeOf(reshape);
+    bool keepsLast = !from.empty() && !to.empty() && from.back() == to.back();
+    NamedAttrList attributes(op->getAttrs());
+    if (hasChannelAxis(op)) {
+      if (!keepsLast || op->getAttrOfType<IntegerAttr>("axis").getInt() != int64_t(to.size()) - 1)
+        return failure();
+      attributes.set("axis", rewriter.getI64IntegerAttr(from.size() - 1));
+    }
+    SmallVector<Value> operands;
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      int64_t elements = tensorOf(operand).getNumElements();
+      if (operand == reshape.getResult())
+        operands.push_back(reshape.getX());
+      else if ((i == 1 && isa<RequantizeOp>(op)) || elements == 1)
+        operands.push_back(elements == 1 ? createReshape(rewriter, reshape.getLoc(), operand, {1}) : operand);
+      else if (shapeOf(operand) == to)
+        operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, from));
+      else if (keepsLast && shapeOf(operand).back() == elements)
+        operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, {elements}));
+      else
+        return failure();
+    }
+    OperationState state(op->getLoc(), op->getName());
+    state.addOperands(operands);
+    state.addTypes(cast<RankedTensorType>(op->getResult(0).getType()).clone(from));
+    state.addAttributes(attributes);
+    Value moved = rewriter.create(state)->getResult(0);
+    rewriter.replaceOp(op, createReshape(rewriter, reshape.getLoc(), moved, to));
+    return success();
+  }
+};
+
 /// concat of one tensor is handled as an identity; concat of concats along one axis is one.
 struct FlattenConcat : OpRewritePattern<ConcatOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -360,7 +417,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
     patterns.add<ReduceToPool, CanonicalizeReduce, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
                  CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
                  SubtractWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-                 DecomposeQLinearSoftmax, SplitBias, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
+                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices,
+                 FlattenConcat>(&getContext());
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

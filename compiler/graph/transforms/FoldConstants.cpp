@@ -25,6 +25,10 @@ struct EvaluateConstant : RewritePattern {
       return failure();
     if (!llvm::all_of(op->getOperands(), [](Value operand) { return bool(constantOf(operand)); }))
       return failure();
+    // Broadcasting can make a tensor of any size out of two small ones.
+    constexpr int64_t kMaxElements = int64_t(1) << 26;
+    if (cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() > kMaxElements)
+      return failure();
     DenseElementsAttr value = evaluate(op);
     if (!value)
       return failure();

@@ -12,6 +12,7 @@
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
 #include "mlir/IR/IRMapping.h"
+#include <functional>
 
 using namespace mlir;
 
@@ -104,12 +105,15 @@ public:
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
       order[&op] = position++;
-    const SmallVector<Role> rounds[] = {
-        {Role::Contraction}, {Role::Window, Role::Reduction}, {Role::Elementwise, Role::Movement, Role::Other}};
+    const SmallVector<Role> rounds[] = {{Role::Contraction}, {Role::Window, Role::Reduction}, {Role::Elementwise, Role::Other}};
     for (const SmallVector<Role> &roles : rounds)
       for (Operation &op : main.getBody().front().without_terminator())
         if (!assigned.contains(&op) && llvm::is_contained(roles, roleOf(&op)))
           groups.push_back(makeGroup(&op));
+    // A movement takes the movements before it: they become the way it walks its source.
+    for (Operation &op : llvm::reverse(main.getBody().front().without_terminator()))
+      if (!assigned.contains(&op) && roleOf(&op) == Role::Movement)
+        groups.push_back(makeMovement(&op));
     llvm::sort(groups, [&](const Group &a, const Group &b) { return order[a.output] < order[b.output]; });
     for (Group &group : groups)
       outline(group);
@@ -182,12 +186,41 @@ private:
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
-    if (role != Role::Movement && role != Role::Other)
+    if (role != Role::Other)
       while (extend(group)) {
       }
     for (Operation *op : group.ops)
       assigned.insert(op);
     return group;
+  }
+
+  /// Slices and transposes compose with each other and with one padding behind them; a slice that runs backwards is a kernel
+  /// of its own.
+  Group makeMovement(Operation *last) {
+    Group group;
+    group.reason = reasonFor(last);
+    group.anchor = group.output = last;
+    std::function<void(Operation *, bool)> take = [&](Operation *op, bool mayPad) {
+      group.ops.insert(op);
+      if (runsBackwards(op))
+        return;
+      mayPad = mayPad && !isa<SliceOp, PadOp>(op);
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (producer && isa<SliceOp, TransposeOp, PadOp>(producer) && !runsBackwards(producer) && operand.hasOneUse() &&
+            !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) && reasonFor(producer) == group.reason)
+          take(producer, mayPad);
+      }
+    };
+    take(last, true);
+    for (Operation *op : group.ops)
+      assigned.insert(op);
+    return group;
+  }
+
+  static bool runsBackwards(Operation *op) {
+    auto slice = dyn_cast<SliceOp>(op);
+    return slice && llvm::any_of(slice.getSteps(), [](int64_t step) { return step < 0; });
   }
 
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.

@@ -105,3 +105,33 @@ func.func @movement(%x: tensor<1x2x9x9xf32>, %w: tensor<4x2x3x3xf32>) -> (tensor
   %5 = graph.concat %4, %x {axis = 1 : i64} : (tensor<1x4x9x9xf32>, tensor<1x2x9x9xf32>) -> tensor<1x6x9x9xf32>
   return %1, %3, %5 : tensor<1x4x11x12xf32>, tensor<1x2x2x9xf32>, tensor<1x6x9x9xf32>
 }
+
+// What follows a computation comes before the reshape of its result.
+// CHECK-LABEL: func.func @sink_reshape
+// CHECK-SAME: %[[X:.*]]: tensor<2x3x4xf32>, %[[R:.*]]: tensor<2x3x5xf32>
+func.func @sink_reshape(%x: tensor<2x3x4xf32>, %r: tensor<2x3x5xf32>) -> tensor<2x3x5xf32> {
+  %w = graph.constant dense<1.0> : tensor<4x5xf32>
+  %b = graph.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0]> : tensor<5xf32>
+  // CHECK: %[[M:.*]] = graph.matmul {{.*}} -> tensor<6x5xf32>
+  // CHECK: %[[A:.*]] = graph.add %[[M]], %{{.*}} : (tensor<6x5xf32>, tensor<5xf32>) -> tensor<6x5xf32>
+  // CHECK: %[[S:.*]] = graph.reshape %[[R]] : (tensor<2x3x5xf32>) -> tensor<6x5xf32>
+  // CHECK: %[[B:.*]] = graph.add %[[A]], %[[S]] : (tensor<6x5xf32>, tensor<6x5xf32>) -> tensor<6x5xf32>
+  // CHECK: graph.reshape %[[B]] : (tensor<6x5xf32>) -> tensor<2x3x5xf32>
+  %0 = graph.matmul %x, %w : (tensor<2x3x4xf32>, tensor<4x5xf32>) -> tensor<2x3x5xf32>
+  %1 = graph.add %0, %b : (tensor<2x3x5xf32>, tensor<5xf32>) -> tensor<2x3x5xf32>
+  %2 = graph.add %1, %r : (tensor<2x3x5xf32>, tensor<2x3x5xf32>) -> tensor<2x3x5xf32>
+  return %2 : tensor<2x3x5xf32>
+}
+
+// The vector varies along a dim that the reshape makes: it stays behind.
+// CHECK-LABEL: func.func @reshape_stays
+func.func @reshape_stays(%x: tensor<6x5xf32>) -> tensor<2x3x5xf32> {
+  %c = graph.constant dense<[[1.0], [2.0], [3.0]]> : tensor<3x1xf32>
+  // CHECK: graph.exp
+  // CHECK: graph.reshape
+  // CHECK: graph.mul {{.*}} -> tensor<2x3x5xf32>
+  %0 = graph.exp %x : tensor<6x5xf32>
+  %1 = graph.reshape %0 : (tensor<6x5xf32>) -> tensor<2x3x5xf32>
+  %2 = graph.mul %1, %c : (tensor<2x3x5xf32>, tensor<3x1xf32>) -> tensor<2x3x5xf32>
+  return %2 : tensor<2x3x5xf32>
+}

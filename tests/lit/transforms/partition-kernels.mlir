@@ -118,3 +118,26 @@ func.func @main(%x: tensor<4xi64>, %y: tensor<2xf32>) -> (tensor<2x2xi64>, tenso
   %2 = graph.fallback %y {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, node = "", reason = "size 5 is asked for"} : (tensor<2xf32>) -> tensor<2xf32> loc("unknown")
   return %1, %2 : tensor<2x2xi64>, tensor<2xf32>
 }
+
+// -----
+
+// Movements in a row are one kernel: a walk with one padding. A slice after a padding, and one that runs backwards, are not.
+// CHECK-LABEL: func.func @main
+// CHECK: %[[A:.*]] = call @shortcut(%{{.*}}) : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x6xf32>
+// CHECK: %[[B:.*]] = call @second(%[[A]])
+// CHECK: call @backwards(%[[B]])
+// CHECK: func.func private @shortcut
+// CHECK-SAME: tilewright.nodes = ["first", "shortcut"]
+// CHECK: graph.slice
+// CHECK: graph.pad
+// CHECK: func.func private @second
+// CHECK-SAME: tilewright.nodes = ["second"]
+// CHECK: func.func private @backwards
+// CHECK-SAME: tilewright.nodes = ["backwards"]
+func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x2x4x6xf32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, steps = array<i64: 1, 2, 2, 1>} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> loc("first")
+  %1 = graph.pad %0 {low = array<i64: 0, 0, 0, 1>, high = array<i64: 0, 0, 0, 1>, value = 0.0 : f32} : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x6xf32> loc("shortcut")
+  %2 = graph.slice %1 {starts = array<i64: 0, 2, 0, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<1x4x4x6xf32>) -> tensor<1x2x4x6xf32> loc("second")
+  %3 = graph.slice %2 {starts = array<i64: 0, 1, 0, 0>, steps = array<i64: 1, -1, 1, 1>} : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32> loc("backwards")
+  return %3 : tensor<1x2x4x6xf32>
+}
