@@ -32,6 +32,7 @@ inline timing::MachineParams randomMachine(Random &random) {
   machine.preloadRowsPerCycle = uint32_t(random.in(1, 4));
   machine.clockMhz = uint32_t(random.in(2, 12) * 100);
   timing::DramParams &dram = machine.dram;
+  dram.burstBytes = 32u << random.in(0, 2);
   dram.grantBursts = uint32_t(random.in(1, 33));
   dram.writeBufferBursts = uint32_t(random.in(1, 32));
   dram.writeHighWatermark = uint32_t(random.in(1, dram.writeBufferBursts));
