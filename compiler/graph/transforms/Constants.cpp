@@ -61,8 +61,27 @@ static DenseElementsAttr makeBytes(RankedTensorType type, ArrayRef<char> bytes) 
   return DenseElementsAttr::getFromRawBuffer(type, bytes);
 }
 
-static float halfToFloat(uint16_t bits, const llvm::fltSemantics &semantics) {
-  return APFloat(semantics, APInt(16, bits)).convertToDouble();
+/// binary16 or bfloat16 as float, exactly.
+static float widen(uint16_t bits, Type type) {
+  if (!type.isBF16())
+    return APFloat(APFloat::IEEEhalf(), APInt(16, bits)).convertToDouble();
+  uint32_t wide = uint32_t(bits) << 16;
+  float value;
+  std::memcpy(&value, &wide, 4);
+  return value;
+}
+
+/// The nearest binary16 or bfloat16, ties to even.
+static uint16_t narrow(float value, Type type) {
+  if (!type.isBF16() || std::isnan(value)) {
+    APFloat number(value);
+    bool losesInfo;
+    number.convert(cast<FloatType>(type).getFloatSemantics(), APFloat::rmNearestTiesToEven, &losesInfo);
+    return number.bitcastToAPInt().getZExtValue();
+  }
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }
 
 std::vector<float> readFloats(ElementsAttr elements) {
@@ -76,7 +95,7 @@ std::vector<float> readFloats(ElementsAttr elements) {
     }
     uint16_t bits;
     std::memcpy(&bits, bytes.data() + 2 * i, 2);
-    values[i] = halfToFloat(bits, cast<FloatType>(type).getFloatSemantics());
+    values[i] = widen(bits, type);
   }
   return values;
 }
@@ -105,14 +124,10 @@ DenseElementsAttr makeFloats(RankedTensorType type, ArrayRef<float> values) {
   Type elementType = type.getElementType();
   if (elementType.isF32())
     return makeBytes(type, {reinterpret_cast<const char *>(values.data()), values.size() * 4});
-  const llvm::fltSemantics &semantics = cast<FloatType>(elementType).getFloatSemantics();
-  std::vector<uint16_t> bits(values.size());
-  for (size_t i = 0; i < values.size(); ++i) {
-    APFloat value(values[i]);
-    bool losesInfo;
-    value.convert(semantics, APFloat::rmNearestTiesToEven, &losesInfo);
-    bits[i] = value.bitcastToAPInt().getZExtValue();
-  }
+  std::vector<uint16_t> bits;
+  bits.reserve(values.size());
+  for (float value : values)
+    bits.push_back(narrow(value, elementType));
   return makeBytes(type, {reinterpret_cast<const char *>(bits.data()), bits.size() * 2});
 }
 
