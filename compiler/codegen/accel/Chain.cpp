@@ -314,6 +314,15 @@ void ChainBuilder::peephole() {
   if (cast<RankedTensorType>(op.getResult(0).getType()).getElementType().isInteger(8)) {
     size_t end = stages.size();
     int64_t zero = 0;
+    // The same for integers: it also says whether the bytes are unsigned.
+    if (end >= 2 && stages[end - 2].op == StageOp::Imax && stages[end - 1].op == StageOp::Imin &&
+        immediateOf(stages[end - 2]) && immediateOf(stages[end - 1])) {
+      int32_t low = int32_t(*immediateOf(stages[end - 2])), high = int32_t(*immediateOf(stages[end - 1]));
+      bool isUnsigned = high > 127;
+      chain.dType = isUnsigned ? LaneType::U8 : LaneType::I8;
+      if (low == (isUnsigned ? 0 : -128) && high == (isUnsigned ? 255 : 127))
+        stages.resize(end -= 2);
+    }
     if (end && stages[end - 1].op == StageOp::Iadd && immediateOf(stages[end - 1]))
       zero = int32_t(*immediateOf(stages[--end]));
     if (end && stages[end - 1].op == StageOp::F2i) {

@@ -466,33 +466,34 @@ void Emitter::packConstants() {
   };
   int64_t lanes = machine.lanes;
   if (contraction() && constantWeights()) {
-    // Tiles in the order of use, each one contiguous: [group][channel tile][ic tile][n block][kh][kw][k block][rows][cols].
+    // Tiles in the order of use, each one contiguous: [batch][group][channel tile][ic tile][n block][kh][kw][k block][rows][cols].
     const Anchor &a = *kernel.anchor;
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
     int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
     std::vector<uint8_t> bytes;
     uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
-    for (int64_t g = 0; g < a.groups; ++g)
-      for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
-        for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic) {
-          int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
-          for (int64_t nb = n0; nb < nEnd; nb += cols)
-            for (int64_t y = 0; y < kh; ++y)
-              for (int64_t x = 0; x < kw; ++x)
-                for (int64_t kb = k0; kb < kEnd; kb += rows)
-                  for (int64_t k = kb; k < kb + rows; ++k)
-                    for (int64_t n = nb; n < nb + cols; ++n) {
-                      const uint8_t *from = zero;
-                      if (k < kEnd && n < nEnd)
-                        from = reinterpret_cast<const uint8_t *>(
-                            element(w.value,
-                                    a.weightOffset + g * a.weightGroup + n * a.weightOc + k * a.weightIc +
-                                        y * a.weightKh + x * a.weightKw,
-                                    size));
-                      bytes.insert(bytes.end(), from, from + size);
-                    }
-        }
+    int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
+    auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
+      int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
+      for (int64_t nb = n0; nb < nEnd; nb += cols)
+        for (int64_t y = 0; y < kh; ++y)
+          for (int64_t x = 0; x < kw; ++x)
+            for (int64_t kb = k0; kb < kEnd; kb += rows)
+              for (int64_t k = kb; k < kb + rows; ++k)
+                for (int64_t n = nb; n < nb + cols; ++n) {
+                  const uint8_t *from = zero;
+                  if (k < kEnd && n < nEnd)
+                    from = reinterpret_cast<const uint8_t *>(element(
+                        w.value, base + n * a.weightOc + k * a.weightIc + y * a.weightKh + x * a.weightKw, size));
+                  bytes.insert(bytes.end(), from, from + size);
+                }
+    };
+    for (int64_t batch = 0; batch < batches; ++batch)
+      for (int64_t g = 0; g < a.groups; ++g)
+        for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+          for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+            packTile(a.weightOffset + batch * a.weightBatch + g * a.weightGroup, n0, k0);
     weightsAddress = network.addConstant(std::move(bytes));
   } else if (window() && kernel.anchor->weights >= 0) {
     // [block][tap][lanes].
@@ -1047,7 +1048,7 @@ void Emitter::emitTiles() {
             int64_t nAll = 0;
             for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
               nAll += ceilDiv(std::min(tile.size[C], a.oc - n0), cols);
-            int64_t before = group * nAll * kAll + origin[C] / cols * kAll + k / rows * nBlocks;
+            int64_t before = (batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + k / rows * nBlocks;
             addLoad(step, b, weights, weightUnit(), weightsAddress + uint64_t(before * perBlock), unsigned(es),
                     {{nBlocks * kBlocks * taps * rows * cols, es, es, 0, 0}}, 0);
           } else {

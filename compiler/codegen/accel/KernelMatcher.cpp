@@ -117,6 +117,8 @@ private:
   FailureOr<TensorValue> reshape(TensorValue value, ArrayRef<int64_t> shape, Operation *op);
   int addConstant(Value value, DenseElementsAttr attribute);
   LogicalResult matchGeneric(linalg::GenericOp op);
+  /// True if `op` only moves elements, in a way that is a strided walk over a tensor in DRAM: it becomes a view.
+  bool matchView(linalg::GenericOp op);
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
@@ -763,12 +765,39 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
   return success();
 }
 
+bool KernelMatcher::matchView(linalg::GenericOp op) {
+  auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
+  AffineMap map = op.getIndexingMapsArray()[0];
+  if (op.getNumDpsInputs() != 1 || yield.getOperand(0) != op.getBlock()->getArgument(0) ||
+      map.isProjectedPermutation(/*allowZeroInResults=*/true) || !op.getIndexingMapsArray().back().isIdentity())
+    return false;
+  FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
+  if (failed(input) || input->tensor < 0 || input->padded)
+    return false;
+  TensorValue view = *input;
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  view.shape.assign(sizes.begin(), sizes.end());
+  view.stride.assign(sizes.size(), 0);
+  view.padLow.assign(sizes.size(), 0);
+  view.padHigh.assign(sizes.size(), 0);
+  for (auto [i, expr] : llvm::enumerate(map.getResults())) {
+    std::optional<LinearForm> form = linearForm(expr);
+    if (!form)
+      return false;
+    view.offset += form->constant * input->stride[i];
+    for (auto [dim, coefficient] : form->terms)
+      view.stride[dim] += coefficient * input->stride[i];
+  }
+  values[op.getResult(0)] = view;
+  return true;
+}
+
 LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
   if (op.getNumDpsInits() != 1)
     return error(op) << "more than one result";
   unsigned reductions = op.getNumReductionLoops();
   if (reductions == 0)
-    return matchStep(op);
+    return matchView(op) ? success() : matchStep(op);
   // A reduction over exactly the last loop with plain maps is a vector step; contractions multiply; windows do not.
   Block *body = op.getBlock();
   bool multiplies = false;
