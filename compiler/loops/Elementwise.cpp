@@ -199,35 +199,50 @@ static Value emitRequantize(OpBuilder &b, RequantizeOp op, Scalar x, const Chann
   return saturate(b, loc, y, elementOf(op), op.getZeroPoint(), bounds);
 }
 
-static Value emitQuantize(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel, std::optional<Bounds> bounds) {
-  Location loc = op.getLoc();
-  Value y = x.value;
+static Value emitQuotient(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel) {
   ArrayRef<float> scales = op.getScales();
-  if (scales.size() > 1 || scales[0] != 1.0f)
-    y = b.create<arith::DivFOp>(loc, y, perChannel(floatVector(b, scales)));
+  if (scales.size() == 1 && scales[0] == 1.0f)
+    return x.value;
+  return b.create<arith::DivFOp>(op.getLoc(), x.value, perChannel(floatVector(b, scales)));
+}
+
+static Value emitQuantize(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel, std::optional<Bounds> bounds) {
   ArrayRef<int32_t> zeroPoints = op.getZeroPoints();
   if (llvm::all_equal(zeroPoints))
-    return saturate(b, loc, y, elementOf(op), zeroPoints[0], bounds);
-  // Zero points differ: round, add, saturate as integers. The quotient is bounded first so that it fits one.
-  y = b.create<math::RoundEvenOp>(loc, y);
+    return saturate(b, op.getLoc(), emitQuotient(b, op, x, perChannel), elementOf(op), zeroPoints[0], bounds);
+  // Zero points differ: round, add, saturate as integers.
+  return emitShifted(b, op, emitRounded(b, op, x, perChannel), perChannel, bounds);
+}
+
+Value emitRounded(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel) {
+  Location loc = op.getLoc();
+  // Bounded first, so that the quotient fits an integer.
+  Value y = b.create<math::RoundEvenOp>(loc, emitQuotient(b, op, x, perChannel));
   y = b.create<arith::MaximumFOp>(loc, y, floatConstant(b, loc, -1024));
   y = b.create<arith::MinimumFOp>(loc, y, floatConstant(b, loc, 1024));
-  y = b.create<arith::FPToSIOp>(loc, b.getI32Type(), y);
-  y = b.create<arith::AddIOp>(loc, y, perChannel(integerVector(b, zeroPoints)));
+  return b.create<arith::FPToSIOp>(loc, b.getI32Type(), y);
+}
+
+Value emitShifted(OpBuilder &b, QuantizeOp op, Value y, const ChannelReader &perChannel, std::optional<Bounds> bounds) {
+  Location loc = op.getLoc();
+  y = b.create<arith::AddIOp>(loc, y, perChannel(integerVector(b, op.getZeroPoints())));
   int32_t least = elementOf(op).isUnsignedInteger() ? 0 : -128;
   y = b.create<arith::MaxSIOp>(loc, y, integerConstant(b, loc, bounds ? bounds->lo : least));
   y = b.create<arith::MinSIOp>(loc, y, integerConstant(b, loc, bounds ? bounds->hi : least + 255));
   return b.create<arith::TruncIOp>(loc, b.getI8Type(), y);
 }
 
-static Value emitDequantize(OpBuilder &b, DequantizeOp op, Scalar x, const ChannelReader &perChannel) {
-  Location loc = op.getLoc();
-  Value y = toI32(b, loc, x);
+Value emitDifference(OpBuilder &b, DequantizeOp op, Scalar x, const ChannelReader &perChannel) {
+  Value y = toI32(b, op.getLoc(), x);
   ArrayRef<int32_t> zeroPoints = op.getZeroPoints();
   if (llvm::any_of(zeroPoints, [](int32_t z) { return z != 0; }))
-    y = b.create<arith::SubIOp>(loc, y, perChannel(integerVector(b, zeroPoints)));
-  y = b.create<arith::SIToFPOp>(loc, b.getF32Type(), y);
-  return b.create<arith::MulFOp>(loc, y, perChannel(floatVector(b, op.getScales())));
+    y = b.create<arith::SubIOp>(op.getLoc(), y, perChannel(integerVector(b, zeroPoints)));
+  return y;
+}
+
+Value emitScaled(OpBuilder &b, DequantizeOp op, Value y, const ChannelReader &perChannel) {
+  y = b.create<arith::SIToFPOp>(op.getLoc(), b.getF32Type(), y);
+  return b.create<arith::MulFOp>(op.getLoc(), y, perChannel(floatVector(b, op.getScales())));
 }
 
 /// ONNX Runtime's AVX2 arithmetic: both scales divided by the result's, the three zero points in one constant, two fused
@@ -255,7 +270,7 @@ Value emitScalar(OpBuilder &b, Operation *op, ArrayRef<Scalar> operands, const C
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return emitQuantize(b, quantize, operands[0], perChannel, bounds);
   if (auto dequantize = dyn_cast<DequantizeOp>(op))
-    return emitDequantize(b, dequantize, operands[0], perChannel);
+    return emitScaled(b, dequantize, emitDifference(b, dequantize, operands[0], perChannel), perChannel);
   if (auto add = dyn_cast<QLinearAddOp>(op))
     return emitQLinearAdd(b, add, operands[0], operands[1]);
   if (isa<FloatType>(type)) {

@@ -4,6 +4,7 @@
 #ifndef COMPILER_LOOPS_ELEMENTWISE_H
 #define COMPILER_LOOPS_ELEMENTWISE_H
 
+#include "compiler/graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Operation.h"
 #include <functional>
@@ -42,6 +43,16 @@ using ChannelReader = std::function<mlir::Value(mlir::DenseElementsAttr)>;
 /// follows a quantize or requantize.
 mlir::Value emitScalar(mlir::OpBuilder &builder, mlir::Operation *op, llvm::ArrayRef<Scalar> operands,
                        const ChannelReader &perChannel, std::optional<Bounds> bounds);
+
+/// The two halves of a quantize whose zero points differ, with an i32 between them: rne(x / scale), bounded to what still
+/// saturates, and sat(y + zero_point).
+mlir::Value emitRounded(mlir::OpBuilder &builder, graph::QuantizeOp op, Scalar x, const ChannelReader &perChannel);
+mlir::Value emitShifted(mlir::OpBuilder &builder, graph::QuantizeOp op, mlir::Value y, const ChannelReader &perChannel,
+                        std::optional<Bounds> bounds);
+
+/// The two halves of a dequantize, with an i32 between them: x - zero_point, and that times the scale.
+mlir::Value emitDifference(mlir::OpBuilder &builder, graph::DequantizeOp op, Scalar x, const ChannelReader &perChannel);
+mlir::Value emitScaled(mlir::OpBuilder &builder, graph::DequantizeOp op, mlir::Value y, const ChannelReader &perChannel);
 
 /// Steps the op takes in a chain of the vector engine, roughly: what decides how much goes into one body.
 unsigned stageCount(mlir::Operation *op);

@@ -79,8 +79,29 @@ bool endsBody(Operation *op, Operation *user) {
   return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user);
 }
 
+/// Whether the values per channel that op carries vary along the last dim: only those are parameters of a body.
+bool isLastAxis(Operation *op) {
+  auto axis = op->getAttrOfType<IntegerAttr>("axis");
+  return axis && axis.getInt() + 1 == tensorOf(op->getResult(0)).getRank();
+}
+
+/// A quantize or dequantize whose scales and zero points both vary along a dim that is not the last: two tensors beside x.
+bool needsTwoBodies(Operation *op) {
+  auto differ = [&](auto quantized) { return hasChannelAxis(op) && !isLastAxis(op) && !llvm::all_equal(quantized.getZeroPoints()); };
+  if (auto quantize = dyn_cast<QuantizeOp>(op))
+    return differ(quantize);
+  if (auto dequantize = dyn_cast<DequantizeOp>(op))
+    return differ(dequantize);
+  return false;
+}
+
+/// Reads a tensor of the kernel as another type: part of what reads the result, whatever the shape of that is.
+bool isReading(Operation *op) {
+  return isa<CastOp, DequantizeOp>(op) && !hasChannelAxis(op) && isa<BlockArgument>(op->getOperand(0));
+}
+
 bool fits(ArrayRef<Operation *> ops) {
-  unsigned stages = 0, parameters = 0;
+  unsigned stages = 0, parameters = 0, tensorsOfAxes = 0;
   llvm::SmallSetVector<Value, 8> tensors;
   for (Operation *op : ops) {
     stages += stageCount(op);
@@ -92,10 +113,10 @@ bool fits(ArrayRef<Operation *> ops) {
       else
         tensors.insert(operand);
     }
-    if (hasChannelAxis(op))
-      ++parameters; // the scales; a bias is an operand
+    if (hasChannelAxis(op)) // the scales; a bias is an operand
+      ++(isLastAxis(op) ? parameters : tensorsOfAxes);
   }
-  return stages <= kMaxStages && parameters <= kMaxParameters && tensors.size() <= kMaxTensors;
+  return stages <= kMaxStages && parameters <= kMaxParameters && tensors.size() + tensorsOfAxes <= kMaxTensors;
 }
 
 class KernelLowering {
@@ -157,7 +178,7 @@ private:
 
   void formClusters(Block *block) {
     for (Operation &op : llvm::reverse(*block)) {
-      if (!isElementwise(&op))
+      if (!isElementwise(&op) || needsTwoBodies(&op))
         continue;
       size_t joined = joinable(&op);
       if (joined == clusters.size())
@@ -176,7 +197,8 @@ private:
         return none;
       joined = found->second;
     }
-    if (joined == none || shapeOf(op->getResult(0)) != shapeOf(clusters[joined].output()->getResult(0)))
+    if (joined == none ||
+        (shapeOf(op->getResult(0)) != shapeOf(clusters[joined].output()->getResult(0)) && !isReading(op)))
       return none;
     SmallVector<Operation *> ops(clusters[joined].ops.begin(), clusters[joined].ops.end());
     ops.push_back(op);
@@ -273,6 +295,8 @@ private:
   FailureOr<Value> lowerOp(Operation *op) {
     if (auto found = clusterOf.find(op); found != clusterOf.end())
       return lowerCluster(clusters[found->second]);
+    if (needsTwoBodies(op))
+      return lowerInTwoBodies(op);
     return TypeSwitch<Operation *, FailureOr<Value>>(op)
         .Case([&](ConstantOp constant) { return constantTensor(builder, op->getLoc(), constant.getValue()); })
         .Case<ConvOp, ConvIntegerOp>([&](auto conv) { return lowerConv(conv); })
@@ -455,6 +479,56 @@ private:
     };
     return generic(loc, operands.tensors, empty(loc, shape, elementOf(output->getResult(0))), operands.maps,
                    iterators(shape.size(), 0), body);
+  }
+
+  /// Quantize or dequantize with an i32 tensor in between.
+  FailureOr<Value> lowerInTwoBodies(Operation *op) {
+    Location loc = op->getLoc();
+    FailureOr<Value> x = lower(op->getOperand(0));
+    if (failed(x))
+      return failure();
+    ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+    Type from = elementOf(op->getOperand(0)), to = elementOf(op->getResult(0));
+    AffineMap all = builder.getMultiDimIdentityMap(shape.size()), channel = map(shape.size(), {dim(axisOf(op))});
+    auto step = [&](Value input, DenseElementsAttr perChannel, Type result,
+                    function_ref<Value(OpBuilder &, Scalar, const ChannelReader &)> emit, Type inputType) {
+      SmallVector<Value> inputs{input};
+      SmallVector<AffineMap> maps{all};
+      if (!perChannel.isSplat()) {
+        inputs.push_back(builder.create<arith::ConstantOp>(loc, perChannel));
+        maps.push_back(channel);
+      }
+      maps.push_back(all);
+      return generic(loc, inputs, empty(loc, shape, result), maps, iterators(shape.size(), 0),
+                     [&](OpBuilder &inner, Location, ValueRange arguments) {
+                       return emit(inner, {arguments[0], inputType}, [&](DenseElementsAttr vector) -> Value {
+                         if (!vector.isSplat())
+                           return arguments[1];
+                         return inner.create<arith::ConstantOp>(loc, cast<TypedAttr>(vector.getSplatValue<Attribute>()));
+                       });
+                     });
+    };
+    Type i32 = builder.getI32Type();
+    if (auto quantize = dyn_cast<QuantizeOp>(op)) {
+      Value rounded = step(*x, scaleVector(quantize.getScales()), i32,
+                           [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitRounded(b, quantize, v, read); }, from);
+      return step(rounded, zeroPointVector(quantize.getZeroPoints()), to,
+                  [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitShifted(b, quantize, v.value, read, std::nullopt); },
+                  i32);
+    }
+    auto dequantize = cast<DequantizeOp>(op);
+    Value difference = step(*x, zeroPointVector(dequantize.getZeroPoints()), i32,
+                            [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitDifference(b, dequantize, v, read); }, from);
+    return step(difference, scaleVector(dequantize.getScales()), to,
+                [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitScaled(b, dequantize, v.value, read); }, i32);
+  }
+
+  DenseElementsAttr scaleVector(ArrayRef<float> scales) {
+    return makeFloats(RankedTensorType::get({int64_t(scales.size())}, builder.getF32Type()), scales);
+  }
+  DenseElementsAttr zeroPointVector(ArrayRef<int32_t> zeroPoints) {
+    std::vector<int64_t> wide(zeroPoints.begin(), zeroPoints.end());
+    return makeIntegers(RankedTensorType::get({int64_t(wide.size())}, builder.getI32Type()), wide);
   }
 
   /// The one number of a constant, inside a body.
