@@ -6,6 +6,7 @@
 #include "compiler/pipeline/Register.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Passes.h"
+#include "compiler/isa/IsaDialect.h"
 #include "compiler/loops/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -58,7 +59,7 @@
 namespace tw::pipeline {
 
 void registerTilewright(mlir::DialectRegistry &registry) {
-  registry.insert<graph::GraphDialect>();
+  registry.insert<graph::GraphDialect, isa::IsaDialect>();
 
   registry.insert<mlir::affine::AffineDialect, mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect,
                   mlir::cf::ControlFlowDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
