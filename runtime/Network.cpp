@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
@@ -175,8 +176,13 @@ bool hasGraphOps(mlir::ModuleOp module) {
          }).wasInterrupted();
 }
 
+/// Whether the graph phase has made kernels of it, as in text that --emit=graph wrote.
+bool hasKernels(mlir::ModuleOp module) {
+  return llvm::any_of(module.getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
+}
+
 Status optimize(Module &module, const std::string &model) {
-  if (hasGraphOps(*module.module))
+  if (hasGraphOps(*module.module) && !hasKernels(*module.module))
     if (llvm::Error error = pipeline::optimizeGraph(*module.module, module.options))
       return fromLlvm(std::move(error), model);
   return {};
@@ -200,13 +206,15 @@ StatusOr<Module> importAndLower(const std::string &model, ModelKind kind, const 
   return module;
 }
 
-std::string toText(mlir::ModuleOp module) {
+std::string toText(mlir::ModuleOp module, bool elide) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   mlir::OpPrintingFlags flags;
   flags.enableDebugInfo(true, false);
-  flags.elideLargeElementsAttrs(64);
-  flags.elideLargeResourceString(64);
+  if (elide) {
+    flags.elideLargeElementsAttrs(64);
+    flags.elideLargeResourceString(64);
+  }
   module.print(stream, flags);
   stream << "\n";
   return text;
@@ -280,6 +288,8 @@ Status compileSteps(Module &module, Network &network) {
     step.inputs = segment.inputs;
     step.outputs = segment.outputs;
     network.steps.push_back(std::move(step));
+    if (segment.kernel.empty())
+      continue;
     if (segment.nodes.empty())
       network.offload.push_back({segment.kernel, "cpu", segment.reason});
     for (const std::string &node : segment.nodes)
@@ -465,7 +475,7 @@ Status runtime::emitCpuObjects(const std::string &model, const NetworkOptions &o
   return {};
 }
 
-StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase) {
+StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -494,15 +504,15 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
   if (!module)
     return module.error();
   if (phase == "import")
-    return toText(*module->module);
+    return toText(*module->module, elide);
   if (Status status = optimize(*module, model); !status)
     return status.error();
   if (phase == "graph")
-    return toText(*module->module);
+    return toText(*module->module, elide);
   if (Status status = lower(*module, model); !status)
     return status.error();
   if (phase == "linalg")
-    return toText(*module->module);
+    return toText(*module->module, elide);
   if (!machine)
     return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
   if (hasCpuKernels(*module->module))

@@ -43,11 +43,12 @@ struct Offload {
   std::string node, target, reason;
 };
 
-/// One step of a network. `inputs` and `outputs` index Network::values.
+/// One step of a network: a program, a kernel on the CPU, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
+/// `outputs` index Network::values.
 struct Step {
   /// Set for a step on the accelerator.
   std::optional<isa::Program> program;
-  /// Name of the kernel, and why it is here, for a step on the CPU.
+  /// Name of the kernel, and why it is here, for a step on the CPU; else empty.
   std::string kernel, reason;
   std::vector<unsigned> inputs, outputs;
 };
@@ -91,8 +92,9 @@ StatusOr<std::unique_ptr<Device>> loadOnCpu(const std::string &model, const Netw
 /// What `compile --emit` can show, in the order of compilation.
 const std::vector<std::string> &phaseNames();
 
-/// The network at the end of a phase: text, or the image for "program".
-StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase);
+/// The network at the end of a phase: text, or the image for "program". `elide`: leave out large constants of MLIR text, which
+/// then is for people only.
+StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide);
 
 /// The CPU's code as a static library at `path`.
 Status emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path);

@@ -5,6 +5,7 @@
 #include "compiler/graph/transforms/Pipeline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -43,6 +44,12 @@ private:
   }
   void addAccelerator(const Run &run);
   void addCpu(func::CallOp call, func::FuncOp kernel);
+  void addReshape(Operation *op) {
+    Segment segment;
+    segment.inputs.push_back(number(op->getOperand(0)));
+    segment.outputs.push_back(number(op->getResult(0)));
+    result.segments.push_back(std::move(segment));
+  }
 
   ModuleOp module;
   func::FuncOp mainFunction;
@@ -117,8 +124,11 @@ llvm::Expected<Partition> Partitioner::run() {
     result.inputs.push_back(number(argument));
   Run run;
   auto flush = [&] {
-    // Reshapes alone are no work, but somebody may read what they and constants give.
-    if (!run.empty())
+    // Between two kernels for the CPU a reshape is no work for anybody.
+    if (llvm::all_of(run, [](Operation *op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }))
+      for (Operation *op : run)
+        addReshape(op);
+    else
       addAccelerator(run);
     run.clear();
   };

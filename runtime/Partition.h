@@ -12,11 +12,11 @@
 
 namespace tw::runtime {
 
-/// A run of kernels for the accelerator, or one kernel for the CPU.
+/// A run of kernels for the accelerator, one kernel for the CPU, or neither: then output 0 is input 0 under another shape.
 struct Segment {
-  /// The kernels with a @main of their own; null for the CPU.
+  /// The kernels with a @main of their own; null unless they are for the accelerator.
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// For the CPU: name of the kernel's function, why it is there, and the names of its nodes.
+  /// Only for the CPU: name of the kernel's function, why it is there, and the names of its nodes.
   std::string kernel, reason;
   std::vector<std::string> nodes;
   /// Indices into Partition::values.

@@ -34,10 +34,10 @@ Status compile(const CompileArguments &arguments) {
     return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
   }
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
-  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase);
+  std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
+  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase, output == "-");
   if (!result)
     return result.error();
-  std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
   return runtime::writeFile(output, *result);
 }
 
@@ -48,7 +48,7 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
   command->add_option("--target", arguments->target, "accel (a program image) or cpu (a static library)")->check(CLI::IsMember({"accel", "cpu"}))->capture_default_str();
-  command->add_option("--emit", arguments->phase, "phase to show")->check(CLI::IsMember(runtime::phaseNames()));
+  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again")->check(CLI::IsMember(runtime::phaseNames()));
   command->add_option("-o,--output", arguments->output, "file; - is standard output; default: MODEL.twp or MODEL.a, text to standard output");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

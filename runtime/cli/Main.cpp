@@ -42,6 +42,15 @@ int main(int argc, char **argv) {
     if (error.get_exit_code() == int(CLI::ExitCodes::Success))
       return app.exit(error); // --help, --version
     std::string message = error.what();
+    // CLI11 only says that a subcommand is missing.
+    std::string commands;
+    bool known = false;
+    for (const CLI::App *command : app.get_subcommands({})) {
+      commands += (commands.empty() ? "" : ", ") + command->get_name();
+      known |= argc > 1 && command->get_name() == argv[1];
+    }
+    if (argc > 1 && argv[1][0] != '-' && !known)
+      message = "unknown command '" + std::string(argv[1]) + "', expected one of " + commands;
     if (message.size() > 1 && std::isupper(message[0]) && std::islower(message[1]))
       message[0] = char(std::tolower(message[0]));
     return fail(runtime::ErrorKind::User, message);
