@@ -55,6 +55,15 @@ llvm::Error optimizeGraph(mlir::ModuleOp module, const CompileOptions &options);
 /// linalg: every kernel becomes a function on tensors.
 llvm::Error lowerToLinalg(mlir::ModuleOp module, const CompileOptions &options);
 
+/// The instructions of a network in program order, without semaphores.
+struct Tiles {
+  accel::NetworkProgram network;
+  std::vector<isa::Layer> layers;
+};
+
+/// tiles alone, for looking at it.
+llvm::Expected<Tiles> emitTiles(mlir::ModuleOp module, const CompileOptions &options);
+
 /// tiles, isa, program: the whole module as one verified program.
 llvm::Expected<CompiledNetwork> compileForAccelerator(mlir::ModuleOp module, const CompileOptions &options);
 

@@ -64,6 +64,8 @@ public:
       : module(module), options(options), machine(*options.machine) {}
 
   llvm::Expected<CompiledNetwork> run();
+  /// The tiles phase alone.
+  llvm::Expected<Tiles> runTiles();
 
 private:
   ModuleOp module;
@@ -77,6 +79,7 @@ private:
   CompiledNetwork result;
   accel::NetworkProgram network;
 
+  llvm::Error emit();
   llvm::Error placeTensors();
   void joinConcats();
   llvm::Error describe(bool inputs);
@@ -205,6 +208,8 @@ llvm::Error NetworkCompiler::describe(bool inputs) {
 
 llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
+  // Per range: bytes that the layer that reads most of it reads, and bytes that all layers together write.
+  std::vector<uint64_t> read(ranges.size(), 0), written(ranges.size(), 0);
   for (Operation &op : mainFunction.getBody().front()) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -212,8 +217,11 @@ llvm::Error NetworkCompiler::emitKernels() {
         continue;
       unsigned size = std::max(1u, value.getElementType().getIntOrFloatBitWidth() / 8);
       std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
-      for (int64_t i = 0; i < value.getNumElements(); ++i)
-        memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+      if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
+        llvm::copy(value.getValues<bool>(), bytes.begin());
+      else
+        for (int64_t i = 0; i < value.getNumElements(); ++i)
+          memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
       network.constants.push_back({addressOf(constant.getResult()), std::move(bytes)});
       continue;
     }
@@ -257,6 +265,15 @@ llvm::Error NetworkCompiler::emitKernels() {
         return error;
       return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
     }
+    for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
+      uint64_t bytes = accel::touchedBytes(*kernel, int(i));
+      if (tensor.role == accel::KernelTensor::Argument) {
+        uint64_t &most = read[homes.find(call.getOperand(tensor.index))->second.range];
+        most = std::max(most, bytes);
+      } else if (tensor.role == accel::KernelTensor::Result) {
+        written[homes.find(call.getResult(tensor.index))->second.range] += bytes;
+      }
+    }
     work.push_back(accel::workOf(*kernel, machine));
     cost::Bound bound = cost::layerBound(work.back(), machine);
     result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, bound.cycles, bound.by});
@@ -265,14 +282,17 @@ llvm::Error NetworkCompiler::emitKernels() {
     for (const std::string &node : kernel->nodes)
       result.offload.push_back({node, "accelerator", "layer " + kernel->name});
   }
+  // Inputs come from DRAM and outputs go there, as far as some layer touches them: an output may be an input.
   uint64_t boundary = 0;
-  for (const isa::TensorInfo &tensor : result.program.inputs)
-    boundary += tensor.bytes;
-  for (const isa::TensorInfo &tensor : result.program.outputs)
-    boundary += tensor.bytes;
-  // An output that is an input, or unread inputs, cost nothing: count only what some kernel touches.
-  if (work.empty())
-    boundary = 0;
+  Block &body = mainFunction.getBody().front();
+  for (BlockArgument argument : body.getArguments()) {
+    size_t range = homes.find(argument)->second.range;
+    boundary += std::min(ranges[range].bytes, read[range]);
+  }
+  llvm::SmallDenseSet<size_t> outputs;
+  for (Value output : body.getTerminator()->getOperands())
+    if (size_t range = homes.find(output)->second.range; outputs.insert(range).second)
+      boundary += std::min(ranges[range].bytes, written[range]);
   cost::Bound bound = cost::networkBound(work, boundary, machine);
   result.lowerBoundCycles = bound.cycles;
   result.boundBy = bound.by;
@@ -342,7 +362,7 @@ llvm::Error NetworkCompiler::assemble() {
   return llvm::Error::success();
 }
 
-llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
+llvm::Error NetworkCompiler::emit() {
   mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");
@@ -352,13 +372,27 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     return error;
   if (llvm::Error error = describe(false))
     return error;
-  if (llvm::Error error = emitKernels())
+  return emitKernels();
+}
+
+llvm::Expected<Tiles> NetworkCompiler::runTiles() {
+  if (llvm::Error error = emit())
+    return error;
+  return Tiles{std::move(network), std::move(result.program.layers)};
+}
+
+llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
+  if (llvm::Error error = emit())
     return error;
   if (llvm::Error error = assemble())
     return error;
   return std::move(result);
 }
 } // namespace
+
+llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions &options) {
+  return NetworkCompiler(module, options).runTiles();
+}
 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
   return NetworkCompiler(module, options).run();

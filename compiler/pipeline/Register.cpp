@@ -8,6 +8,7 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/isa/IsaDialect.h"
 #include "compiler/loops/Passes.h"
+#include "compiler/pipeline/Passes.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
@@ -97,6 +98,7 @@ void registerTilewright(mlir::DialectRegistry &registry) {
 
 void registerTilewrightPasses() {
   graph::registerGraphTransformPasses();
+  registerAcceleratorPasses();
   loops::registerLoopPasses();
 
   mlir::registerTransformsPasses();
