@@ -35,6 +35,9 @@ struct NetworkProgram {
 /// What the kernel asks of each engine at least, whatever the tiling: the operands of the lower bound.
 cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machine);
 
+/// Bytes of kernel.tensors[tensor] that every program of the kernel reads or writes at least once.
+uint64_t touchedBytes(const Kernel &kernel, int tensor);
+
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
 /// `addresses[i]` is the DRAM address of kernel.tensors[i] (ignored for constants).
 /// Fails where no tile fits, naming what was needed and what the machine has.

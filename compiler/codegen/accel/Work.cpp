@@ -3,6 +3,8 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include <algorithm>
+
 using namespace tw;
 using namespace tw::accel;
 
@@ -54,4 +56,52 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   work.preloadCycles =
       uint64_t(ceilDiv(a.groups * taps * a.ic * a.oc, int64_t(machine.cols) * machine.preloadRowsPerCycle));
   return work;
+}
+
+uint64_t accel::touchedBytes(const Kernel &kernel, int tensor) {
+  const KernelTensor &t = kernel.tensors[tensor];
+  if (t.role == KernelTensor::Result)
+    return uint64_t(t.elements) * byteSize(t.type);
+  int64_t most = 0;
+  auto use = [&](int64_t elements) { most = std::max(most, std::min(elements, t.elements)); };
+  if (kernel.anchor && kernel.anchor->input.tensor == tensor) {
+    const Anchor &a = *kernel.anchor;
+    int64_t elements = a.kind == Anchor::Contraction ? a.ic * a.groups : kernel.extent[C];
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      const WindowAxis &window = a.axes[axis - P0];
+      if (!a.input.stride[axis])
+        continue;
+      std::vector<bool> read(size_t(window.inputSize), false);
+      for (int64_t o = 0; o < window.size; ++o)
+        for (int64_t k = 0; k < window.kernel; ++k)
+          if (int64_t i = o * window.stride + k * window.dilation - window.padLow; i >= 0 && i < window.inputSize)
+            read[size_t(i)] = true;
+      elements *= std::count(read.begin(), read.end(), true);
+    }
+    use(elements);
+  }
+  if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction && kernel.anchor->weights == tensor) {
+    const Anchor &a = *kernel.anchor;
+    use(a.groups * a.ic * a.oc * (a.batchAxis ? kernel.extent[*a.batchAxis] : 1));
+  }
+  for (const Step &step : kernel.steps)
+    for (const Source &source : step.sources) {
+      if (source.kind != Source::Tensor || source.view.tensor != tensor)
+        continue;
+      int64_t elements = 1;
+      for (unsigned axis = 0; axis < kAxes; ++axis)
+        if (source.view.stride[axis])
+          elements *= kernel.extent[axis];
+      use(elements);
+    }
+  for (const Copy &copy : kernel.copies) {
+    if (copy.from.tensor != tensor)
+      continue;
+    int64_t elements = 1;
+    for (size_t i = 0; i < copy.shape.size(); ++i)
+      if (copy.fromStride[i])
+        elements *= std::max<int64_t>(copy.shape[i] - copy.padLow[i] - copy.padHigh[i], 0);
+    use(elements);
+  }
+  return uint64_t(most) * byteSize(t.type);
 }
