@@ -66,9 +66,12 @@ static Tensors importDropout(Node &n) {
     n.floatAttr("ratio", 0.5f);
   else
     n.intAttr("seed", 0);
-  if (n.has(2) && n.constant(2, "training_mode")->count() == 1 && n.constant(2, "training_mode")->integer(0) != 0)
+  bool training = n.has(2) && n.constant(2, "training_mode")->count() == 1 && n.constant(2, "training_mode")->integer(0) != 0;
+  // Training that drops nothing is inference.
+  if (training && !(n.has(1) && n.constant(1, "ratio")->count() == 1 && n.constant(1, "ratio")->real(0) == 0))
     n.fail("training_mode is true, expected false: only inference is supported");
-  return {n.input(0, "data")};
+  const Tensor &x = n.input(0, "data");
+  return {x, makeSplat(n.opset() < 10 ? x.kind : ElementKind::Bool, x.shape, 1)};
 }
 
 static Tensors importShape(Node &n) {
