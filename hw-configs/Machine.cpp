@@ -593,6 +593,13 @@ void Loader::check() {
                 number(machine.accumulator.bankBytes()) +
                 " bytes but a bank must hold one row of 4 bytes a column, " +
                 number(machine.accumulatorRowBytes()) + " bytes");
+  // An instruction names its banks as one 64-bit mask.
+  uint32_t totalBanks = machine.accumulator.banks;
+  for (const MemoryParams &memory : machine.scratchpads)
+    totalBanks += memory.banks;
+  require(totalBanks <= 64, "accumulator.banks",
+          "the memories have " + number(totalBanks) +
+              " banks together but a machine has at most 64");
   if (sound({"array.preload_rows_per_cycle", "array.rows"}))
     require(machine.preloadRowsPerCycle <= machine.rows,
             "array.preload_rows_per_cycle",

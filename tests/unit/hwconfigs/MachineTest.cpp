@@ -321,6 +321,15 @@ TEST(MachineTest, CapacityMustHoldARowInEachBank) {
             "one row of 4 bytes a column, 64 bytes");
 }
 
+TEST(MachineTest, AllBanksTogetherFitOneMask) {
+  // 32 activation, 8 weight and 32 accumulator banks: 72, where an instruction can name 64.
+  Result<MachineParams> machine = loadMachine(
+      "vdla_16x16", {"scratchpads.activation.banks=32", "accumulator.banks=32"});
+  EXPECT_NE(machine.message().find("the memories have 72 banks together but a machine has at most 64"),
+            std::string::npos)
+      << machine.message();
+}
+
 TEST(MachineTest, ScratchpadsAreUnifiedOrTwo) {
   EXPECT_EQ(messageOf(replaced(kSmall, "  weight:", "  unified:")),
             "m.yaml:8:1: scratchpads must be either 'unified' alone or "
