@@ -43,11 +43,11 @@ Role roleOf(Operation *op) {
   return Role::Other;
 }
 
-/// Each channel of the output depends on one channel of the input: a window on the vector engine.
+/// Each of several channels of the output depends on one channel of the input: a window on the vector engine.
 template <typename OpT> bool isDepthwise(OpT op) {
   int64_t channels = shapeOf(op.getX())[op.getLayout() == "nhwc" ? 3 : 1];
   int64_t outputs = shapeOf(op.getY())[op.getLayout() == "nhwc" ? 3 : 1];
-  return int64_t(op.getGroup()) == channels && outputs == channels;
+  return channels > 1 && int64_t(op.getGroup()) == channels && outputs == channels;
 }
 
 /// Why the accelerator cannot run op; empty if it can.
