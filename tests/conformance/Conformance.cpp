@@ -1,7 +1,7 @@
 //===- Conformance.cpp - ONNX's node tests on the accelerator -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// conformance FOLDER [--test NAME]... [--data FOLDER] [--quiet]
+// conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M] [--schedule serial] [--quiet]
 //
 // FOLDER holds operators.txt (which tests count, and which of their inputs the
 // compiler must know) and expected-failures.txt (NAME: REASON). Each selected
@@ -11,9 +11,10 @@
 // inputs runs a second time, marked "constant", with all inputs but the first
 // known to the compiler, as weights are in networks.
 //
-// Tests whose tensors lie on the host in float only run on gemmini_16x16_fp32,
-// those with integers on gemmini_16x16_int8. Exit code 1 if a test fails that
-// is not listed, or passes though it is listed.
+// Tests without integer tensors run on the float machine, gemmini_16x16_fp32
+// unless another is named, all others on the integer machine,
+// gemmini_16x16_int8. Exit code 1 if a test fails that is not listed, or passes
+// though it is listed.
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
@@ -203,7 +204,8 @@ struct Outcome {
   uint64_t cycles = 0, bound = 0;
 };
 
-Outcome runTest(const NodeTest &test, const std::string &machine, const std::set<std::string> &constants) {
+Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedule schedule,
+                const std::set<std::string> &constants) {
   frontend::ImportOptions import;
   std::vector<HostTensor> inputs;
   for (const HostTensor &input : test.inputs)
@@ -212,7 +214,7 @@ Outcome runTest(const NodeTest &test, const std::string &machine, const std::set
     else
       inputs.push_back(input);
   Outcome outcome;
-  auto network = e2e::SimulatedNetwork::compile(test.modelPath, machine, import);
+  auto network = e2e::SimulatedNetwork::compile(test.modelPath, machine, import, schedule);
   if (!network)
     return {network.message()};
   auto run = (*network)->run(inputs, /*functional=*/true);
@@ -245,7 +247,8 @@ std::string findData() {
 } // namespace
 
 int main(int argc, char **argv) {
-  std::string folder, data = findData();
+  std::string folder, data = findData(), floatMachine = "gemmini_16x16_fp32", integerMachine = "gemmini_16x16_int8";
+  accel::Schedule schedule = accel::Schedule::DoubleBuffer;
   std::set<std::string> only;
   bool quiet = false;
   for (int i = 1; i < argc; ++i) {
@@ -254,13 +257,20 @@ int main(int argc, char **argv) {
       only.insert(argv[++i]);
     else if (argument == "--data" && i + 1 < argc)
       data = argv[++i];
+    else if (argument == "--float-machine" && i + 1 < argc)
+      floatMachine = argv[++i];
+    else if (argument == "--integer-machine" && i + 1 < argc)
+      integerMachine = argv[++i];
+    else if (argument == "--schedule" && i + 1 < argc)
+      schedule = std::string(argv[++i]) == "serial" ? accel::Schedule::Serial : accel::Schedule::DoubleBuffer;
     else if (argument == "--quiet")
       quiet = true;
     else
       folder = argument;
   }
   if (folder.empty() || data.empty()) {
-    fprintf(stderr, "%s\n", folder.empty() ? "usage: conformance FOLDER [--test NAME]... [--data FOLDER] [--quiet]"
+    fprintf(stderr, "%s\n", folder.empty() ? "usage: conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M]\n"
+                                             "                   [--schedule serial] [--quiet]"
                                            : "ONNX's node tests are not installed (Debian: libonnx-testdata)");
     return 1;
   }
@@ -321,14 +331,14 @@ int main(int argc, char **argv) {
     }
     for (const HostTensor &output : test.outputs)
       integers |= output.type == ElementKind::I8 || output.type == ElementKind::U8 || output.type == ElementKind::I32;
-    const char *machine = integers ? "gemmini_16x16_int8" : "gemmini_16x16_fp32";
+    const std::string &machine = integers ? integerMachine : floatMachine;
     all.insert(required.begin(), required.end());
     std::vector<std::set<std::string>> variants = {required};
     if (all != required)
       variants.push_back(all);
     for (size_t i = 0; i < variants.size(); ++i) {
       std::string title = name + (i ? "/constant" : "");
-      Outcome outcome = runTest(test, machine, variants[i]);
+      Outcome outcome = runTest(test, machine, schedule, variants[i]);
       auto expectedFailure = expectedFailures.find(title);
       bool listed = expectedFailure != expectedFailures.end();
       expectedLeft.erase(title);
@@ -340,7 +350,7 @@ int main(int argc, char **argv) {
       if (outcome.problem.empty() && !listed) {
         count(&Counts::passed);
         if (!quiet)
-          printf("pass %-58s %s, %llu cycles, bound %llu\n", title.c_str(), machine, (unsigned long long)outcome.cycles,
+          printf("pass %-58s %s, %llu cycles, bound %llu\n", title.c_str(), machine.c_str(), (unsigned long long)outcome.cycles,
                  (unsigned long long)outcome.bound);
       } else if (!outcome.problem.empty() && listed) {
         count(&Counts::expected);
@@ -349,7 +359,7 @@ int main(int argc, char **argv) {
       } else {
         count(&Counts::failed);
         ++errors;
-        printf("FAIL %s on %s: %s\n", title.c_str(), machine,
+        printf("FAIL %s on %s: %s\n", title.c_str(), machine.c_str(),
                listed ? "passes, but is listed as an expected failure" : outcome.problem.c_str());
       }
       fflush(stdout);
