@@ -107,7 +107,9 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   mlir::Type element = isInt8                                      ? mlir::Type(b.getI8Type())
                        : kernel.type == timing::ArrayType::Bf16 ? mlir::Type(b.getBF16Type())
                                                                    : mlir::Type(b.getF32Type());
-  mlir::Type sum = isInt8 ? mlir::Type(b.getI32Type()) : element;
+  // In bf16 the graph computes in f32 between casts, as a network does; weights are bf16 values.
+  mlir::Type sum = isInt8 ? mlir::Type(b.getI32Type()) : mlir::Type(b.getF32Type());
+  mlir::Type factor = isInt8 ? element : sum;
   ElementKind host = isInt8 ? ElementKind::I8 : kernel.type == timing::ArrayType::Bf16 ? ElementKind::BF16 : ElementKind::F32;
 
   auto [n, h, w, c] = kernel.input;
@@ -136,10 +138,14 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   b.setInsertionPointToStart(function.addEntryBlock());
 
   HostTensor weights = randomTensor({"w", host, wShape}, seed);
+  if (host == ElementKind::BF16)
+    weights = *fitTo(weights, {"w", ElementKind::F32, wShape});
   mlir::Value weight = b.create<graph::ConstantOp>(
-      loc, mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(wShape, element),
+      loc, mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(wShape, factor),
                                                      {reinterpret_cast<const char *>(weights.bytes.data()), weights.bytes.size()}));
   mlir::Value x = function.getArgument(0), y;
+  if (element != factor)
+    x = b.create<graph::CastOp>(loc, mlir::RankedTensorType::get(xShape, factor), x);
   auto sumType = mlir::RankedTensorType::get(yShape, sum);
   if (kernel.isConv) {
     llvm::SmallVector<int64_t> strides(2, kernel.stride), pads(4, kernel.pad), dilations(2, 1);
@@ -160,6 +166,8 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
     float multiplier = float(127.0 / 3 / (5461.25 * std::sqrt(double(reduction))));
     y = b.create<graph::RequantizeOp>(loc, yType, y, mlir::Value(), b.getDenseF32ArrayAttr({multiplier}), int64_t(yShape.size()) - 1, 0);
   }
+  if (element != mlir::cast<mlir::RankedTensorType>(y.getType()).getElementType())
+    y = b.create<graph::CastOp>(loc, yType, y);
   b.create<mlir::func::ReturnOp>(loc, y);
   return module;
 }
