@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 
 using namespace tw;
 using timing::EngineKind;
@@ -30,12 +31,22 @@ struct Event {
   isa::Opcode opcode = isa::Opcode::Halt;
 };
 
+/// The order in which a tensor instruction visits accumulator rows.
+struct Walk {
+  int64_t address = 0;
+  std::array<int64_t, 3> counts{}, strides{};
+  bool operator==(const Walk &other) const {
+    return address == other.address && counts == other.counts && strides == other.strides;
+  }
+};
+
 struct Cell {
   bool written = false;
   bool initial = false; ///< DRAM contents from before the start
   unsigned writer = 0;
   uint32_t write = 0; ///< 1-based position in the writer's order
   Event writeEvent;
+  std::optional<Walk> walk; ///< of the tensor instruction that wrote it
   std::vector<uint32_t> read; ///< last reader of each engine, 1-based
   std::vector<Event> readEvent;
 };
@@ -103,13 +114,13 @@ private:
     return names[engine - machine.loadEngines - machine.storeEngines];
   }
   void execute(const isa::Instruction &instruction);
-  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write, bool accumulates,
-              isa::Opcode opcode);
+  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
+              const std::optional<Walk> &walk, isa::Opcode opcode);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
 };
 
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
-                     bool accumulates, isa::Opcode opcode) {
+                     const std::optional<Walk> &walk, isa::Opcode opcode) {
   auto &cells = memories[space];
   if (cells.empty()) {
     Cell all;
@@ -141,8 +152,11 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
       if (!known) {
         if (cell.writer != self)
           conflict(write ? "write after write" : "read after write", cell.writer, cell.writeEvent);
-        else if (!write && !accumulates)
+        else if (!write)
           conflict("read after write", cell.writer, cell.writeEvent);
+        else if (walk && !(cell.walk && *cell.walk == *walk))
+          // Accumulation in engine order is safe only row after row in the same order.
+          conflict("accumulation in another order", cell.writer, cell.writeEvent);
       }
     }
     if (write)
@@ -161,6 +175,7 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
     cell.writer = self;
     cell.write = position;
     cell.writeEvent = event;
+    cell.walk = walk;
     std::fill(cell.read.begin(), cell.read.end(), 0);
     for (auto it = std::next(first); it != cells.end() && it->first < end;)
       it = cells.erase(it);
@@ -194,7 +209,7 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, 8, uint64_t(at), uint64_t(at + run), write, false, instruction.opcode());
+      access(self, clock, 8, uint64_t(at), uint64_t(at + run), write, std::nullopt, instruction.opcode());
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])
@@ -253,8 +268,16 @@ void Checker::execute(const isa::Instruction &instruction) {
   }
   ++counts[self];
   for (const isa::Region &region : isa::regionsOf(instruction, machine)) {
-    bool acc = isTensor && region.memory == isa::Memory::Accumulator;
-    access(self, clock, unsigned(region.memory), region.begin, region.end, region.write, acc, instruction.opcode());
+    std::optional<Walk> walk;
+    if (isTensor && region.memory == isa::Memory::Accumulator) {
+      // Strides of extents of 1 are never used.
+      const auto &tensor = instruction.as<isa::Tensor>();
+      walk = Walk{tensor.acc_address, tensor.counts, tensor.acc_strides};
+      for (int i = 0; i < 3; ++i)
+        if (walk->counts[i] == 1)
+          walk->strides[i] = 0;
+    }
+    access(self, clock, unsigned(region.memory), region.begin, region.end, region.write, walk, instruction.opcode());
   }
   accessDram(self, clock, instruction);
   clocks[self] = clock;
