@@ -84,7 +84,7 @@ void accel::forEachBox(
   for (size_t i = 0; i + 1 < dims.size();) {
     BoxDim &a = dims[i], &b = dims[i + 1];
     bool plain = !a.low && !a.high && !b.low && !b.high && !(i == 0 && broadcast);
-    bool fits = i == 0 ? a.count * b.count < (1 << 20) : a.count * b.count < (1 << 20);
+    bool fits = a.count * b.count < (1 << 20);
     if (plain && fits && b.dram == a.count * a.dram && b.onChip == a.count * a.onChip) {
       a.count *= b.count;
       dims.erase(dims.begin() + long(i) + 1);
@@ -576,34 +576,52 @@ Operation Emitter::operation(isa::Instruction instruction) const {
   return op;
 }
 
+namespace {
+/// The fields that loads and stores share. Strides of extents of 1 are 0, as nothing uses them.
+template <typename Box>
+Box makeBox(const std::vector<BoxDim> &dims, uint64_t dram, unsigned memory, int64_t onChip, unsigned elementSize) {
+  Box box;
+  box.dram_address = int64_t(dram);
+  box.memory = memory;
+  box.address = onChip;
+  box.element_log2 = log2Size(elementSize);
+  box.span = elementSize;
+  for (int i = 0; i < 5; ++i) {
+    box.counts[i] = dims[i].count;
+    if (i && dims[i].count > 1) {
+      box.dram_strides[i - 1] = dims[i].dram;
+      box.strides[i - 1] = dims[i].onChip;
+    }
+    box.span += (dims[i].count - 1) * (i ? dims[i].onChip : elementSize);
+  }
+  return box;
+}
+} // namespace
+
 void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram,
-                      unsigned elementSize, std::vector<BoxDim> dims, uint32_t fill, int64_t pads) {
+                      unsigned elementSize, std::vector<BoxDim> dims, uint32_t fill) {
   auto &target = b.slots > 1 ? step.early : step.late;
   forEachBox(std::move(dims), elementSize, dram, b.address[slot],
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool broadcast) {
-               isa::Load load;
-               load.dram_address = int64_t(address);
-               load.memory = b.memory;
-               load.address = onChip;
-               load.element_log2 = log2Size(elementSize);
+               auto load = makeBox<isa::Load>(box, address, b.memory, onChip, elementSize);
                load.fill = elementSize == 4 ? fill : fill & ((1u << (8 * elementSize)) - 1);
                load.broadcast = broadcast;
-               int64_t last = elementSize;
                for (int i = 0; i < 5; ++i) {
-                 load.counts[i] = box[i].count;
                  load.low[i] = box[i].low;
                  load.high[i] = box[i].high;
-                 if (i) {
-                   load.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
-                   load.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
-                 }
-                 last += (box[i].count - 1) * (i ? box[i].onChip : elementSize);
                }
-               load.span = last;
-               isa::Instruction instruction;
+               isa::Instruction instruction(load);
                instruction.header.unit = unit;
-               instruction.operands = load;
                target.push_back(operation(instruction));
+             });
+}
+
+void Emitter::addStore(TileStep &step, const Buffer &b, unsigned slot, uint64_t dram, unsigned elementSize,
+                       std::vector<BoxDim> dims) {
+  forEachBox(std::move(dims), elementSize, dram, b.address[slot],
+             [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
+               auto store = makeBox<isa::Store>(box, address, b.memory, onChip, elementSize);
+               step.compute.push_back({1, {operation(isa::Instruction(store))}});
              });
 }
 
@@ -976,27 +994,7 @@ void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &si
     dims.push_back({size[axis], view.stride[axis] * es, onChip, 0, 0});
     onChip *= size[axis];
   }
-  forEachBox(dims, unsigned(es), addresses[view.tensor] + uint64_t(dram * es), d.address[slot],
-             [&](const std::vector<BoxDim> &box, uint64_t address, int64_t from, bool) {
-               isa::Store store;
-               store.dram_address = int64_t(address);
-               store.memory = d.memory;
-               store.address = from;
-               store.element_log2 = log2Size(unsigned(es));
-               int64_t last = es;
-               for (int i = 0; i < 5; ++i) {
-                 store.counts[i] = box[i].count;
-                 if (i) {
-                   store.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
-                   store.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
-                 }
-                 last += (box[i].count - 1) * (i ? box[i].onChip : es);
-               }
-               store.span = last;
-               isa::Instruction instruction;
-               instruction.operands = store;
-               step.compute.push_back({1, {operation(instruction)}});
-             });
+  addStore(step, d, slot, addresses[view.tensor] + uint64_t(dram * es), unsigned(es), dims);
 }
 
 void Emitter::emitTiles() {
@@ -1134,27 +1132,7 @@ void Emitter::emitCopies() {
       bool constant = kernel.tensors[copy.from.tensor].role == KernelTensor::Constant;
       uint64_t base = constant ? constantAddress[copy.from.tensor] : addresses[copy.from.tensor];
       addLoad(step, buffers.all[0], slot, 0, base + uint64_t(source * es), unsigned(es), from, copy.fill);
-      forEachBox(to, unsigned(es), addresses[copy.to.tensor] + uint64_t(target * es), staging.address[slot],
-                 [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
-                   isa::Store store;
-                   store.dram_address = int64_t(address);
-                   store.memory = 0;
-                   store.address = onChip;
-                   store.element_log2 = log2Size(unsigned(es));
-                   int64_t last = es;
-                   for (int i = 0; i < 5; ++i) {
-                     store.counts[i] = box[i].count;
-                     if (i) {
-                       store.dram_strides[i - 1] = box[i].count > 1 ? box[i].dram : 0;
-                       store.strides[i - 1] = box[i].count > 1 ? box[i].onChip : 0;
-                     }
-                     last += (box[i].count - 1) * (i ? box[i].onChip : es);
-                   }
-                   store.span = last;
-                   isa::Instruction instruction;
-                   instruction.operands = store;
-                   step.compute.push_back({1, {operation(instruction)}});
-                 });
+      addStore(step, staging, slot, addresses[copy.to.tensor] + uint64_t(target * es), unsigned(es), to);
       steps.push_back(std::move(step));
       size_t i = rank;
       while (i-- > 0) {

@@ -109,7 +109,8 @@ private:
   /// The slot of `b` that holds `key`; `miss` if it must be loaded first.
   unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
-               std::vector<BoxDim> dims, uint32_t fill, int64_t pads = 0);
+               std::vector<BoxDim> dims, uint32_t fill);
+  void addStore(TileStep &step, const Buffer &b, unsigned slot, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
