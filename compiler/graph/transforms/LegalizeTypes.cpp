@@ -53,12 +53,23 @@ struct MoveBelowCast : RewritePattern {
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<MaxPoolOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReshapeOp>(op))
       return failure();
+    auto narrowForm = [](Value operand) -> Value {
+      auto widened = operand.getDefiningOp<CastOp>();
+      return widened && elementOf(widened.getX()).isBF16() && isF32(operand) ? widened.getX() : Value();
+    };
+    // What stands between widened tensors, zeros for example, is narrowed with them.
+    if (llvm::none_of(op->getOperands(), narrowForm) || !llvm::all_of(op->getOperands(), [&](Value operand) {
+          return narrowForm(operand) || (isF32(operand) && constantOf(operand));
+        }))
+      return failure();
     SmallVector<Value> inputs;
     for (Value operand : op->getOperands()) {
-      auto widened = operand.getDefiningOp<CastOp>();
-      if (!widened || !elementOf(widened.getX()).isBF16() || !isF32(operand))
-        return failure();
-      inputs.push_back(widened.getX());
+      Value narrow = narrowForm(operand);
+      if (!narrow) {
+        auto type = cast<RankedTensorType>(withElement(operand.getType(), rewriter.getBF16Type()));
+        narrow = rewriter.create<ConstantOp>(operand.getLoc(), makeFloats(type, readFloats(constantOf(operand))));
+      }
+      inputs.push_back(narrow);
     }
     OperationState state(op->getLoc(), op->getName());
     state.addOperands(inputs);
