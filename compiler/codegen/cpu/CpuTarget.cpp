@@ -158,6 +158,7 @@ struct Kernel {
   std::string symbol;
   Signature signature;
   std::vector<const char *> constants;
+  std::vector<Memory> packed;
   int64_t workspaceBytes = 0;
   void (*code)(void **table) = nullptr;
 };
@@ -198,15 +199,19 @@ struct CpuExecutable::Impl {
   std::unique_ptr<llvm::orc::LLJIT> jit;
   std::vector<void *> table;
 
-  void call(const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
+  /// Calls the kernel, or the function that packs its constants.
+  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs,
+            llvm::ArrayRef<void *> outputs) {
     table.clear();
     for (const void *input : inputs)
       table.push_back(const_cast<void *>(input));
     table.insert(table.end(), outputs.begin(), outputs.end());
     for (const char *constant : kernel.constants)
       table.push_back(const_cast<char *>(constant));
+    for (const Memory &memory : kernel.packed)
+      table.push_back(memory.data());
     table.push_back(workspace.data());
-    kernel.code(table.data());
+    code(table.data());
   }
 
   llvm::Error runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds);
@@ -250,7 +255,7 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
     for (const Slot &slot : step.outputs)
       to.push_back(pointerOf(slot));
     auto start = std::chrono::steady_clock::now();
-    call(kernels[step.kernel], from, to);
+    call(kernels[step.kernel].code, kernels[step.kernel], from, to);
     if (seconds)
       seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
@@ -273,7 +278,7 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
                    llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) +
                    " and " + llvm::Twine(outputs.size()) + " were given");
-  impl->call(kernel, inputs, outputs);
+  impl->call(kernel.code, kernel, inputs, outputs);
   return llvm::Error::success();
 }
 
@@ -348,7 +353,7 @@ class CpuCompiler {
 public:
   CpuCompiler(ModuleOp source, const CpuOptions &options)
       : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
-    nestOptions.machine = detectHostMachine(options.vectorBits);
+    nestOptions.machine = detectHostMachine(options.vectorBits, options.integerProducts);
     nestOptions.threads = std::max(1u, options.threads);
   }
 
@@ -395,11 +400,16 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
     return emitted.takeError();
 
   // Kernels that differ in their constants only are the same code.
-  auto function = *module->getOps<func::FuncOp>().begin();
-  function.setName("kernel");
   std::string text;
-  llvm::raw_string_ostream(text) << function;
-  function.setName(symbol);
+  {
+    llvm::raw_string_ostream stream(text);
+    for (auto function : module->getOps<func::FuncOp>()) {
+      std::string name = function.getName().str();
+      function.setName("kernel");
+      stream << function << "\n";
+      function.setName(name);
+    }
+  }
   auto [known, isNew] = symbolByText.try_emplace(text, symbol);
   if (isNew)
     modules.push_back(std::move(module));
@@ -410,6 +420,8 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
   compiled.signature = std::move(*signature);
   for (ElementsAttr elements : emitted->constants)
     compiled.constants.push_back(constantMemory(elements));
+  for (int64_t bytes : emitted->packedBytes)
+    compiled.packed.emplace_back(bytes);
   compiled.workspaceBytes = emitted->workspaceBytes;
   impl.kernelByName[compiled.name] = impl.kernels.size();
   impl.kernels.push_back(std::move(compiled));
@@ -555,6 +567,14 @@ llvm::Error CpuCompiler::generateCode() {
     if (!address)
       return address.takeError();
     kernel.code = address->toPtr<void (*)(void **)>();
+    if (kernel.packed.empty())
+      continue;
+    auto packing = impl.jit->lookup(kernel.symbol + "_pack");
+    if (!packing)
+      return packing.takeError();
+    std::vector<const void *> inputs(kernel.signature.inputs.size());
+    std::vector<void *> outputs(kernel.signature.outputs.size());
+    impl.call(packing->toPtr<void (*)(void **)>(), kernel, inputs, outputs);
   }
   return llvm::Error::success();
 }
@@ -601,7 +621,8 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   int64_t workspaceBytes = 0;
   for (const Kernel &kernel : impl.kernels)
     workspaceBytes = std::max(workspaceBytes, kernel.workspaceBytes);
-  impl.workspace = Memory(workspaceBytes);
+  // Groups of bytes may be read a little beyond the last buffer.
+  impl.workspace = Memory(workspaceBytes + bufferAlignment);
   if (llvm::Error error = generateCode())
     return std::move(error);
   return std::move(executable);

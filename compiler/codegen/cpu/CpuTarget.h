@@ -24,6 +24,8 @@ struct CpuOptions {
   bool onlyCpuKernels = false;
   /// Widest vector register to use, in bits; 0 means what the processor has.
   unsigned vectorBits = 0;
+  /// Most products of bytes that one instruction may sum, 1, 2 or 4; 0 means what the processor has.
+  unsigned integerProducts = 0;
 };
 
 /// Wall time of repeated runs on one set of inputs.
@@ -61,7 +63,8 @@ public:
   std::vector<std::string> kernelNames() const;
 
   /// Writes the machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
-  /// type void(void **table): inputs, outputs, constants, workspace; kernels that only differ in their constants share one.
+  /// type void(void **table): inputs, outputs, constants, packed constants, workspace. A kernel with packed constants has
+  /// `tw_k_pack`, to be called once before with the same table. Kernels that only differ in their constants share an object.
   llvm::Error writeObjects(llvm::StringRef path) const;
 
 private:

@@ -9,7 +9,7 @@
 
 namespace tw::cpu {
 
-HostMachine detectHostMachine(unsigned vectorBits) {
+HostMachine detectHostMachine(unsigned vectorBits, unsigned integerProducts) {
   HostMachine machine;
   machine.triple = llvm::sys::getProcessTriple();
   machine.cpu = llvm::sys::getHostCPUName().str();
@@ -25,6 +25,10 @@ HostMachine detectHostMachine(unsigned vectorBits) {
   machine.vectorBits = wide ? 512 : has("avx2") ? 256 : 128;
   machine.vectorRegisters = wide || has("neon") ? 32 : 16;
   machine.hasFma = has("fma") || has("neon");
+  bool vnni = (has("avx512vnni") && has("avx512vl")) || (!wide && has("avxvnni"));
+  machine.integerProducts = vnni ? 4 : has("sse2") ? 2 : 1;
+  if (integerProducts)
+    machine.integerProducts = std::min(machine.integerProducts, integerProducts);
   if (vectorBits)
     machine.vectorBits = std::clamp(vectorBits, 64u, machine.vectorBits);
   return machine;

@@ -20,10 +20,12 @@ struct HostMachine {
   unsigned vectorRegisters = 16;
   /// Fused multiply-add in hardware; without it a fused operation would be a library call.
   bool hasFma = false;
+  /// How many products of 8-bit integers one instruction adds to each 32-bit lane: 4, 2 (after widening to 16 bits) or 1.
+  unsigned integerProducts = 1;
 };
 
-/// The processor this process runs on. `vectorBits` other than 0 limits the width, which tests use to reach every path.
-HostMachine detectHostMachine(unsigned vectorBits = 0);
+/// The processor this process runs on. Arguments other than 0 limit the field of that name.
+HostMachine detectHostMachine(unsigned vectorBits = 0, unsigned integerProducts = 0);
 
 } // namespace tw::cpu
 

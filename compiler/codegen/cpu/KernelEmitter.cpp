@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/KernelEmitter.h"
+#include "compiler/codegen/cpu/IntegerProduct.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -154,17 +155,29 @@ struct PendingNest {
 class KernelEmitter {
 public:
   KernelEmitter(func::FuncOp kernel, ModuleOp module, StringRef symbol, const NestOptions &options)
-      : kernel(kernel), b(kernel.getContext()), options(options) {
-    b.setInsertionPointToEnd(module.getBody());
-    auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-    function = b.create<func::FuncOp>(kernel.getLoc(), symbol, b.getFunctionType({pointer}, {}));
-    entry = function.addEntryBlock();
-    b.setInsertionPointToEnd(entry);
+      : kernel(kernel), module(module), symbol(symbol), b(kernel.getContext()), options(options) {
+    code = addFunction(symbol);
+    current = &code;
+    b.setInsertionPointToEnd(code.entry);
   }
+  KernelEmitter(const KernelEmitter &) = delete;
 
   llvm::Expected<EmittedKernel> emit();
 
 private:
+  /// A function over the table of pointers, and the last of the pointers it reads at its start.
+  struct Function {
+    Block *entry = nullptr;
+    Operation *lastTableLoad = nullptr;
+  };
+  /// A pointer to the table whose index is known once all constants are: it counts from `base`.
+  struct LateIndex {
+    enum Base { Packed, Workspace } base;
+    unsigned offset;
+    LLVM::GEPOp place;
+  };
+
+  Function addFunction(StringRef name);
   llvm::Error emitOp(Operation &op);
   llvm::Error emitGeneric(linalg::GenericOp op);
   llvm::Error emitPad(tensor::PadOp op);
@@ -172,8 +185,20 @@ private:
   llvm::Expected<PendingNest> buildNest(linalg::GenericOp op);
   llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, Value tensor, AffineMap map, ArrayRef<int> loops,
                                         unsigned loopCount);
+  llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, TensorView view, AffineMap map, ArrayRef<int> loops,
+                                        unsigned loopCount);
   bool isElementwise(linalg::GenericOp op) const { return op.getNumLoops() == op.getNumParallelLoops(); }
   bool canFuse(linalg::GenericOp producer, linalg::GenericOp consumer) const;
+
+  llvm::Expected<bool> buildIntegerProduct(linalg::GenericOp op, LoopNest &nest);
+  void packFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to, const ProductFactor &factor,
+                  unsigned group, int depth, int lane);
+  void sumFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to, ArrayRef<int64_t> toStrides,
+                 AffineMap map, const ProductFactor &factor, int32_t weight);
+  void copy(Location loc, const TensorView &from, const TensorView &to, Block *body);
+  /// A body that lives as long as this.
+  Block *makeBody(TypeRange arguments, function_ref<Value(OpBuilder &, Location, ValueRange)> build);
+  Block *widenBody(const ProductFactor &factor, Type to);
 
   void placeDestinations(Block &body);
   TensorView newBuffer(RankedTensorType type);
@@ -181,6 +206,7 @@ private:
   TensorView viewOf(Value tensor);
   Value pointerTo(const TensorView &view);
   Value tablePointer(unsigned index);
+  Value tablePointer(LateIndex::Base base, unsigned offset);
   void copy(Location loc, const TensorView &from, const TensorView &to);
   static std::optional<TensorView> collapsed(const TensorView &view, ArrayRef<ReassociationIndices> groups);
   static TensorView expanded(const TensorView &view, ArrayRef<int64_t> shape, ArrayRef<ReassociationIndices> groups);
@@ -188,13 +214,17 @@ private:
                            ArrayRef<int64_t> strides);
 
   func::FuncOp kernel;
+  ModuleOp module;
+  std::string symbol;
   OpBuilder b;
   const NestOptions &options;
-  func::FuncOp function;
-  Block *entry = nullptr;
   EmittedKernel result;
-  /// The last of the pointers read from the table at the start of the function.
-  Operation *lastTableLoad = nullptr;
+  /// The kernel, what packs its constants, and the one of them that is being written.
+  Function code, packing;
+  Function *current = nullptr;
+  std::vector<LateIndex> lateIndices;
+  /// Bodies made here rather than found in the kernel.
+  std::vector<std::unique_ptr<Block>> bodies;
 
   DenseMap<Value, TensorView> views;
   /// Where a tensor that is still to be computed must be written: an output, or a part of another tensor.
@@ -202,6 +232,8 @@ private:
   DenseMap<Value, Value> scalars;
   /// Reductions emitted together with their only consumer.
   DenseMap<Operation *, Operation *> fusedInto;
+  /// Table index of a constant among the constants.
+  DenseMap<Attribute, unsigned> constantIndices;
   DenseMap<Attribute, Value> constantPointers;
   std::vector<PlannedBuffer> buffers;
   /// The constants that hold the buffers' offsets, known once all lifetimes are.
@@ -214,19 +246,34 @@ private:
 // Views
 //===----------------------------------------------------------------------===//
 
+KernelEmitter::Function KernelEmitter::addFunction(StringRef name) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(module.getBody());
+  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
+  auto function = b.create<func::FuncOp>(kernel.getLoc(), name, b.getFunctionType({pointer}, {}));
+  return {function.addEntryBlock(), nullptr};
+}
+
 Value KernelEmitter::tablePointer(unsigned index) {
   OpBuilder::InsertionGuard guard(b);
-  if (lastTableLoad)
-    b.setInsertionPointAfter(lastTableLoad);
+  if (current->lastTableLoad)
+    b.setInsertionPointAfter(current->lastTableLoad);
   else
-    b.setInsertionPointToStart(entry);
+    b.setInsertionPointToStart(current->entry);
   auto type = LLVM::LLVMPointerType::get(b.getContext());
-  Value table = entry->getArgument(0);
+  Value table = current->entry->getArgument(0);
   Value place = b.create<LLVM::GEPOp>(kernel.getLoc(), type, type, table,
                                       ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
   auto load = b.create<LLVM::LoadOp>(kernel.getLoc(), type, place);
-  lastTableLoad = load;
+  current->lastTableLoad = load;
   return load;
+}
+
+Value KernelEmitter::tablePointer(LateIndex::Base base, unsigned offset) {
+  Value pointer = tablePointer(0);
+  auto place = pointer.getDefiningOp<LLVM::LoadOp>().getAddr().getDefiningOp<LLVM::GEPOp>();
+  lateIndices.push_back({base, offset, place});
+  return pointer;
 }
 
 TensorView KernelEmitter::newBuffer(RankedTensorType type) {
@@ -320,14 +367,31 @@ static void dropDims(TensorView &view, const llvm::SmallBitVector &dropped) {
     }
 }
 
-void KernelEmitter::copy(Location loc, const TensorView &from, const TensorView &to) {
+Block *KernelEmitter::makeBody(TypeRange arguments, function_ref<Value(OpBuilder &, Location, ValueRange)> build) {
+  auto block = std::make_unique<Block>();
+  Location loc = kernel.getLoc();
+  block->addArguments(arguments, SmallVector<Location>(arguments.size(), loc));
+  OpBuilder inner(b.getContext());
+  inner.setInsertionPointToEnd(block.get());
+  Value value = build(inner, loc, block->getArguments());
+  inner.create<linalg::YieldOp>(loc, value);
+  bodies.push_back(std::move(block));
+  return bodies.back().get();
+}
+
+void KernelEmitter::copy(Location loc, const TensorView &from, const TensorView &to) { copy(loc, from, to, nullptr); }
+
+/// `body`, if given, computes an element of `to` from one of `from`.
+void KernelEmitter::copy(Location loc, const TensorView &from, const TensorView &to, Block *body) {
   // A tensor.empty: any elements will do, so those that are there do.
   if (!from.splat && !from.pointer)
     return;
   LoopNest nest;
+  nest.runsOnce = current == &packing;
   nest.sizes = to.shape;
   nest.isReduction.assign(to.shape.size(), false);
   NestStage stage(loc);
+  stage.body = body;
   NestOperand source;
   source.element = from.element;
   if (from.splat)
@@ -460,7 +524,12 @@ llvm::Expected<NestOperand> KernelEmitter::operandOf(linalg::GenericOp op, Value
     operand.splat = scalars.lookup(tensor);
     return operand;
   }
-  TensorView view = viewOf(tensor);
+  return operandOf(op, viewOf(tensor), map, loops, loopCount);
+}
+
+llvm::Expected<NestOperand> KernelEmitter::operandOf(linalg::GenericOp op, TensorView view, AffineMap map,
+                                                     ArrayRef<int> loops, unsigned loopCount) {
+  NestOperand operand;
   operand.element = view.element;
   if (view.splat) {
     operand.splat = view.splat;
@@ -517,9 +586,16 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
     nest.accumulates = !isElementwise(op);
   }
 
+  bool isProduct = false;
+  if (nest.accumulates && !producer) {
+    llvm::Expected<bool> built = buildIntegerProduct(op, nest);
+    if (!built)
+      return built.takeError();
+    isProduct = *built;
+  }
   NestStage stage(op.getLoc());
   stage.body = op.getBody();
-  for (OpOperand &use : op->getOpOperands()) {
+  for (OpOperand &use : isProduct ? MutableArrayRef<OpOperand>() : op->getOpOperands()) {
     bool isInit = op.isDpsInit(&use);
     NestOperand operand;
     if (producer && use.get() == producer.getResult(0) && !isInit) {
@@ -541,7 +617,8 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
       return errorAt(op, "reduces without using its accumulator, which the CPU target does not support");
     (isInit && nest.accumulates && !producer ? nest.inits : stage.inputs).push_back(operand);
   }
-  nest.stages.push_back(stage);
+  if (!isProduct)
+    nest.stages.push_back(stage);
 
   pending.resultLoops.clear();
   for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults()) {
@@ -572,6 +649,294 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
       nest.stores.push_back({static_cast<int>(nest.stages.size()) - 1, static_cast<unsigned>(index), to});
     }
   return pending;
+}
+
+//===----------------------------------------------------------------------===//
+// Products of bytes
+//===----------------------------------------------------------------------===//
+
+/// The element as the product instructions want it: 16 bits without the zero point, or a byte whose sign is given by `to`
+/// being one byte: unsigned numbers are streamed, signed ones are packed.
+Block *KernelEmitter::widenBody(const ProductFactor &factor, Type to) {
+  return makeBody({b.getI8Type()}, [&](OpBuilder &inner, Location loc, ValueRange arguments) -> Value {
+    auto constant = [&](int64_t value) {
+      return inner.create<arith::ConstantOp>(loc, inner.getIntegerAttr(to, value)).getResult();
+    };
+    if (to.isInteger(8))
+      return inner.create<arith::XOrIOp>(loc, arguments[0], constant(-128));
+    Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(loc, to, arguments[0]).getResult()
+                                 : inner.create<arith::ExtUIOp>(loc, to, arguments[0]);
+    return inner.create<arith::SubIOp>(loc, wide, constant(factor.zero));
+  });
+}
+
+/// Writes `from`, whose dimension `depth` is summed and whose dimension `lane` is vectorised, as [others, depth / group, lane,
+/// group], with zeros where the last group is not full.
+void KernelEmitter::packFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to,
+                               const ProductFactor &factor, unsigned group, int depth, int lane) {
+  Block *body = nullptr;
+  if (group == 2 || !factor.isSigned)
+    body = widenBody(factor, to.element);
+  TensorView ordered = from;
+  ordered.shape.clear();
+  ordered.strides.clear();
+  for (int dim = 0; dim < static_cast<int>(from.shape.size()); ++dim)
+    if (dim != depth && dim != lane) {
+      ordered.shape.push_back(from.shape[dim]);
+      ordered.strides.push_back(from.strides[dim]);
+    }
+  for (int dim : {depth, lane}) {
+    ordered.shape.push_back(from.shape[dim]);
+    ordered.strides.push_back(from.strides[dim]);
+  }
+  unsigned rank = ordered.shape.size(), depthAt = rank - 2;
+  SmallVector<int64_t> ones(rank, 1);
+  for (unsigned part = 0; part < group; ++part) {
+    int64_t filled = (from.shape[depth] - part + group - 1) / group, groups = to.shape[depthAt];
+    // This part of every group.
+    TensorView place = to;
+    place.offset += part;
+    place.shape.pop_back();
+    place.strides.pop_back();
+    SmallVector<int64_t> offsets(rank, 0), sizes(ordered.shape), steps(ones);
+    offsets[depthAt] = part;
+    sizes[depthAt] = filled;
+    steps[depthAt] = group;
+    TensorView source = sliced(ordered, offsets, sizes, steps);
+    offsets[depthAt] = 0;
+    copy(op.getLoc(), source, sliced(place, offsets, sizes, ones), body);
+    if (filled == groups)
+      continue;
+    offsets[depthAt] = filled;
+    sizes[depthAt] = groups - filled;
+    TensorView zero;
+    zero.element = to.element;
+    zero.splat = b.create<arith::ConstantOp>(op.getLoc(), b.getIntegerAttr(to.element, 0));
+    zero.strides.assign(rank, 0);
+    copy(op.getLoc(), zero, sliced(place, offsets, sizes, ones));
+  }
+}
+
+/// to[...] = weight * the sum of a factor's signed bytes over the reduction loops of `op`.
+void KernelEmitter::sumFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to,
+                              ArrayRef<int64_t> toStrides, AffineMap map, const ProductFactor &factor,
+                              int32_t weight) {
+  Location loc = op.getLoc();
+  LoopNest nest;
+  nest.accumulates = true;
+  nest.runsOnce = current == &packing;
+  NestOperand source, init, target;
+  source.element = from.element;
+  source.pointer = pointerTo(from);
+  source.strides = from.strides;
+  target.element = init.element = b.getI32Type();
+  target.pointer = pointerTo(to);
+  init.splat = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+  for (auto [expr, size] : llvm::zip(map.getResults(), from.shape)) {
+    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
+    nest.sizes.push_back(size);
+    nest.isReduction.push_back(kinds[loop] != utils::IteratorType::parallel);
+    target.strides.push_back(nest.isReduction.back() ? 0 : toStrides[loop]);
+  }
+  NestStage stage(loc);
+  Type i32 = b.getI32Type();
+  stage.body = makeBody({b.getI8Type(), i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+    auto constant = [&](int32_t value) {
+      return inner.create<arith::ConstantOp>(at, inner.getI32IntegerAttr(value)).getResult();
+    };
+    Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(at, i32, arguments[0]).getResult()
+                                 : inner.create<arith::ExtUIOp>(at, i32, arguments[0]);
+    if (!factor.isSigned)
+      wide = inner.create<arith::SubIOp>(at, wide, constant(128));
+    Value scaled = inner.create<arith::MulIOp>(at, wide, constant(weight));
+    return inner.create<arith::AddIOp>(at, arguments[1], scaled);
+  });
+  stage.inputs.push_back(source);
+  nest.stages.push_back(stage);
+  nest.inits.push_back(init);
+  nest.stores.push_back({0, 0, target});
+  emitLoopNest(b, loc, std::move(nest), options, scalars);
+}
+
+/// Where the processor adds several products of small integers at once: rewrites a convolution or matrix product of bytes for
+/// it. One factor is streamed, a group of neighbours at a time; the other is packed so that the groups of neighbouring results
+/// follow one another. Returns whether `nest` now has its loops, stage and accumulators.
+///
+/// With bytes, the streamed factor must be unsigned and the packed one signed, and the zero point of the former is taken out
+/// beforehand: sum((a - z) * w) = sum(a * w) - z * sum(w). With 16 bits, both are stored without their zero points.
+llvm::Expected<bool> KernelEmitter::buildIntegerProduct(linalg::GenericOp op, LoopNest &nest) {
+  unsigned group = options.machine.integerProducts;
+  std::optional<IntegerProduct> product = matchIntegerProduct(op);
+  if (!product || group == 1)
+    return false;
+  SmallVector<int64_t> ranges = op.getStaticLoopRanges();
+  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+  auto mapOf = [&](const ProductFactor &factor) {
+    return op.getMatchingIndexingMap(op.getDpsInputOperand(factor.operand));
+  };
+  // The lanes: the innermost loop of the result, on which only one factor depends.
+  AffineMap written = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
+  int lane = -1;
+  for (AffineExpr expr : written.getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(expr); dim && ranges[dim.getPosition()] > 1)
+      lane = static_cast<int>(dim.getPosition());
+  if (lane < 0 || ranges[lane] < 8)
+    return false;
+  if (mapOf(product->factors[0]).isFunctionOfDim(lane))
+    std::swap(product->factors[0], product->factors[1]);
+  const ProductFactor &streamed = product->factors[0], &packed = product->factors[1];
+  AffineMap streamedMap = mapOf(streamed), packedMap = mapOf(packed);
+  Value packedTensor = op.getDpsInputs()[packed.operand];
+  TensorView a = viewOf(op.getDpsInputs()[streamed.operand]), w = viewOf(packedTensor);
+  if (streamedMap.isFunctionOfDim(lane) || !packedMap.isFunctionOfDim(lane) || !packedMap.isProjectedPermutation() ||
+      !a.pointer || !w.pointer)
+    return false;
+  // The depth: the longest reduction along which the streamed factor lies contiguously.
+  int64_t start = 0;
+  SmallVector<int64_t> coefficients(ranges.size(), 0);
+  for (auto [expr, stride] : llvm::zip(streamedMap.getResults(), a.strides))
+    if (failed(linearise(expr, coefficients, start, stride)))
+      return false;
+  int depth = -1;
+  for (unsigned loop = 0; loop < ranges.size(); ++loop)
+    if (kinds[loop] != utils::IteratorType::parallel && coefficients[loop] == 1 && packedMap.isFunctionOfDim(loop) &&
+        ranges[loop] > 1 && (depth < 0 || ranges[loop] > ranges[depth]))
+      depth = static_cast<int>(loop);
+  if (depth < 0)
+    return false;
+
+  OpOperand *init = op.getDpsInitOperand(0);
+  TensorView initial = viewOf(init->get());
+  bool startsAtZero = initial.splat && matchPattern(initial.splat, m_Zero());
+  int32_t streamedZero = streamed.zero + (streamed.isSigned ? 128 : 0);
+  int32_t packedZero = packed.zero - (packed.isSigned ? 0 : 128);
+  if (group == 4 && (packedZero != 0 || (streamedZero != 0 && !startsAtZero)))
+    group = 2;
+  Type small = group == 4 ? b.getI8Type() : b.getIntegerType(16);
+  Type i32 = b.getI32Type();
+
+  // The last group of a row may reach beyond it, so beyond the tensor at its end: only our own memory has room there.
+  if (group == 2 || streamed.isSigned || (ranges[depth] % group != 0 && a.buffer < 0)) {
+    TensorView converted = newBuffer(RankedTensorType::get(a.shape, small));
+    buffers.back().bytes += bufferAlignment;
+    Block *body = group == 2 || streamed.isSigned ? widenBody(streamed, small) : nullptr;
+    copy(op.getLoc(), a, converted, body);
+    a = converted;
+  }
+  NestStage stage(op.getLoc());
+  stage.products = group;
+  llvm::Expected<NestOperand> streamedOperand =
+      operandOf(op, a, streamedMap, llvm::to_vector(llvm::seq<int>(0, ranges.size())), ranges.size());
+  if (!streamedOperand)
+    return streamedOperand.takeError();
+  streamedOperand->element = i32;
+  streamedOperand->unit = small;
+  streamedOperand->strides[depth] *= group;
+  stage.inputs.push_back(*streamedOperand);
+
+  // Packed: [others, depth / group, lane, group].
+  SmallVector<int64_t> shape, sumShape;
+  SmallVector<unsigned> order;
+  int depthAt = 0, laneAt = 0;
+  for (auto [at, expr] : llvm::enumerate(packedMap.getResults())) {
+    int loop = static_cast<int>(cast<AffineDimExpr>(expr).getPosition());
+    if (loop == depth)
+      depthAt = static_cast<int>(at);
+    else if (loop == lane)
+      laneAt = static_cast<int>(at);
+    else {
+      order.push_back(loop);
+      shape.push_back(ranges[loop]);
+    }
+  }
+  order.append({static_cast<unsigned>(depth), static_cast<unsigned>(lane)});
+  int64_t groups = (ranges[depth] + group - 1) / group;
+  shape.append({groups, ranges[lane]});
+  NestOperand packedOperand;
+  packedOperand.element = i32;
+  packedOperand.strides.assign(ranges.size(), 0);
+  SmallVector<int64_t> sumStrides(ranges.size(), 0);
+  int64_t stride = 1, sumStride = 1;
+  for (unsigned i = order.size(); i-- > 0;) {
+    packedOperand.strides[order[i]] = stride;
+    stride *= shape[i];
+    if (kinds[order[i]] == utils::IteratorType::parallel) {
+      sumStrides[order[i]] = sumStride;
+      sumStride *= shape[i];
+    }
+  }
+  shape.push_back(group);
+  bool needsSum = group == 4 && streamedZero != 0;
+  auto smallType = RankedTensorType::get(shape, small);
+  auto sumType = RankedTensorType::get({sumStride}, i32);
+  auto fill = [&](const TensorView &from, const TensorView &to, const TensorView &sum) {
+    packFactor(op, from, to, packed, group, depthAt, laneAt);
+    if (needsSum)
+      sumFactor(op, from, sum, sumStrides, packedMap, packed, -streamedZero);
+  };
+  auto viewAt = [&](Value pointer, RankedTensorType type) {
+    TensorView view;
+    view.pointer = pointer;
+    view.shape.assign(type.getShape().begin(), type.getShape().end());
+    view.strides = denseStrides(type.getShape());
+    view.element = type.getElementType();
+    return view;
+  };
+  TensorView packedView, sumView;
+  auto constant = packedTensor.getDefiningOp<arith::ConstantOp>();
+  if (constant) {
+    // Once, by the function that runs before the kernel.
+    unsigned index = result.packedBytes.size();
+    result.packedBytes.push_back(tensorBytes(smallType));
+    if (needsSum)
+      result.packedBytes.push_back(tensorBytes(sumType));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      if (!packing.entry)
+        packing = addFunction(symbol + "_pack");
+      b.setInsertionPointToEnd(packing.entry);
+      current = &packing;
+      TensorView from = w;
+      from.pointer = tablePointer(kernel.getNumArguments() + kernel.getNumResults() +
+                                  constantIndices.lookup(constant.getValue()));
+      TensorView to = viewAt(tablePointer(LateIndex::Packed, index), smallType), sum;
+      if (needsSum)
+        sum = viewAt(tablePointer(LateIndex::Packed, index + 1), sumType);
+      b.setInsertionPointToEnd(packing.entry);
+      fill(from, to, sum);
+      current = &code;
+    }
+    packedView = viewAt(tablePointer(LateIndex::Packed, index), smallType);
+    if (needsSum)
+      sumView = viewAt(tablePointer(LateIndex::Packed, index + 1), sumType);
+  } else {
+    packedView = newBuffer(smallType);
+    if (needsSum)
+      sumView = newBuffer(sumType);
+    fill(w, packedView, sumView);
+  }
+  packedOperand.pointer = pointerTo(packedView);
+  stage.inputs.push_back(packedOperand);
+  nest.sizes[depth] = groups;
+  nest.stages.push_back(stage);
+
+  if (needsSum) {
+    NestOperand start;
+    start.element = i32;
+    start.pointer = pointerTo(sumView);
+    start.strides = sumStrides;
+    nest.inits.push_back(start);
+  } else {
+    llvm::Expected<NestOperand> start = operandOf(op, init->get(), op.getMatchingIndexingMap(init),
+                                                  llvm::to_vector(llvm::seq<int>(0, ranges.size())), ranges.size());
+    if (!start)
+      return start.takeError();
+    if (!start->inMemory() && !start->splat)
+      return errorAt(op, "reads elements of a tensor that nothing has written");
+    nest.inits.push_back(*start);
+  }
+  return true;
 }
 
 llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
@@ -696,6 +1061,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
     } else {
       Value &pointer = constantPointers[elements];
       if (!pointer) {
+        constantIndices[elements] = result.constants.size();
         pointer = tablePointer(kernel.getNumArguments() + kernel.getNumResults() + result.constants.size());
         result.constants.push_back(elements);
       }
@@ -782,8 +1148,8 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
 llvm::Expected<EmittedKernel> KernelEmitter::emit() {
   if (!kernel.getBody().hasOneBlock())
     return errorAt(kernel, "has more than one block, but the CPU target takes straight-line kernels");
-  Block &body = kernel.getBody().front();
-  for (auto [index, argument] : llvm::enumerate(body.getArguments())) {
+  Block &source = kernel.getBody().front();
+  for (auto [index, argument] : llvm::enumerate(source.getArguments())) {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || !type.hasStaticShape() || !type.getElementType().isSignlessIntOrFloat())
       return errorAt(kernel, "has an argument that is not a tensor of static shape");
@@ -797,13 +1163,11 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
   for (Type type : kernel.getResultTypes())
     if (auto tensor = dyn_cast<RankedTensorType>(type); !tensor || !tensor.hasStaticShape())
       return errorAt(kernel, "has a result that is not a tensor of static shape");
-  placeDestinations(body);
+  placeDestinations(source);
 
-  // The workspace is the last entry of the table; its index is known when all constants are.
-  workspace = tablePointer(0);
-  Operation *workspaceLoad = workspace.getDefiningOp();
+  workspace = tablePointer(LateIndex::Workspace, 0);
 
-  for (Operation &op : body)
+  for (Operation &op : source)
     if (auto producer = dyn_cast<linalg::GenericOp>(op); producer && !isElementwise(producer))
       for (Operation *user : producer->getUsers())
         if (auto consumer = dyn_cast<linalg::GenericOp>(user); consumer && canFuse(producer, consumer)) {
@@ -813,15 +1177,21 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
             fusedInto[producer] = consumer;
         }
 
-  for (Operation &op : body) {
+  for (Operation &op : source) {
     if (llvm::Error error = emitOp(op))
       return error;
     ++step;
   }
 
-  unsigned last = kernel.getNumArguments() + kernel.getNumResults() + result.constants.size();
-  Operation *place = workspaceLoad->getOperand(0).getDefiningOp();
-  cast<LLVM::GEPOp>(place).setRawConstantIndices({static_cast<int32_t>(last)});
+  if (packing.entry) {
+    b.setInsertionPointToEnd(packing.entry);
+    b.create<func::ReturnOp>(kernel.getLoc());
+  }
+  unsigned packed = kernel.getNumArguments() + kernel.getNumResults() + result.constants.size();
+  for (LateIndex &late : lateIndices) {
+    unsigned base = late.base == LateIndex::Packed ? packed : packed + result.packedBytes.size();
+    late.place.setRawConstantIndices({static_cast<int32_t>(base + late.offset)});
+  }
   result.workspaceBytes = planMemory(buffers);
   for (auto [offset, buffer] : llvm::zip(bufferOffsets, buffers))
     offset.setValueAttr(b.getI64IntegerAttr(buffer.offset));

@@ -14,10 +14,14 @@
 
 namespace tw::cpu {
 
-/// The loops of one kernel. The function takes one pointer, to a table of pointers: inputs, outputs, constants, workspace.
+/// The loops of one kernel. The function takes one pointer, to a table of pointers: inputs, outputs, constants, packed
+/// constants, workspace.
 struct EmittedKernel {
   /// Elements of these become memory that the executable owns, in table order.
   std::vector<mlir::ElementsAttr> constants;
+  /// Sizes of constants in the order the loops walk them. If there are any, a second function, with `_pack` after its name,
+  /// fills them from the constants; it takes the same table and is called once, before the kernel.
+  std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
 };
 

@@ -23,6 +23,8 @@ Type storageType(Type element) {
 
 int64_t storageBytes(Type element) { return (storageType(element).getIntOrFloatBitWidth() + 7) / 8; }
 
+Type NestOperand::addressUnit() const { return unit ? unit : storageType(element); }
+
 bool isSupportedBody(Block &body, Operation *&offender) {
   for (Operation &op : body.without_terminator()) {
     bool known = isa<arith::ConstantOp>(op) || OpTrait::hasElementwiseMappableTraits(&op);
@@ -135,7 +137,8 @@ private:
                                         function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner);
 
   Value constantIndex(int64_t value) { return b.create<arith::ConstantIndexOp>(loc, value); }
-  Value offsetPointer(Value pointer, Type element, int64_t offset);
+  Value offsetPointer(Value pointer, Type unit, int64_t offset);
+  Value addProducts(unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width);
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
   Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
   void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece,
@@ -163,6 +166,8 @@ private:
 
   int vectorDim = -1;
   int64_t lanes = 1;
+  /// Some operand's lanes are not neighbours in memory.
+  bool isGathered = false;
   /// The vector loop is a reduction: accumulators are vectors that are combined at the end.
   bool vectorReduction = false;
   std::optional<Combiner> combiner;
@@ -224,6 +229,8 @@ void NestEmitter::simplify() {
 
 /// Takes the loop with the fewest memory operations per element. A strided access costs one operation per lane.
 void NestEmitter::chooseVectorLoop() {
+  if (nest.runsOnce)
+    return;
   unsigned bits = 8;
   for (NestOperand *operand : slots)
     bits = std::max<unsigned>(bits, operand->element.getIntOrFloatBitWidth());
@@ -265,6 +272,13 @@ void NestEmitter::chooseVectorLoop() {
     }
   }
   lanes = vectorDim < 0 ? 1 : width;
+  // Strided elements are moved one by one: long vectors of them would only be long code.
+  isGathered = llvm::any_of(slots, [&](NestOperand *operand) {
+    int64_t step = stride(*operand, vectorDim);
+    return operand->inMemory() && step != 0 && step != 1;
+  });
+  if (isGathered)
+    lanes = std::min<int64_t>(lanes, 16);
   if (vectorReduction)
     while (lanes > nest.sizes[vectorDim])
       lanes /= 2;
@@ -290,7 +304,7 @@ SmallVector<Piece> NestEmitter::piecesOfVectorLoop() const {
 /// Takes the loop of rows and the size of a register block that need the fewest cycles, by a simple model: two operations and
 /// two loads per cycle, and an accumulator takes another product after four cycles.
 void NestEmitter::chooseRegisterBlock() {
-  if (!nest.accumulates)
+  if (!nest.accumulates || nest.runsOnce)
     return;
   Block *body = nest.stages[0].body;
   int64_t total = piecesOfVectorLoop().size();
@@ -307,8 +321,8 @@ void NestEmitter::chooseRegisterBlock() {
     auto cycles = [&](int64_t rows, int64_t pieces) {
       if (rows * pieces == 0)
         return 0.0;
-      double operations = 0, loads = 0;
-      for (Operation &op : body->without_terminator())
+      double operations = body ? 0 : static_cast<double>(rows * pieces), loads = 0;
+      for (Operation &op : body ? body->without_terminator() : llvm::make_range(Block::iterator(), Block::iterator()))
         if (!op.hasTrait<OpTrait::ConstantLike>() && !isa<arith::MulFOp>(op))
           operations += (isa<arith::MulIOp>(op) ? 2 : 1) * cells(variations.lookup(op.getResult(0)), rows, pieces);
       for (unsigned slot : inputSlots[0])
@@ -341,7 +355,7 @@ void NestEmitter::chooseRegisterBlock() {
 /// Splits the vector loop into equal register blocks and, if something is left, one more block.
 SmallVector<Block1D> NestEmitter::blocksOfVectorLoop() const {
   SmallVector<Piece> pieces = piecesOfVectorLoop();
-  auto perBlock = static_cast<size_t>(nest.accumulates ? blockPieces : 2);
+  auto perBlock = static_cast<size_t>(nest.accumulates ? blockPieces : isGathered ? 1 : 2);
   if (pieces.size() <= perBlock)
     return {Block1D{0, 1, 0, pieces}};
   auto full = static_cast<size_t>(llvm::count_if(pieces, [&](Piece piece) { return piece.width == lanes; }));
@@ -371,22 +385,22 @@ int64_t NestEmitter::footprint(const NestOperand &operand) const {
 // Addresses, loads and stores
 //===----------------------------------------------------------------------===//
 
-Value NestEmitter::offsetPointer(Value pointer, Type element, int64_t offset) {
+Value NestEmitter::offsetPointer(Value pointer, Type unit, int64_t offset) {
   if (offset == 0)
     return pointer;
   // Constant indices of a getelementptr are 32 bits wide.
   if (offset == static_cast<int32_t>(offset))
-    return b.create<LLVM::GEPOp>(loc, pointer.getType(), storageType(element), pointer,
+    return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer,
                                  ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
   Value index = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(offset));
-  return b.create<LLVM::GEPOp>(loc, pointer.getType(), storageType(element), pointer, ValueRange{index});
+  return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer, ValueRange{index});
 }
 
 NestEmitter::Pointers NestEmitter::advanced(const Pointers &from, int dim, int64_t offset) {
   Pointers to = from;
   for (auto [slot, pointer] : llvm::enumerate(to))
     if (pointer)
-      pointer = offsetPointer(pointer, slots[slot]->element, offset * stride(*slots[slot], dim));
+      pointer = offsetPointer(pointer, slots[slot]->addressUnit(), offset * stride(*slots[slot], dim));
   return to;
 }
 
@@ -402,7 +416,7 @@ NestEmitter::Pointers NestEmitter::advanced(const Pointers &from, int dim, int64
       Value product = factor == 1 ? index : b.create<arith::MulIOp>(loc, index, constantIndex(factor));
       offset = b.create<arith::IndexCastOp>(loc, b.getI64Type(), product);
     }
-    pointer = b.create<LLVM::GEPOp>(loc, pointer.getType(), storageType(slots[slot]->element), pointer,
+    pointer = b.create<LLVM::GEPOp>(loc, pointer.getType(), slots[slot]->addressUnit(), pointer,
                                     ValueRange{offset});
   }
   return to;
@@ -418,10 +432,10 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row,
   const NestOperand &operand = *slots[slot];
   if (!operand.inMemory())
     return operand.splat;
-  Type element = operand.element, stored = storageType(element);
+  Type element = operand.element, stored = storageType(element), unit = operand.addressUnit();
   int64_t step = stride(operand, vectorDim);
-  Value pointer = offsetPointer(base[slot], element, row * stride(operand, rowDim) + piece.offset * step);
-  unsigned alignment = storageBytes(element);
+  Value pointer = offsetPointer(base[slot], unit, row * stride(operand, rowDim) + piece.offset * step);
+  unsigned alignment = storageBytes(unit);
   auto fromStorage = [&](Value value) -> Value {
     if (stored == element)
       return value;
@@ -438,7 +452,7 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row,
   SmallVector<Value> elements;
   for (int64_t lane = 0; lane < piece.width; ++lane)
     elements.push_back(
-        b.create<LLVM::LoadOp>(loc, stored, offsetPointer(pointer, element, lane * step), alignment));
+        b.create<LLVM::LoadOp>(loc, stored, offsetPointer(pointer, unit, lane * step), alignment));
   Value gathered = b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
   for (auto [lane, scalar] : llvm::enumerate(elements))
     gathered = b.create<vector::InsertOp>(loc, scalar, gathered, static_cast<int64_t>(lane));
@@ -460,7 +474,7 @@ void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Point
                               const Piece &piece, Value value) {
   Type element = store.to.element, stored = storageType(element);
   int64_t step = stride(store.to, vectorDim);
-  Value pointer = offsetPointer(base[slot], element, row * stride(store.to, rowDim) + piece.offset * step);
+  Value pointer = offsetPointer(base[slot], stored, row * stride(store.to, rowDim) + piece.offset * step);
   unsigned alignment = storageBytes(element);
   value = toWidth(value, piece.width);
   if (stored != element) {
@@ -475,7 +489,7 @@ void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Point
   }
   for (int64_t lane = 0; lane < piece.width; ++lane) {
     Value scalar = b.create<vector::ExtractOp>(loc, value, lane);
-    b.create<LLVM::StoreOp>(loc, scalar, offsetPointer(pointer, element, lane * step), alignment);
+    b.create<LLVM::StoreOp>(loc, scalar, offsetPointer(pointer, stored, lane * step), alignment);
   }
 }
 
@@ -502,6 +516,42 @@ static Value clampAgainstConstant(OpBuilder &b, Location loc, Operation *op, Val
   return b.create<arith::SelectOp>(loc, beyond, bound, x);
 }
 
+/// accumulator + the sum of the products of the small numbers that each pair of 32-bit lanes holds.
+Value NestEmitter::addProducts(unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width) {
+  accumulator = toWidth(accumulator, width);
+  lhs = toWidth(lhs, width);
+  rhs = toWidth(rhs, width);
+  Type type = accumulator.getType();
+  auto intrinsic = [&](const char *name, Type result, ValueRange arguments) {
+    return b.create<LLVM::CallIntrinsicOp>(loc, result, b.getStringAttr(name), arguments).getResult(0);
+  };
+  const char *suffix = width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
+  if (suffix && products == 4)
+    return intrinsic((std::string("llvm.x86.avx512.vpdpbusd.") + suffix).c_str(), type, {accumulator, lhs, rhs});
+  if (suffix && products == 2) {
+    auto pairs = VectorType::get({2 * width}, b.getI16Type());
+    const char *name = width == 16  ? "llvm.x86.avx512.pmaddw.d.512"
+                       : width == 8 ? "llvm.x86.avx2.pmadd.wd"
+                                    : "llvm.x86.sse2.pmadd.wd";
+    Value sums = intrinsic(name, type,
+                           {b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
+    return b.create<arith::AddIOp>(loc, accumulator, sums);
+  }
+  // Narrow remainders: each part is shifted to the top and back.
+  unsigned bits = 32 / products;
+  auto constant = [&](int64_t value) {
+    return toWidth(b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(static_cast<int32_t>(value))), width);
+  };
+  for (unsigned part = 0; part < products; ++part) {
+    Value up = constant(32 - bits * (part + 1)), down = constant(32 - bits);
+    Value x = b.create<arith::ShLIOp>(loc, lhs, up), y = b.create<arith::ShLIOp>(loc, rhs, up);
+    x = products == 4 ? b.create<arith::ShRUIOp>(loc, x, down).getResult() : b.create<arith::ShRSIOp>(loc, x, down);
+    y = b.create<arith::ShRSIOp>(loc, y, down);
+    accumulator = b.create<arith::AddIOp>(loc, accumulator, b.create<arith::MulIOp>(loc, x, y));
+  }
+  return accumulator;
+}
+
 /// Finds out which values of the bodies are the same for all rows or all pieces of a register block.
 void NestEmitter::findVariation() {
   variations.clear();
@@ -514,6 +564,10 @@ void NestEmitter::findVariation() {
                                              : Variation{stride(operand, rowDim) != 0, stride(operand, vectorDim) != 0});
     }
     results.emplace_back();
+    if (stage.products) {
+      results.back().push_back({true, true});
+      continue;
+    }
     if (!stage.body) {
       results.back().push_back(arguments[0]);
       continue;
@@ -538,6 +592,8 @@ void NestEmitter::findVariation() {
 SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
+  if (stage.products)
+    return {addProducts(stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
   if (!stage.body)
     return {arguments[0]};
   int64_t width = place.piece.width;

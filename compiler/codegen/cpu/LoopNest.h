@@ -27,10 +27,14 @@ struct NestOperand {
   unsigned result = 0;
   /// The scalar type of the IR; memory holds it in storageType(element).
   mlir::Type element;
-  /// Distance in elements between successive iterations of each loop.
+  /// What addresses count in, if not in elements: a group of small numbers may start at any of them.
+  mlir::Type unit;
+  /// Distance in units between successive iterations of each loop.
   llvm::SmallVector<int64_t> strides;
 
   bool inMemory() const { return static_cast<bool>(pointer); }
+  /// The type that addresses count in.
+  mlir::Type addressUnit() const;
 };
 
 /// A scalar computation applied in every iteration (stage 0) or once the reduction loops are done (the stages after it).
@@ -39,6 +43,9 @@ struct NestStage {
   mlir::Location loc;
   /// The body of a linalg op; null copies input 0.
   mlir::Block *body = nullptr;
+  /// Instead of a body, in a reducing stage 0: inputs 0 and 1 are i32 that hold 4 bytes (unsigned, signed) or 2 signed 16-bit
+  /// numbers each, and the sum of their products is added to the accumulator.
+  unsigned products = 0;
   /// One per argument of the body; the accumulators of a reducing stage 0 are not among them.
   llvm::SmallVector<NestOperand> inputs;
 };
@@ -54,6 +61,8 @@ struct LoopNest {
   llvm::SmallVector<bool> isReduction;
   /// Set when stage 0 carries accumulators, even if its reduction loops have one iteration each.
   bool accumulates = false;
+  /// Runs once: little code matters more than speed.
+  bool runsOnce = false;
   /// Initial accumulators of stage 0, one per result; empty unless `accumulates`.
   llvm::SmallVector<NestOperand> inits;
   llvm::SmallVector<NestStage> stages;

@@ -183,10 +183,78 @@ func.func @main(%x: tensor<1x9x10x6xi8>, %w: tensor<3x3x6x21xi8>, %b: tensor<21x
         expected.push_back(static_cast<int8_t>(
             static_cast<int>(std::min(std::max(scaled, -131.0f), 124.0f)) + outputZero));
       }
-  auto outputs = runEverywhere(text, {tensorOf(x, {1, height, width, channels}), tensorOf(w, {3, 3, channels, features}),
-                                      tensorOf(b, {features}), tensorOf(m, {features})});
-  ASSERT_EQ(outputs.size(), 1u);
-  EXPECT_EQ(valuesOf<int8_t>(outputs[0]), expected);
+  for (unsigned products : {1u, 2u, 4u}) {
+    auto outputs = runEverywhere(text,
+                                 {tensorOf(x, {1, height, width, channels}), tensorOf(w, {3, 3, channels, features}),
+                                  tensorOf(b, {features}), tensorOf(m, {features})},
+                                 products);
+    ASSERT_EQ(outputs.size(), 1u);
+    EXPECT_EQ(valuesOf<int8_t>(outputs[0]), expected) << products << " products an instruction";
+  }
+}
+
+/// Matrix products of bytes of either sign, with and without zero points, constant and computed right-hand sides, sums that
+/// start at zero or not, and depths that do not fill the last group.
+TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
+  unsigned seed = 0;
+  for (int64_t depth : {1, 2, 8, 13})
+    for (auto [lhsSigned, lhsZero] : {std::pair(false, 0), {false, 131}, {true, 0}, {true, -7}})
+      for (auto [rhsSigned, rhsZero] : {std::pair(true, 0), {false, 128}, {true, 5}}) {
+        bool constant = ++seed % 2, fromZero = seed % 3;
+        const int64_t rows = 5, columns = 27;
+        auto a = someValues<uint8_t>(rows * depth, seed), w = someValues<uint8_t>(depth * columns, seed + 1);
+        auto init = someValues<int32_t>(rows * columns, seed + 2);
+        auto wide = [](uint8_t byte, bool isSigned) { return isSigned ? static_cast<int8_t>(byte) : int32_t(byte); };
+        std::vector<int32_t> expected;
+        std::string elements;
+        for (int64_t i = 0; i < depth; ++i) {
+          elements += i ? ", [" : "[";
+          for (int64_t j = 0; j < columns; ++j)
+            elements += (j ? ", " : "") + number(static_cast<int8_t>(w[i * columns + j]));
+          elements += "]";
+        }
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < columns; ++j) {
+            int32_t sum = fromZero ? 0 : init[i * columns + j];
+            for (int64_t k = 0; k < depth; ++k)
+              sum += (wide(a[i * depth + k], lhsSigned) - lhsZero) * (wide(w[k * columns + j], rhsSigned) - rhsZero);
+            expected.push_back(sum);
+          }
+        std::string lhs = shape({rows, depth}, "i8"), rhs = shape({depth, columns}, "i8");
+        std::string out = shape({rows, columns}, "i32");
+        std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ", %c: " + out + ") -> " + out + R"( {
+  %zero = arith.constant 0 : i32
+  %empty = tensor.empty() : )" + out + R"(
+  %zeros = linalg.fill ins(%zero : i32) outs(%empty : )" + out + ") -> " + out + R"(
+  %k = arith.constant dense<[)" + elements + "]> : " + rhs + R"(
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
+      affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%a, )" + (constant ? "%k" : "%b") + " : " + lhs + ", " + rhs + ") outs(" + (fromZero ? "%zeros" : "%c") +
+                           " : " + out + R"() {
+  ^bb0(%x: i8, %w: i8, %acc: i32):
+    %za = arith.constant )" + number(lhsZero) + R"( : i32
+    %zw = arith.constant )" + number(rhsZero) + R"( : i32
+    %x32 = arith.)" + (lhsSigned ? "extsi" : "extui") + R"( %x : i8 to i32
+    %xz = arith.subi %x32, %za : i32
+    %w32 = arith.)" + (rhsSigned ? "extsi" : "extui") + R"( %w : i8 to i32
+    %wz = arith.subi %w32, %zw : i32
+    %p = arith.muli %xz, %wz : i32
+    %r = arith.addi %acc, %p : i32
+    linalg.yield %r : i32
+  } -> )" + out + "\n  return %y : " + out + "\n}";
+        for (unsigned products : {2u, 4u})
+          for (unsigned vectorBits : {128u, 512u}) {
+            tw::cpu::CpuOptions options;
+            options.integerProducts = products;
+            options.vectorBits = vectorBits;
+            auto outputs = runWith(
+                text, {tensorOf(a, {rows, depth}), tensorOf(w, {depth, columns}), tensorOf(init, {rows, columns})}, options);
+            ASSERT_EQ(outputs.size(), 1u);
+            EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected)
+                << "depth " << depth << ", left " << lhsSigned << " " << lhsZero << ", right " << rhsSigned << " "
+                << rhsZero << ", " << products << " products an instruction";
+          }
+      }
 }
 
 /// Depthwise: channels are parallel in both operands.

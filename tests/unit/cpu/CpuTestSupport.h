@@ -88,40 +88,37 @@ private:
   mlir::MLIRContext context;
 };
 
-/// Compiles `text` and runs @main for every combination of 1 and 2 threads with 128-, 256- and 512-bit vectors (as far as the
-/// processor has them); expects equal results from all threads and returns those of the widest vectors.
-inline std::vector<HostTensor> runEverywhere(const std::string &text, const std::vector<HostTensor> &inputs) {
+/// Compiles `text` and runs @main once.
+inline std::vector<HostTensor> runWith(const std::string &text, const std::vector<HostTensor> &inputs,
+                                       const CpuOptions &options) {
   Context context;
+  auto executable = context.compile(text, options);
   std::vector<HostTensor> outputs;
-  for (unsigned vectorBits : {128u, 256u, 512u}) {
-    std::vector<HostTensor> perThread[2];
-    for (unsigned threads : {1u, 2u}) {
-      CpuOptions options;
-      options.vectorBits = vectorBits;
-      options.threads = threads;
-      auto executable = context.compile(text, options);
-      if (!executable) {
-        ADD_FAILURE() << llvm::toString(executable.takeError());
-        return {};
-      }
-      if (llvm::Error error = (*executable)->run(inputs, perThread[threads - 1])) {
-        ADD_FAILURE() << llvm::toString(std::move(error));
-        return {};
-      }
-    }
-    for (size_t i = 0; i < perThread[0].size(); ++i)
-      EXPECT_EQ(perThread[0][i].bytes, perThread[1][i].bytes) << "1 and 2 threads differ in result " << i;
-    // Products are summed in another order for another width, so only what the caller checks must agree.
-    outputs = perThread[0];
-  }
+  if (!executable)
+    ADD_FAILURE() << llvm::toString(executable.takeError());
+  else if (llvm::Error error = (*executable)->run(inputs, outputs))
+    ADD_FAILURE() << llvm::toString(std::move(error));
   return outputs;
 }
 
-template <typename T>
-void expectNear(const std::vector<T> &actual, const std::vector<T> &expected, double tolerance) {
-  ASSERT_EQ(actual.size(), expected.size());
-  for (size_t i = 0; i < actual.size(); ++i)
-    ASSERT_NEAR(actual[i], expected[i], tolerance) << "at element " << i;
+/// Runs @main for every combination of 1 and 2 threads with 128-, 256- and 512-bit vectors (as far as the processor has them);
+/// expects equal results from all threads and returns those of the widest vectors.
+inline std::vector<HostTensor> runEverywhere(const std::string &text, const std::vector<HostTensor> &inputs,
+                                             unsigned integerProducts = 0) {
+  std::vector<HostTensor> outputs;
+  for (unsigned vectorBits : {128u, 256u, 512u}) {
+    CpuOptions options;
+    options.vectorBits = vectorBits;
+    options.integerProducts = integerProducts;
+    outputs = runWith(text, inputs, options);
+    options.threads = 2;
+    std::vector<HostTensor> shared = runWith(text, inputs, options);
+    EXPECT_EQ(outputs.size(), shared.size());
+    for (size_t i = 0; i < std::min(outputs.size(), shared.size()); ++i)
+      EXPECT_EQ(outputs[i].bytes, shared[i].bytes) << "1 and 2 threads differ in result " << i;
+    // Products are summed in another order for another width, so only what the caller checks must agree.
+  }
+  return outputs;
 }
 
 } // namespace tw::cpu::test
