@@ -866,10 +866,13 @@ private:
     bool isMax = op.getKind() == "max", isFloat = isa<FloatType>(type);
     if (!isFloat && !isMax && !type.isInteger(32))
       return op.emitOpError() << "sums elements of " << type << ", expected f32, bf16 or i32";
-    TypedAttr initial = isMax ? least(type) : zero(type);
+    // bf16 is read as f32, also for a maximum: the kernel's cast to bf16 comes at its end.
+    Type wide = isFloat ? builder.getF32Type() : type;
+    TypedAttr initial = isMax ? least(wide) : zero(type);
     auto body = [&](OpBuilder &inner, Location where, ValueRange arguments) {
       if (isMax)
-        return maximum(inner, where, type, arguments.back(), arguments[0]);
+        return maximum(inner, where, type, arguments.back(),
+                       isFloat ? toF32(inner, where, {arguments[0], type}) : Value(arguments[0]));
       return accumulate(inner, where, {arguments[0], type}, arguments.back());
     };
     Value y;

@@ -241,9 +241,9 @@ template <typename OpT> struct FlattenIntoWeights : OpRewritePattern<OpT> {
     if (perm.empty() || perm[0] != 0 || shapeOf(reshape)[0] != image[0])
       return failure();
     // Rows of w count the transposed image; they are to count the image as it lies.
-    SmallVector<int64_t> split(image.drop_front()), rows;
+    SmallVector<int64_t> split(image.drop_front()), rows, inverse = inversePermutation(perm);
     split.push_back(shapeOf(op.getB())[1]);
-    for (int64_t dim : ArrayRef<int64_t>(inversePermutation(perm)).drop_front())
+    for (int64_t dim : ArrayRef<int64_t>(inverse).drop_front())
       rows.push_back(dim - 1);
     rows.push_back(perm.size() - 1);
     DenseElementsAttr permuted =

@@ -239,9 +239,10 @@ struct PadIntoConv : OpRewritePattern<ConvOp> {
       return failure();
     ArrayRef<int64_t> own = op.getPads();
     SmallVector<int64_t> pads{own[0] + low[2], own[1] + low[3], own[2] + high[2], own[3] + high[3]};
+    Location loc = fuseLocations({op, pad});
     rewriter.replaceOpWithNewOp<ConvOp>(op, op.getType(), pad.getX(), op.getW(), op.getBias(), op.getStrides(), pads,
                                         op.getDilations(), op.getGroup(), op.getLayout())
-        ->setLoc(fuseLocations({pad, op}));
+        ->setLoc(loc);
     return success();
   }
 };
@@ -259,8 +260,8 @@ struct MergeSlices : OpRewritePattern<SliceOp> {
       starts.push_back(innerStart + start * innerStep);
       steps.push_back(step * innerStep);
     }
-    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getX(), starts, steps)
-        ->setLoc(fuseLocations({inner, op}));
+    Location loc = fuseLocations({inner, op});
+    rewriter.replaceOpWithNewOp<SliceOp>(op, op.getType(), inner.getX(), starts, steps)->setLoc(loc);
     return success();
   }
 };
@@ -339,7 +340,8 @@ struct FlattenConcat : OpRewritePattern<ConcatOp> {
     }
     if (ops.size() == 1)
       return failure();
-    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), inputs, op.getAxis())->setLoc(fuseLocations(ops));
+    Location loc = fuseLocations(ops);
+    rewriter.replaceOpWithNewOp<ConcatOp>(op, op.getType(), inputs, op.getAxis())->setLoc(loc);
     return success();
   }
 };
