@@ -11,6 +11,7 @@
 #include "isa/Assembler.h"
 #include "isa/timing/Digest.h"
 #include "runtime/InlineKernel.h"
+#include "runtime/Outline.h"
 #include "runtime/Partition.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -189,9 +190,12 @@ Status optimize(Module &module, const std::string &model) {
 }
 
 Status lower(Module &module, const std::string &model) {
-  if (hasGraphOps(*module.module))
+  if (hasGraphOps(*module.module)) {
     if (llvm::Error error = pipeline::lowerToLinalg(*module.module, module.options))
       return fromLlvm(std::move(error), model);
+  } else if (llvm::Error error = outlineKernels(*module.module)) {
+    return fromLlvm(std::move(error), model);
+  }
   return {};
 }
 

@@ -8,6 +8,7 @@ Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import tempfile
 import unittest
@@ -91,6 +92,16 @@ class UsageTest(CliTest):
     def test_a_machine_is_needed(self):
         self.fails("run", NETWORK, message="give one with --hw")
         self.fails("compile", NETWORK, message="give one with --hw")
+
+
+    def test_progress_is_for_terminals_only(self):
+        command = [BINARY, "run", "gemm:8x8x8:int8", "--hw", "tiny_8x8"]
+        master, slave = pty.openpty()
+        subprocess.run(command, stdout=subprocess.PIPE, stderr=slave, check=True, cwd=self.path)
+        os.close(slave)
+        self.assertIn(b"simulating", os.read(master, 10000))
+        os.close(master)
+        self.assertEqual(subprocess.run(command, capture_output=True, check=True, cwd=self.path).stderr, b"")
 
 
 class HwTest(CliTest):
@@ -275,6 +286,32 @@ class CompileTest(CliTest):
         self.tilewright("run", NETWORK, "--hw", "tiny_8x8", "--input", "image.npy", "--output-dir", "onnx")
         for phase in ["import", "graph", "linalg"]:
             np.testing.assert_array_equal(np.load(self.path / phase / "logits.npy"), np.load(self.path / "onnx/logits.npy"), phase)
+
+    def test_hand_written_linalg(self):
+        self.write("net.mlir", """func.func @main(%x: tensor<4x8xi8>, %w: tensor<8x4xi8>) -> tensor<4x4xi32> {
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x4xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x4xi32>) -> tensor<4x4xi32>
+  %m = linalg.matmul ins(%x, %w : tensor<4x8xi8>, tensor<8x4xi8>) outs(%z : tensor<4x4xi32>) -> tensor<4x4xi32>
+  %a = linalg.add ins(%m, %m : tensor<4x4xi32>, tensor<4x4xi32>) outs(%e : tensor<4x4xi32>) -> tensor<4x4xi32>
+  return %a : tensor<4x4xi32>
+}
+""")
+        x = np.arange(-16, 16, dtype=np.int8).reshape(4, 8)
+        w = (np.arange(32, dtype=np.int8) * 7 - 100).astype(np.int8).reshape(8, 4)
+        np.save(self.path / "x.npy", x)
+        np.save(self.path / "w.npy", w)
+        self.tilewright("run", "net.mlir", "--hw", "tiny_8x8", "--input", "x.npy", "--input", "w.npy", "--output-dir", "out", "--check")
+        np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), 2 * (x.astype(np.int32) @ w.astype(np.int32)))
+        self.tilewright("compare", "net.mlir", "--hw", "tiny_8x8", "--input", "x.npy", "--input", "w.npy")
+
+    def test_what_no_kernel_is_made_of(self):
+        self.write("net.mlir", """func.func @main(%x: tensor<4x8xi8>) -> tensor<8xi8> {
+  %s = tensor.extract_slice %x[0, 0] [1, 8] [1, 1] : tensor<4x8xi8> to tensor<8xi8>
+  return %s : tensor<8xi8>
+}
+""")
+        self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="net.mlir:2:8: @main holds 'tensor.extract_slice' but may hold linalg ops")
 
     def test_for_the_cpu(self):
         self.tilewright("compile", NETWORK, "--target", "cpu", "-o", "net.a")
