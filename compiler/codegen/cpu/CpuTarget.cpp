@@ -569,7 +569,7 @@ llvm::Error CpuCompiler::generateCode() {
     kernel.code = address->toPtr<void (*)(void **)>();
     if (kernel.packed.empty())
       continue;
-    auto packing = impl.jit->lookup(kernel.symbol + "_pack");
+    auto packing = impl.jit->lookup(packSymbolOf(kernel.symbol));
     if (!packing)
       return packing.takeError();
     std::vector<const void *> inputs(kernel.signature.inputs.size());

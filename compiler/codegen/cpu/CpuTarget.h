@@ -64,7 +64,7 @@ public:
 
   /// Writes the machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
   /// type void(void **table): inputs, outputs, constants, packed constants, workspace. A kernel with packed constants has
-  /// `tw_k_pack`, to be called once before with the same table. Kernels that only differ in their constants share an object.
+  /// `pack_tw_k`, to be called once before with the same table. Kernels that only differ in their constants share an object.
   llvm::Error writeObjects(llvm::StringRef path) const;
 
 private:

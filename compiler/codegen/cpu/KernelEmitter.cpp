@@ -39,6 +39,8 @@ llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
                                  placeOf(op->getLoc()) + ": '" + op->getName().getStringRef() + "' " + message);
 }
 
+std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }
+
 int64_t tensorBytes(RankedTensorType type) { return type.getNumElements() * storageBytes(type.getElementType()); }
 
 void copyElements(ElementsAttr elements, char *memory) {
@@ -894,7 +896,7 @@ llvm::Expected<bool> KernelEmitter::buildIntegerProduct(linalg::GenericOp op, Lo
     {
       OpBuilder::InsertionGuard guard(b);
       if (!packing.entry)
-        packing = addFunction(symbol + "_pack");
+        packing = addFunction(packSymbolOf(symbol));
       b.setInsertionPointToEnd(packing.entry);
       current = &packing;
       TensorView from = w;

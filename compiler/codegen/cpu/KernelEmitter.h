@@ -19,11 +19,14 @@ namespace tw::cpu {
 struct EmittedKernel {
   /// Elements of these become memory that the executable owns, in table order.
   std::vector<mlir::ElementsAttr> constants;
-  /// Sizes of constants in the order the loops walk them. If there are any, a second function, with `_pack` after its name,
+  /// Sizes of constants in the order the loops walk them. If there are any, a second function, named by packSymbolOf(),
   /// fills them from the constants; it takes the same table and is called once, before the kernel.
   std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
 };
+
+/// Name of the function that packs the constants of kernel function `symbol`.
+std::string packSymbolOf(llvm::StringRef symbol);
 
 /// Rewrites a kernel into the ops that emitKernel understands: named linalg ops become generic, chains of elementwise ops
 /// become one.

@@ -587,6 +587,35 @@ void NestEmitter::findVariation() {
   }
 }
 
+/// Integer division that does not trap: x / 0 and x % 0 are 0, and the one quotient that does not fit wraps.
+static Value divideSafely(OpBuilder &b, Operation *op, Value x, Value y) {
+  bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op), isRemainder = isa<arith::RemSIOp, arith::RemUIOp>(op);
+  if (!isSigned && !isa<arith::DivUIOp, arith::RemUIOp>(op))
+    return {};
+  Location loc = op->getLoc();
+  Type type = x.getType();
+  auto constant = [&](int64_t value) -> Value {
+    TypedAttr attr = b.getIntegerAttr(getElementTypeOrSelf(type), value);
+    if (auto vector = dyn_cast<VectorType>(type))
+      attr = DenseElementsAttr::get(vector, attr);
+    return b.create<arith::ConstantOp>(loc, attr);
+  };
+  auto equals = [&](Value value, int64_t number) -> Value {
+    return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, value, constant(number));
+  };
+  Value zero = constant(0), byZero = equals(y, 0);
+  Value byMinusOne = isSigned ? equals(y, -1) : Value();
+  Value unsafe = isSigned ? b.create<arith::OrIOp>(loc, byZero, byMinusOne).getResult() : byZero;
+  Value divisor = b.create<arith::SelectOp>(loc, unsafe, constant(1), y);
+  Value result = b.create(loc, op->getName().getIdentifier(), {x, divisor}, {type})->getResult(0);
+  if (isRemainder)
+    // Divided by 1, which leaves 0, where the divisor was not safe.
+    return result;
+  if (isSigned)
+    result = b.create<arith::SelectOp>(loc, byMinusOne, b.create<arith::SubIOp>(loc, zero, x), result);
+  return b.create<arith::SelectOp>(loc, byZero, zero, result);
+}
+
 /// Evaluates the body of a stage on values that are scalars or vectors as wide as the place's piece; a scalar stands for equal
 /// lanes and stays one until it meets a vector. `contract` allows a product to be added without rounding it first.
 SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
@@ -633,6 +662,9 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
     if (operands.size() == 2)
       if (Value clamped = clampAgainstConstant(b, op.getLoc(), &op, operands[0], operands[1]))
         return clamped;
+    if (operands.size() == 2)
+      if (Value quotient = divideSafely(b, &op, operands[0], operands[1]))
+        return quotient;
     Type type = op.getResult(0).getType();
     auto ofWidth = [&](Type scalar) -> Type { return isVector ? VectorType::get({width}, scalar) : scalar; };
     // Processors have no arithmetic on bfloat16: it is done in f32 and rounded.

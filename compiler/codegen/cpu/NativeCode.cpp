@@ -92,14 +92,26 @@ struct TruncateToBfloat : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// exp, tanh and erf become polynomials that vectorise; conversions from and to bfloat16 become integer arithmetic, because the
-/// processor's own instruction flushes subnormals.
+/// Exponentials, logarithms, tanh and erf become polynomials that vectorise and are good to a few units of the last place; other
+/// functions stay calls, because their polynomials are only good to an absolute error. Conversions from and to bfloat16
+/// become integer arithmetic, because the processor's own instruction flushes subnormals.
 static LogicalResult expandMath(ModuleOp module) {
-  RewritePatternSet patterns(module.getContext());
-  populateMathPolynomialApproximationPatterns(patterns);
+  MLIRContext *context = module.getContext();
+  SmallVector<Operation *> functions;
+  module.walk([&](Operation *op) {
+    if (isa<math::ExpOp, math::ExpM1Op, math::LogOp, math::Log2Op, math::Log1pOp, math::TanhOp, math::ErfOp>(op))
+      functions.push_back(op);
+  });
+  RewritePatternSet polynomials(context);
+  populateMathPolynomialApproximationPatterns(polynomials);
+  GreedyRewriteConfig config;
+  config.strictMode = GreedyRewriteStrictness::ExistingOps;
+  if (failed(applyOpPatternsAndFold(functions, std::move(polynomials), config)))
+    return failure();
+  RewritePatternSet patterns(context);
   arith::populateExpandBFloat16Patterns(patterns);
   // Preferred to the one above, which leaves NaNs as they are.
-  patterns.add<TruncateToBfloat>(module.getContext(), /*benefit=*/2);
+  patterns.add<TruncateToBfloat>(context, /*benefit=*/2);
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
 }
 
@@ -116,11 +128,12 @@ static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
     passes.addPass(createCanonicalizerPass());
   }
   passes.addPass(createConvertSCFToCFPass());
+  // Before the conversion of vectors: calls are made element by element.
+  passes.addPass(createConvertMathToLLVMPass());
+  passes.addPass(createConvertMathToLibmPass());
   ConvertVectorToLLVMPassOptions vectors;
   vectors.reassociateFPReductions = true;
   passes.addPass(createConvertVectorToLLVMPass(vectors));
-  passes.addPass(createConvertMathToLLVMPass());
-  passes.addPass(createConvertMathToLibmPass());
   passes.addPass(createArithToLLVMConversionPass());
   passes.addPass(createFinalizeMemRefToLLVMConversionPass());
   passes.addPass(createConvertFuncToLLVMPass());

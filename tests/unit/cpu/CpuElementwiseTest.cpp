@@ -59,6 +59,45 @@ TEST(MathFunctionTest, WithinAFewUnitsOfTheLastPlace) {
   checkFunction("math.roundeven", [](double x) { return std::nearbyint(x); }, -50, 50, 0);
 }
 
+/// Functions that no polynomial is at hand for are calls.
+TEST(MathFunctionTest, OthersAreAvailable) {
+  checkFunction("math.log", std::log, 0.01, 100, 4);
+  checkFunction("math.cos", std::cos, -3, 3, 1);
+  checkFunction("math.sinh", std::sinh, -3, 3, 2);
+  checkFunction("math.acos", std::acos, -1, 1, 1);
+  checkFunction("math.ceil", std::ceil, -100, 100, 0);
+  checkFunction("math.trunc", std::trunc, -100, 100, 0);
+}
+
+TEST(DivisionTest, NeverTraps) {
+  const int32_t least = std::numeric_limits<int32_t>::min();
+  std::vector<int32_t> x, y, quotient, remainder;
+  for (int32_t a : {7, -7, 0, least, 100})
+    for (int32_t b : {2, -2, 0, -1, 1, 7}) {
+      x.push_back(a);
+      y.push_back(b);
+      quotient.push_back(b == 0 ? 0 : b == -1 ? static_cast<int32_t>(0u - static_cast<uint32_t>(a)) : a / b);
+      remainder.push_back(b == 0 || b == -1 ? 0 : a % b);
+    }
+  std::string text = R"(
+#id = affine_map<(i) -> (i)>
+func.func @main(%x: tensor<30xi32>, %y: tensor<30xi32>) -> (tensor<30xi32>, tensor<30xi32>) {
+  %e = tensor.empty() : tensor<30xi32>
+  %q:2 = linalg.generic {indexing_maps = [#id, #id, #id, #id], iterator_types = ["parallel"]}
+      ins(%x, %y : tensor<30xi32>, tensor<30xi32>) outs(%e, %e : tensor<30xi32>, tensor<30xi32>) {
+  ^bb0(%a: i32, %b: i32, %o: i32, %p: i32):
+    %d = arith.divsi %a, %b : i32
+    %r = arith.remsi %a, %b : i32
+    linalg.yield %d, %r : i32, i32
+  } -> (tensor<30xi32>, tensor<30xi32>)
+  return %q#0, %q#1 : tensor<30xi32>, tensor<30xi32>
+})";
+  auto outputs = runEverywhere(text, {tensorOf(x, {30}), tensorOf(y, {30})});
+  ASSERT_EQ(outputs.size(), 2u);
+  EXPECT_EQ(valuesOf<int32_t>(outputs[0]), quotient);
+  EXPECT_EQ(valuesOf<int32_t>(outputs[1]), remainder);
+}
+
 TEST(MathFunctionTest, ExtremesOfExp) {
   float infinity = std::numeric_limits<float>::infinity();
   std::vector<float> x{-infinity, -200, -104, 0, 89, 1000, infinity, std::nanf("")};
