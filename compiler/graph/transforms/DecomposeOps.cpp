@@ -222,6 +222,43 @@ template <typename OpT> struct SubtractWeightZeroPoints : OpRewritePattern<OpT> 
   }
 };
 
+/// Zero points per channel that cannot be subtracted here: x * (w - z) = x * w - x * z, where z has the shape of w.
+template <typename OpT> struct SplitWeightZeroPoints : OpRewritePattern<OpT> {
+  SplitWeightZeroPoints(MLIRContext *context) : OpRewritePattern<OpT>(context, /*benefit=*/0) {}
+  LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
+    constexpr bool isConv = std::is_same_v<OpT, ConvIntegerOp>;
+    SmallVector<int32_t> zeroPoints;
+    int64_t axis = 0;
+    Value weights = op->getOperand(1);
+    if constexpr (isConv) {
+      llvm::append_range(zeroPoints, op.getWZeroPoints());
+      axis = op.getLayout() == "nhwc" ? 3 : 0;
+    } else {
+      llvm::append_range(zeroPoints, op.getBZeroPoints());
+      axis = shapeOf(weights).size() - 1;
+    }
+    if (llvm::all_equal(zeroPoints))
+      return failure();
+    std::vector<int64_t> values(size_t(tensorOf(weights).getNumElements()));
+    int64_t stride = rowMajorStrides(shapeOf(weights))[axis];
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = zeroPoints[i / stride % zeroPoints.size()];
+    Value spread = rewriter.create<ConstantOp>(weights.getLoc(), makeIntegers(tensorOf(weights), values));
+    auto withWeights = [&](Value w) {
+      auto part = cast<OpT>(rewriter.clone(*op));
+      part->setOperand(1, w);
+      if constexpr (isConv)
+        part.setWZeroPoints({0});
+      else
+        part.setBZeroPoints({0});
+      return part->getResult(0);
+    };
+    Value whole = withWeights(weights), part = withWeights(spread);
+    rewriter.replaceOpWithNewOp<SubOp>(op, op->getResult(0).getType(), whole, part);
+    return success();
+  }
+};
+
 //===----------------------------------------------------------------------===//
 // Data movement
 //===----------------------------------------------------------------------===//
@@ -418,7 +455,8 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
     RewritePatternSet patterns(&getContext());
     patterns.add<ReduceToPool, CanonicalizeReduce, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
                  CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
-                 SubtractWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
+                 SubtractWeightZeroPoints<MatmulIntegerOp>, SplitWeightZeroPoints<ConvIntegerOp>,
+                 SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
                  DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices,
                  FlattenConcat>(&getContext());
     if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
