@@ -63,6 +63,12 @@ private:
 
 std::optional<uint32_t> ChainBuilder::constantOf(Value value) {
   Attribute attribute;
+  if (Operation *widening = value.getDefiningOp(); widening && llvm::isa<arith::ExtSIOp, arith::ExtUIOp>(widening)) {
+    APInt narrow;
+    if (!matchPattern(widening->getOperand(0), m_ConstantInt(&narrow)))
+      return std::nullopt;
+    return uint32_t(llvm::isa<arith::ExtSIOp>(widening) ? narrow.getSExtValue() : int64_t(narrow.getZExtValue()));
+  }
   if (!matchPattern(value, m_Constant(&attribute)))
     return std::nullopt;
   if (auto integer = dyn_cast<IntegerAttr>(attribute))

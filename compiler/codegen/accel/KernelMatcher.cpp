@@ -365,7 +365,9 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   std::vector<int> positions, filters, batches;
   for (unsigned loop = 0; loop < loops; ++loop) {
     bool parallel = iterators[loop] == utils::IteratorType::parallel;
-    if (parallel && inWeights[loop] && inInput[loop]) {
+    // A loop of the weights alone is a batch too, unless it gives the result's last dimension.
+    bool batch = inInput[loop] || outDim[loop] != int(outRank) - 1;
+    if (parallel && inWeights[loop] && batch) {
       batches.push_back(int(loop));
     } else if (parallel && inWeights[loop]) {
       if (oc >= 0)
