@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "tests/e2e/models/SimulatedNetwork.h"
 
+#include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
 #include "hw-configs/Machine.h"
 #include "simulator/functional/FunctionalModel.h"
@@ -60,6 +61,16 @@ std::vector<float> findSteps(mlir::ModuleOp module) {
 Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compile(const std::string &path, const std::string &machineName,
                                                                     const frontend::ImportOptions &import,
                                                                     accel::Schedule schedule) {
+  Result<std::string> bytes = frontend::readFile(path);
+  if (!bytes)
+    return bytes.diagnostics();
+  return compileBytes(*bytes, path, machineName, import, schedule);
+}
+
+Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compileBytes(llvm::StringRef model, const std::string &name,
+                                                                         const std::string &machineName,
+                                                                         const frontend::ImportOptions &import,
+                                                                         accel::Schedule schedule) {
   Result<timing::MachineParams> machine = hwconfigs::loadMachine(machineName);
   if (!machine)
     return machine.diagnostics();
@@ -68,7 +79,7 @@ Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compile(const std::s
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
                       mlir::math::MathDialect, mlir::tensor::TensorDialect>();
-  auto module = frontend::importOnnxFile(context, path, import);
+  auto module = frontend::importOnnx(context, model, name, import);
   if (!module)
     return problem("", "import: " + llvm::toString(module.takeError()));
   result->steps = findSteps(**module);
@@ -76,12 +87,12 @@ Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compile(const std::s
   options.machine = &result->params;
   options.schedule = schedule;
   if (llvm::Error error = pipeline::optimizeGraph(**module, options))
-    return problem(path, "graph: " + llvm::toString(std::move(error)));
+    return problem(name, "graph: " + llvm::toString(std::move(error)));
   if (llvm::Error error = pipeline::lowerToLinalg(**module, options))
-    return problem(path, "linalg: " + llvm::toString(std::move(error)));
+    return problem(name, "linalg: " + llvm::toString(std::move(error)));
   auto compiled = pipeline::compileForAccelerator(**module, options);
   if (!compiled)
-    return problem(path, "accelerator: " + llvm::toString(compiled.takeError()));
+    return problem(name, "accelerator: " + llvm::toString(compiled.takeError()));
   result->network = std::move(*compiled);
   return result;
 }

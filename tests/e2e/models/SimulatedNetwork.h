@@ -30,6 +30,12 @@ public:
                                                            const frontend::ImportOptions &import = {},
                                                            accel::Schedule schedule = accel::Schedule::DoubleBuffer);
 
+  /// The same for a serialised ModelProto; `name` is named in errors.
+  static Result<std::unique_ptr<SimulatedNetwork>> compileBytes(llvm::StringRef model, const std::string &name,
+                                                                const std::string &machineName,
+                                                                const frontend::ImportOptions &import = {},
+                                                                accel::Schedule schedule = accel::Schedule::DoubleBuffer);
+
   /// Runs the program on inputs found by name. With `functional`, the functional model runs it too, and any bit that differs
   /// between the two is an error, as is every fault.
   Result<SimulatedRun> run(const std::vector<frontend::HostTensor> &inputs, bool functional = false) const;
