@@ -8,7 +8,6 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -73,7 +72,14 @@ Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, Arra
   // A single element, or a vector along what stays the last dim, needs no more dims than it has.
   if (tensorOf(value).getNumElements() == 1 && shapeOf(value).size() <= 1)
     return value;
-  return createTranspose(rewriter, loc, createReshape(rewriter, loc, value, shape), inverse);
+  Value padded = createReshape(rewriter, loc, value, shape);
+  if (!movesOnlyUnitDims(shape, inverse))
+    return createTranspose(rewriter, loc, padded, inverse);
+  // Not a transpose: that would sink back.
+  SmallVector<int64_t> moved;
+  for (int64_t dim : inverse)
+    moved.push_back(shape[dim]);
+  return createReshape(rewriter, loc, padded, moved);
 }
 
 /// The perm most of the operands come transposed by.
@@ -275,11 +281,11 @@ struct ConvertLayoutPass : impl::ConvertLayoutPassBase<ConvertLayoutPass> {
     RewritePatternSet patterns(context);
     patterns.add<ToNhwc, SinkThroughElementwise, SinkThroughDims, MergeTransposes, FoldTranspose, FoldReshape,
                  FlattenIntoWeights<MatmulOp>, FlattenIntoWeights<MatmulIntegerOp>>(context);
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();
     RewritePatternSet last(context);
     last.add<TransposeToReshape, FoldReshape>(context);
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(last))))
+    if (failed(rewriteToEnd(getOperation(), std::move(last))))
       signalPassFailure();
   }
 };

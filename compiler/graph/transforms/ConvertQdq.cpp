@@ -11,7 +11,6 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
 
 using namespace mlir;
@@ -359,14 +358,14 @@ struct ConvertQdqPass : impl::ConvertQdqPassBase<ConvertQdqPass> {
     RewritePatternSet patterns(&getContext());
     patterns.add<ConvToInteger, MatmulToInteger, BiasToInteger, ActivationAfterQuantize, CancelQuantize, QuantizeBeforeConcat,
                  GlobalAverageToInteger, MoveBelowDequantize>(&getContext());
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       return signalPassFailure();
     if (exact)
       return;
     // Only now: an activation must have left the way, and a bias joined the sum.
     RewritePatternSet last(&getContext());
     last.add<ToRequantize>(&getContext());
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(last))))
+    if (failed(rewriteToEnd(getOperation(), std::move(last))))
       signalPassFailure();
   }
 };

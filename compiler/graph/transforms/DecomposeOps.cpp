@@ -5,7 +5,6 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include <cmath>
 #include <numeric>
 
@@ -318,7 +317,7 @@ struct SinkReshape : RewritePattern {
       if (!reshape || !reshape->hasOneUse() || shapeOf(reshape) != result.getShape() || shapeOf(reshape.getX()).size() > 4)
         continue;
       Operation *producer = reshape.getX().getDefiningOp();
-      if (!producer || !reshape.getX().hasOneUse() || isa<ConstantOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
+      if (!producer || !reshape.getX().hasOneUse() || isa<ConstantOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
         continue;
       if (succeeded(sink(op, reshape, rewriter)))
         return success();
@@ -327,6 +326,13 @@ struct SinkReshape : RewritePattern {
   }
 
 private:
+  /// Whether an operand comes in `shape` without a reshape that would want to sink the other way.
+  static bool reshapesFor(Value operand, ArrayRef<int64_t> shape) {
+    if (auto reshape = operand.getDefiningOp<ReshapeOp>())
+      return shapeOf(reshape.getX()) == shape;
+    return !operand.getDefiningOp() || constantOf(operand);
+  }
+
   static LogicalResult sink(Operation *op, ReshapeOp reshape, PatternRewriter &rewriter) {
     ArrayRef<int64_t> from = shapeOf(reshape.getX()), to = shapeOf(reshape);
     bool keepsLast = !from.empty() && !to.empty() && from.back() == to.back();
@@ -343,7 +349,7 @@ private:
         operands.push_back(reshape.getX());
       else if ((i == 1 && isa<RequantizeOp>(op)) || elements == 1)
         operands.push_back(elements == 1 ? createReshape(rewriter, reshape.getLoc(), operand, {1}) : operand);
-      else if (shapeOf(operand) == to)
+      else if (shapeOf(operand) == to && reshapesFor(operand, from))
         operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, from));
       else if (keepsLast && shapeOf(operand).back() == elements)
         operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, {elements}));
@@ -459,7 +465,7 @@ struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
                  SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
                  DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices,
                  FlattenConcat>(&getContext());
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

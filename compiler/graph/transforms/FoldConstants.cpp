@@ -3,8 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -78,7 +78,7 @@ struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
     RewritePatternSet patterns(&getContext());
     patterns.add<EvaluateConstant>(&getContext(), keepQuantized);
     patterns.add<RemoveIdentity, MergeReshapes>(&getContext());
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

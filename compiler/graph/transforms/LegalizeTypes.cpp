@@ -10,7 +10,6 @@
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
@@ -212,7 +211,7 @@ struct LegalizeTypesPass : impl::LegalizeTypesPassBase<LegalizeTypesPass> {
     Legalizer(getOperation(), main).run();
     RewritePatternSet patterns(&getContext());
     patterns.add<MoveBelowCast, CancelCasts>(&getContext());
-    if (failed(applyPatternsAndFoldGreedily(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }
 };

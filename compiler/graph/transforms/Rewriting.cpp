@@ -2,10 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
 
 namespace tw::graph {
+
+LogicalResult rewriteToEnd(Operation *root, RewritePatternSet patterns) {
+  int64_t ops = 0;
+  root->walk([&](Operation *) { ++ops; });
+  GreedyRewriteConfig config;
+  config.maxIterations = GreedyRewriteConfig::kNoLimit;
+  config.maxNumRewrites = 1000 + 1000 * ops;
+  if (succeeded(applyPatternsAndFoldGreedily(root, std::move(patterns), config)))
+    return success();
+  return root->emitError() << "internal: " << config.maxNumRewrites << " rewrites of " << ops << " ops led to no end";
+}
 
 static void collectNames(Location loc, std::vector<std::string> &names) {
   if (auto name = dyn_cast<NameLoc>(loc)) {
@@ -68,6 +80,8 @@ Value createTranspose(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_
 }
 
 Value createReshape(OpBuilder &builder, Location loc, Value x, ArrayRef<int64_t> shape) {
+  while (auto inner = x.getDefiningOp<ReshapeOp>())
+    x = inner.getX();
   if (shapeOf(x) == shape)
     return x;
   return builder.create<ReshapeOp>(loc, RankedTensorType::get(shape, elementOf(x)), x);

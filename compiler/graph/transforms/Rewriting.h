@@ -7,6 +7,7 @@
 #include "compiler/graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Location.h"
+#include "mlir/IR/PatternMatch.h"
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ inline mlir::RankedTensorType tensorOf(mlir::Value value) { return mlir::cast<ml
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return tensorOf(value).getShape(); }
 inline mlir::Type elementOf(mlir::Value value) { return tensorOf(value).getElementType(); }
 inline bool isEightBit(mlir::Type type) { return type.isInteger(8); }
+
+/// Applies the patterns until none matches. Patterns that keep undoing each other are an error, not a hang.
+llvm::LogicalResult rewriteToEnd(mlir::Operation *root, mlir::RewritePatternSet patterns);
 
 /// The location of an op that stands for all of `ops`: their ONNX node names stay.
 mlir::Location fuseLocations(llvm::ArrayRef<mlir::Operation *> ops);
@@ -38,7 +42,7 @@ llvm::SmallVector<int64_t> inversePermutation(llvm::ArrayRef<int64_t> perm);
 /// A transpose; its result type follows.
 mlir::Value createTranspose(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> perm);
 
-/// A reshape, or `x` where the shape is already right.
+/// A reshape of what `x` is a reshape of; `x` itself where the shape is already right.
 mlir::Value createReshape(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x, llvm::ArrayRef<int64_t> shape);
 
 /// Whether a transpose leaves the elements in their order: it moves only dims of size 1.
