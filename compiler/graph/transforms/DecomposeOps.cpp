@@ -188,11 +188,12 @@ template <typename OpT> struct SubtractWeightZeroPoints : OpRewritePattern<OpT> 
       axis = shapeOf(weights).size() - 1;
     }
     ElementsAttr elements = constantOf(weights);
-    if (zeroPoints.size() == 1 || !elements)
+    bool equal = llvm::all_equal(zeroPoints);
+    if (zeroPoints.size() == 1 || (!elements && !equal))
       return failure();
     SmallVector<int32_t> one{0};
     ElementsAttr shifted = elements;
-    if (llvm::all_equal(zeroPoints)) {
+    if (equal) {
       one[0] = zeroPoints.front();
     } else {
       std::vector<int64_t> values = readIntegers(elements);
@@ -209,7 +210,7 @@ template <typename OpT> struct SubtractWeightZeroPoints : OpRewritePattern<OpT> 
         return failure();
       shifted = makeIntegers(RankedTensorType::get(shapeOf(weights), type), values);
     }
-    Value constant = rewriter.create<ConstantOp>(weights.getLoc(), shifted);
+    Value constant = equal ? weights : rewriter.create<ConstantOp>(weights.getLoc(), shifted).getResult();
     rewriter.modifyOpInPlace(op, [&] {
       op->setOperand(1, constant);
       if constexpr (isConv)

@@ -75,16 +75,19 @@ func.func @matmuls(%a: tensor<2x3x4xf32>, %b: tensor<4x5xf32>, %v: tensor<4xf32>
   return %0, %1, %2 : tensor<2x3x5xf32>, tensor<5xf32>, tensor<2x6x3x5xf32>
 }
 
-// 1 - 1, 2 - (-2), 3 - 1, 4 - (-2) fit int8; 127 - (-1) does not.
+// 1 - 1, 2 - (-2), 3 - 1, 4 - (-2) fit int8; 127 - (-1) does not, and the zero points are multiplied by themselves.
 // CHECK-LABEL: func.func @weight_zero_points
 func.func @weight_zero_points(%a: tensor<3x2xi8>) -> (tensor<3x2xi32>, tensor<3x2xi32>) {
   %b = graph.constant dense<[[1, 2], [3, 4]]> : tensor<2x2xi8>
   // CHECK-DAG: %[[B:.*]] = graph.constant dense<{{\[\[}}0, 4], [2, 6]]> : tensor<2x2xi8>
   // CHECK-DAG: %[[C:.*]] = graph.constant dense<{{\[\[}}127, -128], [3, 4]]> : tensor<2x2xi8>
+  // CHECK-DAG: %[[Z:.*]] = graph.constant dense<{{\[\[}}-1, 0], [-1, 0]]> : tensor<2x2xi8>
   // CHECK: graph.matmul_integer %{{.*}}, %[[B]] {a_zero_point = 5 : i32, b_zero_points = array<i32: 0>}
   %0 = graph.matmul_integer %a, %b {a_zero_point = 5 : i32, b_zero_points = array<i32: 1, -2>} : (tensor<3x2xi8>, tensor<2x2xi8>) -> tensor<3x2xi32>
   %c = graph.constant dense<[[127, -128], [3, 4]]> : tensor<2x2xi8>
-  // CHECK: graph.matmul_integer %{{.*}}, %[[C]] {a_zero_point = 5 : i32, b_zero_points = array<i32: -1, 0>}
+  // CHECK: %[[WHOLE:.*]] = graph.matmul_integer %{{.*}}, %[[C]] {a_zero_point = 5 : i32, b_zero_points = array<i32: 0>}
+  // CHECK: %[[PART:.*]] = graph.matmul_integer %{{.*}}, %[[Z]] {a_zero_point = 5 : i32, b_zero_points = array<i32: 0>}
+  // CHECK: graph.sub %[[WHOLE]], %[[PART]]
   %1 = graph.matmul_integer %a, %c {a_zero_point = 5 : i32, b_zero_points = array<i32: -1, 0>} : (tensor<3x2xi8>, tensor<2x2xi8>) -> tensor<3x2xi32>
   return %0, %1 : tensor<3x2xi32>, tensor<3x2xi32>
 }
