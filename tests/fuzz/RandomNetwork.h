@@ -1,0 +1,47 @@
+//===- RandomNetwork.h - Small networks with known results ------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Chains of operators of the graph dialect with random shapes and attributes.
+// Every value of the network is computed beside it by plain loops over the
+// definitions in GraphOps.td, which share nothing with the compiler.
+//===----------------------------------------------------------------------===//
+#ifndef TESTS_FUZZ_RANDOMNETWORK_H
+#define TESTS_FUZZ_RANDOMNETWORK_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tw::fuzz {
+
+enum class Kind : uint8_t { I8, U8, F32 };
+
+/// A tensor with row-major elements; integers are exact.
+struct Tensor {
+  std::vector<int64_t> shape;
+  Kind kind = Kind::F32;
+  std::vector<double> values;
+
+  /// As a program stores them.
+  std::vector<uint8_t> bytes() const;
+  /// Precondition: `bytes` has the size of this tensor.
+  std::vector<double> read(const std::vector<uint8_t> &bytes) const;
+};
+
+struct Network {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  std::vector<Tensor> inputs, outputs;
+  /// The module as it was made, large constants left out.
+  std::string text;
+};
+
+/// Equal seeds give equal networks. Integer networks have 8-bit inputs and outputs and exact results; float networks are f32 with
+/// results computed in f64.
+Network makeNetwork(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
+
+} // namespace tw::fuzz
+
+#endif // TESTS_FUZZ_RANDOMNETWORK_H
