@@ -454,9 +454,10 @@ FailureOr<Chain> ChainBuilder::run() {
     chain.dType = isUnsigned ? LaneType::U8 : LaneType::I8;
     Operation *last = yield.getOperand(0).getDefiningOp();
     bool truncates = last && llvm::isa<arith::TruncIOp>(last);
-    bool wraps = truncates && !chain.stages.empty() &&
-                 (chain.stages.back().op == StageOp::Iadd || chain.stages.back().op == StageOp::Isub ||
-                  chain.stages.back().op == StageOp::Irsub || chain.stages.back().op == StageOp::Imul);
+    bool wraps = truncates && chain.stages.empty() && chain.aZero != 0;
+    if (truncates && !chain.stages.empty())
+      wraps = chain.stages.back().op == StageOp::Iadd || chain.stages.back().op == StageOp::Isub ||
+              chain.stages.back().op == StageOp::Irsub || chain.stages.back().op == StageOp::Imul;
     if (wraps && chain.stages.size() >= 2 && chain.stages[chain.stages.size() - 2].op == StageOp::F2i)
       wraps = false;
     if (wraps) {

@@ -699,14 +699,16 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tapStride = kBlocks * kStride;
     nStride = kh * kw * tapStride;
   } else if (a.weightOc == 1 || a.weightIc != 1) {
-    preload.row_stride = nBlocks * cols * es; // stored [k][n]
+    preload.row_stride = nBlocks * cols * es; // stored [tap][k][n]
     kStride = rows * preload.row_stride;
+    tapStride = kBlocks * kStride;
     nStride = cols * es;
   } else {
-    preload.transpose = 1; // stored [n][k]
+    preload.transpose = 1; // stored [tap][n][k]
     preload.row_stride = kBlocks * rows * es;
     kStride = rows * es;
     nStride = cols * preload.row_stride;
+    tapStride = nBlocks * nStride;
   }
   preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
 
@@ -1056,6 +1058,8 @@ void Emitter::emitTiles() {
             std::vector<BoxDim> dims;
             dims.push_back({nPad, a.weightOc * es, transposed ? kPad * es : es, 0, nPad - size[C]});
             dims.push_back({kPad, a.weightIc * es, transposed ? es : nPad * es, 0, kPad - icSize});
+            dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
+            dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
             int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch;
             addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
           }
