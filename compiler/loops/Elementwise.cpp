@@ -286,11 +286,23 @@ Value emitScalar(OpBuilder &b, Operation *op, ArrayRef<Scalar> operands, const C
 
 unsigned stageCount(Operation *op) {
   return TypeSwitch<Operation *, unsigned>(op)
-      .Case([](HardSwishOp) { return 5; })
+      .Case([](HardSwishOp) { return 6; })
       .Case<HardSigmoidOp, RequantizeOp, QLinearAddOp>([](auto) { return 4; })
-      .Case<ClipOp, LeakyReluOp, QuantizeOp>([](auto) { return 2; })
+      .Case([](LeakyReluOp) { return 3; })
+      .Case<ClipOp, QuantizeOp>([](auto) { return 2; })
       .Case([](CastOp) { return 0; })
       .Default([](Operation *) { return 1; });
 }
+
+unsigned constantCount(Operation *op) {
+  return TypeSwitch<Operation *, unsigned>(op)
+      .Case<HardSwishOp, HardSigmoidOp>([](auto) { return 4; })
+      .Case<QuantizeOp, RequantizeOp, QLinearAddOp>([](auto) { return 3; })
+      .Case<ClipOp, DequantizeOp>([](auto) { return 2; })
+      .Case<LeakyReluOp, SigmoidOp>([](auto) { return 1; })
+      .Default([](Operation *) { return 0; });
+}
+
+bool keepsValue(Operation *op) { return isa<HardSwishOp, LeakyReluOp>(op); }
 
 } // namespace tw::loops

@@ -56,6 +56,10 @@ mlir::Value emitScaled(mlir::OpBuilder &builder, graph::DequantizeOp op, mlir::V
 
 /// Steps the op takes in a chain of the vector engine, roughly: what decides how much goes into one body.
 unsigned stageCount(mlir::Operation *op);
+/// Numbers in the body that are neither operands nor per channel, at most.
+unsigned constantCount(mlir::Operation *op);
+/// Whether the body of op needs its operand again after it has computed something else.
+bool keepsValue(mlir::Operation *op);
 
 } // namespace tw::loops
 

@@ -67,7 +67,8 @@ struct Cluster {
 };
 
 /// What one body may hold, so that it fits a chain of the vector engine.
-constexpr unsigned kMaxStages = 10, kMaxTensors = 2, kMaxParameters = 4;
+constexpr unsigned kMaxDims = 4;
+constexpr unsigned kMaxStages = 10, kMaxTensors = 2, kMaxParameters = 4, kMaxConstants = 8;
 
 bool isOneNumber(Value value) {
   ElementsAttr elements = constantOf(value);
@@ -101,12 +102,19 @@ bool isReading(Operation *op) {
 }
 
 bool fits(ArrayRef<Operation *> ops) {
-  unsigned stages = 0, parameters = 0, tensorsOfAxes = 0;
+  unsigned stages = 0, parameters = 0, tensorsOfAxes = 0, constants = 0, keeps = 0;
   llvm::SmallSetVector<Value, 8> tensors;
+  llvm::SmallDenseMap<Value, unsigned> uses;
   for (Operation *op : ops) {
     stages += stageCount(op);
+    constants += constantCount(op);
+    keeps += keepsValue(op);
     for (Value operand : op->getOperands()) {
-      if (llvm::is_contained(ops, operand.getDefiningOp()) || isOneNumber(operand))
+      bool isNumber = isOneNumber(operand);
+      constants += isNumber;
+      if (!isNumber && !constantOf(operand))
+        ++uses[operand];
+      if (llvm::is_contained(ops, operand.getDefiningOp()) || isNumber)
         continue;
       if (constantOf(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements())
         ++parameters;
@@ -116,7 +124,11 @@ bool fits(ArrayRef<Operation *> ops) {
     if (hasChannelAxis(op)) // the scales; a bias is an operand
       ++(isLastAxis(op) ? parameters : tensorsOfAxes);
   }
-  return stages <= kMaxStages && parameters <= kMaxParameters && tensors.size() + tensorsOfAxes <= kMaxTensors;
+  // The engine keeps one value at a time: one that is used twice may be kept for long.
+  auto twice = llvm::count_if(uses, [](auto &use) { return use.second > 1; });
+  if (twice + (twice ? keeps : 0) > 1)
+    return false;
+  return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters && tensors.size() + tensorsOfAxes <= kMaxTensors;
 }
 
 class KernelLowering {
@@ -446,7 +458,8 @@ private:
       }, std::nullopt);
     }
 
-    operands.maps.push_back(builder.getMultiDimIdentityMap(shape.size()));
+    SmallVector<int64_t> merged = mergeDims(operands, loc, shape);
+    operands.maps.push_back(builder.getMultiDimIdentityMap(merged.size()));
     auto body = [&](OpBuilder &inner, Location, ValueRange arguments) {
       IRMapping computed;
       for (Operation *op : ops) {
@@ -477,8 +490,47 @@ private:
       }
       return computed.lookup(output->getResult(0));
     };
-    return generic(loc, operands.tensors, empty(loc, shape, elementOf(output->getResult(0))), operands.maps,
-                   iterators(shape.size(), 0), body);
+    Value result = generic(loc, operands.tensors, empty(loc, merged, elementOf(output->getResult(0))), operands.maps,
+                           iterators(merged.size(), 0), body);
+    return reshapeTensor(builder, loc, result, shape);
+  }
+
+  /// More dims than the machine walks: neighbours that every operand walks together, or not at all, become one. Returns the
+  /// shape of the result.
+  SmallVector<int64_t> mergeDims(Operands &operands, Location loc, ArrayRef<int64_t> shape) {
+    if (shape.size() <= kMaxDims)
+      return SmallVector<int64_t>(shape);
+    auto walks = [&](AffineMap map, size_t d) { return shape[d] != 1 && map.isFunctionOfDim(d); };
+    SmallVector<SmallVector<size_t>> groups;
+    for (size_t d = 0; d < shape.size(); ++d) {
+      bool joins = !groups.empty() && llvm::all_of(operands.maps, [&](AffineMap map) {
+        return shape[d] == 1 || shape[groups.back().front()] == 1 || walks(map, d) == walks(map, groups.back().front());
+      });
+      if (!joins)
+        groups.emplace_back();
+      groups.back().push_back(d);
+      // The first dim stands for its group: one that is not 1 says which operands walk it.
+      if (shape[groups.back().front()] == 1)
+        std::swap(groups.back().front(), groups.back().back());
+    }
+    SmallVector<int64_t> merged;
+    for (ArrayRef<size_t> group : groups) {
+      merged.push_back(1);
+      for (size_t d : group)
+        merged.back() *= shape[d];
+    }
+    for (auto [tensor, map] : llvm::zip(operands.tensors, operands.maps)) {
+      SmallVector<int64_t> walked;
+      SmallVector<AffineExpr> exprs;
+      for (size_t i = 0; i < groups.size(); ++i)
+        if (walks(map, groups[i].front())) {
+          walked.push_back(merged[i]);
+          exprs.push_back(dim(unsigned(i)));
+        }
+      tensor = reshapeTensor(builder, loc, tensor, walked);
+      map = this->map(unsigned(merged.size()), exprs);
+    }
+    return merged;
   }
 
   /// Quantize or dequantize with an i32 tensor in between.
