@@ -396,8 +396,7 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   }
   // A group is a batch loop right before the output channels in the output, its channels contiguous in the input.
   for (int loop : batches)
-    if (outDim[loop] == int(outRank) - 2 && oc >= 0 && outRank >= 2 && weights->tensor >= 0 &&
-        kernel.tensors[weights->tensor].role == KernelTensor::Constant && outRank == 5)
+    if (outDim[loop] == int(outRank) - 2 && oc >= 0 && outRank == 5)
       group = loop;
   auto inputStrideOf = [&](int loop) {
     int64_t stride = 0;
