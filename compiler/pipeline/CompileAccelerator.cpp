@@ -302,7 +302,7 @@ llvm::Error NetworkCompiler::emitKernels() {
 llvm::Error NetworkCompiler::assemble() {
   Result<bool> synchronized = schedule::synchronize(network.tiles, machine);
   if (!synchronized)
-    return llvm::createStringError("internal: %s", synchronized.message().c_str());
+    return llvm::createStringError("%s", synchronized.message().c_str());
   isa::Program &program = result.program;
   program.machine = machine.name;
   program.architecturalDigest = timing::architecturalDigest(machine);
@@ -355,8 +355,12 @@ llvm::Error NetworkCompiler::assemble() {
   Diagnostics problems = schedule::verifySchedule(program, machine);
   if (!problems.empty()) {
     std::string all;
-    for (const tw::Diagnostic &problem : problems)
+    for (const tw::Diagnostic &problem : problems) {
+      // Counts depend on the program; a machine may simply count too little.
+      if (problem.message.find("may reach") != std::string::npos)
+        return llvm::createStringError("machine '%s' is too small: %s", machine.name.c_str(), problem.str().c_str());
       all += "\n  " + problem.str();
+    }
     return llvm::createStringError("internal: the schedule does not verify:%s", all.c_str());
   }
   return llvm::Error::success();

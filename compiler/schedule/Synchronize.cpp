@@ -68,10 +68,13 @@ class Synchronizer {
 public:
   Synchronizer(TileProgram &program, const timing::MachineParams &machine)
       : program(program), machine(machine), engines(numEngines(machine)), order(engines),
-        semaphores(engines, std::vector<int>(engines, -1)) {
+        semaphoreOf(engines, std::vector<int>(engines, -1)) {
     for (unsigned i = 0; i <= kDramSpace; ++i)
       spaces.emplace_back(engines);
   }
+
+  /// Pairs of engines that one waits for the other.
+  unsigned semaphores() const { return unsigned(nextSemaphore); }
 
   Result<bool> run() {
     for (Block &block : program.blocks)
@@ -94,7 +97,7 @@ private:
   };
   std::vector<std::vector<Entry>> order;
   std::vector<SpaceMap> spaces;
-  std::vector<std::vector<int>> semaphores;
+  std::vector<std::vector<int>> semaphoreOf; ///< by posting and waiting engine
   int nextSemaphore = 0;
   size_t nextPlace = 0;
 
@@ -172,7 +175,7 @@ std::optional<std::pair<unsigned, uint32_t>> Synchronizer::findPost(unsigned eng
 void Synchronizer::connect(unsigned engine, uint32_t position, isa::Header &waiter, unsigned waitingEngine,
                            Knowledge &knowledge) {
   Entry &entry = order[engine][position - 1];
-  int &semaphore = semaphores[engine][waitingEngine];
+  int &semaphore = semaphoreOf[engine][waitingEngine];
   if (semaphore < 0)
     semaphore = nextSemaphore++;
   isa::Header &poster = entry.operation->instruction.header;
@@ -267,7 +270,7 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
   header.wait_mask = all;
   header.post_mask = all;
   if (operation.alternates) {
-    int &semaphore = semaphores[tensorEngine()][preloadEngine()];
+    int &semaphore = semaphoreOf[tensorEngine()][preloadEngine()];
     if (semaphore < 0)
       semaphore = nextSemaphore++;
     if (self == tensorEngine()) {
@@ -288,5 +291,10 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
 } // namespace
 
 Result<bool> schedule::synchronize(TileProgram &program, const timing::MachineParams &machine) {
-  return Synchronizer(program, machine).run();
+  Synchronizer synchronizer(program, machine);
+  Result<bool> result = synchronizer.run();
+  if (result && synchronizer.semaphores() > machine.semaphores)
+    return Diagnostic{"", 0, 0, "the program needs " + std::to_string(synchronizer.semaphores()) + " semaphores but machine '" +
+                                    machine.name + "' has " + std::to_string(machine.semaphores)};
+  return result;
 }

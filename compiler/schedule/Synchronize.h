@@ -12,7 +12,8 @@
 
 namespace tw::schedule {
 
-/// Fills the waits and posts of every operation. Fails where an operation would need more of them than an instruction holds.
+/// Fills the waits and posts of every operation. Fails where an operation would need more of them than an instruction holds, or
+/// the program more semaphores than the machine has.
 Result<bool> synchronize(TileProgram &program, const timing::MachineParams &machine);
 
 } // namespace tw::schedule

@@ -73,6 +73,17 @@ TEST(SynchronizeTest, ABarrierWaitsForEveryEngineBeforeIt) {
   EXPECT_EQ(waits(program.blocks[2].operations[0]), 2);
 }
 
+TEST(SynchronizeTest, AMachineWithTooFewSemaphoresIsNamed) {
+  timing::MachineParams machine = tiny();
+  machine.semaphores = 1;
+  // load0 to store0, and store0 back to load0: two pairs.
+  TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "store dram_address=4096 counts=[64,1,1,1,1] span=64",
+                                "load dram_address=64 counts=[64,1,1,1,1] span=64"},
+                               machine);
+  EXPECT_EQ(schedule::synchronize(program, machine).message(),
+            "the program needs 2 semaphores but machine 'tiny_8x8' has 1");
+}
+
 TEST(SynchronizeTest, RandomStreamsVerify) {
   // Copies between random slots of the scratchpad and DRAM by three engines: whatever the stream, the independent verifier
   // must find every hazard ordered.
