@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
+#include "compiler/codegen/cpu/TensorView.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"

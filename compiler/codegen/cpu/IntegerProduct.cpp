@@ -2,15 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/IntegerProduct.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace tw::cpu {
 
-static std::optional<ProductFactor> matchFactor(Value value, Block &body) {
-  ProductFactor factor;
+namespace {
+
+/// extend(element) - zero, where extend is from i8 to i32.
+struct Factor {
+  /// The operand of the op.
+  unsigned operand = 0;
+  bool isSigned = false;
+  int32_t zero = 0;
+};
+
+/// The fewest results in a row for which packing pays.
+constexpr int64_t minLanes = 8;
+
+std::optional<Factor> matchFactor(Value value, Block &body) {
+  Factor factor;
   if (auto difference = value.getDefiningOp<arith::SubIOp>()) {
     APInt zero;
     if (!matchPattern(difference.getRhs(), m_ConstantInt(&zero)) || zero.slt(-128) || zero.sgt(255))
@@ -29,7 +41,8 @@ static std::optional<ProductFactor> matchFactor(Value value, Block &body) {
   return factor;
 }
 
-std::optional<IntegerProduct> matchIntegerProduct(linalg::GenericOp op) {
+/// acc + factor * factor.
+std::optional<std::pair<Factor, Factor>> matchBody(linalg::GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
     return std::nullopt;
   Block &body = *op.getBody();
@@ -37,14 +50,303 @@ std::optional<IntegerProduct> matchIntegerProduct(linalg::GenericOp op) {
   if (!sum || !sum.getType().isInteger(32))
     return std::nullopt;
   Value accumulator = body.getArgument(2);
+  if (sum.getLhs() != accumulator && sum.getRhs() != accumulator)
+    return std::nullopt;
   Value added = sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
   auto product = added.getDefiningOp<arith::MulIOp>();
-  if (!product || (sum.getLhs() != accumulator && sum.getRhs() != accumulator))
+  if (!product)
     return std::nullopt;
-  std::optional<ProductFactor> lhs = matchFactor(product.getLhs(), body), rhs = matchFactor(product.getRhs(), body);
+  std::optional<Factor> lhs = matchFactor(product.getLhs(), body), rhs = matchFactor(product.getRhs(), body);
   if (!lhs || !rhs || lhs->operand == rhs->operand)
     return std::nullopt;
-  return IntegerProduct{{*lhs, *rhs}};
+  return std::pair(*lhs, *rhs);
+}
+
+class ProductBuilder {
+public:
+  ProductBuilder(KernelWriter &writer, linalg::GenericOp op)
+      : writer(writer), b(writer.b), op(op), loc(op.getLoc()), ranges(op.getStaticLoopRanges()),
+        kinds(op.getIteratorTypesArray()), loops(llvm::to_vector(llvm::seq<int>(0, ranges.size()))) {}
+
+  bool match();
+  llvm::Expected<NestOperand> stream();
+  NestOperand pack();
+  llvm::Expected<NestOperand> start();
+
+  unsigned group = 1;
+  /// The summed loop whose iterations are grouped, and the number of groups.
+  int depth = -1;
+  int64_t groups = 0;
+
+private:
+  AffineMap mapOf(const Factor &factor) {
+    return op.getMatchingIndexingMap(op.getDpsInputOperand(factor.operand));
+  }
+  Value tensorOf(const Factor &factor) { return op.getDpsInputs()[factor.operand]; }
+  /// What is subtracted from the streamed numbers once they are unsigned.
+  int32_t streamedZero() const { return streamed.zero + (streamed.isSigned ? 128 : 0); }
+  bool needsSums() const { return group == 4 && streamedZero() != 0; }
+  Type smallType() { return group == 4 ? b.getI8Type() : b.getIntegerType(16); }
+  Block *narrowBody(const Factor &factor);
+  void packInto(const TensorView &from, const TensorView &to, int depthAt, int laneAt);
+  void sumInto(const TensorView &from, const TensorView &to);
+
+  KernelWriter &writer;
+  OpBuilder &b;
+  linalg::GenericOp op;
+  Location loc;
+  SmallVector<int64_t> ranges;
+  SmallVector<utils::IteratorType> kinds;
+  SmallVector<int> loops;
+  Factor streamed, packed;
+  /// The loop of neighbouring results, on which only the packed factor depends.
+  int lane = -1;
+  /// -zero * the sum of the packed factor, where that has to be added; its strides by the loops of the op.
+  TensorView sums;
+  SmallVector<int64_t> sumStrides;
+};
+
+bool ProductBuilder::match() {
+  group = writer.options.machine.integerProducts;
+  auto factors = matchBody(op);
+  if (group == 1 || !factors)
+    return false;
+  for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(expr); dim && ranges[dim.getPosition()] > 1)
+      lane = static_cast<int>(dim.getPosition());
+  if (lane < 0 || ranges[lane] < minLanes)
+    return false;
+  std::tie(streamed, packed) = *factors;
+  if (mapOf(streamed).isFunctionOfDim(lane))
+    std::swap(streamed, packed);
+  TensorView from = writer.viewOf(tensorOf(streamed));
+  if (mapOf(streamed).isFunctionOfDim(lane) || !mapOf(packed).isFunctionOfDim(lane) ||
+      !mapOf(packed).isProjectedPermutation() || !from.pointer || !writer.viewOf(tensorOf(packed)).pointer)
+    return false;
+  // The longest sum along which the streamed factor lies contiguously.
+  int64_t constant = 0;
+  SmallVector<int64_t> coefficients(ranges.size(), 0);
+  for (auto [expr, stride] : llvm::zip(mapOf(streamed).getResults(), from.strides))
+    if (failed(linearise(expr, coefficients, constant, stride)))
+      return false;
+  for (int loop : loops)
+    if (kinds[loop] != utils::IteratorType::parallel && coefficients[loop] == 1 && mapOf(packed).isFunctionOfDim(loop) &&
+        ranges[loop] > 1 && (depth < 0 || ranges[loop] > ranges[depth]))
+      depth = loop;
+  if (depth < 0)
+    return false;
+  TensorView initial = writer.viewOf(op.getDpsInitOperand(0)->get());
+  bool startsAtZero = initial.splat && matchPattern(initial.splat, m_Zero());
+  int32_t packedZero = packed.zero - (packed.isSigned ? 0 : 128);
+  if (group == 4 && (packedZero != 0 || (streamedZero() != 0 && !startsAtZero)))
+    group = 2;
+  groups = (ranges[depth] + group - 1) / group;
+  return true;
+}
+
+/// The element as the instructions want it: 16 bits without the zero point, or the byte with its sign changed.
+Block *ProductBuilder::narrowBody(const Factor &factor) {
+  Type to = smallType();
+  return writer.makeBody({b.getI8Type()}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+    auto constant = [&](int64_t value) {
+      return inner.create<arith::ConstantOp>(at, inner.getIntegerAttr(to, value)).getResult();
+    };
+    if (group == 4)
+      return inner.create<arith::XOrIOp>(at, arguments[0], constant(-128));
+    Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(at, to, arguments[0]).getResult()
+                                 : inner.create<arith::ExtUIOp>(at, to, arguments[0]);
+    return inner.create<arith::SubIOp>(at, wide, constant(factor.zero));
+  });
+}
+
+llvm::Expected<NestOperand> ProductBuilder::stream() {
+  TensorView from = writer.viewOf(tensorOf(streamed));
+  bool converts = group == 2 || streamed.isSigned;
+  // The last group of a row may reach beyond it, so beyond the tensor at its end: only our own memory has room there.
+  if (converts || (ranges[depth] % group != 0 && from.buffer < 0)) {
+    TensorView to = writer.newBuffer(RankedTensorType::get(from.shape, smallType()), bufferAlignment);
+    writer.copy(loc, from, to, converts ? narrowBody(streamed) : nullptr);
+    from = to;
+  }
+  llvm::Expected<NestOperand> operand = writer.operandOf(op, from, mapOf(streamed), loops, ranges.size());
+  if (!operand)
+    return operand;
+  operand->element = b.getI32Type();
+  operand->unit = smallType();
+  operand->strides[depth] *= group;
+  return operand;
+}
+
+/// Writes `from`, whose dimension `depthAt` is summed and whose dimension `laneAt` is vectorised, as [others, groups, lane,
+/// group], with zeros where the last group is not full.
+void ProductBuilder::packInto(const TensorView &from, const TensorView &to, int depthAt, int laneAt) {
+  Block *body = group == 2 || !packed.isSigned ? narrowBody(packed) : nullptr;
+  TensorView ordered = from;
+  ordered.shape.clear();
+  ordered.strides.clear();
+  auto keep = [&](int dim) {
+    ordered.shape.push_back(from.shape[dim]);
+    ordered.strides.push_back(from.strides[dim]);
+  };
+  for (int dim = 0; dim < static_cast<int>(from.shape.size()); ++dim)
+    if (dim != depthAt && dim != laneAt)
+      keep(dim);
+  keep(depthAt);
+  keep(laneAt);
+  unsigned rank = ordered.shape.size(), grouped = rank - 2;
+  SmallVector<int64_t> ones(rank, 1);
+  for (unsigned part = 0; part < group; ++part) {
+    // This part of every group.
+    TensorView place = to;
+    place.offset += part;
+    place.shape.pop_back();
+    place.strides.pop_back();
+    int64_t filled = (from.shape[depthAt] - part + group - 1) / group;
+    SmallVector<int64_t> offsets(rank, 0), sizes(ordered.shape), steps(ones);
+    offsets[grouped] = part;
+    sizes[grouped] = filled;
+    steps[grouped] = group;
+    TensorView source = sliced(ordered, offsets, sizes, steps);
+    offsets[grouped] = 0;
+    writer.copy(loc, source, sliced(place, offsets, sizes, ones), body);
+    if (filled == groups)
+      continue;
+    offsets[grouped] = filled;
+    sizes[grouped] = groups - filled;
+    TensorView zero;
+    zero.element = to.element;
+    zero.splat = b.create<arith::ConstantOp>(loc, b.getIntegerAttr(to.element, 0));
+    zero.strides.assign(rank, 0);
+    writer.copy(loc, zero, sliced(place, offsets, sizes, ones));
+  }
+}
+
+/// Sums the packed factor's signed bytes, times -zero, over the reduction loops of the op.
+void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
+  LoopNest nest;
+  nest.accumulates = true;
+  NestOperand source, init, target;
+  source.element = from.element;
+  source.pointer = writer.pointerTo(from);
+  source.strides = from.strides;
+  Type i32 = b.getI32Type();
+  target.element = init.element = i32;
+  target.pointer = writer.pointerTo(to);
+  init.splat = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+  for (auto [expr, size] : llvm::zip(mapOf(packed).getResults(), from.shape)) {
+    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
+    nest.sizes.push_back(size);
+    nest.isReduction.push_back(kinds[loop] != utils::IteratorType::parallel);
+    target.strides.push_back(nest.isReduction.back() ? 0 : sumStrides[loop]);
+  }
+  NestStage stage(loc);
+  stage.body = writer.makeBody({b.getI8Type(), i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+    auto constant = [&](int32_t value) {
+      return inner.create<arith::ConstantOp>(at, inner.getI32IntegerAttr(value)).getResult();
+    };
+    Value wide = packed.isSigned ? inner.create<arith::ExtSIOp>(at, i32, arguments[0]).getResult()
+                                 : inner.create<arith::ExtUIOp>(at, i32, arguments[0]);
+    if (!packed.isSigned)
+      wide = inner.create<arith::SubIOp>(at, wide, constant(128));
+    Value scaled = inner.create<arith::MulIOp>(at, wide, constant(-streamedZero()));
+    return inner.create<arith::AddIOp>(at, arguments[1], scaled);
+  });
+  stage.inputs.push_back(source);
+  nest.stages.push_back(stage);
+  nest.inits.push_back(init);
+  nest.stores.push_back({0, 0, target});
+  writer.emit(loc, std::move(nest));
+}
+
+NestOperand ProductBuilder::pack() {
+  SmallVector<int64_t> shape;
+  SmallVector<int> order;
+  int depthAt = 0, laneAt = 0;
+  for (auto [at, expr] : llvm::enumerate(mapOf(packed).getResults())) {
+    int loop = static_cast<int>(cast<AffineDimExpr>(expr).getPosition());
+    if (loop == depth) {
+      depthAt = static_cast<int>(at);
+    } else if (loop == lane) {
+      laneAt = static_cast<int>(at);
+    } else {
+      order.push_back(loop);
+      shape.push_back(ranges[loop]);
+    }
+  }
+  order.append({depth, lane});
+  shape.append({groups, ranges[lane]});
+  NestOperand operand;
+  operand.element = b.getI32Type();
+  operand.strides.assign(ranges.size(), 0);
+  sumStrides.assign(ranges.size(), 0);
+  int64_t stride = 1, sumStride = 1;
+  for (unsigned i = order.size(); i-- > 0;) {
+    operand.strides[order[i]] = stride;
+    stride *= shape[i];
+    if (kinds[order[i]] == utils::IteratorType::parallel) {
+      sumStrides[order[i]] = sumStride;
+      sumStride *= shape[i];
+    }
+  }
+  shape.push_back(group);
+  SmallVector<RankedTensorType> types{RankedTensorType::get(shape, smallType())};
+  if (needsSums())
+    types.push_back(RankedTensorType::get({sumStride}, b.getI32Type()));
+  auto fill = [&](const TensorView &from, ArrayRef<TensorView> to) {
+    packInto(from, to[0], depthAt, laneAt);
+    if (needsSums())
+      sumInto(from, to[1]);
+  };
+  std::vector<TensorView> views;
+  if (auto constant = tensorOf(packed).getDefiningOp<arith::ConstantOp>()) {
+    views = writer.newPackedConstants(types, [&](ArrayRef<TensorView> to) {
+      fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to);
+    });
+  } else {
+    for (RankedTensorType type : types)
+      views.push_back(writer.newBuffer(type));
+    fill(writer.viewOf(tensorOf(packed)), views);
+  }
+  operand.pointer = writer.pointerTo(views[0]);
+  if (needsSums())
+    sums = views[1];
+  return operand;
+}
+
+llvm::Expected<NestOperand> ProductBuilder::start() {
+  NestOperand operand;
+  if (needsSums()) {
+    operand.element = b.getI32Type();
+    operand.pointer = writer.pointerTo(sums);
+    operand.strides = sumStrides;
+    return operand;
+  }
+  OpOperand *init = op.getDpsInitOperand(0);
+  TensorView view = writer.viewOf(init->get());
+  if (!view.pointer && !view.splat)
+    return errorAt(op, "reads elements of a tensor that nothing has written");
+  return writer.operandOf(op, view, op.getMatchingIndexingMap(init), loops, ranges.size());
+}
+
+} // namespace
+
+llvm::Expected<bool> buildIntegerProduct(KernelWriter &writer, linalg::GenericOp op, LoopNest &nest) {
+  ProductBuilder builder(writer, op);
+  if (!builder.match())
+    return false;
+  NestStage stage(op.getLoc());
+  stage.products = builder.group;
+  llvm::Expected<NestOperand> streamed = builder.stream();
+  if (!streamed)
+    return streamed.takeError();
+  stage.inputs = {*streamed, builder.pack()};
+  llvm::Expected<NestOperand> start = builder.start();
+  if (!start)
+    return start.takeError();
+  nest.stages.push_back(stage);
+  nest.inits.push_back(*start);
+  nest.sizes[builder.depth] = builder.groups;
+  return true;
 }
 
 } // namespace tw::cpu

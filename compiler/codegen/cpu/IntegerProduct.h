@@ -2,30 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Processors add several neighbouring products of small integers in one
-// instruction. This finds the convolutions and matrix products that may use it.
+// instruction. This finds the convolutions and matrix products that may use it
+// and rewrites them.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_CPU_INTEGERPRODUCT_H
 #define COMPILER_CODEGEN_CPU_INTEGERPRODUCT_H
 
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "compiler/codegen/cpu/KernelWriter.h"
 
 namespace tw::cpu {
 
-/// One factor: (extend(element) - zero), where extend is to i32.
-struct ProductFactor {
-  /// The operand of the op.
-  unsigned operand = 0;
-  bool isSigned = false;
-  int32_t zero = 0;
-};
-
-/// acc + factors[0] * factors[1], over i8 elements.
-struct IntegerProduct {
-  ProductFactor factors[2];
-};
-
-/// Matches the body of a reducing linalg.generic with two inputs and one result.
-std::optional<IntegerProduct> matchIntegerProduct(mlir::linalg::GenericOp op);
+/// Rewrites a reducing `op` for those instructions, if it is a sum of products of bytes and the processor has them. `nest` comes
+/// with the loops of `op`; if the result is true, it also has its stage and accumulators, and one loop is shorter. What
+/// prepares the factors is emitted at once.
+///
+/// One factor is streamed, a group of neighbours at a time; the other is packed so that the groups of neighbouring results
+/// follow one another. With groups of 4 bytes, the streamed factor must be unsigned and the packed one signed, and the zero
+/// point of the former is taken out beforehand: sum((a - z) * w) = sum(a * w) - z * sum(w). With groups of 2 numbers of 16 bits,
+/// both are stored without their zero points. All of it is exact modulo 2^32.
+llvm::Expected<bool> buildIntegerProduct(KernelWriter &writer, mlir::linalg::GenericOp op, LoopNest &nest);
 
 } // namespace tw::cpu
 

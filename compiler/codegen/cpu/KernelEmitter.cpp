@@ -3,7 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/IntegerProduct.h"
-#include "compiler/codegen/cpu/MemoryPlan.h"
+#include "compiler/codegen/cpu/KernelWriter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -40,8 +40,6 @@ llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
 }
 
 std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }
-
-int64_t tensorBytes(RankedTensorType type) { return type.getNumElements() * storageBytes(type.getElementType()); }
 
 void copyElements(ElementsAttr elements, char *memory) {
   auto type = cast<RankedTensorType>(elements.getType());
@@ -106,47 +104,6 @@ llvm::Error prepareKernel(func::FuncOp kernel) {
 
 namespace {
 
-/// Where the elements of a tensor are, or the one scalar they all equal, or nothing yet (tensor.empty).
-struct TensorView {
-  Value pointer;
-  Value splat;
-  /// Index into the workspace buffers, or -1.
-  int buffer = -1;
-  int64_t offset = 0;
-  SmallVector<int64_t> shape;
-  SmallVector<int64_t> strides;
-  Type element;
-};
-
-SmallVector<int64_t> denseStrides(ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> strides(shape.size(), 1);
-  for (int i = static_cast<int>(shape.size()) - 2; i >= 0; --i)
-    strides[i] = strides[i + 1] * shape[i + 1];
-  return strides;
-}
-
-/// `coefficients . dims + constant`, or failure if the expression is not linear.
-LogicalResult linearise(AffineExpr expr, SmallVectorImpl<int64_t> &coefficients, int64_t &constant, int64_t factor) {
-  if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
-    coefficients[dim.getPosition()] += factor;
-    return success();
-  }
-  if (auto number = dyn_cast<AffineConstantExpr>(expr)) {
-    constant += factor * number.getValue();
-    return success();
-  }
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-  if (!binary)
-    return failure();
-  if (binary.getKind() == AffineExprKind::Add)
-    return success(succeeded(linearise(binary.getLHS(), coefficients, constant, factor)) &&
-                   succeeded(linearise(binary.getRHS(), coefficients, constant, factor)));
-  if (binary.getKind() == AffineExprKind::Mul)
-    if (auto number = dyn_cast<AffineConstantExpr>(binary.getRHS()))
-      return linearise(binary.getLHS(), coefficients, constant, factor * number.getValue());
-  return failure();
-}
-
 /// A nest under construction: its last stage's result is the tensor that later stages may consume.
 struct PendingNest {
   LoopNest nest;
@@ -154,268 +111,36 @@ struct PendingNest {
   SmallVector<int> resultLoops;
 };
 
-class KernelEmitter {
+class KernelEmitter : public KernelWriter {
 public:
-  KernelEmitter(func::FuncOp kernel, ModuleOp module, StringRef symbol, const NestOptions &options)
-      : kernel(kernel), module(module), symbol(symbol), b(kernel.getContext()), options(options) {
-    code = addFunction(symbol);
-    current = &code;
-    b.setInsertionPointToEnd(code.entry);
-  }
-  KernelEmitter(const KernelEmitter &) = delete;
+  using KernelWriter::KernelWriter;
 
   llvm::Expected<EmittedKernel> emit();
 
 private:
-  /// A function over the table of pointers, and the last of the pointers it reads at its start.
-  struct Function {
-    Block *entry = nullptr;
-    Operation *lastTableLoad = nullptr;
-  };
-  /// A pointer to the table whose index is known once all constants are: it counts from `base`.
-  struct LateIndex {
-    enum Base { Packed, Workspace } base;
-    unsigned offset;
-    LLVM::GEPOp place;
-  };
-
-  Function addFunction(StringRef name);
   llvm::Error emitOp(Operation &op);
   llvm::Error emitGeneric(linalg::GenericOp op);
   llvm::Error emitPad(tensor::PadOp op);
   llvm::Error emitReturn(func::ReturnOp op);
   llvm::Expected<PendingNest> buildNest(linalg::GenericOp op);
-  llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, Value tensor, AffineMap map, ArrayRef<int> loops,
-                                        unsigned loopCount);
-  llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, TensorView view, AffineMap map, ArrayRef<int> loops,
-                                        unsigned loopCount);
+  llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, OpOperand &use, ArrayRef<int> loops, unsigned loopCount);
   bool isElementwise(linalg::GenericOp op) const { return op.getNumLoops() == op.getNumParallelLoops(); }
   bool canFuse(linalg::GenericOp producer, linalg::GenericOp consumer) const;
 
-  llvm::Expected<bool> buildIntegerProduct(linalg::GenericOp op, LoopNest &nest);
-  void packFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to, const ProductFactor &factor,
-                  unsigned group, int depth, int lane);
-  void sumFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to, ArrayRef<int64_t> toStrides,
-                 AffineMap map, const ProductFactor &factor, int32_t weight);
-  void copy(Location loc, const TensorView &from, const TensorView &to, Block *body);
-  /// A body that lives as long as this.
-  Block *makeBody(TypeRange arguments, function_ref<Value(OpBuilder &, Location, ValueRange)> build);
-  Block *widenBody(const ProductFactor &factor, Type to);
-
   void placeDestinations(Block &body);
-  TensorView newBuffer(RankedTensorType type);
   TensorView destinationOf(Value tensor);
-  TensorView viewOf(Value tensor);
-  Value pointerTo(const TensorView &view);
-  Value tablePointer(unsigned index);
-  Value tablePointer(LateIndex::Base base, unsigned offset);
-  void copy(Location loc, const TensorView &from, const TensorView &to);
-  static std::optional<TensorView> collapsed(const TensorView &view, ArrayRef<ReassociationIndices> groups);
-  static TensorView expanded(const TensorView &view, ArrayRef<int64_t> shape, ArrayRef<ReassociationIndices> groups);
-  static TensorView sliced(TensorView view, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes,
-                           ArrayRef<int64_t> strides);
 
-  func::FuncOp kernel;
-  ModuleOp module;
-  std::string symbol;
-  OpBuilder b;
-  const NestOptions &options;
-  EmittedKernel result;
-  /// The kernel, what packs its constants, and the one of them that is being written.
-  Function code, packing;
-  Function *current = nullptr;
-  std::vector<LateIndex> lateIndices;
-  /// Bodies made here rather than found in the kernel.
-  std::vector<std::unique_ptr<Block>> bodies;
-
-  DenseMap<Value, TensorView> views;
   /// Where a tensor that is still to be computed must be written: an output, or a part of another tensor.
   DenseMap<Value, TensorView> destinations;
-  DenseMap<Value, Value> scalars;
   /// Reductions emitted together with their only consumer.
   DenseMap<Operation *, Operation *> fusedInto;
-  /// Table index of a constant among the constants.
-  DenseMap<Attribute, unsigned> constantIndices;
-  DenseMap<Attribute, Value> constantPointers;
-  std::vector<PlannedBuffer> buffers;
-  /// The constants that hold the buffers' offsets, known once all lifetimes are.
-  std::vector<LLVM::ConstantOp> bufferOffsets;
-  Value workspace;
-  int64_t step = 0;
 };
-
-//===----------------------------------------------------------------------===//
-// Views
-//===----------------------------------------------------------------------===//
-
-KernelEmitter::Function KernelEmitter::addFunction(StringRef name) {
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToEnd(module.getBody());
-  auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto function = b.create<func::FuncOp>(kernel.getLoc(), name, b.getFunctionType({pointer}, {}));
-  return {function.addEntryBlock(), nullptr};
-}
-
-Value KernelEmitter::tablePointer(unsigned index) {
-  OpBuilder::InsertionGuard guard(b);
-  if (current->lastTableLoad)
-    b.setInsertionPointAfter(current->lastTableLoad);
-  else
-    b.setInsertionPointToStart(current->entry);
-  auto type = LLVM::LLVMPointerType::get(b.getContext());
-  Value table = current->entry->getArgument(0);
-  Value place = b.create<LLVM::GEPOp>(kernel.getLoc(), type, type, table,
-                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
-  auto load = b.create<LLVM::LoadOp>(kernel.getLoc(), type, place);
-  current->lastTableLoad = load;
-  return load;
-}
-
-Value KernelEmitter::tablePointer(LateIndex::Base base, unsigned offset) {
-  Value pointer = tablePointer(0);
-  auto place = pointer.getDefiningOp<LLVM::LoadOp>().getAddr().getDefiningOp<LLVM::GEPOp>();
-  lateIndices.push_back({base, offset, place});
-  return pointer;
-}
-
-TensorView KernelEmitter::newBuffer(RankedTensorType type) {
-  TensorView view;
-  view.buffer = static_cast<int>(buffers.size());
-  view.shape.assign(type.getShape().begin(), type.getShape().end());
-  view.strides = denseStrides(type.getShape());
-  view.element = type.getElementType();
-  buffers.push_back({tensorBytes(type), step, step, 0});
-  Location loc = kernel.getLoc();
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointAfter(workspace.getDefiningOp());
-  auto offset = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(0));
-  bufferOffsets.push_back(offset);
-  view.pointer = b.create<LLVM::GEPOp>(loc, workspace.getType(), b.getI8Type(), workspace, ValueRange{offset});
-  return view;
-}
-
-Value KernelEmitter::pointerTo(const TensorView &view) {
-  if (view.buffer >= 0)
-    buffers[view.buffer].lastStep = step;
-  if (view.offset == 0)
-    return view.pointer;
-  Location loc = kernel.getLoc();
-  Value offset = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(view.offset));
-  return b.create<LLVM::GEPOp>(loc, view.pointer.getType(), storageType(view.element), view.pointer,
-                               ValueRange{offset});
-}
 
 TensorView KernelEmitter::destinationOf(Value tensor) {
   auto it = destinations.find(tensor);
   TensorView view = it != destinations.end() ? it->second : newBuffer(cast<RankedTensorType>(tensor.getType()));
   views[tensor] = view;
   return view;
-}
-
-std::optional<TensorView> KernelEmitter::collapsed(const TensorView &view, ArrayRef<ReassociationIndices> groups) {
-  TensorView to = view;
-  to.shape.clear();
-  to.strides.clear();
-  for (const ReassociationIndices &group : groups) {
-    int64_t size = 1, stride = 1;
-    bool first = true;
-    for (int64_t dim : llvm::reverse(group)) {
-      if (view.shape[dim] == 1)
-        continue;
-      if (first)
-        stride = view.strides[dim];
-      else if (!view.splat && view.strides[dim] != stride * size)
-        return std::nullopt;
-      first = false;
-      size *= view.shape[dim];
-    }
-    to.shape.push_back(size);
-    to.strides.push_back(stride);
-  }
-  return to;
-}
-
-TensorView KernelEmitter::expanded(const TensorView &view, ArrayRef<int64_t> shape,
-                                   ArrayRef<ReassociationIndices> groups) {
-  TensorView to = view;
-  to.shape.assign(shape.begin(), shape.end());
-  to.strides.assign(shape.size(), 1);
-  for (auto [dim, group] : llvm::enumerate(groups)) {
-    int64_t stride = view.strides[dim];
-    for (int64_t part : llvm::reverse(group)) {
-      to.strides[part] = stride;
-      stride *= shape[part];
-    }
-  }
-  return to;
-}
-
-TensorView KernelEmitter::sliced(TensorView view, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes,
-                                 ArrayRef<int64_t> strides) {
-  for (unsigned dim = 0; dim < sizes.size(); ++dim) {
-    view.offset += offsets[dim] * view.strides[dim];
-    view.strides[dim] *= strides[dim];
-    view.shape[dim] = sizes[dim];
-  }
-  return view;
-}
-
-/// Drops the dimensions that a rank-reducing slice leaves out.
-static void dropDims(TensorView &view, const llvm::SmallBitVector &dropped) {
-  for (int dim = static_cast<int>(dropped.size()) - 1; dim >= 0; --dim)
-    if (dropped.test(dim)) {
-      view.shape.erase(view.shape.begin() + dim);
-      view.strides.erase(view.strides.begin() + dim);
-    }
-}
-
-Block *KernelEmitter::makeBody(TypeRange arguments, function_ref<Value(OpBuilder &, Location, ValueRange)> build) {
-  auto block = std::make_unique<Block>();
-  Location loc = kernel.getLoc();
-  block->addArguments(arguments, SmallVector<Location>(arguments.size(), loc));
-  OpBuilder inner(b.getContext());
-  inner.setInsertionPointToEnd(block.get());
-  Value value = build(inner, loc, block->getArguments());
-  inner.create<linalg::YieldOp>(loc, value);
-  bodies.push_back(std::move(block));
-  return bodies.back().get();
-}
-
-void KernelEmitter::copy(Location loc, const TensorView &from, const TensorView &to) { copy(loc, from, to, nullptr); }
-
-/// `body`, if given, computes an element of `to` from one of `from`.
-void KernelEmitter::copy(Location loc, const TensorView &from, const TensorView &to, Block *body) {
-  // A tensor.empty: any elements will do, so those that are there do.
-  if (!from.splat && !from.pointer)
-    return;
-  LoopNest nest;
-  nest.runsOnce = current == &packing;
-  nest.sizes = to.shape;
-  nest.isReduction.assign(to.shape.size(), false);
-  NestStage stage(loc);
-  stage.body = body;
-  NestOperand source;
-  source.element = from.element;
-  if (from.splat)
-    source.splat = from.splat;
-  else
-    source.pointer = pointerTo(from);
-  source.strides = from.strides;
-  stage.inputs.push_back(source);
-  nest.stages.push_back(stage);
-  NestOperand target;
-  target.element = to.element;
-  target.pointer = pointerTo(to);
-  target.strides = to.strides;
-  nest.stores.push_back({0, 0, target});
-  emitLoopNest(b, loc, std::move(nest), options, scalars);
-}
-
-/// The elements of a tensor that has been computed.
-TensorView KernelEmitter::viewOf(Value tensor) {
-  auto it = views.find(tensor);
-  assert(it != views.end() && "operands are emitted before their users");
-  return it->second;
 }
 
 //===----------------------------------------------------------------------===//
@@ -433,13 +158,7 @@ void KernelEmitter::placeDestinations(Block &body) {
   };
   unsigned inputs = kernel.getNumArguments();
   for (auto [index, operand] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    auto type = cast<RankedTensorType>(operand.getType());
-    TensorView output;
-    output.pointer = tablePointer(inputs + index);
-    output.shape.assign(type.getShape().begin(), type.getShape().end());
-    output.strides = denseStrides(type.getShape());
-    output.element = type.getElementType();
-    claim(operand, output);
+    claim(operand, denseView(cast<RankedTensorType>(operand.getType()), tablePointer(inputs + index)));
   }
   for (Operation &op : llvm::reverse(body)) {
     if (op.getNumResults() != 1)
@@ -517,40 +236,13 @@ bool KernelEmitter::canFuse(linalg::GenericOp producer, linalg::GenericOp consum
   return static_cast<bool>(read);
 }
 
-/// The operand of `op` as seen from the loops of a nest; `loops` maps the loops of `op` to loops of the nest or -1.
-llvm::Expected<NestOperand> KernelEmitter::operandOf(linalg::GenericOp op, Value tensor, AffineMap map,
-                                                     ArrayRef<int> loops, unsigned loopCount) {
+llvm::Expected<NestOperand> KernelEmitter::operandOf(linalg::GenericOp op, OpOperand &use, ArrayRef<int> loops,
+                                                     unsigned loopCount) {
+  if (isa<RankedTensorType>(use.get().getType()))
+    return KernelWriter::operandOf(op, viewOf(use.get()), op.getMatchingIndexingMap(&use), loops, loopCount);
   NestOperand operand;
-  if (!isa<RankedTensorType>(tensor.getType())) {
-    operand.element = tensor.getType();
-    operand.splat = scalars.lookup(tensor);
-    return operand;
-  }
-  return operandOf(op, viewOf(tensor), map, loops, loopCount);
-}
-
-llvm::Expected<NestOperand> KernelEmitter::operandOf(linalg::GenericOp op, TensorView view, AffineMap map,
-                                                     ArrayRef<int> loops, unsigned loopCount) {
-  NestOperand operand;
-  operand.element = view.element;
-  if (view.splat) {
-    operand.splat = view.splat;
-    return operand;
-  }
-  if (!view.pointer)
-    return operand;
-  operand.strides.assign(loopCount, 0);
-  int64_t start = 0;
-  for (auto [expr, stride] : llvm::zip(map.getResults(), view.strides)) {
-    SmallVector<int64_t> coefficients(map.getNumDims(), 0);
-    if (failed(linearise(expr, coefficients, start, stride)))
-      return errorAt(op, "has an indexing map that is not linear, which the CPU target does not support");
-    for (auto [loop, coefficient] : llvm::zip(loops, coefficients))
-      if (loop >= 0)
-        operand.strides[loop] += coefficient;
-  }
-  view.offset += start;
-  operand.pointer = pointerTo(view);
+  operand.element = use.get().getType();
+  operand.splat = scalars.lookup(use.get());
   return operand;
 }
 
@@ -590,7 +282,7 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
 
   bool isProduct = false;
   if (nest.accumulates && !producer) {
-    llvm::Expected<bool> built = buildIntegerProduct(op, nest);
+    llvm::Expected<bool> built = buildIntegerProduct(*this, op, nest);
     if (!built)
       return built.takeError();
     isProduct = *built;
@@ -607,8 +299,7 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
       // Only its shape matters.
       operand.element = getElementTypeOrSelf(use.get().getType());
     } else {
-      llvm::Expected<NestOperand> built =
-          operandOf(op, use.get(), op.getMatchingIndexingMap(&use), loops, nest.sizes.size());
+      llvm::Expected<NestOperand> built = operandOf(op, use, loops, nest.sizes.size());
       if (!built)
         return built.takeError();
       operand = std::move(*built);
@@ -633,312 +324,13 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
   if (isLast)
     for (auto [index, value] : llvm::enumerate(op->getResults())) {
       TensorView view = destinationOf(value);
-      NestOperand to;
-      to.element = view.element;
-      to.strides.assign(nest.sizes.size(), 0);
-      AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(index));
-      int64_t start = 0;
-      for (auto [expr, stride] : llvm::zip(map.getResults(), view.strides)) {
-        SmallVector<int64_t> coefficients(map.getNumDims(), 0);
-        if (failed(linearise(expr, coefficients, start, stride)))
-          return errorAt(op, "has an output map that is not linear, which the CPU target does not support");
-        for (auto [loop, coefficient] : llvm::zip(loops, coefficients))
-          if (loop >= 0)
-            to.strides[loop] += coefficient;
-      }
-      view.offset += start;
-      to.pointer = pointerTo(view);
-      nest.stores.push_back({static_cast<int>(nest.stages.size()) - 1, static_cast<unsigned>(index), to});
+      llvm::Expected<NestOperand> to = KernelWriter::operandOf(
+          op, view, op.getMatchingIndexingMap(op.getDpsInitOperand(index)), loops, nest.sizes.size());
+      if (!to)
+        return to.takeError();
+      nest.stores.push_back({static_cast<int>(nest.stages.size()) - 1, static_cast<unsigned>(index), *to});
     }
   return pending;
-}
-
-//===----------------------------------------------------------------------===//
-// Products of bytes
-//===----------------------------------------------------------------------===//
-
-/// The element as the product instructions want it: 16 bits without the zero point, or a byte whose sign is given by `to`
-/// being one byte: unsigned numbers are streamed, signed ones are packed.
-Block *KernelEmitter::widenBody(const ProductFactor &factor, Type to) {
-  return makeBody({b.getI8Type()}, [&](OpBuilder &inner, Location loc, ValueRange arguments) -> Value {
-    auto constant = [&](int64_t value) {
-      return inner.create<arith::ConstantOp>(loc, inner.getIntegerAttr(to, value)).getResult();
-    };
-    if (to.isInteger(8))
-      return inner.create<arith::XOrIOp>(loc, arguments[0], constant(-128));
-    Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(loc, to, arguments[0]).getResult()
-                                 : inner.create<arith::ExtUIOp>(loc, to, arguments[0]);
-    return inner.create<arith::SubIOp>(loc, wide, constant(factor.zero));
-  });
-}
-
-/// Writes `from`, whose dimension `depth` is summed and whose dimension `lane` is vectorised, as [others, depth / group, lane,
-/// group], with zeros where the last group is not full.
-void KernelEmitter::packFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to,
-                               const ProductFactor &factor, unsigned group, int depth, int lane) {
-  Block *body = nullptr;
-  if (group == 2 || !factor.isSigned)
-    body = widenBody(factor, to.element);
-  TensorView ordered = from;
-  ordered.shape.clear();
-  ordered.strides.clear();
-  for (int dim = 0; dim < static_cast<int>(from.shape.size()); ++dim)
-    if (dim != depth && dim != lane) {
-      ordered.shape.push_back(from.shape[dim]);
-      ordered.strides.push_back(from.strides[dim]);
-    }
-  for (int dim : {depth, lane}) {
-    ordered.shape.push_back(from.shape[dim]);
-    ordered.strides.push_back(from.strides[dim]);
-  }
-  unsigned rank = ordered.shape.size(), depthAt = rank - 2;
-  SmallVector<int64_t> ones(rank, 1);
-  for (unsigned part = 0; part < group; ++part) {
-    int64_t filled = (from.shape[depth] - part + group - 1) / group, groups = to.shape[depthAt];
-    // This part of every group.
-    TensorView place = to;
-    place.offset += part;
-    place.shape.pop_back();
-    place.strides.pop_back();
-    SmallVector<int64_t> offsets(rank, 0), sizes(ordered.shape), steps(ones);
-    offsets[depthAt] = part;
-    sizes[depthAt] = filled;
-    steps[depthAt] = group;
-    TensorView source = sliced(ordered, offsets, sizes, steps);
-    offsets[depthAt] = 0;
-    copy(op.getLoc(), source, sliced(place, offsets, sizes, ones), body);
-    if (filled == groups)
-      continue;
-    offsets[depthAt] = filled;
-    sizes[depthAt] = groups - filled;
-    TensorView zero;
-    zero.element = to.element;
-    zero.splat = b.create<arith::ConstantOp>(op.getLoc(), b.getIntegerAttr(to.element, 0));
-    zero.strides.assign(rank, 0);
-    copy(op.getLoc(), zero, sliced(place, offsets, sizes, ones));
-  }
-}
-
-/// to[...] = weight * the sum of a factor's signed bytes over the reduction loops of `op`.
-void KernelEmitter::sumFactor(linalg::GenericOp op, const TensorView &from, const TensorView &to,
-                              ArrayRef<int64_t> toStrides, AffineMap map, const ProductFactor &factor,
-                              int32_t weight) {
-  Location loc = op.getLoc();
-  LoopNest nest;
-  nest.accumulates = true;
-  nest.runsOnce = current == &packing;
-  NestOperand source, init, target;
-  source.element = from.element;
-  source.pointer = pointerTo(from);
-  source.strides = from.strides;
-  target.element = init.element = b.getI32Type();
-  target.pointer = pointerTo(to);
-  init.splat = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
-  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
-  for (auto [expr, size] : llvm::zip(map.getResults(), from.shape)) {
-    unsigned loop = cast<AffineDimExpr>(expr).getPosition();
-    nest.sizes.push_back(size);
-    nest.isReduction.push_back(kinds[loop] != utils::IteratorType::parallel);
-    target.strides.push_back(nest.isReduction.back() ? 0 : toStrides[loop]);
-  }
-  NestStage stage(loc);
-  Type i32 = b.getI32Type();
-  stage.body = makeBody({b.getI8Type(), i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
-    auto constant = [&](int32_t value) {
-      return inner.create<arith::ConstantOp>(at, inner.getI32IntegerAttr(value)).getResult();
-    };
-    Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(at, i32, arguments[0]).getResult()
-                                 : inner.create<arith::ExtUIOp>(at, i32, arguments[0]);
-    if (!factor.isSigned)
-      wide = inner.create<arith::SubIOp>(at, wide, constant(128));
-    Value scaled = inner.create<arith::MulIOp>(at, wide, constant(weight));
-    return inner.create<arith::AddIOp>(at, arguments[1], scaled);
-  });
-  stage.inputs.push_back(source);
-  nest.stages.push_back(stage);
-  nest.inits.push_back(init);
-  nest.stores.push_back({0, 0, target});
-  emitLoopNest(b, loc, std::move(nest), options, scalars);
-}
-
-/// Where the processor adds several products of small integers at once: rewrites a convolution or matrix product of bytes for
-/// it. One factor is streamed, a group of neighbours at a time; the other is packed so that the groups of neighbouring results
-/// follow one another. Returns whether `nest` now has its loops, stage and accumulators.
-///
-/// With bytes, the streamed factor must be unsigned and the packed one signed, and the zero point of the former is taken out
-/// beforehand: sum((a - z) * w) = sum(a * w) - z * sum(w). With 16 bits, both are stored without their zero points.
-llvm::Expected<bool> KernelEmitter::buildIntegerProduct(linalg::GenericOp op, LoopNest &nest) {
-  unsigned group = options.machine.integerProducts;
-  std::optional<IntegerProduct> product = matchIntegerProduct(op);
-  if (!product || group == 1)
-    return false;
-  SmallVector<int64_t> ranges = op.getStaticLoopRanges();
-  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
-  auto mapOf = [&](const ProductFactor &factor) {
-    return op.getMatchingIndexingMap(op.getDpsInputOperand(factor.operand));
-  };
-  // The lanes: the innermost loop of the result, on which only one factor depends.
-  AffineMap written = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
-  int lane = -1;
-  for (AffineExpr expr : written.getResults())
-    if (auto dim = dyn_cast<AffineDimExpr>(expr); dim && ranges[dim.getPosition()] > 1)
-      lane = static_cast<int>(dim.getPosition());
-  if (lane < 0 || ranges[lane] < 8)
-    return false;
-  if (mapOf(product->factors[0]).isFunctionOfDim(lane))
-    std::swap(product->factors[0], product->factors[1]);
-  const ProductFactor &streamed = product->factors[0], &packed = product->factors[1];
-  AffineMap streamedMap = mapOf(streamed), packedMap = mapOf(packed);
-  Value packedTensor = op.getDpsInputs()[packed.operand];
-  TensorView a = viewOf(op.getDpsInputs()[streamed.operand]), w = viewOf(packedTensor);
-  if (streamedMap.isFunctionOfDim(lane) || !packedMap.isFunctionOfDim(lane) || !packedMap.isProjectedPermutation() ||
-      !a.pointer || !w.pointer)
-    return false;
-  // The depth: the longest reduction along which the streamed factor lies contiguously.
-  int64_t start = 0;
-  SmallVector<int64_t> coefficients(ranges.size(), 0);
-  for (auto [expr, stride] : llvm::zip(streamedMap.getResults(), a.strides))
-    if (failed(linearise(expr, coefficients, start, stride)))
-      return false;
-  int depth = -1;
-  for (unsigned loop = 0; loop < ranges.size(); ++loop)
-    if (kinds[loop] != utils::IteratorType::parallel && coefficients[loop] == 1 && packedMap.isFunctionOfDim(loop) &&
-        ranges[loop] > 1 && (depth < 0 || ranges[loop] > ranges[depth]))
-      depth = static_cast<int>(loop);
-  if (depth < 0)
-    return false;
-
-  OpOperand *init = op.getDpsInitOperand(0);
-  TensorView initial = viewOf(init->get());
-  bool startsAtZero = initial.splat && matchPattern(initial.splat, m_Zero());
-  int32_t streamedZero = streamed.zero + (streamed.isSigned ? 128 : 0);
-  int32_t packedZero = packed.zero - (packed.isSigned ? 0 : 128);
-  if (group == 4 && (packedZero != 0 || (streamedZero != 0 && !startsAtZero)))
-    group = 2;
-  Type small = group == 4 ? b.getI8Type() : b.getIntegerType(16);
-  Type i32 = b.getI32Type();
-
-  // The last group of a row may reach beyond it, so beyond the tensor at its end: only our own memory has room there.
-  if (group == 2 || streamed.isSigned || (ranges[depth] % group != 0 && a.buffer < 0)) {
-    TensorView converted = newBuffer(RankedTensorType::get(a.shape, small));
-    buffers.back().bytes += bufferAlignment;
-    Block *body = group == 2 || streamed.isSigned ? widenBody(streamed, small) : nullptr;
-    copy(op.getLoc(), a, converted, body);
-    a = converted;
-  }
-  NestStage stage(op.getLoc());
-  stage.products = group;
-  llvm::Expected<NestOperand> streamedOperand =
-      operandOf(op, a, streamedMap, llvm::to_vector(llvm::seq<int>(0, ranges.size())), ranges.size());
-  if (!streamedOperand)
-    return streamedOperand.takeError();
-  streamedOperand->element = i32;
-  streamedOperand->unit = small;
-  streamedOperand->strides[depth] *= group;
-  stage.inputs.push_back(*streamedOperand);
-
-  // Packed: [others, depth / group, lane, group].
-  SmallVector<int64_t> shape, sumShape;
-  SmallVector<unsigned> order;
-  int depthAt = 0, laneAt = 0;
-  for (auto [at, expr] : llvm::enumerate(packedMap.getResults())) {
-    int loop = static_cast<int>(cast<AffineDimExpr>(expr).getPosition());
-    if (loop == depth)
-      depthAt = static_cast<int>(at);
-    else if (loop == lane)
-      laneAt = static_cast<int>(at);
-    else {
-      order.push_back(loop);
-      shape.push_back(ranges[loop]);
-    }
-  }
-  order.append({static_cast<unsigned>(depth), static_cast<unsigned>(lane)});
-  int64_t groups = (ranges[depth] + group - 1) / group;
-  shape.append({groups, ranges[lane]});
-  NestOperand packedOperand;
-  packedOperand.element = i32;
-  packedOperand.strides.assign(ranges.size(), 0);
-  SmallVector<int64_t> sumStrides(ranges.size(), 0);
-  int64_t stride = 1, sumStride = 1;
-  for (unsigned i = order.size(); i-- > 0;) {
-    packedOperand.strides[order[i]] = stride;
-    stride *= shape[i];
-    if (kinds[order[i]] == utils::IteratorType::parallel) {
-      sumStrides[order[i]] = sumStride;
-      sumStride *= shape[i];
-    }
-  }
-  shape.push_back(group);
-  bool needsSum = group == 4 && streamedZero != 0;
-  auto smallType = RankedTensorType::get(shape, small);
-  auto sumType = RankedTensorType::get({sumStride}, i32);
-  auto fill = [&](const TensorView &from, const TensorView &to, const TensorView &sum) {
-    packFactor(op, from, to, packed, group, depthAt, laneAt);
-    if (needsSum)
-      sumFactor(op, from, sum, sumStrides, packedMap, packed, -streamedZero);
-  };
-  auto viewAt = [&](Value pointer, RankedTensorType type) {
-    TensorView view;
-    view.pointer = pointer;
-    view.shape.assign(type.getShape().begin(), type.getShape().end());
-    view.strides = denseStrides(type.getShape());
-    view.element = type.getElementType();
-    return view;
-  };
-  TensorView packedView, sumView;
-  auto constant = packedTensor.getDefiningOp<arith::ConstantOp>();
-  if (constant) {
-    // Once, by the function that runs before the kernel.
-    unsigned index = result.packedBytes.size();
-    result.packedBytes.push_back(tensorBytes(smallType));
-    if (needsSum)
-      result.packedBytes.push_back(tensorBytes(sumType));
-    {
-      OpBuilder::InsertionGuard guard(b);
-      if (!packing.entry)
-        packing = addFunction(packSymbolOf(symbol));
-      b.setInsertionPointToEnd(packing.entry);
-      current = &packing;
-      TensorView from = w;
-      from.pointer = tablePointer(kernel.getNumArguments() + kernel.getNumResults() +
-                                  constantIndices.lookup(constant.getValue()));
-      TensorView to = viewAt(tablePointer(LateIndex::Packed, index), smallType), sum;
-      if (needsSum)
-        sum = viewAt(tablePointer(LateIndex::Packed, index + 1), sumType);
-      b.setInsertionPointToEnd(packing.entry);
-      fill(from, to, sum);
-      current = &code;
-    }
-    packedView = viewAt(tablePointer(LateIndex::Packed, index), smallType);
-    if (needsSum)
-      sumView = viewAt(tablePointer(LateIndex::Packed, index + 1), sumType);
-  } else {
-    packedView = newBuffer(smallType);
-    if (needsSum)
-      sumView = newBuffer(sumType);
-    fill(w, packedView, sumView);
-  }
-  packedOperand.pointer = pointerTo(packedView);
-  stage.inputs.push_back(packedOperand);
-  nest.sizes[depth] = groups;
-  nest.stages.push_back(stage);
-
-  if (needsSum) {
-    NestOperand start;
-    start.element = i32;
-    start.pointer = pointerTo(sumView);
-    start.strides = sumStrides;
-    nest.inits.push_back(start);
-  } else {
-    llvm::Expected<NestOperand> start = operandOf(op, init->get(), op.getMatchingIndexingMap(init),
-                                                  llvm::to_vector(llvm::seq<int>(0, ranges.size())), ranges.size());
-    if (!start)
-      return start.takeError();
-    if (!start->inMemory() && !start->splat)
-      return errorAt(op, "reads elements of a tensor that nothing has written");
-    nest.inits.push_back(*start);
-  }
-  return true;
 }
 
 llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
@@ -949,7 +341,7 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
   llvm::Expected<PendingNest> pending = buildNest(op);
   if (!pending)
     return pending.takeError();
-  emitLoopNest(b, op.getLoc(), std::move(pending->nest), options, scalars);
+  KernelWriter::emit(op.getLoc(), std::move(pending->nest));
   return llvm::Error::success();
 }
 
@@ -1003,15 +395,10 @@ llvm::Error KernelEmitter::emitReturn(func::ReturnOp op) {
     // Only the first return of a tensor can have been computed in its place.
     if (destinations.count(value) && done.insert(value).second)
       continue;
-    TensorView view = viewOf(value), output = view;
+    TensorView view = viewOf(value);
     if (!view.splat && !view.pointer)
       return errorAt(op, "returns a tensor that nothing has written");
-    output.splat = {};
-    output.buffer = -1;
-    output.offset = 0;
-    output.pointer = tablePointer(inputs + index);
-    output.strides = denseStrides(view.shape);
-    copy(op.getLoc(), view, output);
+    copy(op.getLoc(), view, denseView(cast<RankedTensorType>(value.getType()), tablePointer(inputs + index)));
   }
   b.create<func::ReturnOp>(op.getLoc());
   return llvm::Error::success();
@@ -1025,14 +412,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
       if (!type.getElementType().isSignlessIntOrFloat())
         return errorAt(&op, "has an element type that the CPU target does not support");
     }
-  auto emptyView = [&](Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
-    TensorView view;
-    view.shape.assign(type.getShape().begin(), type.getShape().end());
-    view.strides = denseStrides(type.getShape());
-    view.element = type.getElementType();
-    return view;
-  };
+  auto emptyView = [](Value value) { return denseView(cast<RankedTensorType>(value.getType())); };
   // A tensor that is only another look at one already in memory; moved if it has to be somewhere else.
   auto alias = [&](Value value, const TensorView &view) {
     auto it = destinations.find(value);
@@ -1061,13 +441,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
       auto value = cast<TypedAttr>(splat.getSplatValue<Attribute>());
       view.splat = b.create<arith::ConstantOp>(op.getLoc(), value);
     } else {
-      Value &pointer = constantPointers[elements];
-      if (!pointer) {
-        constantIndices[elements] = result.constants.size();
-        pointer = tablePointer(kernel.getNumArguments() + kernel.getNumResults() + result.constants.size());
-        result.constants.push_back(elements);
-      }
-      view.pointer = pointer;
+      view = constantView(elements);
     }
     views[constant] = view;
     return llvm::Error::success();
@@ -1155,19 +529,12 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type || !type.hasStaticShape() || !type.getElementType().isSignlessIntOrFloat())
       return errorAt(kernel, "has an argument that is not a tensor of static shape");
-    TensorView view;
-    view.pointer = tablePointer(index);
-    view.shape.assign(type.getShape().begin(), type.getShape().end());
-    view.strides = denseStrides(type.getShape());
-    view.element = type.getElementType();
-    views[argument] = view;
+    views[argument] = denseView(type, tablePointer(index));
   }
   for (Type type : kernel.getResultTypes())
     if (auto tensor = dyn_cast<RankedTensorType>(type); !tensor || !tensor.hasStaticShape())
       return errorAt(kernel, "has a result that is not a tensor of static shape");
   placeDestinations(source);
-
-  workspace = tablePointer(LateIndex::Workspace, 0);
 
   for (Operation &op : source)
     if (auto producer = dyn_cast<linalg::GenericOp>(op); producer && !isElementwise(producer))
@@ -1185,18 +552,7 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
     ++step;
   }
 
-  if (packing.entry) {
-    b.setInsertionPointToEnd(packing.entry);
-    b.create<func::ReturnOp>(kernel.getLoc());
-  }
-  unsigned packed = kernel.getNumArguments() + kernel.getNumResults() + result.constants.size();
-  for (LateIndex &late : lateIndices) {
-    unsigned base = late.base == LateIndex::Packed ? packed : packed + result.packedBytes.size();
-    late.place.setRawConstantIndices({static_cast<int32_t>(base + late.offset)});
-  }
-  result.workspaceBytes = planMemory(buffers);
-  for (auto [offset, buffer] : llvm::zip(bufferOffsets, buffers))
-    offset.setValueAttr(b.getI64IntegerAttr(buffer.offset));
+  finish();
   return std::move(result);
 }
 

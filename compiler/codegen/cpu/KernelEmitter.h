@@ -43,9 +43,6 @@ llvm::Error errorAt(mlir::Operation *op, const llvm::Twine &message);
 /// Copies the elements into `memory` in the form storageType() prescribes.
 void copyElements(mlir::ElementsAttr elements, char *memory);
 
-/// Bytes of a statically shaped tensor in memory.
-int64_t tensorBytes(mlir::RankedTensorType type);
-
 } // namespace tw::cpu
 
 #endif // COMPILER_CODEGEN_CPU_KERNELEMITTER_H

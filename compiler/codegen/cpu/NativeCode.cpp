@@ -48,19 +48,6 @@ static llvm::Error makeError(const llvm::Twine &message) {
   return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
 }
 
-void prepareCodegen(MLIRContext &context) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
-  DialectRegistry registry;
-  registerBuiltinDialectTranslation(registry);
-  registerLLVMDialectTranslation(registry);
-  registerOpenMPDialectTranslation(registry);
-  context.appendDialectRegistry(registry);
-  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
-                      math::MathDialect, memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect,
-                      vector::VectorDialect>();
-}
-
 /// f32 to bf16 by integer arithmetic: to the nearest, ties to even, subnormals kept, every NaN the canonical one.
 struct TruncateToBfloat : OpRewritePattern<arith::TruncFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -115,8 +102,7 @@ static LogicalResult expandMath(ModuleOp module) {
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
 }
 
-static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
-  PassManager passes(module.getContext());
+static void buildPipeline(PassManager &passes, unsigned threads) {
   passes.enableVerifier(false);
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -141,7 +127,38 @@ static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
   if (threads > 1)
     passes.addPass(createConvertOpenMPToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
-  return passes.run(module);
+}
+
+static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
+  PassManager passes(module.getContext());
+  buildPipeline(passes, threads);
+  if (failed(passes.run(module)))
+    return failure();
+  // The translation to LLVM IR is not made for what it does not know.
+  WalkResult result = module.walk([](Operation *op) {
+    bool known = isa<ModuleOp>(op) || isa<LLVM::LLVMDialect, omp::OpenMPDialect>(op->getDialect());
+    return known ? WalkResult::advance() : WalkResult(op->emitError("has no form in the llvm dialect"));
+  });
+  return failure(result.wasInterrupted());
+}
+
+void prepareCodegen(MLIRContext &context) {
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  DialectRegistry registry;
+  registerBuiltinDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerOpenMPDialectTranslation(registry);
+  // What the passes add to the context when they run must be there before, because it is not made for threads.
+  PassManager passes(&context);
+  buildPipeline(passes, /*threads=*/2);
+  passes.getDependentDialects(registry);
+  context.appendDialectRegistry(registry);
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                      math::MathDialect, memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect,
+                      vector::VectorDialect>();
+  for (StringRef name : registry.getDialectNames())
+    context.getOrLoadDialect(name);
 }
 
 static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine,
