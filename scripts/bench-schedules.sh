@@ -27,6 +27,7 @@ compiler's model sees a gain. Both compile the same kernels; each picks its own 
 - **serial, double_buffer**: the cycles by which a layer moves the last retirement of the program on. Layers overlap at their borders
   under `double_buffer` (the next layer's weights load while the layer before computes), so one with the very same instructions can differ
   by some percent, and a small layer by more: what it gains or loses, its neighbour loses or gains. **ratio** is serial / double_buffer.
+- **alone**: the same layer as a program of its own, from start to done, so that no neighbour blurs it.
 - **DMA busy**: part of the layer's cycles, under `serial`, in which some load or store engine issues a burst or moves data (label `busy`,
   [timing.md](timing.md)). **DMA in flight**: the same with the cycles in which it waits for the DRAM's data or latency (labels
   `dram_bandwidth` and `dram_latency`). **compute busy**: part in which the tensor or the vector engine is busy.
