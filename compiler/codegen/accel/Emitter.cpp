@@ -1187,18 +1187,22 @@ llvm::Error Emitter::emit() {
 llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
                               const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network) {
   Kernel kernel = matched;
-  // The weights of a depthwise window are B, so a first step with a second tensor gets an instruction of its own.
-  if (kernel.anchor && kernel.anchor->windowOp == isa::WindowOp::Mac && !kernel.steps.empty()) {
+  // A window gives its result to the instruction that computes it and to no other, and the weights of a depthwise one are B: a
+  // first step that is something else, or has a second tensor then, is preceded by an instruction for the window alone.
+  if (kernel.anchor && kernel.anchor->kind == Anchor::Window && !kernel.steps.empty()) {
+    auto isWindow = [](const Source &source) { return source.kind == Source::Value && source.value == -1; };
+    auto readsWindow = [&](const Step &step) { return llvm::any_of(step.sources, isWindow); };
     unsigned tensors = 0;
     for (const Source &source : kernel.steps[0].sources)
       tensors += source.kind != Source::Parameter;
-    if (tensors > 1) {
+    if ((kernel.anchor->windowOp == isa::WindowOp::Mac && tensors > 1) || !readsWindow(kernel.steps[0]) ||
+        std::any_of(kernel.steps.begin() + 1, kernel.steps.end(), readsWindow)) {
       for (Step &step : kernel.steps)
         for (Source &source : step.sources)
           if (source.kind == Source::Value)
             ++source.value;
       Step identity;
-      identity.type = kernel.anchor->resultType;
+      identity.type = kernel.anchor->windowOp == isa::WindowOp::Max ? kernel.anchor->inputType : kernel.anchor->resultType;
       Source source;
       source.kind = Source::Value;
       source.view.stride = {1, 1, 1, 1};
