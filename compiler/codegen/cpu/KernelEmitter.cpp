@@ -4,6 +4,7 @@
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/IntegerProduct.h"
 #include "compiler/codegen/cpu/KernelWriter.h"
+#include "compiler/codegen/cpu/Lanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

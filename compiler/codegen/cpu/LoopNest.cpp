@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/LoopNest.h"
+#include "compiler/codegen/cpu/Lanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
-#include "mlir/IR/Matchers.h"
 #include <limits>
 #include <map>
 #include <numeric>
@@ -24,19 +24,6 @@ Type storageType(Type element) {
 int64_t storageBytes(Type element) { return (storageType(element).getIntOrFloatBitWidth() + 7) / 8; }
 
 Type NestOperand::addressUnit() const { return unit ? unit : storageType(element); }
-
-bool isSupportedBody(Block &body, Operation *&offender) {
-  for (Operation &op : body.without_terminator()) {
-    bool known = isa<arith::ConstantOp>(op) || OpTrait::hasElementwiseMappableTraits(&op);
-    auto isScalar = [](Type type) { return type.isIntOrFloat(); };
-    if (!known || op.getNumRegions() || op.getNumResults() != 1 || !llvm::all_of(op.getResultTypes(), isScalar) ||
-        !llvm::all_of(op.getOperandTypes(), isScalar)) {
-      offender = &op;
-      return false;
-    }
-  }
-  return true;
-}
 
 namespace {
 
@@ -58,37 +45,6 @@ struct Block1D {
   int64_t step = 0;
   SmallVector<Piece> pieces;
 };
-
-/// An op that combines an accumulator with a value and may be reassociated.
-struct Combiner {
-  Operation *op = nullptr;
-  vector::CombiningKind kind = vector::CombiningKind::ADD;
-};
-
-std::optional<Combiner> matchCombiner(Block &body) {
-  Operation *yield = body.getTerminator();
-  if (yield->getNumOperands() != 1)
-    return std::nullopt;
-  Operation *op = yield->getOperand(0).getDefiningOp();
-  Value accumulator = body.getArguments().back();
-  if (!op || op->getBlock() != &body || op->getNumOperands() != 2 || !accumulator.hasOneUse() ||
-      (op->getOperand(0) != accumulator && op->getOperand(1) != accumulator))
-    return std::nullopt;
-  using Kind = vector::CombiningKind;
-  auto kind = llvm::TypeSwitch<Operation *, std::optional<Kind>>(op)
-                  .Case<arith::AddFOp, arith::AddIOp>([](auto) { return Kind::ADD; })
-                  .Case<arith::MulFOp, arith::MulIOp>([](auto) { return Kind::MUL; })
-                  .Case([](arith::MaximumFOp) { return Kind::MAXIMUMF; })
-                  .Case([](arith::MinimumFOp) { return Kind::MINIMUMF; })
-                  .Case([](arith::MaxSIOp) { return Kind::MAXSI; })
-                  .Case([](arith::MinSIOp) { return Kind::MINSI; })
-                  .Case([](arith::MaxUIOp) { return Kind::MAXUI; })
-                  .Case([](arith::MinUIOp) { return Kind::MINUI; })
-                  .Default([](Operation *) { return std::nullopt; });
-  if (!kind)
-    return std::nullopt;
-  return Combiner{op, *kind};
-}
 
 class NestEmitter {
 public:
@@ -138,12 +94,11 @@ private:
 
   Value constantIndex(int64_t value) { return b.create<arith::ConstantIndexOp>(loc, value); }
   Value offsetPointer(Value pointer, Type unit, int64_t offset);
-  Value addProducts(unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width);
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
   Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
   void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece,
                    Value value);
-  Value toWidth(Value value, int64_t width);
+  Value toWidth(Value value, int64_t width) { return tw::cpu::toWidth(b, loc, value, width); }
   SmallVector<Value> evaluate(unsigned stage, ArrayRef<Value> arguments, Place place, Shared &shared, bool contract);
   void finish(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows,
               function_ref<SmallVector<Value>(Place place, Shared &shared)> stageZero);
@@ -422,12 +377,6 @@ NestEmitter::Pointers NestEmitter::advanced(const Pointers &from, int dim, int64
   return to;
 }
 
-Value NestEmitter::toWidth(Value value, int64_t width) {
-  if (width == 1 || isa<VectorType>(value.getType()))
-    return value;
-  return b.create<vector::BroadcastOp>(loc, VectorType::get({width}, value.getType()), value);
-}
-
 Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece) {
   const NestOperand &operand = *slots[slot];
   if (!operand.inMemory())
@@ -497,61 +446,6 @@ void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Point
 // Bodies
 //===----------------------------------------------------------------------===//
 
-/// max(x, c) and min(x, c) for a constant c that is a number: one compare and blend, which becomes a single instruction that
-/// hands on a NaN in x, where the general operation needs several.
-static Value clampAgainstConstant(OpBuilder &b, Location loc, Operation *op, Value lhs, Value rhs) {
-  bool isMaximum = isa<arith::MaximumFOp>(op);
-  if (!isMaximum && !isa<arith::MinimumFOp>(op))
-    return {};
-  auto isNumber = [](Value value) {
-    FloatAttr attr;
-    return matchPattern(value, m_Constant(&attr)) && !attr.getValue().isNaN();
-  };
-  bool left = isNumber(op->getOperand(0)), right = isNumber(op->getOperand(1));
-  if (!left && !right)
-    return {};
-  Value bound = right ? rhs : lhs, x = right ? lhs : rhs;
-  auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
-  Value beyond = b.create<arith::CmpFOp>(loc, predicate, bound, x);
-  return b.create<arith::SelectOp>(loc, beyond, bound, x);
-}
-
-/// accumulator + the sum of the products of the small numbers that each pair of 32-bit lanes holds.
-Value NestEmitter::addProducts(unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width) {
-  accumulator = toWidth(accumulator, width);
-  lhs = toWidth(lhs, width);
-  rhs = toWidth(rhs, width);
-  Type type = accumulator.getType();
-  auto intrinsic = [&](const char *name, Type result, ValueRange arguments) {
-    return b.create<LLVM::CallIntrinsicOp>(loc, result, b.getStringAttr(name), arguments).getResult(0);
-  };
-  const char *suffix = width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
-  if (suffix && products == 4)
-    return intrinsic((std::string("llvm.x86.avx512.vpdpbusd.") + suffix).c_str(), type, {accumulator, lhs, rhs});
-  if (suffix && products == 2) {
-    auto pairs = VectorType::get({2 * width}, b.getI16Type());
-    const char *name = width == 16  ? "llvm.x86.avx512.pmaddw.d.512"
-                       : width == 8 ? "llvm.x86.avx2.pmadd.wd"
-                                    : "llvm.x86.sse2.pmadd.wd";
-    Value sums = intrinsic(name, type,
-                           {b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
-    return b.create<arith::AddIOp>(loc, accumulator, sums);
-  }
-  // Narrow remainders: each part is shifted to the top and back.
-  unsigned bits = 32 / products;
-  auto constant = [&](int64_t value) {
-    return toWidth(b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(static_cast<int32_t>(value))), width);
-  };
-  for (unsigned part = 0; part < products; ++part) {
-    Value up = constant(32 - bits * (part + 1)), down = constant(32 - bits);
-    Value x = b.create<arith::ShLIOp>(loc, lhs, up), y = b.create<arith::ShLIOp>(loc, rhs, up);
-    x = products == 4 ? b.create<arith::ShRUIOp>(loc, x, down).getResult() : b.create<arith::ShRSIOp>(loc, x, down);
-    y = b.create<arith::ShRSIOp>(loc, y, down);
-    accumulator = b.create<arith::AddIOp>(loc, accumulator, b.create<arith::MulIOp>(loc, x, y));
-  }
-  return accumulator;
-}
-
 /// Finds out which values of the bodies are the same for all rows or all pieces of a register block.
 void NestEmitter::findVariation() {
   variations.clear();
@@ -587,42 +481,13 @@ void NestEmitter::findVariation() {
   }
 }
 
-/// Integer division that does not trap: x / 0 and x % 0 are 0, and the one quotient that does not fit wraps.
-static Value divideSafely(OpBuilder &b, Operation *op, Value x, Value y) {
-  bool isSigned = isa<arith::DivSIOp, arith::RemSIOp>(op), isRemainder = isa<arith::RemSIOp, arith::RemUIOp>(op);
-  if (!isSigned && !isa<arith::DivUIOp, arith::RemUIOp>(op))
-    return {};
-  Location loc = op->getLoc();
-  Type type = x.getType();
-  auto constant = [&](int64_t value) -> Value {
-    TypedAttr attr = b.getIntegerAttr(getElementTypeOrSelf(type), value);
-    if (auto vector = dyn_cast<VectorType>(type))
-      attr = DenseElementsAttr::get(vector, attr);
-    return b.create<arith::ConstantOp>(loc, attr);
-  };
-  auto equals = [&](Value value, int64_t number) -> Value {
-    return b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, value, constant(number));
-  };
-  Value zero = constant(0), byZero = equals(y, 0);
-  Value byMinusOne = isSigned ? equals(y, -1) : Value();
-  Value unsafe = isSigned ? b.create<arith::OrIOp>(loc, byZero, byMinusOne).getResult() : byZero;
-  Value divisor = b.create<arith::SelectOp>(loc, unsafe, constant(1), y);
-  Value result = b.create(loc, op->getName().getIdentifier(), {x, divisor}, {type})->getResult(0);
-  if (isRemainder)
-    // Divided by 1, which leaves 0, where the divisor was not safe.
-    return result;
-  if (isSigned)
-    result = b.create<arith::SelectOp>(loc, byMinusOne, b.create<arith::SubIOp>(loc, zero, x), result);
-  return b.create<arith::SelectOp>(loc, byZero, zero, result);
-}
-
 /// Evaluates the body of a stage on values that are scalars or vectors as wide as the place's piece; a scalar stands for equal
 /// lanes and stays one until it meets a vector. `contract` allows a product to be added without rounding it first.
 SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
   if (stage.products)
-    return {addProducts(stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
+    return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
   if (!stage.body)
     return {arguments[0]};
   int64_t width = place.piece.width;
@@ -653,36 +518,12 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
       for (Value operand : op.getOperands())
         operands.push_back(lookup(operand));
     }
-    bool isVector = llvm::any_of(operands, [](Value value) { return isa<VectorType>(value.getType()); });
-    if (isVector)
+    if (!product)
+      return applyToLanes(b, op, operands, width);
+    if (llvm::any_of(operands, [](Value value) { return isa<VectorType>(value.getType()); }))
       for (Value &operand : operands)
         operand = toWidth(operand, width);
-    if (product)
-      return b.create<math::FmaOp>(op.getLoc(), operands[0], operands[1], operands[2]);
-    if (operands.size() == 2)
-      if (Value clamped = clampAgainstConstant(b, op.getLoc(), &op, operands[0], operands[1]))
-        return clamped;
-    if (operands.size() == 2)
-      if (Value quotient = divideSafely(b, &op, operands[0], operands[1]))
-        return quotient;
-    Type type = op.getResult(0).getType();
-    auto ofWidth = [&](Type scalar) -> Type { return isVector ? VectorType::get({width}, scalar) : scalar; };
-    // Processors have no arithmetic on bfloat16: it is done in f32 and rounded.
-    bool onBfloat = llvm::any_of(op.getOperandTypes(), [](Type operand) { return operand.isBF16(); }) &&
-                    !isa<arith::ExtFOp, arith::BitcastOp, arith::SelectOp>(op);
-    if (onBfloat) {
-      for (auto [operand, scalar] : llvm::zip(operands, op.getOperandTypes()))
-        if (scalar.isBF16())
-          operand = b.create<arith::ExtFOp>(op.getLoc(), ofWidth(b.getF32Type()), operand);
-      Type wide = type.isBF16() ? b.getF32Type() : type;
-      Value result = b.create(op.getLoc(), op.getName().getIdentifier(), operands, {ofWidth(wide)},
-                              op.getAttrDictionary().getValue())
-                         ->getResult(0);
-      return type.isBF16() ? b.create<arith::TruncFOp>(op.getLoc(), ofWidth(type), result).getResult() : result;
-    }
-    type = ofWidth(type);
-    return b.create(op.getLoc(), op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())
-        ->getResult(0);
+    return b.create<math::FmaOp>(op.getLoc(), operands[0], operands[1], operands[2]);
   };
   for (Operation &op : stage.body->without_terminator()) {
     if (contract && isa<arith::MulFOp>(op) && op.hasOneUse() && fusedProduct(**op.user_begin()) == &op)
@@ -789,36 +630,6 @@ void NestEmitter::emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, 
   });
 }
 
-static Attribute neutralElement(OpBuilder &b, vector::CombiningKind kind, Type type) {
-  using Kind = vector::CombiningKind;
-  if (auto floatType = dyn_cast<FloatType>(type)) {
-    const llvm::fltSemantics &semantics = floatType.getFloatSemantics();
-    switch (kind) {
-    case Kind::MUL:
-      return b.getFloatAttr(type, 1.0);
-    case Kind::MAXIMUMF:
-      return b.getFloatAttr(type, APFloat::getInf(semantics, true));
-    case Kind::MINIMUMF:
-      return b.getFloatAttr(type, APFloat::getInf(semantics, false));
-    default:
-      return b.getFloatAttr(type, 0.0);
-    }
-  }
-  unsigned bits = type.getIntOrFloatBitWidth();
-  switch (kind) {
-  case Kind::MUL:
-    return b.getIntegerAttr(type, 1);
-  case Kind::MAXSI:
-    return b.getIntegerAttr(type, APInt::getSignedMinValue(bits));
-  case Kind::MINSI:
-    return b.getIntegerAttr(type, APInt::getSignedMaxValue(bits));
-  case Kind::MINUI:
-    return b.getIntegerAttr(type, APInt::getMaxValue(bits));
-  default:
-    return b.getIntegerAttr(type, 0);
-  }
-}
-
 /// The only reduction loop is the vector loop: partial results in lanes, combined at the end; the remainder one by one.
 void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   int64_t size = nest.sizes[vectorDim], blocks = size / lanes;
@@ -846,7 +657,7 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
     b.create<scf::YieldOp>(loc, next);
     return SmallVector<Value>(forOp.getResults());
   };
-  auto neutral = cast<TypedAttr>(neutralElement(b, combiner->kind, element));
+  TypedAttr neutral = neutralElement(b, combiner->kind, element);
   Value zero = b.create<arith::ConstantOp>(loc, neutral);
   SmallVector<Value> partial = loop(0, blocks, Piece{0, lanes}, SmallVector<Value>(rows, toWidth(zero, lanes)));
   SmallVector<Value> accumulators;

@@ -85,9 +85,6 @@ struct NestOptions {
 void emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
                   const llvm::DenseMap<mlir::Value, mlir::Value> &scalars);
 
-/// Whether a body consists of ops that emitLoopNest can evaluate; otherwise `offender` is the first that it cannot.
-bool isSupportedBody(mlir::Block &body, mlir::Operation *&offender);
-
 } // namespace tw::cpu
 
 #endif // COMPILER_CODEGEN_CPU_LOOPNEST_H

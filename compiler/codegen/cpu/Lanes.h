@@ -1,0 +1,43 @@
+//===- Lanes.h - Scalar ops on scalars and vectors --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The ops of a linalg body, applied to all lanes of a vector at once.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_CPU_LANES_H
+#define COMPILER_CODEGEN_CPU_LANES_H
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/IR/Builders.h"
+
+namespace tw::cpu {
+
+/// Whether a body consists of ops that applyToLanes knows; otherwise `offender` is the first that it does not.
+bool isSupportedBody(mlir::Block &body, mlir::Operation *&offender);
+
+/// A scalar in all lanes of a vector, if `width` is more than 1; vectors are left alone.
+mlir::Value toWidth(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, int64_t width);
+
+/// The result of a scalar op for operands that are scalars or vectors of `width` lanes; a scalar if all of them are. Integer
+/// division does not trap (x / 0 and x % 0 are 0), and arithmetic on bfloat16 is done in f32 and rounded.
+mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
+
+/// accumulator + the sum of the products of the small integers that lanes of i32 hold: 4 bytes, unsigned in `lhs` and signed in
+/// `rhs`, or 2 signed numbers of 16 bits. By the processor's own instruction where there is one for the width (x86).
+mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, unsigned products, mlir::Value accumulator,
+                        mlir::Value lhs, mlir::Value rhs, int64_t width);
+
+/// An op that combines an accumulator with a value and may be reassociated.
+struct Combiner {
+  mlir::Operation *op = nullptr;
+  mlir::vector::CombiningKind kind = mlir::vector::CombiningKind::ADD;
+};
+
+/// The combiner of a body whose last argument is its accumulator, if it has one.
+std::optional<Combiner> matchCombiner(mlir::Block &body);
+
+/// What leaves any accumulator as it is.
+mlir::TypedAttr neutralElement(mlir::OpBuilder &b, mlir::vector::CombiningKind kind, mlir::Type type);
+
+} // namespace tw::cpu
+
+#endif // COMPILER_CODEGEN_CPU_LANES_H
