@@ -171,9 +171,10 @@ public:
     return name;
   }
 
-  /// Compiles, runs, and compares with `expected`. `tolerance`: allowed difference by the largest number of `expected`.
+  /// Compiles, runs, and compares with `expected`. `tolerance`: allowed difference by the largest number of `expected`;
+  /// `absolute`: the same as it is.
   void check(const std::string &result, const Values &expected, const std::string &machine, accel::Schedule schedule,
-             double tolerance = 0) {
+             double tolerance = 0, double absolute = 0) {
     declare(*proto.mutable_graph()->add_output(), result, expected.kind, expected.shape);
     auto network = e2e::SimulatedNetwork::compileBytes(proto.SerializeAsString(), "test", machine, {}, schedule);
     ASSERT_TRUE(bool(network)) << network.message();
@@ -189,7 +190,7 @@ public:
       largest = std::max(largest, std::abs(number));
     size_t wrong = 0;
     for (size_t i = 0; i < actual.size(); ++i)
-      if (!(std::abs(actual[i] - expected.at[i]) <= tolerance * largest) && wrong++ < 3)
+      if (!(std::abs(actual[i] - expected.at[i]) <= tolerance * largest + absolute) && wrong++ < 3)
         ADD_FAILURE() << "element " << i << " is " << actual[i] << " instead of " << expected.at[i];
     EXPECT_EQ(wrong, 0u) << "of " << actual.size();
   }
@@ -949,6 +950,147 @@ TEST_P(OperatorTest, Movement) {
       number = std::max(number, 0.0);
   }
   model.check(y, value, anyMachine, schedule);
+}
+
+/// DequantizeLinear, a float operator, QuantizeLinear: integer arithmetic where there is a form for it, and else floats inside
+/// one kernel. A result near a tie may be rounded the other way.
+TEST_P(OperatorTest, QuantizedByPairs) {
+  ElementKind kind = random.one({ElementKind::I8, ElementKind::U8});
+  std::string machine = random.chance(80) ? integerMachine : "gemmini_16x16_fp32";
+  Window window = Window::make(random, /*dilated=*/false);
+  Channels c = Channels::make(random);
+  Model model(13);
+  struct Quantized {
+    std::string name; ///< after DequantizeLinear
+    Values real;
+  };
+  auto quantized = [&](Values values, float scale, double zero, bool constant) {
+    Quantized q;
+    std::string tensor = constant ? model.constant(values) : model.input(values);
+    q.name = model.node("DequantizeLinear", {tensor, model.scalar(ElementKind::F32, scale), model.scalar(values.kind, zero)});
+    q.real = {values.shape, ElementKind::F32, {}};
+    for (double number : values.at)
+      q.real.at.push_back(float(number - zero) * scale);
+    return q;
+  };
+  auto zeroPoint = [&] { return double(kind == ElementKind::U8 ? random.pick(0, 255) : random.pick(-128, 127)); };
+  float xScale = float(random.real(0.01, 0.1));
+  double xZero = zeroPoint();
+  Shape shape{window.n, c.groups * c.in, window.h, window.w};
+  Quantized x = quantized(random.tensor(kind, shape), xScale, xZero, false);
+  Values y{shape, ElementKind::F32, {}};
+  std::string name, text;
+  float yScale = xScale;
+  double yZero = xZero;
+  auto newScale = [&](double factor) {
+    yScale = float(xScale * factor);
+    yZero = zeroPoint();
+  };
+  switch (random.pick(0, 5)) {
+  case 0:
+  case 1: {
+    text = "Conv " + window.text() + c.text();
+    float wScale = float(random.real(0.005, 0.02));
+    Quantized w = quantized(random.tensor(ElementKind::I8, {c.groups * c.out, c.in, window.kh, window.kw}), wScale, 0, true);
+    y = convolve(x.real, w.real, window, c, 0, 0);
+    std::vector<std::string> operands{x.name, w.name};
+    if (random.chance(60)) {
+      Values bias = random.tensor(ElementKind::I32, {c.groups * c.out}, -5000, 5000);
+      operands.push_back(model.node("DequantizeLinear", {model.constant(bias), model.scalar(ElementKind::F32, xScale * wScale)}));
+      int64_t area = window.oh() * window.ow();
+      for (size_t i = 0; i < y.at.size(); ++i)
+        y.at[i] += bias.at[i / size_t(area) % bias.at.size()] * double(xScale * wScale);
+    }
+    name = model.node("Conv", operands, [&](onnx::NodeProto &node) {
+      window.set(node);
+      setInt(node, "group", c.groups);
+    });
+    if (random.chance(50)) {
+      text += " Relu";
+      name = model.node("Relu", {name});
+      for (double &number : y.at)
+        number = std::max(number, 0.0);
+    }
+    newScale(std::sqrt(double(c.in * window.kh * window.kw)));
+    break;
+  }
+  case 2: {
+    text = "Binary " + print(shape);
+    std::string type = random.one({"Add", "Mul", "Sub", "Max"});
+    float scale = float(random.real(0.01, 0.1));
+    Shape other = random.chance(60) ? shape : random.one<Shape>({{shape[1], 1, 1}, {1, 1, 1, shape[3]}, {shape[0], shape[1], 1, 1}});
+    Quantized z = quantized(random.tensor(kind, other), scale, zeroPoint(), random.chance(30));
+    text += " " + type + print(other);
+    name = model.node(type, {x.name, z.name});
+    for (int64_t i = 0; i < sizeOf(shape); ++i) {
+      double l = x.real.at[size_t(i)], r = z.real.at[size_t(broadcastIndex(i, other, shape))];
+      y.at.push_back(float(type == "Add" ? l + r : type == "Sub" ? l - r : type == "Mul" ? l * r : std::max(l, r)));
+    }
+    newScale(type == "Mul" ? 5 : 1.5);
+    break;
+  }
+  case 3: {
+    bool average = random.chance(50);
+    text = (average ? "AveragePool " : "MaxPool ") + window.text();
+    y.shape = {window.n, shape[1], window.oh(), window.ow()};
+    for (int64_t plane = 0; plane < window.n * shape[1]; ++plane)
+      for (int64_t oy = 0; oy < window.oh(); ++oy)
+        for (int64_t ox = 0; ox < window.ow(); ++ox) {
+          double sum = 0, most = -INFINITY;
+          int64_t count = 0;
+          window.taps(oy, ox, [&](int64_t iy, int64_t ix, int64_t, int64_t) {
+            double number = x.real.at[size_t((plane * window.h + iy) * window.w + ix)];
+            sum += number;
+            most = std::max(most, number);
+            ++count;
+          });
+          if (count == 0)
+            GTEST_SKIP() << "a window without elements has no defined result";
+          y.at.push_back(average ? sum / double(count) : most);
+        }
+    name = model.node(average ? "AveragePool" : "MaxPool", {x.name}, [&](onnx::NodeProto &node) { window.set(node, false); });
+    if (average)
+      newScale(0.7);
+    break;
+  }
+  case 4: {
+    std::string type = random.one({"Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Relu"});
+    text = type + " " + print(shape);
+    name = model.node(type, {x.name});
+    for (double number : x.real.at)
+      y.at.push_back(type == "Sigmoid"     ? 1 / (1 + std::exp(-number))
+                     : type == "Tanh"      ? std::tanh(number)
+                     : type == "LeakyRelu" ? (number < 0 ? 0.01f * number : number)
+                     : type == "Relu"      ? std::max(number, 0.0)
+                                           : std::min(std::max(0.2f * number + 0.5, 0.0), 1.0));
+    newScale(type == "LeakyRelu" || type == "Relu" ? 1.1 : 1.0 / 200 / xScale);
+    break;
+  }
+  default: {
+    Shape other = shape;
+    other[1] = random.pick(1, 5);
+    bool same = random.chance(50);
+    Quantized z = quantized(random.tensor(kind, other), same ? xScale : xScale * 1.5f, same ? xZero : zeroPoint(), false);
+    text = "Concat " + print(shape) + print(other) + (same ? " of one scale" : "");
+    name = model.node("Concat", {x.name, z.name}, [](onnx::NodeProto &node) { setInt(node, "axis", 1); });
+    Shape joined = shape;
+    joined[1] += other[1];
+    y = gather(joined, ElementKind::F32, [&](const Shape &at) {
+      Shape from = at;
+      if (at[1] < shape[1])
+        return valueAt(x.real, from);
+      from[1] -= shape[1];
+      return valueAt(z.real, from);
+    });
+  }
+  }
+  SCOPED_TRACE(machine + " " + frontend::elementName(kind) + " " + text);
+  std::string result = model.node("QuantizeLinear", {name, model.scalar(ElementKind::F32, yScale), model.scalar(kind, yZero)});
+  double low = kind == ElementKind::U8 ? 0 : -128;
+  for (double &number : y.at)
+    number = std::min(std::max(std::nearbyint(float(number) / yScale) + yZero, low), low + 255);
+  y.kind = kind;
+  model.check(result, y, machine, schedule, 0, 1);
 }
 
 //===----------------------------------------------------------------------===//
