@@ -27,9 +27,7 @@ namespace tw::cpu {
 
 namespace {
 
-llvm::Error failure(const llvm::Twine &message) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), message);
-}
+llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
 /// Zeroed memory on a cache line boundary.
 class Memory {
@@ -130,8 +128,8 @@ llvm::Expected<Signature> signatureOf(func::FuncOp function) {
 llvm::Error checkTensor(const HostTensor &tensor, const TensorSpec &spec, llvm::StringRef what, size_t index) {
   if (tensor.shape != spec.shape || frontend::elementBytes(tensor.type) != frontend::elementBytes(spec.kind))
     return failure(what + " " + llvm::Twine(index) + " is " + frontend::elementName(tensor.type) + " " +
-                   shapeText(tensor.shape) + ", but " + frontend::elementName(spec.kind) + " " +
-                   shapeText(spec.shape) + " is needed");
+                   shapeText(tensor.shape) + ", but " + frontend::elementName(spec.kind) + " " + shapeText(spec.shape) +
+                   " is needed");
   if (static_cast<int64_t>(tensor.bytes.size()) != spec.bytes)
     return failure(what + " " + llvm::Twine(index) + " holds " + llvm::Twine(tensor.bytes.size()) + " bytes, but " +
                    llvm::Twine(spec.bytes) + " are needed");
@@ -201,8 +199,7 @@ struct CpuExecutable::Impl {
   std::vector<void *> table;
 
   /// Calls the kernel, or the function that packs its constants.
-  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs,
-            llvm::ArrayRef<void *> outputs) {
+  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
     table.clear();
     for (const void *input : inputs)
       table.push_back(const_cast<void *>(input));
@@ -222,8 +219,7 @@ CpuExecutable::CpuExecutable() : impl(std::make_unique<Impl>()) {}
 CpuExecutable::~CpuExecutable() = default;
 
 /// `seconds`, if given, takes the time of each step.
-llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs,
-                                         double *seconds) {
+llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds) {
   if (!hasMain)
     return failure("the module has no compiled @main to run");
   if (inputs.size() != main.inputs.size())
@@ -277,8 +273,8 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
   const Kernel &kernel = impl->kernels[it->second];
   if (inputs.size() != kernel.signature.inputs.size() || outputs.size() != kernel.signature.outputs.size())
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
-                   llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) +
-                   " and " + llvm::Twine(outputs.size()) + " were given");
+                   llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) + " and " +
+                   llvm::Twine(outputs.size()) + " were given");
   impl->call(kernel.code, kernel, inputs, outputs);
   return llvm::Error::success();
 }
@@ -302,8 +298,7 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<HostTe
   return runKernel(name, from, to);
 }
 
-llvm::Expected<CpuTiming> CpuExecutable::measure(llvm::ArrayRef<HostTensor> inputs, unsigned minRuns,
-                                                 double minSeconds) {
+llvm::Expected<CpuTiming> CpuExecutable::measure(llvm::ArrayRef<HostTensor> inputs, unsigned minRuns, double minSeconds) {
   std::vector<HostTensor> outputs;
   std::vector<double> stepSeconds(impl->steps.size()), best(impl->steps.size()), runs;
   if (llvm::Error error = impl->runMain(inputs, outputs, best.data()))
@@ -588,9 +583,8 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   bool runsMain = main && !main.isExternal() && !options.onlyCpuKernels;
   bool mainIsKernel = false;
   if (runsMain) {
-    mainIsKernel = llvm::any_of(main.getOps(), [](Operation &op) {
-      return !isAlias(op) && !isa<func::CallOp, func::ReturnOp, arith::ConstantOp>(op);
-    });
+    mainIsKernel = llvm::any_of(
+        main.getOps(), [](Operation &op) { return !isAlias(op) && !isa<func::CallOp, func::ReturnOp, arith::ConstantOp>(op); });
     if (mainIsKernel)
       if (llvm::Error error = flattenMain(main))
         return std::move(error);

@@ -56,8 +56,7 @@ public:
   llvm::Error runKernel(llvm::StringRef name, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs);
 
   /// Repeats run() at least `minRuns` times and for at least `minSeconds`, after one run that is not counted.
-  llvm::Expected<CpuTiming> measure(llvm::ArrayRef<frontend::HostTensor> inputs, unsigned minRuns = 3,
-                                    double minSeconds = 0.1);
+  llvm::Expected<CpuTiming> measure(llvm::ArrayRef<frontend::HostTensor> inputs, unsigned minRuns = 3, double minSeconds = 0.1);
 
   /// Names of the compiled kernels, in module order.
   std::vector<std::string> kernelNames() const;

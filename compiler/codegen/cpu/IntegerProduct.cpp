@@ -79,9 +79,7 @@ public:
   int64_t groups = 0;
 
 private:
-  AffineMap mapOf(const Factor &factor) {
-    return op.getMatchingIndexingMap(op.getDpsInputOperand(factor.operand));
-  }
+  AffineMap mapOf(const Factor &factor) { return op.getMatchingIndexingMap(op.getDpsInputOperand(factor.operand)); }
   Value tensorOf(const Factor &factor) { return op.getDpsInputs()[factor.operand]; }
   /// What is subtracted from the streamed numbers once they are unsigned.
   int32_t streamedZero() const { return streamed.zero + (streamed.isSigned ? 128 : 0); }
@@ -299,9 +297,8 @@ NestOperand ProductBuilder::pack() {
   };
   std::vector<TensorView> views;
   if (auto constant = tensorOf(packed).getDefiningOp<arith::ConstantOp>()) {
-    views = writer.newPackedConstants(types, [&](ArrayRef<TensorView> to) {
-      fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to);
-    });
+    views = writer.newPackedConstants(
+        types, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to); });
   } else {
     for (RankedTensorType type : types)
       views.push_back(writer.newBuffer(type));

@@ -153,8 +153,9 @@ TensorView KernelEmitter::destinationOf(Value tensor) {
 void KernelEmitter::placeDestinations(Block &body) {
   auto claim = [&](Value tensor, const TensorView &view) {
     Operation *producer = tensor.getDefiningOp();
-    if (producer && isa<linalg::GenericOp, tensor::PadOp, tensor::ConcatOp, tensor::ExpandShapeOp,
-                        tensor::CollapseShapeOp, tensor::CastOp>(producer))
+    if (producer &&
+        isa<linalg::GenericOp, tensor::PadOp, tensor::ConcatOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(
+            producer))
       destinations.try_emplace(tensor, view);
   };
   unsigned inputs = kernel.getNumArguments();
@@ -172,8 +173,7 @@ void KernelEmitter::placeDestinations(Block &body) {
       if (std::optional<TensorView> source = collapsed(view, expand.getReassociationIndices()))
         claim(expand.getSrc(), *source);
     } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-      claim(collapse.getSrc(),
-            expanded(view, collapse.getSrcType().getShape(), collapse.getReassociationIndices()));
+      claim(collapse.getSrc(), expanded(view, collapse.getSrcType().getShape(), collapse.getReassociationIndices()));
     } else if (auto cast = dyn_cast<tensor::CastOp>(op)) {
       claim(cast.getSource(), view);
     } else if (auto concat = dyn_cast<tensor::ConcatOp>(op)) {
@@ -325,8 +325,8 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
   if (isLast)
     for (auto [index, value] : llvm::enumerate(op->getResults())) {
       TensorView view = destinationOf(value);
-      llvm::Expected<NestOperand> to = KernelWriter::operandOf(
-          op, view, op.getMatchingIndexingMap(op.getDpsInitOperand(index)), loops, nest.sizes.size());
+      llvm::Expected<NestOperand> to =
+          KernelWriter::operandOf(op, view, op.getMatchingIndexingMap(op.getDpsInitOperand(index)), loops, nest.sizes.size());
       if (!to)
         return to.takeError();
       nest.stores.push_back({static_cast<int>(nest.stages.size()) - 1, static_cast<unsigned>(index), *to});
@@ -432,9 +432,9 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
       return llvm::Error::success();
     }
     auto elements = dyn_cast<ElementsAttr>(constant.getValue());
-    bool known = elements && (isa<DenseElementsAttr>(elements) ||
-                              (isa<DenseResourceElementsAttr>(elements) &&
-                               cast<DenseResourceElementsAttr>(elements).getRawHandle().getBlob()));
+    bool known =
+        elements && (isa<DenseElementsAttr>(elements) || (isa<DenseResourceElementsAttr>(elements) &&
+                                                          cast<DenseResourceElementsAttr>(elements).getRawHandle().getBlob()));
     if (!known)
       return errorAt(&op, "has a value whose elements are not stored densely");
     TensorView view = emptyView(constant);
@@ -481,8 +481,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
     TensorView target = destinationOf(insert), into = viewOf(insert.getDest());
     if (into.pointer || into.splat)
       copy(op.getLoc(), into, target);
-    TensorView place =
-        sliced(target, insert.getStaticOffsets(), insert.getStaticSizes(), insert.getStaticStrides());
+    TensorView place = sliced(target, insert.getStaticOffsets(), insert.getStaticSizes(), insert.getStaticStrides());
     dropDims(place, insert.getDroppedDims());
     copy(op.getLoc(), viewOf(insert.getSource()), place);
     return llvm::Error::success();
@@ -490,15 +489,14 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
   if (auto extract = dyn_cast<tensor::ExtractSliceOp>(op)) {
     if (!extract.getOffsets().empty() || !extract.getSizes().empty() || !extract.getStrides().empty())
       return errorAt(&op, "has dynamic offsets, but the CPU target needs static ones");
-    TensorView view = sliced(viewOf(extract.getSource()), extract.getStaticOffsets(), extract.getStaticSizes(),
-                             extract.getStaticStrides());
+    TensorView view =
+        sliced(viewOf(extract.getSource()), extract.getStaticOffsets(), extract.getStaticSizes(), extract.getStaticStrides());
     dropDims(view, extract.getDroppedDims());
     alias(extract, view);
     return llvm::Error::success();
   }
   if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-    alias(expand, expanded(viewOf(expand.getSrc()), expand.getResultType().getShape(),
-                           expand.getReassociationIndices()));
+    alias(expand, expanded(viewOf(expand.getSrc()), expand.getResultType().getShape(), expand.getReassociationIndices()));
     return llvm::Error::success();
   }
   if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
@@ -559,8 +557,7 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
 
 } // namespace
 
-llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, ModuleOp module, StringRef symbol,
-                                         const NestOptions &options) {
+llvm::Expected<EmittedKernel> emitKernel(func::FuncOp kernel, ModuleOp module, StringRef symbol, const NestOptions &options) {
   return KernelEmitter(kernel, module, symbol, options).emit();
 }
 

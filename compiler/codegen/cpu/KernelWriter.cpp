@@ -33,8 +33,7 @@ Value KernelWriter::tablePointer(unsigned index) {
     b.setInsertionPointToStart(current->entry);
   auto type = LLVM::LLVMPointerType::get(b.getContext());
   Value table = current->entry->getArgument(0);
-  Value place = b.create<LLVM::GEPOp>(kernel.getLoc(), type, type, table,
-                                      ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
+  Value place = b.create<LLVM::GEPOp>(kernel.getLoc(), type, type, table, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(index)});
   auto load = b.create<LLVM::LoadOp>(kernel.getLoc(), type, place);
   current->lastTableLoad = load;
   return load;
@@ -67,12 +66,11 @@ Value KernelWriter::pointerTo(const TensorView &view) {
     return view.pointer;
   Location loc = kernel.getLoc();
   Value offset = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(view.offset));
-  return b.create<LLVM::GEPOp>(loc, view.pointer.getType(), storageType(view.element), view.pointer,
-                               ValueRange{offset});
+  return b.create<LLVM::GEPOp>(loc, view.pointer.getType(), storageType(view.element), view.pointer, ValueRange{offset});
 }
 
-std::vector<TensorView>
-KernelWriter::newPackedConstants(ArrayRef<RankedTensorType> types, function_ref<void(ArrayRef<TensorView>)> fill) {
+std::vector<TensorView> KernelWriter::newPackedConstants(ArrayRef<RankedTensorType> types,
+                                                         function_ref<void(ArrayRef<TensorView>)> fill) {
   unsigned first = result.packedBytes.size();
   for (RankedTensorType type : types)
     result.packedBytes.push_back(tensorBytes(type));
@@ -154,7 +152,7 @@ TensorView KernelWriter::viewOf(Value tensor) const {
 }
 
 llvm::Expected<NestOperand> KernelWriter::operandOf(linalg::GenericOp op, const TensorView &view, AffineMap map,
-                                                     ArrayRef<int> loops, unsigned loopCount) {
+                                                    ArrayRef<int> loops, unsigned loopCount) {
   NestOperand operand;
   operand.element = view.element;
   if (view.splat) {

@@ -101,18 +101,15 @@ Value applyToLanes(OpBuilder &b, Operation &op, ArrayRef<Value> scalarsOrVectors
       if (scalar.isBF16())
         operand = b.create<arith::ExtFOp>(loc, ofWidth(b.getF32Type()), operand);
     Type wide = type.isBF16() ? b.getF32Type() : type;
-    Value result = b.create(loc, op.getName().getIdentifier(), operands, {ofWidth(wide)},
-                            op.getAttrDictionary().getValue())
-                       ->getResult(0);
+    Value result =
+        b.create(loc, op.getName().getIdentifier(), operands, {ofWidth(wide)}, op.getAttrDictionary().getValue())->getResult(0);
     return type.isBF16() ? b.create<arith::TruncFOp>(loc, ofWidth(type), result).getResult() : result;
   }
   type = ofWidth(type);
-  return b.create(loc, op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())
-      ->getResult(0);
+  return b.create(loc, op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())->getResult(0);
 }
 
-Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulator, Value lhs, Value rhs,
-                  int64_t width) {
+Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width) {
   accumulator = toWidth(b, loc, accumulator, width);
   lhs = toWidth(b, loc, lhs, width);
   rhs = toWidth(b, loc, rhs, width);
@@ -128,8 +125,8 @@ Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulat
     const char *name = width == 16  ? "llvm.x86.avx512.pmaddw.d.512"
                        : width == 8 ? "llvm.x86.avx2.pmadd.wd"
                                     : "llvm.x86.sse2.pmadd.wd";
-    Value sums = intrinsic(name, type,
-                           {b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
+    Value sums =
+        intrinsic(name, type, {b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
     return b.create<arith::AddIOp>(loc, accumulator, sums);
   }
   // Narrow remainders: each part is shifted to the top and back.

@@ -23,8 +23,8 @@ mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef
 
 /// accumulator + the sum of the products of the small integers that lanes of i32 hold: 4 bytes, unsigned in `lhs` and signed in
 /// `rhs`, or 2 signed numbers of 16 bits. By the processor's own instruction where there is one for the width (x86).
-mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, unsigned products, mlir::Value accumulator,
-                        mlir::Value lhs, mlir::Value rhs, int64_t width);
+mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, unsigned products, mlir::Value accumulator, mlir::Value lhs,
+                        mlir::Value rhs, int64_t width);
 
 /// An op that combines an accumulator with a value and may be reassociated.
 struct Combiner {

@@ -17,9 +17,7 @@ using namespace mlir;
 
 namespace tw::cpu {
 
-Type storageType(Type element) {
-  return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element;
-}
+Type storageType(Type element) { return element.isInteger(1) ? IntegerType::get(element.getContext(), 8) : element; }
 
 int64_t storageBytes(Type element) { return (storageType(element).getIntOrFloatBitWidth() + 7) / 8; }
 
@@ -96,8 +94,7 @@ private:
   Value offsetPointer(Value pointer, Type unit, int64_t offset);
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
   Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
-  void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece,
-                   Value value);
+  void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece, Value value);
   Value toWidth(Value value, int64_t width) { return tw::cpu::toWidth(b, loc, value, width); }
   SmallVector<Value> evaluate(unsigned stage, ArrayRef<Value> arguments, Place place, Shared &shared, bool contract);
   void finish(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows,
@@ -345,8 +342,7 @@ Value NestEmitter::offsetPointer(Value pointer, Type unit, int64_t offset) {
     return pointer;
   // Constant indices of a getelementptr are 32 bits wide.
   if (offset == static_cast<int32_t>(offset))
-    return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer,
-                                 ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
+    return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
   Value index = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(offset));
   return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer, ValueRange{index});
 }
@@ -371,8 +367,7 @@ NestEmitter::Pointers NestEmitter::advanced(const Pointers &from, int dim, int64
       Value product = factor == 1 ? index : b.create<arith::MulIOp>(loc, index, constantIndex(factor));
       offset = b.create<arith::IndexCastOp>(loc, b.getI64Type(), product);
     }
-    pointer = b.create<LLVM::GEPOp>(loc, pointer.getType(), slots[slot]->addressUnit(), pointer,
-                                    ValueRange{offset});
+    pointer = b.create<LLVM::GEPOp>(loc, pointer.getType(), slots[slot]->addressUnit(), pointer, ValueRange{offset});
   }
   return to;
 }
@@ -400,8 +395,7 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row,
     return fromStorage(b.create<LLVM::LoadOp>(loc, type, pointer, alignment));
   SmallVector<Value> elements;
   for (int64_t lane = 0; lane < piece.width; ++lane)
-    elements.push_back(
-        b.create<LLVM::LoadOp>(loc, stored, offsetPointer(pointer, unit, lane * step), alignment));
+    elements.push_back(b.create<LLVM::LoadOp>(loc, stored, offsetPointer(pointer, unit, lane * step), alignment));
   Value gathered = b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
   for (auto [lane, scalar] : llvm::enumerate(elements))
     gathered = b.create<vector::InsertOp>(loc, scalar, gathered, static_cast<int64_t>(lane));
@@ -419,8 +413,8 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, Place place,
   return value;
 }
 
-void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row,
-                              const Piece &piece, Value value) {
+void NestEmitter::storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece,
+                              Value value) {
   Type element = store.to.element, stored = storageType(element);
   int64_t step = stride(store.to, vectorDim);
   Value pointer = offsetPointer(base[slot], stored, row * stride(store.to, rowDim) + piece.offset * step);
@@ -468,8 +462,8 @@ void NestEmitter::findVariation() {
     }
     // What is not an input is an accumulator: one per cell.
     for (BlockArgument argument : stage.body->getArguments())
-      variations[argument] = argument.getArgNumber() < arguments.size() ? arguments[argument.getArgNumber()]
-                                                                        : Variation{true, true};
+      variations[argument] =
+          argument.getArgNumber() < arguments.size() ? arguments[argument.getArgNumber()] : Variation{true, true};
     for (Operation &op : stage.body->without_terminator())
       for (Value operand : op.getOperands())
         for (Value result : op.getResults()) {
@@ -529,8 +523,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
     if (contract && isa<arith::MulFOp>(op) && op.hasOneUse() && fusedProduct(**op.user_begin()) == &op)
       continue;
     Variation variation = variations.lookup(op.getResult(0));
-    Value &value = shared.values[{&op, variation.rows ? place.row : 0,
-                                  variation.pieces ? static_cast<int64_t>(place.index) : 0}];
+    Value &value =
+        shared.values[{&op, variation.rows ? place.row : 0, variation.pieces ? static_cast<int64_t>(place.index) : 0}];
     if (!value)
       value = compute(op);
     values[op.getResult(0)] = value;
@@ -567,13 +561,11 @@ void NestEmitter::finish(const Pointers &base, ArrayRef<Piece> pieces, int64_t r
     }
 }
 
-SmallVector<Value>
-NestEmitter::emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayRef<Value> accumulators,
-                                function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner) {
+SmallVector<Value> NestEmitter::emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayRef<Value> accumulators,
+                                                   function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner) {
   if (dims.empty())
     return inner(base, accumulators);
-  auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(nest.sizes[dims[0]]), constantIndex(1),
-                                   accumulators);
+  auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(nest.sizes[dims[0]]), constantIndex(1), accumulators);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   Pointers moved = advanced(base, dims[0], 1, loop.getInductionVar());
@@ -664,8 +656,7 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   for (int64_t row = 0; row < rows; ++row) {
     Value init = loadOperand(initSlots[0], base, row, Piece{0, 1});
     Value combined = lanes == 1 ? partial[row] : b.create<vector::ReductionOp>(loc, combiner->kind, partial[row]);
-    accumulators.push_back(
-        b.create(loc, combiner->op->getName().getIdentifier(), {init, combined}, {element})->getResult(0));
+    accumulators.push_back(b.create(loc, combiner->op->getName().getIdentifier(), {init, combined}, {element})->getResult(0));
   }
   if (size % lanes)
     accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
@@ -728,9 +719,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
   for (unsigned dim = 0; dim < nest.sizes.size(); ++dim)
     if (static_cast<int>(dim) != vectorDim && static_cast<int>(dim) != rowDim && !nest.isReduction[dim])
       loops.push_back({dim, nest.sizes[dim], 1});
-  auto storeStride = [&](int64_t dim) {
-    return nest.stores.empty() ? 0 : std::abs(nest.stores[0].to.strides[dim]);
-  };
+  auto storeStride = [&](int64_t dim) { return nest.stores.empty() ? 0 : std::abs(nest.stores[0].to.strides[dim]); };
   llvm::stable_sort(loops, [&](const auto &a, const auto &b) { return storeStride(a[0]) > storeStride(b[0]); });
   if (block.count > 1) {
     // Vectors that every row of pixels needs again stay in the cache only if they are few.
@@ -754,8 +743,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
     emitLoops(base, loops, loops.size(), [&](const Pointers &at) { micro(at, rows); });
     if (rowsLeft) {
       loops.pop_back();
-      emitLoops(advanced(base, rowDim, rowBlocks * rows), loops, 0,
-                [&](const Pointers &at) { micro(at, rowsLeft); });
+      emitLoops(advanced(base, rowDim, rowBlocks * rows), loops, 0, [&](const Pointers &at) { micro(at, rowsLeft); });
     }
     return;
   }

@@ -26,9 +26,8 @@ int64_t planMemory(std::vector<PlannedBuffer> &buffers) {
         break;
       buffer.offset = std::max(buffer.offset, taken.offset + rounded(taken.bytes));
     }
-    auto position = std::upper_bound(placed.begin(), placed.end(), index, [&](size_t a, size_t b) {
-      return buffers[a].offset < buffers[b].offset;
-    });
+    auto position = std::upper_bound(placed.begin(), placed.end(), index,
+                                     [&](size_t a, size_t b) { return buffers[a].offset < buffers[b].offset; });
     placed.insert(position, index);
     total = std::max(total, buffer.offset + rounded(buffer.bytes));
   }

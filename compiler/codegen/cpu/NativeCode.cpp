@@ -154,23 +154,21 @@ void prepareCodegen(MLIRContext &context) {
   buildPipeline(passes, /*threads=*/2);
   passes.getDependentDialects(registry);
   context.appendDialectRegistry(registry);
-  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
-                      math::MathDialect, memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect,
-                      vector::VectorDialect>();
+  context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
+                      memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect, vector::VectorDialect>();
   for (StringRef name : registry.getDialectNames())
     context.getOrLoadDialect(name);
 }
 
-static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine,
-                                                                              unsigned optLevel) {
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine, unsigned optLevel) {
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, message);
   if (!target)
     return makeError(message);
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
   std::unique_ptr<llvm::TargetMachine> result(
-      target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(),
-                                  llvm::Reloc::PIC_, std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
+      target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
+                                  std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
   if (!result)
     return makeError("LLVM has no code generator for " + machine.triple);
   return std::move(result);
@@ -201,8 +199,8 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned
     builder.buildPerModuleDefaultPipeline(level).run(module, modules);
 }
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>
-compileToObject(ModuleOp module, const HostMachine &machine, unsigned threads, unsigned optLevel) {
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const HostMachine &machine,
+                                                                    unsigned threads, unsigned optLevel) {
   if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module, threads)))
     return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
   llvm::LLVMContext context;

@@ -49,8 +49,7 @@ std::optional<TensorView> collapsed(const TensorView &view, ArrayRef<Reassociati
   return to;
 }
 
-TensorView expanded(const TensorView &view, ArrayRef<int64_t> shape,
-                                   ArrayRef<ReassociationIndices> groups) {
+TensorView expanded(const TensorView &view, ArrayRef<int64_t> shape, ArrayRef<ReassociationIndices> groups) {
   TensorView to = view;
   to.shape.assign(shape.begin(), shape.end());
   to.strides.assign(shape.size(), 1);
@@ -64,8 +63,7 @@ TensorView expanded(const TensorView &view, ArrayRef<int64_t> shape,
   return to;
 }
 
-TensorView sliced(TensorView view, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes,
-                                 ArrayRef<int64_t> strides) {
+TensorView sliced(TensorView view, ArrayRef<int64_t> offsets, ArrayRef<int64_t> sizes, ArrayRef<int64_t> strides) {
   for (unsigned dim = 0; dim < sizes.size(); ++dim) {
     view.offset += offsets[dim] * view.strides[dim];
     view.strides[dim] *= strides[dim];

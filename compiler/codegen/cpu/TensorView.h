@@ -35,8 +35,7 @@ llvm::SmallVector<int64_t> denseStrides(llvm::ArrayRef<int64_t> shape);
 std::optional<TensorView> collapsed(const TensorView &view, llvm::ArrayRef<mlir::ReassociationIndices> groups);
 
 /// The view with each dimension as a group of those of `shape`.
-TensorView expanded(const TensorView &view, llvm::ArrayRef<int64_t> shape,
-                    llvm::ArrayRef<mlir::ReassociationIndices> groups);
+TensorView expanded(const TensorView &view, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<mlir::ReassociationIndices> groups);
 
 TensorView sliced(TensorView view, llvm::ArrayRef<int64_t> offsets, llvm::ArrayRef<int64_t> sizes,
                   llvm::ArrayRef<int64_t> strides);

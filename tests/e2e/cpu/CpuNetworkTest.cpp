@@ -73,9 +73,7 @@ std::vector<double> numbersOf(const HostTensor &tensor) {
   return numbers;
 }
 
-size_t top1(const std::vector<double> &numbers) {
-  return std::max_element(numbers.begin(), numbers.end()) - numbers.begin();
-}
+size_t top1(const std::vector<double> &numbers) { return std::max_element(numbers.begin(), numbers.end()) - numbers.begin(); }
 
 HostTensor readTensor(const std::string &path) {
   Result<HostTensor> tensor = frontend::readTensorFile(path);
@@ -314,11 +312,10 @@ INSTANTIATE_TEST_SUITE_P(
                     ModelCase{"mlperf_tiny_kws_dscnn_int8_qlinear", "int8", exactly},
                     ModelCase{"mobilenetv2_1.0_int8_qdq", "int8", quantised},
                     ModelCase{"mobilenetv2_1.0_int8_qdq", "fp32", quantised},
-                    ModelCase{"mobilenetv2_1.0_int8_qlinear", "int8", exactly},
-                    ModelCase{"npm_ppocr_v2_cls", "cpu", single}, ModelCase{"npm_ppocr_v2_cls", "bf16", bfloat},
-                    ModelCase{"npm_blazeface_front_128", "cpu", single}, ModelCase{"npm_speech_embedding", "cpu", single},
-                    ModelCase{"super_resolution_10", "cpu", single}, ModelCase{"ultraface_RFB320", "cpu", single},
-                    ModelCase{"ultraface_slim320_simplified", "cpu", single}),
+                    ModelCase{"mobilenetv2_1.0_int8_qlinear", "int8", exactly}, ModelCase{"npm_ppocr_v2_cls", "cpu", single},
+                    ModelCase{"npm_ppocr_v2_cls", "bf16", bfloat}, ModelCase{"npm_blazeface_front_128", "cpu", single},
+                    ModelCase{"npm_speech_embedding", "cpu", single}, ModelCase{"super_resolution_10", "cpu", single},
+                    ModelCase{"ultraface_RFB320", "cpu", single}, ModelCase{"ultraface_slim320_simplified", "cpu", single}),
     nameOf);
 
 } // namespace

@@ -204,7 +204,8 @@ TEST(CpuNodeTest, EveryTestOfEverySupportedOperator) {
     bool readable = true;
     auto load = [&](const auto &infos, const char *kind, std::vector<HostTensor> &tensors) {
       for (int i = 0; i < infos.size(); ++i) {
-        auto tensor = frontend::readTensorFile(data + "/" + name + "/test_data_set_0/" + kind + "_" + std::to_string(i) + ".pb");
+        auto tensor =
+            frontend::readTensorFile(data + "/" + name + "/test_data_set_0/" + kind + "_" + std::to_string(i) + ".pb");
         if (!tensor) {
           readable = false;
           return;

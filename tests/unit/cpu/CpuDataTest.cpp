@@ -18,10 +18,10 @@ TEST(TransposeTest, EveryPermutationOfThree) {
     auto type = [](const int64_t *e) {
       return "tensor<" + std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]) + "xi32>";
     };
-    std::string text = "func.func @main(%x: " + type(extents) + ") -> " + type(out) + " {\n  %e = tensor.empty() : " +
-                       type(out) + "\n  %y = linalg.transpose ins(%x : " + type(extents) + ") outs(%e : " + type(out) +
-                       ") permutation = [" + std::to_string(perm[0]) + ", " + std::to_string(perm[1]) + ", " +
-                       std::to_string(perm[2]) + "]\n  return %y : " + type(out) + "\n}";
+    std::string text = "func.func @main(%x: " + type(extents) + ") -> " + type(out) +
+                       " {\n  %e = tensor.empty() : " + type(out) + "\n  %y = linalg.transpose ins(%x : " + type(extents) +
+                       ") outs(%e : " + type(out) + ") permutation = [" + std::to_string(perm[0]) + ", " +
+                       std::to_string(perm[1]) + ", " + std::to_string(perm[2]) + "]\n  return %y : " + type(out) + "\n}";
     std::vector<int32_t> expected;
     int64_t strides[3] = {18 * 35, 35, 1};
     for (int64_t i = 0; i < out[0]; ++i)

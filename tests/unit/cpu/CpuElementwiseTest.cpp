@@ -15,8 +15,10 @@ std::string unary(int64_t count, const std::string &in, const std::string &out, 
   std::string to = "tensor<" + std::to_string(count) + "x" + out + ">";
   return "func.func @main(%x: " + from + ") -> " + to + " {\n  %e = tensor.empty() : " + to + R"(
   %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
-      iterator_types = ["parallel"]} ins(%x : )" + from + ") outs(%e : " + to + R"() {
-  ^bb0(%a: )" + in + ", %o: " + out + "):\n    " + body + "\n    linalg.yield %r : " + out + "\n  } -> " + to +
+      iterator_types = ["parallel"]} ins(%x : )" +
+         from + ") outs(%e : " + to + R"() {
+  ^bb0(%a: )" +
+         in + ", %o: " + out + "):\n    " + body + "\n    linalg.yield %r : " + out + "\n  } -> " + to +
          "\n  return %y : " + to + "\n}";
 }
 
@@ -55,8 +57,10 @@ TEST(MathFunctionTest, WithinAFewUnitsOfTheLastPlace) {
   checkFunction("math.sqrt", std::sqrt, 0, 1e6, 0.5);
   checkFunction("math.floor", std::floor, -100, 100, 0);
   checkFunction("math.absf", std::fabs, -100, 100, 0);
-  checkFunction("arith.negf", [](double x) { return -x; }, -100, 100, 0);
-  checkFunction("math.roundeven", [](double x) { return std::nearbyint(x); }, -50, 50, 0);
+  checkFunction(
+      "arith.negf", [](double x) { return -x; }, -100, 100, 0);
+  checkFunction(
+      "math.roundeven", [](double x) { return std::nearbyint(x); }, -50, 50, 0);
 }
 
 /// Functions that no polynomial is at hand for are calls.
@@ -115,9 +119,10 @@ TEST(MathFunctionTest, ExtremesOfExp) {
 
 TEST(ActivationTest, ReluKeepsNotANumber) {
   std::vector<float> x{-1, 0, 2, std::nanf(""), -std::numeric_limits<float>::infinity(), 6.5f, 7};
-  auto outputs = runEverywhere(unary(7, "f32", "f32", "%z = arith.constant 0.0 : f32\n %s = arith.constant 6.0 : f32\n"
-                                                      "%m = arith.maximumf %a, %z : f32\n"
-                                                      "%r = arith.minimumf %m, %s : f32"),
+  auto outputs = runEverywhere(unary(7, "f32", "f32",
+                                     "%z = arith.constant 0.0 : f32\n %s = arith.constant 6.0 : f32\n"
+                                     "%m = arith.maximumf %a, %z : f32\n"
+                                     "%r = arith.minimumf %m, %s : f32"),
                                {tensorOf(x, {7})});
   auto y = valuesOf<float>(outputs.at(0));
   EXPECT_EQ(y[0], 0);
@@ -139,8 +144,9 @@ TEST(ElementwiseTest, RoundsEveryStep) {
     volatile float sum = product + -1.1f;
     expected[i] = sum;
   }
-  auto outputs = runEverywhere(unary(count, "f32", "f32", "%c = arith.constant 1.1 : f32\n%d = arith.constant -1.1 : f32\n"
-                                                          "%m = arith.mulf %a, %c : f32\n%r = arith.addf %m, %d : f32"),
+  auto outputs = runEverywhere(unary(count, "f32", "f32",
+                                     "%c = arith.constant 1.1 : f32\n%d = arith.constant -1.1 : f32\n"
+                                     "%m = arith.mulf %a, %c : f32\n%r = arith.addf %m, %d : f32"),
                                {tensorOf(x, {count})});
   EXPECT_EQ(valuesOf<float>(outputs.at(0)), expected);
 }
@@ -177,8 +183,9 @@ TEST(QuantizeTest, DequantisesSignedAndUnsigned) {
     std::vector<float> expected;
     for (int i = 0; i < 256; ++i)
       expected.push_back(static_cast<float>((isSigned ? static_cast<int8_t>(i) : i) - 7) * 0.1f);
-    auto outputs = runEverywhere(unary(256, "i8", "f32", std::string("%w = arith.") + (isSigned ? "extsi" : "extui") +
-                                                             R"( %a : i8 to i32
+    auto outputs = runEverywhere(unary(256, "i8", "f32",
+                                       std::string("%w = arith.") + (isSigned ? "extsi" : "extui") +
+                                           R"( %a : i8 to i32
     %zp = arith.constant 7 : i32
     %s = arith.constant 0.1 : f32
     %d = arith.subi %w, %zp : i32
@@ -193,7 +200,8 @@ TEST(QuantizeTest, DequantisesSignedAndUnsigned) {
 TEST(BfloatTest, TruncatesToNearestEven) {
   std::vector<uint32_t> bits{0x3F800000, 0x3F808000, 0x3F818000, 0x3F808001, 0xBF80FFFF, 0x7F800000, 0x00018000,
                              0x00008001, 0x7F7FFFFF, 0x80000000, 0x00000001, 0x7F800001, 0xFFFFFFFF};
-  std::vector<uint16_t> expected{0x3F80, 0x3F80, 0x3F82, 0x3F81, 0xBF81, 0x7F80, 0x0002, 0x0001, 0x7F80, 0x8000, 0, 0x7FC0, 0x7FC0};
+  std::vector<uint16_t> expected{0x3F80, 0x3F80, 0x3F82, 0x3F81, 0xBF81, 0x7F80, 0x0002,
+                                 0x0001, 0x7F80, 0x8000, 0,      0x7FC0, 0x7FC0};
   // The list several times over, so that vectors and remainders both see it.
   std::vector<float> x;
   std::vector<uint16_t> y;
@@ -225,9 +233,10 @@ TEST(BfloatTest, ArithmeticRoundsOnce) {
     float value = tw::frontend::bfloatToFloat(x.back());
     expected.push_back(tw::frontend::floatToBfloat(std::max(value * value, 0.5f)));
   }
-  auto outputs = runEverywhere(unary(count, "bf16", "bf16", "%c = arith.constant 0.5 : bf16\n"
-                                                            "%m = arith.mulf %a, %a : bf16\n"
-                                                            "%r = arith.maximumf %m, %c : bf16"),
+  auto outputs = runEverywhere(unary(count, "bf16", "bf16",
+                                     "%c = arith.constant 0.5 : bf16\n"
+                                     "%m = arith.mulf %a, %a : bf16\n"
+                                     "%r = arith.maximumf %m, %c : bf16"),
                                {tensorOf(x, {count})});
   EXPECT_EQ(valuesOf<uint16_t>(outputs.at(0)), expected);
 }
@@ -235,8 +244,9 @@ TEST(BfloatTest, ArithmeticRoundsOnce) {
 TEST(BooleanTest, ComparisonsAreStoredAsBytes) {
   const int count = 75;
   auto x = someValues<float>(count, 3);
-  auto outputs = runEverywhere(unary(count, "f32", "i1", "%c = arith.constant 0.5 : f32\n"
-                                                         "%r = arith.cmpf ogt, %a, %c : f32"),
+  auto outputs = runEverywhere(unary(count, "f32", "i1",
+                                     "%c = arith.constant 0.5 : f32\n"
+                                     "%r = arith.cmpf ogt, %a, %c : f32"),
                                {tensorOf(x, {count})});
   ASSERT_EQ(outputs.size(), 1u);
   EXPECT_EQ(outputs[0].type, tw::frontend::ElementKind::Bool);
@@ -358,8 +368,9 @@ func.func @main(%x: tensor<5x9xf32>) -> (tensor<5x9xf32>, tensor<5x9xf32>, tenso
 
 TEST(ElementwiseTest, WideIntegers) {
   std::vector<int64_t> x{-5, 7, 1ll << 40, 0, -(1ll << 50), 3, 12345678901, -1, 8};
-  auto outputs = runEverywhere(unary(9, "i64", "i64", "%c = arith.constant 3 : i64\n%m = arith.muli %a, %c : i64\n"
-                                                      "%d = arith.constant 1000 : i64\n%r = arith.addi %m, %d : i64"),
+  auto outputs = runEverywhere(unary(9, "i64", "i64",
+                                     "%c = arith.constant 3 : i64\n%m = arith.muli %a, %c : i64\n"
+                                     "%d = arith.constant 1000 : i64\n%r = arith.addi %m, %d : i64"),
                                {tensorOf(x, {9})});
   std::vector<int64_t> expected;
   for (int64_t value : x)

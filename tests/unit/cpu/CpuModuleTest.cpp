@@ -15,7 +15,8 @@ std::string scaleKernel(const std::string &name, const std::vector<float> &facto
   for (float factor : factors)
     list += (list.empty() ? "" : ", ") + std::to_string(factor);
   return "func.func private @" + name + R"((%x: tensor<4xf32>) -> tensor<4xf32> {
-  %c = arith.constant dense<[)" + list + R"(]> : tensor<4xf32>
+  %c = arith.constant dense<[)" +
+         list + R"(]> : tensor<4xf32>
   %e = tensor.empty() : tensor<4xf32>
   %y = linalg.mul ins(%x, %c : tensor<4xf32>, tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
   return %y : tensor<4xf32>
@@ -85,8 +86,8 @@ TEST(CpuModuleTest, RunsSingleKernelsByName) {
   ASSERT_FALSE(static_cast<bool>((*executable)->runKernel("second", {ones}, outputs)));
   EXPECT_EQ(valuesOf<float>(outputs.at(0)), (std::vector<float>{5, 6, 7, 8}));
   float in[4] = {1, 2, 3, 4}, out[4] = {};
-  ASSERT_FALSE(static_cast<bool>(
-      (*executable)->runKernel("plus", llvm::ArrayRef<const void *>{in, in}, llvm::ArrayRef<void *>{out})));
+  ASSERT_FALSE(
+      static_cast<bool>((*executable)->runKernel("plus", llvm::ArrayRef<const void *>{in, in}, llvm::ArrayRef<void *>{out})));
   EXPECT_EQ(out[3], 8);
 }
 

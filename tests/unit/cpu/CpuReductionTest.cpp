@@ -31,37 +31,51 @@ std::string convText(const ConvCase &c) {
   std::string out = shape({1, c.out(c.height), c.out(c.width), c.features}, "f32");
   std::string s = number(c.stride), d = number(c.dilation), p = number(c.pad);
   return R"(
-func.func private @conv(%x: )" + in + ", %w: " + weights + ", %b: " + bias + ") -> " + out + R"( {
+func.func private @conv(%x: )" +
+         in + ", %w: " + weights + ", %b: " + bias + ") -> " + out + R"( {
   %zero = arith.constant 0.0 : f32
-  %padded = tensor.pad %x low[0, )" + p + ", " + p + ", 0] high[0, " + p + ", " + p + R"(, 0] {
+  %padded = tensor.pad %x low[0, )" +
+         p + ", " + p + ", 0] high[0, " + p + ", " + p + R"(, 0] {
   ^bb0(%i0: index, %i1: index, %i2: index, %i3: index):
     tensor.yield %zero : f32
-  } : )" + in + " to " + padded + R"(
-  %empty = tensor.empty() : )" + out + R"(
-  %filled = linalg.fill ins(%zero : f32) outs(%empty : )" + out + ") -> " + out + R"(
+  } : )" +
+         in + " to " + padded + R"(
+  %empty = tensor.empty() : )" +
+         out + R"(
+  %filled = linalg.fill ins(%zero : f32) outs(%empty : )" +
+         out + ") -> " + out + R"(
   %sum = linalg.generic {indexing_maps = [
-      affine_map<(n, h, w, f, y, x, c) -> (n, h * )" + s + " + y * " + d + ", w * " + s + " + x * " + d + R"(, c)>,
+      affine_map<(n, h, w, f, y, x, c) -> (n, h * )" +
+         s + " + y * " + d + ", w * " + s + " + x * " + d + R"(, c)>,
       affine_map<(n, h, w, f, y, x, c) -> (y, x, c, f)>, affine_map<(n, h, w, f, y, x, c) -> (n, h, w, f)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]}
-      ins(%padded, %w : )" + padded + ", " + weights + ") outs(%filled : " + out + R"() {
+      ins(%padded, %w : )" +
+         padded + ", " + weights + ") outs(%filled : " + out + R"() {
   ^bb0(%a: f32, %k: f32, %acc: f32):
     %m = arith.mulf %a, %k : f32
     %r = arith.addf %acc, %m : f32
     linalg.yield %r : f32
-  } -> )" + out + R"(
+  } -> )" +
+         out + R"(
   %biased = linalg.generic {indexing_maps = [affine_map<(n, h, w, f) -> (n, h, w, f)>, affine_map<(n, h, w, f) -> (f)>,
       affine_map<(n, h, w, f) -> (n, h, w, f)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
-      ins(%sum, %b : )" + out + ", " + bias + ") outs(%empty : " + out + R"() {
+      ins(%sum, %b : )" +
+         out + ", " + bias + ") outs(%empty : " + out + R"() {
   ^bb0(%a: f32, %k: f32, %o: f32):
     %m = arith.addf %a, %k : f32
     %r = arith.maximumf %m, %zero : f32
     linalg.yield %r : f32
-  } -> )" + out + R"(
-  return %biased : )" + out + R"(
+  } -> )" +
+         out + R"(
+  return %biased : )" +
+         out + R"(
 }
-func.func @main(%x: )" + in + ", %w: " + weights + ", %b: " + bias + ") -> " + out + R"( {
-  %0 = call @conv(%x, %w, %b) : ()" + in + ", " + weights + ", " + bias + ") -> " + out + R"(
-  return %0 : )" + out + R"(
+func.func @main(%x: )" +
+         in + ", %w: " + weights + ", %b: " + bias + ") -> " + out + R"( {
+  %0 = call @conv(%x, %w, %b) : ()" +
+         in + ", " + weights + ", " + bias + ") -> " + out + R"(
+  return %0 : )" +
+         out + R"(
 })";
 }
 
@@ -84,14 +98,13 @@ TEST_P(ConvTest, EqualsNaiveLoops) {
             if (ih < 0 || iw < 0 || ih >= c.height || iw >= c.width)
               continue;
             for (int64_t k = 0; k < c.channels; ++k)
-              sum += x[(ih * c.width + iw) * c.channels + k] *
-                     w[((y * c.kernel + z) * c.channels + k) * c.features + f];
+              sum += x[(ih * c.width + iw) * c.channels + k] * w[((y * c.kernel + z) * c.channels + k) * c.features + f];
           }
         expected.push_back(sum > 0 ? sum : 0);
       }
-  auto outputs = runEverywhere(convText(c), {tensorOf(x, {1, c.height, c.width, c.channels}),
-                                             tensorOf(w, {c.kernel, c.kernel, c.channels, c.features}),
-                                             tensorOf(b, {c.features})});
+  auto outputs =
+      runEverywhere(convText(c), {tensorOf(x, {1, c.height, c.width, c.channels}),
+                                  tensorOf(w, {c.kernel, c.kernel, c.channels, c.features}), tensorOf(b, {c.features})});
   ASSERT_EQ(outputs.size(), 1u);
   // Products are multiples of 1/64 below 16 and fewer than 2^12 are summed: every order of summation is exact.
   EXPECT_EQ(valuesOf<float>(outputs[0]), expected);
@@ -180,8 +193,7 @@ func.func @main(%x: tensor<1x9x10x6xi8>, %w: tensor<3x3x6x21xi8>, %b: tensor<21x
           sum += (x[(ih * width + iw) * channels + i % channels] - inputZero) * w[i * features + f];
         }
         float scaled = std::nearbyintf(static_cast<float>(sum) * m[f]);
-        expected.push_back(static_cast<int8_t>(
-            static_cast<int>(std::min(std::max(scaled, -131.0f), 124.0f)) + outputZero));
+        expected.push_back(static_cast<int8_t>(static_cast<int>(std::min(std::max(scaled, -131.0f), 124.0f)) + outputZero));
       }
   for (unsigned products : {1u, 2u, 4u}) {
     auto outputs = runEverywhere(text,
@@ -224,24 +236,32 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
         std::string out = shape({rows, columns}, "i32");
         std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ", %c: " + out + ") -> " + out + R"( {
   %zero = arith.constant 0 : i32
-  %empty = tensor.empty() : )" + out + R"(
-  %zeros = linalg.fill ins(%zero : i32) outs(%empty : )" + out + ") -> " + out + R"(
-  %k = arith.constant dense<[)" + elements + "]> : " + rhs + R"(
+  %empty = tensor.empty() : )" +
+                           out + R"(
+  %zeros = linalg.fill ins(%zero : i32) outs(%empty : )" +
+                           out + ") -> " + out + R"(
+  %k = arith.constant dense<[)" +
+                           elements + "]> : " + rhs + R"(
   %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>,
       affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%a, )" + (constant ? "%k" : "%b") + " : " + lhs + ", " + rhs + ") outs(" + (fromZero ? "%zeros" : "%c") +
-                           " : " + out + R"() {
+      ins(%a, )" + (constant ? "%k" : "%b") +
+                           " : " + lhs + ", " + rhs + ") outs(" + (fromZero ? "%zeros" : "%c") + " : " + out + R"() {
   ^bb0(%x: i8, %w: i8, %acc: i32):
-    %za = arith.constant )" + number(lhsZero) + R"( : i32
-    %zw = arith.constant )" + number(rhsZero) + R"( : i32
-    %x32 = arith.)" + (lhsSigned ? "extsi" : "extui") + R"( %x : i8 to i32
+    %za = arith.constant )" +
+                           number(lhsZero) + R"( : i32
+    %zw = arith.constant )" +
+                           number(rhsZero) + R"( : i32
+    %x32 = arith.)" + (lhsSigned ? "extsi" : "extui") +
+                           R"( %x : i8 to i32
     %xz = arith.subi %x32, %za : i32
-    %w32 = arith.)" + (rhsSigned ? "extsi" : "extui") + R"( %w : i8 to i32
+    %w32 = arith.)" + (rhsSigned ? "extsi" : "extui") +
+                           R"( %w : i8 to i32
     %wz = arith.subi %w32, %zw : i32
     %p = arith.muli %xz, %wz : i32
     %r = arith.addi %acc, %p : i32
     linalg.yield %r : i32
-  } -> )" + out + "\n  return %y : " + out + "\n}";
+  } -> )" + out +
+                           "\n  return %y : " + out + "\n}";
         for (unsigned products : {2u, 4u})
           for (unsigned vectorBits : {128u, 512u}) {
             tw::cpu::CpuOptions options;
@@ -251,8 +271,8 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
                 text, {tensorOf(a, {rows, depth}), tensorOf(w, {depth, columns}), tensorOf(init, {rows, columns})}, options);
             ASSERT_EQ(outputs.size(), 1u);
             EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected)
-                << "depth " << depth << ", left " << lhsSigned << " " << lhsZero << ", right " << rhsSigned << " "
-                << rhsZero << ", " << products << " products an instruction";
+                << "depth " << depth << ", left " << lhsSigned << " " << lhsZero << ", right " << rhsSigned << " " << rhsZero
+                << ", " << products << " products an instruction";
           }
       }
 }
@@ -265,13 +285,17 @@ TEST(DepthwiseConvTest, EqualsNaiveLoops) {
     std::string result = shape({1, out, out, channels}, "i32");
     std::string text = "func.func @main(%x: " + in + ", %w: " + weights + ") -> " + result + R"( {
   %zero = arith.constant 0 : i32
-  %empty = tensor.empty() : )" + result + R"(
-  %filled = linalg.fill ins(%zero : i32) outs(%empty : )" + result + ") -> " + result + R"(
+  %empty = tensor.empty() : )" +
+                       result + R"(
+  %filled = linalg.fill ins(%zero : i32) outs(%empty : )" +
+                       result + ") -> " + result + R"(
   %sum = linalg.generic {indexing_maps = [
-      affine_map<(n, h, w, c, y, x) -> (n, h * )" + number(stride) + " + y, w * " + number(stride) + R"( + x, c)>,
+      affine_map<(n, h, w, c, y, x) -> (n, h * )" +
+                       number(stride) + " + y, w * " + number(stride) + R"( + x, c)>,
       affine_map<(n, h, w, c, y, x) -> (y, x, c)>, affine_map<(n, h, w, c, y, x) -> (n, h, w, c)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
-      ins(%x, %w : )" + in + ", " + weights + ") outs(%filled : " + result + R"() {
+      ins(%x, %w : )" + in +
+                       ", " + weights + ") outs(%filled : " + result + R"() {
   ^bb0(%a: i8, %k: i8, %acc: i32):
     %a32 = arith.extsi %a : i8 to i32
     %k32 = arith.extsi %k : i8 to i32
@@ -279,7 +303,8 @@ TEST(DepthwiseConvTest, EqualsNaiveLoops) {
     %r = arith.addi %acc, %p : i32
     linalg.yield %r : i32
   } -> )" + result + R"(
-  return %sum : )" + result + R"(
+  return %sum : )" + result +
+                       R"(
 })";
     auto x = someValues<int8_t>(size * size * channels, 6);
     auto w = someValues<int8_t>(9 * channels, 7);
@@ -292,8 +317,7 @@ TEST(DepthwiseConvTest, EqualsNaiveLoops) {
             sum += x[((h * stride + tap / 3) * size + v * stride + tap % 3) * channels + c] * w[tap * channels + c];
           expected.push_back(sum);
         }
-    auto outputs =
-        runEverywhere(text, {tensorOf(x, {1, size, size, channels}), tensorOf(w, {3, 3, channels})});
+    auto outputs = runEverywhere(text, {tensorOf(x, {1, size, size, channels}), tensorOf(w, {3, 3, channels})});
     ASSERT_EQ(outputs.size(), 1u);
     EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected) << channels << " channels, stride " << stride;
   }
@@ -351,14 +375,17 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
       std::string b = transposed ? shape({c.n, c.k}, "f32") : shape({c.k, c.n}, "f32");
       std::string map = transposed ? "(n, k)" : "(k, n)";
       std::string text = "func.func @main(%a: " + a + ", %b: " + b + ", %c: " + out + ") -> " + out + R"( {
-  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> )" + map + R"(>,
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> )" +
+                         map + R"(>,
       affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%a, %b : )" + a + ", " + b + ") outs(%c : " + out + R"() {
+      ins(%a, %b : )" + a +
+                         ", " + b + ") outs(%c : " + out + R"() {
   ^bb0(%x: f32, %w: f32, %acc: f32):
     %m = arith.mulf %x, %w : f32
     %r = arith.addf %m, %acc : f32
     linalg.yield %r : f32
-  } -> )" + out + "\n  return %y : " + out + "\n}";
+  } -> )" + out +
+                         "\n  return %y : " + out + "\n}";
       auto x = someValues<float>(c.m * c.k, 1), w = someValues<float>(c.k * c.n, 2), init = someValues<float>(c.m * c.n, 3);
       std::vector<float> expected;
       for (int64_t m = 0; m < c.m; ++m)
@@ -368,9 +395,9 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
             sum += x[m * c.k + k] * (transposed ? w[n * c.k + k] : w[k * c.n + n]);
           expected.push_back(sum);
         }
-      auto outputs = runEverywhere(text, {tensorOf(x, {c.m, c.k}),
-                                          transposed ? tensorOf(w, {c.n, c.k}) : tensorOf(w, {c.k, c.n}),
-                                          tensorOf(init, {c.m, c.n})});
+      auto outputs =
+          runEverywhere(text, {tensorOf(x, {c.m, c.k}), transposed ? tensorOf(w, {c.n, c.k}) : tensorOf(w, {c.k, c.n}),
+                               tensorOf(init, {c.m, c.n})});
       ASSERT_EQ(outputs.size(), 1u);
       EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << c.m << "x" << c.n << "x" << c.k << " " << transposed;
     }
@@ -413,18 +440,27 @@ func.func @main(%a: tensor<3x4x5xi8>, %b: tensor<5x6xi8>) -> tensor<3x4x6xi32> {
 template <typename T> void checkMaxPool(const char *type, const char *init, const char *op, int64_t channels) {
   std::string in = shape({1, 9, 9, channels}, type), out = shape({1, 4, 4, channels}, type);
   std::string text = "func.func @main(%x: " + in + ") -> " + out + R"( {
-  %low = arith.constant )" + init + " : " + type + R"(
-  %empty = tensor.empty() : )" + out + R"(
-  %window = tensor.empty() : tensor<3x3x)" + type + R"(>
-  %filled = linalg.fill ins(%low : )" + type + ") outs(%empty : " + out + ") -> " + out + R"(
+  %low = arith.constant )" +
+                     init + " : " + type + R"(
+  %empty = tensor.empty() : )" +
+                     out + R"(
+  %window = tensor.empty() : tensor<3x3x)" +
+                     type + R"(>
+  %filled = linalg.fill ins(%low : )" +
+                     type + ") outs(%empty : " + out + ") -> " + out + R"(
   %y = linalg.generic {indexing_maps = [affine_map<(n, h, w, c, y, x) -> (n, h * 2 + y, w * 2 + x, c)>,
       affine_map<(n, h, w, c, y, x) -> (y, x)>, affine_map<(n, h, w, c, y, x) -> (n, h, w, c)>],
       iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
-      ins(%x, %window : )" + in + ", tensor<3x3x" + type + ">) outs(%filled : " + out + R"() {
-  ^bb0(%a: )" + type + ", %k: " + type + ", %acc: " + type + R"():
-    %r = )" + op + " %acc, %a : " + type + R"(
-    linalg.yield %r : )" + type + R"(
-  } -> )" + out + "\n  return %y : " + out + "\n}";
+      ins(%x, %window : )" +
+                     in + ", tensor<3x3x" + type + ">) outs(%filled : " + out + R"() {
+  ^bb0(%a: )" + type +
+                     ", %k: " + type + ", %acc: " + type + R"():
+    %r = )" + op +
+                     " %acc, %a : " + type + R"(
+    linalg.yield %r : )" +
+                     type + R"(
+  } -> )" + out +
+                     "\n  return %y : " + out + "\n}";
   auto x = someValues<T>(81 * channels, 11);
   std::vector<T> expected;
   for (int64_t h = 0; h < 4; ++h)
@@ -517,43 +553,56 @@ TEST(SoftmaxTest, CloseToDoublePrecision) {
     std::string text = R"(
 #all = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
-func.func private @softmax(%x: )" + full + ") -> " + full + R"( {
+func.func private @softmax(%x: )" +
+                       full + ") -> " + full + R"( {
   %low = arith.constant 0xFF800000 : f32
   %zero = arith.constant 0.0 : f32
-  %er = tensor.empty() : )" + row + R"(
-  %e = tensor.empty() : )" + full + R"(
-  %f0 = linalg.fill ins(%low : f32) outs(%er : )" + row + ") -> " + row + R"(
+  %er = tensor.empty() : )" +
+                       row + R"(
+  %e = tensor.empty() : )" +
+                       full + R"(
+  %f0 = linalg.fill ins(%low : f32) outs(%er : )" +
+                       row + ") -> " + row + R"(
   %max = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
-      ins(%x : )" + full + ") outs(%f0 : " + row + R"() {
+      ins(%x : )" + full +
+                       ") outs(%f0 : " + row + R"() {
   ^bb0(%a: f32, %acc: f32):
     %r = arith.maximumf %acc, %a : f32
     linalg.yield %r : f32
   } -> )" + row + R"(
   %exp = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
-      ins(%x, %max : )" + full + ", " + row + ") outs(%e : " + full + R"() {
+      ins(%x, %max : )" +
+                       full + ", " + row + ") outs(%e : " + full + R"() {
   ^bb0(%a: f32, %m: f32, %o: f32):
     %d = arith.subf %a, %m : f32
     %r = math.exp %d : f32
     linalg.yield %r : f32
   } -> )" + full + R"(
-  %f1 = linalg.fill ins(%zero : f32) outs(%er : )" + row + ") -> " + row + R"(
+  %f1 = linalg.fill ins(%zero : f32) outs(%er : )" +
+                       row + ") -> " + row + R"(
   %sum = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
-      ins(%exp : )" + full + ") outs(%f1 : " + row + R"() {
+      ins(%exp : )" + full +
+                       ") outs(%f1 : " + row + R"() {
   ^bb0(%a: f32, %acc: f32):
     %r = arith.addf %acc, %a : f32
     linalg.yield %r : f32
   } -> )" + row + R"(
   %y = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]}
-      ins(%exp, %sum : )" + full + ", " + row + ") outs(%e : " + full + R"() {
+      ins(%exp, %sum : )" +
+                       full + ", " + row + ") outs(%e : " + full + R"() {
   ^bb0(%a: f32, %m: f32, %o: f32):
     %r = arith.divf %a, %m : f32
     linalg.yield %r : f32
   } -> )" + full + R"(
-  return %y : )" + full + R"(
+  return %y : )" + full +
+                       R"(
 }
-func.func @main(%x: )" + full + ") -> " + full + R"( {
-  %y = call @softmax(%x) : ()" + full + ") -> " + full + R"(
-  return %y : )" + full + R"(
+func.func @main(%x: )" +
+                       full + ") -> " + full + R"( {
+  %y = call @softmax(%x) : ()" +
+                       full + ") -> " + full + R"(
+  return %y : )" + full +
+                       R"(
 })";
     auto x = someValues<float>(rows * columns, 13);
     std::vector<float> expected;
@@ -578,26 +627,26 @@ TEST(ReductionTest, NamedOpsAndEveryCombiner) {
     const char *op;
     int32_t init;
     int32_t (*combine)(int32_t, int32_t);
-  } cases[] = {{"arith.addi", 5, [](int32_t a, int32_t b) { return a + b; }},
-               {"arith.muli", 3, [](int32_t a, int32_t b) {
-                  return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b));
-                }},
-               {"arith.maxsi", -9, [](int32_t a, int32_t b) { return std::max(a, b); }},
-               {"arith.minsi", 9, [](int32_t a, int32_t b) { return std::min(a, b); }},
-               {"arith.maxui", 1, [](int32_t a, int32_t b) {
-                  return static_cast<int32_t>(std::max(static_cast<uint32_t>(a), static_cast<uint32_t>(b)));
-                }},
-               {"arith.minui", -1, [](int32_t a, int32_t b) {
-                  return static_cast<int32_t>(std::min(static_cast<uint32_t>(a), static_cast<uint32_t>(b)));
-                }},
-               {"arith.xori", 0, [](int32_t a, int32_t b) { return a ^ b; }}};
+  } cases[] = {
+      {"arith.addi", 5, [](int32_t a, int32_t b) { return a + b; }},
+      {"arith.muli", 3,
+       [](int32_t a, int32_t b) { return static_cast<int32_t>(static_cast<uint32_t>(a) * static_cast<uint32_t>(b)); }},
+      {"arith.maxsi", -9, [](int32_t a, int32_t b) { return std::max(a, b); }},
+      {"arith.minsi", 9, [](int32_t a, int32_t b) { return std::min(a, b); }},
+      {"arith.maxui", 1,
+       [](int32_t a, int32_t b) { return static_cast<int32_t>(std::max(static_cast<uint32_t>(a), static_cast<uint32_t>(b))); }},
+      {"arith.minui", -1,
+       [](int32_t a, int32_t b) { return static_cast<int32_t>(std::min(static_cast<uint32_t>(a), static_cast<uint32_t>(b))); }},
+      {"arith.xori", 0, [](int32_t a, int32_t b) { return a ^ b; }}};
   for (const auto &c : cases) {
     std::string text = R"(
 func.func @main(%x: tensor<6x77xi32>) -> tensor<6xi32> {
-  %init = arith.constant )" + number(c.init) + R"( : i32
+  %init = arith.constant )" +
+                       number(c.init) + R"( : i32
   %empty = tensor.empty() : tensor<6xi32>
   %filled = linalg.fill ins(%init : i32) outs(%empty : tensor<6xi32>) -> tensor<6xi32>
-  %y = linalg.reduce { )" + c.op + R"( } ins(%x : tensor<6x77xi32>) outs(%filled : tensor<6xi32>) dimensions = [1]
+  %y = linalg.reduce { )" +
+                       c.op + R"( } ins(%x : tensor<6x77xi32>) outs(%filled : tensor<6xi32>) dimensions = [1]
   return %y : tensor<6xi32>
 })";
     auto x = someValues<int32_t>(6 * 77, 14);
