@@ -5,9 +5,9 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Rewriting.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <cmath>
 
 using namespace mlir;
@@ -140,9 +140,7 @@ static Value emitIntegerUnary(OpBuilder &b, Location loc, Operation *op, Value x
   return TypeSwitch<Operation *, Value>(op)
       .Case([&](ReluOp) { return b.create<arith::MaxSIOp>(loc, x, constant(0)); })
       .Case([&](NegOp) { return b.create<arith::SubIOp>(loc, constant(0), x); })
-      .Case([&](AbsOp) {
-        return b.create<arith::MaxSIOp>(loc, x, b.create<arith::SubIOp>(loc, constant(0), x));
-      })
+      .Case([&](AbsOp) { return b.create<arith::MaxSIOp>(loc, x, b.create<arith::SubIOp>(loc, constant(0), x)); })
       .Case([&](ClipOp clip) {
         double least = width == 64 ? -0x1p63 : -0x1p31, most = width == 64 ? 0x1p63 : 0x1p31;
         double lo = clip.getMin().convertToFloat(), hi = clip.getMax().convertToFloat();
@@ -192,8 +190,8 @@ static Value emitRequantize(OpBuilder &b, RequantizeOp op, Scalar x, const Chann
   Location loc = op.getLoc();
   Value y = x.value;
   if (op.getBias())
-    y = b.create<arith::AddIOp>(
-        loc, y, perChannel(makeIntegers(tensorOf(op.getBias()), readIntegers(constantOf(op.getBias())))));
+    y = b.create<arith::AddIOp>(loc, y,
+                                perChannel(makeIntegers(tensorOf(op.getBias()), readIntegers(constantOf(op.getBias())))));
   y = b.create<arith::SIToFPOp>(loc, b.getF32Type(), y);
   y = b.create<arith::MulFOp>(loc, y, perChannel(floatVector(b, op.getMultipliers())));
   return saturate(b, loc, y, elementOf(op), op.getZeroPoint(), bounds);
@@ -206,7 +204,8 @@ static Value emitQuotient(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelRe
   return b.create<arith::DivFOp>(op.getLoc(), x.value, perChannel(floatVector(b, scales)));
 }
 
-static Value emitQuantize(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel, std::optional<Bounds> bounds) {
+static Value emitQuantize(OpBuilder &b, QuantizeOp op, Scalar x, const ChannelReader &perChannel,
+                          std::optional<Bounds> bounds) {
   ArrayRef<int32_t> zeroPoints = op.getZeroPoints();
   if (llvm::all_equal(zeroPoints))
     return saturate(b, op.getLoc(), emitQuotient(b, op, x, perChannel), elementOf(op), zeroPoints[0], bounds);

@@ -10,10 +10,10 @@
 #include "compiler/graph/transforms/Rewriting.h"
 #include "compiler/loops/Elementwise.h"
 #include "compiler/loops/Passes.h"
-#include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Dialect/Utils/ReshapeOpsUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -76,9 +76,7 @@ bool isOneNumber(Value value) {
 }
 
 /// Which op's result ends a body: an 8-bit number has been rounded and saturated, the next body starts from it.
-bool endsBody(Operation *op, Operation *user) {
-  return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user);
-}
+bool endsBody(Operation *op, Operation *user) { return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user); }
 
 /// Whether the values per channel that op carries vary along the last dim: only those are parameters of a body.
 bool isLastAxis(Operation *op) {
@@ -88,7 +86,9 @@ bool isLastAxis(Operation *op) {
 
 /// A quantize or dequantize whose scales and zero points both vary along a dim that is not the last: two tensors beside x.
 bool needsTwoBodies(Operation *op) {
-  auto differ = [&](auto quantized) { return hasChannelAxis(op) && !isLastAxis(op) && !llvm::all_equal(quantized.getZeroPoints()); };
+  auto differ = [&](auto quantized) {
+    return hasChannelAxis(op) && !isLastAxis(op) && !llvm::all_equal(quantized.getZeroPoints());
+  };
   if (auto quantize = dyn_cast<QuantizeOp>(op))
     return differ(quantize);
   if (auto dequantize = dyn_cast<DequantizeOp>(op))
@@ -128,7 +128,8 @@ bool fits(ArrayRef<Operation *> ops) {
   auto twice = llvm::count_if(uses, [](auto &use) { return use.second > 1; });
   if (twice + (twice ? keeps : 0) > 1)
     return false;
-  return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters && tensors.size() + tensorsOfAxes <= kMaxTensors;
+  return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters &&
+         tensors.size() + tensorsOfAxes <= kMaxTensors;
 }
 
 class KernelLowering {
@@ -209,8 +210,7 @@ private:
         return none;
       joined = found->second;
     }
-    if (joined == none ||
-        (shapeOf(op->getResult(0)) != shapeOf(clusters[joined].output()->getResult(0)) && !isReading(op)))
+    if (joined == none || (shapeOf(op->getResult(0)) != shapeOf(clusters[joined].output()->getResult(0)) && !isReading(op)))
       return none;
     SmallVector<Operation *> ops(clusters[joined].ops.begin(), clusters[joined].ops.end());
     ops.push_back(op);
@@ -233,8 +233,8 @@ private:
   using Body = function_ref<Value(OpBuilder &, Location, ValueRange)>;
 
   /// A linalg.generic with one result. `maps`: inputs, then `init`.
-  Value generic(Location loc, ValueRange inputs, Value init, ArrayRef<AffineMap> maps,
-                ArrayRef<utils::IteratorType> iterators, Body body) {
+  Value generic(Location loc, ValueRange inputs, Value init, ArrayRef<AffineMap> maps, ArrayRef<utils::IteratorType> iterators,
+                Body body) {
     auto op = builder.create<linalg::GenericOp>(loc, TypeRange{init.getType()}, inputs, ValueRange{init}, maps, iterators,
                                                 [&](OpBuilder &inner, Location where, ValueRange arguments) {
                                                   inner.create<linalg::YieldOp>(where, body(inner, where, arguments));
@@ -342,8 +342,8 @@ private:
             inputs.push_back(*x);
           }
           return builder
-              .create<tensor::ConcatOp>(op->getLoc(), cast<RankedTensorType>(storageTensor(concat.getType())),
-                                        concat.getAxis(), inputs)
+              .create<tensor::ConcatOp>(op->getLoc(), cast<RankedTensorType>(storageTensor(concat.getType())), concat.getAxis(),
+                                        inputs)
               .getResult();
         })
         .Case([&](SliceOp slice) { return lowerSlice(slice); })
@@ -432,7 +432,8 @@ private:
     for (Operation *op : ops) {
       for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
         bool isVector = i == 1 && isa<RequantizeOp>(op);
-        if (isVector || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) || isOneNumber(operand))
+        if (isVector || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) ||
+            isOneNumber(operand))
           continue;
         if (ElementsAttr elements = constantOf(operand)) {
           addConstant(operands, loc, operand, elements, shape);
@@ -452,10 +453,13 @@ private:
       SmallVector<Scalar> inputs;
       for (Value operand : op->getOperands())
         inputs.push_back({scratch.addArgument(storageType(elementOf(operand)), loc), elementOf(operand)});
-      emitScalar(dry, op, inputs, [&](DenseElementsAttr vector) -> Value {
-        addVector(operands, loc, vector, axisOf(op), shape.size());
-        return scratch.addArgument(vector.getElementType(), loc);
-      }, std::nullopt);
+      emitScalar(
+          dry, op, inputs,
+          [&](DenseElementsAttr vector) -> Value {
+            addVector(operands, loc, vector, axisOf(op), shape.size());
+            return scratch.addArgument(vector.getElementType(), loc);
+          },
+          std::nullopt);
     }
 
     SmallVector<int64_t> merged = mergeDims(operands, loc, shape);
@@ -562,17 +566,23 @@ private:
     };
     Type i32 = builder.getI32Type();
     if (auto quantize = dyn_cast<QuantizeOp>(op)) {
-      Value rounded = step(*x, scaleVector(quantize.getScales()), i32,
-                           [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitRounded(b, quantize, v, read); }, from);
-      return step(rounded, zeroPointVector(quantize.getZeroPoints()), to,
-                  [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitShifted(b, quantize, v.value, read, std::nullopt); },
-                  i32);
+      Value rounded = step(
+          *x, scaleVector(quantize.getScales()), i32,
+          [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitRounded(b, quantize, v, read); }, from);
+      return step(
+          rounded, zeroPointVector(quantize.getZeroPoints()), to,
+          [&](OpBuilder &b, Scalar v, const ChannelReader &read) {
+            return emitShifted(b, quantize, v.value, read, std::nullopt);
+          },
+          i32);
     }
     auto dequantize = cast<DequantizeOp>(op);
-    Value difference = step(*x, zeroPointVector(dequantize.getZeroPoints()), i32,
-                            [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitDifference(b, dequantize, v, read); }, from);
-    return step(difference, scaleVector(dequantize.getScales()), to,
-                [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitScaled(b, dequantize, v.value, read); }, i32);
+    Value difference = step(
+        *x, zeroPointVector(dequantize.getZeroPoints()), i32,
+        [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitDifference(b, dequantize, v, read); }, from);
+    return step(
+        difference, scaleVector(dequantize.getScales()), to,
+        [&](OpBuilder &b, Scalar v, const ChannelReader &read) { return emitScaled(b, dequantize, v.value, read); }, i32);
   }
 
   DenseElementsAttr scaleVector(ArrayRef<float> scales) {
@@ -831,8 +841,9 @@ private:
     std::vector<float> counts;
     for (int64_t h = 0; h < y[1]; ++h)
       for (int64_t w = 0; w < y[2]; ++w)
-        counts.push_back(op.getCountIncludePad() ? float(op.getKernel()[0] * op.getKernel()[1])
-                                                 : float(std::max<int64_t>(inside(h, 0), 0) * std::max<int64_t>(inside(w, 1), 0)));
+        counts.push_back(op.getCountIncludePad()
+                             ? float(op.getKernel()[0] * op.getKernel()[1])
+                             : float(std::max<int64_t>(inside(h, 0), 0) * std::max<int64_t>(inside(w, 1), 0)));
     return counts;
   }
 
@@ -880,11 +891,11 @@ private:
     ArrayRef<int64_t> image = shapeOf(*x);
     SmallVector<int64_t> out(shapeOf(op.getY()));
     Window window{{image[1], image[2]}, {1, 1}, {1, 1}};
-    Value sum = slideWindow(loc, *x, window, filled(loc, out, builder.getI32IntegerAttr(0)),
-                            [&](OpBuilder &inner, Location where, ValueRange arguments) {
-                              return accumulate(inner, where, {arguments[0], type}, arguments.back(),
-                                                int32_t(op.getXZeroPoint()));
-                            });
+    Value sum =
+        slideWindow(loc, *x, window, filled(loc, out, builder.getI32IntegerAttr(0)),
+                    [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                      return accumulate(inner, where, {arguments[0], type}, arguments.back(), int32_t(op.getXZeroPoint()));
+                    });
     float multiplier = op.getXScale().convertToFloat() / (op.getYScale().convertToFloat() * float(image[1] * image[2]));
     AffineMap identity = builder.getMultiDimIdentityMap(4);
     return generic(loc, {sum}, empty(loc, out, type), {identity, identity}, iterators(4, 0),
@@ -967,12 +978,12 @@ private:
     Value most = reduceRows(loc, x, lowest, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
       return inner.create<arith::MaximumFOp>(where, arguments.back(), toF32(inner, where, {arguments[0], type}));
     });
-    Value exponentials = generic(loc, {x, most}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
-                                 [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
-                                   Value wide = toF32(inner, where, {arguments[0], type});
-                                   return inner.create<math::ExpOp>(where,
-                                                                    inner.create<arith::SubFOp>(where, wide, arguments[1]));
-                                 });
+    Value exponentials =
+        generic(loc, {x, most}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
+                [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                  Value wide = toF32(inner, where, {arguments[0], type});
+                  return inner.create<math::ExpOp>(where, inner.create<arith::SubFOp>(where, wide, arguments[1]));
+                });
     Value sum = reduceRows(loc, exponentials, builder.getF32FloatAttr(0),
                            [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
                              return inner.create<arith::AddFOp>(where, arguments.back(), arguments[0]);
@@ -995,8 +1006,7 @@ private:
     ArrayRef<int64_t> shape = shapeOf(op.getY());
     if (llvm::all_of(op.getSteps(), [](int64_t step) { return step > 0; })) {
       auto indices = [&](ArrayRef<int64_t> amounts) { return getAsIndexOpFoldResult(builder.getContext(), amounts); };
-      return builder
-          .create<tensor::ExtractSliceOp>(loc, *x, indices(op.getStarts()), indices(shape), indices(op.getSteps()))
+      return builder.create<tensor::ExtractSliceOp>(loc, *x, indices(op.getStarts()), indices(shape), indices(op.getSteps()))
           .getResult();
     }
     // Backwards: a copy whose map runs down. It reads from the window of x that the slice touches.

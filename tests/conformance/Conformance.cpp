@@ -269,9 +269,11 @@ int main(int argc, char **argv) {
       folder = argument;
   }
   if (folder.empty() || data.empty()) {
-    fprintf(stderr, "%s\n", folder.empty() ? "usage: conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M]\n"
-                                             "                   [--schedule serial] [--quiet]"
-                                           : "ONNX's node tests are not installed (Debian: libonnx-testdata)");
+    fprintf(stderr, "%s\n",
+            folder.empty()
+                ? "usage: conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M]\n"
+                  "                   [--schedule serial] [--quiet]"
+                : "ONNX's node tests are not installed (Debian: libonnx-testdata)");
     return 1;
   }
   Operators operators = readOperators(folder + "/operators.txt");

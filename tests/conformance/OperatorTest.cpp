@@ -400,7 +400,8 @@ TEST_P(OperatorTest, QLinearConv) {
   Values expected = convolve(x, w, window, c, xZero, wZero);
   expected.kind = xKind;
   // About the width of the result's range.
-  float xScale = float(random.real(0.01, 0.1)), yScale = float(xScale * 0.02 * std::sqrt(double(c.in * window.kh * window.kw)) * 70);
+  float xScale = float(random.real(0.01, 0.1)),
+        yScale = float(xScale * 0.02 * std::sqrt(double(c.in * window.kh * window.kw)) * 70);
   bool perChannel = random.chance(60);
   Values wScales = random.tensor(ElementKind::F32, perChannel ? Shape{outputs} : Shape{}, 0.01, 0.03);
   Values bias = random.tensor(ElementKind::I32, {outputs}, -20000, 20000);
@@ -412,9 +413,14 @@ TEST_P(OperatorTest, QLinearConv) {
   }
   Model model(13);
   Values wZeros{perChannel ? Shape{outputs} : Shape{}, wKind, Numbers(size_t(perChannel ? outputs : 1), wZero)};
-  std::vector<std::string> operands{model.input(x),          model.scalar(ElementKind::F32, xScale), model.scalar(xKind, xZero),
-                                    model.constant(w),       model.constant(wScales),                model.constant(wZeros),
-                                    model.scalar(ElementKind::F32, yScale), model.scalar(xKind, yZero)};
+  std::vector<std::string> operands{model.input(x),
+                                    model.scalar(ElementKind::F32, xScale),
+                                    model.scalar(xKind, xZero),
+                                    model.constant(w),
+                                    model.constant(wScales),
+                                    model.constant(wZeros),
+                                    model.scalar(ElementKind::F32, yScale),
+                                    model.scalar(xKind, yZero)};
   if (withBias)
     operands.push_back(model.constant(bias));
   std::string y = model.node("QLinearConv", operands, [&](onnx::NodeProto &node) {
@@ -433,7 +439,8 @@ TEST_P(OperatorTest, ConvInteger) {
   Values x = random.tensor(xKind, {window.n, c.groups * c.in, window.h, window.w});
   Values w = random.tensor(ElementKind::I8, {c.groups * c.out, c.in, window.kh, window.kw});
   bool perChannel = random.chance(25), withZero = perChannel || random.chance(30);
-  Values wZeros = random.tensor(ElementKind::I8, perChannel ? Shape{c.groups * c.out} : Shape{}, withZero ? -20 : 0, withZero ? 20 : 0);
+  Values wZeros =
+      random.tensor(ElementKind::I8, perChannel ? Shape{c.groups * c.out} : Shape{}, withZero ? -20 : 0, withZero ? 20 : 0);
   Values shifted = w;
   for (size_t i = 0; i < w.at.size(); ++i)
     shifted.at[i] -= wZeros.at[perChannel ? i / size_t(c.in * window.kh * window.kw) : 0];
@@ -533,7 +540,8 @@ TEST_P(OperatorTest, Gemm) {
   bool ta = random.chance(40), tb = random.chance(50);
   float alpha = random.one({1.0f, 1.0f, 0.5f}), beta = random.one({1.0f, 1.0f, 0.25f});
   SCOPED_TRACE(floatMachine + " " + print({m, k, n}));
-  Values a = random.tensor(ElementKind::F32, ta ? Shape{k, m} : Shape{m, k}), b = random.tensor(ElementKind::F32, tb ? Shape{n, k} : Shape{k, n});
+  Values a = random.tensor(ElementKind::F32, ta ? Shape{k, m} : Shape{m, k}),
+         b = random.tensor(ElementKind::F32, tb ? Shape{n, k} : Shape{k, n});
   Values c = random.tensor(ElementKind::F32, random.one<Shape>({{n}, {1, n}, {m, n}, {m, 1}, {1}}));
   Values expected{{m, n}, ElementKind::F32, {}};
   for (int64_t i = 0; i < m; ++i)
@@ -546,13 +554,14 @@ TEST_P(OperatorTest, Gemm) {
       expected.at.push_back(alpha * sum + beta * c.at[size_t(at)]);
     }
   Model model(13);
-  std::string y = model.node("Gemm", {model.input(a), random.chance(70) ? model.constant(b) : model.input(b), model.constant(c)},
-                             [&](onnx::NodeProto &node) {
-                               setFloat(node, "alpha", alpha);
-                               setFloat(node, "beta", beta);
-                               setInt(node, "transA", ta);
-                               setInt(node, "transB", tb);
-                             });
+  std::string y =
+      model.node("Gemm", {model.input(a), random.chance(70) ? model.constant(b) : model.input(b), model.constant(c)},
+                 [&](onnx::NodeProto &node) {
+                   setFloat(node, "alpha", alpha);
+                   setFloat(node, "beta", beta);
+                   setInt(node, "transA", ta);
+                   setInt(node, "transB", tb);
+                 });
   model.check(y, expected, floatMachine, schedule, floatTolerance);
 }
 
@@ -566,8 +575,8 @@ TEST_P(OperatorTest, Pool) {
   int64_t channels = random.pick(1, 40);
   ElementKind kind = average ? ElementKind::F32 : random.one({ElementKind::F32, ElementKind::I8, ElementKind::U8});
   bool countPadding = random.chance(50);
-  SCOPED_TRACE(anyMachine + (average ? " average " : " max ") + frontend::elementName(kind) + " " + window.text() + " channels " +
-               std::to_string(channels));
+  SCOPED_TRACE(anyMachine + (average ? " average " : " max ") + frontend::elementName(kind) + " " + window.text() +
+               " channels " + std::to_string(channels));
   Values x = random.tensor(kind, {window.n, channels, window.h, window.w});
   Values expected{{window.n, channels, window.oh(), window.ow()}, kind, {}};
   bool empty = false;
@@ -661,7 +670,12 @@ TEST_P(OperatorTest, Binary) {
     double l = a.at[size_t(i)], r = b.at[size_t(broadcastIndex(i, other, shape))];
     if (swapped)
       std::swap(l, r);
-    double y = type == "Add" ? l + r : type == "Sub" ? l - r : type == "Mul" ? l * r : type == "Div" ? l / r : type == "Max" ? std::max(l, r) : std::min(l, r);
+    double y = type == "Add"   ? l + r
+               : type == "Sub" ? l - r
+               : type == "Mul" ? l * r
+               : type == "Div" ? l / r
+               : type == "Max" ? std::max(l, r)
+                               : std::min(l, r);
     expected.at.push_back(wrap(kind == ElementKind::F32 ? y : std::trunc(y), kind));
   }
   Model model(14);
@@ -676,7 +690,8 @@ TEST_P(OperatorTest, Chain) {
   Model model(14);
   std::string y = model.input(expected), text = anyMachine + " " + print(shape);
   for (int64_t length = random.pick(1, 8); length > 0; --length) {
-    auto apply = [&](const std::string &type, const std::vector<std::string> &more, const std::function<double(double)> &function,
+    auto apply = [&](const std::string &type, const std::vector<std::string> &more,
+                     const std::function<double(double)> &function,
                      const std::function<void(onnx::NodeProto &)> &attributes = nullptr) {
       text += " " + type;
       std::vector<std::string> operands{y};
@@ -706,8 +721,9 @@ TEST_P(OperatorTest, Chain) {
       apply("HardSwish", {}, [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); });
       break;
     case 6:
-      apply("LeakyRelu", {}, [](double x) { return x < 0 ? x * 0.125 : x; },
-            [](onnx::NodeProto &node) { setFloat(node, "alpha", 0.125f); });
+      apply(
+          "LeakyRelu", {}, [](double x) { return x < 0 ? x * 0.125 : x; },
+          [](onnx::NodeProto &node) { setFloat(node, "alpha", 0.125f); });
       break;
     case 7:
     case 8: {
@@ -996,7 +1012,8 @@ TEST_P(OperatorTest, QuantizedByPairs) {
     std::vector<std::string> operands{x.name, w.name};
     if (random.chance(60)) {
       Values bias = random.tensor(ElementKind::I32, {c.groups * c.out}, -5000, 5000);
-      operands.push_back(model.node("DequantizeLinear", {model.constant(bias), model.scalar(ElementKind::F32, xScale * wScale)}));
+      operands.push_back(
+          model.node("DequantizeLinear", {model.constant(bias), model.scalar(ElementKind::F32, xScale * wScale)}));
       int64_t area = window.oh() * window.ow();
       for (size_t i = 0; i < y.at.size(); ++i)
         y.at[i] += bias.at[i / size_t(area) % bias.at.size()] * double(xScale * wScale);
@@ -1018,7 +1035,8 @@ TEST_P(OperatorTest, QuantizedByPairs) {
     text = "Binary " + print(shape);
     std::string type = random.one({"Add", "Mul", "Sub", "Max"});
     float scale = float(random.real(0.01, 0.1));
-    Shape other = random.chance(60) ? shape : random.one<Shape>({{shape[1], 1, 1}, {1, 1, 1, shape[3]}, {shape[0], shape[1], 1, 1}});
+    Shape other =
+        random.chance(60) ? shape : random.one<Shape>({{shape[1], 1, 1}, {1, 1, 1, shape[3]}, {shape[0], shape[1], 1, 1}});
     Quantized z = quantized(random.tensor(kind, other), scale, zeroPoint(), random.chance(30));
     text += " " + type + print(other);
     name = model.node(type, {x.name, z.name});
@@ -1106,7 +1124,8 @@ TEST_P(OperatorTest, Network) {
   Model model(13);
   std::vector<Tensor> tensors;
   std::string text;
-  Values image = random.tensor(ElementKind::F32, {random.pick(1, 2), random.pick(1, 6), random.pick(6, 16), random.pick(6, 16)}, -1, 1);
+  Values image =
+      random.tensor(ElementKind::F32, {random.pick(1, 2), random.pick(1, 6), random.pick(6, 16), random.pick(6, 16)}, -1, 1);
   tensors.push_back({model.input(image), image});
   for (int64_t length = random.pick(2, 9); length > 0; --length) {
     Tensor x = tensors[random.chance(70) ? tensors.size() - 1 : size_t(random.pick(0, int64_t(tensors.size()) - 1))];
@@ -1152,8 +1171,9 @@ TEST_P(OperatorTest, Network) {
         y.name = model.node("BatchNormalization", more);
         for (size_t i = 0; i < y.values.at.size(); ++i) {
           size_t o = i / area % outputs;
-          y.values.at[i] = (y.values.at[i] - parameters[2].at[o]) / std::sqrt(parameters[3].at[o] + 1e-5f) * parameters[0].at[o] +
-                           parameters[1].at[o];
+          y.values.at[i] =
+              (y.values.at[i] - parameters[2].at[o]) / std::sqrt(parameters[3].at[o] + 1e-5f) * parameters[0].at[o] +
+              parameters[1].at[o];
         }
         text += " BatchNormalization";
       }
@@ -1195,8 +1215,8 @@ TEST_P(OperatorTest, Network) {
     } else {
       const Tensor *other = nullptr;
       for (const Tensor &candidate : tensors)
-        if (candidate.values.shape[0] == shape[0] && candidate.values.shape[2] == shape[2] && candidate.values.shape[3] == shape[3] &&
-            (!other || random.chance(50)))
+        if (candidate.values.shape[0] == shape[0] && candidate.values.shape[2] == shape[2] &&
+            candidate.values.shape[3] == shape[3] && (!other || random.chance(50)))
           other = &candidate;
       if (other->values.shape == shape && random.chance(60)) {
         y.values = x.values;

@@ -226,7 +226,8 @@ LogicalResult ChainBuilder::compile(Value value) {
               emit(StageOp::FfmaB, immediate(*factor));
               return success();
             }
-            return error(def) << "a fused multiply-add must scale by a constant and add a constant, or scale the second operand";
+            return error(def)
+                   << "a fused multiply-add must scale by a constant and add a constant, or scale the second operand";
           })
           .Case([&](arith::NegFOp) { return unary(StageOp::Fneg); })
           .Case([&](math::AbsFOp) { return unary(StageOp::Fabs); })
@@ -366,8 +367,8 @@ void ChainBuilder::peephole() {
       stages.erase(stages.begin() + long(i) + 1);
     }
     // [isub imm,] i2f, fmul imm -> dequantize, where it shortens the chain.
-    if (i + 2 < stages.size() && stages[i].op == StageOp::Isub && immediateOf(stages[i]) &&
-        stages[i + 1].op == StageOp::I2f && stages[i + 2].op == StageOp::Fmul && immediateOf(stages[i + 2])) {
+    if (i + 2 < stages.size() && stages[i].op == StageOp::Isub && immediateOf(stages[i]) && stages[i + 1].op == StageOp::I2f &&
+        stages[i + 2].op == StageOp::Fmul && immediateOf(stages[i + 2])) {
       stages[i] = {StageOp::Dequantize, immediatePair(*immediateOf(stages[i]), *immediateOf(stages[i + 2]))};
       stages.erase(stages.begin() + long(i) + 1, stages.begin() + long(i) + 3);
     }
@@ -425,8 +426,7 @@ FailureOr<Chain> ChainBuilder::run() {
   if (tensors.empty() || tensors.size() > 2)
     return error(op) << tensors.size() << " tensor operands where 1 or 2 are allowed";
   if (chain.parameters.size() > size_t(isa::kMaxParams))
-    return error(op) << chain.parameters.size() << " per-channel operands where at most " << isa::kMaxParams
-                     << " are allowed";
+    return error(op) << chain.parameters.size() << " per-channel operands where at most " << isa::kMaxParams << " are allowed";
   chain.a = tensors[0];
   // The accumulator can only be A; so can a window's result.
   if (tensors.size() == 2) {
@@ -472,8 +472,8 @@ FailureOr<Chain> ChainBuilder::run() {
   peephole();
   finish();
   if (chain.stages.size() > size_t(isa::kMaxStages) || chain.immediates.size() > size_t(isa::kMaxImmediates))
-    return error(op) << "a chain of " << chain.stages.size() << " stages and " << chain.immediates.size()
-                     << " constants where " << isa::kMaxStages << " and " << isa::kMaxImmediates << " are allowed";
+    return error(op) << "a chain of " << chain.stages.size() << " stages and " << chain.immediates.size() << " constants where "
+                     << isa::kMaxStages << " and " << isa::kMaxImmediates << " are allowed";
   return chain;
 }
 } // namespace

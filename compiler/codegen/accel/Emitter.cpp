@@ -63,9 +63,8 @@ uint64_t NetworkProgram::addConstant(std::vector<uint8_t> bytes) {
   return address;
 }
 
-void accel::forEachBox(
-    std::vector<BoxDim> dims, unsigned elementSize, uint64_t dram, int64_t onChip,
-    const std::function<void(const std::vector<BoxDim> &, uint64_t, int64_t, bool broadcast)> &emit) {
+void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t dram, int64_t onChip,
+                       const std::function<void(const std::vector<BoxDim> &, uint64_t, int64_t, bool broadcast)> &emit) {
   auto trivial = [](const BoxDim &d) { return d.count == 1 && !d.low && !d.high; };
   dims.erase(std::remove_if(dims.begin(), dims.end(), trivial), dims.end());
   std::stable_sort(dims.begin(), dims.end(),
@@ -106,19 +105,16 @@ void accel::forEachBox(
       inner.back().low = inner.back().count;
       inner.back().high = 0;
     }
-    forEachBox(inner, elementSize, dram + uint64_t(filled ? 0 : (i - outer.low) * outer.dram), onChip + i * outer.onChip,
-               emit);
+    forEachBox(inner, elementSize, dram + uint64_t(filled ? 0 : (i - outer.low) * outer.dram), onChip + i * outer.onChip, emit);
   }
 }
 
-Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine,
-                 Schedule schedule, const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network)
-    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses),
-      layer(layer), network(network) {}
+Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
+                 const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network)
+    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), layer(layer),
+      network(network) {}
 
-int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
-  return kernel.anchor->axes[axis - P0].span(t.size[axis]);
-}
+int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.anchor->axes[axis - P0].span(t.size[axis]); }
 
 Tile Emitter::clampTile(Tile t) const {
   t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
@@ -156,7 +152,8 @@ Buffers Emitter::plan(const Tile &t) const {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
-    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
+    b.accumulator =
+        add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
     b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                   slotsFor(mTiles * kTiles * groups));
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
@@ -166,9 +163,9 @@ Buffers Emitter::plan(const Tile &t) const {
     b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
                   slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
-      b.weights = add(weightMemory(),
-                      anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType),
-                      slotsFor(nTiles));
+      b.weights =
+          add(weightMemory(), anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType),
+              slotsFor(nTiles));
   }
   for (size_t i = 0; i < chains.size(); ++i) {
     const Step *step = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
@@ -176,8 +173,7 @@ Buffers Emitter::plan(const Tile &t) const {
     b.parameters.push_back(-1);
     if (step) {
       if (!chains[i].parameters.empty())
-        b.parameters.back() =
-            add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, slotsFor(nTiles));
+        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, slotsFor(nTiles));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor) {
           b.sources.back().push_back(-1);
@@ -192,8 +188,8 @@ Buffers Emitter::plan(const Tile &t) const {
     }
     bool last = i + 1 == chains.size();
     bool reduced = step && step->reducesChannels;
-    b.results.push_back(add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType),
-                            last ? slotsFor(mTiles * nTiles) : 1));
+    b.results.push_back(
+        add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles) : 1));
   }
   return b;
 }
@@ -296,7 +292,8 @@ double Emitter::cost(const Tile &t) const {
     int64_t tileChannels = contraction() ? t.ic : t.size[C];
     int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
     int64_t es = elementBytes();
-    int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize), height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
+    int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize),
+            height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
     // A channel stride other than 1 makes every element a run of its own.
     bool scattered = anchor.input.stride[C] > 1;
     Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
@@ -316,8 +313,8 @@ double Emitter::cost(const Tile &t) const {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
-      perTileTensor = !t.overlap ? passCount * (double(pos) + preload + 20)
-                                                   : passCount * std::max(double(pos), preload + 6) + preload;
+      perTileTensor =
+          !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos), preload + 6) + preload;
       tensor = perTileTensor * outTiles * kTiles;
     }
   }
@@ -326,8 +323,8 @@ double Emitter::cost(const Tile &t) const {
     double perOutput = std::max(1.0, double(ceilDiv(int64_t(chains[i].stages.size()), machine.vectorStages)));
     if (i == 0 && window()) {
       const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
-      double taps = w.kernel <= 3 && w.dilation == 1 ? double(h.kernel * std::min(w.stride, w.kernel))
-                                                      : double(h.kernel * w.kernel);
+      double taps =
+          w.kernel <= 3 && w.dilation == 1 ? double(h.kernel * std::min(w.stride, w.kernel)) : double(h.kernel * w.kernel);
       perOutput = std::max(perOutput, taps);
     }
     vectorTile += double(pos * blocks) * perOutput + 40;
@@ -351,9 +348,9 @@ double Emitter::cost(const Tile &t) const {
   }
   double vector = vectorTile * outTiles;
   int64_t resultSize = byteSize(chains.back().dType);
-  Transfer store = kernel.outputReduced
-                       ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
-                       : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram);
+  Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
+                                        : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2],
+                                                        resultSize, machine.dram);
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
   double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
   if (!t.overlap)
@@ -420,15 +417,18 @@ llvm::Error Emitter::choose() {
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
-    network.choices[layer] = llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles",
-                                           tile.size[P2], tile.size[P1], tile.size[P0], tile.size[C],
-                                           contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth,
-                                           tile.depth > 1 ? "s" : "",
-                                           !tile.overlap ? "serial" : tile.channelsOuter ? "channels outer" : "positions outer",
-                                           uint64_t(best));
+    network.choices[layer] =
+        llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2],
+                      tile.size[P1], tile.size[P0], tile.size[C],
+                      contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth, tile.depth > 1 ? "s" : "",
+                      !tile.overlap        ? "serial"
+                      : tile.channelsOuter ? "channels outer"
+                                           : "positions outer",
+                      uint64_t(best));
   }
   if (!found) {
-    Tile least = clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false});
+    Tile least =
+        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false});
     std::map<unsigned, int64_t> needed;
     for (const Buffer &buffer : plan(least).all)
       needed[buffer.memory] += buffer.bytes * buffer.slots;
@@ -484,8 +484,8 @@ void Emitter::packConstants() {
                 for (int64_t n = nb; n < nb + cols; ++n) {
                   const uint8_t *from = zero;
                   if (k < kEnd && n < nEnd)
-                    from = reinterpret_cast<const uint8_t *>(element(
-                        w.value, base + n * a.weightOc + k * a.weightIc + y * a.weightKh + x * a.weightKw, size));
+                    from = reinterpret_cast<const uint8_t *>(
+                        element(w.value, base + n * a.weightOc + k * a.weightIc + y * a.weightKh + x * a.weightKw, size));
                   bytes.insert(bytes.end(), from, from + size);
                 }
     };
@@ -532,8 +532,7 @@ void Emitter::packConstants() {
               uint8_t zero[4] = {};
               const uint8_t *from = zero;
               if (c < channels())
-                from = reinterpret_cast<const uint8_t *>(
-                    element(step.sources[source].parameter, g * channels() + c, 4));
+                from = reinterpret_cast<const uint8_t *>(element(step.sources[source].parameter, g * channels() + c, 4));
               bytes.insert(bytes.end(), from, from + 4);
             }
     parametersAddress[i] = network.addConstant(std::move(bytes));
@@ -598,8 +597,8 @@ Box makeBox(const std::vector<BoxDim> &dims, uint64_t dram, unsigned memory, int
 }
 } // namespace
 
-void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram,
-                      unsigned elementSize, std::vector<BoxDim> dims, uint32_t fill) {
+void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
+                      std::vector<BoxDim> dims, uint32_t fill) {
   auto &target = b.slots > 1 ? step.early : step.late;
   forEachBox(std::move(dims), elementSize, dram, b.address[slot],
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool broadcast) {
@@ -654,8 +653,8 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
   addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern);
 }
 
-void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot,
-                     unsigned weightSlot, unsigned accSlot) {
+void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot, unsigned weightSlot,
+                     unsigned accSlot) {
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
@@ -783,12 +782,12 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   }
   step.compute.push_back({1, {operation(single(0, false))}});
   Operation tensorLoop = operation(withLevels(true)), preloadLoop = operation([&] {
-    isa::Instruction instruction = single(1, false);
-    instruction.header.num_levels = 1;
-    instruction.levels[0].count = count - 1;
-    instruction.levels[0].stride_b = kStride;
-    return instruction;
-  }());
+                                                        isa::Instruction instruction = single(1, false);
+                                                        instruction.header.num_levels = 1;
+                                                        instruction.levels[0].count = count - 1;
+                                                        instruction.levels[0].stride_b = kStride;
+                                                        return instruction;
+                                                      }());
   tensorLoop.alternates = preloadLoop.alternates = true;
   preloadLoop.barrier = false;
   step.compute.push_back({uint64_t(count - 1), {tensorLoop, preloadLoop}});
@@ -948,9 +947,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         int64_t perGroup = 0; // every channel tile starts a new block
         for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
           perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
-        addLoad(step, b, slot, weightUnit(),
-                parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock), 4,
-                {{bytes / 4, 4, 4, 0, 0}}, 0);
+        addLoad(step, b, slot, weightUnit(), parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock),
+                4, {{bytes / 4, 4, 4, 0, 0}}, 0);
       }
       v.p_memory = weightMemory();
       v.p_address = b.address[slot];
@@ -1060,7 +1058,8 @@ void Emitter::emitTiles() {
             dims.push_back({kPad, a.weightIc * es, transposed ? es : nPad * es, 0, kPad - icSize});
             dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
             dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
-            int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
+            int64_t at =
+                a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
             addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
           }
         }
@@ -1210,13 +1209,11 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       kernel.steps.insert(kernel.steps.begin(), identity);
     }
   }
-  auto failure = [&](const std::string &why) {
-    return llvm::createStringError("%s: %s", kernel.name.c_str(), why.c_str());
-  };
+  auto failure = [&](const std::string &why) { return llvm::createStringError("%s: %s", kernel.name.c_str(), why.c_str()); };
   if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction) {
     LaneType wanted = machine.arrayType == timing::ArrayType::Fp32   ? LaneType::F32
-                        : machine.arrayType == timing::ArrayType::Bf16 ? LaneType::Bf16
-                                                                       : LaneType::I8;
+                      : machine.arrayType == timing::ArrayType::Bf16 ? LaneType::Bf16
+                                                                     : LaneType::I8;
     if (byteSize(kernel.anchor->inputType) != byteSize(wanted) || byteSize(kernel.anchor->weightType) != byteSize(wanted))
       return failure("the array of machine '" + machine.name + "' does not multiply this element type");
     if (machine.lanes != machine.cols)

@@ -49,12 +49,10 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   byRows *= a.axes[2].size;
   // source: SCHEDULING 1.4 restated in docs/bounds.md: rows pairs (position, k) enter and cols pairs (position, n) accumulate
   // in a cycle, whatever the packing.
-  int64_t stream = std::max(ceilDiv(pairs * ceilDiv(a.oc, machine.cols), machine.rows),
-                            ceilDiv(a.oc * byRows, machine.cols));
+  int64_t stream = std::max(ceilDiv(pairs * ceilDiv(a.oc, machine.cols), machine.rows), ceilDiv(a.oc * byRows, machine.cols));
   work.arrayCycles = uint64_t(a.groups * stream);
   int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
-  work.preloadCycles =
-      uint64_t(ceilDiv(a.groups * taps * a.ic * a.oc, int64_t(machine.cols) * machine.preloadRowsPerCycle));
+  work.preloadCycles = uint64_t(ceilDiv(a.groups * taps * a.ic * a.oc, int64_t(machine.cols) * machine.preloadRowsPerCycle));
   return work;
 }
 

@@ -9,9 +9,9 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
-#include "mlir/IR/IRMapping.h"
 #include <functional>
 
 using namespace mlir;
@@ -226,8 +226,8 @@ private:
 
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.
   bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
-    if (roleOf(op) != Role::Elementwise || assigned.contains(op) || shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)) ||
-        reasonFor(op) != reason)
+    if (roleOf(op) != Role::Elementwise || assigned.contains(op) ||
+        shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)) || reasonFor(op) != reason)
       return false;
     for (Value operand : op->getOperands())
       if (inside.contains(operand.getDefiningOp()) && shapeOf(operand) != shapeOf(op->getResult(0)))

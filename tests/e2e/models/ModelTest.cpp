@@ -44,9 +44,7 @@ struct Comparison {
   void add(const HostTensor &actual, const HostTensor &expected, double step);
 };
 
-size_t top1(const std::vector<double> &numbers) {
-  return std::max_element(numbers.begin(), numbers.end()) - numbers.begin();
-}
+size_t top1(const std::vector<double> &numbers) { return std::max_element(numbers.begin(), numbers.end()) - numbers.begin(); }
 
 void Comparison::add(const HostTensor &actual, const HostTensor &expected, double step) {
   ASSERT_EQ(actual.shape, expected.shape);
@@ -151,6 +149,8 @@ struct ModelCase {
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
 };
 
+void PrintTo(const ModelCase &c, std::ostream *stream) { *stream << c.model << " on " << c.machine; }
+
 std::string nameOf(const testing::TestParamInfo<ModelCase> &info) {
   std::string name = std::string(info.param.model) + "_on_" + info.param.machine;
   if (info.param.schedule == accel::Schedule::Serial)
@@ -254,6 +254,8 @@ struct DigitsCase {
   /// Inputs the SystemC model gets: all where one takes about a millisecond.
   size_t images;
 };
+
+void PrintTo(const DigitsCase &c, std::ostream *stream) { *stream << c.model << " on " << c.machine; }
 
 class DigitsTest : public testing::TestWithParam<DigitsCase> {};
 
