@@ -30,7 +30,7 @@ cl::opt<Action> action(
                clEnumValN(Action::Timing, "gen-timing",
                           "isa/timing/TimingConstants.h"),
                clEnumValN(Action::SystemVerilog, "gen-sv-package",
-                          "the package tilewright_isa_pkg"),
+                          "the package tw_isa_pkg"),
                clEnumValN(Action::Manual, "gen-manual", "docs/isa.md"),
                clEnumValN(Action::Dialect, "gen-dialect-td",
                           "ODS definitions of the isa dialect's ops")));

@@ -1,4 +1,4 @@
-//===- SvBackend.cpp - tilewright_isa_pkg.sv --------------------*- C++ -*-===//
+//===- SvBackend.cpp - tw_isa_pkg.sv ----------------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "isa/tblgen/Model.h"
@@ -6,7 +6,6 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
-#include <set>
 
 using namespace llvm;
 
@@ -24,20 +23,20 @@ public:
           "a load is a\n"
           "// load_t, its odometer levels (level_t, level 0 lowest) follow in "
           "further words.\n"
-          "package tilewright_isa_pkg;\n\n"
+          "//\n// Synthesis tools read it as well: members are raw encodings (a "
+          "negative number\n// needs $signed()), functions take plain vectors.\n"
+          "package tw_isa_pkg;\n\n"
           "  // A package offers more than one design uses, and a check looks "
           "only at fields\n  // that can be wrong.\n"
           "  /* verilator lint_off UNUSEDPARAM */\n"
           "  /* verilator lint_off UNUSEDSIGNAL */\n\n";
     for (const Limit &limit : model.limits)
-      os << "  // " << limit.doc << "\n  parameter int unsigned "
-         << upperCamel(limit.name) << " = " << limit.value << ";\n";
+      os << "  // " << limit.doc << "\n  parameter int unsigned " << upperCamel(limit.name) << " = " << limit.value << ";\n";
     os << "\n  typedef logic [WordBits-1:0] word_t;\n";
     printEngines();
     printOpcodes();
     for (const Enumeration &e : model.enumerations)
       printEnumeration(e);
-    printSignedTypes();
     printStruct(model.header, "");
     printStruct(model.level, "");
     for (const Instruction &i : model.instructions)
@@ -52,12 +51,8 @@ public:
   }
 
 private:
-  static std::string sized(int64_t width, int64_t value) {
-    return std::to_string(width) + "'d" + std::to_string(value);
-  }
-  static std::string range(int64_t width) {
-    return width == 1 ? "" : "[" + std::to_string(width - 1) + ":0] ";
-  }
+  static std::string sized(int64_t width, int64_t value) { return std::to_string(width) + "'d" + std::to_string(value); }
+  static std::string range(int64_t width) { return width == 1 ? "" : "[" + std::to_string(width - 1) + ":0] "; }
 
   template <typename Visit> void forEachField(Visit visit) const {
     auto each = [&](const Layout &layout) {
@@ -83,18 +78,21 @@ private:
     return width;
   }
 
-  void printEngines() {
+  int64_t engineBits() const {
     int64_t width = 1;
     while (int64_t(model.engines.size() - 1) >> width)
       ++width;
+    return width;
+  }
+
+  void printEngines() {
+    const int64_t width = engineBits();
     os << "\n  // Engine classes by arbitration priority.\n"
           "  typedef enum logic "
        << range(width) << "{\n";
     for (const Engine &engine : model.engines)
-      os << "    Engine" << upperCamel(engine.name) << " = "
-         << sized(width, engine.priority)
-         << (&engine == &model.engines.back() ? "" : ",") << " // "
-         << engine.doc << "\n";
+      os << "    Engine" << upperCamel(engine.name) << " = " << sized(width, engine.priority)
+         << (&engine == &model.engines.back() ? "" : ",") << " // " << engine.doc << "\n";
     os << "  } engine_e;\n";
   }
 
@@ -102,55 +100,34 @@ private:
     int64_t width = model.header.find("opcode")->width;
     os << "\n  typedef enum logic " << range(width) << "{\n";
     for (const Instruction &i : model.instructions)
-      os << "    Opcode" << upperCamel(i.name) << " = "
-         << sized(width, i.opcode)
-         << (&i == &model.instructions.back() ? "" : ",") << " // " << i.summary
-         << "\n";
+      os << "    Opcode" << upperCamel(i.name) << " = " << sized(width, i.opcode)
+         << (&i == &model.instructions.back() ? "" : ",") << " // " << i.summary << "\n";
     os << "  } opcode_e;\n";
     int64_t words = model.header.find("words")->width;
     os << "\n  // Header and operand words; 0: no such opcode.\n"
           "  function automatic logic "
-       << range(words) << "operand_words(input logic " << range(width)
-       << "opcode);\n    case (opcode)\n";
+       << range(words) << "operand_words(input logic " << range(width) << "opcode);\n    case (opcode)\n";
     for (const Instruction &i : model.instructions)
-      os << "      Opcode" << upperCamel(i.name) << ": return "
-         << sized(words, i.words) << ";\n";
-    os << "      default: return " << sized(words, 0)
-       << ";\n    endcase\n  endfunction\n";
+      os << "      tw_isa_pkg::Opcode" << upperCamel(i.name) << ": operand_words = " << sized(words, i.words) << ";\n";
+    os << "      default: operand_words = " << sized(words, 0) << ";\n    endcase\n  endfunction\n";
     os << "\n  // The class of the engine that executes it.\n"
-          "  function automatic engine_e engine_of(input logic "
-       << range(width) << "opcode);\n    case (opcode)\n";
+          "  function automatic logic "
+       << range(engineBits()) << "engine_of(input logic " << range(width) << "opcode);\n    case (opcode)\n";
     for (const Instruction &i : model.instructions)
       if (i.engine != &model.engines.back())
-        os << "      Opcode" << upperCamel(i.name) << ": return Engine"
+        os << "      tw_isa_pkg::Opcode" << upperCamel(i.name) << ": engine_of = tw_isa_pkg::Engine"
            << upperCamel(i.engine->name) << ";\n";
-    os << "      default: return Engine"
-       << upperCamel(model.engines.back().name)
+    os << "      default: engine_of = tw_isa_pkg::Engine" << upperCamel(model.engines.back().name)
        << ";\n    endcase\n  endfunction\n";
   }
 
   void printEnumeration(const Enumeration &e) {
     int64_t width = widthOf(e);
-    os << "\n  // " << e.doc << "\n  typedef enum logic " << range(width)
-       << "{\n";
+    os << "\n  // " << e.doc << "\n  typedef enum logic " << range(width) << "{\n";
     for (const Case &c : e.cases)
-      os << "    " << e.record << upperCamel(c.name) << " = "
-         << sized(width, c.value) << (&c == &e.cases.back() ? "" : ",")
+      os << "    " << e.record << upperCamel(c.name) << " = " << sized(width, c.value) << (&c == &e.cases.back() ? "" : ",")
          << " // " << c.doc << "\n";
     os << "  } " << e.name << "_e;\n";
-  }
-
-  /// Elements of a packed array are signed only if their type has a name.
-  void printSignedTypes() {
-    std::set<int64_t> widths;
-    forEachField([&](const Field &field) {
-      if (field.isSigned)
-        widths.insert(field.width);
-    });
-    os << "\n";
-    for (int64_t width : widths)
-      os << "  typedef logic signed " << range(width) << "signed" << width
-         << "_t;\n";
   }
 
   void printStruct(const Layout &layout, const std::string &summary) {
@@ -161,20 +138,15 @@ private:
     for (size_t i = layout.fields.size(); i-- > 0;) {
       const Field &field = layout.fields[i];
       if (field.reserved()) {
-        os << "    logic " << range(field.width * field.count) << "reserved_"
-           << field.lsb << "; // must be 0\n";
+        os << "    logic " << range(field.width * field.count) << "reserved_" << field.lsb << "; // must be 0\n";
         continue;
       }
-      const std::string elements = field.count == 1 ? "" : range(field.count);
+      const std::string elements = field.count == 1 ? "" : "[" + std::to_string(field.count - 1) + ":0]";
       os << "    ";
-      if (field.enumeration && widthOf(*field.enumeration) == field.width)
-        os << field.enumeration->name << "_e " << elements;
-      else if (field.isSigned)
-        os << "signed" << field.width << "_t " << elements;
+      if (field.count == 1 && field.enumeration && widthOf(*field.enumeration) == field.width)
+        os << field.enumeration->name << "_e ";
       else
-        os << "logic " << elements
-           << (field.count > 1 ? "[" + std::to_string(field.width - 1) + ":0] "
-                               : range(field.width));
+        os << "logic " << elements << (field.count > 1 ? "[" + std::to_string(field.width - 1) + ":0] " : range(field.width));
       os << field.name << "; // " << field.doc << "\n";
     }
     if (layout.begin)
@@ -183,90 +155,89 @@ private:
   }
 
   void printIsCase(const Enumeration &e) {
-    os << "\n  function automatic logic is_" << e.name << "(input logic "
-       << range(widthOf(e)) << "value);\n    case (value)\n      ";
+    os << "\n  function automatic logic is_" << e.name << "(input logic " << range(widthOf(e))
+       << "value);\n    case (value)\n      ";
     for (const Case &c : e.cases)
-      os << (&c == &e.cases.front() ? "" : ",\n      ") << e.record
-         << upperCamel(c.name);
-    os << ": return 1'b1;\n      default: return 1'b0;\n    endcase\n"
-          "  endfunction\n";
+      os << (&c == &e.cases.front() ? "" : ",\n      ") << "tw_isa_pkg::" << e.record << upperCamel(c.name);
+    os << ": is_" << e.name << " = 1'b1;\n      default: is_" << e.name << " = 1'b0;\n    endcase\n  endfunction\n";
   }
 
-  void printChecks(const Layout &layout, const std::string &prefix) {
+  /// Clears `result` where a field of `i` is no encoding.
+  void printChecks(const Layout &layout, const std::string &result) {
     for (const Field &field : layout.fields) {
+      if (field.reserved()) {
+        os << "    if (" << slice(field.lsb, field.width * field.count) << " != '0) " << result << " = 1'b0;\n";
+        continue;
+      }
+      const int64_t largest = (int64_t(1) << (field.isSigned ? field.width - 1 : field.width)) - 1;
       for (int64_t i = 0; i < field.count; ++i) {
-        std::string element = field.count == 1 || field.reserved()
-                                  ? ""
-                                  : "[" + std::to_string(i) + "]";
-        if (field.reserved()) {
-          os << "    if (" << prefix << "reserved_" << field.lsb
-             << " != '0) return 1'b0;\n";
-          break;
+        const std::string bits = slice(field.lsb + i * field.width, field.width);
+        const std::string comment = " // " + field.name + (field.count == 1 ? "" : "[" + std::to_string(i) + "]") + "\n";
+        if (field.enumeration && int64_t(field.enumeration->cases.size()) != largest + 1) {
+          const int64_t width = widthOf(*field.enumeration);
+          os << "    if (!tw_isa_pkg::is_" << field.enumeration->name << "("
+             << (width == field.width ? bits : std::to_string(width) + "'(" + bits + ")") << ")) " << result << " = 1'b0;"
+             << comment;
         }
-        const std::string name = prefix + field.name + element;
-        const int64_t largest =
-            (int64_t(1) << (field.isSigned ? field.width - 1 : field.width)) -
-            1;
-        if (field.enumeration &&
-            int64_t(field.enumeration->cases.size()) != largest + 1)
-          os << "    if (!is_" << field.enumeration->name << "("
-             << (widthOf(*field.enumeration) == field.width
-                     ? name
-                     : std::to_string(widthOf(*field.enumeration)) + "'(" +
-                           name + ")")
-             << ")) return 1'b0;\n";
         if (field.limit && field.maximum() != largest)
-          os << "    if (" << name << " > "
-             << sized(field.width, field.maximum()) << ") return 1'b0;\n";
+          os << "    if (" << bits << " > " << sized(field.width, field.maximum()) << ") " << result << " = 1'b0;" << comment;
       }
     }
   }
 
+  static std::string slice(int64_t lsb, int64_t width) {
+    return "i[" + (width == 1 ? "" : std::to_string(lsb + width - 1) + ":") + std::to_string(lsb) + "]";
+  }
+
   void printIsEncoding(const Instruction &i) {
-    int64_t words = model.header.find("words")->width;
+    const Field &words = *model.header.find("words");
+    const Field &levels = *model.header.find("num_levels");
+    const Field &opcode = *model.header.find("opcode");
+    const std::string result = "is_" + i.name + "_encoding";
     os << "\n  // The operand words of a " << i.name
        << " that every decoder accepts: reserved bits are 0, enumerations "
           "have\n  // one of their cases, no limit is exceeded, the length is "
           "right. Unused bits of the last odometer\n  // word are the "
           "caller's to check.\n"
-          "  function automatic logic is_"
-       << i.name << "_encoding(input " << i.name << "_t i);\n"
-       << "    if (i.header.opcode != Opcode" << upperCamel(i.name)
-       << ") return 1'b0;\n"
-       << "    if (i.header.words != " << sized(words, i.words) << " + ("
-       << words << "'(i.header.num_levels) + " << sized(words, 1) << ") / "
-       << sized(words, 2) << ") return 1'b0;\n";
-    printChecks(model.header, "i.header.");
-    printChecks(i, "i.");
-    os << "    return 1'b1;\n  endfunction\n";
+          "  function automatic logic "
+       << result << "(input logic " << range(i.words * model.limit("word_bits")) << "i);\n    " << result
+       << " = 1'b1;\n    if (" << slice(opcode.lsb, opcode.width) << " != tw_isa_pkg::Opcode" << upperCamel(i.name) << ") "
+       << result << " = 1'b0;\n    if (" << slice(words.lsb, words.width) << " != " << sized(words.width, i.words) << " + ("
+       << words.width << "'(" << slice(levels.lsb, levels.width) << ") + " << sized(words.width, 1) << ") / "
+       << sized(words.width, 2) << ") " << result << " = 1'b0;\n";
+    printChecks(model.header, result);
+    printChecks(i, result);
+    os << "  endfunction\n";
   }
 
+  /// `name` as the machine package writes it: start_cycles is StartCycles.
   void printTiming() {
     if (model.constants.empty())
       return;
-    os << "\n  // Latencies, accelerator cycles.\n"
-          "  typedef struct packed {\n";
+    os << "\n  // Latencies, accelerator cycles; the machine's own are in "
+          "tw_machine_pkg.\n";
     for (const TimingConstant &c : model.constants)
-      os << "    int unsigned " << c.name << "; // " << c.doc << "\n";
-    os << "  } timing_t;\n\n  parameter timing_t DefaultTiming = '{\n";
-    for (const TimingConstant &c : model.constants)
-      os << "    " << c.name << ": 32'd" << c.value
-         << (&c == &model.constants.back() ? "" : ",") << "\n";
-    os << "  };\n";
+      os << "  // " << c.doc << "\n  parameter int unsigned Default" << upperCamel(c.name) << " = " << c.value << ";\n";
     for (const TimingFormula &f : model.formulas) {
-      os << "\n  // " << f.doc << "\n  function automatic int unsigned "
-         << f.name << "(input timing_t timing";
-      for (const std::string &argument : f.arguments)
-        os << ", input int unsigned " << argument;
-      os << ");\n    return "
+      // The constants it uses, in the order of their definition, come first.
+      std::vector<std::string> used;
+      (void)rewriteIdentifiers(f.expression, [&](StringRef name) {
+        used.push_back(name.str());
+        return name.str();
+      });
+      std::string parameters;
+      auto argument = [&](const std::string &name) {
+        parameters += (parameters.empty() ? "\n      input logic [31:0] " : ",\n      input logic [31:0] ") + name;
+      };
+      for (const TimingConstant &c : model.constants)
+        if (is_contained(used, c.name))
+          argument(c.name);
+      for (const std::string &name : f.arguments)
+        argument(name);
+      os << "\n  // " << f.doc << "\n  function automatic logic [31:0] " << f.name << "(" << parameters << ");\n    " << f.name
+         << " = "
          << rewriteIdentifiers(f.expression,
-                               [&](StringRef name) {
-                                 if (name == "clog2")
-                                   return std::string("$clog2");
-                                 if (is_contained(f.arguments, name))
-                                   return name.str();
-                                 return "timing." + name.str();
-                               })
+                               [](StringRef name) { return name == "clog2" ? std::string("$clog2") : name.str(); })
          << ";\n  endfunction\n";
     }
   }
@@ -277,8 +248,6 @@ private:
 
 } // namespace
 
-void emitSystemVerilog(const Model &model, raw_ostream &os) {
-  SvPrinter(model, os).print();
-}
+void emitSystemVerilog(const Model &model, raw_ostream &os) { SvPrinter(model, os).print(); }
 
 } // namespace tw::tblgen
