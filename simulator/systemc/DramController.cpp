@@ -16,6 +16,7 @@ DramController::DramController(sc_core::sc_module_name name) : sc_module(name), 
 void DramController::reset(RunContext &run) {
   context = &run;
   dram = timing::makeDram(*run.machine);
+  dram->setCommandLog(run.options.commands);
   run.result.channels.assign(dram->channels(), {});
 }
 

@@ -13,6 +13,12 @@ namespace {
 bool constructionReversed = false;
 Machine *machine = nullptr;
 
+/// Filled by static objects of other files.
+std::vector<std::function<void()>> &otherMakers() {
+  static std::vector<std::function<void()>> makers;
+  return makers;
+}
+
 } // namespace
 
 void SystemCModel::reverseConstruction() {
@@ -20,13 +26,24 @@ void SystemCModel::reverseConstruction() {
   constructionReversed = true;
 }
 
+void SystemCModel::alsoMake(std::function<void()> make) {
+  assert(!machine && "the modules exist already");
+  otherMakers().push_back(std::move(make));
+}
+
+void SystemCModel::elaborate() {
+  if (machine)
+    return;
+  setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
+  sc_core::sc_report_handler::set_actions("/OSCI/SystemC", sc_core::SC_DO_NOTHING);
+  // SystemC's kernel outlives every static object, so its modules are never freed.
+  machine = new Machine(constructionReversed);
+  for (const std::function<void()> &make : otherMakers())
+    make();
+}
+
 stats::SimResult SystemCModel::run(const isa::Program &program, core::MachineState &state, const SimOptions &options) {
-  if (!machine) {
-    setenv("SYSTEMC_DISABLE_COPYRIGHT_MESSAGE", "1", 0);
-    sc_core::sc_report_handler::set_actions("/OSCI/SystemC", sc_core::SC_DO_NOTHING);
-    // SystemC's kernel outlives every static object, so its modules are never freed.
-    machine = new Machine(constructionReversed);
-  }
+  elaborate();
   const timing::MachineParams &params = state.machine();
   assert(params.queueDepth && params.prefetchWords && params.outstandingBursts && params.burstsPerCycle &&
          params.dram.writeBufferBursts && params.loadEngines <= stats::kMaxLoadEngines &&

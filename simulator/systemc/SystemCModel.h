@@ -9,8 +9,11 @@
 #define SIMULATOR_SYSTEMC_SYSTEMCMODEL_H
 
 #include "isa/Program.h"
+#include "isa/timing/Dram.h"
 #include "simulator/core/MachineState.h"
 #include "simulator/stats/SimResult.h"
+
+#include <functional>
 
 namespace tw::systemc {
 
@@ -23,6 +26,8 @@ struct SimOptions {
   bool timingOnly = false;
   /// A run that takes more cycles ends with a LimitReached fault.
   timing::Cycle maxCycles = timing::Cycle(1) << 44;
+  /// Where the DRAM's commands are appended; null: nowhere.
+  timing::DramCommandLog *commands = nullptr;
 };
 
 class SystemCModel {
@@ -39,6 +44,12 @@ public:
 
   /// Makes the modules in the opposite order. Only before the first run of the process; results must not change.
   static void reverseConstruction();
+
+  /// SystemC elaborates once, so other models' modules must be made together with this one's. Calls `make` when that happens.
+  /// Only before elaborate().
+  static void alsoMake(std::function<void()> make);
+  /// Makes all modules, unless they exist.
+  static void elaborate();
 };
 
 } // namespace tw::systemc
