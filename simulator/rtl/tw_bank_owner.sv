@@ -40,7 +40,7 @@ module tw_bank_owner #(
     owned_d = owned_q;
     if (release_now) begin
       owned_d = '0;
-      for (int i = 0; i < int'(Depth); i++) begin
+      for (int i = 0; i < Depth; i++) begin
         if (valid_q[i] && PointerBits'(i) != tail_q) owned_d = owned_d | banks_q[i];
       end
     end

@@ -73,7 +73,7 @@ module tw_control (
     deadlock_engine = '0;
     deadlock_pc = '0;
     if (deadlock) begin
-      for (int i = int'(tw_pkg::NumQueues) - 1; i >= 0; i--) begin
+      for (int i = 10; i >= 0; i--) begin
         if (head_valid_i[i]) begin
           deadlock_engine = 4'(i);
           deadlock_pc = head_pc_i[32*i+:32];

@@ -90,7 +90,7 @@ module tw_engine_monitor (
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
-      for (int i = 0; i < int'(tw_pkg::NumLabels); i++) count_q[i] <= '0;
+      for (int i = 0; i < tw_pkg::NumLabels; i++) count_q[i] <= '0;
     end else if (valid_q) begin
       if (fed_q) begin
         count_q[tw_pkg::LabelStarved] <=

@@ -23,6 +23,7 @@ module tw_issue
     input logic [NumQueues-1:0] ready_i,
     input logic [NumQueues-1:0] retire_i,
     output logic [NumQueues-1:0] start_o,
+    output logic [32*NumQueues-1:0] head_pc_o,
 
     // What holds a visible head back whose engine is ready.
     output logic [NumQueues-1:0] operand_o,
@@ -59,9 +60,6 @@ module tw_issue
   localparam int unsigned VectorDrain = tw_machine_pkg::VectorBaseCycles +
       (tw_machine_pkg::VectorStages + 1 + $clog2(tw_machine_pkg::Lanes)) *
       tw_machine_pkg::VectorStageCycles;
-  localparam int unsigned ReleaseCycles =
-      tw_machine_pkg::SemaphoreCycles > tw_machine_pkg::BankReleaseCycles ?
-      tw_machine_pkg::SemaphoreCycles : tw_machine_pkg::BankReleaseCycles;
 
   // ---- Fields of the heads
   logic [NumQueues*18-1:0] wait_semaphores;
@@ -71,66 +69,37 @@ module tw_issue
   logic [NumQueues-1:0] out_of_range;
 
   // ---- State of each engine's instructions
-  logic [NumQueues-1:0] boxes_full, in_flight_pending, owner_pending, post_valid;
+  logic [NumQueues-1:0] boxes_full, pending, post_valid;
   logic [NumQueues*NumBanks-1:0] owned;
   logic [NumQueues*PostBits-1:0] posts;
   logic [NumQueues*32-1:0] post_pcs;
 
-  for (genvar e = 0; e < int'(NumQueues); e++) begin : gen_engine
-    // An instruction per cycle may start and stays for the drain and the release; DMA engines have
-    // a limit of their own.
-    localparam bit IsDma = e < int'(tw_pkg::EngineVector) || e >= int'(tw_pkg::EngineLoad0);
-    localparam int unsigned Stay = (IsDma ? tw_machine_pkg::DmaBoxes :
-                                    e == int'(tw_pkg::EngineVector) ? VectorDrain :
-                                    e == int'(tw_pkg::EngineTensor) ? TensorDrain :
-                                    tw_machine_pkg::PreloadDrainCycles) + ReleaseCycles + 2;
-    localparam int unsigned Depth = 1 << $clog2(Stay);
-
-    tw_pkg::control_t head;
-    logic [$clog2(Depth+1)-1:0] count;
-
-    assign head = head_control_i[ControlBits*e+:ControlBits];
-    assign wait_semaphores[18*e+:18] = head.wait_semaphore;
-    assign wait_counts[12*e+:12] = head.wait_count;
-    assign banks[NumBanks*e+:NumBanks] = head.banks;
-    assign pcs[32*e+:32] = head.pc;
-    assign out_of_range[e] = head.out_of_range;
-
-    tw_in_flight #(
-        .Depth(Depth)
-    ) u_in_flight (
+  for (genvar e = 0; e < NumQueues; e++) begin : gen_engine
+    // An instruction per cycle may start and stays for the drain; DMA engines have a limit.
+    localparam bit IsDma = e < tw_pkg::EngineVector || e >= tw_pkg::EngineLoad0;
+    tw_engine_state #(
+        .Drain(IsDma ? tw_machine_pkg::DmaBoxes :
+               e == tw_pkg::EngineVector ? VectorDrain :
+               e == tw_pkg::EngineTensor ? TensorDrain : tw_machine_pkg::PreloadDrainCycles),
+        .BoxLimit(IsDma ? tw_machine_pkg::DmaBoxes : 0)
+    ) u_state (
         .clk_i,
         .rst_ni,
+        .head_i(head_control_i[ControlBits*e+:ControlBits]),
         .start_i(start_o[e]),
-        .post_i({head.post_count, head.post_semaphore}),
-        .pc_i(head.pc),
         .retire_i(retire_i[e]),
+        .wait_semaphores_o(wait_semaphores[18*e+:18]),
+        .wait_counts_o(wait_counts[12*e+:12]),
+        .banks_o(banks[NumBanks*e+:NumBanks]),
+        .pc_o(pcs[32*e+:32]),
+        .out_of_range_o(out_of_range[e]),
+        .boxes_full_o(boxes_full[e]),
         .post_valid_o(post_valid[e]),
         .post_o(posts[PostBits*e+:PostBits]),
-        .pc_o(post_pcs[32*e+:32]),
-        .count_o(count),
-        .pending_o(in_flight_pending[e])
-    );
-
-    tw_bank_owner #(
-        .Depth(Depth)
-    ) u_bank_owner (
-        .clk_i,
-        .rst_ni,
-        .start_i(start_o[e]),
-        .banks_i(head.banks),
-        .retire_i(retire_i[e]),
+        .post_pc_o(post_pcs[32*e+:32]),
         .owned_o(owned[NumBanks*e+:NumBanks]),
-        .pending_o(owner_pending[e])
+        .pending_o(pending[e])
     );
-
-    if (IsDma) begin : gen_limit
-      assign boxes_full[e] = count >= ($clog2(Depth + 1))'(tw_machine_pkg::DmaBoxes);
-    end else begin : gen_no_limit
-      assign boxes_full[e] = 1'b0;
-      logic unused_count;
-      assign unused_count = ^count;
-    end
   end
 
   // ---- Shadow registers of the array
@@ -333,7 +302,8 @@ module tw_issue
       .pending_o(slot_pending)
   );
 
-  assign finished_o = in_flight_pending == '0 && owner_pending == '0;
+  assign finished_o = pending == '0;
+  assign head_pc_o = pcs;
   assign settled_o = finished_o && start_o == '0 && shadow_free_q == '0 &&
                      !shadow_ready_pending && !history_pending && !slot_pending;
 

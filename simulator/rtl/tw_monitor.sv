@@ -54,9 +54,9 @@ module tw_monitor
 
   logic [64*NumEngines-1:0] counts;
 
-  for (genvar e = 0; e < int'(NumEngines); e++) begin : gen_engine
+  for (genvar e = 0; e < NumEngines; e++) begin : gen_engine
     logic operand, interlock, bank_conflict;
-    if (e < int'(NumQueues)) begin : gen_queue
+    if (e < NumQueues) begin : gen_queue
       assign operand = operand_i[e];
       assign interlock = interlock_i[e];
       assign bank_conflict = bank_conflict_i[e];
