@@ -121,8 +121,8 @@ std::vector<Key> makeSchema() {
   table.powerOfTwo("vector.lanes", Need::Optional, "lanes", 1, 1024,
                    "lanes of the vector engine; default cols",
                    &MachineParams::lanes);
-  table.integer("vector.stages", Need::Optional, "ALUs", 1, 64,
-                "chained ALUs of a lane; default 8",
+  table.integer("vector.stages", Need::Optional, "ALUs", 1, 12,
+                "chained ALUs of a lane, the longest chain; default 12",
                 &MachineParams::vectorStages);
 
   for (std::string name : {"unified", "activation", "weight"}) {

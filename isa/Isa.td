@@ -23,6 +23,7 @@ def MaxPosts         : Limit<"max_posts", 3, "semaphores one instruction may pos
 def MaxLoopDepth     : Limit<"max_loop_depth", 4, "nested hardware loops">;
 def MaxStages        : Limit<"max_stages", 12, "stages of a vector chain">;
 def MaxImmediates    : Limit<"max_immediates", 8, "constants of a vector chain">;
+def MaxMacTaps       : Limit<"max_mac_taps", 256, "taps of a window with window_op mac: weights the vector engine holds">;
 def MaxElementLog2   : Limit<"max_element_log2", 2, "largest element of a load or store, log2 of bytes">;
 def MaxParams        : Limit<"max_params", 4, "parameter vectors per channel block">;
 

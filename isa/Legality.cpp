@@ -17,18 +17,38 @@ using timing::MemoryParams;
 
 namespace {
 
+/// What a message calls a value. Most instructions are legal and need no message, so the text is put together last.
+struct Name {
+  const char *prefix = "", *text;
+  int64_t index = -1, level = -1;
+  Name(const char *text) : text(text) {}
+  Name(const char *prefix, const char *text) : prefix(prefix), text(text) {}
+  Name at(size_t i) const {
+    Name name = *this;
+    name.index = int64_t(i);
+    return name;
+  }
+  Name ofLevel(int64_t i) const {
+    Name name = *this;
+    name.level = i;
+    return name;
+  }
+  std::string str() const {
+    return (level < 0 ? "" : "level " + std::to_string(level) + ": ") + prefix + text +
+           (index < 0 ? "" : "[" + std::to_string(index) + "]");
+  }
+};
+
 /// The first broken rule wins; every check after it is skipped.
 class Checker {
 public:
-  Checker(const Instruction &instruction, const MachineParams &machine)
-      : instruction(instruction), machine(machine) {}
+  Checker(const Instruction &instruction, const MachineParams &machine) : instruction(instruction), machine(machine) {}
 
   std::optional<std::string> run() {
     checkHeader();
     checkLevels();
     checkEdges();
-    std::visit([&](const auto &operands) { check(operands); },
-               instruction.operands);
+    std::visit([&](const auto &operands) { check(operands); }, instruction.operands);
     if (problem.empty())
       return std::nullopt;
     return std::string(instruction.info().mnemonic) + ": " + problem;
@@ -39,66 +59,54 @@ private:
     if (problem.empty())
       problem = text;
   }
-  void atLeastOne(const std::string &name, int64_t value) {
+  void atLeastOne(const Name &name, int64_t value) {
     if (value < 1)
-      fail(name + " is " + std::to_string(value) + ", must be at least 1");
+      fail(name.str() + " is " + std::to_string(value) + ", must be at least 1");
   }
-  template <size_t N>
-  void atLeastOne(const std::string &name,
-                  const std::array<int64_t, N> &values) {
+  template <size_t N> void atLeastOne(const Name &name, const std::array<int64_t, N> &values) {
     for (size_t i = 0; i < N; ++i)
-      atLeastOne(name + "[" + std::to_string(i) + "]", values[i]);
+      atLeastOne(name.at(i), values[i]);
   }
-  void atMost(const std::string &name, int64_t value, int64_t maximum,
-              const std::string &of) {
+  void atMost(const Name &name, int64_t value, int64_t maximum, const char *of) {
     if (value > maximum)
-      fail(name + " is " + std::to_string(value) + ", the machine has " + of +
-           " = " + std::to_string(maximum));
+      fail(name.str() + " is " + std::to_string(value) + ", the machine has " + of + " = " + std::to_string(maximum));
   }
-  void aligned(const std::string &name, int64_t value, int64_t bytes) {
-    if (value % bytes != 0)
-      fail(name + " is " + std::to_string(value) +
-           ", not a multiple of the element size " + std::to_string(bytes));
+  /// `bytes` is a power of two.
+  void aligned(const Name &name, int64_t value, int64_t bytes) {
+    if (value & (bytes - 1))
+      fail(name.str() + " is " + std::to_string(value) + ", not a multiple of the element size " + std::to_string(bytes));
   }
-  template <size_t N>
-  void aligned(const std::string &name, const std::array<int64_t, N> &values,
-               int64_t bytes) {
+  template <size_t N> void aligned(const Name &name, const std::array<int64_t, N> &values, int64_t bytes) {
     for (size_t i = 0; i < N; ++i)
-      aligned(name + "[" + std::to_string(i) + "]", values[i], bytes);
+      aligned(name.at(i), values[i], bytes);
   }
-  void alignedLevels(int64_t Level::*stride, const std::string &name,
-                     int64_t bytes) {
+  void alignedLevels(int64_t Level::*stride, const Name &name, int64_t bytes) {
     for (int64_t i = 0; i < instruction.header.num_levels; ++i)
-      aligned("level " + std::to_string(i) + ": " + name,
-              instruction.levels[i].*stride, bytes);
+      aligned(name.ofLevel(i), instruction.levels[i].*stride, bytes);
   }
-  void unusedStride(int64_t Level::*stride, const std::string &name) {
+  void unusedStride(int64_t Level::*stride, const Name &name) {
     for (int64_t i = 0; i < instruction.header.num_levels; ++i)
       if (instruction.levels[i].*stride != 0)
-        fail("level " + std::to_string(i) + ": " + name + " is " +
-             std::to_string(instruction.levels[i].*stride) +
+        fail(name.ofLevel(i).str() + " is " + std::to_string(instruction.levels[i].*stride) +
              ", but the instruction has no such address");
   }
-  void inMask(const std::string &name, int64_t mask) {
+  void inMask(const Name &name, int64_t mask) {
     if (mask >> instruction.header.num_levels)
-      fail(name + " is " + std::to_string(mask) + ", but there are only " +
+      fail(name.str() + " is " + std::to_string(mask) + ", but there are only " +
            std::to_string(instruction.header.num_levels) + " levels");
   }
-  void exists(const std::string &name, int64_t memory) {
+  void exists(const Name &name, int64_t memory) {
     if (!memoryOf(Memory(memory), machine))
-      fail(name + " is " + caseName(kMemoryEnumeration, memory) +
-           ", which this machine has not got");
+      fail(name.str() + " is " + caseName(kMemoryEnumeration, memory) + ", which this machine has not got");
   }
-  void isScratchpad(const std::string &name, int64_t memory) {
+  void isScratchpad(const Name &name, int64_t memory) {
     if (Memory(memory) == Memory::Accumulator)
-      fail(name + " is accumulator, must be a scratchpad");
+      fail(name.str() + " is accumulator, must be a scratchpad");
     exists(name, memory);
   }
-  void zeroPoint(const std::string &name, int64_t value, int64_t low,
-                 int64_t high) {
+  void zeroPoint(const Name &name, int64_t value, int64_t low, int64_t high) {
     if (value < low || value > high)
-      fail(name + " is " + std::to_string(value) + ", allowed is " +
-           std::to_string(low) + " to " + std::to_string(high));
+      fail(name.str() + " is " + std::to_string(value) + ", allowed is " + std::to_string(low) + " to " + std::to_string(high));
   }
 
   void checkHeader() {
@@ -109,24 +117,19 @@ private:
     else if (instruction.engine() == timing::EngineKind::Store)
       units = machine.storeEngines;
     if (h.unit >= units)
-      fail("unit is " + std::to_string(h.unit) + ", the machine has " +
-           std::to_string(units));
-    auto semaphores = [&](const std::string &what, const auto &semaphore,
-                          const auto &count) {
+      fail("unit is " + std::to_string(h.unit) + ", the machine has " + std::to_string(units));
+    auto semaphores = [&](const Name &semaphoreName, const Name &countName, const auto &semaphore, const auto &count) {
       for (size_t i = 0; i < count.size(); ++i) {
         if (count[i] == 0)
           continue;
-        std::string slot = "[" + std::to_string(i) + "]";
         if (semaphore[i] >= machine.semaphores)
-          fail(what + "_semaphore" + slot + " is " +
-               std::to_string(semaphore[i]) + ", the machine has " +
+          fail(semaphoreName.at(i).str() + " is " + std::to_string(semaphore[i]) + ", the machine has " +
                std::to_string(machine.semaphores));
-        atMost(what + "_count" + slot, count[i], machine.semaphoreMax,
-               "semaphore_max");
+        atMost(countName.at(i), count[i], machine.semaphoreMax, "semaphore_max");
       }
     };
-    semaphores("wait", h.wait_semaphore, h.wait_count);
-    semaphores("post", h.post_semaphore, h.post_count);
+    semaphores("wait_semaphore", "wait_count", h.wait_semaphore, h.wait_count);
+    semaphores("post_semaphore", "post_count", h.post_semaphore, h.post_count);
     inMask("wait_mask", h.wait_mask);
     inMask("post_mask", h.post_mask);
     inMask("predicate_mask", h.predicate_mask);
@@ -137,30 +140,26 @@ private:
     plain.words = h.words;
     for (const FieldInfo &field : headerFields())
       if (get(field, &h) != get(field, &plain))
-        fail(nameOf(field) + " is " + std::to_string(get(field, &h)) +
-             ", must be 0 for the sequencer");
+        fail(nameOf(field) + " is " + std::to_string(get(field, &h)) + ", must be 0 for the sequencer");
   }
 
   void checkLevels() {
     for (int64_t i = 0; i < instruction.header.num_levels; ++i)
-      atLeastOne("level " + std::to_string(i) + ": count",
-                 instruction.levels[i].count);
+      atLeastOne(Name("count").ofLevel(i), instruction.levels[i].count);
   }
 
   void checkEdges() {
     const Header &h = instruction.header;
-    Instruction copy = instruction;
     for (size_t e = 0; e < h.edge_value.size(); ++e) {
       if (h.edge_value[e] == 0)
         continue;
       std::string slot = "[" + std::to_string(e) + "]";
       if (h.edge_level[e] >= h.num_levels)
-        fail("edge_level" + slot + " is " + std::to_string(h.edge_level[e]) +
-             ", but there are only " + std::to_string(h.num_levels) +
-             " levels");
+        fail("edge_level" + slot + " is " + std::to_string(h.edge_level[e]) + ", but there are only " +
+             std::to_string(h.num_levels) + " levels");
+      Instruction copy = instruction;
       if (!countOf(copy, h.edge_index[e]))
-        fail("edge_index" + slot + " is " + std::to_string(h.edge_index[e]) +
-             ", but counts has no such element");
+        fail("edge_index" + slot + " is " + std::to_string(h.edge_index[e]) + ", but counts has no such element");
     }
   }
 
@@ -169,8 +168,7 @@ private:
   void check(const Loop &loop) {
     atLeastOne("count", loop.count);
     atLeastOne("body_words", loop.body_words);
-    atMost("body_words", loop.body_words, machine.loopBufferWords,
-           "loop_buffer_words");
+    atMost("body_words", loop.body_words, machine.loopBufferWords, "loop_buffer_words");
   }
 
   template <typename T> void checkBox(const T &box) {
@@ -192,14 +190,11 @@ private:
     checkBox(load);
     for (size_t i = 0; i < load.counts.size(); ++i)
       if (load.low[i] + load.high[i] > load.counts[i])
-        fail("low + high of dimension " + std::to_string(i) + " is " +
-             std::to_string(load.low[i] + load.high[i]) +
-             ", more than counts[" + std::to_string(i) +
-             "] = " + std::to_string(load.counts[i]));
+        fail("low + high of dimension " + std::to_string(i) + " is " + std::to_string(load.low[i] + load.high[i]) +
+             ", more than counts[" + std::to_string(i) + "] = " + std::to_string(load.counts[i]));
     const int64_t bits = 8 << load.element_log2;
     if (bits < 32 && load.fill >> bits)
-      fail("fill is " + std::to_string(load.fill) +
-           ", more than an element holds");
+      fail("fill is " + std::to_string(load.fill) + ", more than an element holds");
   }
 
   void check(const Store &store) { checkBox(store); }
@@ -207,8 +202,7 @@ private:
   /// Preload and tensor: sign and zero point belong to int8 arrays.
   template <typename T> void checkArrayOperand(const T &o) {
     if (machine.arrayType == timing::ArrayType::Int8) {
-      zeroPoint("zero_point", o.zero_point, o.is_signed ? -128 : 0,
-                o.is_signed ? 127 : 255);
+      zeroPoint("zero_point", o.zero_point, o.is_signed ? -128 : 0, o.is_signed ? 127 : 255);
       return;
     }
     if (o.is_signed)
@@ -250,17 +244,16 @@ private:
     checkArrayOperand(tensor);
   }
 
-  void checkVectorOperand(const std::string &letter, int64_t memory,
-                          int64_t type, int64_t address, int64_t span,
+  void checkVectorOperand(const char *letter, int64_t memory, int64_t type, int64_t address, int64_t span,
                           const std::array<int64_t, 4> &strides) {
     const int64_t bytes = elementBytes(VectorType(type));
-    exists(letter + "_memory", memory);
-    atLeastOne(letter + "_span", span);
-    aligned(letter + "_address", address, bytes);
-    aligned(letter + "_strides", strides, bytes);
+    exists({letter, "_memory"}, memory);
+    atLeastOne({letter, "_span"}, span);
+    aligned({letter, "_address"}, address, bytes);
+    aligned({letter, "_strides"}, strides, bytes);
   }
 
-  void vectorZeroPoint(const std::string &name, int64_t type, int64_t value) {
+  void vectorZeroPoint(const Name &name, int64_t type, int64_t value) {
     switch (VectorType(type)) {
     case VectorType::I8:
       return zeroPoint(name, value, -128, 127);
@@ -275,24 +268,16 @@ private:
     const bool mac = WindowOp(v.window_op) == WindowOp::Mac;
     atLeastOne("counts", v.counts);
     atLeastOne("window", v.window);
-    checkVectorOperand("a", v.a_memory, v.a_type, v.a_address, v.a_span,
-                       v.a_strides);
-    aligned("a_window_strides", v.a_window_strides,
-            elementBytes(VectorType(v.a_type)));
-    alignedLevels(&Level::stride_b, "stride_b",
-                  elementBytes(VectorType(v.a_type)));
+    checkVectorOperand("a", v.a_memory, v.a_type, v.a_address, v.a_span, v.a_strides);
+    aligned("a_window_strides", v.a_window_strides, elementBytes(VectorType(v.a_type)));
+    alignedLevels(&Level::stride_b, "stride_b", elementBytes(VectorType(v.a_type)));
     vectorZeroPoint("a_zero_point", v.a_type, v.a_zero_point);
-    checkVectorOperand("d", v.d_memory, v.d_type, v.d_address, v.d_span,
-                       v.d_strides);
-    alignedLevels(&Level::stride_d, "stride_d",
-                  elementBytes(VectorType(v.d_type)));
+    checkVectorOperand("d", v.d_memory, v.d_type, v.d_address, v.d_span, v.d_strides);
+    alignedLevels(&Level::stride_d, "stride_d", elementBytes(VectorType(v.d_type)));
     if (v.b_enable) {
-      checkVectorOperand("b", v.b_memory, v.b_type, v.b_address, v.b_span,
-                         v.b_strides);
-      aligned("b_tap_stride", v.b_tap_stride,
-              elementBytes(VectorType(v.b_type)));
-      alignedLevels(&Level::stride_c, "stride_c",
-                    elementBytes(VectorType(v.b_type)));
+      checkVectorOperand("b", v.b_memory, v.b_type, v.b_address, v.b_span, v.b_strides);
+      aligned("b_tap_stride", v.b_tap_stride, elementBytes(VectorType(v.b_type)));
+      alignedLevels(&Level::stride_c, "stride_c", elementBytes(VectorType(v.b_type)));
       vectorZeroPoint("b_zero_point", v.b_type, v.b_zero_point);
     } else {
       unusedStride(&Level::stride_c, "stride_c");
@@ -306,10 +291,9 @@ private:
       unusedStride(&Level::stride_a, "stride_a");
     }
 
-    if (WindowOp(v.window_op) == WindowOp::None &&
-        (v.window[0] != 1 || v.window[1] != 1))
-      fail("window is " + std::to_string(v.window[0]) + " x " +
-           std::to_string(v.window[1]) + ", must be 1 x 1 without a window_op");
+    if (WindowOp(v.window_op) == WindowOp::None && (v.window[0] != 1 || v.window[1] != 1))
+      fail("window is " + std::to_string(v.window[0]) + " x " + std::to_string(v.window[1]) +
+           ", must be 1 x 1 without a window_op");
     if (mac && !v.b_enable)
       fail("window_op is mac, but b_enable is 0");
     if (mac && isFloat(VectorType(v.a_type)) != isFloat(VectorType(v.b_type)))
@@ -317,63 +301,53 @@ private:
            "both float");
     if (mac && Conversion(v.b_convert) != Conversion::None)
       fail("window_op is mac, but b_convert is not none");
-    if (v.lane_reduce && WindowOp(v.window_op) != WindowOp::Max &&
-        WindowOp(v.window_op) != WindowOp::Sum)
+    if (v.lane_reduce && WindowOp(v.window_op) != WindowOp::Max && WindowOp(v.window_op) != WindowOp::Sum)
       fail("lane_reduce is 1, but window_op is neither max nor sum");
     if (!v.lane_reduce && v.tail_lanes)
-      fail("tail_lanes is " + std::to_string(v.tail_lanes) +
-           ", but lane_reduce is 0");
+      fail("tail_lanes is " + std::to_string(v.tail_lanes) + ", but lane_reduce is 0");
     atMost("tail_lanes", v.tail_lanes, machine.lanes, "lanes");
-    if (v.window_step != 0 &&
-        v.a_strides[0] != v.window_step * v.a_window_strides[0])
-      fail("window_step is " + std::to_string(v.window_step) +
-           ", but a_strides[0] = " + std::to_string(v.a_strides[0]) +
-           " is not so many times a_window_strides[0] = " +
-           std::to_string(v.a_window_strides[0]));
+    if (mac && v.window[0] * v.window[1] > kMaxMacTaps)
+      fail("window is " + std::to_string(v.window[0]) + " x " + std::to_string(v.window[1]) +
+           ", but window_op mac takes at most " + std::to_string(kMaxMacTaps) + " taps");
+    atMost("num_stages", v.num_stages, machine.vectorStages, "stages");
+    if (v.window_step != 0 && v.a_strides[0] != v.window_step * v.a_window_strides[0])
+      fail("window_step is " + std::to_string(v.window_step) + ", but a_strides[0] = " + std::to_string(v.a_strides[0]) +
+           " is not so many times a_window_strides[0] = " + std::to_string(v.a_window_strides[0]));
     checkChain(v, mac);
   }
 
   enum class Domain { Int, Float };
 
   void checkChain(const Vector &v, bool mac) {
-    auto domainOf = [](int64_t type) {
-      return isFloat(VectorType(type)) ? Domain::Float : Domain::Int;
-    };
-    const Domain b = Conversion(v.b_convert) == Conversion::None
-                         ? domainOf(v.b_type)
-                         : Domain::Float;
+    auto domainOf = [](int64_t type) { return isFloat(VectorType(type)) ? Domain::Float : Domain::Int; };
+    const Domain b = Conversion(v.b_convert) == Conversion::None ? domainOf(v.b_type) : Domain::Float;
     Domain x = domainOf(v.a_type), saved = x;
     for (size_t s = 0; s < v.stage_op.size() && problem.empty(); ++s) {
       const StageOp op = StageOp(v.stage_op[s]);
       const StageOperand operand = StageOperand(v.stage_operand[s]);
-      const std::string stage = "stage " + std::to_string(s) + " (" +
-                                caseName(kStageOpEnumeration, v.stage_op[s]) +
-                                "): ";
-      const std::string operandName =
-          caseName(kStageOperandEnumeration, v.stage_operand[s]);
-      auto needDomain = [&](Domain wanted, Domain found,
-                            const std::string &what) {
+      auto failStage = [&](const std::string &text) {
+        fail("stage " + std::to_string(s) + " (" + caseName(kStageOpEnumeration, v.stage_op[s]) + "): " + text);
+      };
+      auto operandName = [&]() -> std::string { return caseName(kStageOperandEnumeration, v.stage_operand[s]); };
+      auto needDomain = [&](Domain wanted, Domain found, const char *what) {
         if (wanted != found)
-          fail(stage + what + " is " +
-               (found == Domain::Int ? "an integer" : "a float") +
-               ", must be " +
-               (wanted == Domain::Int ? "an integer" : "a float"));
+          failStage(std::string(what) + " is " + (found == Domain::Int ? "an integer" : "a float") + ", must be " +
+                    (wanted == Domain::Int ? "an integer" : "a float"));
       };
       auto needB = [&] {
         if (!v.b_enable || mac)
-          fail(stage + "source B is not available: " +
-               (mac ? "window_op is mac" : "b_enable is 0"));
+          failStage(std::string("source B is not available: ") + (mac ? "window_op is mac" : "b_enable is 0"));
       };
       auto noOperand = [&] {
         if (operand != StageOperand::None)
-          fail(stage + "takes no operand, found " + operandName);
+          failStage("takes no operand, found " + operandName());
       };
       // y of a binary stage; parameters and immediates are bit patterns and
       // take the stage's domain.
       auto binary = [&](Domain domain) {
         needDomain(domain, x, "the chain's value");
         if (operand == StageOperand::None)
-          fail(stage + "needs an operand");
+          failStage("needs an operand");
         else if (operand == StageOperand::B) {
           needB();
           needDomain(domain, b, "operand b");
@@ -381,17 +355,14 @@ private:
           needDomain(domain, saved, "operand saved");
         else if (operand >= StageOperand::P0 && operand <= StageOperand::P3 &&
                  int64_t(operand) - int64_t(StageOperand::P0) >= v.p_count)
-          fail(stage + "operand " + operandName + ", but p_count is " +
-               std::to_string(v.p_count));
+          failStage("operand " + operandName() + ", but p_count is " + std::to_string(v.p_count));
       };
       auto constants = [&](int64_t number) {
         const int64_t first = int64_t(operand) - int64_t(StageOperand::Imm0);
         if (first < 0)
-          fail(stage + "the operand must be an immediate, found " +
-               operandName);
+          failStage("the operand must be an immediate, found " + operandName());
         else if (first + number > kMaxImmediates)
-          fail(stage + "needs " + std::to_string(number) + " immediates from " +
-               operandName + " on");
+          failStage("needs " + std::to_string(number) + " immediates from " + operandName() + " on");
       };
       auto unary = [&](Domain from, Domain to) {
         noOperand();
@@ -400,7 +371,7 @@ private:
       };
       if (int64_t(s) >= v.num_stages) {
         if (op != StageOp::Nop || operand != StageOperand::None)
-          fail(stage + "beyond num_stages = " + std::to_string(v.num_stages));
+          failStage("beyond num_stages = " + std::to_string(v.num_stages));
         continue;
       }
       switch (op) {
@@ -486,8 +457,7 @@ private:
       }
     }
     if (x != domainOf(v.d_type))
-      fail(std::string("the chain ends with ") +
-           (x == Domain::Int ? "an integer" : "a float") + ", but d_type is " +
+      fail(std::string("the chain ends with ") + (x == Domain::Int ? "an integer" : "a float") + ", but d_type is " +
            caseName(kVectorTypeEnumeration, v.d_type));
   }
 
@@ -509,12 +479,10 @@ struct Reach {
 
 class RangeChecker {
 public:
-  RangeChecker(const Instruction &instruction, const MachineParams &machine)
-      : instruction(instruction), machine(machine) {}
+  RangeChecker(const Instruction &instruction, const MachineParams &machine) : instruction(instruction), machine(machine) {}
 
   std::optional<std::string> run() {
-    std::visit([&](const auto &operands) { check(operands); },
-               instruction.operands);
+    std::visit([&](const auto &operands) { check(operands); }, instruction.operands);
     if (problem.empty())
       return std::nullopt;
     return std::string(instruction.info().mnemonic) + ": " + problem;
@@ -528,31 +496,23 @@ private:
 
   /// [address, address + span) lies in the memory of `capacity` units, and the
   /// walk with accesses of `width` units in it.
-  void region(const std::string &prefix, const std::string &memory,
-              int64_t address, int64_t span, int64_t capacity,
+  void region(const std::string &prefix, const std::string &memory, int64_t address, int64_t span, int64_t capacity,
               const Reach &reach, int64_t width) {
     if (address < 0 || address + span > capacity)
-      return fail(prefix + "address " + std::to_string(address) + " + " +
-                  prefix + "span " + std::to_string(span) + " is not within " +
-                  memory + " of " + std::to_string(capacity));
+      return fail(prefix + "address " + std::to_string(address) + " + " + prefix + "span " + std::to_string(span) +
+                  " is not within " + memory + " of " + std::to_string(capacity));
     if (reach.low < 0 || reach.high + width > span)
-      fail(prefix + "span is " + std::to_string(span) +
-           ", but accesses reach from " + prefix + "address + " +
-           std::to_string(reach.low) + " to + " +
-           std::to_string(reach.high + width - 1));
+      fail(prefix + "span is " + std::to_string(span) + ", but accesses reach from " + prefix + "address + " +
+           std::to_string(reach.low) + " to + " + std::to_string(reach.high + width - 1));
   }
-  void region(const std::string &prefix, int64_t memory, int64_t address,
-              int64_t span, const Reach &reach, int64_t width) {
+  void region(const std::string &prefix, int64_t memory, int64_t address, int64_t span, const Reach &reach, int64_t width) {
     region(prefix, caseName(kMemoryEnumeration, memory), address, span,
-           int64_t(memoryOf(Memory(memory), machine)->capacityBytes), reach,
-           width);
+           int64_t(memoryOf(Memory(memory), machine)->capacityBytes), reach, width);
   }
   void dram(int64_t address, const Reach &reach, int64_t width) {
-    const int64_t low = address + reach.low,
-                  high = address + reach.high + width;
+    const int64_t low = address + reach.low, high = address + reach.high + width;
     if (low < 0 || high > int64_t(machine.dram.capacityBytes))
-      fail("dram bytes " + std::to_string(low) + " to " +
-           std::to_string(high - 1) + " are not within the capacity " +
+      fail("dram bytes " + std::to_string(low) + " to " + std::to_string(high - 1) + " are not within the capacity " +
            std::to_string(machine.dram.capacityBytes));
   }
 
@@ -570,22 +530,17 @@ private:
 
   void check(const Load &load) {
     const int64_t bytes = int64_t(1) << load.element_log2;
-    region("", load.memory, load.address, load.span, scratchpadReach(load),
-           bytes);
+    region("", load.memory, load.address, load.span, scratchpadReach(load), bytes);
     Reach reach;
     bool reads = true;
     for (size_t d = 0; d < load.counts.size(); ++d) {
       const int64_t inside = load.counts[d] - load.low[d] - load.high[d];
       if (inside < 0)
-        fail("low + high of dimension " + std::to_string(d) + " is " +
-             std::to_string(load.low[d] + load.high[d]) +
-             ", more than counts[" + std::to_string(d) +
-             "] = " + std::to_string(load.counts[d]));
+        fail("low + high of dimension " + std::to_string(d) + " is " + std::to_string(load.low[d] + load.high[d]) +
+             ", more than counts[" + std::to_string(d) + "] = " + std::to_string(load.counts[d]));
       if (inside <= 0)
         reads = false;
-      reach.walk(d == 0 ? (load.broadcast ? 0 : bytes)
-                        : load.dram_strides[d - 1],
-                 inside - 1);
+      reach.walk(d == 0 ? (load.broadcast ? 0 : bytes) : load.dram_strides[d - 1], inside - 1);
     }
     if (reads)
       dram(load.dram_address, reach, bytes);
@@ -593,8 +548,7 @@ private:
 
   void check(const Store &store) {
     const int64_t bytes = int64_t(1) << store.element_log2;
-    region("", store.memory, store.address, store.span, scratchpadReach(store),
-           bytes);
+    region("", store.memory, store.address, store.span, scratchpadReach(store), bytes);
     Reach reach;
     reach.walk(bytes, store.counts[0] - 1);
     for (size_t d = 1; d < store.counts.size(); ++d)
@@ -608,8 +562,7 @@ private:
     const int64_t row = preload.transpose ? preload.k_count : preload.n_count;
     Reach reach;
     reach.walk(preload.row_stride, rows - 1);
-    region("", preload.memory, preload.address, preload.span, reach,
-           row * bytes);
+    region("", preload.memory, preload.address, preload.span, reach, row * bytes);
   }
 
   void check(const Tensor &tensor) {
@@ -618,10 +571,8 @@ private:
       in.walk(tensor.strides[d], tensor.counts[d] - 1);
       out.walk(tensor.acc_strides[d], tensor.counts[d] - 1);
     }
-    region("", tensor.memory, tensor.address, tensor.span, in,
-           tensor.k_count * timing::elementBytes(machine.arrayType));
-    region("acc_", "accumulator rows", tensor.acc_address, tensor.acc_span,
-           int64_t(machine.accumulatorRows()), out, 1);
+    region("", tensor.memory, tensor.address, tensor.span, in, tensor.k_count * timing::elementBytes(machine.arrayType));
+    region("acc_", "accumulator rows", tensor.acc_address, tensor.acc_span, int64_t(machine.accumulatorRows()), out, 1);
   }
 
   void check(const Vector &v) {
@@ -633,8 +584,7 @@ private:
     }
     for (size_t i = 0; i < v.window.size(); ++i)
       a.walk(v.a_window_strides[i], v.window[i] - 1);
-    region("a_", v.a_memory, v.a_address, v.a_span, a,
-           lanes * elementBytes(VectorType(v.a_type)));
+    region("a_", v.a_memory, v.a_address, v.a_span, a, lanes * elementBytes(VectorType(v.a_type)));
     if (v.b_enable) {
       if (WindowOp(v.window_op) == WindowOp::Mac) {
         b.walk(v.b_strides[3], v.counts[3] - 1);
@@ -643,14 +593,11 @@ private:
         for (size_t i = 0; i < v.counts.size(); ++i)
           b.walk(v.b_strides[i], v.counts[i] - 1);
       }
-      region("b_", v.b_memory, v.b_address, v.b_span, b,
-             lanes * elementBytes(VectorType(v.b_type)));
+      region("b_", v.b_memory, v.b_address, v.b_span, b, lanes * elementBytes(VectorType(v.b_type)));
     }
     if (v.p_count > 0)
-      region("p_", v.p_memory, v.p_address, v.p_span, Reach{},
-             v.counts[3] * v.p_count * lanes * 4);
-    region("d_", v.d_memory, v.d_address, v.d_span, d,
-           lanes * elementBytes(VectorType(v.d_type)));
+      region("p_", v.p_memory, v.p_address, v.p_span, Reach{}, v.counts[3] * v.p_count * lanes * 4);
+    region("d_", v.d_memory, v.d_address, v.d_span, d, lanes * elementBytes(VectorType(v.d_type)));
   }
 
   const Instruction &instruction;
@@ -663,18 +610,14 @@ private:
 const MemoryParams *memoryOf(Memory memory, const MachineParams &machine) {
   if (memory == Memory::Accumulator)
     return &machine.accumulator;
-  return size_t(memory) < machine.scratchpads.size()
-             ? &machine.scratchpads[size_t(memory)]
-             : nullptr;
+  return size_t(memory) < machine.scratchpads.size() ? &machine.scratchpads[size_t(memory)] : nullptr;
 }
 
-std::optional<std::string> illegal(const Instruction &instruction,
-                                   const MachineParams &machine) {
+std::optional<std::string> illegal(const Instruction &instruction, const MachineParams &machine) {
   return Checker(instruction, machine).run();
 }
 
-std::optional<std::string> outOfRange(const Instruction &resolved,
-                                      const MachineParams &machine) {
+std::optional<std::string> outOfRange(const Instruction &resolved, const MachineParams &machine) {
   assert(resolved.header.num_levels == 0 && "resolve() first");
   return RangeChecker(resolved, machine).run();
 }
@@ -682,22 +625,19 @@ std::optional<std::string> outOfRange(const Instruction &resolved,
 Regions regionsOf(const Instruction &resolved, const MachineParams &machine) {
   Regions regions;
   auto add = [&](int64_t memory, int64_t address, int64_t span, bool write) {
-    regions.add(
-        {Memory(memory), uint64_t(address), uint64_t(address + span), write});
+    regions.add({Memory(memory), uint64_t(address), uint64_t(address + span), write});
   };
   std::visit(
       [&](const auto &o) {
         using T = std::decay_t<decltype(o)>;
         if constexpr (std::is_same_v<T, Load>) {
           add(o.memory, o.address, o.span, true);
-        } else if constexpr (std::is_same_v<T, Store> ||
-                             std::is_same_v<T, Preload>) {
+        } else if constexpr (std::is_same_v<T, Store> || std::is_same_v<T, Preload>) {
           add(o.memory, o.address, o.span, false);
         } else if constexpr (std::is_same_v<T, Tensor>) {
           add(o.memory, o.address, o.span, false);
           const int64_t row = machine.accumulatorRowBytes();
-          add(int64_t(Memory::Accumulator), o.acc_address * row,
-              o.acc_span * row, true);
+          add(int64_t(Memory::Accumulator), o.acc_address * row, o.acc_span * row, true);
         } else if constexpr (std::is_same_v<T, Vector>) {
           add(o.a_memory, o.a_address, o.a_span, false);
           if (o.b_enable)
@@ -725,11 +665,9 @@ uint64_t bankMask(const Instruction &resolved, const MachineParams &machine) {
   uint64_t mask = 0;
   for (const Region &region : regionsOf(resolved, machine)) {
     const MemoryParams &memory = *memoryOf(region.memory, machine);
-    const uint64_t first = region.begin / memory.bankBytes(),
-                   last = (region.end - 1) / memory.bankBytes();
+    const uint64_t first = region.begin / memory.bankBytes(), last = (region.end - 1) / memory.bankBytes();
     const unsigned base = firstBank(region.memory, machine);
-    assert(last < memory.banks && base + memory.banks <= 64 &&
-           "out of range, or more than 64 banks");
+    assert(last < memory.banks && base + memory.banks <= 64 && "out of range, or more than 64 banks");
     for (uint64_t bank = first; bank <= last; ++bank)
       mask |= uint64_t(1) << (base + bank);
   }

@@ -25,10 +25,10 @@ def : TimingConstant<"tensor_add_float_cycles", 3, "one level of the fp32 adder 
 def : TimingConstant<"acc_rmw_int_cycles", 2, "accumulator read, add, write; also the least distance of two accumulating instructions">;
 def : TimingConstant<"acc_rmw_float_cycles", 4, "the same for fp32 accumulators">;
 def : TimingConstant<"vector_base_cycles", 4, "read, convert, convert, write">;
-def : TimingConstant<"vector_stage_cycles", 4, "one stage of the chain, and one addition of a window or lane tree">;
-def : TimingConstant<"vector_long_cycles", 16, "added once if the chain divides, takes a root or a table function">;
+def : TimingConstant<"vector_stage_cycles", 2, "one stage of the chain, the window, and one level of the lane tree">;
 def : TimingConstant<"dma_setup_cycles", 2, "start of a load or store to its first burst request or gather">;
 def : TimingConstant<"dma_drain_cycles", 2, "last scratchpad segment written (load) or last burst accepted (store) to retirement">;
+def : TimingConstant<"dma_boxes", 16, "boxes (not cycles) that one load or store engine may have in flight">;
 
 def : TimingFormula<"tensor_drain_int", ["rows"],
   "tensor_read_cycles + tensor_multiply_int_cycles + clog2(rows) * tensor_add_int_cycles + acc_rmw_int_cycles",
@@ -36,6 +36,6 @@ def : TimingFormula<"tensor_drain_int", ["rows"],
 def : TimingFormula<"tensor_drain_float", ["rows"],
   "tensor_read_cycles + tensor_multiply_float_cycles + clog2(rows) * tensor_add_float_cycles + acc_rmw_float_cycles",
   "drain of a tensor instruction on a bf16 or fp32 array">;
-def : TimingFormula<"vector_drain", ["stages", "has_window", "lane_levels", "is_long"],
-  "vector_base_cycles + (stages + has_window + lane_levels) * vector_stage_cycles + is_long * vector_long_cycles",
-  "drain of a vector instruction; has_window and is_long are 0 or 1, lane_levels is clog2(lanes) with lane_reduce, else 0">;
+def : TimingFormula<"vector_drain", ["vector_stages", "lanes"],
+  "vector_base_cycles + (vector_stages + 1 + clog2(lanes)) * vector_stage_cycles",
+  "drain of every vector instruction: window, lane tree and all stages of the machine, used or not">;

@@ -138,7 +138,7 @@ void LoadRecurrence::reset(uint32_t outstanding, uint32_t width) {
 Cycle LoadRecurrence::fill(Cycle from, uint64_t pieces) {
   if (pieces) {
     slot = std::max(slot, from * width);
-    begin = slot / width;
+    firstMove = slot / width;
     slot += pieces;
   }
   return writtenUpTo() ? writtenUpTo() - 1 : 0;
@@ -148,7 +148,7 @@ Cycle LoadRecurrence::arrive(Cycle completion) {
   assert(arrivalCount < requestCount && "more arrivals than requests");
   arrival = std::max(arrival, completion);
   slot = std::max(slot, (arrival + 1) * width);
-  begin = slot / width;
+  firstMove = slot / width;
   slot += segmentsOf[arrivalCount % outstanding];
   const Cycle last = writtenUpTo() - 1;
   written[arrivalCount++ % outstanding] = last;

@@ -77,7 +77,9 @@ struct BoxCost {
 BoxCost costOf(const Box &box, uint32_t burstBytes);
 
 /// Requests, arrivals and scratchpad writes of one load engine, across boxes. Bursts are numbered from 0 and never restart.
-///   request:  S_i >= max(first cycle of the box, W_{i-N} + 1), granted by the DRAM port
+///   walk:     the request side passes `width` segments per cycle, in order, from the first cycle of the box on; it stands
+///             on the first piece of a burst until that burst is requested, and passes it in that cycle
+///   request:  S_i >= W_{i-N} + 1, granted by the DRAM port
 ///   arrival:  R_i = max(DRAM(S_i), R_{i-1})
 ///   write:    segments move from R_i + 1 on, `width` per cycle, in order; W_i is the cycle of the last one
 class LoadRecurrence {
@@ -90,7 +92,24 @@ public:
            : arrivalCount + outstanding <= requestCount ? kNever
                                                         : written[requestCount % outstanding] + 1;
   }
-  void request(uint32_t segments) { segmentsOf[requestCount++ % outstanding] = segments; }
+  /// The walk of a box begins, not before `from`, and passes its leading fills.
+  void begin(Cycle from, uint64_t leadingFills) {
+    walk = walk > from * width ? walk : from * width;
+    walk += leadingFills;
+  }
+  /// First cycle in which the next burst of the box is asked for: its credit is there, and the walk stands on its first
+  /// piece. kNever while the credit is not known.
+  Cycle requestAt() const {
+    const Cycle credit = creditAt();
+    return credit > walk / width ? credit : walk / width;
+  }
+  /// The next burst, of `segments` segments, is requested in `cycle` >= requestAt().
+  void request(Cycle cycle, uint32_t segments) {
+    segmentsOf[requestCount++ % outstanding] = segments;
+    walk = (walk > cycle * width ? walk : cycle * width) + segments;
+  }
+  /// First cycle after the walk has passed everything it knows of.
+  Cycle walkedUpTo() const { return (walk + width - 1) / width; }
   /// Fill pieces written ahead of the next arrival, not before `from`. Returns the cycle of the last one (of the last
   /// write before if there are none) and sets lastBegin to the first.
   Cycle fill(Cycle from, uint64_t pieces);
@@ -100,7 +119,7 @@ public:
   uint64_t arrived() const { return arrivalCount; }
   Cycle lastArrival() const { return arrival; }
   /// First cycle in which the segments of the last fill() or arrive() moved.
-  Cycle lastBegin() const { return begin; }
+  Cycle lastBegin() const { return firstMove; }
   /// Cycle of the last write so far plus one.
   Cycle writtenUpTo() const { return (slot + width - 1) / width; }
 
@@ -108,7 +127,8 @@ private:
   uint64_t outstanding = 1, width = 1;
   uint64_t requestCount = 0, arrivalCount = 0;
   uint64_t slot = 0; ///< next free write slot: cycle * width + index within the cycle
-  Cycle arrival = 0, begin = 0;
+  uint64_t walk = 0; ///< the same of the request side
+  Cycle arrival = 0, firstMove = 0;
   std::vector<Cycle> written;       ///< W_i of the last N bursts
   std::vector<uint32_t> segmentsOf; ///< of the last N requested bursts
 };

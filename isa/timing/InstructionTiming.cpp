@@ -10,13 +10,6 @@ namespace {
 
 Cycle ceilDiv(Cycle a, Cycle b) { return (a + b - 1) / b; }
 
-uint32_t clog2(uint32_t value) {
-  uint32_t bits = 0;
-  while ((uint64_t(1) << bits) < value)
-    ++bits;
-  return bits;
-}
-
 /// Whether two operand ranges of one memory share a bank, so that one read port serves both.
 bool shareBank(int64_t memory, int64_t a, int64_t aSpan, int64_t b, int64_t bSpan, const MachineParams &machine) {
   const isa::Memory which = static_cast<isa::Memory>(memory);
@@ -44,33 +37,14 @@ InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine) 
   return {std::max<Cycle>(1, positions), drain};
 }
 
-bool isLongStage(isa::StageOp op) {
-  switch (op) {
-  case isa::StageOp::Idiv:
-  case isa::StageOp::Iridiv:
-  case isa::StageOp::Fdiv:
-  case isa::StageOp::Frdiv:
-  case isa::StageOp::Fsqrt:
-  case isa::StageOp::Frsqrt:
-  case isa::StageOp::Fexp:
-  case isa::StageOp::Fsigmoid:
-  case isa::StageOp::Ftanh:
-  case isa::StageOp::Ferf:
-  case isa::StageOp::Flog:
-    return true;
-  default:
-    return false;
-  }
-}
-
 VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine) {
   const isa::WindowOp window = static_cast<isa::WindowOp>(vector.window_op);
   const bool isMac = window == isa::WindowOp::Mac;
   const Cycle kw = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[0]);
   const Cycle kh = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[1]);
   const Cycle step = static_cast<Cycle>(vector.window_step);
-  // The reuse registers hold the last three columns of a window.
-  const bool reuses = window != isa::WindowOp::None && step > 0 && kw <= 3;
+  // The reuse registers hold a window of 3 x 3 taps.
+  const bool reuses = window != isa::WindowOp::None && step > 0 && kw <= 3 && kh <= 3;
   const Cycle columns = reuses ? std::min(step, kw) : kw;
 
   VectorShape shape;
@@ -78,27 +52,21 @@ VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine) {
   if (vector.b_enable && !isMac && vector.b_memory == vector.a_memory &&
       shareBank(vector.a_memory, vector.a_address, vector.a_span, vector.b_address, vector.b_span, machine))
     ++reads;
-  const Cycle passes = std::max<Cycle>(1, ceilDiv(static_cast<Cycle>(vector.num_stages), machine.vectorStages));
   shape.blocks = static_cast<Cycle>(vector.counts[3]);
   shape.setup = static_cast<Cycle>(vector.p_count) + (isMac ? kh * kw : 0);
   shape.rows = static_cast<Cycle>(vector.counts[1]) * vector.counts[2];
   shape.fillPerRow = kh * (kw - columns);
   shape.positions = shape.rows * vector.counts[0];
-  shape.perOutput = std::max(reads, passes);
+  shape.perOutput = reads;
   return shape;
 }
 
 InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine) {
   const VectorShape shape = shapeOf(vector, machine);
-  bool isLong = false;
-  for (int64_t i = 0; i < vector.num_stages && i < static_cast<int64_t>(vector.stage_op.size()); ++i)
-    isLong |= isLongStage(static_cast<isa::StageOp>(vector.stage_op[i]));
   InstructionTime time;
   time.occupancy =
       std::max<Cycle>(1, shape.blocks * (shape.setup + shape.rows * shape.fillPerRow + shape.positions * shape.perOutput));
-  time.drain = vectorDrain(machine.timing, static_cast<uint32_t>(vector.num_stages),
-                           static_cast<isa::WindowOp>(vector.window_op) != isa::WindowOp::None,
-                           vector.lane_reduce ? clog2(machine.lanes) : 0, isLong);
+  time.drain = vectorDrain(machine.timing, machine.vectorStages, machine.lanes);
   return time;
 }
 

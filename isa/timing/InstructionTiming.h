@@ -31,9 +31,6 @@ VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine);
 /// Least distance in cycles of the starts of two tensor instructions that touch the same accumulator rows.
 Cycle accumulatorDistance(const MachineParams &machine);
 
-/// True for stages that divide, take a root or use a function table.
-bool isLongStage(isa::StageOp op);
-
 } // namespace tw::timing
 
 #endif // ISA_TIMING_INSTRUCTIONTIMING_H

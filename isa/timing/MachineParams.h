@@ -87,7 +87,7 @@ struct MachineParams {
   ArrayType arrayType = ArrayType::Int8;
   uint32_t rows = 16, cols = 16;      ///< MAC array; powers of two
   uint32_t lanes = 16;                ///< vector engine lanes
-  uint32_t vectorStages = 8;          ///< chained ALUs per lane; a longer chain takes several passes
+  uint32_t vectorStages = 12;         ///< chained ALUs per lane, at most isa::kMaxStages; a longer chain is illegal
   uint32_t preloadRowsPerCycle = 1;
   std::vector<MemoryParams> scratchpads; ///< one (unified), or activation then weight
   MemoryParams accumulator;              ///< rows of cols x 4 bytes

@@ -14,7 +14,8 @@ const char *labelName(Label label) {
 }
 
 const char *interlockName(InterlockKind kind) {
-  static constexpr const char *names[] = {"shadow registers in use", "shadow registers not ready", "accumulator distance"};
+  static constexpr const char *names[] = {"shadow registers in use", "shadow registers not ready", "accumulator distance",
+                                          "boxes in flight"};
   return names[static_cast<unsigned>(kind)];
 }
 

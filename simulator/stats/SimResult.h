@@ -27,7 +27,7 @@ constexpr unsigned kNumLabels = 9;
 const char *labelName(Label label);
 
 /// Which interlock holds an instruction back.
-enum class InterlockKind : uint8_t { ShadowBusy, ShadowNotReady, AccumulatorDistance };
+enum class InterlockKind : uint8_t { ShadowBusy, ShadowNotReady, AccumulatorDistance, BoxesInFlight };
 const char *interlockName(InterlockKind kind);
 
 /// Number of a layer that no layer of the program has.

@@ -24,11 +24,12 @@ Cycle LoadEngine::begin(const Entry &entry, const InFlight &inFlight) {
   cutter = timing::BurstCutter(timing::boxOf(entry.instruction.as<isa::Load>()), context->machine->dram.burstBytes);
   BoxInFlight box;
   box.inFlight = inFlight;
-  box.firstRequest = inFlight.start + context->machine->timing.dma_setup_cycles;
+  box.walkFrom = inFlight.start + context->machine->timing.dma_setup_cycles;
   box.leadingFills = cutter.leadingFills();
+  recurrence.begin(box.walkFrom, box.leadingFills);
   if (cutter.done()) {
     box.endBurst = recurrence.requested();
-    setIssueFree(inFlight, std::max(inFlight.start + 1, box.firstRequest));
+    setIssueFree(inFlight, std::max(inFlight.start + 1, recurrence.walkedUpTo()));
   }
   boxes.push_back(box);
   if (!cutter.done())
@@ -39,7 +40,7 @@ Cycle LoadEngine::begin(const Entry &entry, const InFlight &inFlight) {
 
 void LoadEngine::requested(Cycle cycle) {
   BoxInFlight &box = boxes.back();
-  recurrence.request(cutter.next().segments);
+  recurrence.request(cycle, cutter.next().segments);
   track().issue(cycle, box.inFlight.layer);
   const uint64_t bytes = context->machine->dram.burstBytes;
   context->result.dramReadBytes += bytes;
@@ -47,7 +48,7 @@ void LoadEngine::requested(Cycle cycle) {
     context->result.layers[box.inFlight.layer].dramReadBytes += bytes;
   if (cutter.done()) {
     box.endBurst = recurrence.requested();
-    setIssueFree(box.inFlight, cycle + 1);
+    setIssueFree(box.inFlight, std::max(box.inFlight.start + 1, recurrence.walkedUpTo()));
   }
 }
 
@@ -65,7 +66,7 @@ void LoadEngine::advance() {
       box.filled = true;
       if (box.leadingFills) {
         const Cycle waitFrom = std::max(recurrence.writtenUpTo(), box.inFlight.start);
-        const Cycle last = recurrence.fill(box.firstRequest, box.leadingFills);
+        const Cycle last = recurrence.fill(box.walkFrom, box.leadingFills);
         track().dramWait(waitFrom, recurrence.lastBegin(), Track::kNoChannel, layer);
         track().move(recurrence.lastBegin(), last + 1, layer);
       }

@@ -9,8 +9,8 @@
 
 namespace tw::systemc {
 
-/// DRAM to scratchpad. Several boxes may be on the way: the next one asks for bursts as soon as this one has asked for
-/// its last.
+/// DRAM to scratchpad. Several boxes may be on the way: the next one begins as soon as the request side has walked this
+/// one.
 class LoadEngine : public Engine, public DramReaderIf {
 public:
   sc_core::sc_export<DramReaderIf> reader;
@@ -19,9 +19,7 @@ public:
   LoadEngine(sc_core::sc_module_name name, unsigned number);
   void reset(RunContext &context) override;
 
-  Cycle nextRequest() const override {
-    return cutter.done() ? kNever : std::max(boxes.back().firstRequest, recurrence.creditAt());
-  }
+  Cycle nextRequest() const override { return cutter.done() ? kNever : recurrence.requestAt(); }
   uint64_t address() const override { return cutter.address(); }
   void requested(Cycle cycle) override;
   void completed(uint64_t burst, Cycle cycle, unsigned channel) override;
@@ -32,7 +30,7 @@ protected:
 private:
   struct BoxInFlight {
     InFlight inFlight;
-    Cycle firstRequest = 0;
+    Cycle walkFrom = 0;
     uint64_t leadingFills = 0;
     bool filled = false;
     uint64_t endBurst = kNever; ///< one past its last burst; known once that is requested

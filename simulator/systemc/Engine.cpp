@@ -20,9 +20,9 @@ void Engine::reset(RunContext &run) {
   context = &run;
   slots.resize(run.machine->queueDepth);
   slotFreeAt.assign(run.machine->queueDepth, 0);
-  pushed = started = 0;
-  issueFreeAt = lastRetire = obstacleSince = 0;
-  hasRetired = false;
+  pushed = started = retired = 0;
+  retirements.assign(run.machine->timing.dma_boxes, 0);
+  issueFreeAt = obstacleSince = 0;
   current = Obstacle();
 }
 
@@ -67,10 +67,12 @@ void Engine::setIssueFree(const InFlight &inFlight, Cycle cycle) {
 }
 
 Cycle Engine::retire(const InFlight &inFlight, Cycle cycle) {
-  if (hasRetired)
-    cycle = std::max(cycle, lastRetire + 1);
-  hasRetired = true;
-  lastRetire = cycle;
+  if (retired)
+    cycle = std::max(cycle, retirements[(retired - 1) % retirements.size()] + 1);
+  // Whoever waits for room in flight does not know yet until when.
+  if (retired + retirements.size() == started)
+    arbiter->wake(cycle + 1);
+  retirements[retired++ % retirements.size()] = cycle;
   semaphores->post(inFlight.header, cycle, engine, inFlight.pc, inFlight.record);
   memories->retire(engine, inFlight.pc, cycle);
   host->retired(cycle);

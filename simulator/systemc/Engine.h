@@ -28,6 +28,11 @@ public:
   unsigned number() const override { return engine; }
   const Entry *head() const override { return started == pushed ? nullptr : &slots[started % slots.size()]; }
   Cycle issueFree() const override { return issueFreeAt; }
+  Cycle roomAt() const override {
+    return started < retirements.size()              ? 0
+           : retired + retirements.size() <= started ? kNever
+                                                     : retirements[started % retirements.size()] + 1;
+  }
   Cycle start(Cycle cycle) override;
   void obstacle(Cycle cycle, Obstacle now) override;
 
@@ -57,9 +62,8 @@ private:
   Cycle issueFreeAt = 0;
   std::vector<Entry> slots;
   std::vector<Cycle> slotFreeAt; ///< kNever while an instruction that has not started is in the slot
-  uint64_t pushed = 0, started = 0;
-  Cycle lastRetire = 0;
-  bool hasRetired = false;
+  uint64_t pushed = 0, started = 0, retired = 0;
+  std::vector<Cycle> retirements; ///< of the last instructions, as many as may be in flight, by number modulo that
   Obstacle current;
   Cycle obstacleSince = 0;
 };

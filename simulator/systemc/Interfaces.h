@@ -75,6 +75,8 @@ public:
   virtual const Entry *head() const = 0;
   /// First cycle in which the next instruction may start; kNever while it is not known.
   virtual Cycle issueFree() const = 0;
+  /// First cycle in which one more instruction may be in flight; kNever while it is not known.
+  virtual Cycle roomAt() const = 0;
   /// Starts head() in `cycle`. Returns its retirement, kNever if not known yet.
   virtual Cycle start(Cycle cycle) = 0;
   /// The visible head cannot start in `cycle`, or (None) there is nothing to hold back.

@@ -34,7 +34,7 @@ void StartArbiter::reset(RunContext &run) {
   recentTensors.clear();
 }
 
-Obstacle StartArbiter::interlockOf(const Entry &entry, Cycle cycle) {
+Obstacle StartArbiter::interlockOf(unsigned engine, const Entry &entry, Cycle cycle) {
   auto wait = [&](InterlockKind kind, Cycle until) {
     if (until != kNever)
       alarm.at(until);
@@ -58,6 +58,13 @@ Obstacle StartArbiter::interlockOf(const Entry &entry, Cycle cycle) {
       return wait(InterlockKind::AccumulatorDistance, until);
     return {};
   }
+  case isa::Opcode::Load:
+  case isa::Opcode::Store: {
+    const Cycle room = ordered[engine]->roomAt();
+    if (room > cycle)
+      return wait(InterlockKind::BoxesInFlight, room);
+    return {};
+  }
   default:
     return {};
   }
@@ -67,7 +74,7 @@ Obstacle StartArbiter::obstacleOf(unsigned engine, const Entry &entry, Cycle cyc
   const int missing = semaphores->missing(entry.instruction.header);
   if (missing >= 0)
     return {Obstacle::Kind::Operand, static_cast<uint16_t>(entry.instruction.header.wait_semaphore[missing])};
-  const Obstacle interlock = interlockOf(entry, cycle);
+  const Obstacle interlock = interlockOf(engine, entry, cycle);
   if (interlock.kind != Obstacle::Kind::None)
     return interlock;
   const unsigned owner = memories->ownerOf(engine, entry.banks);

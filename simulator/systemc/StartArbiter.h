@@ -26,7 +26,7 @@ private:
   void evaluate();
   /// What keeps the head of an engine from starting in `cycle`.
   Obstacle obstacleOf(unsigned engine, const Entry &entry, Cycle cycle);
-  Obstacle interlockOf(const Entry &entry, Cycle cycle);
+  Obstacle interlockOf(unsigned engine, const Entry &entry, Cycle cycle);
   void noteStart(const Entry &entry, Cycle cycle, Cycle retirement);
 
   RunContext *context = nullptr;

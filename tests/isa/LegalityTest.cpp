@@ -187,6 +187,13 @@ TEST(LegalityTest, SourceBFollowsItsConversion) {
       "vector: stage 0 (iadd): source B is not available: window_op is mac");
   EXPECT_EQ(whyIllegal(kVector + "window_op=mac"),
             "vector: window_op is mac, but b_enable is 0");
+  std::string large = kVector + b;
+  large.replace(large.find("window=[1,1]"), 12, "window=[16,16]");
+  EXPECT_EQ(whyIllegal(large + "window_op=mac"), "legal");
+  large.replace(large.find("window=[16,16]"), 14, "window=[1,257]");
+  EXPECT_EQ(whyIllegal(large + "window_op=max"), "legal");
+  EXPECT_EQ(whyIllegal(large + "window_op=mac"),
+            "vector: window is 1 x 257, but window_op mac takes at most 256 taps");
   EXPECT_EQ(
       whyIllegal(kVector + "b_enable=1 b_type=f32 b_span=32 window_op=mac"),
       "vector: window_op is mac, but a_type and b_type are not both integer or "

@@ -155,13 +155,15 @@ TEST(LoadRecurrenceTest, InOrderReturnAndCredit) {
   LoadRecurrence load;
   load.reset(2, 1);
   EXPECT_EQ(load.creditAt(), 0u);
-  load.request(2);
+  load.request(3, 2);
   EXPECT_EQ(load.creditAt(), 0u);
-  load.request(1);
+  load.request(5, 1);
   EXPECT_EQ(load.creditAt(), kNever);
+  EXPECT_EQ(load.requestAt(), kNever);
   EXPECT_EQ(load.arrive(20), 22u);
   EXPECT_EQ(load.lastBegin(), 21u);
   EXPECT_EQ(load.creditAt(), 23u);
+  EXPECT_EQ(load.requestAt(), 23u);
   EXPECT_EQ(load.arrive(18), 23u);
   EXPECT_EQ(load.lastArrival(), 20u);
 }
@@ -170,8 +172,8 @@ TEST(LoadRecurrenceTest, InOrderReturnAndCredit) {
 TEST(LoadRecurrenceTest, WidthTwoMovesTwoSegmentsPerCycle) {
   LoadRecurrence load;
   load.reset(4, 2);
-  load.request(3);
-  load.request(2);
+  load.request(0, 3);
+  load.request(1, 2);
   EXPECT_EQ(load.arrive(10), 12u);
   EXPECT_EQ(load.arrive(10), 13u);
   EXPECT_EQ(load.lastBegin(), 12u);
@@ -180,10 +182,51 @@ TEST(LoadRecurrenceTest, WidthTwoMovesTwoSegmentsPerCycle) {
 TEST(LoadRecurrenceTest, FillsFollowEarlierWrites) {
   LoadRecurrence load;
   load.reset(4, 1);
-  load.request(4);
+  load.request(0, 4);
   load.arrive(10); // moves 11-14
   EXPECT_EQ(load.fill(12, 3), 17u);
   EXPECT_EQ(load.lastBegin(), 15u);
+}
+
+// Width 1, first cycle 5. Two leading fills are passed in 5 and 6, so burst 0 is asked for from 7 on. Granted in 9, its
+// three segments are passed in 9-11, and burst 1 is asked for from 12 on. Granted at once: its one segment is passed in 12.
+TEST(LoadRecurrenceTest, TheWalkPassesOneSegmentPerCycle) {
+  LoadRecurrence load;
+  load.reset(16, 1);
+  load.begin(5, 2);
+  EXPECT_EQ(load.requestAt(), 7u);
+  load.request(9, 3);
+  EXPECT_EQ(load.requestAt(), 12u);
+  load.request(12, 1);
+  EXPECT_EQ(load.walkedUpTo(), 13u);
+  // The next box begins in 20; the walk does not go back to 13.
+  load.begin(20, 0);
+  EXPECT_EQ(load.requestAt(), 20u);
+}
+
+// Width 2, first cycle 4: a fill and, in the same cycle, the first of three segments of burst 0; the others in 5. Burst 1
+// is asked for from 6 on; granted in 6, its segment leaves one of the two slots of 6 to burst 2.
+TEST(LoadRecurrenceTest, TheWalkPassesTwoSegmentsPerCycle) {
+  LoadRecurrence load;
+  load.reset(16, 2);
+  load.begin(4, 1);
+  EXPECT_EQ(load.requestAt(), 4u);
+  load.request(4, 3);
+  EXPECT_EQ(load.requestAt(), 6u);
+  load.request(6, 1);
+  EXPECT_EQ(load.requestAt(), 6u);
+  EXPECT_EQ(load.walkedUpTo(), 7u);
+  load.request(6, 1);
+  EXPECT_EQ(load.requestAt(), 7u);
+  EXPECT_EQ(load.walkedUpTo(), 7u);
+}
+
+// A box of fills only: five of them from 3 on, two per cycle, are passed in 3, 4 and 5.
+TEST(LoadRecurrenceTest, TheWalkOfABoxWithoutBursts) {
+  LoadRecurrence load;
+  load.reset(16, 2);
+  load.begin(3, 5);
+  EXPECT_EQ(load.walkedUpTo(), 6u);
 }
 
 // N = 2 bursts may wait: the third is gathered when the first is accepted.

@@ -30,25 +30,29 @@ void expectTimes(const stats::SimResult &result, size_t index, timing::Cycle sta
   EXPECT_EQ(result.instructions[index].retire, retire) << "instruction " << index;
 }
 
-// v1 is visible and starts in 19, v2 is visible in 24. They use the same banks; v2 starts when v1 is issue-free.
+// v1 is visible and starts in 19, v2 is visible in 24. They use the same banks; v2 starts when v1 is issue-free. The drain
+// is 4 + (12 stages + window + 3 levels) * 2 = 36.
 TEST(EngineTimingTest, InstructionsOfOneEngineFollowWithoutABubble) {
   const stats::SimResult result = run({vector(16), vector(16), "halt"});
-  expectTimes(result, 0, 19, 35, 39);
-  expectTimes(result, 1, 35, 51, 55);
-  EXPECT_EQ(result.totalCycles, 57u);
-}
-
-// v1 has 8 stages: drain 4 + 8 * 4 = 36. v2 would retire in 35 + 16 + 4 = 55, and retires one cycle after v1.
-TEST(EngineTimingTest, RetirementsStayInOrder) {
-  const stats::SimResult result = run({vector(16, "num_stages=8"), vector(16), "halt"});
   expectTimes(result, 0, 19, 35, 71);
-  expectTimes(result, 1, 35, 51, 72);
+  expectTimes(result, 1, 35, 51, 87);
+  EXPECT_EQ(result.totalCycles, 89u);
 }
 
-// 9 stages on 8 ALUs take two passes: 2 cycles per output. Two parameter vectors: 2 cycles.
-TEST(EngineTimingTest, LongChainsTakePasses) {
-  const stats::SimResult result = run({vector(16, "num_stages=9 p_count=2 p_address=2048 p_span=64"), "halt"});
-  expectTimes(result, 0, 19, 19 + 2 + 32, 19 + 2 + 32 + 4 + 36);
+// Two segments per cycle. A's only burst, requested in 19, arrives in 30 and moves in 31; the fill that is all of B follows
+// in the same cycle. Both would retire in 33; B retires one cycle after A.
+TEST(EngineTimingTest, RetirementsStayInOrder) {
+  timing::MachineParams machine = smallMachine();
+  machine.burstsPerCycle = 2;
+  const stats::SimResult result = run({load(64), load(64, "low=[64]"), "halt"}, machine);
+  expectTimes(result, 0, 17, 20, 33);
+  expectTimes(result, 1, 20, 23, 34);
+}
+
+// All 12 stages cost no more than none. Two parameter vectors: 2 cycles.
+TEST(EngineTimingTest, StagesAreAPipeline) {
+  const stats::SimResult result = run({vector(16, "num_stages=12 p_count=2 p_address=2048 p_span=64"), "halt"});
+  expectTimes(result, 0, 19, 19 + 2 + 16, 19 + 2 + 16 + 36);
 }
 
 // Box B may start when box A has requested its only burst in 19. Requests 19 and 22, arrivals 30 and 33, moves 31 and 34.
@@ -67,27 +71,40 @@ TEST(EngineTimingTest, OutstandingLimit) {
   expectTimes(result, 0, 17, 34, 47);
 }
 
-// Four runs of 16 bytes lie in one burst: one request, four segments moving in 31-34.
+// Four runs of 16 bytes lie in one burst: one request in 19, the pieces passed in 19-22 and moving in 31-34.
 TEST(EngineTimingTest, ShortRunsShareABurstButNotASegment) {
   const stats::SimResult result =
       run({"load dram_address=0x1000 span=64 counts=[16,4,1,1,1] dram_strides=[16] strides=[16]", "halt"});
-  expectTimes(result, 0, 17, 20, 36);
+  expectTimes(result, 0, 17, 23, 36);
   EXPECT_EQ(result.dramReadBytes, 64u);
 }
 
-// Of three rows of 64 bytes the first and the last are filled. The first fill moves in 19; burst and last fill in 31 and 32.
+// Of three rows of 64 bytes the first and the last are filled. The first fill is passed and moves in 19, so the burst is
+// requested in 20, and the last fill is passed in 21. The burst arrives in 31; burst and last fill move in 32 and 33.
 TEST(EngineTimingTest, FillsMoveInOrder) {
   const stats::SimResult result = run(
       {"load dram_address=0x1000 span=192 counts=[64,3,1,1,1] dram_strides=[64] strides=[64] low=[0,1] high=[0,1]", "halt"});
-  expectTimes(result, 0, 17, 20, 34);
-  EXPECT_EQ(cyclesOf(result, "load0", Label::Busy), 3u); // request and first fill share 19
+  expectTimes(result, 0, 17, 22, 35);
+  EXPECT_EQ(cyclesOf(result, "load0", Label::Busy), 4u);
 }
 
-// Everything is filled: nothing to request, so issue-free after set-up; two fills in 19 and 20.
+// Everything is filled: nothing to request; two fills are passed, and move, in 19 and 20.
 TEST(EngineTimingTest, BoxWithoutBursts) {
   const stats::SimResult result = run({"load dram_address=0x1000 span=128 counts=[128,1,1,1,1] low=[128]", "halt"});
-  expectTimes(result, 0, 17, 19, 22);
+  expectTimes(result, 0, 17, 21, 22);
   EXPECT_EQ(result.dramReadBytes, 0u);
+}
+
+// Two boxes may be in flight. A and B start as in NextBoxStartsWhenTheLastBurstIsRequested and retire in 33 and 36. C (words
+// 6-8, visible in 23) waits for A's retirement from 23 to 34; it requests in 36 and retires in 36 + 11 + 1 + 2.
+TEST(EngineTimingTest, BoxesInFlightLimit) {
+  timing::MachineParams machine = smallMachine();
+  machine.timing.dma_boxes = 2;
+  const stats::SimResult result = run({load(64), load(64), load(64), "halt"}, machine);
+  expectTimes(result, 1, 20, 23, 36);
+  expectTimes(result, 2, 34, 37, 50);
+  // Of the 11 cycles, A's move in 31 is busy.
+  EXPECT_EQ(cyclesOf(result, "load0", Label::Interlock), 10u);
 }
 
 // load0 starts in 17 and requests from 19 on; load1 (words 3-5) starts in 20 and wants the port from 22 on. With a grant

@@ -80,24 +80,30 @@ TEST(InstructionTimingTest, DepthwiseReusesColumns) {
   EXPECT_EQ(timeOf(vector, machine).occupancy, 3u * (9 + 2 + 2 * 3 + 20 * 6));
   vector.window_step = 0;
   EXPECT_EQ(timeOf(vector, machine).occupancy, 3u * (9 + 2 + 20 * 9));
-  // 5 wide windows are wider than the reuse registers.
+  // The reuse registers hold 3 x 3 taps: neither 5 wide nor 5 high windows fit.
   vector.window = {5, 1};
   vector.window_step = 1;
   EXPECT_EQ(timeOf(vector, machine).occupancy, 3u * (5 + 2 + 20 * 5));
+  vector.window = {1, 5};
+  EXPECT_EQ(timeOf(vector, machine).occupancy, 3u * (5 + 2 + 20 * 5));
+  vector.window = {3, 5};
+  EXPECT_EQ(timeOf(vector, machine).occupancy, 3u * (15 + 2 + 20 * 15));
 }
 
-// 4 + (3 stages + window + clog2(8)) * 4 + 16.
-TEST(InstructionTimingTest, VectorDrain) {
-  const MachineParams machine = machineOf(8, ArrayType::Int8);
+// Whatever the instruction does: 4 + (12 stages + window + clog2(8) levels) * 2, and 4 + (5 + 1 + 4) * 2.
+TEST(InstructionTimingTest, VectorDrainIsConstant) {
+  MachineParams machine = machineOf(8, ArrayType::Int8);
   isa::Vector vector = vectorOf(1, 1);
+  EXPECT_EQ(timeOf(vector, machine).drain, 36u);
   vector.num_stages = 3;
   vector.stage_op[1] = int64_t(isa::StageOp::Fexp);
   vector.window_op = int64_t(isa::WindowOp::Max);
   vector.lane_reduce = 1;
-  EXPECT_EQ(timeOf(vector, machine).drain, 4u + (3 + 1 + 3) * 4 + 16);
-  // A long operation beyond the chain's end does not count.
-  vector.num_stages = 1;
-  EXPECT_EQ(timeOf(vector, machine).drain, 4u + (1 + 1 + 3) * 4);
+  EXPECT_EQ(timeOf(vector, machine).occupancy, 1u);
+  EXPECT_EQ(timeOf(vector, machine).drain, 36u);
+  machine.vectorStages = 5;
+  machine.lanes = 16;
+  EXPECT_EQ(timeOf(vector, machine).drain, 24u);
 }
 
 } // namespace

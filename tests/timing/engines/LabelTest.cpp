@@ -15,7 +15,7 @@ using Row = std::vector<timing::Cycle>;
 namespace {
 
 constexpr const char *kLoad = "load dram_address=0x1000 span=64 counts=[64,1,1,1,1]";
-/// 16 vectors of 8 bytes from bank 0 to bank 3: occupancy 16, drain vector_base 4.
+/// 16 vectors of 8 bytes from bank 0 to bank 3: occupancy 16, drain 4 + (12 + 1 + 3) * 2 = 36.
 const std::string kVector =
     "vector a_type=i8 a_address=0 a_span=128 a_strides=[8] d_type=i8 d_address=6144 d_span=128 d_strides=[8] "
     "counts=[16,1,1,1] window=[1,1]";
@@ -35,33 +35,33 @@ void expectCause(const stats::SimResult &result, const std::string &engine, size
 }
 
 // The load starts in 17 and retires in 33 (LoadOfOneBurst); its post is visible in 34. The vector instruction (words
-// 3-7) is visible in 22 and starts in 34: 12 cycles. It is issue-free in 50 and retires in 54: total 56.
+// 3-7) is visible in 22 and starts in 34: 12 cycles. It is issue-free in 50 and retires in 86: total 88.
 TEST(LabelTest, OperandUntilThePostIsVisible) {
   const stats::SimResult result = run({kLoad + std::string(" post=[5:1]"), kVector + " wait=[5:1]", "halt"});
   ASSERT_FALSE(result.fault) << result.fault->str();
-  EXPECT_EQ(result.totalCycles, 56u);
-  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 12, 0, 0, 0, 0, 0, 22, 6}));
+  EXPECT_EQ(result.totalCycles, 88u);
+  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 12, 0, 0, 0, 0, 0, 22, 38}));
   expectCause(result, "vector", 0, "semaphore 5 from load0", 12);
 }
 
 // The same without a semaphore: bank 0 belongs to the load until 33 + bank_release 1 = 34.
 TEST(LabelTest, BankConflictUntilTheOwnerHasRetired) {
   const stats::SimResult result = run({kLoad, kVector, "halt"});
-  EXPECT_EQ(result.totalCycles, 56u);
-  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 0, 0, 12, 0, 0, 0, 22, 6}));
+  EXPECT_EQ(result.totalCycles, 88u);
+  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 0, 0, 12, 0, 0, 0, 22, 38}));
   expectCause(result, "vector", 0, "bank of load0", 12);
 }
 
 // Vector (words 3-7, visible 22) and store (words 8-10, visible 25) both want bank 0 of the load. In 34 the store goes
 // first: gathers in 36, is accepted in 37, retires in 39, so the vector instruction starts in 40. Store: set-up 34, 35
-// counts as latency, busy 36 and 37, waited 34 - 25 = 9 cycles. Vector retires in 60: total 62.
+// counts as latency, busy 36 and 37, waited 34 - 25 = 9 cycles. Vector retires in 92: total 94.
 TEST(LabelTest, EnginePriorityDecidesABankWantedByTwo) {
   const stats::SimResult result = run({kLoad, kVector, "store dram_address=0x2000 span=64 counts=[64,1,1,1,1]", "halt"});
-  EXPECT_EQ(result.totalCycles, 62u);
-  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 0, 0, 18, 0, 0, 0, 22, 6}));
+  EXPECT_EQ(result.totalCycles, 94u);
+  EXPECT_EQ(labelsOf(result, "vector"), (Row{16, 0, 0, 18, 0, 0, 0, 22, 38}));
   expectCause(result, "vector", 0, "bank of load0", 12);
   expectCause(result, "vector", 1, "bank of store0", 6);
-  EXPECT_EQ(labelsOf(result, "store0"), (Row{2, 0, 0, 9, 0, 2, 0, 25, 24}));
+  EXPECT_EQ(labelsOf(result, "store0"), (Row{2, 0, 0, 9, 0, 2, 0, 25, 56}));
 }
 
 // Preload (word 0) runs [15, 23), retires in 25, is swappable in 26. Tensor (words 1-2) is visible in 17: 9 cycles. It
@@ -139,29 +139,29 @@ TEST(LabelTest, WriteBufferFull) {
 }
 
 // One queue slot. v1 (words 0-4) is dispatched in 18, starts in 19, its slot is free in 20; v2 is dispatched in 23,
-// starts in 35, slot free in 36. v3's last word could be taken in 28 and is taken in 36. v3 starts in 51, retires in 71:
-// total 73. Sequencer: 16 takes and 8 requests in [2, 10); 6 cycles of latency before 14; full [28, 36); halt in 37.
+// starts in 35, slot free in 36. v3's last word could be taken in 28 and is taken in 36. v3 starts in 51, retires in
+// 103: total 105. Sequencer: 16 takes and 8 requests in [2, 10); 6 cycles of latency before 14; full [28, 36); halt in 37.
 TEST(LabelTest, OutputQueueFull) {
   timing::MachineParams machine = smallMachine();
   machine.queueDepth = 1;
   const stats::SimResult result = run({kVector, kVector, kVector, "halt"}, machine);
-  EXPECT_EQ(result.totalCycles, 73u);
-  EXPECT_EQ(labelsOf(result, "sequencer"), (Row{24, 0, 0, 0, 0, 6, 8, 0, 35}));
+  EXPECT_EQ(result.totalCycles, 105u);
+  EXPECT_EQ(labelsOf(result, "sequencer"), (Row{24, 0, 0, 0, 0, 6, 8, 0, 67}));
   expectCause(result, "sequencer", 0, "queue of vector", 8);
-  EXPECT_EQ(labelsOf(result, "vector"), (Row{48, 0, 0, 0, 0, 0, 0, 19 + 0, 6}));
+  EXPECT_EQ(labelsOf(result, "vector"), (Row{48, 0, 0, 0, 0, 0, 0, 19, 38}));
 }
 
 // v1 of one output runs [19, 20). The loop word is taken in 19, its 12 iterations of 2 words in [20, 44); only the last
 // dispatches the preload. v2 (words 8-12) is taken in 44-48 and runs [49, 50): starved [0, 19) and [20, 49). It retires
-// in 54: total 56. The preload is visible in 44, runs [44, 52), retires in 54.
+// in 86: total 88. The preload is visible in 44, runs [44, 52), retires in 54.
 TEST(LabelTest, StarvedBetweenInstructionsAndIdleAfterTheLast) {
   const std::string one = "vector a_type=i8 a_span=8 d_type=i8 d_address=6144 d_span=8 counts=[1,1,1,1] window=[1,1]";
   const stats::SimResult result =
       run({one, "loop count=12 body_words=2", kPreload + " predicate=last predicate_mask=1 levels=[{count=12}]", one, "halt"});
   ASSERT_FALSE(result.fault) << result.fault->str();
-  EXPECT_EQ(result.totalCycles, 56u);
-  EXPECT_EQ(labelsOf(result, "vector"), (Row{2, 0, 0, 0, 0, 0, 0, 48, 6}));
-  EXPECT_EQ(labelsOf(result, "preload"), (Row{8, 0, 0, 0, 0, 0, 0, 44, 4}));
+  EXPECT_EQ(result.totalCycles, 88u);
+  EXPECT_EQ(labelsOf(result, "vector"), (Row{2, 0, 0, 0, 0, 0, 0, 48, 38}));
+  EXPECT_EQ(labelsOf(result, "preload"), (Row{8, 0, 0, 0, 0, 0, 0, 44, 36}));
   // 14 words are fetched once, whatever the loop does.
   EXPECT_EQ(result.fetchBytes, 7u * 64);
   EXPECT_EQ(result.dispatchedWords, 5u + 1 + 24 + 5 + 1);

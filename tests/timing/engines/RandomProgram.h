@@ -30,6 +30,7 @@ inline timing::MachineParams randomMachine(Random &random) {
   machine.storeEngines = uint32_t(random.in(1, 2));
   machine.loadEngines = uint32_t(random.in(1, 3));
   machine.preloadRowsPerCycle = uint32_t(random.in(1, 4));
+  machine.vectorStages = uint32_t(random.in(1, 12));
   machine.clockMhz = uint32_t(random.in(2, 12) * 100);
   timing::DramParams &dram = machine.dram;
   dram.burstBytes = 32u << random.in(0, 2);
@@ -183,7 +184,7 @@ private:
       vector.a_strides[0] = vector.d_strides[0] = 8;
       vector.counts = {outputs, 1, 1, 1};
       vector.window = {1, 1};
-      vector.num_stages = random.in(0, 12);
+      vector.num_stages = random.in(0, machine.vectorStages);
       for (int64_t i = 0; i < vector.num_stages; ++i)
         vector.stage_op[size_t(i)] = int64_t(random.chance(5) ? isa::StageOp::Idiv : isa::StageOp::Iadd);
       for (int64_t i = 0; i < vector.num_stages; ++i)

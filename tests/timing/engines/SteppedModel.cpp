@@ -52,6 +52,8 @@ struct EngineState {
   // Loads and stores.
   std::deque<timing::BoxBurst> bursts;            ///< of the current box, not requested or not gathered
   Cycle boxFrom = 0;                              ///< end of set-up
+  std::deque<bool> walk;                          ///< loads: segments the request side has not passed; true needs a request
+  uint32_t steps = 0;                             ///< loads: segments it may still pass in this cycle
   std::deque<Segment> segments;                   ///< loads
   std::vector<Cycle> returned;                    ///< loads: R_i
   std::vector<unsigned> channel;                  ///< loads: of burst i
@@ -88,6 +90,7 @@ private:
   void dataPaths();
   void labels();
   void complete(const timing::DramCompletion &completion);
+  void walk(EngineState &engine);
   bool wants(unsigned requester);
   uint64_t nextAddress(unsigned requester);
   void request(unsigned requester, uint64_t address);
@@ -202,6 +205,11 @@ bool Stepped::canStart(unsigned e, const Queued &head, Label &why) {
           t < start + timing::accumulatorDistance(machine))
         return false;
   }
+  const EngineState &engine = engines[e];
+  const bool isDma = stats::engineKind(e) == timing::EngineKind::Load || stats::engineKind(e) == timing::EngineKind::Store;
+  const bool retiredNow = engine.hasRetired && engine.lastRetire == t;
+  if (isDma && engine.running.size() + retiredNow >= time.dma_boxes)
+    return false;
   why = Label::BankConflict;
   for (unsigned other = 0; other < ownedBanks.size(); ++other)
     if (other != e)
@@ -253,17 +261,18 @@ void Stepped::start(unsigned e) {
       engine.boxes.push_back(head.record);
       for (uint64_t i = 0; i < cutter.leadingFills(); ++i)
         engine.segments.push_back({-1, engine.boxFrom, false, false});
+      engine.walk.assign(cutter.leadingFills(), false);
       int64_t burst = int64_t(engine.raw.size() + engine.bursts.size());
       while (!cutter.done()) {
         const timing::BoxBurst cut = cutter.next();
         engine.bursts.push_back(cut);
-        for (uint32_t i = 0; i < cut.segments; ++i)
+        for (uint32_t i = 0; i < cut.segments; ++i) {
           engine.segments.push_back({burst, 0, i + 1 == cut.segments, false});
+          engine.walk.push_back(i == 0);
+        }
         ++burst;
       }
       engine.segments.back().lastOfBox = true;
-      if (engine.bursts.empty())
-        engine.issueFree = record.issueFree = std::max(t + 1, engine.boxFrom);
     } else {
       while (!cutter.done())
         engine.bursts.push_back(cutter.next());
@@ -364,6 +373,18 @@ void Stepped::sequencer() {
   finish();
 }
 
+/// Passes what needs no request, as far as this cycle's steps go.
+void Stepped::walk(EngineState &engine) {
+  if (engine.issueFree != kUnknown || t < engine.boxFrom)
+    return;
+  for (; engine.steps && !engine.walk.empty() && !engine.walk.front(); --engine.steps)
+    engine.walk.pop_front();
+  if (engine.walk.empty()) {
+    engine.issueFree = t + 1;
+    result.instructions[engine.boxes.back()].issueFree = t + 1;
+  }
+}
+
 bool Stepped::wants(unsigned requester) {
   if (requester == kFetch) {
     if (t < time.start_cycles || fetched >= program.code.size())
@@ -380,7 +401,8 @@ bool Stepped::wants(unsigned requester) {
   }
   if (requester < kFetch) {
     EngineState &engine = engines[stats::kFirstLoad + requester];
-    return !engine.bursts.empty() && t >= engine.boxFrom && engine.raw.size() - engine.freed < machine.outstandingBursts;
+    return !engine.walk.empty() && engine.walk.front() && engine.steps && t >= engine.boxFrom &&
+           engine.raw.size() - engine.freed < machine.outstandingBursts;
   }
   for (const Write &write : buffer)
     if (!write.submitted)
@@ -420,10 +442,9 @@ void Stepped::request(unsigned requester, uint64_t address) {
     engine.bursts.pop_front();
     engine.active = true;
     readDone[id] = kUnknown;
-    if (engine.bursts.empty()) {
-      engine.issueFree = t + 1;
-      result.instructions[engine.boxes.back()].issueFree = t + 1;
-    }
+    engine.walk.pop_front();
+    --engine.steps;
+    walk(engine);
   } else {
     for (Write &write : buffer)
       if (!write.submitted) {
@@ -472,6 +493,10 @@ void Stepped::port() {
     buffer.pop_front();
   for (auto read = readDone.begin(); read != readDone.end();)
     read = read->second < t ? readDone.erase(read) : std::next(read);
+  for (unsigned e = stats::kFirstLoad; e < stats::kSequencer; ++e) {
+    engines[e].steps = machine.burstsPerCycle;
+    walk(engines[e]);
+  }
   // The search order: draining writes, loads, fetch, idle writes.
   struct Requester {
     unsigned who;
