@@ -1,0 +1,724 @@
+// Arithmetic of the datapath on 32-bit patterns: IEEE binary32, int32, the function tables, the ALU of a vector stage.
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Every function is combinational and gives the bits of isa/timing/FunctionTables.h and
+// simulator/functional/StageOps.h: round to nearest even, subnormals kept, NaN results canonical.
+//
+// A sum on its way to rounding ("frame") is a 63-bit significand and a biased exponent: its value
+// is sum * 2^(exponent - 127 - 61). A normal operand has its hidden bit at bit 61 there; bits that
+// were shifted out are kept as a sticky bit 0. Subnormal operands need no case of their own: they
+// are frames of exponent 1 without the hidden bit. Where the operands are aligned by exponents, all
+// bits that the rounding looks at lie above bit 12.
+package tw_fp_pkg;
+
+  // A package offers more than one design uses, and a function looks only at some bits of a frame.
+  /* verilator lint_off UNUSEDPARAM */
+  /* verilator lint_off UNUSEDSIGNAL */
+
+  parameter logic [31:0] CanonicalNan = 32'h7fc0_0000;
+  parameter logic [31:0] Infinity = 32'h7f80_0000;
+  parameter logic [31:0] One = 32'h3f80_0000;
+
+  // --------------------------------------------------------------------------------------------
+  // Frames
+  // --------------------------------------------------------------------------------------------
+
+  // `value` shifted right, the bits that fall out kept as a sticky bit 0.
+  function automatic logic [63:0] shift_right_jam(input logic [63:0] value,
+                                                  input logic [9:0] distance);
+    logic [63:0] shifted;
+    shifted = value >> distance[5:0];
+    if (distance[9:6] != 4'd0) shift_right_jam = {63'd0, value != 64'd0};
+    else shift_right_jam = shifted | {63'd0, (shifted << distance[5:0]) != value};
+  endfunction
+
+  // Zeros above the highest one of bits 62 to 0; 63 for none.
+  function automatic logic [9:0] leading_zeros63(input logic [63:0] value);
+    logic [63:0] rest;
+    logic [9:0] count;
+    rest = value;
+    count = 10'd0;
+    if (rest[62:31] == 32'd0) begin
+      rest = rest << 32;
+      count = 10'd32;
+    end
+    if (rest[62:47] == 16'd0) begin
+      rest = rest << 16;
+      count = count + 10'd16;
+    end
+    if (rest[62:55] == 8'd0) begin
+      rest = rest << 8;
+      count = count + 10'd8;
+    end
+    if (rest[62:59] == 4'd0) begin
+      rest = rest << 4;
+      count = count + 10'd4;
+    end
+    if (rest[62:61] == 2'd0) begin
+      rest = rest << 2;
+      count = count + 10'd2;
+    end
+    if (!rest[62]) count = count + 10'd1;
+    leading_zeros63 = count;
+  endfunction
+
+  // The frame (sum, exponent) rounded; 1 <= exponent <= 382, sum < 2^63.
+  function automatic logic [31:0] round_frame(input logic sign, input logic [9:0] exponent,
+                                              input logic [63:0] sum);
+    logic [63:0] normal;
+    logic [63:0] rounded;
+    logic [31:0] magnitude;
+    logic [9:0] zeros;
+    zeros = {9'd0, !sum[62]};
+    if (sum[62:61] == 2'd0) begin
+      zeros = leading_zeros63(sum);
+      // A subnormal result keeps the place of exponent 1.
+      if (zeros > exponent) zeros = exponent;
+    end
+    normal = sum << zeros[5:0];
+    rounded = normal + 64'h3f_ffff_ffff + {63'd0, normal[39]};
+    // The hidden bit adds one to the exponent, a carry out of the significand another one.
+    magnitude = {9'(exponent - zeros), 23'd0} + {7'd0, rounded[63:39]};
+    if (magnitude >= Infinity) magnitude = Infinity;
+    if (sum == 64'd0) magnitude = 32'd0;
+    round_frame = {sign, magnitude[30:0]};
+  endfunction
+
+  // Significand of `a` with the hidden bit, which subnormals lack.
+  function automatic logic [23:0] significand(input logic [31:0] a);
+    significand = {a[30:23] != 8'd0, a[22:0]};
+  endfunction
+
+  // Exponent of the frame of `a`: subnormals lie in that of the smallest normal numbers.
+  function automatic logic [9:0] frame_exponent(input logic [31:0] a);
+    frame_exponent = {2'd0, a[30:23]} | {9'd0, a[30:23] == 8'd0};
+  endfunction
+
+  // How far the significand of a subnormal number that is not zero lies below the hidden bit.
+  function automatic logic [9:0] subnormal_zeros(input logic [31:0] a);
+    subnormal_zeros = leading_zeros63({2'd0, a[22:0], 39'd0});
+  endfunction
+
+  // --------------------------------------------------------------------------------------------
+  // Tests
+  // --------------------------------------------------------------------------------------------
+
+  function automatic logic fp_is_nan(input logic [31:0] a);
+    fp_is_nan = a[30:0] > 31'h7f80_0000;
+  endfunction
+
+  // What a memory holds of `a`.
+  function automatic logic [31:0] fp_canonical(input logic [31:0] a);
+    fp_canonical = fp_is_nan(a) ? CanonicalNan : a;
+  endfunction
+
+  // Less in the order of bits: -0 below +0. NaN has no place in it.
+  function automatic logic total_less(input logic [31:0] a, input logic [31:0] b);
+    total_less = a[31] != b[31] ? a[31] : a[31] ? a[30:0] > b[30:0] : a[30:0] < b[30:0];
+  endfunction
+
+  // a < b; false for NaN and for two zeros.
+  function automatic logic fp_lt(input logic [31:0] a, input logic [31:0] b);
+    fp_lt = total_less(a, b) && !fp_is_nan(a) && !fp_is_nan(b) && (a[30:0] | b[30:0]) != 31'd0;
+  endfunction
+
+  // --------------------------------------------------------------------------------------------
+  // Arithmetic
+  // --------------------------------------------------------------------------------------------
+
+  function automatic logic [31:0] fp_add(input logic [31:0] a, input logic [31:0] b);
+    /*verilator no_inline_task*/
+    logic [31:0] larger;
+    logic [31:0] smaller;
+    logic [63:0] x;
+    logic [63:0] y;
+    logic [63:0] sum;
+    logic sign;
+    larger = a;
+    smaller = b;
+    if (a[30:0] < b[30:0]) begin
+      larger = b;
+      smaller = a;
+    end
+    x = {2'd0, significand(larger), 38'd0};
+    y = shift_right_jam({2'd0, significand(smaller), 38'd0},
+                        frame_exponent(larger) - frame_exponent(smaller));
+    sign = larger[31];
+    if (a[31] == b[31]) begin
+      sum = x + y;
+    end else begin
+      sum = x - y;
+      if (x == y) sign = 1'b0;
+    end
+    // A NaN is larger than all numbers by its bits.
+    if (larger[30:23] == 8'hff) begin
+      fp_add = larger;
+      if (fp_is_nan(larger) || (smaller[30:23] == 8'hff && a[31] != b[31])) fp_add = CanonicalNan;
+    end else begin
+      fp_add = round_frame(sign, frame_exponent(larger), sum);
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_sub(input logic [31:0] a, input logic [31:0] b);
+    fp_sub = fp_add(a, {!b[31], b[30:0]});
+  endfunction
+
+  // Any product; fp_mul() has a shorter way for most.
+  function automatic logic [31:0] multiply_any(input logic [31:0] a, input logic [31:0] b);
+    /*verilator no_inline_task*/
+    logic [63:0] product;
+    logic [9:0] exponent;
+    logic sign;
+    sign = a[31] ^ b[31];
+    product = {40'd0, significand(a)} * {26'd0, significand(b), 14'd0};
+    // Modulo 2^10; below 1 it is negative.
+    exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
+    if (a[30:23] == 8'hff || b[30:23] == 8'hff) begin
+      multiply_any = {sign, Infinity[30:0]};
+      if (fp_is_nan(a) || fp_is_nan(b) || a[30:0] == 31'd0 || b[30:0] == 31'd0)
+        multiply_any = CanonicalNan;
+    end else begin
+      if (exponent[9] || exponent == 10'd0) begin
+        product = shift_right_jam(product, 10'd1 - exponent);
+        exponent = 10'd1;
+      end
+      multiply_any = round_frame(sign, exponent, product);
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_mul(input logic [31:0] a, input logic [31:0] b);
+    /*verilator no_inline_task*/
+    logic [63:0] product;
+    logic [63:0] rounded;
+    logic [9:0] exponents;
+    exponents = {2'd0, a[30:23]} + {2'd0, b[30:23]};
+    if (a[30:23] + 8'd1 > 8'd1 && b[30:23] + 8'd1 > 8'd1 && exponents >= 10'd128 &&
+        exponents <= 10'd380) begin
+      // Normal numbers whose product is normal, or rounds up to infinity.
+      product = {41'd1, a[22:0]} * {41'd1, b[22:0]};
+      exponents = exponents - 10'd128 + {9'd0, product[47]};
+      product = product << !product[47];
+      rounded = product + 64'h7f_ffff + {63'd0, product[24]};
+      fp_mul = {a[31] ^ b[31], {exponents[7:0], 23'd0} + {6'd0, rounded[48:24]}};
+    end else if ((a[30:0] == 31'd0 && b[30:23] != 8'hff) ||
+                 (b[30:0] == 31'd0 && a[30:23] != 8'hff)) begin
+      fp_mul = {a[31] ^ b[31], 31'd0};
+    end else begin
+      fp_mul = multiply_any(a, b);
+    end
+  endfunction
+
+  // a * b + c, rounded once.
+  function automatic logic [31:0] fp_fma(input logic [31:0] a, input logic [31:0] b,
+                                         input logic [31:0] c);
+    /*verilator no_inline_task*/
+    logic [63:0] product;
+    logic [63:0] addend;
+    logic [63:0] sum;
+    logic [9:0] product_exponent;
+    logic [9:0] exponent;
+    logic product_sign;
+    logic sign;
+    product_sign = a[31] ^ b[31];
+    if (a[30:23] == 8'hff || b[30:23] == 8'hff || c[30:23] == 8'hff) begin
+      if (fp_is_nan(a) || fp_is_nan(b) || fp_is_nan(c)) begin
+        fp_fma = CanonicalNan;
+      end else if (a[30:23] == 8'hff || b[30:23] == 8'hff) begin
+        fp_fma = {product_sign, Infinity[30:0]};
+        if (a[30:0] == 31'd0 || b[30:0] == 31'd0 ||
+            (c[30:23] == 8'hff && c[31] != product_sign)) fp_fma = CanonicalNan;
+      end else begin
+        fp_fma = c;
+      end
+    end else begin
+      // Its highest bit is bit 61 or 60 for normal operands.
+      product = {40'd0, significand(a)} * {26'd0, significand(b), 14'd0};
+      addend = {2'd0, significand(c), 38'd0};
+      // Modulo 2^10, -124 to 382.
+      product_exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
+      exponent = frame_exponent(c);
+      if (product_exponent[9] || product_exponent < exponent) begin
+        product = shift_right_jam(product, exponent - product_exponent);
+      end else begin
+        addend = shift_right_jam(addend, product_exponent - exponent);
+        exponent = product_exponent;
+      end
+      sign = product_sign;
+      if (product_sign == c[31]) begin
+        sum = product + addend;
+      end else if (product == addend) begin
+        sum = 64'd0;
+        sign = 1'b0;
+      end else if (product > addend) begin
+        sum = product - addend;
+      end else begin
+        sum = addend - product;
+        sign = c[31];
+      end
+      fp_fma = round_frame(sign, exponent, sum);
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_div(input logic [31:0] a, input logic [31:0] b);
+    /*verilator no_inline_task*/
+    logic [63:0] dividend;
+    logic [63:0] divisor;
+    logic [63:0] quotient;
+    logic [9:0] exponent;
+    logic [9:0] zeros;
+    logic sign;
+    sign = a[31] ^ b[31];
+    if (a[30:23] == 8'hff || b[30:23] == 8'hff || a[30:0] == 31'd0 || b[30:0] == 31'd0) begin
+      if (fp_is_nan(a) || fp_is_nan(b) || a[30:0] == b[30:0]) fp_div = CanonicalNan;
+      else if (a[30:23] == 8'hff || b[30:0] == 31'd0) fp_div = {sign, Infinity[30:0]};
+      else fp_div = {sign, 31'd0};
+    end else begin
+      dividend = {2'd0, significand(a), 38'd0};
+      divisor = {40'd0, significand(b)};
+      exponent = frame_exponent(a) - frame_exponent(b) + 10'd127;
+      if (a[30:23] == 8'd0) begin
+        zeros = subnormal_zeros(a);
+        dividend = dividend << zeros[5:0];
+        exponent = exponent - zeros;
+      end
+      if (b[30:23] == 8'd0) begin
+        zeros = subnormal_zeros(b);
+        divisor = divisor << zeros[5:0];
+        exponent = exponent + zeros;
+      end
+      // Between 2^37 and 2^39.
+      quotient = dividend / divisor;
+      quotient = {quotient[40:0], 22'd0, quotient * divisor != dividend};
+      // Modulo 2^10, -148 to 402.
+      if (exponent >= 10'd640 || exponent == 10'd0) begin
+        quotient = shift_right_jam(quotient, 10'd1 - exponent);
+        exponent = 10'd1;
+      end
+      fp_div = round_frame(sign, exponent, quotient);
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_sqrt(input logic [31:0] a);
+    /*verilator no_inline_task*/
+    logic [63:0] radicand;
+    logic [63:0] rest;
+    logic [31:0] root;
+    logic [31:0] trial;
+    logic [9:0] exponent;
+    logic [9:0] zeros;
+    if (a[30:0] == 31'd0) begin
+      fp_sqrt = a;
+    end else if (a[31] || a[30:23] == 8'hff) begin
+      fp_sqrt = !a[31] && a[22:0] == 23'd0 ? Infinity : CanonicalNan;
+    end else begin
+      zeros = 10'd0;
+      if (a[30:23] == 8'd0) zeros = subnormal_zeros(a);
+      // The root of m * 2^e needs an even e, which has an odd biased exponent; else 2m * 2^(e-1).
+      exponent = frame_exponent(a) - zeros;
+      radicand = {13'd0, significand(a), 27'd0} << zeros[5:0];
+      if (!exponent[0]) radicand = radicand << 1;
+      rest = 64'd0;
+      root = 32'd0;
+      for (int i = 0; i < 26; i++) begin
+        rest = {rest[61:0], radicand[51:50]};
+        radicand = radicand << 2;
+        trial = {root[29:0], 2'd1};
+        root = root << 1;
+        if (rest[31:0] >= trial) begin
+          rest[31:0] = rest[31:0] - trial;
+          root[0] = 1'b1;
+        end
+      end
+      // (exponent - 127) / 2 + 127, rounded down.
+      exponent = (exponent + 10'd127) >> 1;
+      fp_sqrt = round_frame(1'b0, exponent, {root[27:0], 35'd0, rest[31:0] != 32'd0});
+    end
+  endfunction
+
+  // 1 / sqrt(a), two roundings.
+  function automatic logic [31:0] fp_rsqrt(input logic [31:0] a);
+    fp_rsqrt = fp_div(One, fp_sqrt(a));
+  endfunction
+
+  // NaN if either is NaN, +0 above -0.
+  function automatic logic [31:0] fp_max(input logic [31:0] a, input logic [31:0] b);
+    fp_max = total_less(a, b) ? b : a;
+    if (fp_is_nan(a) || fp_is_nan(b)) fp_max = CanonicalNan;
+  endfunction
+
+  // NaN if either is NaN, -0 below +0.
+  function automatic logic [31:0] fp_min(input logic [31:0] a, input logic [31:0] b);
+    fp_min = total_less(a, b) ? a : b;
+    if (fp_is_nan(a) || fp_is_nan(b)) fp_min = CanonicalNan;
+  endfunction
+
+  // The largest integer not above `a`; keeps the sign of a zero.
+  function automatic logic [31:0] fp_floor(input logic [31:0] a);
+    logic [31:0] mask;
+    mask = 32'h7f_ffff >> 5'(a[30:23] - 8'd127);
+    if (a[30:23] >= 8'd150) begin
+      fp_floor = fp_canonical(a);
+    end else if (a[30:23] < 8'd127) begin
+      fp_floor = {a[31], 31'd0};
+      if (a[31] && a[30:0] != 31'd0) fp_floor = {1'b1, One[30:0]};
+    end else begin
+      fp_floor = (a[31] ? a + mask : a) & ~mask;
+    end
+  endfunction
+
+  // --------------------------------------------------------------------------------------------
+  // Between the types
+  // --------------------------------------------------------------------------------------------
+
+  function automatic logic [31:0] i32_to_fp(input logic [31:0] a);
+    /*verilator no_inline_task*/
+    logic [31:0] magnitude;
+    magnitude = a[31] ? -a : a;
+    i32_to_fp = round_frame(a[31], 10'd157, {1'b0, magnitude, 31'd0});
+  endfunction
+
+  // `a` as an integer: to nearest even or towards zero, saturating; 0 for NaN.
+  function automatic logic [31:0] to_integer(input logic [31:0] a, input logic is_nearest);
+    /*verilator no_inline_task*/
+    logic [63:0] fixed;
+    logic [31:0] whole;
+    if (fp_is_nan(a)) begin
+      to_integer = 32'd0;
+    end else if (a[30:23] >= 8'd158) begin
+      to_integer = a[31] ? 32'h8000_0000 : 32'h7fff_ffff;
+    end else if (a[30:23] < 8'd126) begin
+      to_integer = 32'd0;
+    end else begin
+      // 32 bits of fraction.
+      fixed = {41'd1, a[22:0]} << 6'(a[30:23] - 8'd118);
+      whole = fixed[63:32];
+      if (is_nearest && fixed[31] && (fixed[30:0] != 31'd0 || fixed[32])) whole = whole + 32'd1;
+      to_integer = a[31] ? -whole : whole;
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_to_i32(input logic [31:0] a);
+    fp_to_i32 = to_integer(a, 1'b1);
+  endfunction
+
+  function automatic logic [31:0] fp_to_i32_trunc(input logic [31:0] a);
+    fp_to_i32_trunc = to_integer(a, 1'b0);
+  endfunction
+
+  // Rounded to nearest even; canonical NaN.
+  function automatic logic [15:0] fp_to_bf16(input logic [31:0] a);
+    logic [31:0] rounded;
+    rounded = a + 32'h7fff + {31'd0, a[16]};
+    fp_to_bf16 = fp_is_nan(a) ? CanonicalNan[31:16] : rounded[31:16];
+  endfunction
+
+  function automatic logic [31:0] bf16_to_fp(input logic [15:0] a);
+    bf16_to_fp = {a, 16'd0};
+  endfunction
+
+  // x / 0 = 0; min / -1 = min; towards zero.
+  function automatic logic [31:0] i32_div(input logic [31:0] a, input logic [31:0] b);
+    /*verilator no_inline_task*/
+    logic [31:0] dividend;
+    logic [31:0] divisor;
+    logic [31:0] quotient;
+    dividend = a[31] ? -a : a;
+    divisor = b[31] ? -b : b;
+    if (b == 32'd0) divisor = 32'd1;
+    quotient = dividend / divisor;
+    i32_div = a[31] != b[31] ? -quotient : quotient;
+    if (b == 32'd0) i32_div = 32'd0;
+  endfunction
+
+  function automatic logic [31:0] i32_max(input logic [31:0] a, input logic [31:0] b);
+    i32_max = $signed(a) > $signed(b) ? a : b;
+  endfunction
+
+  function automatic logic [31:0] i32_min(input logic [31:0] a, input logic [31:0] b);
+    i32_min = $signed(a) < $signed(b) ? a : b;
+  endfunction
+
+  function automatic logic [7:0] saturate_i8(input logic [31:0] a);
+    saturate_i8 = a[7:0];
+    if ($signed(a) > 127) saturate_i8 = 8'h7f;
+    if ($signed(a) < -128) saturate_i8 = 8'h80;
+  endfunction
+
+  function automatic logic [7:0] saturate_u8(input logic [31:0] a);
+    saturate_u8 = a[7:0];
+    if ($signed(a) > 255) saturate_u8 = 8'hff;
+    if (a[31]) saturate_u8 = 8'h00;
+  endfunction
+
+  // fp_to_i32(x) + zero_point, saturated to int32.
+  function automatic logic [31:0] quantize(input logic [31:0] x, input logic [31:0] zero_point);
+    logic [31:0] whole;
+    whole = fp_to_i32(x);
+    quantize = whole + zero_point;
+    if (whole[31] == zero_point[31] && quantize[31] != whole[31])
+      quantize = whole[31] ? 32'h8000_0000 : 32'h7fff_ffff;
+  endfunction
+
+  function automatic logic [31:0] dequantize(input logic [31:0] x, input logic [31:0] zero_point,
+                                             input logic [31:0] scale);
+    dequantize = fp_mul(i32_to_fp(x - zero_point), scale);
+  endfunction
+
+  // --------------------------------------------------------------------------------------------
+  // Functions by table
+  // --------------------------------------------------------------------------------------------
+
+  // The cubic of a table's segment at t.
+  function automatic logic [31:0] cubic(input logic [1:0] table_number, input logic [7:0] segment,
+                                        input logic [31:0] t);
+    logic [63:0] low;
+    logic [63:0] high;
+    low = tw_tables_pkg::low_coefficients({table_number, segment});
+    high = tw_tables_pkg::high_coefficients({table_number, segment});
+    cubic = fp_fma(t, fp_fma(t, fp_fma(t, high[63:32], high[31:0]), low[63:32]), low[31:0]);
+  endfunction
+
+  // A table's function at 0 <= position < 256 segments.
+  function automatic logic [31:0] segment_value(input logic [1:0] table_number,
+                                                input logic [31:0] position);
+    /*verilator no_inline_task*/
+    logic [31:0] segment;
+    segment = fp_to_i32_trunc(position);
+    segment_value = cubic(table_number, segment[7:0], fp_sub(position, i32_to_fp(segment)));
+  endfunction
+
+  function automatic logic [31:0] fp_exp(input logic [31:0] x);
+    /*verilator no_inline_task*/
+    logic [31:0] count;
+    logic [31:0] step;
+    logic [31:0] rest;
+    logic [31:0] power;
+    logic [31:0] base;
+    logic [31:0] value;
+    logic [7:0] exponent;
+    logic [7:0] half;
+    if (fp_is_nan(x)) begin
+      fp_exp = CanonicalNan;
+    end else if (!x[31] && x[30:0] > tw_tables_pkg::ExpHighest[30:0]) begin
+      fp_exp = Infinity;
+    end else if (x[31] && x[30:0] > tw_tables_pkg::ExpLowest[30:0]) begin
+      fp_exp = 32'd0;
+    end else begin
+      count = fp_to_i32(fp_mul(x, tw_tables_pkg::ExpScale));
+      step = i32_to_fp(count);
+      rest = fp_fma(step, tw_tables_pkg::ExpStepHigh ^ 32'h8000_0000, x);
+      rest = fp_fma(step, tw_tables_pkg::ExpStepLow ^ 32'h8000_0000, rest);
+      power = fp_fma(rest, tw_tables_pkg::ExpCubic, tw_tables_pkg::ExpSquare);
+      power = fp_fma(fp_mul(rest, rest), power, rest);
+      base = tw_tables_pkg::exp_entry(count[5:0]);
+      value = fp_fma(base, power, base);
+      // Scaled in two steps, so that a subnormal result is rounded once.
+      exponent = count[13:6];
+      half = {exponent[7], exponent[7:1]};
+      value = fp_mul(value, {1'b0, half + 8'd127, 23'd0});
+      fp_exp = fp_mul(value, {1'b0, exponent - half + 8'd127, 23'd0});
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_sigmoid(input logic [31:0] x);
+    /*verilator no_inline_task*/
+    logic [31:0] lower;
+    if (fp_is_nan(x)) begin
+      fp_sigmoid = CanonicalNan;
+    end else begin
+      if (x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]) begin
+        lower = fp_exp({1'b1, x[30:0]});
+      end else begin
+        lower = segment_value(tw_tables_pkg::SigmoidTable,
+                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::SigmoidSegments));
+      end
+      // -0 is not below 0.
+      fp_sigmoid = x[31] && x[30:0] != 31'd0 ? lower : fp_sub(One, lower);
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_tanh(input logic [31:0] x);
+    /*verilator no_inline_task*/
+    logic [31:0] magnitude;
+    if (fp_is_nan(x)) begin
+      fp_tanh = CanonicalNan;
+    end else begin
+      magnitude = One;
+      if (x[30:0] < tw_tables_pkg::TanhEnd[30:0]) begin
+        magnitude = segment_value(tw_tables_pkg::TanhTable,
+                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::TanhSegments));
+      end
+      fp_tanh = {x[31], magnitude[30:0]};
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_erf(input logic [31:0] x);
+    /*verilator no_inline_task*/
+    logic [31:0] magnitude;
+    if (fp_is_nan(x)) begin
+      fp_erf = CanonicalNan;
+    end else begin
+      magnitude = One;
+      if (x[30:0] < tw_tables_pkg::ErfEnd[30:0]) begin
+        magnitude = segment_value(tw_tables_pkg::ErfTable,
+                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::ErfSegments));
+      end
+      fp_erf = {x[31], magnitude[30:0]};
+    end
+  endfunction
+
+  function automatic logic [31:0] fp_log(input logic [31:0] x);
+    /*verilator no_inline_task*/
+    logic [31:0] exponent;
+    logic [9:0] zeros;
+    logic [22:0] mantissa;
+    logic [31:0] f;
+    logic [31:0] t;
+    logic [31:0] y;
+    if (fp_is_nan(x) || (x[31] && x[30:0] != 31'd0)) begin
+      fp_log = CanonicalNan;
+    end else if (x[30:0] == 31'd0) begin
+      fp_log = {1'b1, Infinity[30:0]};
+    end else if (x == Infinity) begin
+      fp_log = Infinity;
+    end else begin
+      exponent = {24'd0, x[30:23]} - 32'd127;
+      mantissa = x[22:0];
+      if (x[30:23] == 8'd0) begin
+        zeros = subnormal_zeros(x);
+        mantissa = x[22:0] << zeros[4:0];
+        exponent = exponent + 32'd1 - {22'd0, zeros};
+      end
+      // The upper half of the interval is taken at half its size, so that f lies about 0.
+      f = {1'b0, One[30:23], mantissa};
+      if (mantissa[22:15] >= tw_tables_pkg::LogHalvedSegment) begin
+        f = {1'b0, One[30:23] - 8'd1, mantissa};
+        exponent = exponent + 32'd1;
+      end
+      f = fp_sub(f, One);
+      // 15 bits of fraction: no rounding.
+      t = i32_to_fp({17'd0, mantissa[14:0]});
+      if (t != 32'd0) t[30:23] = t[30:23] - 8'd15;
+      y = fp_mul(f, cubic(tw_tables_pkg::LogTable, mantissa[22:15], t));
+      exponent = i32_to_fp(exponent);
+      y = fp_fma(exponent, tw_tables_pkg::Ln2Low, y);
+      fp_log = fp_fma(exponent, tw_tables_pkg::Ln2High, y);
+    end
+  endfunction
+
+  // --------------------------------------------------------------------------------------------
+  // The vector engine
+  // --------------------------------------------------------------------------------------------
+
+  function automatic logic is_float(input logic [2:0] vector_type);
+    is_float = vector_type == tw_isa_pkg::VectorTypeF32 ||
+               vector_type == tw_isa_pkg::VectorTypeBf16;
+  endfunction
+
+  // An element (its bytes lowest in `bits`) as the chain holds it: int32 minus the zero point, or
+  // binary32.
+  function automatic logic [31:0] convert_in(input logic [2:0] vector_type,
+                                             input logic [31:0] bits,
+                                             input logic [8:0] zero_point);
+    logic [31:0] zero;
+    zero = {{23{zero_point[8]}}, zero_point};
+    case (vector_type)
+      tw_isa_pkg::VectorTypeI8: convert_in = {{24{bits[7]}}, bits[7:0]} - zero;
+      tw_isa_pkg::VectorTypeU8: convert_in = {24'd0, bits[7:0]} - zero;
+      tw_isa_pkg::VectorTypeI32: convert_in = bits - zero;
+      tw_isa_pkg::VectorTypeBf16: convert_in = bf16_to_fp(bits[15:0]);
+      default: convert_in = bits;
+    endcase
+  endfunction
+
+  // What b_convert makes of an element of source B that convert_in() has read.
+  function automatic logic [31:0] convert_b(input logic [1:0] conversion,
+                                            input logic [2:0] vector_type,
+                                            input logic [31:0] value, input logic [31:0] scale);
+    convert_b = value;
+    if (conversion != tw_isa_pkg::ConversionNone) begin
+      if (!is_float(vector_type)) convert_b = i32_to_fp(value);
+      if (conversion == tw_isa_pkg::ConversionDequantize) convert_b = fp_mul(convert_b, scale);
+    end
+  endfunction
+
+  // The element that is written for `value`, its bytes lowest, zeros above.
+  function automatic logic [31:0] convert_out(input logic [2:0] vector_type,
+                                              input logic [31:0] value);
+    case (vector_type)
+      tw_isa_pkg::VectorTypeI8: convert_out = {24'd0, saturate_i8(value)};
+      tw_isa_pkg::VectorTypeU8: convert_out = {24'd0, saturate_u8(value)};
+      tw_isa_pkg::VectorTypeF32: convert_out = fp_canonical(value);
+      tw_isa_pkg::VectorTypeBf16: convert_out = {16'd0, fp_to_bf16(value)};
+      default: convert_out = value;
+    endcase
+  endfunction
+
+  // Of a window and the reduction tree, by domain.
+  function automatic logic [31:0] window_max(input logic is_real, input logic [31:0] x,
+                                             input logic [31:0] y);
+    window_max = is_real ? fp_max(x, y) : i32_max(x, y);
+  endfunction
+
+  function automatic logic [31:0] window_plus(input logic is_real, input logic [31:0] x,
+                                              input logic [31:0] y);
+    if (is_real) window_plus = fp_add(x, y);
+    else window_plus = x + y;
+  endfunction
+
+  function automatic logic [31:0] window_times(input logic is_real, input logic [31:0] x,
+                                               input logic [31:0] y);
+    if (is_real) window_times = fp_mul(x, y);
+    else window_times = x * y;
+  endfunction
+
+  // One stage of the chain on x. `y` is the stage's operand, `b` source B, imm0 and imm1 the
+  // immediate that the operand names and the one after it. Saved values and B in place of x are
+  // the caller's: x stays for them.
+  function automatic logic [31:0] alu(input logic [5:0] op, input logic [31:0] x,
+                                      input logic [31:0] y, input logic [31:0] b,
+                                      input logic [31:0] imm0, input logic [31:0] imm1);
+    /*verilator no_inline_task*/
+    case (op)
+      tw_isa_pkg::StageOpIadd: alu = x + y;
+      tw_isa_pkg::StageOpIsub: alu = x - y;
+      tw_isa_pkg::StageOpIrsub: alu = y - x;
+      tw_isa_pkg::StageOpImul: alu = x * y;
+      tw_isa_pkg::StageOpImax: alu = i32_max(x, y);
+      tw_isa_pkg::StageOpImin: alu = i32_min(x, y);
+      tw_isa_pkg::StageOpIdiv: alu = i32_div(x, y);
+      tw_isa_pkg::StageOpIridiv: alu = i32_div(y, x);
+      tw_isa_pkg::StageOpIshr: alu = $signed(x) >>> y[4:0];
+      tw_isa_pkg::StageOpIand: alu = x & y;
+      tw_isa_pkg::StageOpIor: alu = x | y;
+      tw_isa_pkg::StageOpIxor: alu = x ^ y;
+      tw_isa_pkg::StageOpFadd: alu = fp_add(x, y);
+      tw_isa_pkg::StageOpFsub: alu = fp_sub(x, y);
+      tw_isa_pkg::StageOpFrsub: alu = fp_sub(y, x);
+      tw_isa_pkg::StageOpFmul: alu = fp_mul(x, y);
+      tw_isa_pkg::StageOpFdiv: alu = fp_div(x, y);
+      tw_isa_pkg::StageOpFrdiv: alu = fp_div(y, x);
+      tw_isa_pkg::StageOpFmax: alu = fp_max(x, y);
+      tw_isa_pkg::StageOpFmin: alu = fp_min(x, y);
+      tw_isa_pkg::StageOpFfma: alu = fp_fma(x, imm0, imm1);
+      tw_isa_pkg::StageOpFfmaB: alu = fp_fma(b, imm0, x);
+      tw_isa_pkg::StageOpFabs: alu = {1'b0, x[30:0]};
+      tw_isa_pkg::StageOpFneg: alu = {!x[31], x[30:0]};
+      tw_isa_pkg::StageOpFfloor: alu = fp_floor(x);
+      tw_isa_pkg::StageOpFsqrt: alu = fp_sqrt(x);
+      tw_isa_pkg::StageOpFrsqrt: alu = fp_rsqrt(x);
+      tw_isa_pkg::StageOpFexp: alu = fp_exp(x);
+      tw_isa_pkg::StageOpFsigmoid: alu = fp_sigmoid(x);
+      tw_isa_pkg::StageOpFtanh: alu = fp_tanh(x);
+      tw_isa_pkg::StageOpFerf: alu = fp_erf(x);
+      tw_isa_pkg::StageOpFlog: alu = fp_log(x);
+      tw_isa_pkg::StageOpI2f: alu = i32_to_fp(x);
+      tw_isa_pkg::StageOpF2i: alu = fp_to_i32(x);
+      tw_isa_pkg::StageOpF2iTrunc: alu = fp_to_i32_trunc(x);
+      tw_isa_pkg::StageOpQuantize: alu = quantize(x, imm0);
+      tw_isa_pkg::StageOpDequantize: alu = dequantize(x, imm0, imm1);
+      default: alu = x;
+    endcase
+  endfunction
+
+endpackage
