@@ -42,7 +42,7 @@ module tw_bank #(
     /*verilator no_inline_task*/
     merged = data;
     if (!(&mask)) begin
-      for (int unsigned i = 0; i < RowBytes; ++i) begin
+      for (int unsigned i = 0; i < RowBytes; i++) begin
         if (!mask[i]) merged[8*i +: 8] = row[8*i +: 8];
       end
     end
@@ -70,7 +70,7 @@ module tw_bank #(
 
 `ifndef SYNTHESIS
   initial begin
-    for (int i = 0; i < Pairs; ++i) begin
+    for (int i = 0; i < Pairs; i++) begin
       even[i] = '0;
       odd[i] = '0;
     end

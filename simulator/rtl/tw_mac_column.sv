@@ -46,7 +46,7 @@ module tw_mac_column #(
       input logic [P-1:0] valid, input logic [9:0] index,
       input logic [P*Side*WeightBits-1:0] data);
     written = first ? '0 : weights;
-    for (int unsigned j = 0; j < P; ++j) begin
+    for (int unsigned j = 0; j < P; j++) begin
       if (valid[j]) begin
         if (!transpose) begin
           written[WeightBits*(32'(index)+j) +: WeightBits] =
@@ -72,7 +72,7 @@ module tw_mac_column #(
                                         input logic [ColumnBits-1:0] w);
       /*verilator no_inline_task*/
       dot = '0;
-      for (int unsigned k = 0; k < Rows; ++k) begin
+      for (int unsigned k = 0; k < Rows; k++) begin
         dot = dot + $signed({{16{a[16*k+15]}}, a[16*k +: 16]}) *
                     $signed({{16{w[16*k+15]}}, w[16*k +: 16]});
       end
@@ -84,7 +84,7 @@ module tw_mac_column #(
     logic [Rows*32-1:0] product_q, product;
     always_ff @(posedge clk_i) begin
       if (valid_i[0]) begin
-        for (int unsigned k = 0; k < Rows; ++k) begin
+        for (int unsigned k = 0; k < Rows; k++) begin
           if (WeightBits == 16)
             product_q[32*k +: 32] <= tw_fp_pkg::fp_mul(
                 tw_fp_pkg::bf16_to_fp(activations_i[WeightBits*k +: 16]),
@@ -107,7 +107,7 @@ module tw_mac_column #(
       assign product = product_q;
     end
 
-    for (genvar l = 0; l < Levels; ++l) begin : gen_level
+    for (genvar l = 0; l < Levels; l++) begin : gen_level
       localparam int unsigned Sums = Rows >> (l + 1);
       localparam int unsigned First = MultiplyCycles + l * AddCycles;
       logic [2*Sums*32-1:0] terms;
@@ -119,7 +119,7 @@ module tw_mac_column #(
       end
       always_ff @(posedge clk_i) begin
         if (valid_i[First]) begin
-          for (int unsigned k = 0; k < Sums; ++k)
+          for (int unsigned k = 0; k < Sums; k++)
             sums_q[32*k +: 32] <= tw_fp_pkg::fp_add(terms[64*k +: 32], terms[64*k+32 +: 32]);
         end
       end

@@ -85,7 +85,7 @@ module tw_memory #(
     row = '0;
     bank = '0;
     if (|rd_valid_i) begin
-      for (int unsigned p = 0; p < ReadPorts; ++p) begin
+      for (int unsigned p = 0; p < ReadPorts; p++) begin
         row = row_of(rd_address_i[28*p +: 28]) + 1'b1;
         bank = BankBits'(bank_of(row));
         if (rd_valid_i[p] && bank_of(row) < RowNumberBits'(Banks)) begin
@@ -98,7 +98,7 @@ module tw_memory #(
           end
         end
       end
-      for (int unsigned p = 0; p < ReadPorts; ++p) begin
+      for (int unsigned p = 0; p < ReadPorts; p++) begin
         row = row_of(rd_address_i[28*p +: 28]);
         bank = BankBits'(bank_of(row));
         if (rd_valid_i[p] && bank_of(row) < RowNumberBits'(Banks)) begin
@@ -109,7 +109,7 @@ module tw_memory #(
             even_read[bank] = 1'b1;
             even_read_pair[PairBits*bank +: PairBits] = pair_of(row);
           end
-          for (int unsigned q = 0; q < p; ++q) begin
+          for (int unsigned q = 0; q < p; q++) begin
             if (rd_valid_i[q] && bank_of(row_of(rd_address_i[28*q +: 28])) == bank_of(row))
               read_collision = 1'b1;
           end
@@ -135,7 +135,7 @@ module tw_memory #(
     odd_wanted = 1'b0;
     even_wanted = 1'b0;
     if (|wr_valid_i) begin
-      for (int unsigned p = 0; p < WritePorts; ++p) begin
+      for (int unsigned p = 0; p < WritePorts; p++) begin
         if (wr_valid_i[p]) begin
           odd_wanted = |odd_write_mask[RowBytes*p +: RowBytes];
           even_wanted = |even_write_mask[RowBytes*p +: RowBytes];
@@ -176,7 +176,7 @@ module tw_memory #(
   // Data
   // --------------------------------------------------------------------------------------------
 
-  for (genvar p = 0; p < WritePorts; ++p) begin : gen_write
+  for (genvar p = 0; p < WritePorts; p++) begin : gen_write
     always_comb begin : align
       logic [2*RowBits-1:0] data;
       logic [2*RowBytes-1:0] mask;
@@ -213,7 +213,7 @@ module tw_memory #(
     end
   end
 
-  for (genvar p = 0; p < ReadPorts; ++p) begin : gen_read
+  for (genvar p = 0; p < ReadPorts; p++) begin : gen_read
     logic valid_q;
     logic [27:0] address_q;
 
@@ -259,7 +259,7 @@ module tw_memory #(
   // Banks
   // --------------------------------------------------------------------------------------------
 
-  for (genvar b = 0; b < Banks; ++b) begin : gen_bank
+  for (genvar b = 0; b < Banks; b++) begin : gen_bank
     tw_bank #(
         .RowBytes(RowBytes),
         .Pairs(Pairs),

@@ -20,7 +20,7 @@ module tw_pipe #(
     assign data_o = data_i;
   end else begin : gen_registers
     logic [Width-1:0] stage_q [Stages];
-    for (genvar k = 0; k < Stages; ++k) begin : gen_stage
+    for (genvar k = 0; k < Stages; k++) begin : gen_stage
       if (k == 0) begin : gen_first
         always_ff @(posedge clk_i) if (valid_i[k]) stage_q[k] <= data_i;
       end else begin : gen_next

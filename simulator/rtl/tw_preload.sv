@@ -74,7 +74,7 @@ module tw_preload #(
   end
 
   assign rd_memory_o = operands_q.memory;
-  for (genvar j = 0; j < P; ++j) begin : gen_rd
+  for (genvar j = 0; j < P; j++) begin : gen_rd
     assign rd_valid_o[j] = busy_q && index_q + 10'(j) < stored;
     assign rd_address_o[28*j +: 28] = address_q + 28'(j) * stride;
   end
@@ -114,7 +114,7 @@ module tw_preload #(
       input logic [Side*ElementBits-1:0] row, input logic [8:0] elements, input logic is_signed,
       input logic [8:0] zero_point);
     weights_of = '0;
-    for (int unsigned k = 0; k < Side; ++k) begin
+    for (int unsigned k = 0; k < Side; k++) begin
       if (9'(k) < elements) begin
         if (tw_machine_pkg::ArrayType == tw_pkg::ArrayInt8) begin
           weights_of[WeightBits*k +: WeightBits] =
@@ -128,7 +128,7 @@ module tw_preload #(
   endfunction
 
   logic [P*Side*WeightBits-1:0] data;
-  for (genvar j = 0; j < P; ++j) begin : gen_weights
+  for (genvar j = 0; j < P; j++) begin : gen_weights
     always_comb begin
       data[Side*WeightBits*j +: Side*WeightBits] = '0;
       if (step_q[0] && valid_q[j]) begin
@@ -139,7 +139,7 @@ module tw_preload #(
   end
 
   if (ReadBits > Side * ElementBits) begin : gen_unused
-    for (genvar j = 0; j < P; ++j) begin : gen_port
+    for (genvar j = 0; j < P; j++) begin : gen_port
       logic unused;
       assign unused = ^rd_data_i[ReadBits*j+Side*ElementBits +: ReadBits-Side*ElementBits];
     end

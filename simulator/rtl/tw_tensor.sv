@@ -177,7 +177,7 @@ module tw_tensor #(
       input logic [Rows*ElementBits-1:0] bytes, input logic [8:0] elements,
       input logic is_signed, input logic [8:0] zero_point);
     activations_of = '0;
-    for (int unsigned k = 0; k < Rows; ++k) begin
+    for (int unsigned k = 0; k < Rows; k++) begin
       if (9'(k) < elements) begin
         if (IsInteger) begin
           activations_of[WeightBits*k +: WeightBits] =
@@ -221,7 +221,7 @@ module tw_tensor #(
   end
 
   logic [AccBits-1:0] column_sums, sums;
-  for (genvar n = 0; n < Cols; ++n) begin : gen_column
+  for (genvar n = 0; n < Cols; n++) begin : gen_column
     tw_mac_column #(.Column(n)) u_column (
         .clk_i,
         .rst_ni,
@@ -268,7 +268,7 @@ module tw_tensor #(
                                                      input logic [AccBits-1:0] old,
                                                      input logic [AccBits-1:0] sum);
     accumulated = '0;
-    for (int unsigned n = 0; n < Cols; ++n) begin
+    for (int unsigned n = 0; n < Cols; n++) begin
       if (IsInteger)
         accumulated[32*n +: 32] = sum[32*n +: 32] + (accumulate ? old[32*n +: 32] : 32'd0);
       else if (accumulate)
