@@ -271,7 +271,9 @@ module tw_top
   end
 
   // ---- Starts
-  tw_isa_pkg::tensor_t tensor_head;
+  // verilator lint_off UNUSEDSIGNAL
+  tw_isa_pkg::tensor_t tensor_head;  // the arbiter looks at a few fields
+  // verilator lint_on UNUSEDSIGNAL
   assign tensor_head = tensor_operands;
 
   logic [NumQueues-1:0] operand, interlock, bank_conflict;
@@ -372,7 +374,9 @@ module tw_top
   logic [ReadPorts-1:0] rd_valid;
   logic [ReadPorts*3-1:0] rd_memory;
   logic [ReadPorts*28-1:0] rd_address;
-  logic [ReadPorts*W8-1:0] rd_data;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [ReadPorts*W8-1:0] rd_data;  // not everybody uses whole rows
+  // verilator lint_on UNUSEDSIGNAL
   logic [WritePorts-1:0] wr_valid;
   logic [WritePorts*3-1:0] wr_memory;
   logic [WritePorts*28-1:0] wr_address;
@@ -440,7 +444,9 @@ module tw_top
   // ---- Accumulator: vector A, vector B, tensor
   logic [AccReadPorts-1:0] acc_rd_valid;
   logic [AccReadPorts*28-1:0] acc_rd_address;
-  logic [AccReadPorts*A8-1:0] acc_rd_data;
+  // verilator lint_off UNUSEDSIGNAL
+  logic [AccReadPorts*A8-1:0] acc_rd_data;  // the same
+  // verilator lint_on UNUSEDSIGNAL
   logic [AccWritePorts-1:0] acc_wr_valid;
   logic [AccWritePorts*28-1:0] acc_wr_address;
   logic [AccWritePorts*A8-1:0] acc_wr_data;
