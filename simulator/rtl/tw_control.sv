@@ -4,8 +4,8 @@
 // Timing: the cycle of `start_i` is cycle 0; `run_o` holds from cycle 1 until the run ends. A fault
 // of cycle t ends the run in t: of several the lowest engine's counts, the sequencer's comes last.
 // A run without a fault ends DoneCycles after the latest of halt taken, last retirement and last
-// write completed. `count_o` in t: cycle t is one of the run's. `done_o` and `fault_o` are up two
-// cycles after the last cycle that counts, when all counters hold it.
+// write completed: `done_o` is visible from that cycle on, `fault_o` from the one after the fault on.
+// `count_o` in t: cycle t is one of the run's.
 module tw_control (
     input logic clk_i,
     input logic rst_ni,
@@ -45,7 +45,7 @@ module tw_control (
     output logic [63:0] cycles_o
 );
 
-  logic run_q, stopped_q, fault_q, done_q, fault_shown_q, done_shown_q;
+  logic run_q, stopped_q, fault_q, done_q;
   logic [63:0] cycle_q, last_q, total_q;
   logic [3:0] fault_kind_q, fault_engine_q;
   logic [31:0] fault_pc_q;
@@ -96,13 +96,9 @@ module tw_control (
       stopped_q <= 1'b0;
       fault_q <= 1'b0;
       done_q <= 1'b0;
-      fault_shown_q <= 1'b0;
-      done_shown_q <= 1'b0;
       cycle_q <= '0;
       last_q <= '0;
     end else begin
-      fault_shown_q <= fault_q;
-      done_shown_q  <= done_q;
       if (start_i || run_q) cycle_q <= cycle_q + 64'd1;
       if (start_i && !stopped_q) run_q <= 1'b1;
       if (run_q && (halt_i || retire_i || write_done_i)) last_q <= cycle_q;
@@ -137,8 +133,8 @@ module tw_control (
   assign stopped_o = stopped_q;
   assign count_o = (start_i && !stopped_q) || (run_q && !fault_now && !(quiet && cycle_q >= total));
 
-  assign done_o = done_shown_q;
-  assign fault_o = fault_shown_q;
+  assign done_o = done_q;
+  assign fault_o = fault_q;
   assign fault_kind_o = fault_kind_q;
   assign fault_engine_o = fault_engine_q;
   assign fault_pc_o = fault_pc_q;
