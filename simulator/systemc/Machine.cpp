@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/systemc/Machine.h"
 
+#include "simulator/core/FaultText.h"
+
 namespace tw::systemc {
 
 Machine::Machine(bool reversed) {
@@ -78,37 +80,30 @@ void Machine::bind() {
   }
 }
 
-/// Who waits for what, when nothing is in flight and nothing can start.
 std::string Machine::deadlock(uint64_t &pc, unsigned &first) {
-  std::string text;
+  std::vector<core::WaitingHead> heads;
   first = stats::kSequencer;
   pc = sequencer->position();
   for (unsigned number = 0; number < engines.size(); ++number) {
-    const Entry *head = engines[number]->head();
-    if (!head)
+    const Entry *entry = engines[number]->head();
+    if (!entry)
       continue;
     if (first == stats::kSequencer) {
       first = number;
-      pc = head->pc;
+      pc = entry->pc;
     }
-    text += (text.empty() ? "" : "; ") + stats::engineName(number) + " at word " + std::to_string(head->pc);
-    const uint32_t layer = head->layer;
-    if (layer != stats::kNoLayer)
-      text += ", layer '" + context->program->layers[layer].name + "',";
-    const isa::Header &header = head->instruction.header;
-    const int missing = semaphores->missing(header);
-    if (missing >= 0) {
-      const unsigned semaphore = static_cast<unsigned>(header.wait_semaphore[missing]);
-      text += " waits for " + std::to_string(header.wait_count[missing]) + " of semaphore " + std::to_string(semaphore) +
-              ", which is at " + std::to_string(semaphores->count(semaphore));
-    } else {
-      text += head->instruction.opcode() == isa::Opcode::Preload ? " waits for the shadow registers" : " waits for a preload";
-    }
+    core::WaitingHead head;
+    head.engine = stats::engineName(number);
+    head.pc = entry->pc;
+    if (entry->layer != stats::kNoLayer)
+      head.layer = context->program->layers[entry->layer].name;
+    head.instruction = &entry->instruction;
+    head.missingWait = semaphores->missing(entry->instruction.header);
+    if (head.missingWait >= 0)
+      head.count = semaphores->count(static_cast<unsigned>(entry->instruction.header.wait_semaphore[head.missingWait]));
+    heads.push_back(std::move(head));
   }
-  const std::string fetch = sequencer->waiting();
-  if (!fetch.empty())
-    text += (text.empty() ? "" : "; ") + fetch;
-  return text;
+  return core::deadlockText(heads, sequencer->waiting());
 }
 
 void Machine::run(RunContext &run) {
@@ -154,6 +149,8 @@ void Machine::run(RunContext &run) {
     result.totalCycles = std::max(host->lastRetirement(), port->emptyAt()) + run.machine->timing.done_cycles;
   }
   finish(run);
+  // A program that was stopped leaves events behind, and another model may run next.
+  timebase.silence();
 }
 
 void Machine::finish(RunContext &run) {

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/systemc/SemaphoreUnit.h"
 
+#include "simulator/core/FaultText.h"
+
 namespace tw::systemc {
 
 SemaphoreUnit::SemaphoreUnit(sc_core::sc_module_name name, const Timebase &timebase)
@@ -81,8 +83,7 @@ void SemaphoreUnit::update() {
       semaphore.records.insert(semaphore.records.end(), post.count, post.record);
     if (semaphore.count > context->machine->semaphoreMax)
       host->fault(core::FaultKind::SemaphoreOverflow, post.engine, post.pc, cycle,
-                  "semaphore " + std::to_string(post.semaphore) + " would count to " + std::to_string(semaphore.count) +
-                      " but may count to " + std::to_string(context->machine->semaphoreMax));
+                  core::semaphoreOverflowText(post.semaphore, semaphore.count, context->machine->semaphoreMax));
   }
   arbiter->wake(cycle);
 }

@@ -4,6 +4,7 @@
 #include "simulator/systemc/Sequencer.h"
 
 #include "isa/Legality.h"
+#include "simulator/core/FaultText.h"
 
 #include <cstring>
 
@@ -286,8 +287,7 @@ void Sequencer::run() {
 std::string Sequencer::waiting() const {
   if (!running)
     return "";
-  return wait == Wait::Slot ? "sequencer waits for room in the queue of " + stats::engineName(waitEngine)
-                            : "sequencer waits for program words";
+  return core::sequencerWaitText(wait == Wait::Slot ? stats::engineName(waitEngine) : "");
 }
 
 } // namespace tw::systemc

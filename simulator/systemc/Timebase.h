@@ -34,6 +34,8 @@ enum class Phase : unsigned {
   Fault = 5     ///< the lowest engine's fault of this cycle stops the machine
 };
 
+class Alarm;
+
 /// Cycle 0 of the current run on the SystemC time axis, which never goes back.
 class Timebase {
 public:
@@ -46,15 +48,21 @@ public:
   }
   /// The cycle that SystemC time is in.
   Cycle now() const { return (sc_core::sc_time_stamp().value() - base) / kCyclePs; }
+  /// Cancels every alarm.
+  void silence();
 
 private:
+  friend class Alarm;
   uint64_t base = 0;
+  mutable std::vector<Alarm *> alarms;
 };
 
 /// Wakes a process in one phase of any number of cycles.
 class Alarm {
 public:
-  Alarm(const Timebase &timebase, Phase phase, const char *name) : timebase(timebase), phase(phase), event(name) {}
+  Alarm(const Timebase &timebase, Phase phase, const char *name) : timebase(timebase), phase(phase), event(name) {
+    timebase.alarms.push_back(this);
+  }
   const sc_core::sc_event &trigger() const { return event; }
   /// Wakes in `cycle`. Precondition: that phase of that cycle is not over.
   void at(Cycle cycle) {
@@ -94,6 +102,11 @@ private:
   sc_core::sc_event event;
   std::vector<Cycle> cycles; ///< a heap, earliest first
 };
+
+inline void Timebase::silence() {
+  for (Alarm *alarm : alarms)
+    alarm->reset();
+}
 
 } // namespace tw::systemc
 

@@ -1,0 +1,306 @@
+//===- RtlBuild.cpp - Verilated machines, built when needed ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "simulator/cosim/RtlBuild.h"
+
+#include "simulator/cosim/MachinePackage.h"
+#include "simulator/cosim/RtlAbi.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace tw;
+using namespace tw::cosim;
+namespace fs = std::filesystem;
+
+namespace {
+
+Diagnostic problem(const std::string &message) { return {"", 0, 0, message}; }
+
+std::string environment(const char *name) {
+  const char *value = std::getenv(name);
+  return value ? value : "";
+}
+
+std::string slurp(const fs::path &file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+/// Two FNV-1a sums with different starts: 128 bits as 32 digits.
+std::string digestOf(const std::vector<std::string> &parts) {
+  uint64_t sums[2] = {14695981039346656037ull, 0x9e3779b97f4a7c15ull};
+  auto add = [&](const std::string &bytes) {
+    for (uint64_t &sum : sums)
+      for (unsigned char byte : bytes)
+        sum = (sum ^ byte) * 1099511628211ull;
+  };
+  for (const std::string &part : parts) {
+    add(std::to_string(part.size()) + ":");
+    add(part);
+  }
+  char text[33];
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(sums[0]),
+                static_cast<unsigned long long>(sums[1]));
+  return text;
+}
+
+/// Runs a program, both of its outputs appended to `log`. Returns its exit status, -1 if it could not be started.
+int execute(const std::vector<std::string> &arguments, const fs::path &log) {
+  std::vector<char *> argv;
+  for (const std::string &argument : arguments)
+    argv.push_back(const_cast<char *>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t child = fork();
+  if (child < 0)
+    return -1;
+  if (child == 0) {
+    const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
+    if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0)
+      _exit(127);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0)
+    if (errno != EINTR)
+      return -1;
+  return WIFEXITED(status) ? (WEXITSTATUS(status) == 127 ? -1 : WEXITSTATUS(status)) : 1;
+}
+
+std::string lastLines(const fs::path &file, size_t count) {
+  const std::string text = slurp(file);
+  size_t at = text.find_last_not_of('\n');
+  if (at == std::string::npos)
+    return "";
+  const size_t end = at + 1;
+  while (count-- && at != std::string::npos)
+    at = at ? text.rfind('\n', at - 1) : std::string::npos;
+  return text.substr(at == std::string::npos ? 0 : at + 1, end - (at == std::string::npos ? 0 : at + 1));
+}
+
+/// A folder that is gone at the end, whatever happens.
+class ScratchFolder {
+public:
+  explicit ScratchFolder(fs::path path) : path(std::move(path)) {}
+  ~ScratchFolder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+  const fs::path path;
+};
+
+/// Sources of the RTL and of the shim: $TILEWRIGHT_RTL, or those this program was built from.
+fs::path sourceFolder() {
+  const std::string chosen = environment("TILEWRIGHT_RTL");
+  return chosen.empty() ? fs::path(TILEWRIGHT_SOURCE_DIR) : fs::path(chosen);
+}
+
+Result<fs::path> cacheFolder() {
+  fs::path folder = environment("TILEWRIGHT_RTL_CACHE");
+  if (folder.empty()) {
+    fs::path base = environment("XDG_CACHE_HOME");
+    if (base.empty()) {
+      base = environment("HOME");
+      if (base.empty())
+        return problem("there is no folder for RTL models: none of TILEWRIGHT_RTL_CACHE, XDG_CACHE_HOME and HOME is set");
+      base /= ".cache";
+    }
+    folder = base / "tilewright" / "rtl";
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error)
+    return problem("cannot make the folder for RTL models '" + folder.string() + "': " + error.message());
+  return fs::absolute(folder);
+}
+
+std::string compiler() {
+  const std::string chosen = environment("CXX");
+  if (!chosen.empty())
+    return chosen;
+  return fs::exists(TILEWRIGHT_CXX) ? TILEWRIGHT_CXX : "c++";
+}
+
+/// What a command prints, without the line's end; empty if it cannot run.
+std::string outputOf(const char *command) {
+  std::string text;
+  if (FILE *pipe = popen(command, "r")) {
+    char buffer[256];
+    while (size_t size = fread(buffer, 1, sizeof buffer, pipe))
+      text.append(buffer, size);
+    pclose(pipe);
+  }
+  return text.substr(0, text.find('\n'));
+}
+
+/// How the model is made; a part of its digest.
+const std::vector<std::string> kVerilatorFlags = {"--cc",         "-sv",    "-O3",        "--x-assign",     "fast",
+                                                  "--x-initial",  "fast",   "--noassert", "--output-split", "20000",
+                                                  "--top-module", "tw_top", "--prefix",   "Vtw_top"};
+const std::vector<std::string> kTraceFlags = {"--trace-fst", "--trace-structs"};
+const std::vector<std::string> kMakeFlags = {"OPT_FAST=-O2", "OPT_SLOW=-O0", "OPT_GLOBAL=-O2", "USER_CPPFLAGS=-fPIC -w"};
+
+std::vector<std::string> operator+(std::vector<std::string> list, const std::vector<std::string> &more) {
+  list.insert(list.end(), more.begin(), more.end());
+  return list;
+}
+
+Result<fs::path> build(const timing::MachineParams &machine, bool traced, const std::string &package,
+                       const std::vector<std::string> &sources, const fs::path &cache, const fs::path &object,
+                       const RtlProgress &progress) {
+  ScratchFolder scratch(cache / (object.stem().string() + "." + std::to_string(getpid()) + ".build"));
+  std::error_code error;
+  fs::create_directories(scratch.path, error);
+  if (error)
+    return problem("cannot write to '" + cache.string() + "': " + error.message());
+  const fs::path log = scratch.path / "log";
+  std::ofstream(scratch.path / "tw_machine_pkg.sv") << package;
+
+  auto failed = [&](const std::string &what, int status) {
+    if (status < 0)
+      return problem("cannot run " + what + ", which the RTL model of " + machine.name + " needs");
+    return problem(what + " failed on the RTL model of " + machine.name + ":\n" + lastLines(log, 20));
+  };
+  if (progress)
+    progress("building the RTL model of " + machine.name + ": verilator");
+  std::vector<std::string> verilate = std::vector<std::string>{"verilator", "--Mdir", scratch.path.string()} + kVerilatorFlags;
+  if (traced)
+    verilate = verilate + kTraceFlags;
+  for (const std::string &source : sources)
+    verilate.push_back(source);
+  if (int status = execute(verilate, log))
+    return failed("verilator", status);
+
+  if (progress)
+    progress("building the RTL model of " + machine.name + ": compiler");
+  const std::string ccache = outputOf("command -v ccache");
+  const std::string jobs = std::to_string(std::max(1u, std::thread::hardware_concurrency()));
+  std::vector<std::string> make = std::vector<std::string>{"make",
+                                                           "-C",
+                                                           scratch.path.string(),
+                                                           "-f",
+                                                           "Vtw_top.mk",
+                                                           "-j",
+                                                           jobs,
+                                                           "CXX=" + compiler(),
+                                                           "LINK=" + compiler(),
+                                                           "OBJCACHE=" + ccache} +
+                                  kMakeFlags;
+  std::vector<std::string> objects = {"verilated.o", "verilated_threads.o"};
+  if (traced)
+    objects.push_back("verilated_fst_c.o");
+  make = make + objects + std::vector<std::string>{"Vtw_top__ALL.a"};
+  if (int status = execute(make, log))
+    return failed("the C++ compiler", status);
+  const std::string include = outputOf("verilator --getenv VERILATOR_ROOT 2>/dev/null") + "/include";
+  std::vector<std::string> link = {compiler(),
+                                   "-std=c++17",
+                                   "-O2",
+                                   "-w",
+                                   "-fPIC",
+                                   "-shared",
+                                   std::string("-DVM_TRACE_FST=") + (traced ? "1" : "0"),
+                                   std::string("-DVM_TRACE=") + (traced ? "1" : "0"),
+                                   "-I" + sourceFolder().string(),
+                                   "-I" + scratch.path.string(),
+                                   "-isystem",
+                                   include,
+                                   "-isystem",
+                                   include + "/vltstd",
+                                   (sourceFolder() / "simulator/cosim/RtlShim.cpp").string(),
+                                   (scratch.path / "Vtw_top__ALL.a").string()};
+  for (const std::string &file : objects)
+    link.push_back((scratch.path / file).string());
+  if (traced)
+    link.push_back("-lz");
+  const fs::path made = scratch.path / "model.so";
+  link.insert(link.end(), {"-pthread", "-o", made.string()});
+  if (int status = execute(link, log))
+    return failed("the C++ compiler", status);
+  // Another process may have been faster; both made the same.
+  fs::rename(made, object, error);
+  if (error)
+    return problem("cannot write '" + object.string() + "': " + error.message());
+  return object;
+}
+
+} // namespace
+
+Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePackage) {
+  const fs::path folder = sourceFolder() / "simulator" / "rtl";
+  std::vector<std::string> packages = {TILEWRIGHT_ISA_PACKAGE, machinePackage, (folder / "tw_pkg.sv").string(),
+                                       TILEWRIGHT_TABLES_PACKAGE, (folder / "tw_fp_pkg.sv").string()};
+  std::vector<std::string> modules;
+  std::error_code error;
+  for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.path().extension() == ".sv" && (name.size() < 7 || name.substr(name.size() - 7) != "_pkg.sv"))
+      modules.push_back(entry.path().string());
+  }
+  if (error)
+    return problem("cannot read the RTL in '" + folder.string() + "': " + error.message());
+  std::sort(modules.begin(), modules.end());
+  packages.insert(packages.end(), modules.begin(), modules.end());
+  return packages;
+}
+
+Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress) {
+  const std::string package = rtlMachinePackage(machine);
+  // Neither sources nor tools change under a running process.
+  static std::map<std::pair<std::string, bool>, const RtlTable *> loaded;
+  const RtlTable *&table = loaded[{package, traced}];
+  if (table)
+    return table;
+
+  const std::string version = outputOf("verilator --version 2>/dev/null");
+  if (version.empty())
+    return problem("cannot run verilator, which the RTL model of " + machine.name + " needs");
+  Result<fs::path> cache = cacheFolder();
+  if (!cache)
+    return cache.diagnostics();
+  Result<std::vector<std::string>> names = rtlSources("");
+  if (!names)
+    return names.diagnostics();
+  std::vector<std::string> parts = {version, compiler(), package, slurp(sourceFolder() / "simulator/cosim/RtlShim.cpp"),
+                                    slurp(sourceFolder() / "simulator/cosim/RtlAbi.h")};
+  parts = parts + kVerilatorFlags + kMakeFlags;
+  if (traced)
+    parts = parts + kTraceFlags;
+  for (const std::string &name : *names)
+    parts.push_back(slurp(name));
+  const fs::path object = *cache / ("rtl-" + digestOf(parts) + ".so");
+  std::error_code ignored;
+  if (!fs::exists(object, ignored)) {
+    const fs::path packageFile =
+        *cache / (object.stem().string() + "." + std::to_string(getpid()) + ".build") / "tw_machine_pkg.sv";
+    Result<std::vector<std::string>> sources = rtlSources(packageFile.string());
+    if (!sources)
+      return sources.diagnostics();
+    Result<fs::path> built = build(machine, traced, package, *sources, *cache, object, progress);
+    if (!built)
+      return built.diagnostics();
+  }
+  void *library = dlopen(object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!library)
+    return problem("cannot load the RTL model: " + std::string(dlerror()));
+  using Entry = const RtlTable *();
+  Entry *entry = reinterpret_cast<Entry *>(dlsym(library, "twRtl"));
+  if (!entry || entry()->abi != kRtlAbi)
+    return problem("'" + object.string() + "' is no RTL model of this version");
+  table = entry();
+  return table;
+}
