@@ -9,6 +9,9 @@
 // were shifted out are kept as a sticky bit 0. Subnormal operands need no case of their own: they
 // are frames of exponent 1 without the hidden bit. Where the operands are aligned by exponents, all
 // bits that the rounding looks at lie above bit 12.
+//
+// The simulator turns `if (c) y = f(); else y = g();` into a choice between two values and then calls
+// both functions: below, the simpler value is assigned first, and replaced where it is not meant.
 package tw_fp_pkg;
 
   // A package offers more than one design uses, and a function looks only at some bits of a frame.
@@ -192,6 +195,7 @@ package tw_fp_pkg;
     logic [63:0] rounded;
     logic [9:0] exponents;
     exponents = {2'd0, a[30:23]} + {2'd0, b[30:23]};
+    fp_mul = {a[31] ^ b[31], 31'd0};
     if (a[30:23] + 8'd1 > 8'd1 && b[30:23] + 8'd1 > 8'd1 && exponents >= 10'd128 &&
         exponents <= 10'd380) begin
       // Normal numbers whose product is normal, or rounds up to infinity.
@@ -200,11 +204,9 @@ package tw_fp_pkg;
       product = product << !product[47];
       rounded = product + 64'h7f_ffff + {63'd0, product[24]};
       fp_mul = {a[31] ^ b[31], {exponents[7:0], 23'd0} + {6'd0, rounded[48:24]}};
-    end else if ((a[30:0] == 31'd0 && b[30:23] != 8'hff) ||
-                 (b[30:0] == 31'd0 && a[30:23] != 8'hff)) begin
-      fp_mul = {a[31] ^ b[31], 31'd0};
     end else begin
-      fp_mul = multiply_any(a, b);
+      if ((a[30:0] != 31'd0 && b[30:0] != 31'd0) || a[30:23] == 8'hff || b[30:23] == 8'hff)
+        fp_mul = multiply_any(a, b);
     end
   endfunction
 
@@ -237,7 +239,7 @@ package tw_fp_pkg;
       // Modulo 2^10, -124 to 382.
       product_exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
       exponent = frame_exponent(c);
-      if (product_exponent[9] || product_exponent < exponent) begin
+      if (product_exponent[9] || product_exponent < exponent || product == 64'd0) begin
         product = shift_right_jam(product, exponent - product_exponent);
       end else begin
         addend = shift_right_jam(addend, product_exponent - exponent);
@@ -495,8 +497,8 @@ package tw_fp_pkg;
     logic [31:0] power;
     logic [31:0] base;
     logic [31:0] value;
-    logic [7:0] exponent;
-    logic [7:0] half;
+    logic [8:0] exponent;
+    logic [8:0] half;
     if (fp_is_nan(x)) begin
       fp_exp = CanonicalNan;
     end else if (!x[31] && x[30:0] > tw_tables_pkg::ExpHighest[30:0]) begin
@@ -513,10 +515,10 @@ package tw_fp_pkg;
       base = tw_tables_pkg::exp_entry(count[5:0]);
       value = fp_fma(base, power, base);
       // Scaled in two steps, so that a subnormal result is rounded once.
-      exponent = count[13:6];
-      half = {exponent[7], exponent[7:1]};
-      value = fp_mul(value, {1'b0, half + 8'd127, 23'd0});
-      fp_exp = fp_mul(value, {1'b0, exponent - half + 8'd127, 23'd0});
+      exponent = count[14:6];
+      half = {exponent[8], exponent[8:1]};
+      value = fp_mul(value, {1'b0, 8'(half + 9'd127), 23'd0});
+      fp_exp = fp_mul(value, {1'b0, 8'(exponent - half + 9'd127), 23'd0});
     end
   endfunction
 
@@ -526,14 +528,14 @@ package tw_fp_pkg;
     if (fp_is_nan(x)) begin
       fp_sigmoid = CanonicalNan;
     end else begin
-      if (x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]) begin
-        lower = fp_exp({1'b1, x[30:0]});
-      end else begin
+      lower = 32'd0;
+      if (x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]) lower = fp_exp({1'b1, x[30:0]});
+      if (x[30:0] < tw_tables_pkg::SigmoidEnd[30:0])
         lower = segment_value(tw_tables_pkg::SigmoidTable,
-                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::SigmoidSegments));
-      end
+                              fp_mul({1'b0, x[30:0]}, tw_tables_pkg::SigmoidSegments));
+      fp_sigmoid = lower;
       // -0 is not below 0.
-      fp_sigmoid = x[31] && x[30:0] != 31'd0 ? lower : fp_sub(One, lower);
+      if (!x[31] || x[30:0] == 31'd0) fp_sigmoid = fp_sub(One, lower);
     end
   endfunction
 
@@ -546,7 +548,7 @@ package tw_fp_pkg;
       magnitude = One;
       if (x[30:0] < tw_tables_pkg::TanhEnd[30:0]) begin
         magnitude = segment_value(tw_tables_pkg::TanhTable,
-                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::TanhSegments));
+                                  fp_mul({1'b0, x[30:0]}, tw_tables_pkg::TanhSegments));
       end
       fp_tanh = {x[31], magnitude[30:0]};
     end
@@ -561,7 +563,7 @@ package tw_fp_pkg;
       magnitude = One;
       if (x[30:0] < tw_tables_pkg::ErfEnd[30:0]) begin
         magnitude = segment_value(tw_tables_pkg::ErfTable,
-                           fp_mul({1'b0, x[30:0]}, tw_tables_pkg::ErfSegments));
+                                  fp_mul({1'b0, x[30:0]}, tw_tables_pkg::ErfSegments));
       end
       fp_erf = {x[31], magnitude[30:0]};
     end
@@ -662,14 +664,14 @@ package tw_fp_pkg;
 
   function automatic logic [31:0] window_plus(input logic is_real, input logic [31:0] x,
                                               input logic [31:0] y);
+    window_plus = x + y;
     if (is_real) window_plus = fp_add(x, y);
-    else window_plus = x + y;
   endfunction
 
   function automatic logic [31:0] window_times(input logic is_real, input logic [31:0] x,
                                                input logic [31:0] y);
+    window_times = x * y;
     if (is_real) window_times = fp_mul(x, y);
-    else window_times = x * y;
   endfunction
 
   // One stage of the chain on x. `y` is the stage's operand, `b` source B, imm0 and imm1 the
