@@ -665,7 +665,7 @@ private:
     SmallVector<utils::IteratorType> loops;
     AffineExpr zeroPointAt;
     // The vector engine keeps the weights of a depthwise convolution in an order of its own: they must be known.
-    if (groups == channels && groups == outputs && groups > 1 && constantOf(op.getW())) {
+    if (isDepthwise(op)) {
       // n, oh, ow, c, kh, kw
       w = reshapeWeights(loc, op.getW(), w, {taps[0], taps[1], channels});
       init = filled(loc, out, zero(xType));

@@ -320,14 +320,14 @@ double Emitter::cost(const Tile &t) const {
   }
   double vectorTile = 0;
   for (size_t i = 0; i < chains.size(); ++i) {
-    double perOutput = std::max(1.0, double(ceilDiv(int64_t(chains[i].stages.size()), machine.vectorStages)));
+    double perOutput = 1;
     if (i == 0 && window()) {
       const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
-      double taps =
-          w.kernel <= 3 && w.dilation == 1 ? double(h.kernel * std::min(w.stride, w.kernel)) : double(h.kernel * w.kernel);
-      perOutput = std::max(perOutput, taps);
+      bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
+      perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
     }
-    vectorTile += double(pos * blocks) * perOutput + 40;
+    vectorTile +=
+        double(pos * blocks) * perOutput + double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     if (i >= kernel.steps.size())
       continue;
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
@@ -882,7 +882,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.window = {a.axes[0].kernel, a.axes[1].kernel};
       v.a_window_strides = {a.axes[0].dilation * inner, a.axes[1].dilation * row};
       v.window_op = int64_t(a.windowOp);
-      if (a.axes[0].kernel <= 3 && a.axes[0].dilation == 1 && a.axes[0].stride <= 7)
+      if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && a.axes[0].dilation == 1 && a.axes[0].stride <= 7)
         v.window_step = a.axes[0].stride;
       v.a_zero_point = a.inputZero;
       v.a_span = spanOf(v.a_strides, lanes * es) + (v.window[0] - 1) * v.a_window_strides[0] +
@@ -1252,6 +1252,13 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       chain.dType = kernel.anchor->inputType;
     chains.push_back(chain);
   }
+  for (const Chain &chain : chains)
+    if (chain.stages.size() > machine.vectorStages)
+      return failure("a chain has " + std::to_string(chain.stages.size()) + " stages, but the machine has " +
+                     std::to_string(machine.vectorStages));
+  if (kernel.anchor && kernel.anchor->windowOp == isa::WindowOp::Mac &&
+      kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel > isa::kMaxMacTaps)
+    return failure("a window with weights has more than " + std::to_string(isa::kMaxMacTaps) + " taps");
   if (!chains.empty() && byteSize(chains.back().dType) != byteSize(kernel.outputType))
     return failure("the last step does not give the result's element type");
   return Emitter(kernel, std::move(chains), machine, schedule, addresses, layer, network).emit();

@@ -48,6 +48,20 @@ llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 /// The value of the one result of `op`, whose operands are all constants; null if this op is not evaluated at compile time.
 mlir::DenseElementsAttr evaluate(mlir::Operation *op);
 
+/// Taps of a depthwise window that the vector engine holds weights for (isa: max_mac_taps).
+constexpr int64_t kMaxDepthwiseTaps = 256;
+
+/// Each of several channels of the output depends on one channel of the input, and the weights are known and not too many: a
+/// window on the vector engine. Any other convolution in groups is one contraction per group.
+template <typename OpT> bool isDepthwise(OpT op) {
+  auto shapeOf = [](mlir::Value value) { return mlir::cast<mlir::RankedTensorType>(value.getType()).getShape(); };
+  int64_t channels = shapeOf(op.getX())[op.getLayout() == "nhwc" ? 3 : 1];
+  int64_t outputs = shapeOf(op.getY())[op.getLayout() == "nhwc" ? 3 : 1];
+  int64_t weights = mlir::cast<mlir::RankedTensorType>(op.getW().getType()).getNumElements();
+  return channels > 1 && int64_t(op.getGroup()) == channels && outputs == channels && constantOf(op.getW()) &&
+         weights / channels <= kMaxDepthwiseTaps;
+}
+
 } // namespace tw::graph
 
 #endif // COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H

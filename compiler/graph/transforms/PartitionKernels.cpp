@@ -43,14 +43,6 @@ Role roleOf(Operation *op) {
   return Role::Other;
 }
 
-/// Each of several channels of the output depends on one channel of the input, and the weights are known: a window on the
-/// vector engine.
-template <typename OpT> bool isDepthwise(OpT op) {
-  int64_t channels = shapeOf(op.getX())[op.getLayout() == "nhwc" ? 3 : 1];
-  int64_t outputs = shapeOf(op.getY())[op.getLayout() == "nhwc" ? 3 : 1];
-  return channels > 1 && int64_t(op.getGroup()) == channels && outputs == channels && constantOf(op.getW());
-}
-
 /// Why the accelerator cannot run op; empty if it can.
 std::string reasonAgainst(Operation *op, StringRef array) {
   if (auto fallback = dyn_cast<FallbackOp>(op))
