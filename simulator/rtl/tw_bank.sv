@@ -33,8 +33,8 @@ module tw_bank #(
     input  logic [WritePorts*RowBytes-1:0]  odd_write_mask_i
 );
 
-  logic [RowBits-1:0] even [Pairs] /*verilator public_flat_rd*/;
-  logic [RowBits-1:0] odd [Pairs] /*verilator public_flat_rd*/;
+  logic [RowBits-1:0] even_q [Pairs] /*verilator public_flat_rd*/;
+  logic [RowBits-1:0] odd_q [Pairs] /*verilator public_flat_rd*/;
 
   // A row after a write of the bytes in `mask`.
   task automatic merge(input logic [RowBits-1:0] row, input logic [RowBits-1:0] data,
@@ -50,29 +50,29 @@ module tw_bank #(
 
   always_ff @(posedge clk_i) begin : access_even
     logic [RowBits-1:0] merged;
-    if (even_read_i) even_data_o <= even[even_read_pair_i];
+    if (even_read_i) even_data_o <= even_q[even_read_pair_i];
     if (even_write_i) begin
-      merge(even[even_write_pair_i], even_write_data_i[RowBits*even_write_port_i +: RowBits],
+      merge(even_q[even_write_pair_i], even_write_data_i[RowBits*even_write_port_i +: RowBits],
             even_write_mask_i[RowBytes*even_write_port_i +: RowBytes], merged);
-      even[even_write_pair_i] <= merged;
+      even_q[even_write_pair_i] <= merged;
     end
   end
 
   always_ff @(posedge clk_i) begin : access_odd
     logic [RowBits-1:0] merged;
-    if (odd_read_i) odd_data_o <= odd[odd_read_pair_i];
+    if (odd_read_i) odd_data_o <= odd_q[odd_read_pair_i];
     if (odd_write_i) begin
-      merge(odd[odd_write_pair_i], odd_write_data_i[RowBits*odd_write_port_i +: RowBits],
+      merge(odd_q[odd_write_pair_i], odd_write_data_i[RowBits*odd_write_port_i +: RowBits],
             odd_write_mask_i[RowBytes*odd_write_port_i +: RowBytes], merged);
-      odd[odd_write_pair_i] <= merged;
+      odd_q[odd_write_pair_i] <= merged;
     end
   end
 
 `ifndef SYNTHESIS
   initial begin
     for (int i = 0; i < Pairs; i++) begin
-      even[i] = '0;
-      odd[i] = '0;
+      even_q[i] = '0;
+      odd_q[i] = '0;
     end
   end
 `endif

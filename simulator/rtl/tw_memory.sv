@@ -4,9 +4,9 @@
 // An access covers RowBytes bytes from any byte address on, so it touches two neighbouring rows, and
 // banks are cut between two rows of one pair at most: at their ends. Instructions own whole banks, so
 // two accesses never meet in a bank, except that the second row of a read, which may not be wanted
-// at all, can lie in a bank that another instruction owns: there the first row of the owner's read
-// wins, and the bytes that the other read gets from that row are undefined. A write touches only rows
-// with bytes in its mask.
+// at all, can lie in a bank that another instruction owns: there the owner's read wins, and the bytes
+// that the other read gets from that row are undefined. A write touches only rows with bytes in its
+// mask.
 //
 // Timing contract: rd_data_o in cycle t + 1 belongs to rd_address_i of cycle t, byte 0 is the byte at
 // the address, bytes behind the memory's end are 0, all bytes are 0 after a cycle without rd_valid_i.
@@ -73,44 +73,46 @@ module tw_memory #(
   // Routing
   // --------------------------------------------------------------------------------------------
 
-  // Second rows of all ports, then first rows, which override them.
+  // Second rows in another bank than the first row go first: whatever else reads there overrides them.
   always_comb begin : route_reads
-    logic [RowNumberBits-1:0] row;
+    logic [RowNumberBits-1:0] first;
+    logic [RowNumberBits-1:0] second;
     logic [BankBits-1:0] bank;
     even_read = '0;
     odd_read = '0;
     even_read_pair = '0;
     odd_read_pair = '0;
     read_collision = 1'b0;
-    row = '0;
+    first = '0;
+    second = '0;
     bank = '0;
     if (|rd_valid_i) begin
       for (int unsigned p = 0; p < ReadPorts; p++) begin
-        row = row_of(rd_address_i[28*p +: 28]) + 1'b1;
-        bank = BankBits'(bank_of(row));
-        if (rd_valid_i[p] && bank_of(row) < RowNumberBits'(Banks)) begin
-          if (row[0]) begin
-            odd_read[bank] = 1'b1;
-            odd_read_pair[PairBits*bank +: PairBits] = pair_of(row);
-          end else begin
-            even_read[bank] = 1'b1;
-            even_read_pair[PairBits*bank +: PairBits] = pair_of(row);
-          end
+        // The first row of a bank is even.
+        second = row_of(rd_address_i[28*p +: 28]) + 1'b1;
+        bank = BankBits'(bank_of(second));
+        if (rd_valid_i[p] && second % RowNumberBits'(2 * Pairs) == '0 &&
+            bank_of(second) < RowNumberBits'(Banks)) begin
+          even_read[bank] = 1'b1;
+          even_read_pair[PairBits*bank +: PairBits] = '0;
         end
       end
       for (int unsigned p = 0; p < ReadPorts; p++) begin
-        row = row_of(rd_address_i[28*p +: 28]);
-        bank = BankBits'(bank_of(row));
-        if (rd_valid_i[p] && bank_of(row) < RowNumberBits'(Banks)) begin
-          if (row[0]) begin
-            odd_read[bank] = 1'b1;
-            odd_read_pair[PairBits*bank +: PairBits] = pair_of(row);
-          end else begin
+        first = row_of(rd_address_i[28*p +: 28]);
+        second = first + 1'b1;
+        bank = BankBits'(bank_of(first));
+        if (rd_valid_i[p] && bank_of(first) < RowNumberBits'(Banks)) begin
+          odd_read[bank] = 1'b1;
+          odd_read_pair[PairBits*bank +: PairBits] = pair_of(first);
+          if (!first[0]) begin
             even_read[bank] = 1'b1;
-            even_read_pair[PairBits*bank +: PairBits] = pair_of(row);
+            even_read_pair[PairBits*bank +: PairBits] = pair_of(first);
+          end else if (bank_of(second) == bank_of(first)) begin
+            even_read[bank] = 1'b1;
+            even_read_pair[PairBits*bank +: PairBits] = pair_of(second);
           end
           for (int unsigned q = 0; q < p; q++) begin
-            if (rd_valid_i[q] && bank_of(row_of(rd_address_i[28*q +: 28])) == bank_of(row))
+            if (rd_valid_i[q] && bank_of(row_of(rd_address_i[28*q +: 28])) == bank_of(first))
               read_collision = 1'b1;
           end
         end

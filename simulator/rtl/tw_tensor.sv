@@ -138,8 +138,8 @@ module tw_tensor #(
   endfunction
 
   // valid[k]: a position that was issued k cycles ago.
-  logic [Drain:1] valid;
-  logic [Drain:2] valid_q;
+  logic [Drain+1:1] valid;
+  logic [Drain+1:2] valid_q;
   logic [Drain:1] last_q; // [k]: the last position of an instruction, k + 1 cycles ago
   assign valid = {valid_q, busy_q};
   always_ff @(posedge clk_i) begin
@@ -147,7 +147,7 @@ module tw_tensor #(
       valid_q <= '0;
       last_q <= '0;
     end else begin
-      valid_q <= valid[Drain-1:1];
+      valid_q <= valid[Drain:1];
       last_q <= {last_q[Drain-1:1], busy_q && last};
     end
   end
@@ -197,7 +197,7 @@ module tw_tensor #(
       operand_q <= activations_of(rd_data_i[Rows*ElementBits-1:0], elements_q, is_signed_q,
                                   zero_point_q);
   end
-  tw_pipe #(.Width(Rows * WeightBits), .Stages(ReadCycles - 2)) u_operand_delay (
+  tw_pipe #(.Width(Rows * WeightBits), .Stages(ReadCycles - 2)) u_operand_pipe (
       .clk_i,
       .valid_i(valid[3 +: (ReadCycles > 2 ? ReadCycles - 2 : 1)]),
       .data_i(operand_q),
@@ -239,7 +239,7 @@ module tw_tensor #(
   end
 
   // The rest of the integer latency, and the cycle in which the accumulator is read.
-  tw_pipe #(.Width(AccBits), .Stages(AtAccData - AtColumnSum)) u_sum_delay (
+  tw_pipe #(.Width(AccBits), .Stages(AtAccData - AtColumnSum)) u_sum_pipe (
       .clk_i,
       .valid_i(valid[AtColumnSum +: AtAccData-AtColumnSum]),
       .data_i(column_sums),
@@ -250,16 +250,16 @@ module tw_tensor #(
   // Accumulator
   // --------------------------------------------------------------------------------------------
 
-  // Row and whether its old value counts: of the position that reads, whose data are there, that
-  // is written.
-  logic [20:0] target_read, target_data_q, target_write;
-  tw_pipe #(.Width(21), .Stages(AtAccRead - 1)) u_target_delay (
+  // Row and whether its old value counts: of the position that reads, and of the one whose data are
+  // there.
+  logic [20:0] target_read, target_q;
+  tw_pipe #(.Width(21), .Stages(AtAccRead - 1)) u_target_pipe (
       .clk_i,
       .valid_i(valid[AtAccRead-1:1]),
       .data_i({operands_q.accumulate, row_q}),
       .data_o(target_read)
   );
-  always_ff @(posedge clk_i) if (valid[AtAccRead]) target_data_q <= target_read;
+  always_ff @(posedge clk_i) if (valid[AtAccRead]) target_q <= target_read;
 
   assign acc_rd_valid_o = valid[AtAccRead] && target_read[20];
   assign acc_rd_address_o = 28'(target_read[19:0]) * 28'(tw_pkg::AccRowBytes);
@@ -279,22 +279,52 @@ module tw_tensor #(
     end
   endfunction
 
-  logic [AccBits-1:0] total;
-  always_comb begin
+  // New values that a read did not see: of the positions 1, 2, ... before the one whose data are
+  // there, the last of which was written while it read. An instruction may begin with the row with
+  // which the one before it ended.
+  localparam int unsigned Unseen = AccCycles - 1;
+  logic [AccBits-1:0]        total;
+  logic [Unseen*AccBits-1:0] total_q;
+  logic [Unseen*20-1:0]      total_row_q;
+  always_comb begin : accumulate
+    logic [AccBits-1:0] old;
+    old = '0;
     total = '0;
-    if (valid[AtAccData]) total = accumulated(target_data_q[20], acc_rd_data_i, sums);
+    if (valid[AtAccData]) begin
+      if (target_q[20]) begin
+        old = acc_rd_data_i;
+        for (int unsigned k = Unseen; k > 0; k--) begin
+          if (valid[AtAccData+k] && total_row_q[20*(k-1) +: 20] == target_q[19:0])
+            old = total_q[AccBits*(k-1) +: AccBits];
+        end
+      end
+      total = accumulated(target_q[20], old, sums);
+    end
+  end
+  for (genvar k = 0; k < Unseen; k++) begin : gen_total
+    localparam int unsigned Before = k > 0 ? k - 1 : 0;
+    always_ff @(posedge clk_i) begin
+      if (valid[AtAccData+k]) begin
+        if (k == 0) begin
+          total_q[AccBits-1:0] <= total;
+          total_row_q[19:0] <= target_q[19:0];
+        end else begin
+          total_q[AccBits*k +: AccBits] <= total_q[AccBits*Before +: AccBits];
+          total_row_q[20*k +: 20] <= total_row_q[20*Before +: 20];
+        end
+      end
+    end
   end
 
-  tw_pipe #(.Width(AccBits + 21), .Stages(AccCycles - 2)) u_total_delay (
-      .clk_i,
-      .valid_i(valid[AtAccData +: (AccCycles > 2 ? AccCycles - 2 : 1)]),
-      .data_i({target_data_q, total}),
-      .data_o({target_write, acc_wr_data_o})
-  );
+  logic [19:0] row_written;
   assign acc_wr_valid_o = valid[Drain];
-  assign acc_wr_address_o = 28'(target_write[19:0]) * 28'(tw_pkg::AccRowBytes);
-
-  logic unused_accumulate;
-  assign unused_accumulate = target_write[20];
+  assign acc_wr_address_o = 28'(row_written) * 28'(tw_pkg::AccRowBytes);
+  if (AccCycles == 2) begin : gen_write_total
+    assign row_written = target_q[19:0];
+    assign acc_wr_data_o = total;
+  end else begin : gen_write_pipe
+    assign row_written = total_row_q[20*(AccCycles-3) +: 20];
+    assign acc_wr_data_o = total_q[AccBits*(AccCycles-3) +: AccBits];
+  end
 
 endmodule
