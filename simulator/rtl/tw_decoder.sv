@@ -23,8 +23,6 @@ module tw_decoder (
   localparam logic IntArray = tw_machine_pkg::ArrayType == tw_pkg::ArrayInt8;
   // Low bits of an address that are 0 for an element of the array.
   localparam logic [1:0] ArrayMask = 2'(tw_pkg::ElementBytes - 1);
-  // Taps that the weight registers of a vector lane hold.
-  localparam int unsigned MaxMacTaps = 256;
 
   // What the operand of a stage is, and what it does to the chain's domain.
   localparam logic [3:0] ClassPlain = 4'd0;      // no operand, any domain
@@ -153,6 +151,9 @@ module tw_decoder (
       end
     end
   end
+
+  // A machine may have all that a field can name: then a comparison is constant.
+  /* verilator lint_off CMPCONST */
 
   // Header, levels and edges.
   logic header_bad, encoded;
@@ -370,7 +371,7 @@ module tw_decoder (
       // Window.
       if (mac && (!vector.b_enable || is_float(vector.a_type) != is_float(vector.b_type) ||
           vector.b_convert != tw_isa_pkg::ConversionNone ||
-          24'(vector.window[0]) * 24'(vector.window[1]) > 24'(MaxMacTaps))) vector_bad = 1'b1;
+          24'(vector.window[0]) * 24'(vector.window[1]) > 24'(tw_isa_pkg::MaxMacTaps))) vector_bad = 1'b1;
       if (vector.lane_reduce ? !reduces : vector.tail_lanes != '0) vector_bad = 1'b1;
       if (32'(vector.tail_lanes) > tw_machine_pkg::Lanes) vector_bad = 1'b1;
       if (vector.window_step != '0 && 27'($signed(vector.a_strides[0])) !=
@@ -448,6 +449,8 @@ module tw_decoder (
       if (x_float != is_float(vector.d_type)) vector_bad = 1'b1;
     end
   end
+
+  /* verilator lint_on CMPCONST */
 
   assign illegal_o = valid_i && (!encoded || header_bad || bad || vector_bad);
 

@@ -179,11 +179,14 @@ module tw_fetch (
   logic [SlotBits-1:0] slot;
   assign slot = position_q[BurstBits+:SlotBits];
   assign word_index_o = taken_q;
+  // Until its burst is asked for, the slot tells of an older one.
+  logic asked;
+  assign asked = running_q && taken_q != completed_q;
   if (BurstBytes > WordBytes) begin : gen_words_in_burst
     logic [DataBits-1:0] burst;
     assign burst = data[slot];
     assign word_o = burst[tw_isa_pkg::WordBits*position_q[BurstBits-1:WordShift]+:tw_isa_pkg::WordBits];
-    assign word_valid_o = running_q && arrived_q[slot];
+    assign word_valid_o = asked && arrived_q[slot];
   end else begin : gen_bursts_in_word
     localparam int unsigned Parts = WordBytes / BurstBytes;
     logic [Parts-1:0] here;
@@ -193,7 +196,7 @@ module tw_fetch (
       assign here[i] = arrived_q[part_slot];
       assign word_o[DataBits*i+:DataBits] = data[part_slot];
     end
-    assign word_valid_o = running_q && here == '1;
+    assign word_valid_o = asked && here == '1;
   end
 
   // Last byte of the next word; only its channel matters.

@@ -74,7 +74,7 @@ module tw_queue #(
   logic to_head, to_ring, from_ring;
   assign to_head = push_i && (entries_q == '0 || (entries_q == CountBits'(1) && pop_i));
   assign to_ring = push_i && !to_head;
-  assign from_ring = pop_i && entries_q > CountBits'(1);
+  assign from_ring = pop_i && entries_q != CountBits'(1);
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
