@@ -4,6 +4,7 @@
 #include "hw-configs/Machine.h"
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
+#include "simulator/cosim/MachinePackage.h"
 
 #include <cstdio>
 
@@ -44,6 +45,16 @@ Status describe(const HwArguments &arguments) {
   return {};
 }
 
+Status rtl(const HwArguments &arguments) {
+  std::vector<std::string> notes;
+  StatusOr<timing::MachineParams> machine = runtime::loadMachine(arguments.machines.at(0), arguments.overrides, notes);
+  if (!machine)
+    return machine.error();
+  printNotes(notes);
+  std::fputs(cosim::rtlMachinePackage(*machine).c_str(), stdout);
+  return {};
+}
+
 Status list() {
   runtime::Table table({"machine", "array", "clock", "peak", "on-chip", "DRAM"}, 1);
   for (const hwconfigs::ShippedMachine &shipped : hwconfigs::shippedMachines()) {
@@ -70,10 +81,14 @@ Status list() {
 
 void cli::addHwCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<HwArguments>();
-  CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list");
+  CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list, and their RTL parameters");
   command->require_subcommand(1);
   CLI::App *validateCommand = command->add_subcommand("validate", "check machine files, and report every problem");
   CLI::App *describeCommand = command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
+  CLI::App *rtlCommand = command->add_subcommand("rtl", "the SystemVerilog package that makes one machine of the RTL");
+  rtlCommand->add_option("MACHINE", arguments->machines, "a YAML file or the name of a shipped machine")->required()->expected(1);
+  addRepeated(*rtlCommand, "--set", arguments->overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
+  rtlCommand->callback([arguments, &action] { action = [arguments] { return rtl(*arguments); }; });
   for (CLI::App *sub : {validateCommand, describeCommand}) {
     sub->add_option("MACHINE", arguments->machines, "YAML files or names of shipped machines")->required();
     addRepeated(*sub, "--set", arguments->overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");

@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Plants single faults in the RTL and in the SystemC model and lists which test catches each.
+
+  scripts/rtl/mutation.py [--seed S] [--per-file N] [--only rtl|model] [--machine NAME]... [--programs N]
+
+All faults of one side are built at once: a faulty statement stands beside the right one, and the environment variable
+TW_MUTANT chooses (0: none). A fault is caught when the random programs of `tilewright-random` differ between the models,
+fault, or do not end. What survives is printed with its place, for a person to explain. The faults are drawn by the printed seed.
+"""
+import argparse
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+# Files of the SystemC side: what computes values and what computes times. The DRAM model is shared by both sides and has
+# a checker of its own, so a fault there cannot show as a difference.
+MODEL_FILES = [
+    "simulator/systemc/DmaEngines.cpp", "simulator/systemc/DramPort.cpp", "simulator/systemc/Engine.cpp",
+    "simulator/systemc/SemaphoreUnit.cpp", "simulator/systemc/Sequencer.cpp", "simulator/systemc/StartArbiter.cpp",
+    "simulator/functional/ExecuteLoad.cpp", "simulator/functional/ExecutePreload.cpp",
+    "simulator/functional/ExecuteStore.cpp", "isa/timing/Dma.cpp", "isa/timing/InstructionTiming.cpp",
+]
+
+
+def operators(text):
+    """Every way one generic operator applies to an expression: (name, mutated text)."""
+    def put(match, new):
+        return text[:match.start()] + new + text[match.end():]
+
+    found = []
+    for m in re.finditer(r"(?<![\w'.])(\d+)'d(\d+)", text):  # sized constants
+        width, value = int(m[1]), int(m[2])
+        if value + 1 < 1 << width:
+            found.append(("constant + 1", put(m, f"{width}'d{value + 1}")))
+        if value:
+            found.append(("constant - 1", put(m, f"{width}'d{value - 1}")))
+    for m in re.finditer(r"(?<![\w'.\[:])(\d+)(?![\w'.:])", text):  # plain constants
+        found.append(("constant + 1", put(m, str(int(m[1]) + 1))))
+        if int(m[1]):
+            found.append(("constant - 1", put(m, str(int(m[1]) - 1))))
+    inverse = {" == ": " != ", " != ": " == ", " < ": " >= ", " > ": " <= ", " >= ": " < ", " <= ": " > "}
+    for m in re.finditer(r" (==|!=|<|>|>=|<=) ", text):
+        found.append(("inverted compare", put(m, inverse[m[0]])))
+    for m in re.finditer(r" (&&|\|\|) ", text):
+        found.append(("and for or", put(m, " || " if m[1] == "&&" else " && ")))
+    for m in re.finditer(r"(?<![\w!~])[!~](?=[\w(])", text):
+        found.append(("dropped negation", put(m, "")))
+    for m in re.finditer(r" [+&|^-] (?=([\w.']+(?:\[[^\]]*\])?)(?=[;,)\s]|$))", text):  # x + term
+        found.append(("dropped term", text[:m.start()] + text[m.end(1):]))
+    for m in re.finditer(r"(\b[\w.]+) - (\b[\w.]+)", text):
+        found.append(("swapped operands", put(m, f"{m[2]} - {m[1]}")))
+    for m in re.finditer(r"(?<=\w)\[(\w+)\]", text):
+        if not m[1].isdigit() or text[:m.start()].rstrip().endswith(("_q", "_d", "_i")):
+            found.append(("index off by one", put(m, f"[{m[1]} + 1]" if not m[1].isdigit() else f"[{int(m[1]) ^ 1}]")))
+    return [(name, new) for name, new in found if new != text]
+
+
+def statements(lines, language):
+    """Single-line statements with an expression: (line number, before, expression, after)."""
+    if language == "sv":
+        forms = [r"^(\s*(?:assign\s+)?[\w.\[\]:+*\s'-]+? <?= )([^;?]+)(;\s*(?://.*)?)$",
+                 r"^(\s*(?:end )?(?:else )?if \()(.+)(\) (?:begin|[\w.\[\]]+ <?= [^;]+;)\s*(?://.*)?)$"]
+    else:
+        forms = [r"^(\s*(?:[\w\->.\[\]()*]+|(?:const )?(?:Cycle|uint64_t|uint32_t|bool|int64_t) \w+) [+-]?= )([^;?{]+)(;\s*(?://.*)?)$",
+                 r"^(\s*return )([^;?{\"]+)(;\s*(?://.*)?)$",
+                 r"^(\s*(?:\} )?(?:else )?if \()([^;]+)(\)(?: \{)?\s*(?://.*)?)$"]
+    skipped = 0
+    for number, line in enumerate(lines):
+        stripped = line.strip()
+        if stripped.startswith("`ifdef VERILATOR"):
+            skipped += 1
+        if stripped.startswith("`endif") and skipped:
+            skipped -= 1
+        if skipped or re.match(r"(//|localparam|parameter|for |assert|\$|genvar|import|constexpr|static|using|template)", stripped):
+            continue
+        if '"' in line or "/*" in line:
+            continue
+        for form in forms:
+            match = re.match(form, line)
+            if match and match[2].count("(") == match[2].count(")"):
+                yield number, match[1], match[2], match[3]
+                break
+
+
+def plant(path, language, wanted, rng, first, choice):
+    """Rewrites a file with `wanted` faults from number `first` on; returns [(number, line, operator, mutated)]."""
+    lines = path.read_text().split("\n")
+    sites = [(number, before, text, after, name, new) for number, before, text, after in statements(lines, language)
+             for name, new in operators(text)]
+    rng.shuffle(sites)
+    planted, used = [], set()
+    for number, before, text, after, name, new in sites:
+        if number in used:
+            continue
+        used.add(number)
+        fault = first + len(planted)
+        lines[number] = f"{before}(({choice} == {fault}) ? ({new}) : ({text})){after}"
+        planted.append((fault, number + 1, name, f"{text.strip()}  ->  {new.strip()}"))
+        if len(planted) == wanted:
+            break
+    path.write_text("\n".join(lines))
+    return planted
+
+
+def run(command, env=None, limit=900):
+    try:
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit, cwd=ROOT)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def judge(random_tool, faults, arguments, env, reference):
+    """Runs every fault against the random programs of each machine; prints one row each; returns the survivors."""
+    survivors = []
+    for fault, place, name, change in faults:
+        caught = None
+        for machine in arguments.machine:
+            env["TW_MUTANT"] = str(fault)
+            result = run([random_tool, "--machine", machine, "--programs", str(arguments.programs), "--illegal",
+                          str(max(1, arguments.programs // 4)), "--seed", str(arguments.seed), "--no-shrink"], env, arguments.limit)
+            if result is None:
+                caught = f"random programs, {machine}: does not end"
+            elif result.returncode != 0:
+                lines = [line for line in (result.stdout + result.stderr).split("\n") if re.search(r"differ|fault|assert|error", line)]
+                caught = f"random programs, {machine}: {(lines or ['stopped'])[0].strip()[:90]}"
+            if caught:
+                break
+        if not caught:
+            survivors.append((fault, place, name, change))
+        print(f"| {fault} | `{place}` | {name} | `{change.replace('|', chr(92) + '|')}` | {caught or '**survives**'} |", flush=True)
+    return survivors
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--per-file", type=int, default=3)
+    parser.add_argument("--only", choices=["rtl", "model"])
+    parser.add_argument("--machine", action="append")
+    parser.add_argument("--programs", type=int, default=200)
+    parser.add_argument("--limit", type=int, default=120, help="seconds for one run")
+    parser.add_argument("--build", default=str(ROOT / "build/release"), help="build folder with tilewright-random")
+    parser.add_argument("--work", default="/tmp/tilewright-mutation")
+    arguments = parser.parse_args()
+    arguments.machine = arguments.machine or ["tiny_8x8"]
+    print(f"seed {arguments.seed}, machines {', '.join(arguments.machine)}, {arguments.programs} programs\n")
+    print("| fault | place | operator | change | caught by |\n|---:|---|---|---|---|", flush=True)
+    work = pathlib.Path(arguments.work)
+    total, survivors = 0, []
+
+    if arguments.only != "model":
+        shutil.rmtree(work / "rtl", ignore_errors=True)
+        shutil.copytree(ROOT / "simulator/rtl", work / "rtl")
+        (work / "tw_mutant.h").write_text("#include <cstdlib>\ninline int twMutant() {\n  static const int chosen = [] { const char *v = "
+                                          "std::getenv(\"TW_MUTANT\"); return v ? std::atoi(v) : 0; }();\n  return chosen;\n}\n")
+        faults, rng = [], random.Random(arguments.seed)
+        for path in sorted((work / "rtl").glob("tw_*.sv")):
+            for fault, line, name, change in plant(path, "sv", arguments.per_file, rng, len(faults) + 1, '$c32("twMutant()")'):
+                faults.append((fault, f"{path.name}:{line}", name, change))
+        env = dict(os.environ, TILEWRIGHT_RTL=str(work / "rtl"), TILEWRIGHT_RTL_CACHE=str(work / "cache"),
+                   TILEWRIGHT_VERILATOR_FLAGS=f"-CFLAGS -include -CFLAGS {work / 'tw_mutant.h'} -Wno-fatal")
+        tool = str(pathlib.Path(arguments.build) / "bin/tilewright-random")
+        survivors += judge(tool, faults, arguments, env, None)
+        total += len(faults)
+
+    if arguments.only != "rtl":
+        tree = work / "tree"
+        shutil.rmtree(tree, ignore_errors=True)
+        shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("build", ".git"))
+        header = tree / "isa/timing/Mutant.h"
+        header.write_text((work / "tw_mutant.h").read_text() if (work / "tw_mutant.h").exists() else "")
+        faults, rng, number = [], random.Random(arguments.seed + 1), 1000
+        for name in MODEL_FILES:
+            path = tree / name
+            for fault, line, operator, change in plant(path, "cpp", arguments.per_file, rng, number, "twMutant()"):
+                faults.append((fault, f"{name}:{line}", operator, change))
+            number = max([number] + [f[0] + 1 for f in faults])
+            path.write_text('#include "isa/timing/Mutant.h"\n' + path.read_text())
+        build = work / "tree-build"
+        run(["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+             "-DCMAKE_CXX_COMPILER=clang++-14", "-DCMAKE_C_COMPILER=clang-14"])
+        result = run(["ninja", "-C", str(build), "-j2", "tilewright-random"], None, 3600)
+        if result is None or result.returncode:
+            sys.exit("mutation: the mutated model does not build:\n" + (result.stdout[-3000:] if result else "timeout"))
+        env = dict(os.environ)
+        survivors += judge(str(build / "bin/tilewright-random"), faults, arguments, env, None)
+        total += len(faults)
+
+    print(f"\n{total - len(survivors)} of {total} faults caught, {len(survivors)} survive")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
