@@ -1,11 +1,11 @@
-// The vector engine: window, lane reduction, chain of element operations and conversion over a tile.
+// The vector engine: window, lane reduction, chain of operations and conversion over a tile.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: start_i in cycle s, position p is handled in cycle s + 1 + p: its address goes out, the data
-// come in the cycle after. The pipe never stops: an output whose last position is handled in h passes
-// the read, a conversion, the window, the tree over lanes, all stages and a conversion, and is written
-// in h + Drain - 1. ready_o: no instruction, or its last position is handled in this cycle, l.
-// retire_o: in l + Drain.
+// Timing: start_i in cycle s, position p is handled in cycle s + 1 + p: its address goes out, the
+// data come in the cycle after. The pipe never stops: an output whose last position is handled in h
+// passes the read, a conversion, the window, the tree over lanes, all stages and a conversion, and
+// is written in h + Drain - 1. ready_o: no instruction, or its last position is handled in this
+// cycle, l. retire_o: in l + Drain.
 module tw_vector #(
   localparam int unsigned Width = tw_machine_pkg::Lanes * 32,
   localparam int unsigned MaskWidth = tw_machine_pkg::Lanes * 4
@@ -44,7 +44,7 @@ module tw_vector #(
   localparam int unsigned IdBits = $clog2(Drain);
   // From the position to the window's result: address, conversion, product, sum.
   localparam int unsigned WindowAt = 4;
-  // Read, conversions and write take four cycles, a window two; what a machine has more of is waited.
+  // Read, conversions and write take four cycles, a window two; what a machine has more is waited.
   localparam int unsigned TreeCycles = Levels * StageCycles + StageCycles - 2;
   localparam int unsigned ExtraCycles = tw_machine_pkg::VectorBaseCycles - 4;
   // From the position to the first stage, and to the conversion behind the last one.

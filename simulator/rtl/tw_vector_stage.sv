@@ -1,9 +1,9 @@
 // One stage of the vector chain: an operation on every lane, with its operand.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: what enters in cycle c leaves in c + VectorStageCycles. The operation of instruction `id` is
-// written in the cycle of its start. A parameter that passes by is kept by the stages that use it:
-// parameters of a block come before its vectors and after those of the block before.
+// Timing: what enters in cycle c leaves in c + VectorStageCycles. The operation of instruction `id`
+// is written in the cycle of its start. A parameter that passes by is kept by the stages that use
+// it: parameters of a block come before its vectors and after those of the block before.
 module tw_vector_stage #(
   parameter  int unsigned IdBits = 6,
   localparam int unsigned Width = tw_machine_pkg::Lanes * 32,

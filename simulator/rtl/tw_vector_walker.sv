@@ -1,5 +1,5 @@
-// Walks blocks, rows, outputs and taps of one vector instruction: every cycle one position, with the
-// addresses of its reads and of the result.
+// Walks blocks, rows, outputs and taps of one vector instruction: every cycle one position, with
+// the addresses of its reads and of the result.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Timing: start_i in cycle s, positions in s + 1, s + 2, ... without a gap. Per block: p_count
@@ -24,9 +24,9 @@ module tw_vector_walker (
   output logic [2:0]          b_memory_o,
   output logic [27:0]         b_address_o,
 
-  output logic                use_o,          // the tap belongs to this output (not to a row's fill)
+  output logic                use_o,          // the tap belongs to this output, not to a fill
   output logic                first_o,        // it is the first that is read for its output
-  output logic [1:0]          old_o,          // taps before it in its window row come from registers
+  output logic [1:0]          old_o,          // so many taps before it come from registers
   output logic                keep_o,         // it goes to the reuse registers
   output logic [1:0]          row_o,          // its window row, for reuse
   output logic                edge_o,         // it lies in the last column of the window

@@ -1,9 +1,9 @@
-// Combines the taps of a window, in tap order, into one vector: none, max, sum or products with weights.
+// Combines the taps of a window, in tap order, into one vector: maximum, sum, sum of products.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: a tap in cycle c is multiplied in c and added in c + 1; x_o holds it in c + 2 and stays until
-// the tap after it is added. Weights written in c serve taps from c + 1 on. Up to three taps are
-// combined in one cycle: with reuse, old columns of the tap's row lie in registers.
+// Timing: a tap in cycle c is multiplied in c and added in c + 1; x_o holds it in c + 2 and stays
+// until the tap after it is added. Weights written in c serve taps from c + 1 on. Up to three taps
+// are combined in one cycle: with reuse, old columns of the tap's row lie in registers.
 module tw_vector_window #(
   localparam int unsigned Width = tw_machine_pkg::Lanes * 32
 ) (
