@@ -1,0 +1,18 @@
+//===- MachinePackages.cpp - Packages of the tested machines --------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// tensor-machine-package <name> <output>
+//===----------------------------------------------------------------------===//
+
+#include "simulator/cosim/MachinePackage.h"
+#include "tests/rtl/tensor/Machines.h"
+
+#include <fstream>
+
+int main(int argc, char **argv) {
+  if (argc != 3)
+    return 2;
+  std::ofstream file(argv[2]);
+  file << tw::cosim::rtlMachinePackage(tw::test::arrayMachine(argv[1]));
+  return file.flush() ? 0 : 1;
+}
