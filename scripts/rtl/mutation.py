@@ -157,11 +157,12 @@ def main():
 
     if arguments.only != "model":
         shutil.rmtree(work / "rtl", ignore_errors=True)
-        shutil.copytree(ROOT / "simulator/rtl", work / "rtl")
+        for folder in ("simulator/rtl", "simulator/cosim"):
+            shutil.copytree(ROOT / folder, work / "rtl" / folder)
         (work / "tw_mutant.h").write_text("#include <cstdlib>\ninline int twMutant() {\n  static const int chosen = [] { const char *v = "
                                           "std::getenv(\"TW_MUTANT\"); return v ? std::atoi(v) : 0; }();\n  return chosen;\n}\n")
         faults, rng = [], random.Random(arguments.seed)
-        for path in sorted((work / "rtl").glob("tw_*.sv")):
+        for path in sorted((work / "rtl/simulator/rtl").glob("tw_*.sv")):
             for fault, line, name, change in plant(path, "sv", arguments.per_file, rng, len(faults) + 1, '$c32("twMutant()")'):
                 faults.append((fault, f"{path.name}:{line}", name, change))
         env = dict(os.environ, TILEWRIGHT_RTL=str(work / "rtl"), TILEWRIGHT_RTL_CACHE=str(work / "cache"),

@@ -159,6 +159,18 @@ std::vector<std::string> operator+(std::vector<std::string> list, const std::vec
   return list;
 }
 
+/// Whether models count which lines and nets they use; see RtlShim.cpp.
+bool measuresCoverage() { return !environment("TILEWRIGHT_RTL_COVERAGE").empty(); }
+
+/// For experiments with the RTL: further arguments of Verilator, separated by spaces.
+std::vector<std::string> extraFlags() {
+  std::istringstream text(environment("TILEWRIGHT_VERILATOR_FLAGS"));
+  std::vector<std::string> flags;
+  for (std::string flag; text >> flag;)
+    flags.push_back(flag);
+  return flags;
+}
+
 Result<fs::path> build(const timing::MachineParams &machine, bool traced, const std::string &package,
                        const std::vector<std::string> &sources, const fs::path &cache, const fs::path &object,
                        const RtlProgress &progress) {
@@ -180,6 +192,9 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
   std::vector<std::string> verilate = std::vector<std::string>{"verilator", "--Mdir", scratch.path.string()} + kVerilatorFlags;
   if (traced)
     verilate = verilate + kTraceFlags;
+  if (measuresCoverage())
+    verilate = verilate + std::vector<std::string>{"--coverage-line", "--coverage-toggle"};
+  verilate = verilate + extraFlags();
   for (const std::string &source : sources)
     verilate.push_back(source);
   if (int status = execute(verilate, log))
@@ -203,6 +218,8 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
   std::vector<std::string> objects = {"verilated.o", "verilated_threads.o"};
   if (traced)
     objects.push_back("verilated_fst_c.o");
+  if (measuresCoverage())
+    objects.push_back("verilated_cov.o");
   make = make + objects + std::vector<std::string>{"Vtw_top__ALL.a"};
   if (int status = execute(make, log))
     return failed("the C++ compiler", status);
@@ -215,6 +232,7 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
                                    "-shared",
                                    std::string("-DVM_TRACE_FST=") + (traced ? "1" : "0"),
                                    std::string("-DVM_TRACE=") + (traced ? "1" : "0"),
+                                   std::string("-DVM_COVERAGE=") + (measuresCoverage() ? "1" : "0"),
                                    "-I" + sourceFolder().string(),
                                    "-I" + scratch.path.string(),
                                    "-isystem",
@@ -228,7 +246,7 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
   if (traced)
     link.push_back("-lz");
   const fs::path made = scratch.path / "model.so";
-  link.insert(link.end(), {"-pthread", "-o", made.string()});
+  link.insert(link.end(), {"-pthread", "-latomic", "-Wl,-z,defs", "-o", made.string()});
   if (int status = execute(link, log))
     return failed("the C++ compiler", status);
   // Another process may have been faster; both made the same.
@@ -280,6 +298,9 @@ Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bo
   parts = parts + kVerilatorFlags + kMakeFlags;
   if (traced)
     parts = parts + kTraceFlags;
+  if (measuresCoverage())
+    parts.push_back("coverage");
+  parts = parts + extraFlags();
   for (const std::string &name : *names)
     parts.push_back(slurp(name));
   const fs::path object = *cache / ("rtl-" + digestOf(parts) + ".so");

@@ -13,6 +13,10 @@
 #if VM_TRACE_FST
 #include "verilated_fst_c.h"
 #endif
+#if VM_COVERAGE
+#include "verilated_cov.h"
+#include <unistd.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -43,13 +47,32 @@ const char *instanceOf(uint32_t memory) {
   return memory == 0 ? ".u_scratchpad0." : memory == 1 ? ".u_scratchpad1." : memory == 7 ? ".u_accumulator." : nullptr;
 }
 
+/// The model is elaborated once in a process; each program begins with a reset and memories of zeros.
+VerilatedContext context;
+std::unique_ptr<Vtw_top> top;
+
+#if VM_COVERAGE
+/// Counts add up over the programs of a process; each process writes a file of its own to the folder the variable names.
+struct CoverageWriter {
+  ~CoverageWriter() {
+    if (const char *folder = std::getenv("TILEWRIGHT_RTL_COVERAGE"); folder && top)
+      context.coveragep()->write((std::string(folder) + "/" + std::to_string(getpid()) + "-" +
+                                  std::to_string(reinterpret_cast<uintptr_t>(&top) >> 12) + ".dat")
+                                     .c_str());
+  }
+} coverageWriter;
+#endif
+
 class Machine {
 public:
   explicit Machine(RtlHost *host) : host(host) {
+    if (!top) {
 #if VM_TRACE_FST
-    context.traceEverOn(true);
+      context.traceEverOn(true);
 #endif
-    top = std::make_unique<Vtw_top>(&context, "TOP");
+      top = std::make_unique<Vtw_top>(&context, "TOP");
+    }
+    clearMemories();
     top->clk_i = 0;
     top->rst_ni = 0;
     top->reg_write_i = 0;
@@ -63,7 +86,6 @@ public:
     if (fst)
       fst->close();
 #endif
-    top->final();
   }
 
   void write(uint32_t address, uint64_t value) {
@@ -94,6 +116,7 @@ public:
   bool memory(uint32_t which, uint8_t *bytes, uint64_t size);
 
 private:
+  void clearMemories();
   void edge(bool high) {
     top->clk_i = high;
     top->eval();
@@ -114,8 +137,6 @@ private:
   void events();
 
   RtlHost *host;
-  VerilatedContext context;
-  std::unique_ptr<Vtw_top> top;
   uint64_t t = 0;
   bool driven = true; ///< response ports may hold something
   std::vector<RtlRequest> burst;
@@ -200,17 +221,19 @@ uint64_t Machine::run(uint64_t cycles, bool *stopped) {
   return t;
 }
 
-bool Machine::memory(uint32_t which, uint8_t *bytes, uint64_t size) {
+/// A bank's rows: the even and the odd ones are an array each.
+struct BankRows {
+  unsigned index;
+  const VerilatedVar *even, *odd;
+};
+
+/// The banks of a memory by index. Empty: the machine has no such memory.
+std::vector<BankRows> banksOf(uint32_t which) {
+  std::vector<BankRows> banks;
   const char *instance = instanceOf(which);
   const VerilatedScopeNameMap *scopes = instance ? context.scopeNameMap() : nullptr;
   if (!scopes)
-    return false;
-  // Each bank has its even and its odd rows in an array of their own.
-  struct Bank {
-    unsigned index;
-    const VerilatedVar *even, *odd;
-  };
-  std::vector<Bank> banks;
+    return banks;
   for (const auto &[name, scope] : *scopes) {
     const std::string full = name;
     const size_t at = full.find(instance), index = full.rfind('[');
@@ -220,11 +243,23 @@ bool Machine::memory(uint32_t which, uint8_t *bytes, uint64_t size) {
     if (even && odd)
       banks.push_back({unsigned(std::strtoul(full.c_str() + index + 1, nullptr, 10)), even, odd});
   }
+  std::sort(banks.begin(), banks.end(), [](const BankRows &a, const BankRows &b) { return a.index < b.index; });
+  return banks;
+}
+
+void Machine::clearMemories() {
+  for (uint32_t which : {0, 1, 7})
+    for (const BankRows &bank : banksOf(which))
+      for (const VerilatedVar *half : {bank.even, bank.odd})
+        std::memset(half->datap(), 0, size_t(half->unpacked().elements()) * half->entSize());
+}
+
+bool Machine::memory(uint32_t which, uint8_t *bytes, uint64_t size) {
+  const std::vector<BankRows> banks = banksOf(which);
   if (banks.empty())
     return false;
-  std::sort(banks.begin(), banks.end(), [](const Bank &a, const Bank &b) { return a.index < b.index; });
   uint64_t at = 0;
-  for (const Bank &bank : banks) {
+  for (const BankRows &bank : banks) {
     const uint64_t rowBytes = uint64_t(bank.even->packed().elements()) / 8, stride = bank.even->entSize(),
                    rows = uint64_t(bank.even->unpacked().elements()) + uint64_t(bank.odd->unpacked().elements());
     for (uint64_t row = 0; row < rows; ++row, at += rowBytes) {
