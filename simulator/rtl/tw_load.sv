@@ -83,9 +83,21 @@ module tw_load #(
     box_after = sum[BoxIndexBits-1:0];
   endfunction
 
-  // Whole bytes of a byte mask.
+  // Step k of bytes_of leaves groups of 2^k bits, 8 * 2^k apart.
+  function automatic logic [OffsetBits*B8-1:0] group_masks();
+    group_masks = '0;
+    for (int k = 0; k < OffsetBits; k++)
+    for (int b = 0; b < B8; b++) if ((b & (8 << k) - 1) < (1 << k)) group_masks[k*B8+b] = 1'b1;
+  endfunction
+
+  localparam logic [OffsetBits*B8-1:0] GroupMasks = group_masks();
+
+  // Whole bytes of a byte mask, in steps that move all bits at once.
   function automatic logic [B8-1:0] bytes_of(input logic [BurstBytes-1:0] mask);
-    for (int b = 0; b < BurstBytes; b++) bytes_of[b*8+:8] = {8{mask[b]}};
+    bytes_of = B8'(mask);
+    for (int k = OffsetBits - 1; k >= 0; k--)
+    bytes_of = (bytes_of | (bytes_of << (7 << k))) & GroupMasks[k*B8+:B8];
+    for (int k = 0; k < 3; k++) bytes_of = bytes_of | (bytes_of << (1 << k));
   endfunction
 
   // A burst full of one element.

@@ -43,6 +43,7 @@ module tw_write_buffer #(
 );
 
   localparam int unsigned N = tw_machine_pkg::WriteBufferBursts;
+  localparam int unsigned Log2Bytes = $clog2(BurstBytes);
   localparam int unsigned SlotBits = N > 1 ? $clog2(N) : 1;
   localparam int unsigned CountBits = $clog2(N + P + 1);
 
@@ -55,9 +56,21 @@ module tw_write_buffer #(
     slot_after = sum[SlotBits-1:0];
   endfunction
 
-  // Whole bytes of a byte mask.
+  // Step k of bytes_of leaves groups of 2^k bits, 8 * 2^k apart.
+  function automatic logic [Log2Bytes*B8-1:0] group_masks();
+    group_masks = '0;
+    for (int k = 0; k < Log2Bytes; k++)
+    for (int b = 0; b < B8; b++) if ((b & (8 << k) - 1) < (1 << k)) group_masks[k*B8+b] = 1'b1;
+  endfunction
+
+  localparam logic [Log2Bytes*B8-1:0] GroupMasks = group_masks();
+
+  // Whole bytes of a byte mask, in steps that move all bits at once.
   function automatic logic [B8-1:0] bytes_of(input logic [BurstBytes-1:0] mask);
-    for (int b = 0; b < BurstBytes; b++) bytes_of[b*8+:8] = {8{mask[b]}};
+    bytes_of = B8'(mask);
+    for (int k = Log2Bytes - 1; k >= 0; k--)
+    bytes_of = (bytes_of | (bytes_of << (7 << k))) & GroupMasks[k*B8+:B8];
+    for (int k = 0; k < 3; k++) bytes_of = bytes_of | (bytes_of << (1 << k));
   endfunction
 
   logic [B8-1:0] data_q[N];
@@ -116,17 +129,67 @@ module tw_write_buffer #(
     end
   end
 
+  // Of all bursts that wait, every byte of DRAM is in the youngest that has it: a burst that is
+  // accepted takes its bytes from those before it. Bytes that are not in the mask are 0.
+  logic [S*P*BurstBytes-1:0] mask;
+  logic [S*P*B8-1:0] bytes;
+  logic [N-1:0] waits_q;
+
+  always_comb begin : p_new
+    mask = '0;
+    bytes = '0;
+    for (int o = 0; o < S * P; o++) begin
+      if (accept_o[o]) begin
+        mask[o*BurstBytes+:BurstBytes] = offer_mask_i[o*BurstBytes+:BurstBytes];
+        for (int younger = o + 1; younger < S * P; younger++) begin
+          if (accept_o[younger] && offer_address_i[younger*40+:40] == offer_address_i[o*40+:40])
+            mask[o*BurstBytes+:BurstBytes] =
+                mask[o*BurstBytes+:BurstBytes] & ~offer_mask_i[younger*BurstBytes+:BurstBytes];
+        end
+        bytes[o*B8+:B8] = bytes_of(mask[o*BurstBytes+:BurstBytes]);
+      end
+    end
+  end
+
   always_ff @(posedge clk_i) begin : p_write
     logic [SlotBits-1:0] slot;
+    logic [BurstBytes-1:0] taken;
+    logic [B8-1:0] taken_bytes;
     if (accepts != '0) begin
+      for (int n = 0; n < N; n++) begin
+        taken = '0;
+        taken_bytes = '0;
+        for (int o = 0; o < S * P; o++) begin
+          if (accept_o[o] && waits_q[n] && address_q[n] == offer_address_i[o*40+:40]) begin
+            taken = taken | mask[o*BurstBytes+:BurstBytes];
+            taken_bytes = taken_bytes | bytes[o*B8+:B8];
+          end
+        end
+        if (taken != '0) begin
+          mask_q[n] <= mask_q[n] & ~taken;
+          data_q[n] <= data_q[n] & ~taken_bytes;
+        end
+      end
       slot = slot_after(head_q, used_q);
       for (int o = 0; o < S * P; o++) begin
         if (accept_o[o]) begin
-          data_q[slot] <= offer_data_i[o*B8+:B8];
-          mask_q[slot] <= offer_mask_i[o*BurstBytes+:BurstBytes];
+          data_q[slot] <= offer_data_i[o*B8+:B8] & bytes[o*B8+:B8];
+          mask_q[slot] <= mask[o*BurstBytes+:BurstBytes];
           address_q[slot] <= offer_address_i[o*40+:40];
           slot = slot_after(slot, CountBits'(1));
         end
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin : p_waits
+    if (!rst_ni) begin
+      waits_q <= '0;
+    end else begin
+      for (int n = 0; n < P; n++) begin
+        if (CountBits'(n) < accepts)
+          waits_q[slot_after(head_q, used_q + CountBits'(n))] <= 1'b1;
+        if (req_grant_i[n]) waits_q[slot_after(next_q, CountBits'(n))] <= 1'b0;
       end
     end
   end
@@ -155,24 +218,16 @@ module tw_write_buffer #(
     end
   end
 
-  // Reads see the youngest of the bytes that wait.
   always_comb begin : p_find
-    logic [SlotBits-1:0] slot;
-    logic [B8-1:0] bits;
     find_mask_o = '0;
     find_data_o = '0;
-    slot = '0;
-    bits = '0;
-    if (find_valid_i != '0 && waiting_q != '0) begin
+    if (find_valid_i != '0 && waits_q != '0) begin
       for (int p = 0; p < P; p++) begin
         for (int n = 0; n < N; n++) begin
-          slot = slot_after(next_q, CountBits'(n));
-          if (CountBits'(n) < waiting_q && find_valid_i[p] &&
-              address_q[slot] == find_address_i[p*40+:40]) begin
-            bits = bytes_of(mask_q[slot]);
+          if (waits_q[n] && find_valid_i[p] && address_q[n] == find_address_i[p*40+:40]) begin
             find_mask_o[p*BurstBytes+:BurstBytes] =
-                find_mask_o[p*BurstBytes+:BurstBytes] | mask_q[slot];
-            find_data_o[p*B8+:B8] = (find_data_o[p*B8+:B8] & ~bits) | (data_q[slot] & bits);
+                find_mask_o[p*BurstBytes+:BurstBytes] | mask_q[n];
+            find_data_o[p*B8+:B8] = find_data_o[p*B8+:B8] | data_q[n];
           end
         end
       end
