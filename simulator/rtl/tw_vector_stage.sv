@@ -39,13 +39,23 @@ module tw_vector_stage #(
   localparam int unsigned Lanes = tw_machine_pkg::Lanes;
   localparam int unsigned Cycles = tw_machine_pkg::VectorStageCycles;
 
-  function automatic logic [Width-1:0] results(input logic [5:0] op, input logic [Width-1:0] x,
-                                               input logic [Width-1:0] y,
+  function automatic logic [Width-1:0] results(input logic [5:0] op, input logic [5:0] operand,
+                                               input logic [Width-1:0] x,
                                                input logic [Width-1:0] b,
+                                               input logic [Width-1:0] saved,
+                                               input logic [Width-1:0] param,
                                                input logic [31:0] imm0, input logic [31:0] imm1);
-    for (int i = 0; i < Lanes; i++)
-      results[32*i +: 32] =
-          tw_fp_pkg::alu(op, x[32*i +: 32], y[32*i +: 32], b[32*i +: 32], imm0, imm1);
+    logic [31:0] y;
+    for (int i = 0; i < Lanes; i++) begin
+      case (operand)
+        tw_isa_pkg::StageOperandB: y = b[32*i +: 32];
+        tw_isa_pkg::StageOperandSaved: y = saved[32*i +: 32];
+        tw_isa_pkg::StageOperandP0, tw_isa_pkg::StageOperandP1,
+        tw_isa_pkg::StageOperandP2, tw_isa_pkg::StageOperandP3: y = param[32*i +: 32];
+        default: y = imm0;
+      endcase
+      results[32*i +: 32] = tw_fp_pkg::alu(op, x[32*i +: 32], y, b[32*i +: 32], imm0, imm1);
+    end
   endfunction
 
   // ------------------------------------------------------------------------------------------
@@ -67,29 +77,19 @@ module tw_vector_stage #(
   logic [5:0]  op, operand;
   logic [31:0] imm0, imm1;
   logic        takes_param;
-  assign {needs_saved, needs_b, op, operand, imm1, imm0} = config_q[id_i];
+  always_comb begin
+    {needs_saved, needs_b, op, operand, imm1, imm0} = '0;
+    if (valid_i || param_i)
+      {needs_saved, needs_b, op, operand, imm1, imm0} = config_q[id_i];
+  end
   assign takes_param =
       param_i && operand == 6'(tw_isa_pkg::StageOperandP0) + {4'd0, param_index_i};
 
   // ------------------------------------------------------------------------------------------
   // Computed in one cycle, carried for the others
   // ------------------------------------------------------------------------------------------
-  logic [Width-1:0] param_q, y;
+  logic [Width-1:0] param_q;
   always_ff @(posedge clk_i) if (takes_param) param_q <= b_i;
-
-  always_comb begin
-    y = '0;
-    if (valid_i) begin
-      case (operand)
-        tw_isa_pkg::StageOperandB: y = b_i;
-        tw_isa_pkg::StageOperandSaved: y = saved_i;
-        tw_isa_pkg::StageOperandP0, tw_isa_pkg::StageOperandP1,
-        tw_isa_pkg::StageOperandP2, tw_isa_pkg::StageOperandP3: y = param_q;
-        tw_isa_pkg::StageOperandNone: y = '0;
-        default: y = {Lanes{imm0}};
-      endcase
-    end
-  end
 
   logic [Cycles-1:0] valid_q, param_valid_q;
   logic [2*Cycles-1:0] param_index_q;
@@ -114,7 +114,7 @@ module tw_vector_stage #(
         tw_isa_pkg::StageOpNop, tw_isa_pkg::StageOpSave: x_q <= x_i;
         tw_isa_pkg::StageOpLoadB: x_q <= b_i;
         tw_isa_pkg::StageOpLoadSaved: x_q <= saved_i;
-        default: x_q <= results(op, x_i, y, b_i, imm0, imm1);
+        default: x_q <= results(op, operand, x_i, b_i, saved_i, param_q, imm0, imm1);
       endcase
       if (needs_saved) saved_q <= op == tw_isa_pkg::StageOpSave ? x_i : saved_i;
     end

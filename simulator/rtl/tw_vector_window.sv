@@ -123,23 +123,22 @@ module tw_vector_window #(
   // ------------------------------------------------------------------------------------------
   // Cycle c + 1: sums
   // ------------------------------------------------------------------------------------------
-  logic [Width-1:0] x_q, sum0, sum1, sum2;
-
-  always_comb begin
-    sum0 = '0;
-    sum1 = '0;
-    sum2 = '0;
+  logic [Width-1:0] x_q;
+  always_ff @(posedge clk_i) begin
     if (used_q) begin
-      sum0 = x_q;
-      if (old_q == 2'd2) sum0 = combined(op_q, is_float_q, first_q, x_q, value0_q);
-      sum1 = sum0;
-      if (old_q != 2'd0)
-        sum1 = combined(op_q, is_float_q, first_q && old_q == 2'd1, sum0, value1_q);
-      sum2 = combined(op_q, is_float_q, first_q && old_q == 2'd0, sum1, value2_q);
+      case (old_q)
+        2'd0: x_q <= combined(op_q, is_float_q, first_q, x_q, value2_q);
+        2'd1:
+          x_q <= combined(op_q, is_float_q, 1'b0,
+                          combined(op_q, is_float_q, first_q, x_q, value1_q), value2_q);
+        default:
+          x_q <= combined(op_q, is_float_q, 1'b0,
+                          combined(op_q, is_float_q, 1'b0,
+                                   combined(op_q, is_float_q, first_q, x_q, value0_q), value1_q),
+                          value2_q);
+      endcase
     end
   end
-
-  always_ff @(posedge clk_i) if (used_q) x_q <= sum2;
   assign x_o = x_q;
 
 endmodule
