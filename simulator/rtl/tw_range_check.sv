@@ -29,21 +29,28 @@ module tw_range_check (
   localparam int unsigned Lanes = tw_machine_pkg::Lanes;
   localparam logic signed [63:0] DramBytes = tw_machine_pkg::DramCapacityBytes;
 
-  // Bytes from the first to the last access of a walk: steps of `stride`.
+  // Walks of accesses: six of the operand at the second address, five at the third one or in DRAM, four at the
+  // fourth.
+  localparam int unsigned WalksB = 6;
+  localparam int unsigned WalksC = 5;
+  localparam int unsigned WalksD = 4;
+  localparam int unsigned Walks = WalksB + WalksC + WalksD;
+  localparam int unsigned FirstC = WalksB;
+  localparam int unsigned FirstD = WalksB + WalksC;
+  localparam int unsigned StepBits = 21;
+
+  // Bytes, or rows, from the first to the last access of a walk.
   function automatic logic signed [63:0] walk(input logic signed [31:0] stride,
-                                              input logic signed [31:0] steps);
+                                              input logic signed [StepBits-1:0] steps);
     if (steps > 0) walk = 64'(stride) * 64'(steps);
     else walk = '0;
   endfunction
-  function automatic logic signed [31:0] wide(input logic [23:0] stride);
+  function automatic logic [31:0] wide(input logic [23:0] stride);
     wide = 32'($signed(stride));
   endfunction
-  function automatic logic signed [31:0] wide20(input logic [19:0] stride);
-    wide20 = 32'($signed(stride));
-  endfunction
   // Steps of a walk over `count` elements.
-  function automatic logic signed [31:0] steps(input logic [19:0] count);
-    steps = 32'($signed({1'b0, count})) - 32'sd1;
+  function automatic logic [StepBits-1:0] steps_of(input logic [19:0] count);
+    steps_of = {1'b0, count} - StepBits'(1);
   endfunction
   function automatic logic signed [63:0] below(input logic signed [63:0] offset);
     if (offset < 0) below = offset;
@@ -101,164 +108,203 @@ module tw_range_check (
   tw_isa_pkg::tensor_t tensor;
   tw_isa_pkg::vector_t vector;
   /* verilator lint_on UNUSEDSIGNAL */
-  // Reach of the accesses of up to three operands, and one step of their walks.
-  logic signed [63:0] low_x, high_x, low_y, high_y, low_z, high_z, step_x, step_y, step_z, element;
-  logic signed [31:0] in_dram;
-  logic reads;
-  logic [tw_pkg::NumBanks-1:0] all_banks;
+
+  // What there is to check.
+  logic [Walks*32-1:0] strides;
+  logic [Walks*StepBits-1:0] steps;
+  logic [2:0] memory_b, memory_c;
+  logic [27:0] span_b, span_c;
+  logic [63:0] width_b, width_c, width_p, width_d, size_c;
+  logic has_c, has_p, has_d, reads_dram, in_rows, inside_out;
+  logic [StepBits-1:0] in_dram;
+  logic [31:0] element;
 
   assign header = operands_i[$bits(header)-1:0];
   always_comb begin
-    out_of_range_o = 1'b0;
-    all_banks = '0;
     load = '0;
     store = '0;
     preload = '0;
     tensor = '0;
     vector = '0;
-    low_x = '0;
-    high_x = '0;
-    low_y = '0;
-    high_y = '0;
-    low_z = '0;
-    high_z = '0;
-    step_x = '0;
-    step_y = '0;
-    step_z = '0;
-    element = 64'sd1;
+    strides = '0;
+    steps = '0;
+    memory_b = '0;
+    memory_c = '0;
+    span_b = '0;
+    span_c = '0;
+    width_b = '0;
+    width_c = '0;
+    width_p = '0;
+    width_d = '0;
+    size_c = '0;
+    has_c = 1'b0;
+    has_p = 1'b0;
+    has_d = 1'b0;
+    reads_dram = 1'b0;
+    in_rows = 1'b0;
+    inside_out = 1'b0;
     in_dram = '0;
-    reads = 1'b1;
+    element = '0;
     if (valid_i) begin
       case (header.opcode)
         tw_isa_pkg::OpcodeLoad: begin
           load = operands_i[$bits(load)-1:0];
-          element = 64'sd1 << load.element_log2;
+          element = 32'd1 << load.element_log2;
+          memory_b = load.memory;
+          span_b = load.span;
+          width_b = 64'(element);
+          reads_dram = 1'b1;
           for (int d = 0; d < 5; d++) begin
-            if (d == 0) step_x = walk(element[31:0], steps(load.counts[0]));
-            else step_x = walk(wide(load.strides[d-1]), steps(load.counts[d]));
-            low_x = low_x + below(step_x);
-            high_x = high_x + above(step_x);
-            // Elements that lie in DRAM.
-            in_dram = 32'($signed({1'b0, load.counts[d]})) - 32'($signed({1'b0, load.low[d]})) -
-                     32'($signed({1'b0, load.high[d]}));
-            if (in_dram < 0) out_of_range_o = 1'b1;
-            if (in_dram <= 0) reads = 1'b0;
-            if (d == 0) step_y = load.broadcast ? '0 : walk(element[31:0], in_dram - 32'sd1);
-            else step_y = walk($signed(load.dram_strides[d-1]), in_dram - 32'sd1);
-            low_y = low_y + below(step_y);
-            high_y = high_y + above(step_y);
+            steps[StepBits*d+:StepBits] = steps_of(load.counts[d]);
+            in_dram = {1'b0, load.counts[d]} - StepBits'(load.low[d]) - StepBits'(load.high[d]);
+            // An edge may leave fewer elements than are filled.
+            if (in_dram[StepBits-1]) inside_out = 1'b1;
+            if (in_dram == '0) reads_dram = 1'b0;
+            steps[StepBits*(FirstC+d)+:StepBits] = in_dram - StepBits'(1);
           end
-          if (leaves(address_b_i, 64'(load.span), capacity(load.memory), low_x, high_x, element)) begin
-            out_of_range_o = 1'b1;
+          strides[31:0] = element;
+          strides[32*FirstC+:32] = load.broadcast ? '0 : element;
+          for (int d = 1; d < 5; d++) begin
+            strides[32*d+:32] = wide(load.strides[d-1]);
+            strides[32*(FirstC+d)+:32] = load.dram_strides[d-1];
           end
-          if (reads && ($signed(address_a_i) + low_y < 0 || $signed(address_a_i) + high_y + element > DramBytes)) begin
-            out_of_range_o = 1'b1;
-          end
-          all_banks = banks(load.memory, address_b_i, 64'(load.span));
         end
         tw_isa_pkg::OpcodeStore: begin
           store = operands_i[$bits(store)-1:0];
-          element = 64'sd1 << store.element_log2;
+          element = 32'd1 << store.element_log2;
+          memory_b = store.memory;
+          span_b = store.span;
+          width_b = 64'(element);
+          reads_dram = 1'b1;
           for (int d = 0; d < 5; d++) begin
-            if (d == 0) step_x = walk(element[31:0], steps(store.counts[0]));
-            else step_x = walk(wide(store.strides[d-1]), steps(store.counts[d]));
-            low_x = low_x + below(step_x);
-            high_x = high_x + above(step_x);
-            if (d == 0) step_y = step_x;
-            else step_y = walk($signed(store.dram_strides[d-1]), steps(store.counts[d]));
-            low_y = low_y + below(step_y);
-            high_y = high_y + above(step_y);
+            steps[StepBits*d+:StepBits] = steps_of(store.counts[d]);
+            steps[StepBits*(FirstC+d)+:StepBits] = steps_of(store.counts[d]);
           end
-          if (leaves(address_b_i, 64'(store.span), capacity(store.memory), low_x, high_x, element)) begin
-            out_of_range_o = 1'b1;
+          strides[31:0] = element;
+          strides[32*FirstC+:32] = element;
+          for (int d = 1; d < 5; d++) begin
+            strides[32*d+:32] = wide(store.strides[d-1]);
+            strides[32*(FirstC+d)+:32] = store.dram_strides[d-1];
           end
-          if ($signed(address_a_i) + low_y < 0 || $signed(address_a_i) + high_y + element > DramBytes) begin
-            out_of_range_o = 1'b1;
-          end
-          all_banks = banks(store.memory, address_b_i, 64'(store.span));
         end
         tw_isa_pkg::OpcodePreload: begin
           preload = operands_i[$bits(preload)-1:0];
-          step_x = walk(wide(preload.row_stride),
-                        preload.transpose ? steps(20'(preload.n_count)) : steps(20'(preload.k_count)));
-          element = preload.transpose ? 64'(preload.k_count) : 64'(preload.n_count);
-          element = element * 64'(tw_pkg::ElementBytes);
-          out_of_range_o = leaves(address_b_i, 64'(preload.span), capacity(preload.memory),
-                                  below(step_x), above(step_x), element);
-          all_banks = banks(preload.memory, address_b_i, 64'(preload.span));
+          memory_b = preload.memory;
+          span_b = preload.span;
+          strides[31:0] = wide(preload.row_stride);
+          steps[StepBits-1:0] = preload.transpose ? steps_of(20'(preload.n_count)) : steps_of(20'(preload.k_count));
+          width_b = preload.transpose ? 64'(preload.k_count) : 64'(preload.n_count);
+          width_b = width_b * 64'(tw_pkg::ElementBytes);
         end
         tw_isa_pkg::OpcodeTensor: begin
           tensor = operands_i[$bits(tensor)-1:0];
+          memory_b = tensor.memory;
+          span_b = tensor.span;
+          width_b = 64'(tensor.k_count) * 64'(tw_pkg::ElementBytes);
+          has_c = 1'b1;
+          in_rows = 1'b1;
+          memory_c = tw_isa_pkg::MemoryAccumulator;
+          span_c = 28'(tensor.acc_span);
+          size_c = 64'(AccRows);
+          width_c = 64'd1;
           for (int d = 0; d < 3; d++) begin
-            step_x = walk(wide(tensor.strides[d]), steps(20'(tensor.counts[d])));
-            low_x = low_x + below(step_x);
-            high_x = high_x + above(step_x);
-            step_y = walk(wide20(tensor.acc_strides[d]), steps(20'(tensor.counts[d])));
-            low_y = low_y + below(step_y);
-            high_y = high_y + above(step_y);
+            strides[32*d+:32] = wide(tensor.strides[d]);
+            strides[32*(FirstC+d)+:32] = 32'($signed(tensor.acc_strides[d]));
+            steps[StepBits*d+:StepBits] = steps_of(20'(tensor.counts[d]));
+            steps[StepBits*(FirstC+d)+:StepBits] = steps_of(20'(tensor.counts[d]));
           end
-          out_of_range_o = leaves(address_b_i, 64'(tensor.span), capacity(tensor.memory), low_x, high_x,
-                                  64'(tensor.k_count) * 64'(tw_pkg::ElementBytes)) ||
-                           leaves(address_c_i, 64'(tensor.acc_span), 64'(AccRows), low_y, high_y, 64'sd1);
-          all_banks = banks(tensor.memory, address_b_i, 64'(tensor.span)) |
-                      banks(tw_isa_pkg::MemoryAccumulator, address_c_i * 64'(tw_pkg::AccRowBytes),
-                            64'(tensor.acc_span) * 64'(tw_pkg::AccRowBytes));
         end
         tw_isa_pkg::OpcodeVector: begin
           vector = operands_i[$bits(vector)-1:0];
+          memory_b = vector.a_memory;
+          span_b = vector.a_span;
+          width_b = vector_bytes(vector.a_type);
+          has_c = vector.b_enable;
+          memory_c = vector.b_memory;
+          span_c = vector.b_span;
+          size_c = capacity(vector.b_memory);
+          width_c = vector_bytes(vector.b_type);
+          has_p = vector.p_count != '0;
+          width_p = 64'(vector.counts[3]) * 64'(vector.p_count) * 64'(Lanes * 4);
+          has_d = 1'b1;
+          width_d = vector_bytes(vector.d_type);
           for (int d = 0; d < 4; d++) begin
-            step_x = walk(wide(vector.a_strides[d]), steps(20'(vector.counts[d])));
-            low_x = low_x + below(step_x);
-            high_x = high_x + above(step_x);
-            step_z = walk(wide(vector.d_strides[d]), steps(20'(vector.counts[d])));
-            low_z = low_z + below(step_z);
-            high_z = high_z + above(step_z);
+            strides[32*d+:32] = wide(vector.a_strides[d]);
+            strides[32*(FirstC+d)+:32] = wide(vector.b_strides[d]);
+            strides[32*(FirstD+d)+:32] = wide(vector.d_strides[d]);
+            steps[StepBits*d+:StepBits] = steps_of(20'(vector.counts[d]));
             // A mac reads its weights once per block.
             if (d == 3 || vector.window_op != tw_isa_pkg::WindowOpMac) begin
-              step_y = walk(wide(vector.b_strides[d]), steps(20'(vector.counts[d])));
-              low_y = low_y + below(step_y);
-              high_y = high_y + above(step_y);
+              steps[StepBits*(FirstC+d)+:StepBits] = steps_of(20'(vector.counts[d]));
             end
+            steps[StepBits*(FirstD+d)+:StepBits] = steps_of(20'(vector.counts[d]));
           end
           for (int d = 0; d < 2; d++) begin
-            step_x = walk(wide(vector.a_window_strides[d]), steps(20'(vector.window[d])));
-            low_x = low_x + below(step_x);
-            high_x = high_x + above(step_x);
+            strides[32*(4+d)+:32] = wide(vector.a_window_strides[d]);
+            steps[StepBits*(4+d)+:StepBits] = steps_of(20'(vector.window[d]));
           end
+          strides[32*(FirstC+4)+:32] = wide(vector.b_tap_stride);
           if (vector.window_op == tw_isa_pkg::WindowOpMac) begin
-            step_y = walk(wide(vector.b_tap_stride),
-                          32'(vector.window[0]) * 32'(vector.window[1]) - 32'sd1);
-            low_y = low_y + below(step_y);
-            high_y = high_y + above(step_y);
+            steps[StepBits*(FirstC+4)+:StepBits] =
+                steps_of(20'(vector.window[0]) * 20'(vector.window[1]));
           end
-          if (leaves(address_b_i, 64'(vector.a_span), capacity(vector.a_memory), low_x, high_x,
-                     vector_bytes(vector.a_type))) begin
-            out_of_range_o = 1'b1;
-          end
-          all_banks = banks(vector.a_memory, address_b_i, 64'(vector.a_span));
-          if (vector.b_enable) begin
-            if (leaves(address_c_i, 64'(vector.b_span), capacity(vector.b_memory), low_y, high_y,
-                       vector_bytes(vector.b_type))) begin
-              out_of_range_o = 1'b1;
-            end
-            all_banks = all_banks | banks(vector.b_memory, address_c_i, 64'(vector.b_span));
-          end
-          if (vector.p_count != '0) begin
-            if (leaves(address_a_i, 64'(vector.p_span), capacity(vector.p_memory), '0, '0,
-                       64'(vector.counts[3]) * 64'(vector.p_count) * 64'(Lanes * 4))) begin
-              out_of_range_o = 1'b1;
-            end
-            all_banks = all_banks | banks(vector.p_memory, address_a_i, 64'(vector.p_span));
-          end
-          if (leaves(address_d_i, 64'(vector.d_span), capacity(vector.d_memory), low_z, high_z,
-                     vector_bytes(vector.d_type))) begin
-            out_of_range_o = 1'b1;
-          end
-          all_banks = all_banks | banks(vector.d_memory, address_d_i, 64'(vector.d_span));
         end
         default: begin
         end
       endcase
+    end
+  end
+
+  // Offsets that the walks of an operand reach, its region and its banks.
+  logic signed [63:0] low_b, high_b, low_c, high_c, low_d, high_d, reach;
+  logic [63:0] bytes_c, span_bytes_c;
+  logic [tw_pkg::NumBanks-1:0] all_banks;
+  always_comb begin
+    out_of_range_o = inside_out;
+    all_banks = '0;
+    low_b = '0;
+    high_b = '0;
+    low_c = '0;
+    high_c = '0;
+    low_d = '0;
+    high_d = '0;
+    reach = '0;
+    bytes_c = '0;
+    span_bytes_c = '0;
+    if (valid_i) begin
+      for (int i = 0; i < Walks; i++) begin
+        reach = walk($signed(strides[32*i+:32]), $signed(steps[StepBits*i+:StepBits]));
+        if (i < FirstC) begin
+          low_b = low_b + below(reach);
+          high_b = high_b + above(reach);
+        end else if (i < FirstD) begin
+          low_c = low_c + below(reach);
+          high_c = high_c + above(reach);
+        end else begin
+          low_d = low_d + below(reach);
+          high_d = high_d + above(reach);
+        end
+      end
+      if (leaves(address_b_i, 64'(span_b), capacity(memory_b), low_b, high_b, width_b)) out_of_range_o = 1'b1;
+      all_banks = banks(memory_b, address_b_i, 64'(span_b));
+      if (reads_dram && ($signed(address_a_i) + low_c < 0 ||
+                         $signed(address_a_i) + high_c + $signed(width_b) > DramBytes)) out_of_range_o = 1'b1;
+      if (has_c) begin
+        if (leaves(address_c_i, 64'(span_c), size_c, low_c, high_c, width_c)) out_of_range_o = 1'b1;
+        bytes_c = in_rows ? address_c_i * 64'(tw_pkg::AccRowBytes) : address_c_i;
+        span_bytes_c = in_rows ? 64'(span_c) * 64'(tw_pkg::AccRowBytes) : 64'(span_c);
+        all_banks = all_banks | banks(memory_c, bytes_c, span_bytes_c);
+      end
+      if (has_p) begin
+        if (leaves(address_a_i, 64'(vector.p_span), capacity(vector.p_memory), '0, '0, width_p)) out_of_range_o = 1'b1;
+        all_banks = all_banks | banks(vector.p_memory, address_a_i, 64'(vector.p_span));
+      end
+      if (has_d) begin
+        if (leaves(address_d_i, 64'(vector.d_span), capacity(vector.d_memory), low_d, high_d, width_d)) begin
+          out_of_range_o = 1'b1;
+        end
+        all_banks = all_banks | banks(vector.d_memory, address_d_i, 64'(vector.d_span));
+      end
     end
   end
   assign banks_o = out_of_range_o ? '0 : all_banks;

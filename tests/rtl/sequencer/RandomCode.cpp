@@ -6,6 +6,8 @@
 #include "isa/Legality.h"
 #include "tests/isa/RandomInstruction.h"
 
+#include <algorithm>
+
 using namespace tw;
 using namespace tw::isa;
 using namespace tw::test;
@@ -17,12 +19,19 @@ int64_t RandomCode::address(int64_t memory, int64_t unit) {
   const int64_t units = capacity(memory) / unit;
   switch (in(0, 3)) {
   case 0:
-    return in(0, 8) * unit;
+    return in(0, 60) * unit;
   case 1:
-    return (units - in(0, 12)) * unit;
+    return (units - in(0, 200)) * unit;
   default:
     return in(0, units) * unit;
   }
+}
+
+/// What accesses of `width` need at the strides that go up, and seldom one unit less or more; or anything.
+int64_t RandomCode::span(int64_t width, std::initializer_list<std::pair<int64_t, int64_t>> walks) {
+  for (const auto &[stride, count] : walks)
+    width += std::max<int64_t>(stride, 0) * (count - 1);
+  return std::clamp<int64_t>(chance(80) ? width + (chance(70) ? 0 : in(-1, 1)) : in(1, 1000), 1, (1 << 20) - 1);
 }
 
 void RandomCode::header(Instruction &instruction, unsigned extents) {
@@ -38,7 +47,7 @@ void RandomCode::header(Instruction &instruction, unsigned extents) {
     h.post_semaphore[i] = chance(70) ? in(0, machine.semaphores - 1) : 0;
     h.post_count[i] = chance(50) ? in(1, std::min<int64_t>(15, machine.semaphoreMax)) : 0;
   }
-  h.num_levels = chance(40) ? 0 : in(1, 6);
+  h.num_levels = chance(40) ? 0 : chance(60) ? in(1, 2) : in(1, 6);
   const int64_t all = (int64_t(1) << h.num_levels) - 1;
   h.wait_mask = chance(50) ? in(0, 63) & all : 0;
   h.post_mask = chance(50) ? in(0, 63) & all : 0;
@@ -58,9 +67,9 @@ void RandomCode::header(Instruction &instruction, unsigned extents) {
 /// Strides are multiples of these units; 0: there is no such address.
 void RandomCode::levels(Instruction &instruction, int64_t a, int64_t b, int64_t c, int64_t d) {
   auto stride = [&](int64_t unit, int64_t bits) {
-    if (chance(5))
+    if (chance(1))
       return unit * in(-(int64_t(1) << (bits - 1)) / std::max<int64_t>(unit, 1), ((int64_t(1) << (bits - 1)) - 1) / std::max<int64_t>(unit, 1));
-    return unit * in(-12, 12);
+    return unit * in(chance(70) ? 0 : -12, 12);
   };
   for (int64_t i = 0; i < instruction.header.num_levels; ++i) {
     Level &level = instruction.levels[size_t(i)];
@@ -78,17 +87,21 @@ void RandomCode::box(Load &load) {
   const int64_t bytes = int64_t(1) << load.element_log2;
   load.memory = machine.scratchpads.size() > 1 ? in(0, 1) : 0;
   load.address = address(load.memory, bytes);
-  load.span = chance(80) ? in(1, 80) : in(1, capacity(load.memory));
-  load.dram_address = chance(50) ? in(0, 40) * bytes : int64_t(machine.dram.capacityBytes) - in(0, 60) * bytes;
+  load.dram_address = chance(50) ? in(0, 40) * bytes : int64_t(machine.dram.capacityBytes) - in(0, 200) * bytes;
   for (unsigned d = 0; d < 5; ++d) {
     load.counts[d] = in(1, chance(90) ? 4 : 20);
     load.low[d] = chance(70) ? 0 : in(0, load.counts[d]);
     load.high[d] = chance(70) ? 0 : in(0, load.counts[d] - load.low[d]);
   }
   for (unsigned d = 0; d < 4; ++d) {
-    load.strides[d] = chance(97) ? bytes * in(-1, 8) : -8388608;
-    load.dram_strides[d] = chance(97) ? bytes * in(-3, 8) : -2147483648ll;
+    load.strides[d] = chance(99) ? bytes * in(chance(90) ? 0 : -1, 8) : -8388608;
+    load.dram_strides[d] = chance(99) ? bytes * in(-1, 8) : -2147483648ll;
   }
+  load.span = span(bytes, {{bytes, load.counts[0]},
+                           {load.strides[0], load.counts[1]},
+                           {load.strides[1], load.counts[2]},
+                           {load.strides[2], load.counts[3]},
+                           {load.strides[3], load.counts[4]}});
   load.fill = load.element_log2 == 2 ? in(0, 0xffffffffll) : in(0, (int64_t(1) << (8 * bytes)) - 1);
   load.broadcast = in(0, 1);
 }
@@ -99,13 +112,11 @@ void RandomCode::vector(Vector &v) {
   auto floating = [](int64_t type) { return isFloat(VectorType(type)); };
   auto bytesOf = [](int64_t type) { return int64_t(elementBytes(VectorType(type))); };
   const int64_t lanes = machine.lanes;
-  auto span = [&](int64_t type) { return chance(70) ? lanes * bytesOf(type) * in(1, 6) + in(-1, 1) : in(1, 1000); };
   for (unsigned d = 0; d < 4; ++d)
     v.counts[d] = in(1, 3);
   v.a_memory = memory();
   v.a_type = in(0, 4);
   v.a_address = address(v.a_memory, bytesOf(v.a_type));
-  v.a_span = std::max<int64_t>(1, span(v.a_type));
   v.a_zero_point = zero(v.a_type);
   v.window_op = in(0, 3);
   const bool mac = v.window_op == 3;
@@ -115,7 +126,7 @@ void RandomCode::vector(Vector &v) {
   if (mac && chance(5))
     v.window = {in(1, 20), in(1, 20)};
   for (unsigned d = 0; d < 4; ++d)
-    v.a_strides[d] = bytesOf(v.a_type) * (chance(97) ? lanes * in(0, 2) + in(-1, 1) : -2097152);
+    v.a_strides[d] = bytesOf(v.a_type) * (chance(99) ? lanes * in(0, 2) + in(0, 1) : -2097152);
   for (unsigned d = 0; d < 2; ++d)
     v.a_window_strides[d] = bytesOf(v.a_type) * in(0, 8);
   if (chance(30)) {
@@ -129,18 +140,21 @@ void RandomCode::vector(Vector &v) {
     v.b_type = in(0, 4);
   const int64_t unitB = v.b_enable ? bytesOf(v.b_type) : 1;
   v.b_address = address(v.b_memory, unitB);
-  v.b_span = std::max<int64_t>(1, span(v.b_type));
   for (unsigned d = 0; d < 4; ++d)
     v.b_strides[d] = unitB * in(0, 2 * lanes);
   v.b_tap_stride = unitB * in(0, lanes);
+  const auto &c = v.counts, &a = v.a_strides, &b = v.b_strides, &d = v.d_strides;
+  v.a_span = span(lanes * bytesOf(v.a_type), {{a[0], c[0]}, {a[1], c[1]}, {a[2], c[2]}, {a[3], c[3]},
+                                              {v.a_window_strides[0], v.window[0]}, {v.a_window_strides[1], v.window[1]}});
+  v.b_span = mac ? span(lanes * unitB, {{b[3], c[3]}, {v.b_tap_stride, v.window[0] * v.window[1]}})
+                 : span(lanes * bytesOf(v.b_type), {{b[0], c[0]}, {b[1], c[1]}, {b[2], c[2]}, {b[3], c[3]}});
   v.b_zero_point = v.b_enable ? zero(v.b_type) : in(-256, 255);
   v.b_convert = mac ? 0 : in(0, 2);
   v.b_scale = in(0, 7);
   v.p_count = chance(40) ? 0 : in(1, 4);
   v.p_memory = memory();
   v.p_address = address(v.p_memory, 4);
-  v.p_span = chance(70) ? v.counts[3] * v.p_count * lanes * 4 + 1 - in(0, 2) : in(1, 500);
-  v.p_span = std::max<int64_t>(1, v.p_span);
+  v.p_span = span(v.counts[3] * v.p_count * lanes * 4, {});
   if (v.window_op == 1 || v.window_op == 2) {
     v.lane_reduce = in(0, 1);
     v.tail_lanes = v.lane_reduce ? in(0, lanes) : 0;
@@ -197,9 +211,9 @@ void RandomCode::vector(Vector &v) {
   v.d_type = x ? in(3, 4) : in(0, 2);
   v.d_memory = memory();
   v.d_address = address(v.d_memory, bytesOf(v.d_type));
-  v.d_span = std::max<int64_t>(1, span(v.d_type));
-  for (unsigned d = 0; d < 4; ++d)
-    v.d_strides[d] = bytesOf(v.d_type) * (lanes * in(0, 2) + in(-1, 1));
+  for (unsigned i = 0; i < 4; ++i)
+    v.d_strides[i] = bytesOf(v.d_type) * (lanes * in(0, 2) + in(0, 1) - (chance(5) ? 1 : 0));
+  v.d_span = span(lanes * bytesOf(v.d_type), {{d[0], c[0]}, {d[1], c[1]}, {d[2], c[2]}, {d[3], c[3]}});
 }
 
 Instruction RandomCode::candidate(Opcode opcode) {
@@ -234,8 +248,9 @@ Instruction RandomCode::candidate(Opcode opcode) {
     preload.k_count = in(1, machine.rows);
     preload.n_count = in(1, machine.cols);
     preload.transpose = in(0, 1);
-    preload.row_stride = bytes * in(-1, 20);
-    preload.span = std::max<int64_t>(1, bytes * in(0, 80) + in(-1, 1));
+    preload.row_stride = bytes * in(chance(90) ? 0 : -1, 20);
+    preload.span = span(bytes * (preload.transpose ? preload.k_count : preload.n_count),
+                        {{preload.row_stride, preload.transpose ? preload.n_count : preload.k_count}});
     preload.is_signed = int8 ? in(0, 1) : 0;
     preload.zero_point = !int8 ? 0 : preload.is_signed ? in(-128, 127) : in(0, 255);
     instruction.operands = preload;
@@ -245,15 +260,16 @@ Instruction RandomCode::candidate(Opcode opcode) {
     Tensor tensor;
     tensor.memory = scratchpad();
     tensor.address = address(tensor.memory, bytes);
-    tensor.span = std::max<int64_t>(1, bytes * in(1, 60) + in(-1, 1));
-    tensor.acc_address = in(0, int64_t(machine.accumulatorRows()));
-    tensor.acc_span = in(1, 20);
+    tensor.acc_address = in(0, chance(50) ? 30 : int64_t(machine.accumulatorRows()));
     tensor.k_count = in(1, machine.rows);
     for (unsigned d = 0; d < 3; ++d) {
       tensor.counts[d] = in(1, 4);
-      tensor.strides[d] = bytes * in(-1, 8);
-      tensor.acc_strides[d] = chance(97) ? in(-1, 4) : -524288;
+      tensor.strides[d] = bytes * in(chance(90) ? 0 : -1, 8);
+      tensor.acc_strides[d] = chance(99) ? in(chance(90) ? 0 : -1, 4) : -524288;
     }
+    const auto &counts = tensor.counts, &strides = tensor.strides, &accStrides = tensor.acc_strides;
+    tensor.span = span(bytes * tensor.k_count, {{strides[0], counts[0]}, {strides[1], counts[1]}, {strides[2], counts[2]}});
+    tensor.acc_span = span(1, {{accStrides[0], counts[0]}, {accStrides[1], counts[1]}, {accStrides[2], counts[2]}});
     tensor.swap = in(0, 1);
     tensor.accumulate = in(0, 1);
     tensor.is_signed = int8 ? in(0, 1) : 0;

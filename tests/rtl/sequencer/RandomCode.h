@@ -39,6 +39,7 @@ private:
   void vector(isa::Vector &vector);
   int64_t address(int64_t memory, int64_t unit);
   int64_t capacity(int64_t memory) const;
+  int64_t span(int64_t width, std::initializer_list<std::pair<int64_t, int64_t>> walks);
   void body(std::vector<isa::Word> &out, unsigned length, unsigned depth, Damage damage);
   void append(std::vector<isa::Word> &out, bool damaged);
 
