@@ -68,7 +68,8 @@ void RandomCode::header(Instruction &instruction, unsigned extents) {
 void RandomCode::levels(Instruction &instruction, int64_t a, int64_t b, int64_t c, int64_t d) {
   auto stride = [&](int64_t unit, int64_t bits) {
     if (chance(1))
-      return unit * in(-(int64_t(1) << (bits - 1)) / std::max<int64_t>(unit, 1), ((int64_t(1) << (bits - 1)) - 1) / std::max<int64_t>(unit, 1));
+      return unit * in(-(int64_t(1) << (bits - 1)) / std::max<int64_t>(unit, 1),
+                       ((int64_t(1) << (bits - 1)) - 1) / std::max<int64_t>(unit, 1));
     return unit * in(chance(70) ? 0 : -12, 12);
   };
   for (int64_t i = 0; i < instruction.header.num_levels; ++i) {
@@ -144,8 +145,12 @@ void RandomCode::vector(Vector &v) {
     v.b_strides[d] = unitB * in(0, 2 * lanes);
   v.b_tap_stride = unitB * in(0, lanes);
   const auto &c = v.counts, &a = v.a_strides, &b = v.b_strides, &d = v.d_strides;
-  v.a_span = span(lanes * bytesOf(v.a_type), {{a[0], c[0]}, {a[1], c[1]}, {a[2], c[2]}, {a[3], c[3]},
-                                              {v.a_window_strides[0], v.window[0]}, {v.a_window_strides[1], v.window[1]}});
+  v.a_span = span(lanes * bytesOf(v.a_type), {{a[0], c[0]},
+                                              {a[1], c[1]},
+                                              {a[2], c[2]},
+                                              {a[3], c[3]},
+                                              {v.a_window_strides[0], v.window[0]},
+                                              {v.a_window_strides[1], v.window[1]}});
   v.b_span = mac ? span(lanes * unitB, {{b[3], c[3]}, {v.b_tap_stride, v.window[0] * v.window[1]}})
                  : span(lanes * bytesOf(v.b_type), {{b[0], c[0]}, {b[1], c[1]}, {b[2], c[2]}, {b[3], c[3]}});
   v.b_zero_point = v.b_enable ? zero(v.b_type) : in(-256, 255);
@@ -302,6 +307,52 @@ void RandomCode::append(std::vector<Word> &out, bool damaged) {
   Instruction good = instruction(opcode);
   if (!damaged)
     return encode(good, out);
+  if (chance(10)) {
+    // What the sequencer itself executes.
+    Loop loop;
+    loop.count = in(0, 2);
+    loop.body_words = chance(90) ? in(0, 9) : in(0, 65535);
+    Instruction own = chance(30) ? Instruction(Halt{}) : Instruction(loop);
+    const FieldInfo &field = headerFields().begin()[random() % headerFields().size()];
+    if (chance(50))
+      set(field, &own.header, isa::test::randomValue(field, random));
+    return encode(own, out);
+  }
+  if (Vector *v = good.getIf<Vector>(); v && chance(60)) {
+    // The chain and what it depends on.
+    for (int64_t n = in(1, 2); n > 0; --n) {
+      const size_t stage = size_t(in(0, std::min<int64_t>(11, v->num_stages)));
+      switch (in(0, 9)) {
+      case 0:
+        v->b_enable ^= 1;
+        break;
+      case 1:
+        v->p_count = in(0, 4);
+        break;
+      case 2:
+        v->num_stages = std::clamp<int64_t>(v->num_stages + in(-1, 1), 0, 12);
+        break;
+      case 3:
+        (chance(50) ? v->d_type : v->b_type) = in(0, 4);
+        break;
+      case 4:
+        v->b_convert = in(0, 2);
+        break;
+      case 5:
+        v->window_op = in(0, 3);
+        break;
+      case 6:
+        (chance(50) ? v->lane_reduce : v->tail_lanes) ^= 1;
+        break;
+      case 7:
+        v->stage_op[stage] = isa::kStageOpEnumeration.cases.begin()[random() % isa::kStageOpEnumeration.cases.size()].value;
+        break;
+      default:
+        v->stage_operand[stage] = pick<int64_t>({0, 1, 2, 8, 9, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23, 22, 23});
+      }
+    }
+    return encode(good, out);
+  }
   if (chance(50)) {
     // Another value in a field; several fields have to agree, so that this often stays legal.
     std::mt19937_64 &r = random;

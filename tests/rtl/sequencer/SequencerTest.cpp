@@ -211,7 +211,8 @@ struct Counts {
 
 template <typename Rtl> class Bench {
 public:
-  Bench(const timing::MachineParams &machine) : machine(machine), context(std::make_unique<VerilatedContext>()), rtl(context.get()) {}
+  Bench(const timing::MachineParams &machine)
+      : machine(machine), context(std::make_unique<VerilatedContext>()), rtl(context.get()) {}
 
   /// Runs one program until it halts and all is taken, or faults. Ends the test at the first difference.
   void run(const std::vector<Word> &code, std::mt19937_64 &random) {
@@ -432,8 +433,8 @@ template <typename Rtl> void runMany(const timing::MachineParams &machine, unsig
 
 TEST(RtlSequencerTest, LegalProgramsOnAPlainMachine) { runMany<VPlain>(plainMachine(), 800, 12, Damage::None); }
 TEST(RtlSequencerTest, LegalProgramsOnAnOddMachine) { runMany<VOdd>(oddMachine(), 800, 12, Damage::None); }
-TEST(RtlSequencerTest, DamagedInstructionsOnAPlainMachine) { runMany<VPlain>(plainMachine(), 8000, 2, Damage::Instruction); }
-TEST(RtlSequencerTest, DamagedInstructionsOnAnOddMachine) { runMany<VOdd>(oddMachine(), 8000, 2, Damage::Instruction); }
+TEST(RtlSequencerTest, DamagedInstructionsOnAPlainMachine) { runMany<VPlain>(plainMachine(), 6000, 2, Damage::Instruction); }
+TEST(RtlSequencerTest, DamagedInstructionsOnAnOddMachine) { runMany<VOdd>(oddMachine(), 6000, 2, Damage::Instruction); }
 TEST(RtlSequencerTest, DamagedLoopsOnAPlainMachine) { runMany<VPlain>(plainMachine(), 1500, 8, Damage::Structure); }
 TEST(RtlSequencerTest, DamagedLoopsOnAnOddMachine) { runMany<VOdd>(oddMachine(), 1500, 8, Damage::Structure); }
 
