@@ -85,7 +85,8 @@ module tw_control (
   // ---- End
   logic quiet, fault_now, done_now;
   logic [63:0] total;
-  assign quiet = halted_i && pending_i == '0 && finished_i && drained_i;
+  // The write buffer may be drained by a completion of this cycle, which is an event.
+  assign quiet = halted_i && pending_i == '0 && finished_i && drained_i && !write_done_i;
   assign total = last_q + 64'(tw_machine_pkg::DoneCycles);
   assign fault_now = run_q && (issue_fault_i || sequencer_fault_i || deadlock);
   assign done_now = run_q && quiet && !fault_now && cycle_q + 64'd1 >= total;

@@ -14,7 +14,7 @@ module tw_engine_monitor (
     input logic       interlock_i,
     input logic       bank_conflict_i,
     input logic       dram_wait_i,
-    input logic       dram_latency_i,  // a wait whatever the bus does
+    input logic       dram_latency_i,  // such a wait is latency whatever the bus does
     input logic [5:0] dram_channel_i,
     input logic       full_i,
     input logic       fed_i,           // an instruction is dispatched to the engine
@@ -39,7 +39,7 @@ module tw_engine_monitor (
     else if (operand_i) label_d = 4'(tw_pkg::LabelOperand);
     else if (interlock_i) label_d = 4'(tw_pkg::LabelInterlock);
     else if (bank_conflict_i) label_d = 4'(tw_pkg::LabelBankConflict);
-    else if (dram_wait_i || dram_latency_i) label_d = 4'(tw_pkg::LabelDramLatency);
+    else if (dram_wait_i) label_d = 4'(tw_pkg::LabelDramLatency);
     else if (full_i) label_d = 4'(tw_pkg::LabelBufferFull);
   end
 

@@ -674,11 +674,11 @@ module tw_top
         .offer_mask_o(offer_mask[BurstBytes*P*u+:BurstBytes*P]),
         .accept_i(accept[P*u+:P]),
         .busy_o(busy[u]),
-        .setup_o(dram_latency[u]),
+        .setup_o(dram_wait[u]),
         .blocked_o(full[u])
     );
     assign rd_memory[3*(ReadStore+P*u)+:3*P] = {P{store_memory[3*u+:3]}};
-    assign dram_wait[u] = 1'b0;
+    assign dram_latency[u] = 1'b1;
     assign dram_channel[6*u+:6] = '0;
   end
 
