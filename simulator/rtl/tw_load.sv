@@ -417,7 +417,7 @@ module tw_load #(
 
   assign busy_o = req_grant_i != '0 || move != '0;
   assign dram_wait_o = window_valid[0];
-  assign dram_latency_o = move_fill[0];
+  assign dram_latency_o = dram_wait_o && move_fill[0];
   assign dram_channel_o =
       tw_machine_pkg::DramChannels > 1 ? 6'(move_burst[OffsetBits+:ChannelBits]) : 6'd0;
 
