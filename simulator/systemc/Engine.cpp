@@ -44,6 +44,7 @@ Cycle Engine::start(Cycle cycle) {
   memories->own(engine, entry.banks);
   memories->execute(entry, engine, cycle);
   slotFreeAt[slot] = cycle + context->machine->timing.queue_free_cycles;
+  host->moves(slotFreeAt[slot]);
   ++started;
   ++context->instructions[engine];
   if (entry.layer != stats::kNoLayer) {
@@ -76,6 +77,8 @@ Cycle Engine::retire(const InFlight &inFlight, Cycle cycle) {
   semaphores->post(inFlight.header, cycle, engine, inFlight.pc, inFlight.record);
   memories->retire(engine, inFlight.pc, cycle);
   host->retired(cycle);
+  const timing::TimingConstants &time = context->machine->timing;
+  host->moves(cycle + std::max(time.semaphore_cycles, time.bank_release_cycles));
   if (inFlight.record != kNoRecord)
     context->result.instructions[inFlight.record].retire = cycle;
   if (inFlight.layer != stats::kNoLayer) {

@@ -29,7 +29,7 @@ void Host::reset(RunContext &run) {
   faults.clear();
   dispatchCount = retireCount = 0;
   isHalted = false;
-  lastEvent = 0;
+  lastEvent = lastMove = 0;
 }
 
 void Host::launch() { startAlarm.at(0); }

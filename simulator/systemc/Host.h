@@ -21,7 +21,11 @@ public:
   void launch();
 
   void fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) override;
-  void dispatched() override { ++dispatchCount; }
+  void dispatched(Cycle visible) override {
+    ++dispatchCount;
+    moves(visible);
+  }
+  void moves(Cycle cycle) override { lastMove = std::max(lastMove, cycle); }
   void retired(Cycle cycle) override {
     ++retireCount;
     lastEvent = std::max(lastEvent, cycle);
@@ -29,6 +33,7 @@ public:
   void halted(Cycle cycle) override {
     isHalted = true;
     lastEvent = std::max(lastEvent, cycle);
+    moves(cycle + 1);
   }
 
   /// The fault of the lowest engine in the earliest cycle. Precondition: there is one.
@@ -37,6 +42,8 @@ public:
   bool complete() const { return isHalted && dispatchCount == retireCount; }
   /// Cycle of the last retirement or of halt.
   Cycle lastRetirement() const { return lastEvent; }
+  /// The cycle from which on nothing moves, in a run that does not end.
+  Cycle standstill() const { return lastMove; }
 
 private:
   void start();
@@ -52,7 +59,7 @@ private:
   std::vector<Candidate> faults;
   uint64_t dispatchCount = 0, retireCount = 0;
   bool isHalted = false;
-  Cycle lastEvent = 0;
+  Cycle lastEvent = 0, lastMove = 0;
 };
 
 } // namespace tw::systemc

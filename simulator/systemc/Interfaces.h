@@ -125,9 +125,12 @@ public:
 class ControlIf : virtual public sc_core::sc_interface {
 public:
   virtual void fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) = 0;
-  virtual void dispatched() = 0;
+  /// An instruction was dispatched that is visible from `visible` on.
+  virtual void dispatched(Cycle visible) = 0;
   /// One dispatched instruction retires in `cycle`.
   virtual void retired(Cycle cycle) = 0;
+  /// Something that may let an instruction start, or be dispatched, happens in `cycle`: no deadlock before it.
+  virtual void moves(Cycle cycle) = 0;
   /// The sequencer takes `halt` in `cycle`.
   virtual void halted(Cycle cycle) = 0;
 };

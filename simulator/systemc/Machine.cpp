@@ -138,7 +138,7 @@ void Machine::run(RunContext &run) {
     uint64_t pc = 0;
     unsigned first = 0;
     const std::string text = deadlock(pc, first);
-    host->fault(core::FaultKind::Deadlock, first, pc, timebase.now(), text);
+    host->fault(core::FaultKind::Deadlock, first, pc, host->standstill(), text);
     result.fault = host->firstFault();
   }
   if (result.fault) {

@@ -245,6 +245,7 @@ bool Sequencer::advance() {
   if (slot == kNever) {
     wait = Wait::Slot;
     waitEngine = engine;
+    host->moves(cycle);
     return false;
   }
   if (slot > cycle) {
@@ -269,7 +270,7 @@ bool Sequencer::advance() {
     record.visible = cycle + context->machine->timing.dispatch_cycles;
     context->result.instructions.push_back(record);
   }
-  host->dispatched();
+  host->dispatched(cycle + context->machine->timing.dispatch_cycles);
   queues[engine]->push(cycle);
   finish();
   return true;

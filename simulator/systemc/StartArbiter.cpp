@@ -88,6 +88,7 @@ void StartArbiter::noteStart(const Entry &entry, Cycle cycle, Cycle retirement) 
   case isa::Opcode::Preload:
     shadowFull = true;
     shadowReadyAt = retirement + context->machine->timing.shadow_ready_cycles;
+    host->moves(shadowReadyAt);
     return;
   case isa::Opcode::Tensor: {
     const isa::Tensor &tensor = entry.instruction.as<isa::Tensor>();
@@ -95,12 +96,14 @@ void StartArbiter::noteStart(const Entry &entry, Cycle cycle, Cycle retirement) 
       shadowFull = false;
       shadowFreeAt = cycle + context->machine->timing.shadow_free_cycles;
       alarm.at(std::max(shadowFreeAt, cycle + 1));
+      host->moves(shadowFreeAt);
     }
     const Cycle distance = timing::accumulatorDistance(*context->machine);
     recentTensors.erase(std::remove_if(recentTensors.begin(), recentTensors.end(),
                                        [&](const TensorStart &other) { return other.cycle + distance <= cycle; }),
                         recentTensors.end());
     recentTensors.push_back({cycle, tensor.acc_address, tensor.acc_address + tensor.acc_span});
+    host->moves(cycle + distance);
     return;
   }
   default:
