@@ -25,7 +25,7 @@ void Memories::reset(RunContext &run) {
   retirements.clear();
   checker.reset();
   if (run.options.checks)
-    checker = std::make_unique<core::RaceChecker>(*run.machine, *run.program);
+    checker = std::make_unique<core::RaceChecker>(*run.machine, *run.program, core::CheckOptions{run.options.unwritten});
 }
 
 unsigned Memories::ownerOf(unsigned engine, uint64_t banks) const {

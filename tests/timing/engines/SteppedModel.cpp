@@ -303,7 +303,11 @@ void Stepped::starts() {
 
 void Stepped::sequencer() {
   took = queueFull = false;
-  if (halted || t < wordReady[pc + taken])
+  if (halted)
+    return;
+  if (pc + taken >= program.code.size())
+    return stop(core::FaultKind::IllegalInstruction);
+  if (t < wordReady[pc + taken])
     return;
   const uint64_t word = pc + taken;
   const unsigned length = std::max(1u, unsigned(program.code[pc][0] >> 6) & 15);
