@@ -1,4 +1,4 @@
-// Whether the machine accepts an instruction, whatever its odometer says; and which engine executes it.
+// Whether the machine accepts an instruction, and which engine executes it.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Timing: combinational; nothing is evaluated while valid_i is 0.
@@ -75,7 +75,8 @@ module tw_decoder (
     is_scratchpad = memory != tw_isa_pkg::MemoryAccumulator && exists(memory);
   endfunction
   function automatic logic is_float(input logic [2:0] vector_type);
-    is_float = vector_type == tw_isa_pkg::VectorTypeF32 || vector_type == tw_isa_pkg::VectorTypeBf16;
+    is_float = vector_type == tw_isa_pkg::VectorTypeF32 ||
+        vector_type == tw_isa_pkg::VectorTypeBf16;
   endfunction
   // Low bits of an address that are 0 for an element of the type.
   function automatic logic [1:0] mask_of(input logic [2:0] vector_type);
@@ -91,7 +92,8 @@ module tw_decoder (
     else if (is_signed) is_zero_point = value[8] == value[7];
     else is_zero_point = !value[8];
   endfunction
-  function automatic logic is_vector_zero_point(input logic [8:0] value, input logic [2:0] vector_type);
+  function automatic logic is_vector_zero_point(input logic [8:0] value,
+                                                input logic [2:0] vector_type);
     is_vector_zero_point = is_zero_point(value,
         vector_type == tw_isa_pkg::VectorTypeI8 || vector_type == tw_isa_pkg::VectorTypeU8,
         vector_type == tw_isa_pkg::VectorTypeI8);
@@ -115,8 +117,8 @@ module tw_decoder (
     end
   end
 
-  // Of all levels together: strides that are not 0, and the low bits of the strides. A level's wrap may
-  // have any value.
+  // Of all levels together: strides that are not 0, and the low bits of the strides. A level's wrap
+  // may have any value.
   /* verilator lint_off UNUSEDSIGNAL */
   tw_isa_pkg::level_t level;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -200,17 +202,23 @@ module tw_decoder (
       endcase
       if (4'(header.unit) >= units) header_bad = 1'b1;
       for (int i = 0; i < tw_isa_pkg::MaxWaits; i++) begin
-        if (header.wait_count[i] != '0 && (32'(header.wait_semaphore[i]) >= tw_machine_pkg::Semaphores ||
+        if (header.wait_count[i] != '0 &&
+            (32'(header.wait_semaphore[i]) >= tw_machine_pkg::Semaphores ||
             32'(header.wait_count[i]) > tw_machine_pkg::SemaphoreMax)) header_bad = 1'b1;
       end
       for (int i = 0; i < tw_isa_pkg::MaxPosts; i++) begin
-        if (header.post_count[i] != '0 && (32'(header.post_semaphore[i]) >= tw_machine_pkg::Semaphores ||
+        if (header.post_count[i] != '0 &&
+            (32'(header.post_semaphore[i]) >= tw_machine_pkg::Semaphores ||
             32'(header.post_count[i]) > tw_machine_pkg::SemaphoreMax)) header_bad = 1'b1;
       end
-      if (((header.wait_mask | header.post_mask | header.predicate_mask) & beyond) != '0) header_bad = 1'b1;
+      if (((header.wait_mask | header.post_mask | header.predicate_mask) & beyond) != '0) begin
+        header_bad = 1'b1;
+      end
       for (int e = 0; e < 2; e++) begin
         if (header.edge_value[e] != '0 &&
-            (header.edge_level[e] >= header.num_levels || header.edge_index[e] >= extents)) header_bad = 1'b1;
+            (header.edge_level[e] >= header.num_levels || header.edge_index[e] >= extents)) begin
+          header_bad = 1'b1;
+        end
       end
       if (levels_bad) header_bad = 1'b1;
     end
@@ -259,7 +267,9 @@ module tw_decoder (
             if (((load.dram_strides[d][1:0] | load.strides[d][1:0]) & mask) != '0) bad = 1'b1;
           end
           for (int d = 0; d < 5; d++) begin
-            if (load.counts[d] == '0 || 20'(load.low[d]) + 20'(load.high[d]) > load.counts[d]) bad = 1'b1;
+            if (load.counts[d] == '0 || 20'(load.low[d]) + 20'(load.high[d]) > load.counts[d]) begin
+              bad = 1'b1;
+            end
           end
           if (((low_a | low_b) & mask) != '0 || any_c || any_d) bad = 1'b1;
           if (!mask[1] && load.fill[31:16] != '0) bad = 1'b1;
@@ -292,7 +302,9 @@ module tw_decoder (
         tw_isa_pkg::OpcodeTensor: begin
           tensor = words_i[$bits(tensor)-1:0];
           mask = ArrayMask;
-          if (!is_scratchpad(tensor.memory) || tensor.span == '0 || tensor.acc_span == '0) bad = 1'b1;
+          if (!is_scratchpad(tensor.memory) || tensor.span == '0 || tensor.acc_span == '0) begin
+            bad = 1'b1;
+          end
           if (tensor.k_count == '0 || 32'(tensor.k_count) > tw_machine_pkg::Rows) bad = 1'b1;
           if ((tensor.address[1:0] & mask) != '0) bad = 1'b1;
           for (int d = 0; d < 3; d++) begin
@@ -333,7 +345,8 @@ module tw_decoder (
     if (valid_i && header.opcode == tw_isa_pkg::OpcodeVector) begin
       vector = words_i[$bits(vector)-1:0];
       mac = vector.window_op == tw_isa_pkg::WindowOpMac;
-      reduces = vector.window_op == tw_isa_pkg::WindowOpMax || vector.window_op == tw_isa_pkg::WindowOpSum;
+      reduces = vector.window_op == tw_isa_pkg::WindowOpMax ||
+          vector.window_op == tw_isa_pkg::WindowOpSum;
       mask_a = mask_of(vector.a_type);
       mask_b = mask_of(vector.b_type);
       mask_d = mask_of(vector.d_type);
@@ -345,14 +358,18 @@ module tw_decoder (
       end
       for (int d = 0; d < 2; d++) begin
         if (vector.window[d] == '0) vector_bad = 1'b1;
-        if (vector.window_op == tw_isa_pkg::WindowOpNone && vector.window[d] != 12'd1) vector_bad = 1'b1;
+        if (vector.window_op == tw_isa_pkg::WindowOpNone && vector.window[d] != 12'd1) begin
+          vector_bad = 1'b1;
+        end
         if ((vector.a_window_strides[d][1:0] & mask_a) != '0) vector_bad = 1'b1;
       end
       // Sources, parameters and destination.
-      if (!exists(vector.a_memory) || vector.a_span == '0 || (vector.a_address[1:0] & mask_a) != '0 ||
+      if (!exists(vector.a_memory) || vector.a_span == '0 ||
+          (vector.a_address[1:0] & mask_a) != '0 ||
           (low_b & mask_a) != '0) vector_bad = 1'b1;
       if (!is_vector_zero_point(vector.a_zero_point, vector.a_type)) vector_bad = 1'b1;
-      if (!exists(vector.d_memory) || vector.d_span == '0 || (vector.d_address[1:0] & mask_d) != '0 ||
+      if (!exists(vector.d_memory) || vector.d_span == '0 ||
+          (vector.d_address[1:0] & mask_d) != '0 ||
           (low_d & mask_d) != '0) vector_bad = 1'b1;
       if (vector.b_enable) begin
         if (!exists(vector.b_memory) || vector.b_span == '0 ||
@@ -371,7 +388,9 @@ module tw_decoder (
       // Window.
       if (mac && (!vector.b_enable || is_float(vector.a_type) != is_float(vector.b_type) ||
           vector.b_convert != tw_isa_pkg::ConversionNone ||
-          24'(vector.window[0]) * 24'(vector.window[1]) > 24'(tw_isa_pkg::MaxMacTaps))) vector_bad = 1'b1;
+          24'(vector.window[0]) * 24'(vector.window[1]) > 24'(tw_isa_pkg::MaxMacTaps))) begin
+        vector_bad = 1'b1;
+      end
       if (vector.lane_reduce ? !reduces : vector.tail_lanes != '0) vector_bad = 1'b1;
       if (32'(vector.tail_lanes) > tw_machine_pkg::Lanes) vector_bad = 1'b1;
       if (vector.window_step != '0 && 27'($signed(vector.a_strides[0])) !=
@@ -387,7 +406,8 @@ module tw_decoder (
       for (int s = 0; s < Stages; s++) begin
         operand = vector.stage_operand[s];
         if (4'(s) >= vector.num_stages) begin
-          if (vector.stage_op[s] != tw_isa_pkg::StageOpNop || operand != tw_isa_pkg::StageOperandNone) begin
+          if (vector.stage_op[s] != tw_isa_pkg::StageOpNop ||
+              operand != tw_isa_pkg::StageOperandNone) begin
             vector_bad = 1'b1;
           end
         end else begin
@@ -398,10 +418,12 @@ module tw_decoder (
             ClassInt, ClassFloat: begin
               if (x_float != (stage_class == ClassFloat)) vector_bad = 1'b1;
               if (operand == tw_isa_pkg::StageOperandNone) vector_bad = 1'b1;
-              if (operand == tw_isa_pkg::StageOperandB && (!has_b || b_float != (stage_class == ClassFloat))) begin
+              if (operand == tw_isa_pkg::StageOperandB && (!has_b ||
+                  b_float != (stage_class == ClassFloat))) begin
                 vector_bad = 1'b1;
               end
-              if (operand == tw_isa_pkg::StageOperandSaved && saved_float != (stage_class == ClassFloat)) begin
+              if (operand == tw_isa_pkg::StageOperandSaved &&
+                  saved_float != (stage_class == ClassFloat)) begin
                 vector_bad = 1'b1;
               end
               if (operand >= tw_isa_pkg::StageOperandP0 && operand <= tw_isa_pkg::StageOperandP3 &&

@@ -1,11 +1,11 @@
 // Fetch of the program: asks for its bursts in ascending order, each once, and hands out its words.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: requests from cycle StartCycles on (start_i is cycle 0), as long as every word that a burst
-// completes has room among PrefetchWords; a word taken in t makes room in t + 1. The words of a burst
-// that arrives in cycle t may be taken from t + FetchCycles on. Bursts may arrive in any order: words
-// are taken in order, which makes their return one in order.
-// The code's address is a multiple of a word's bytes; it and the length keep still while the program runs.
+// Timing: requests from cycle StartCycles on (start_i is cycle 0), as long as every word that a
+// burst completes has room among PrefetchWords; a word taken in t makes room in t + 1. The words of
+// a burst that arrives in cycle t may be taken from t + FetchCycles on. Bursts may arrive in any
+// order: words are taken in order, which makes their return one in order. The code's address is a
+// multiple of a word's bytes; it and the length keep still while the program runs.
 module tw_fetch (
     input  logic                                          clk_i,
     input  logic                                          rst_ni,
@@ -37,9 +37,10 @@ module tw_fetch (
   localparam int unsigned WordBytes = tw_isa_pkg::WordBits / 8;
   localparam int unsigned WordShift = $clog2(WordBytes);
   localparam int unsigned Prefetch = tw_machine_pkg::PrefetchWords;
-  // Slots for the words of the FIFO and for one burst partly taken at either end; a burst may hold more
-  // words than the FIFO.
-  localparam int unsigned FifoBytes = Prefetch * WordBytes > BurstBytes ? Prefetch * WordBytes : BurstBytes;
+  // Slots for the words of the FIFO and for one burst partly taken at either end; a burst may hold
+  // more words than the FIFO.
+  localparam int unsigned FifoBytes = Prefetch * WordBytes > BurstBytes ?
+      Prefetch * WordBytes : BurstBytes;
   localparam int unsigned EndBytes = WordBytes > BurstBytes ? WordBytes : BurstBytes;
   localparam int unsigned SlotBits = $clog2((FifoBytes + 2 * EndBytes) / BurstBytes);
   localparam int unsigned Slots = 1 << SlotBits;
@@ -185,7 +186,8 @@ module tw_fetch (
   if (BurstBytes > WordBytes) begin : gen_words_in_burst
     logic [DataBits-1:0] burst;
     assign burst = data[slot];
-    assign word_o = burst[tw_isa_pkg::WordBits*position_q[BurstBits-1:WordShift]+:tw_isa_pkg::WordBits];
+    assign word_o =
+        burst[tw_isa_pkg::WordBits*position_q[BurstBits-1:WordShift]+:tw_isa_pkg::WordBits];
     assign word_valid_o = asked && arrived_q[slot];
   end else begin : gen_bursts_in_word
     localparam int unsigned Parts = WordBytes / BurstBytes;

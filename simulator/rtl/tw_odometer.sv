@@ -18,8 +18,8 @@ module tw_odometer (
     output logic                              posts_o,
     // The instruction of this execution, addresses cut to their fields, header as it was.
     output logic [5*tw_isa_pkg::WordBits-1:0] operands_o,
-    // Its addresses in full; signed, and zero where the instruction has none. First to fourth address as the
-    // strides of a level count them.
+    // Its addresses in full; signed, and zero where the instruction has none. First to fourth
+    // address as the strides of a level count them.
     output logic [63:0]                       address_a_o,
     output logic [63:0]                       address_b_o,
     output logic [63:0]                       address_c_o,
@@ -130,7 +130,9 @@ module tw_odometer (
     if (valid_i) begin
       for (int e = 0; e < 2; e++) begin
         for (int i = 0; i < Levels; i++) begin
-          if (header.edge_value[e] != '0 && header.edge_level[e] == 3'(i) && last[i]) edge_now[e] = 1'b1;
+          if (header.edge_value[e] != '0 && header.edge_level[e] == 3'(i) && last[i]) begin
+            edge_now[e] = 1'b1;
+          end
         end
       end
     end
@@ -162,7 +164,9 @@ module tw_odometer (
           load.address = AddressBits'(address_b_o);
           for (int e = 0; e < 2; e++) begin
             for (int d = 0; d < 5; d++) begin
-              if (edge_now[e] && header.edge_index[e] == 3'(d)) load.counts[d] = 20'(header.edge_value[e]);
+              if (edge_now[e] && header.edge_index[e] == 3'(d)) begin
+                load.counts[d] = 20'(header.edge_value[e]);
+              end
             end
           end
           operands_o[$bits(load)-1:0] = load;
@@ -175,7 +179,9 @@ module tw_odometer (
           store.address = AddressBits'(address_b_o);
           for (int e = 0; e < 2; e++) begin
             for (int d = 0; d < 5; d++) begin
-              if (edge_now[e] && header.edge_index[e] == 3'(d)) store.counts[d] = 20'(header.edge_value[e]);
+              if (edge_now[e] && header.edge_index[e] == 3'(d)) begin
+                store.counts[d] = 20'(header.edge_value[e]);
+              end
             end
           end
           operands_o[$bits(store)-1:0] = store;
@@ -196,7 +202,9 @@ module tw_odometer (
           tensor.clear_mask = '0;
           for (int e = 0; e < 2; e++) begin
             for (int d = 0; d < 3; d++) begin
-              if (edge_now[e] && header.edge_index[e] == 3'(d)) tensor.counts[d] = header.edge_value[e];
+              if (edge_now[e] && header.edge_index[e] == 3'(d)) begin
+                tensor.counts[d] = header.edge_value[e];
+              end
             end
           end
           operands_o[$bits(tensor)-1:0] = tensor;
@@ -213,7 +221,9 @@ module tw_odometer (
           vector.d_address = AddressBits'(address_d_o);
           for (int e = 0; e < 2; e++) begin
             for (int d = 0; d < 4; d++) begin
-              if (edge_now[e] && header.edge_index[e] == 3'(d)) vector.counts[d] = header.edge_value[e];
+              if (edge_now[e] && header.edge_index[e] == 3'(d)) begin
+                vector.counts[d] = header.edge_value[e];
+              end
             end
           end
           operands_o = vector;

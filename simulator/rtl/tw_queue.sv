@@ -1,9 +1,9 @@
 // The queue of instructions in front of one engine.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: an instruction pushed in cycle t is visible at the head from t + DispatchCycles on. One that
-// is popped in s makes room for a push in s + QueueFreeCycles. full_o speaks of a push in this cycle.
-// A push while full_o or a pop while !head_valid_o is not allowed.
+// Timing: an instruction pushed in cycle t is visible at the head from t + DispatchCycles on. One
+// that is popped in s makes room for a push in s + QueueFreeCycles. full_o speaks of a push in this
+// cycle. A push while full_o or a pop while !head_valid_o is not allowed.
 module tw_queue #(
     // Bits of the operands that the engine looks at.
     parameter int unsigned Width = 256
@@ -71,6 +71,13 @@ module tw_queue #(
     else following = index + IndexBits'(1);
   endfunction
 
+  function automatic logic [CountBits-1:0] moved(input logic [CountBits-1:0] count, input logic up,
+                                                 input logic down);
+    if (up == down) moved = count;
+    else if (up) moved = count + CountBits'(1);
+    else moved = count - CountBits'(1);
+  endfunction
+
   logic to_head, to_ring, from_ring;
   assign to_head = push_i && (entries_q == '0 || (entries_q == CountBits'(1) && pop_i));
   assign to_ring = push_i && !to_head;
@@ -84,9 +91,9 @@ module tw_queue #(
       read_q <= '0;
       write_q <= '0;
     end else begin
-      if (push_i != pop_i) entries_q <= push_i ? entries_q + CountBits'(1) : entries_q - CountBits'(1);
-      if (shown != pop_i) visible_q <= shown ? visible_q + CountBits'(1) : visible_q - CountBits'(1);
-      if (push_i != freed) used_q <= push_i ? used_q + CountBits'(1) : used_q - CountBits'(1);
+      entries_q <= moved(entries_q, push_i, pop_i);
+      visible_q <= moved(visible_q, shown, pop_i);
+      used_q <= moved(used_q, push_i, freed);
       if (to_ring) write_q <= following(write_q);
       if (from_ring) read_q <= following(read_q);
     end

@@ -1,8 +1,8 @@
 // Whether one execution of an instruction leaves a memory or its own spans, and the banks it names.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: combinational; nothing is evaluated while valid_i is 0. The instruction is a legal one after
-// tw_odometer. Addresses are signed and wide enough for every sum below: nothing wraps.
+// Timing: combinational; nothing is evaluated while valid_i is 0. The instruction is a legal one
+// after tw_odometer. Addresses are signed and wide enough for every sum below: nothing wraps.
 module tw_range_check (
     input  logic                              valid_i,
     input  logic [5*tw_isa_pkg::WordBits-1:0] operands_i,
@@ -29,8 +29,8 @@ module tw_range_check (
   localparam int unsigned Lanes = tw_machine_pkg::Lanes;
   localparam logic signed [63:0] DramBytes = tw_machine_pkg::DramCapacityBytes;
 
-  // Walks of accesses: six of the operand at the second address, five at the third one or in DRAM, four at the
-  // fourth.
+  // Walks of accesses: six of the operand at the second address, five at the third one or in DRAM,
+  // four at the fourth.
   localparam int unsigned WalksB = 6;
   localparam int unsigned WalksC = 5;
   localparam int unsigned WalksD = 4;
@@ -67,15 +67,16 @@ module tw_range_check (
       default: capacity = 64'(BytesAcc);
     endcase
   endfunction
-  // [address, address + span) does not lie within [0, size), or accesses of `width` units at offsets
-  // low to high not within the span.
+  // [address, address + span) does not lie within [0, size), or accesses of `width` units at
+  // offsets low to high not within the span.
   function automatic logic leaves(input logic signed [63:0] address, input logic signed [63:0] span,
                                   input logic signed [63:0] size, input logic signed [63:0] low,
                                   input logic signed [63:0] high, input logic signed [63:0] width);
     leaves = address < 0 || address + span > size || low < 0 || high + width > span;
   endfunction
   // Bits first to last.
-  function automatic logic [tw_pkg::NumBanks-1:0] bank_range(input logic [5:0] first, input logic [5:0] last);
+  function automatic logic [tw_pkg::NumBanks-1:0] bank_range(input logic [5:0] first,
+                                                             input logic [5:0] last);
     bank_range = tw_pkg::NumBanks'((~64'd0 << first) & (~64'd0 >> (6'd63 - last)));
   endfunction
   // The banks of the bytes [address, address + span).
@@ -88,7 +89,8 @@ module tw_range_check (
       tw_isa_pkg::MemoryScratchpad0: banks = bank_range(6'(address >> Shift0), 6'(last >> Shift0));
       tw_isa_pkg::MemoryScratchpad1:
       banks = bank_range(6'(address >> Shift1), 6'(last >> Shift1)) << tw_pkg::FirstBank1;
-      default: banks = bank_range(6'(address >> ShiftAcc), 6'(last >> ShiftAcc)) << tw_pkg::FirstBankAcc;
+      default:
+      banks = bank_range(6'(address >> ShiftAcc), 6'(last >> ShiftAcc)) << tw_pkg::FirstBankAcc;
     endcase
   endfunction
   function automatic logic [63:0] vector_bytes(input logic [2:0] vector_type);
@@ -192,7 +194,8 @@ module tw_range_check (
           memory_b = preload.memory;
           span_b = preload.span;
           strides[31:0] = wide(preload.row_stride);
-          steps[StepBits-1:0] = preload.transpose ? steps_of(20'(preload.n_count)) : steps_of(20'(preload.k_count));
+          steps[StepBits-1:0] = preload.transpose ?
+              steps_of(20'(preload.n_count)) : steps_of(20'(preload.k_count));
           width_b = preload.transpose ? 64'(preload.k_count) : 64'(preload.n_count);
           width_b = width_b * 64'(tw_pkg::ElementBytes);
         end
@@ -285,10 +288,14 @@ module tw_range_check (
           high_d = high_d + above(reach);
         end
       end
-      if (leaves(address_b_i, 64'(span_b), capacity(memory_b), low_b, high_b, width_b)) out_of_range_o = 1'b1;
+      if (leaves(address_b_i, 64'(span_b), capacity(memory_b), low_b, high_b, width_b)) begin
+        out_of_range_o = 1'b1;
+      end
       all_banks = banks(memory_b, address_b_i, 64'(span_b));
       if (reads_dram && ($signed(address_a_i) + low_c < 0 ||
-                         $signed(address_a_i) + high_c + $signed(width_b) > DramBytes)) out_of_range_o = 1'b1;
+                         $signed(address_a_i) + high_c + $signed(width_b) > DramBytes)) begin
+        out_of_range_o = 1'b1;
+      end
       if (has_c) begin
         if (leaves(address_c_i, 64'(span_c), size_c, low_c, high_c, width_c)) out_of_range_o = 1'b1;
         bytes_c = in_rows ? address_c_i * 64'(tw_pkg::AccRowBytes) : address_c_i;
@@ -296,11 +303,15 @@ module tw_range_check (
         all_banks = all_banks | banks(memory_c, bytes_c, span_bytes_c);
       end
       if (has_p) begin
-        if (leaves(address_a_i, 64'(vector.p_span), capacity(vector.p_memory), '0, '0, width_p)) out_of_range_o = 1'b1;
+        if (leaves(address_a_i, 64'(vector.p_span), capacity(vector.p_memory), '0, '0,
+            width_p)) begin
+          out_of_range_o = 1'b1;
+        end
         all_banks = all_banks | banks(vector.p_memory, address_a_i, 64'(vector.p_span));
       end
       if (has_d) begin
-        if (leaves(address_d_i, 64'(vector.d_span), capacity(vector.d_memory), low_d, high_d, width_d)) begin
+        if (leaves(address_d_i, 64'(vector.d_span), capacity(vector.d_memory), low_d, high_d,
+            width_d)) begin
           out_of_range_o = 1'b1;
         end
         all_banks = all_banks | banks(vector.d_memory, address_d_i, 64'(vector.d_span));

@@ -1,12 +1,13 @@
-// Takes the program's words, runs its loops, and dispatches its instructions to the engines' queues.
+// Takes the program's words, runs its loops, and dispatches its instructions to the queues.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: one word per cycle. The first time a word comes from fetch and, inside a loop, goes to the loop
-// buffer as well; later iterations take it from there. An instruction is decoded, resolved and dispatched
-// in the cycle in which its last word is taken; if its queue is full that word is held, and what was
-// found out in its first cycle is kept in registers. Jumping back costs nothing. An illegal instruction
-// is a fault in the cycle in which its last word could be taken, the missing halt in the cycle after the
-// last word of the code. start_i is cycle 0; code_address_i and code_words_i keep still from then on.
+// Timing: one word per cycle. The first time a word comes from fetch and, inside a loop, goes to
+// the loop buffer as well; later iterations take it from there. An instruction is decoded, resolved
+// and dispatched in the cycle in which its last word is taken; if its queue is full that word is
+// held, and what was found out in its first cycle is kept in registers. Jumping back costs nothing.
+// An illegal instruction is a fault in the cycle in which its last word could be taken, the missing
+// halt in the cycle after the last word of the code. start_i is cycle 0; code_address_i and
+// code_words_i keep still from then on.
 module tw_sequencer (
     input  logic                                          clk_i,
     input  logic                                          rst_ni,
@@ -109,9 +110,9 @@ module tw_sequencer (
       .channel_o(dram_channel_o)
   );
 
-  // Its length stands in the first word. An instruction that the code's end cuts off is looked at, and
-  // refused, with its first word.
-  // Only the length is looked at here.
+  // Its length stands in the first word. An instruction that the code's end cuts off is looked at,
+  // and refused, with its first word.
+  // Of this header only the length is looked at.
   /* verilator lint_off UNUSEDSIGNAL */
   tw_isa_pkg::header_t word_header;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -175,7 +176,9 @@ module tw_sequencer (
   end
   always_comb begin
     placement_illegal = in_loop && after > top_end;
-    if (is_loop && (depth_q == DepthBits'(Depth) || (in_loop && body_end > top_end))) placement_illegal = 1'b1;
+    if (is_loop && (depth_q == DepthBits'(Depth) || (in_loop && body_end > top_end))) begin
+      placement_illegal = 1'b1;
+    end
     if (is_halt && (in_loop || after != 33'(code_words_i))) placement_illegal = 1'b1;
   end
   assign illegal = evaluate && (truncated || decoder_illegal || placement_illegal);
@@ -255,7 +258,8 @@ module tw_sequencer (
   assign full_o = blocked;
   assign dram_wait_o = !busy_o && (start_i || (running_q && !blocked));
 
-  // The word that follows: a body that ends here and runs again begins anew; one that does not is left.
+  // The word that follows: a body that ends here and runs again begins anew; one that does not is
+  // left.
   logic [31:0] next_pc;
   logic jumped;
   always_comb begin
@@ -325,7 +329,9 @@ module tw_sequencer (
       // What is longer than any instruction is illegal: its further words do not matter.
       if (32'(taken_q) < MaxWords) words_q[taken_q[2:0]] <= word;
       // An instruction that reaches beyond the body is illegal too.
-      if (is_new && in_loop && buffer_word < BufferWords) buffer[buffer_word[BufferBits-1:0]] <= word;
+      if (is_new && in_loop && buffer_word < BufferWords) begin
+        buffer[buffer_word[BufferBits-1:0]] <= word;
+      end
     end
     if (finish) begin
       left_q <= left_d;
