@@ -56,6 +56,11 @@ void Host::start() {
 }
 
 void Host::fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) {
+  conclude(kind, engine, pc, cycle, std::move(message));
+  faultAlarm.at(cycle);
+}
+
+void Host::conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) {
   core::Fault fault;
   fault.kind = kind;
   fault.pc = pc;
@@ -66,7 +71,6 @@ void Host::fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle
   if (layer != stats::kNoLayer)
     fault.layer = context->program->layers[layer].name;
   faults.push_back({std::move(fault), engine});
-  faultAlarm.at(cycle);
 }
 
 const core::Fault &Host::firstFault() const {

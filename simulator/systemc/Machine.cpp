@@ -130,15 +130,15 @@ void Machine::run(RunContext &run) {
   sc_core::sc_start(end - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
   stats::SimResult &result = run.result;
   if (!result.fault && sc_core::sc_pending_activity()) {
-    host->fault(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,
-                "the program is not finished");
+    host->conclude(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,
+                   "the program is not finished");
     result.fault = host->firstFault();
   }
   if (!result.fault && !host->complete()) {
     uint64_t pc = 0;
     unsigned first = 0;
     const std::string text = deadlock(pc, first);
-    host->fault(core::FaultKind::Deadlock, first, pc, host->standstill(), text);
+    host->conclude(core::FaultKind::Deadlock, first, pc, host->standstill(), text);
     result.fault = host->firstFault();
   }
   if (result.fault) {

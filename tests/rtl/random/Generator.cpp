@@ -101,9 +101,9 @@ public:
     for (int64_t n = random.in(2, 5); n > 0; --n)
       if (std::optional<isa::Instruction> load = filler())
         nodes.emplace_back(*load, nextId++);
-    const int64_t length = random.in(3, 28);
+    const int64_t length = random.in(2, 18);
     for (int64_t n = 0; n < length; ++n) {
-      if (random.chance(14))
+      if (random.chance(11))
         loop(nodes, {});
       else
         single(nodes, {});
