@@ -76,6 +76,9 @@ public:
     top->clk_i = 0;
     top->rst_ni = 0;
     top->reg_write_i = 0;
+    // The run before may have been stopped by a fault.
+    std::memset(bytesOf(top->dram_rsp_valid_i), 0, sizeof top->dram_rsp_valid_i);
+    std::memset(bytesOf(top->dram_done_valid_i), 0, sizeof top->dram_done_valid_i);
     for (int i = 0; i < 4; ++i)
       clock();
     top->rst_ni = 1;
