@@ -103,7 +103,9 @@ public:
         nodes.emplace_back(*load, nextId++);
     const int64_t length = random.in(2, 18);
     for (int64_t n = 0; n < length; ++n) {
-      if (random.chance(11))
+      if (random.chance(4))
+        many(nodes);
+      else if (random.chance(11))
         loop(nodes, {});
       else
         single(nodes, {});
@@ -621,6 +623,39 @@ private:
       nodes.emplace_back(good(unsigned(random.in(0, 2)), around), nextId++);
     nodes.emplace_back(tensor, nextId++);
     hasTile = true;
+  }
+
+  /// Small instructions for one engine in a row, so that its queue fills up and many boxes are in flight.
+  void many(std::vector<Node> &nodes) {
+    isa::Loop loop;
+    loop.count = random.in(4, 14);
+    Node node{isa::Instruction(loop), nextId++};
+    const Levels around{{loop.count}};
+    const unsigned which = unsigned(random.of({0, 0, 1, 2, 3}));
+    if (which == 3 && !hasTile)
+      return;
+    isa::Instruction first = good(which, {});
+    for (int64_t n = random.in(1, 3); n > 0; --n) {
+      isa::Instruction instruction = good(which, {});
+      instruction.header.unit = first.header.unit;
+      if (isa::Load *load = instruction.getIf<isa::Load>()) {
+        load->counts = {random.in(1, 3), 1, 1, 1, 1};
+        load->low = load->high = {};
+        if (random.chance(50))
+          load->low[0] = load->counts[0];
+      } else if (isa::Store *store = instruction.getIf<isa::Store>()) {
+        store->counts = {random.in(1, 3), 1, 1, 1, 1};
+      } else if (isa::Vector *vector = instruction.getIf<isa::Vector>()) {
+        vector->counts = {1, 1, 1, 1};
+      } else {
+        instruction.as<isa::Tensor>().counts = {random.in(1, 2), 1, 1};
+      }
+      turn(instruction, around);
+      if (isGood(instruction, around))
+        node.body.emplace_back(instruction, nextId++);
+    }
+    if (!node.body.empty())
+      nodes.push_back(std::move(node));
   }
 
   void loop(std::vector<Node> &nodes, Levels around) {
