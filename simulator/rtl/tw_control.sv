@@ -31,7 +31,7 @@ module tw_control (
     input logic                            halted_i,
     input logic                            queue_full_i,  // the sequencer waits for a slot
     input logic                            settled_i,
-    input logic                            finished_i,
+    input logic                            retired_i,
     input logic                            drained_i,
     input logic [   tw_pkg::NumQueues-1:0] pending_i,
     input logic [   tw_pkg::NumQueues-1:0] head_valid_i,
@@ -86,7 +86,7 @@ module tw_control (
   logic quiet, fault_now, done_now;
   logic [63:0] total;
   // The write buffer may be drained by a completion of this cycle, which is an event.
-  assign quiet = halted_i && pending_i == '0 && finished_i && drained_i && !write_done_i;
+  assign quiet = halted_i && pending_i == '0 && retired_i && drained_i && !write_done_i;
   assign total = last_q + 64'(tw_machine_pkg::DoneCycles);
   assign fault_now = run_q && (issue_fault_i || sequencer_fault_i || deadlock);
   assign done_now = run_q && quiet && !fault_now && cycle_q + 64'd1 >= total;

@@ -25,7 +25,8 @@ module tw_engine_state #(
     output logic [                29:0] post_o,
     output logic [                31:0] post_pc_o,
     output logic [tw_pkg::NumBanks-1:0] owned_o,
-    output logic                        pending_o      // something in flight or still to be seen
+    output logic                        in_flight_o,   // started, not retired
+    output logic                        pending_o      // in flight, or a post or a bank still to be seen
 );
 
   localparam int unsigned ReleaseCycles =
@@ -71,14 +72,13 @@ module tw_engine_state #(
       .pending_o(owner_pending)
   );
 
+  assign in_flight_o = count != '0;
   assign pending_o = in_flight_pending || owner_pending;
 
   if (BoxLimit != 0) begin : gen_limit
     assign boxes_full_o = count >= CountBits'(BoxLimit);
   end else begin : gen_no_limit
     assign boxes_full_o = 1'b0;
-    logic unused_count;
-    assign unused_count = ^count;
   end
 
 endmodule

@@ -31,7 +31,7 @@ module tw_issue
     output logic [NumQueues-1:0] bank_conflict_o,
 
     output logic settled_o,
-    output logic finished_o,  // everything that has started has retired and posted
+    output logic retired_o,  // everything that has started in earlier cycles
 
     output logic        fault_o,
     output logic [ 3:0] fault_kind_o,
@@ -69,7 +69,7 @@ module tw_issue
   logic [NumQueues-1:0] out_of_range;
 
   // ---- State of each engine's instructions
-  logic [NumQueues-1:0] boxes_full, pending, post_valid;
+  logic [NumQueues-1:0] boxes_full, in_flight, pending, post_valid;
   logic [NumQueues*NumBanks-1:0] owned;
   logic [NumQueues*PostBits-1:0] posts;
   logic [NumQueues*32-1:0] post_pcs;
@@ -98,6 +98,7 @@ module tw_issue
         .post_o(posts[PostBits*e+:PostBits]),
         .post_pc_o(post_pcs[32*e+:32]),
         .owned_o(owned[NumBanks*e+:NumBanks]),
+        .in_flight_o(in_flight[e]),
         .pending_o(pending[e])
     );
   end
@@ -302,9 +303,9 @@ module tw_issue
       .pending_o(slot_pending)
   );
 
-  assign finished_o = pending == '0;
+  assign retired_o = in_flight == '0;
   assign head_pc_o = pcs;
-  assign settled_o = finished_o && start_o == '0 && shadow_free_q == '0 &&
+  assign settled_o = pending == '0 && start_o == '0 && shadow_free_q == '0 &&
                      !shadow_ready_pending && !history_pending && !slot_pending;
 
 endmodule

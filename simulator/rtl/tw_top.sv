@@ -278,7 +278,7 @@ module tw_top
 
   logic [NumQueues-1:0] operand, interlock, bank_conflict;
   logic [32*NumQueues-1:0] head_pc;
-  logic settled, finished, drained;
+  logic settled, retired, drained;
   logic issue_fault;
   logic [3:0] issue_fault_kind, issue_fault_engine;
   logic [31:0] issue_fault_pc;
@@ -300,7 +300,7 @@ module tw_top
       .interlock_o(interlock),
       .bank_conflict_o(bank_conflict),
       .settled_o(settled),
-      .finished_o(finished),
+      .retired_o(retired),
       .fault_o(issue_fault),
       .fault_kind_o(issue_fault_kind),
       .fault_engine_o(issue_fault_engine),
@@ -327,7 +327,7 @@ module tw_top
       .halted_i(halted),
       .queue_full_i(full[Sequencer]),
       .settled_i(settled),
-      .finished_i(finished),
+      .retired_i(retired),
       .drained_i(drained),
       .pending_i(pending),
       .head_valid_i(head_valid),
