@@ -31,8 +31,8 @@ package tw_fp_pkg;
                                                   input logic [9:0] distance);
     logic [63:0] shifted;
     shifted = value >> distance[5:0];
+    shift_right_jam = shifted | {63'd0, (shifted << distance[5:0]) != value};
     if (distance[9:6] != 4'd0) shift_right_jam = {63'd0, value != 64'd0};
-    else shift_right_jam = shifted | {63'd0, (shifted << distance[5:0]) != value};
   endfunction
 
   // Zeros above the highest one of bits 62 to 0; 63 for none.
@@ -136,29 +136,19 @@ package tw_fp_pkg;
     logic [63:0] x;
     logic [63:0] y;
     logic [63:0] sum;
-    logic sign;
-    larger = a;
-    smaller = b;
-    if (a[30:0] < b[30:0]) begin
-      larger = b;
-      smaller = a;
-    end
+    larger = a[30:0] < b[30:0] ? b : a;
+    smaller = a[30:0] < b[30:0] ? a : b;
     x = {2'd0, significand(larger), 38'd0};
     y = shift_right_jam({2'd0, significand(smaller), 38'd0},
                         frame_exponent(larger) - frame_exponent(smaller));
-    sign = larger[31];
-    if (a[31] == b[31]) begin
-      sum = x + y;
-    end else begin
-      sum = x - y;
-      if (x == y) sign = 1'b0;
-    end
+    sum = x + (a[31] == b[31] ? y : -y);
     // A NaN is larger than all numbers by its bits.
     if (larger[30:23] == 8'hff) begin
       fp_add = larger;
       if (fp_is_nan(larger) || (smaller[30:23] == 8'hff && a[31] != b[31])) fp_add = CanonicalNan;
     end else begin
-      fp_add = round_frame(sign, frame_exponent(larger), sum);
+      // Zeros of two signs, and numbers that cancel, make +0.
+      fp_add = round_frame(sum == 64'd0 ? a[31] & b[31] : larger[31], frame_exponent(larger), sum);
     end
   endfunction
 
@@ -216,9 +206,15 @@ package tw_fp_pkg;
     /*verilator no_inline_task*/
     logic [63:0] product;
     logic [63:0] addend;
+    logic [63:0] x;
+    logic [63:0] y;
     logic [63:0] sum;
     logic [9:0] product_exponent;
+    logic [9:0] addend_exponent;
     logic [9:0] exponent;
+    logic [9:0] distance;
+    logic is_lower;
+    logic is_negative;
     logic product_sign;
     logic sign;
     product_sign = a[31] ^ b[31];
@@ -238,25 +234,19 @@ package tw_fp_pkg;
       addend = {2'd0, significand(c), 38'd0};
       // Modulo 2^10, -124 to 382.
       product_exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
-      exponent = frame_exponent(c);
-      if (product_exponent[9] || product_exponent < exponent || product == 64'd0) begin
-        product = shift_right_jam(product, exponent - product_exponent);
-      end else begin
-        addend = shift_right_jam(addend, product_exponent - exponent);
-        exponent = product_exponent;
-      end
-      sign = product_sign;
-      if (product_sign == c[31]) begin
-        sum = product + addend;
-      end else if (product == addend) begin
-        sum = 64'd0;
-        sign = 1'b0;
-      end else if (product > addend) begin
-        sum = product - addend;
-      end else begin
-        sum = addend - product;
-        sign = c[31];
-      end
+      addend_exponent = frame_exponent(c);
+      // Of the smaller exponent, the sum's larger part or not; a product of zero fits any exponent.
+      is_lower = product_exponent[9] || product_exponent < addend_exponent || product == 64'd0;
+      x = is_lower ? addend : product;
+      y = is_lower ? product : addend;
+      exponent = is_lower ? addend_exponent : product_exponent;
+      distance = product_exponent - addend_exponent;
+      y = shift_right_jam(y, is_lower ? -distance : distance);
+      sum = x + (product_sign == c[31] ? y : -y);
+      is_negative = sum[63];
+      sum = is_negative ? -sum : sum;
+      sign = (is_lower ? c[31] : product_sign) ^ is_negative;
+      if (sum == 64'd0) sign = product_sign & c[31];
       fp_fma = round_frame(sign, exponent, sum);
     end
   endfunction
