@@ -15,7 +15,9 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -101,6 +103,25 @@ public:
     fs::remove_all(path, ignored);
   }
   const fs::path path;
+};
+
+/// Only one process builds a model; the others wait for it. Where the lock cannot be had all build, which is only slower.
+class BuildLock {
+public:
+  BuildLock(const fs::path &path, const std::function<void()> &waiting)
+      : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      waiting();
+      flock(file, LOCK_EX);
+    }
+  }
+  ~BuildLock() {
+    if (file >= 0)
+      close(file);
+  }
+
+private:
+  const int file;
 };
 
 /// Sources of the RTL and of the shim: $TILEWRIGHT_RTL, or those this program was built from.
@@ -305,6 +326,12 @@ Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bo
     parts.push_back(slurp(name));
   const fs::path object = *cache / ("rtl-" + digestOf(parts) + ".so");
   std::error_code ignored;
+  std::optional<BuildLock> lock;
+  if (!fs::exists(object, ignored))
+    lock.emplace(fs::path(object).replace_extension(".lock"), [&] {
+      if (progress)
+        progress("waiting for the RTL model of " + machine.name + ", which another process builds");
+    });
   if (!fs::exists(object, ignored)) {
     const fs::path packageFile =
         *cache / (object.stem().string() + "." + std::to_string(getpid()) + ".build") / "tw_machine_pkg.sv";
