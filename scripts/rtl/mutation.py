@@ -124,7 +124,7 @@ def judge(random_tool, faults, arguments, env, reference):
         for machine in arguments.machine:
             env["TW_MUTANT"] = str(fault)
             result = run([random_tool, "--machine", machine, "--programs", str(arguments.programs), "--illegal",
-                          str(max(1, arguments.programs // 4)), "--seed", str(arguments.seed), "--no-shrink"], env, arguments.limit)
+                          str(max(1, arguments.programs // 4)), "--seed", str(arguments.seed), "--shrink-tries", "0"], env, arguments.limit)
             if result is None:
                 caught = f"random programs, {machine}: does not end"
             elif result.returncode != 0:
