@@ -75,7 +75,8 @@ uint64_t Sequencer::wordsIn(uint64_t bursts) const {
 }
 
 Cycle Sequencer::nextRequest() const {
-  if (!running || requestedBursts == burstCount)
+  // Not `running`: a fault is known before its cycle, and fetching goes on until then.
+  if (requestedBursts == burstCount)
     return kNever;
   const Cycle first = context->machine->timing.start_cycles;
   // The FIFO must have room for every word that the burst completes; a burst larger than the FIFO needs it empty.
