@@ -13,6 +13,7 @@
 #include "runtime/Tensors.h"
 #include "simulator/stats/SimResult.h"
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,13 +22,17 @@
 namespace tw::cpu {
 class CpuExecutable;
 }
+namespace tw::cosim {
+struct Agreement;
+}
 
 namespace tw::runtime {
 
 /// Which model of the accelerator runs.
 enum class Model : uint8_t {
-  SystemC,   ///< values and cycles
-  Functional ///< values only
+  SystemC,    ///< values and cycles
+  Functional, ///< values only
+  Rtl         ///< values and cycles, of the SystemVerilog machine
 };
 const char *modelName(Model model);
 
@@ -58,6 +63,14 @@ struct SimulatorOptions {
   bool trace = false;
   /// A run that takes more cycles (functional: instructions) is a fault; 0 sets no limit.
   uint64_t maxCycles = 0;
+  /// Waves of the RTL's cycles [dumpFrom, dumpTo) go to this FST file; empty: none.
+  std::string dumpFile;
+  uint64_t dumpFrom = 0, dumpTo = ~0ull;
+  /// If set, every launch runs both the RTL and the SystemC model and adds what came of it here, whatever `model` says.
+  /// A difference is an internal error.
+  std::vector<cosim::Agreement> *agreements = nullptr;
+  /// Told what takes long.
+  std::function<void(const std::string &)> progress;
 };
 
 /// An accelerator. Preconditions: the program's architectural digest is the machine's, and isa::verify() passes.

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Device.h"
+#include "simulator/cosim/Compare.h"
+#include "simulator/cosim/RtlModel.h"
 #include "simulator/functional/FunctionalModel.h"
 #include "simulator/systemc/SystemCModel.h"
 
@@ -10,7 +12,9 @@
 using namespace tw;
 using namespace tw::runtime;
 
-const char *runtime::modelName(Model model) { return model == Model::SystemC ? "systemc" : "functional"; }
+const char *runtime::modelName(Model model) {
+  return model == Model::SystemC ? "systemc" : model == Model::Rtl ? "rtl" : "functional";
+}
 
 namespace {
 
@@ -31,7 +35,10 @@ public:
 private:
   /// Runs and returns the raw outputs.
   StatusOr<std::vector<std::vector<uint8_t>>> runFunctional(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
-  StatusOr<std::vector<std::vector<uint8_t>>> runSystemC(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
+  /// SystemC model or RTL.
+  StatusOr<std::vector<std::vector<uint8_t>>> runTimed(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
+  StatusOr<std::vector<std::vector<uint8_t>>> runBoth(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
+  StatusOr<stats::SimResult> runRtl(Launch &launch);
 
   isa::Program program;
   timing::MachineParams machine;
@@ -73,22 +80,67 @@ StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runFunctional(const
   return std::move(result.outputs);
 }
 
-StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runSystemC(const std::vector<std::vector<uint8_t>> &inputs,
-                                                                        Launch &launch) {
+StatusOr<stats::SimResult> SimulatorDevice::runRtl(Launch &launch) {
+  const Result<const cosim::RtlTable *> built = cosim::loadRtl(machine, !options.dumpFile.empty(), options.progress);
+  if (!built)
+    return userError(built.message());
+  cosim::RtlOptions run;
+  run.dumpFile = options.dumpFile;
+  run.dumpFrom = options.dumpFrom;
+  run.dumpTo = options.dumpTo;
+  if (options.maxCycles)
+    run.maxCycles = options.maxCycles;
+  Stopwatch watch;
+  cosim::RtlModel model;
+  stats::SimResult result = model.run(program, *state, run);
+  launch.wallSeconds = watch.seconds();
+  if (!model.contradiction().empty())
+    return internalError("the RTL contradicts itself: " + model.contradiction());
+  return result;
+}
+
+StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runBoth(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch) {
+  cosim::CompareOptions run;
+  if (options.maxCycles)
+    run.maxCycles = options.maxCycles;
+  run.progress = options.progress;
+  cosim::Agreement agreement = cosim::compare(program, machine, inputs, run);
+  launch.wallSeconds = agreement.systemc.seconds + agreement.rtl.seconds;
+  launch.sim = agreement.systemc.result;
+  std::vector<std::vector<uint8_t>> outputs = agreement.outputs;
+  options.agreements->push_back(std::move(agreement));
+  const cosim::Agreement &last = options.agreements->back();
+  if (!last.difference.empty())
+    return internalError("the models differ: " + last.difference);
+  if (last.rtl.result.fault)
+    return faultError(*last.rtl.result.fault);
+  return outputs;
+}
+
+StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runTimed(const std::vector<std::vector<uint8_t>> &inputs,
+                                                                      Launch &launch) {
   if (!state)
     state = std::make_unique<core::MachineState>(machine);
   if (std::optional<std::string> message = state->load(program))
     return userError(*message);
   if (std::optional<std::string> message = state->writeInputs(program, inputs))
     return userError(*message);
-  systemc::SimOptions run;
-  run.checks = options.checks;
-  run.trace = options.trace;
-  if (options.maxCycles)
-    run.maxCycles = options.maxCycles;
-  Stopwatch watch;
-  stats::SimResult result = systemc::SystemCModel().run(program, *state, run);
-  launch.wallSeconds = watch.seconds();
+  stats::SimResult result;
+  if (options.model == Model::Rtl) {
+    StatusOr<stats::SimResult> rtl = runRtl(launch);
+    if (!rtl)
+      return rtl.error();
+    result = std::move(*rtl);
+  } else {
+    systemc::SimOptions run;
+    run.checks = options.checks;
+    run.trace = options.trace;
+    if (options.maxCycles)
+      run.maxCycles = options.maxCycles;
+    Stopwatch watch;
+    result = systemc::SystemCModel().run(program, *state, run);
+    launch.wallSeconds = watch.seconds();
+  }
   if (result.fault)
     return faultError(*result.fault);
   launch.sim = std::move(result);
@@ -101,7 +153,9 @@ StatusOr<Launch> SimulatorDevice::launch(const std::vector<HostTensor> &inputs) 
     bytes.push_back(tensor.bytes);
   Launch launch;
   StatusOr<std::vector<std::vector<uint8_t>>> raw =
-      options.model == Model::SystemC ? runSystemC(bytes, launch) : runFunctional(bytes, launch);
+      options.agreements                   ? runBoth(bytes, launch)
+      : options.model == Model::Functional ? runFunctional(bytes, launch)
+                                           : runTimed(bytes, launch);
   if (!raw)
     return raw.error();
   for (size_t i = 0; i < outputSpecs.size(); ++i)

@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
   addRunCommand(app, action);
   addCompileCommand(app, action);
   addCompareCommand(app, action);
+  addVerifyCommand(app, action);
   addHwCommand(app, action);
   addAssemblerCommands(app, action);
   try {

@@ -18,7 +18,8 @@ struct RunArguments {
   ModelArguments model;
   std::vector<std::string> inputs, expected;
   std::string simulator = "systemc", outputFolder, traceFile, jsonFile;
-  uint64_t maxCycles = 0;
+  std::string dumpFile;
+  uint64_t maxCycles = 0, dumpFrom = 0, dumpTo = ~0ull;
   bool checks = false, batch = false;
 };
 
@@ -124,19 +125,33 @@ Status run(const RunArguments &arguments) {
   if (!network)
     return network.error();
   options.network = *network;
-  options.simulator.model = arguments.simulator == "functional" ? runtime::Model::Functional : runtime::Model::SystemC;
+  options.simulator.model = arguments.simulator == "functional" ? runtime::Model::Functional
+                            : arguments.simulator == "rtl"      ? runtime::Model::Rtl
+                                                                : runtime::Model::SystemC;
   options.simulator.checks = arguments.checks;
   options.simulator.maxCycles = arguments.maxCycles;
   options.simulator.trace = !arguments.traceFile.empty();
   if (options.simulator.trace && options.simulator.model != runtime::Model::SystemC)
-    return userError("--trace needs a model that counts cycles: --model systemc");
+    return userError("--trace needs the model that knows every cause: --model systemc");
+  if (options.simulator.checks && options.simulator.model == runtime::Model::Rtl)
+    return userError("--check needs --model systemc or --model functional");
+  if (!arguments.dumpFile.empty() && options.simulator.model != runtime::Model::Rtl)
+    return userError("--fst needs --model rtl");
+  if (arguments.dumpFrom >= arguments.dumpTo)
+    return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
+  options.simulator.dumpFile = arguments.dumpFile;
+  options.simulator.dumpFrom = arguments.dumpFrom;
+  options.simulator.dumpTo = arguments.dumpTo;
   Progress progress;
+  options.simulator.progress = [&progress](const std::string &what) { progress.show(what); };
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
   progress.clear();
   if (!session)
     return session.error();
   printNotes((*session)->network().notes);
+  if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
+    return userError("--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
   if (options.simulator.trace && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
     return userError("--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
 
@@ -176,13 +191,16 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
   addRepeated(*command, "--expect", arguments->expected, "what an output should be, .npy or .pb; differences are reported")->type_name("[NAME=]FILE");
   command->add_flag("--batch", arguments->batch, "inputs hold several runs along dim 0; outputs are stacked the same way");
-  command->add_option("--model", arguments->simulator, "what simulates: systemc (values and cycles) or functional (values)")
-      ->check(CLI::IsMember({"systemc", "functional"}))
+  command->add_option("--model", arguments->simulator, "what simulates: systemc (values and cycles), rtl (the same, Verilated SystemVerilog) or functional (values)")
+      ->check(CLI::IsMember({"systemc", "rtl", "functional"}))
       ->capture_default_str();
   command->add_flag("--check", arguments->checks, "look for reads of unwritten words and unordered accesses");
   command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles (functional: instructions)");
   command->add_option("--output-dir", arguments->outputFolder, "write outputs there, as NAME.npy");
   command->add_option("--trace", arguments->traceFile, "write a timeline of every engine, for ui.perfetto.dev; 1 cycle = 1 us");
+  CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");
+  command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->needs(dump);
+  command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->needs(dump);
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }
