@@ -1,4 +1,4 @@
-// Arithmetic of the datapath on 32-bit patterns: IEEE binary32, int32, the function tables, the ALU of a vector stage.
+// Arithmetic of the datapath on 32-bit patterns: binary32, int32, tables, the stage's ALU.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Every function is combinational and gives the bits of isa/timing/FunctionTables.h and
@@ -10,7 +10,7 @@
 // are frames of exponent 1 without the hidden bit. Where the operands are aligned by exponents, all
 // bits that the rounding looks at lie above bit 12.
 //
-// The simulator turns `if (c) y = f(); else y = g();` into a choice between two values and then calls
+// Of `if (c) y = f(); else y = g();` Verilator makes a choice between two values and then calls
 // both functions: below, the simpler value is assigned first, and replaced where it is not meant.
 package tw_fp_pkg;
 
@@ -35,51 +35,44 @@ package tw_fp_pkg;
     if (distance[9:6] != 4'd0) shift_right_jam = {63'd0, value != 64'd0};
   endfunction
 
-  // Zeros above the highest one of bits 62 to 0; 63 for none.
-  function automatic logic [9:0] leading_zeros63(input logic [63:0] value);
-    logic [63:0] rest;
-    logic [9:0] count;
-    rest = value;
-    count = 10'd0;
-    if (rest[62:31] == 32'd0) begin
-      rest = rest << 32;
-      count = 10'd32;
-    end
-    if (rest[62:47] == 16'd0) begin
-      rest = rest << 16;
-      count = count + 10'd16;
-    end
-    if (rest[62:55] == 8'd0) begin
-      rest = rest << 8;
-      count = count + 10'd8;
-    end
-    if (rest[62:59] == 4'd0) begin
-      rest = rest << 4;
-      count = count + 10'd4;
-    end
-    if (rest[62:61] == 2'd0) begin
-      rest = rest << 2;
-      count = count + 10'd2;
-    end
-    if (!rest[62]) count = count + 10'd1;
-    leading_zeros63 = count;
-  endfunction
-
-  // The frame (sum, exponent) rounded; 1 <= exponent <= 382, sum < 2^63.
+  // The frame (sum, exponent) rounded; 1 <= exponent <= 402, sum < 2^63.
   function automatic logic [31:0] round_frame(input logic sign, input logic [9:0] exponent,
                                               input logic [63:0] sum);
-    logic [63:0] normal;
+    logic [63:0] rest;
     logic [63:0] rounded;
     logic [31:0] magnitude;
     logic [9:0] zeros;
+    rest = sum;
     zeros = {9'd0, !sum[62]};
     if (sum[62:61] == 2'd0) begin
-      zeros = leading_zeros63(sum);
+      // By halves; 63 for a sum of zero.
+      zeros = 10'd0;
+      if (rest[62:31] == 32'd0) begin
+        rest = rest << 32;
+        zeros = 10'd32;
+      end
+      if (rest[62:47] == 16'd0) begin
+        rest = rest << 16;
+        zeros = zeros + 10'd16;
+      end
+      if (rest[62:55] == 8'd0) begin
+        rest = rest << 8;
+        zeros = zeros + 10'd8;
+      end
+      if (rest[62:59] == 4'd0) begin
+        rest = rest << 4;
+        zeros = zeros + 10'd4;
+      end
+      if (rest[62:61] == 2'd0) begin
+        rest = rest << 2;
+        zeros = zeros + 10'd2;
+      end
+      if (!rest[62]) zeros = zeros + 10'd1;
       // A subnormal result keeps the place of exponent 1.
       if (zeros > exponent) zeros = exponent;
     end
-    normal = sum << zeros[5:0];
-    rounded = normal + 64'h3f_ffff_ffff + {63'd0, normal[39]};
+    rest = sum << zeros[5:0];
+    rounded = rest + 64'h3f_ffff_ffff + {63'd0, rest[39]};
     // The hidden bit adds one to the exponent, a carry out of the significand another one.
     magnitude = {9'(exponent - zeros), 23'd0} + {7'd0, rounded[63:39]};
     if (magnitude >= Infinity) magnitude = Infinity;
@@ -87,19 +80,30 @@ package tw_fp_pkg;
     round_frame = {sign, magnitude[30:0]};
   endfunction
 
-  // Significand of `a` with the hidden bit, which subnormals lack.
-  function automatic logic [23:0] significand(input logic [31:0] a);
-    significand = {a[30:23] != 8'd0, a[22:0]};
-  endfunction
-
-  // Exponent of the frame of `a`: subnormals lie in that of the smallest normal numbers.
-  function automatic logic [9:0] frame_exponent(input logic [31:0] a);
-    frame_exponent = {2'd0, a[30:23]} | {9'd0, a[30:23] == 8'd0};
-  endfunction
-
-  // How far the significand of a subnormal number that is not zero lies below the hidden bit.
-  function automatic logic [9:0] subnormal_zeros(input logic [31:0] a);
-    subnormal_zeros = leading_zeros63({2'd0, a[22:0], 39'd0});
+  // How far the highest one of a subnormal number's fraction lies below the hidden bit.
+  function automatic logic [9:0] subnormal_zeros(input logic [22:0] fraction);
+    logic [22:0] rest;
+    logic [9:0] zeros;
+    rest = fraction;
+    zeros = 10'd1;
+    if (rest[22:7] == 16'd0) begin
+      rest = rest << 16;
+      zeros = 10'd17;
+    end
+    if (rest[22:15] == 8'd0) begin
+      rest = rest << 8;
+      zeros = zeros + 10'd8;
+    end
+    if (rest[22:19] == 4'd0) begin
+      rest = rest << 4;
+      zeros = zeros + 10'd4;
+    end
+    if (rest[22:21] == 2'd0) begin
+      rest = rest << 2;
+      zeros = zeros + 10'd2;
+    end
+    if (!rest[22]) zeros = zeros + 10'd1;
+    subnormal_zeros = zeros;
   endfunction
 
   // --------------------------------------------------------------------------------------------
@@ -112,7 +116,7 @@ package tw_fp_pkg;
 
   // What a memory holds of `a`.
   function automatic logic [31:0] fp_canonical(input logic [31:0] a);
-    fp_canonical = fp_is_nan(a) ? CanonicalNan : a;
+    fp_canonical = a[30:0] > Infinity[30:0] ? CanonicalNan : a;
   endfunction
 
   // Less in the order of bits: -0 below +0. NaN has no place in it.
@@ -122,7 +126,8 @@ package tw_fp_pkg;
 
   // a < b; false for NaN and for two zeros.
   function automatic logic fp_lt(input logic [31:0] a, input logic [31:0] b);
-    fp_lt = total_less(a, b) && !fp_is_nan(a) && !fp_is_nan(b) && (a[30:0] | b[30:0]) != 31'd0;
+    fp_lt = total_less(a, b) && a[30:0] <= Infinity[30:0] && b[30:0] <= Infinity[30:0] &&
+            (a[30:0] | b[30:0]) != 31'd0;
   endfunction
 
   // --------------------------------------------------------------------------------------------
@@ -136,19 +141,22 @@ package tw_fp_pkg;
     logic [63:0] x;
     logic [63:0] y;
     logic [63:0] sum;
+    logic [9:0] exponent;
     larger = a[30:0] < b[30:0] ? b : a;
     smaller = a[30:0] < b[30:0] ? a : b;
-    x = {2'd0, significand(larger), 38'd0};
-    y = shift_right_jam({2'd0, significand(smaller), 38'd0},
-                        frame_exponent(larger) - frame_exponent(smaller));
+    exponent = {2'd0, larger[30:23]} + {9'd0, larger[30:23] == 8'd0};
+    x = {2'd0, larger[30:23] != 8'd0, larger[22:0], 38'd0};
+    y = shift_right_jam({2'd0, smaller[30:23] != 8'd0, smaller[22:0], 38'd0},
+                        exponent - {2'd0, smaller[30:23]} - {9'd0, smaller[30:23] == 8'd0});
     sum = x + (a[31] == b[31] ? y : -y);
     // A NaN is larger than all numbers by its bits.
     if (larger[30:23] == 8'hff) begin
       fp_add = larger;
-      if (fp_is_nan(larger) || (smaller[30:23] == 8'hff && a[31] != b[31])) fp_add = CanonicalNan;
+      if (larger[30:0] > Infinity[30:0] || (smaller[30:23] == 8'hff && a[31] != b[31]))
+        fp_add = CanonicalNan;
     end else begin
       // Zeros of two signs, and numbers that cancel, make +0.
-      fp_add = round_frame(sum == 64'd0 ? a[31] & b[31] : larger[31], frame_exponent(larger), sum);
+      fp_add = round_frame(sum == 64'd0 ? a[31] & b[31] : larger[31], exponent, sum);
     end
   endfunction
 
@@ -156,47 +164,36 @@ package tw_fp_pkg;
     fp_sub = fp_add(a, {!b[31], b[30:0]});
   endfunction
 
-  // Any product; fp_mul() has a shorter way for most.
-  function automatic logic [31:0] multiply_any(input logic [31:0] a, input logic [31:0] b);
-    /*verilator no_inline_task*/
-    logic [63:0] product;
-    logic [9:0] exponent;
-    logic sign;
-    sign = a[31] ^ b[31];
-    product = {40'd0, significand(a)} * {26'd0, significand(b), 14'd0};
-    // Modulo 2^10; below 1 it is negative.
-    exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
-    if (a[30:23] == 8'hff || b[30:23] == 8'hff) begin
-      multiply_any = {sign, Infinity[30:0]};
-      if (fp_is_nan(a) || fp_is_nan(b) || a[30:0] == 31'd0 || b[30:0] == 31'd0)
-        multiply_any = CanonicalNan;
-    end else begin
-      if (exponent[9] || exponent == 10'd0) begin
-        product = shift_right_jam(product, 10'd1 - exponent);
-        exponent = 10'd1;
-      end
-      multiply_any = round_frame(sign, exponent, product);
-    end
-  endfunction
-
   function automatic logic [31:0] fp_mul(input logic [31:0] a, input logic [31:0] b);
     /*verilator no_inline_task*/
     logic [63:0] product;
     logic [63:0] rounded;
-    logic [9:0] exponents;
-    exponents = {2'd0, a[30:23]} + {2'd0, b[30:23]};
+    logic [9:0] exponent;
     fp_mul = {a[31] ^ b[31], 31'd0};
-    if (a[30:23] + 8'd1 > 8'd1 && b[30:23] + 8'd1 > 8'd1 && exponents >= 10'd128 &&
-        exponents <= 10'd380) begin
+    product = {40'd0, a[30:23] != 8'd0, a[22:0]} * {40'd0, b[30:23] != 8'd0, b[22:0]};
+    exponent = {2'd0, a[30:23]} + {2'd0, b[30:23]};
+    if (a[30:23] + 8'd1 > 8'd1 && b[30:23] + 8'd1 > 8'd1 && exponent >= 10'd128 &&
+        exponent <= 10'd380) begin
       // Normal numbers whose product is normal, or rounds up to infinity.
-      product = {41'd1, a[22:0]} * {41'd1, b[22:0]};
-      exponents = exponents - 10'd128 + {9'd0, product[47]};
-      product = product << !product[47];
-      rounded = product + 64'h7f_ffff + {63'd0, product[24]};
-      fp_mul = {a[31] ^ b[31], {exponents[7:0], 23'd0} + {6'd0, rounded[48:24]}};
+      exponent = exponent - 10'd128 + {9'd0, product[47]};
+      rounded = product << !product[47];
+      rounded = rounded + 64'h7f_ffff + {63'd0, rounded[24]};
+      fp_mul[30:0] = {exponent[7:0], 23'd0} + {6'd0, rounded[48:24]};
+    end else if (a[30:23] == 8'hff || b[30:23] == 8'hff) begin
+      fp_mul[30:0] = Infinity[30:0];
+      if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0] || a[30:0] == 31'd0 ||
+          b[30:0] == 31'd0) fp_mul = CanonicalNan;
     end else begin
-      if ((a[30:0] != 31'd0 && b[30:0] != 31'd0) || a[30:23] == 8'hff || b[30:23] == 8'hff)
-        fp_mul = multiply_any(a, b);
+      if (product != 64'd0) begin
+        // The frame's exponent modulo 2^10; below 1 it is negative.
+        exponent = exponent - 10'd126 + {9'd0, a[30:23] == 8'd0} + {9'd0, b[30:23] == 8'd0};
+        product = product << 14;
+        if (exponent[9] || exponent == 10'd0) begin
+          product = shift_right_jam(product, 10'd1 - exponent);
+          exponent = 10'd1;
+        end
+        fp_mul = round_frame(fp_mul[31], exponent, product);
+      end
     end
   endfunction
 
@@ -219,7 +216,7 @@ package tw_fp_pkg;
     logic sign;
     product_sign = a[31] ^ b[31];
     if (a[30:23] == 8'hff || b[30:23] == 8'hff || c[30:23] == 8'hff) begin
-      if (fp_is_nan(a) || fp_is_nan(b) || fp_is_nan(c)) begin
+      if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0] || c[30:0] > Infinity[30:0]) begin
         fp_fma = CanonicalNan;
       end else if (a[30:23] == 8'hff || b[30:23] == 8'hff) begin
         fp_fma = {product_sign, Infinity[30:0]};
@@ -230,11 +227,12 @@ package tw_fp_pkg;
       end
     end else begin
       // Its highest bit is bit 61 or 60 for normal operands.
-      product = {40'd0, significand(a)} * {26'd0, significand(b), 14'd0};
-      addend = {2'd0, significand(c), 38'd0};
+      product = {40'd0, a[30:23] != 8'd0, a[22:0]} * {26'd0, b[30:23] != 8'd0, b[22:0], 14'd0};
+      addend = {2'd0, c[30:23] != 8'd0, c[22:0], 38'd0};
       // Modulo 2^10, -124 to 382.
-      product_exponent = frame_exponent(a) + frame_exponent(b) - 10'd126;
-      addend_exponent = frame_exponent(c);
+      product_exponent = {2'd0, a[30:23]} + {2'd0, b[30:23]} - 10'd126 +
+                         {9'd0, a[30:23] == 8'd0} + {9'd0, b[30:23] == 8'd0};
+      addend_exponent = {2'd0, c[30:23]} + {9'd0, c[30:23] == 8'd0};
       // Of the smaller exponent, the sum's larger part or not; a product of zero fits any exponent.
       is_lower = product_exponent[9] || product_exponent < addend_exponent || product == 64'd0;
       x = is_lower ? addend : product;
@@ -261,22 +259,23 @@ package tw_fp_pkg;
     logic sign;
     sign = a[31] ^ b[31];
     if (a[30:23] == 8'hff || b[30:23] == 8'hff || a[30:0] == 31'd0 || b[30:0] == 31'd0) begin
-      if (fp_is_nan(a) || fp_is_nan(b) || a[30:0] == b[30:0]) fp_div = CanonicalNan;
+      if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0] || a[30:0] == b[30:0])
+        fp_div = CanonicalNan;
       else if (a[30:23] == 8'hff || b[30:0] == 31'd0) fp_div = {sign, Infinity[30:0]};
       else fp_div = {sign, 31'd0};
     end else begin
-      dividend = {2'd0, significand(a), 38'd0};
-      divisor = {40'd0, significand(b)};
-      exponent = frame_exponent(a) - frame_exponent(b) + 10'd127;
+      dividend = {2'd0, a[30:23] != 8'd0, a[22:0], 38'd0};
+      divisor = {40'd0, b[30:23] != 8'd0, b[22:0]};
+      exponent = {2'd0, a[30:23]} - {2'd0, b[30:23]} + 10'd127;
       if (a[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(a);
+        zeros = subnormal_zeros(a[22:0]);
         dividend = dividend << zeros[5:0];
-        exponent = exponent - zeros;
+        exponent = exponent + 10'd1 - zeros;
       end
       if (b[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(b);
+        zeros = subnormal_zeros(b[22:0]);
         divisor = divisor << zeros[5:0];
-        exponent = exponent + zeros;
+        exponent = exponent - 10'd1 + zeros;
       end
       // Between 2^37 and 2^39.
       quotient = dividend / divisor;
@@ -304,10 +303,13 @@ package tw_fp_pkg;
       fp_sqrt = !a[31] && a[22:0] == 23'd0 ? Infinity : CanonicalNan;
     end else begin
       zeros = 10'd0;
-      if (a[30:23] == 8'd0) zeros = subnormal_zeros(a);
+      exponent = {2'd0, a[30:23]};
+      if (a[30:23] == 8'd0) begin
+        zeros = subnormal_zeros(a[22:0]);
+        exponent = 10'd1 - zeros;
+      end
       // The root of m * 2^e needs an even e, which has an odd biased exponent; else 2m * 2^(e-1).
-      exponent = frame_exponent(a) - zeros;
-      radicand = {13'd0, significand(a), 27'd0} << zeros[5:0];
+      radicand = {13'd0, a[30:23] != 8'd0, a[22:0], 27'd0} << zeros[5:0];
       if (!exponent[0]) radicand = radicand << 1;
       rest = 64'd0;
       root = 32'd0;
@@ -335,13 +337,13 @@ package tw_fp_pkg;
   // NaN if either is NaN, +0 above -0.
   function automatic logic [31:0] fp_max(input logic [31:0] a, input logic [31:0] b);
     fp_max = total_less(a, b) ? b : a;
-    if (fp_is_nan(a) || fp_is_nan(b)) fp_max = CanonicalNan;
+    if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0]) fp_max = CanonicalNan;
   endfunction
 
   // NaN if either is NaN, -0 below +0.
   function automatic logic [31:0] fp_min(input logic [31:0] a, input logic [31:0] b);
     fp_min = total_less(a, b) ? a : b;
-    if (fp_is_nan(a) || fp_is_nan(b)) fp_min = CanonicalNan;
+    if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0]) fp_min = CanonicalNan;
   endfunction
 
   // The largest integer not above `a`; keeps the sign of a zero.
@@ -374,7 +376,7 @@ package tw_fp_pkg;
     /*verilator no_inline_task*/
     logic [63:0] fixed;
     logic [31:0] whole;
-    if (fp_is_nan(a)) begin
+    if (a[30:0] > Infinity[30:0]) begin
       to_integer = 32'd0;
     end else if (a[30:23] >= 8'd158) begin
       to_integer = a[31] ? 32'h8000_0000 : 32'h7fff_ffff;
@@ -401,7 +403,7 @@ package tw_fp_pkg;
   function automatic logic [15:0] fp_to_bf16(input logic [31:0] a);
     logic [31:0] rounded;
     rounded = a + 32'h7fff + {31'd0, a[16]};
-    fp_to_bf16 = fp_is_nan(a) ? CanonicalNan[31:16] : rounded[31:16];
+    fp_to_bf16 = a[30:0] > Infinity[30:0] ? CanonicalNan[31:16] : rounded[31:16];
   endfunction
 
   function automatic logic [31:0] bf16_to_fp(input logic [15:0] a);
@@ -442,13 +444,15 @@ package tw_fp_pkg;
     if (a[31]) saturate_u8 = 8'h00;
   endfunction
 
-  // fp_to_i32(x) + zero_point, saturated to int32.
+  // a + b, saturated to int32.
+  function automatic logic [31:0] add_saturating(input logic [31:0] a, input logic [31:0] b);
+    add_saturating = a + b;
+    if (a[31] == b[31] && add_saturating[31] != a[31])
+      add_saturating = a[31] ? 32'h8000_0000 : 32'h7fff_ffff;
+  endfunction
+
   function automatic logic [31:0] quantize(input logic [31:0] x, input logic [31:0] zero_point);
-    logic [31:0] whole;
-    whole = fp_to_i32(x);
-    quantize = whole + zero_point;
-    if (whole[31] == zero_point[31] && quantize[31] != whole[31])
-      quantize = whole[31] ? 32'h8000_0000 : 32'h7fff_ffff;
+    quantize = add_saturating(to_integer(x, 1'b1), zero_point);
   endfunction
 
   function automatic logic [31:0] dequantize(input logic [31:0] x, input logic [31:0] zero_point,
@@ -460,25 +464,6 @@ package tw_fp_pkg;
   // Functions by table
   // --------------------------------------------------------------------------------------------
 
-  // The cubic of a table's segment at t.
-  function automatic logic [31:0] cubic(input logic [1:0] table_number, input logic [7:0] segment,
-                                        input logic [31:0] t);
-    logic [63:0] low;
-    logic [63:0] high;
-    low = tw_tables_pkg::low_coefficients({table_number, segment});
-    high = tw_tables_pkg::high_coefficients({table_number, segment});
-    cubic = fp_fma(t, fp_fma(t, fp_fma(t, high[63:32], high[31:0]), low[63:32]), low[31:0]);
-  endfunction
-
-  // A table's function at 0 <= position < 256 segments.
-  function automatic logic [31:0] segment_value(input logic [1:0] table_number,
-                                                input logic [31:0] position);
-    /*verilator no_inline_task*/
-    logic [31:0] segment;
-    segment = fp_to_i32_trunc(position);
-    segment_value = cubic(table_number, segment[7:0], fp_sub(position, i32_to_fp(segment)));
-  endfunction
-
   function automatic logic [31:0] fp_exp(input logic [31:0] x);
     /*verilator no_inline_task*/
     logic [31:0] count;
@@ -489,7 +474,7 @@ package tw_fp_pkg;
     logic [31:0] value;
     logic [8:0] exponent;
     logic [8:0] half;
-    if (fp_is_nan(x)) begin
+    if (x[30:0] > Infinity[30:0]) begin
       fp_exp = CanonicalNan;
     end else if (!x[31] && x[30:0] > tw_tables_pkg::ExpHighest[30:0]) begin
       fp_exp = Infinity;
@@ -512,90 +497,109 @@ package tw_fp_pkg;
     end
   endfunction
 
-  function automatic logic [31:0] fp_sigmoid(input logic [31:0] x);
+  // The other functions by number: that of the function's table.
+  function automatic logic [31:0] by_table(input logic [1:0] number, input logic [31:0] x);
     /*verilator no_inline_task*/
-    logic [31:0] lower;
-    if (fp_is_nan(x)) begin
-      fp_sigmoid = CanonicalNan;
-    end else begin
-      lower = 32'd0;
-      if (x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]) lower = fp_exp({1'b1, x[30:0]});
-      if (x[30:0] < tw_tables_pkg::SigmoidEnd[30:0])
-        lower = segment_value(tw_tables_pkg::SigmoidTable,
-                              fp_mul({1'b0, x[30:0]}, tw_tables_pkg::SigmoidSegments));
-      fp_sigmoid = lower;
-      // -0 is not below 0.
-      if (!x[31] || x[30:0] == 31'd0) fp_sigmoid = fp_sub(One, lower);
+    logic is_log;
+    logic [31:0] end_of_table;
+    logic [31:0] segments;
+    logic [31:0] exponent;
+    logic [31:0] fraction;
+    logic [31:0] f;
+    logic [31:0] t;
+    logic [63:0] low;
+    logic [63:0] high;
+    logic [31:0] value;
+    logic [7:0] segment;
+    logic [9:0] zeros;
+    is_log = number == tw_tables_pkg::LogTable;
+    case (number)
+      tw_tables_pkg::SigmoidTable: begin
+        end_of_table = tw_tables_pkg::SigmoidEnd;
+        segments = tw_tables_pkg::SigmoidSegments;
+      end
+      tw_tables_pkg::TanhTable: begin
+        end_of_table = tw_tables_pkg::TanhEnd;
+        segments = tw_tables_pkg::TanhSegments;
+      end
+      default: begin
+        end_of_table = is_log ? Infinity : tw_tables_pkg::ErfEnd;
+        segments = tw_tables_pkg::ErfSegments;
+      end
+    endcase
+    value = One;
+    f = x;
+    exponent = 32'd0;
+    if (x[30:0] < end_of_table[30:0]) begin
+      // The position in the table as 8 bits of segment, 23 bits of fraction.
+      if (is_log) begin
+        exponent = {24'd0, x[30:23]} - 32'd127;
+        fraction = {9'd0, x[22:0]};
+        if (x[30:23] == 8'd0) begin
+          zeros = subnormal_zeros(x[22:0]);
+          fraction = fraction << zeros[4:0];
+          exponent = -32'd126 - {22'd0, zeros};
+        end
+        // The upper part of the interval is taken at half its size, so that f lies about 0.
+        f = {1'b0, One[30:23], fraction[22:0]};
+        segment = fraction[22:15];
+        if (segment >= tw_tables_pkg::LogHalvedSegment) begin
+          f[30:23] = One[30:23] - 8'd1;
+          exponent = exponent + 32'd1;
+        end
+        f = fp_sub(f, One);
+        fraction = {9'd0, fraction[14:0], 8'd0};
+        t = One;
+      end else begin
+        t = fp_mul({1'b0, x[30:0]}, segments);
+        fraction = {9'd1, t[22:0]} << 3'(t[30:23] - One[30:23]);
+        segment = t >= One ? fraction[30:23] : 8'd0;
+        fraction[31:23] = 9'd0;
+      end
+      // What lies behind the segment's start; in segment 0 that is the position itself, unrounded.
+      if (t >= One) begin
+        t = i32_to_fp(fraction);
+        if (t != 32'd0) t[30:23] = t[30:23] - 8'd23;
+      end
+      low = tw_tables_pkg::low_coefficients({number, segment});
+      high = tw_tables_pkg::high_coefficients({number, segment});
+      value = fp_fma(t, high[63:32], high[31:0]);
+      value = fp_fma(t, value, low[63:32]);
+      value = fp_fma(t, value, low[31:0]);
     end
+    by_table = {x[31], value[30:0]};
+    if (number == tw_tables_pkg::SigmoidTable) begin
+      if (x[30:0] >= end_of_table[30:0]) value = fp_exp({1'b1, x[30:0]});
+      by_table = value;
+      // -0 is not below 0.
+      if (!x[31] || x[30:0] == 31'd0) by_table = fp_sub(One, value);
+    end
+    if (is_log) begin
+      exponent = i32_to_fp(exponent);
+      value = fp_mul(f, value);
+      value = fp_fma(exponent, tw_tables_pkg::Ln2Low, value);
+      by_table = fp_fma(exponent, tw_tables_pkg::Ln2High, value);
+      if (x == Infinity) by_table = Infinity;
+      if (x[31]) by_table = CanonicalNan;
+      if (x[30:0] == 31'd0) by_table = {1'b1, Infinity[30:0]};
+    end
+    if (x[30:0] > Infinity[30:0]) by_table = CanonicalNan;
+  endfunction
+
+  function automatic logic [31:0] fp_sigmoid(input logic [31:0] x);
+    fp_sigmoid = by_table(tw_tables_pkg::SigmoidTable, x);
   endfunction
 
   function automatic logic [31:0] fp_tanh(input logic [31:0] x);
-    /*verilator no_inline_task*/
-    logic [31:0] magnitude;
-    if (fp_is_nan(x)) begin
-      fp_tanh = CanonicalNan;
-    end else begin
-      magnitude = One;
-      if (x[30:0] < tw_tables_pkg::TanhEnd[30:0]) begin
-        magnitude = segment_value(tw_tables_pkg::TanhTable,
-                                  fp_mul({1'b0, x[30:0]}, tw_tables_pkg::TanhSegments));
-      end
-      fp_tanh = {x[31], magnitude[30:0]};
-    end
+    fp_tanh = by_table(tw_tables_pkg::TanhTable, x);
   endfunction
 
   function automatic logic [31:0] fp_erf(input logic [31:0] x);
-    /*verilator no_inline_task*/
-    logic [31:0] magnitude;
-    if (fp_is_nan(x)) begin
-      fp_erf = CanonicalNan;
-    end else begin
-      magnitude = One;
-      if (x[30:0] < tw_tables_pkg::ErfEnd[30:0]) begin
-        magnitude = segment_value(tw_tables_pkg::ErfTable,
-                                  fp_mul({1'b0, x[30:0]}, tw_tables_pkg::ErfSegments));
-      end
-      fp_erf = {x[31], magnitude[30:0]};
-    end
+    fp_erf = by_table(tw_tables_pkg::ErfTable, x);
   endfunction
 
   function automatic logic [31:0] fp_log(input logic [31:0] x);
-    /*verilator no_inline_task*/
-    logic [31:0] exponent;
-    logic [9:0] zeros;
-    logic [22:0] mantissa;
-    logic [31:0] f;
-    logic [31:0] t;
-    logic [31:0] y;
-    if (fp_is_nan(x) || (x[31] && x[30:0] != 31'd0)) begin
-      fp_log = CanonicalNan;
-    end else if (x[30:0] == 31'd0) begin
-      fp_log = {1'b1, Infinity[30:0]};
-    end else if (x == Infinity) begin
-      fp_log = Infinity;
-    end else begin
-      exponent = {24'd0, x[30:23]} - 32'd127;
-      mantissa = x[22:0];
-      if (x[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(x);
-        mantissa = x[22:0] << zeros[4:0];
-        exponent = exponent + 32'd1 - {22'd0, zeros};
-      end
-      // The upper half of the interval is taken at half its size, so that f lies about 0.
-      f = {1'b0, One[30:23], mantissa};
-      if (mantissa[22:15] >= tw_tables_pkg::LogHalvedSegment) begin
-        f = {1'b0, One[30:23] - 8'd1, mantissa};
-        exponent = exponent + 32'd1;
-      end
-      f = fp_sub(f, One);
-      // 15 bits of fraction: no rounding.
-      t = i32_to_fp({17'd0, mantissa[14:0]});
-      if (t != 32'd0) t[30:23] = t[30:23] - 8'd15;
-      y = fp_mul(f, cubic(tw_tables_pkg::LogTable, mantissa[22:15], t));
-      exponent = i32_to_fp(exponent);
-      y = fp_fma(exponent, tw_tables_pkg::Ln2Low, y);
-      fp_log = fp_fma(exponent, tw_tables_pkg::Ln2High, y);
-    end
+    fp_log = by_table(tw_tables_pkg::LogTable, x);
   endfunction
 
   // --------------------------------------------------------------------------------------------
@@ -671,6 +675,11 @@ package tw_fp_pkg;
                                       input logic [31:0] y, input logic [31:0] b,
                                       input logic [31:0] imm0, input logic [31:0] imm1);
     /*verilator no_inline_task*/
+    logic [31:0] p;
+    logic [31:0] q;
+    logic [1:0] table_number;
+    p = x;
+    q = y;
     case (op)
       tw_isa_pkg::StageOpIadd: alu = x + y;
       tw_isa_pkg::StageOpIsub: alu = x - y;
@@ -678,37 +687,72 @@ package tw_fp_pkg;
       tw_isa_pkg::StageOpImul: alu = x * y;
       tw_isa_pkg::StageOpImax: alu = i32_max(x, y);
       tw_isa_pkg::StageOpImin: alu = i32_min(x, y);
-      tw_isa_pkg::StageOpIdiv: alu = i32_div(x, y);
-      tw_isa_pkg::StageOpIridiv: alu = i32_div(y, x);
+      tw_isa_pkg::StageOpIdiv, tw_isa_pkg::StageOpIridiv: begin
+        if (op == tw_isa_pkg::StageOpIridiv) begin
+          p = y;
+          q = x;
+        end
+        alu = i32_div(p, q);
+      end
       tw_isa_pkg::StageOpIshr: alu = $signed(x) >>> y[4:0];
       tw_isa_pkg::StageOpIand: alu = x & y;
       tw_isa_pkg::StageOpIor: alu = x | y;
       tw_isa_pkg::StageOpIxor: alu = x ^ y;
-      tw_isa_pkg::StageOpFadd: alu = fp_add(x, y);
-      tw_isa_pkg::StageOpFsub: alu = fp_sub(x, y);
-      tw_isa_pkg::StageOpFrsub: alu = fp_sub(y, x);
-      tw_isa_pkg::StageOpFmul: alu = fp_mul(x, y);
-      tw_isa_pkg::StageOpFdiv: alu = fp_div(x, y);
-      tw_isa_pkg::StageOpFrdiv: alu = fp_div(y, x);
+      tw_isa_pkg::StageOpFadd, tw_isa_pkg::StageOpFsub, tw_isa_pkg::StageOpFrsub: begin
+        p[31] = x[31] ^ (op == tw_isa_pkg::StageOpFrsub);
+        q[31] = y[31] ^ (op == tw_isa_pkg::StageOpFsub);
+        alu = fp_add(p, q);
+      end
+      tw_isa_pkg::StageOpFmul, tw_isa_pkg::StageOpI2f, tw_isa_pkg::StageOpDequantize: begin
+        if (op != tw_isa_pkg::StageOpFmul) begin
+          if (op == tw_isa_pkg::StageOpDequantize) p = x - imm0;
+          p = i32_to_fp(p);
+          q = imm1;
+        end
+        alu = p;
+        if (op != tw_isa_pkg::StageOpI2f) alu = fp_mul(p, q);
+      end
+      tw_isa_pkg::StageOpFdiv, tw_isa_pkg::StageOpFrdiv, tw_isa_pkg::StageOpFsqrt,
+      tw_isa_pkg::StageOpFrsqrt: begin
+        if (op == tw_isa_pkg::StageOpFrdiv) begin
+          p = y;
+          q = x;
+        end
+        if (op == tw_isa_pkg::StageOpFsqrt || op == tw_isa_pkg::StageOpFrsqrt) begin
+          p = One;
+          q = fp_sqrt(x);
+        end
+        alu = q;
+        if (op != tw_isa_pkg::StageOpFsqrt) alu = fp_div(p, q);
+      end
       tw_isa_pkg::StageOpFmax: alu = fp_max(x, y);
       tw_isa_pkg::StageOpFmin: alu = fp_min(x, y);
-      tw_isa_pkg::StageOpFfma: alu = fp_fma(x, imm0, imm1);
-      tw_isa_pkg::StageOpFfmaB: alu = fp_fma(b, imm0, x);
+      tw_isa_pkg::StageOpFfma, tw_isa_pkg::StageOpFfmaB: begin
+        q = imm1;
+        if (op == tw_isa_pkg::StageOpFfmaB) begin
+          p = b;
+          q = x;
+        end
+        alu = fp_fma(p, imm0, q);
+      end
       tw_isa_pkg::StageOpFabs: alu = {1'b0, x[30:0]};
       tw_isa_pkg::StageOpFneg: alu = {!x[31], x[30:0]};
       tw_isa_pkg::StageOpFfloor: alu = fp_floor(x);
-      tw_isa_pkg::StageOpFsqrt: alu = fp_sqrt(x);
-      tw_isa_pkg::StageOpFrsqrt: alu = fp_rsqrt(x);
       tw_isa_pkg::StageOpFexp: alu = fp_exp(x);
-      tw_isa_pkg::StageOpFsigmoid: alu = fp_sigmoid(x);
-      tw_isa_pkg::StageOpFtanh: alu = fp_tanh(x);
-      tw_isa_pkg::StageOpFerf: alu = fp_erf(x);
-      tw_isa_pkg::StageOpFlog: alu = fp_log(x);
-      tw_isa_pkg::StageOpI2f: alu = i32_to_fp(x);
-      tw_isa_pkg::StageOpF2i: alu = fp_to_i32(x);
-      tw_isa_pkg::StageOpF2iTrunc: alu = fp_to_i32_trunc(x);
-      tw_isa_pkg::StageOpQuantize: alu = quantize(x, imm0);
-      tw_isa_pkg::StageOpDequantize: alu = dequantize(x, imm0, imm1);
+      tw_isa_pkg::StageOpFsigmoid, tw_isa_pkg::StageOpFtanh, tw_isa_pkg::StageOpFerf,
+      tw_isa_pkg::StageOpFlog: begin
+        case (op)
+          tw_isa_pkg::StageOpFsigmoid: table_number = tw_tables_pkg::SigmoidTable;
+          tw_isa_pkg::StageOpFtanh: table_number = tw_tables_pkg::TanhTable;
+          tw_isa_pkg::StageOpFerf: table_number = tw_tables_pkg::ErfTable;
+          default: table_number = tw_tables_pkg::LogTable;
+        endcase
+        alu = by_table(table_number, x);
+      end
+      tw_isa_pkg::StageOpF2i, tw_isa_pkg::StageOpF2iTrunc, tw_isa_pkg::StageOpQuantize: begin
+        alu = to_integer(x, op != tw_isa_pkg::StageOpF2iTrunc);
+        if (op == tw_isa_pkg::StageOpQuantize) alu = add_saturating(alu, imm0);
+      end
       default: alu = x;
     endcase
   endfunction

@@ -302,8 +302,8 @@ Subject stage(const char *name, StageOp op, unsigned operands, std::function<uin
 
 /// One for every operation, written out from the text of the instruction set: y is the stage's operand, B source B.
 const std::vector<Subject> kStages = {
-    stage("nop", StageOp::Nop, 4, [](const Operands &o) { return o.x; }),
-    stage("save", StageOp::Save, 4, [](const Operands &o) { return o.x; }),
+    stage("nop", StageOp::Nop, 2, [](const Operands &o) { return o.x; }),
+    stage("save", StageOp::Save, 2, [](const Operands &o) { return o.x; }),
     stage("iadd", StageOp::Iadd, 2, [](const Operands &o) { return o.x + o.y; }),
     stage("isub", StageOp::Isub, 2, [](const Operands &o) { return o.x - o.y; }),
     stage("irsub", StageOp::Irsub, 2, [](const Operands &o) { return o.y - o.x; }),
@@ -347,8 +347,8 @@ const std::vector<Subject> kStages = {
           [](const Operands &o) { return uint32_t(functional::quantize(real(o.x), asInt(o.imm0))); }),
     stage("dequantize", StageOp::Dequantize, 4,
           [](const Operands &o) { return bitsOf(functional::dequantize(asInt(o.x), asInt(o.imm0), real(o.imm1))); }),
-    stage("load_b", StageOp::LoadB, 4, [](const Operands &o) { return o.x; }),
-    stage("load_saved", StageOp::LoadSaved, 4, [](const Operands &o) { return o.x; }),
+    stage("load_b", StageOp::LoadB, 2, [](const Operands &o) { return o.x; }),
+    stage("load_saved", StageOp::LoadSaved, 2, [](const Operands &o) { return o.x; }),
 };
 
 uint32_t zeroPointOf(uint32_t bits) { return uint32_t(int32_t(bits << 23) >> 23); }
