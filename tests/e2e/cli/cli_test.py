@@ -66,11 +66,11 @@ class CliTest(unittest.TestCase):
 class UsageTest(CliTest):
     def test_help_lists_the_commands(self):
         out, _ = self.tilewright("--help")
-        for command in ["run", "compile", "compare", "hw", "asm", "disasm", "Exit status"]:
+        for command in ["run", "compile", "compare", "verify", "hw", "asm", "disasm", "Exit status"]:
             self.assertIn(command, out)
 
     def test_every_command_has_help(self):
-        for command in ["run", "compile", "compare", "hw", "asm", "disasm"]:
+        for command in ["run", "compile", "compare", "verify", "hw", "asm", "disasm"]:
             out, _ = self.tilewright(command, "--help")
             self.assertIn("Usage", out)
 
@@ -81,7 +81,7 @@ class UsageTest(CliTest):
         self.fails(message="subcommand is required")
 
     def test_unknown_commands_options_and_values(self):
-        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, hw, asm, disasm"])
+        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, verify, hw, asm, disasm"])
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
         self.fails("run", "gemm:8x8x8:int8", "--model", "rtl", message=["--model", "rtl", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
@@ -329,6 +329,57 @@ class CompareTest(CliTest):
     def test_a_program_has_no_cpu_side(self):
         self.write("copy.tasm", COPY)
         self.fails("compare", "copy.tasm", message="cannot run on the CPU")
+
+
+class VerifyTest(CliTest):
+    """All on tiny_8x8: the first that comes builds its RTL model."""
+
+    def test_a_network(self):
+        out, err = self.tilewright("verify", NETWORK, "--hw", "tiny_8x8", "--seed", "3")
+        self.assertIn("SystemC and RTL agree", out)
+        self.assertIn("seed 3", out)
+
+    def test_a_program_with_inputs(self):
+        program = self.write("copy.tasm", COPY)
+        np.save(self.path / "x.npy", np.arange(64, dtype=np.int8).reshape(1, 64))
+        out, _ = self.tilewright("verify", program, "--input", "x.npy")
+        self.assertIn("SystemC and RTL agree", out)
+        self.assertNotIn("seed", out)
+
+    def test_a_fault_of_both(self):
+        program = self.write("wait.tasm", COPY.replace("wait=[0:1]", "wait=[0:2]"))
+        out, _ = self.tilewright("verify", program)
+        self.assertIn("both models stop: deadlock in store0, word 3, layer 'copy', cycle ", out)
+        self.assertIn("waits for 2 of semaphore 0, which is at 1", out)
+        self.assertIn("SystemC and RTL agree", out)
+
+    def test_run_on_the_rtl(self):
+        np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
+        cycles = set()
+        for model in ["systemc", "rtl"]:
+            self.tilewright("run", NETWORK, "--hw", "tiny_8x8", "--model", model, "--input", "image.npy", "--output-dir", model, "--json",
+                            model + ".json")
+            report = json.loads((self.path / (model + ".json")).read_text())
+            self.assertEqual(report["simulator"], model)
+            cycles.add(report["total_cycles"])
+            for engine in report["engines"]:
+                self.assertEqual(engine["busy_cycles"] + engine["idle_cycles"] + sum(engine["stalls"].values()), report["total_cycles"])
+        self.assertEqual(len(cycles), 1)
+        np.testing.assert_array_equal(np.load(self.path / "systemc/logits.npy"), np.load(self.path / "rtl/logits.npy"))
+
+    def test_options_that_need_the_rtl(self):
+        arguments = ["run", NETWORK, "--hw", "tiny_8x8"]
+        self.fails(*arguments, "--fst", "w.fst", message="--fst needs --model rtl")
+        self.fails(*arguments, "--from", "3", message="--from requires --fst")
+        self.fails(*arguments, "--model", "rtl", "--fst", "w.fst", "--from", "3", "--to", "3", message="--from 3 is not before --to 3")
+        self.fails(*arguments, "--model", "rtl", "--trace", "t.json", message="--model systemc")
+        self.fails(*arguments, "--model", "rtl", "--check", message="--check needs --model systemc or --model functional")
+
+    def test_without_verilator(self):
+        os.environ["PATH"], path = "/nowhere", os.environ["PATH"]
+        self.addCleanup(os.environ.__setitem__, "PATH", path)
+        self.fails("verify", "gemm:8x8x8:int8", "--hw", "tiny_8x8", message="cannot run verilator, which the RTL model of tiny_8x8 needs")
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--model", "rtl", message="cannot run verilator")
 
 
 class BadMachineTest(CliTest):
