@@ -83,7 +83,7 @@ class UsageTest(CliTest):
     def test_unknown_commands_options_and_values(self):
         self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, verify, hw, asm, disasm"])
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
-        self.fails("run", "gemm:8x8x8:int8", "--model", "rtl", message=["--model", "rtl", "functional"])
+        self.fails("run", "gemm:8x8x8:int8", "--model", "gates", message=["--model", "gates", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
         self.fails("compile", "gemm:8x8x8:int8", "--emit", "llvm", message=["--emit", "llvm", "linalg"])
         self.fails("compile", "gemm:8x8x8:int8", "--target", "gpu", message=["--target", "gpu", "cpu"])
@@ -385,7 +385,7 @@ class VerifyTest(CliTest):
 class BadMachineTest(CliTest):
     def test_every_mistake_is_reported_with_its_place(self):
         text = (SOURCE / "hw-configs/tiny_8x8.yaml").read_text()
-        for old, new in [("rows: 8", "rowz: 8"), ("type: int8", "type: int4"), ("stages: 8", "stages: many"), ("banks: 4", "banks: 6"),
+        for old, new in [("rows: 8", "rowz: 8"), ("type: int8", "type: int4"), ("stages: 12", "stages: many"), ("banks: 4", "banks: 6"),
                          ("queue_depth_instructions: 8", "queue_depth_instructions: 0")]:
             self.assertIn(old, text)
             text = text.replace(old, new, 1)
