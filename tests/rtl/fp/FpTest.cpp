@@ -146,22 +146,21 @@ protected:
 const std::vector<uint32_t> &specialPatterns() {
   static const std::vector<uint32_t> patterns = [] {
     std::vector<uint32_t> list;
-    for (uint32_t magnitude : {0x00000000u, // 0, then the ends of the subnormal range
-                               0x00000001u, 0x00000002u, 0x00000003u, 0x00400000u, 0x007ffffeu, 0x007fffffu,
-                               0x00800000u, 0x00800001u, 0x00ffffffu,
-                               0x01000000u,                           // 2^-125
-                               0x0c000001u, 0x1f800000u, 0x20000001u, // squares next to the smallest numbers
-                               0x33000000u, 0x33800000u, 0x33800001u, // 2^-25, 2^-24: half a unit of 1
-                               0x3e800000u, 0x3effffffu, 0x3f000000u, 0x3f000001u, 0x3f35c28fu, // around 1/2, the root of 1/2
-                               0x3f7fffffu, 0x3f800000u, 0x3f800001u, 0x3fb504f3u, 0x3fc00000u, 0x40000000u,
-                               0x40400000u, 0x40490fdbu, 0x40800000u, 0x417fffffu, 0x41800000u, 0x42b00000u,
-                               0x42b17218u, 0x42c80000u, 0x42c80001u, 0x42dc0000u, 0x42dc0001u, // ends of exp
-                               0x4b000000u, 0x4b000001u, 0x4b7fffffu, 0x4b800000u, 0x4effffffu, 0x4f000000u,
-                               0x4f800000u, // 2^23, 2^24, 2^31, 2^32
-                               0x5f7fffffu, 0x5f800000u, 0x7e800000u, 0x7effffffu, 0x7f000000u, 0x7f7ffffeu,
-                               0x7f7fffffu,                                                     // large squares, the largest
-                               0x7f800000u, 0x7f800001u, 0x7fc00000u, 0x7fc12345u, 0x7fffffffu, // infinity, NaN
-                               0x0000007fu, 0x00000080u, 0x000000ffu, 0x00000100u}) {
+    for (uint32_t magnitude :
+         {0x00000000u, // 0, then the ends of the subnormal range
+          0x00000001u, 0x00000002u, 0x00000003u, 0x00400000u, 0x007ffffeu, 0x007fffffu, 0x00800000u, 0x00800001u, 0x00ffffffu,
+          0x01000000u,                                                     // 2^-125
+          0x0c000001u, 0x1f800000u, 0x20000001u,                           // squares next to the smallest numbers
+          0x33000000u, 0x33800000u, 0x33800001u,                           // 2^-25, 2^-24: half a unit of 1
+          0x3e800000u, 0x3effffffu, 0x3f000000u, 0x3f000001u, 0x3f35c28fu, // around 1/2, the root of 1/2
+          0x3f7fffffu, 0x3f800000u, 0x3f800001u, 0x3fb504f3u, 0x3fc00000u, 0x40000000u, 0x40400000u, 0x40490fdbu, 0x40800000u,
+          0x417fffffu, 0x41800000u, 0x42b00000u, 0x42b17218u, 0x42c80000u, 0x42c80001u, 0x42dc0000u, 0x42dc0001u, // ends of exp
+          0x4b000000u, 0x4b000001u, 0x4b7fffffu, 0x4b800000u, 0x4effffffu, 0x4f000000u,
+          0x4f800000u, // 2^23, 2^24, 2^31, 2^32
+          0x5f7fffffu, 0x5f800000u, 0x7e800000u, 0x7effffffu, 0x7f000000u, 0x7f7ffffeu,
+          0x7f7fffffu,                                                     // large squares, the largest
+          0x7f800000u, 0x7f800001u, 0x7fc00000u, 0x7fc12345u, 0x7fffffffu, // infinity, NaN
+          0x0000007fu, 0x00000080u, 0x000000ffu, 0x00000100u}) {
       list.push_back(magnitude);
       list.push_back(magnitude | 0x80000000u);
     }
