@@ -255,7 +255,9 @@ with max or sum (balanced tree, neighbours first; lanes from tail_lanes on of th
 The chain of num_stages stages follows; its result is converted to d_type and written at d_address + sum i_d * d_strides[d]
 + c * d_strides[3]. B (not for mac) is read at b_address + sum i_d * b_strides[d] + c * b_strides[3]. Parameter i of block c
 is the vector of lanes words at p_address + (c * p_count + i) * lanes * 4. Integer results go to integer types, float
-results to float types. Unused windows are 1 x 1.
+results to float types. Unused windows are 1 x 1. A mac window has at most max_mac_taps taps, and a chain at most the machine's
+vector.stages stages. No vector may be read from bytes that an earlier one of the same instruction is written to; to be
+written where it was read is allowed.
   }];
   let fields = [
     EnumField<"a_memory", 140, 3, 0, 1, "memory of source A", Memory>,
