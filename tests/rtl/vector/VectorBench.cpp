@@ -3,6 +3,7 @@
 #include "tests/rtl/vector/VectorBench.h"
 
 #include "Vtw_vector.h"
+#include "isa/Legality.h"
 #include "verilated.h"
 
 #include <algorithm>
@@ -76,6 +77,11 @@ std::vector<VectorBench::Times> VectorBench::run(const std::vector<isa::Vector> 
       times[started++].start = cycle;
     }
     model->eval();
+    if (model->a_rd_valid_o && model->b_rd_valid_o && model->a_rd_memory_o == model->b_rd_memory_o) {
+      uint64_t bank = isa::memoryOf(isa::Memory(model->a_rd_memory_o), state.machine())->bankBytes();
+      if (model->a_rd_address_o / bank == model->b_rd_address_o / bank)
+        throw std::runtime_error("two reads of one bank in one cycle");
+    }
     read(model->a_rd_valid_o, model->a_rd_memory_o, model->a_rd_address_o, state, a);
     read(model->b_rd_valid_o, model->b_rd_memory_o, model->b_rd_address_o, state, b);
     if (model->d_wr_valid_o) {

@@ -96,6 +96,26 @@ TEST_F(VectorTest, OneVectorTakesOneCycleAndTheDrain) {
   EXPECT_EQ(40u, times[0].retire);
 }
 
+TEST_F(VectorTest, LanesThatAreLeftOutKeepTheSignOfZero) {
+  // Over two taps: -0 + -0 in the lanes of both, and -0 alone in those that only the first one has.
+  isa::Vector v;
+  v.a_type = v.d_type = int64_t(isa::VectorType::F32);
+  v.a_span = 64, v.d_span = 32;
+  v.d_address = 128;
+  v.counts = {1, 1, 1, 1};
+  v.window = {2, 1};
+  v.window_op = int64_t(isa::WindowOp::Sum);
+  v.a_window_strides = {32, 0};
+  v.lane_reduce = 1;
+  v.tail_lanes = 3;
+  const std::vector<uint32_t> minusZeros(16, 0x80000000);
+  std::memcpy(found.memory(0), minusZeros.data(), 64);
+  // Lanes that are left out may hold anything.
+  std::memset(found.memory(0) + 32 + 3 * 4, 0x41, 5 * 4);
+  bench.run({v}, {0}, found);
+  EXPECT_EQ(0, std::memcmp(found.memory(0) + 128, minusZeros.data(), 32));
+}
+
 TEST_F(VectorTest, RandomInstructionsBackToBackEqualTheDefinition) {
   for (uint64_t i = 0, cases = fuzz::numCases(400); i < cases; ++i) {
     uint64_t seed = fuzz::firstSeed() + i;
