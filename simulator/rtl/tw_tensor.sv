@@ -264,21 +264,6 @@ module tw_tensor #(
   assign acc_rd_valid_o = valid[AtAccRead] && target_read[20];
   assign acc_rd_address_o = 28'(target_read[19:0]) * 28'(tw_pkg::AccRowBytes);
 
-  function automatic logic [AccBits-1:0] accumulated(input logic accumulate,
-                                                     input logic [AccBits-1:0] old,
-                                                     input logic [AccBits-1:0] sum);
-    accumulated = '0;
-    for (int unsigned n = 0; n < Cols; n++) begin
-      if (IsInteger)
-        accumulated[32*n +: 32] = sum[32*n +: 32] + (accumulate ? old[32*n +: 32] : 32'd0);
-      else if (accumulate)
-        accumulated[32*n +: 32] = tw_fp_pkg::fp_canonical(
-            tw_fp_pkg::fp_add(old[32*n +: 32], sum[32*n +: 32]));
-      else
-        accumulated[32*n +: 32] = tw_fp_pkg::fp_canonical(sum[32*n +: 32]);
-    end
-  endfunction
-
   // New values that a read did not see: of the positions 1, 2, ... before the one whose data are
   // there, the last of which was written while it read. An instruction may begin with the row with
   // which the one before it ended.
@@ -286,20 +271,25 @@ module tw_tensor #(
   logic [AccBits-1:0]        total;
   logic [Unseen*AccBits-1:0] total_q;
   logic [Unseen*20-1:0]      total_row_q;
-  always_comb begin : accumulate
-    logic [AccBits-1:0] old;
+  logic [AccBits-1:0]        old;
+  always_comb begin
     old = '0;
-    total = '0;
-    if (valid[AtAccData]) begin
-      if (target_q[20]) begin
-        old = acc_rd_data_i;
-        for (int unsigned k = Unseen; k > 0; k--) begin
-          if (valid[AtAccData+k] && total_row_q[20*(k-1) +: 20] == target_q[19:0])
-            old = total_q[AccBits*(k-1) +: AccBits];
-        end
+    if (valid[AtAccData] && target_q[20]) begin
+      old = acc_rd_data_i;
+      for (int unsigned k = Unseen; k > 0; k--) begin
+        if (valid[AtAccData+k] && total_row_q[20*(k-1) +: 20] == target_q[19:0])
+          old = total_q[AccBits*(k-1) +: AccBits];
       end
-      total = accumulated(target_q[20], old, sums);
     end
+  end
+  for (genvar n = 0; n < Cols; n++) begin : gen_accumulate
+    tw_acc_column u_acc_column (
+        .valid_i(valid[AtAccData]),
+        .accumulate_i(target_q[20]),
+        .old_i(old[32*n +: 32]),
+        .sum_i(sums[32*n +: 32]),
+        .total_o(total[32*n +: 32])
+    );
   end
   for (genvar k = 0; k < Unseen; k++) begin : gen_total
     localparam int unsigned Before = k > 0 ? k - 1 : 0;
