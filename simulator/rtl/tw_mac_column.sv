@@ -1,15 +1,16 @@
 // One column of the MAC array: its weights, and the sum of their products with the activations.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Weights and activations come as the multipliers take them: int8 arrays 16 bits (element minus zero
-// point), bf16 arrays 16, fp32 arrays 32. Integers are summed modulo 2^32; a float product is rounded
-// and the sums are a balanced tree over all rows, neighbours first, each rounded.
+// Weights and activations come as the multipliers take them: int8 arrays 16 bits (element minus
+// zero point), bf16 arrays 16, fp32 arrays 32. Integers are summed modulo 2^32; a float product is
+// rounded and the sums are a balanced tree over all rows, neighbours first, each rounded.
 //
-// Timing contract: valid_i[0] in cycle t: activations_i are at the multipliers in t, and their sum is
-// at sum_o in t + Cycles; valid_i[k] is valid_i[0] of k cycles ago. Integer products and sums are one
-// step (Cycles = 1; tw_tensor keeps the rest of the latency in registers behind it, for synthesis to
-// balance), float products and each tree level take their own cycles. A shadow write and a swap are
-// visible one cycle later; a swap takes the weights as they were before a write in the same cycle.
+// Timing contract: valid_i[0] in cycle t: activations_i are at the multipliers in t, and their sum
+// is at sum_o in t + Cycles; valid_i[k] is valid_i[0] of k cycles ago. Integer products and sums
+// are one step (Cycles = 1; tw_tensor keeps the rest of the latency in registers behind it, for
+// synthesis to balance), float products and each tree level take their own cycles. A shadow write
+// and a swap are visible one cycle later; a swap takes the weights as they were before a write in
+// the same cycle.
 module tw_mac_column #(
     parameter int unsigned Column = 0,
     localparam int unsigned P = tw_machine_pkg::PreloadRows,

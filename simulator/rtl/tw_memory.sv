@@ -1,16 +1,15 @@
-// An on-chip memory: a crossbar between the engines' ports and banks with one read and one write port.
+// An on-chip memory: a crossbar from the engines' ports to banks with one read and one write port.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An access covers RowBytes bytes from any byte address on, so it touches two neighbouring rows, and
-// banks are cut between two rows of one pair at most: at their ends. Instructions own whole banks, so
-// two accesses never meet in a bank, except that the second row of a read, which may not be wanted
-// at all, can lie in a bank that another instruction owns: there the owner's read wins, and the bytes
-// that the other read gets from that row are undefined. A write touches only rows with bytes in its
-// mask.
+// An access covers RowBytes bytes from any byte address on, so it touches two neighbouring rows.
+// Instructions own whole banks, so two accesses never meet in a bank, except that the second row of
+// a read, which may not be wanted at all, can lie in a bank that another instruction owns: there
+// the owner's read wins, and the bytes that the other read gets from that row are undefined. A
+// write touches only rows with bytes in its mask.
 //
-// Timing contract: rd_data_o in cycle t + 1 belongs to rd_address_i of cycle t, byte 0 is the byte at
-// the address, bytes behind the memory's end are 0, all bytes are 0 after a cycle without rd_valid_i.
-// What is written in t is read from t + 1 on; a read in t itself sees the old bytes.
+// Timing contract: rd_data_o in cycle t + 1 belongs to rd_address_i of cycle t, byte 0 is the byte
+// at the address, bytes behind the memory's end are 0, all bytes are 0 after a cycle without
+// rd_valid_i. What is written in t is read from t + 1 on; a read in t itself sees the old bytes.
 module tw_memory #(
     parameter int unsigned Bytes = 262144,
     parameter int unsigned Banks = 16,
@@ -31,7 +30,7 @@ module tw_memory #(
 );
 
   localparam int unsigned OffsetBits = $clog2(RowBytes);
-  localparam int unsigned RowNumberBits = 28 - OffsetBits + 1;  // of the row behind the last one, too
+  localparam int unsigned RowNumberBits = 28 - OffsetBits + 1;  // counts one row more
   localparam int unsigned Pairs = Bytes / Banks / RowBytes / 2; // of one bank
   localparam int unsigned PairBits = Pairs > 1 ? $clog2(Pairs) : 1;
   localparam int unsigned BankBits = Banks > 1 ? $clog2(Banks) : 1;
@@ -73,7 +72,8 @@ module tw_memory #(
   // Routing
   // --------------------------------------------------------------------------------------------
 
-  // Second rows in another bank than the first row go first: whatever else reads there overrides them.
+  // Second rows in another bank than the first row go first: whatever else reads there overrides
+  // them.
   always_comb begin : route_reads
     logic [RowNumberBits-1:0] first;
     logic [RowNumberBits-1:0] second;

@@ -1,8 +1,8 @@
 // The preload engine: copies a weight tile from a scratchpad to the array's shadow registers.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// A step reads up to PreloadRows stored rows of the tile; each becomes a row of the array, or, for a
-// transposed tile, a column. Weights leave as the array keeps them (tw_mac_column): zero point
+// A step reads up to PreloadRows stored rows of the tile; each becomes a row of the array, or, for
+// a transposed tile, a column. Weights leave as the array keeps them (tw_mac_column): zero point
 // subtracted, 0 outside the tile.
 //
 // Timing contract: started in s, step p is handled in cycle i + 1 with i = s + p: it reads there,

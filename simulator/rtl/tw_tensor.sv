@@ -3,15 +3,16 @@
 //
 // One position per cycle: an activation vector is read, converted (zero point subtracted, 0 from
 // k_count on), multiplied with the active weights of every column at once, and its sums are written
-// to a row of the accumulator or added to it. The array has two sets of weights: a preload writes the
-// shadow set through shadow_*, an instruction with `swap` makes it the active one.
+// to a row of the accumulator or added to it. The array has two sets of weights: a preload writes
+// the shadow set through shadow_*, an instruction with `swap` makes it the active one.
 //
-// Timing contract: started in s, position p is handled in cycle i + 1 with i = s + p. Its activations
-// are asked for in i + 1, arrive in i + 2 and are at the multipliers in i + 1 + TensorReadCycles; the
-// accumulator row is asked for in i + Drain - AccRmw + 1 and written at the end of i + Drain, where
-// Drain is tensor_drain of docs/timing.md. A swap becomes visible in s + 1 + TensorReadCycles, when
-// the first position is at the multipliers, and takes the shadow weights as they are at the end of
-// the cycle before. ready_o in the cycle of the last position, retire_o Drain later.
+// Timing contract: started in s, position p is handled in cycle i + 1 with i = s + p. Its
+// activations are asked for in i + 1, arrive in i + 2 and are at the multipliers in i + 1 +
+// TensorReadCycles; the accumulator row is asked for in i + Drain - AccRmw + 1 and written at the
+// end of i + Drain, where Drain is tensor_drain of docs/timing.md. A swap becomes visible in s + 1
+// + TensorReadCycles, when the first position is at the multipliers, and takes the shadow weights
+// as they are at the end of the cycle before. ready_o in the cycle of the last position, retire_o
+// Drain later.
 module tw_tensor #(
     localparam int unsigned P = tw_machine_pkg::PreloadRows,
     localparam int unsigned Rows = tw_machine_pkg::Rows,
@@ -81,8 +82,8 @@ module tw_tensor #(
   tw_isa_pkg::tensor_t operands_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic        busy_q;
-  // Positions left along each count after this one; addresses and accumulator rows of this position,
-  // of the first one of its line (counts[0]), and of its plane (counts[0] and counts[1]).
+  // Positions left along each count after this one; addresses and accumulator rows of this
+  // position, of the first one of its line (counts[0]), and of its plane (counts[0] and counts[1]).
   logic [15:0] left0_q, left1_q, left2_q;
   logic [27:0] address_q, line_q, plane_q;
   logic [19:0] row_q, row_line_q, row_plane_q;
