@@ -127,6 +127,32 @@ TEST(ShrinkTest, FindsTheInstructionAtFault) {
   EXPECT_EQ(again->code, small.code);
 }
 
+// The same with all models: a wrong one in the RTL's place is found, and what is left is a valid program that shows it.
+TEST(ShrinkTest, KeepsToProgramsOnWhichModelsMustAgree) {
+  const timing::MachineParams machine = machineOf("tiny_8x8");
+  ModelOptions models;
+  models.stepped = false;
+  models.rtl = [](const isa::Program &program, const timing::MachineParams &) -> std::string {
+    return takesARoot(program) ? "a root is wrong" : "";
+  };
+  uint64_t seed = 1;
+  while (runModels(randomProgram(machine, seed), machine, models).difference.empty())
+    ++seed;
+  const isa::Program small = shrink(
+      randomProgram(machine, seed),
+      [&](const isa::Program &candidate) {
+        const Verdict verdict = runModels(candidate, machine, models);
+        return verdict.isValid && !verdict.difference.empty();
+      },
+      600);
+  const Verdict verdict = runModels(small, machine, models);
+  EXPECT_TRUE(verdict.isValid);
+  EXPECT_EQ(verdict.difference, "a root is wrong");
+  const std::optional<std::vector<Node>> tree = treeOf(small);
+  ASSERT_TRUE(tree);
+  EXPECT_EQ(instructionsIn(*tree), 1u) << isa::disassemble(small);
+}
+
 TEST(CoverageTest, CountsWhatAProgramMeets) {
   const timing::MachineParams machine = machineOf("tiny_8x8");
   Coverage coverage(machine);
