@@ -25,7 +25,7 @@ inline timing::MachineParams arrayMachine(const std::string &name) {
     machine.preloadRowsPerCycle = 2;
     machine.timing.shadow_free_cycles = 2;
     machine.timing.preload_drain_cycles = 3;
-    machine.timing.tensor_read_cycles = 4;
+    machine.timing.tensor_read_cycles = 5; // a swap takes the tile with the edge that writes the next one
     machine.timing.tensor_multiply_float_cycles = 1;
     machine.timing.tensor_add_float_cycles = 2;
     machine.timing.acc_rmw_float_cycles = 2;
