@@ -19,8 +19,8 @@ using isa::StageOp;
 using isa::StageOperand;
 using isa::VectorType;
 
-/// Where things lie in DRAM.
-constexpr int64_t kDataBytes = 24 << 10, kDramUsed = 40 << 10, kCode = 64 << 10;
+/// Where things lie in DRAM: data, what stores write, code, and a second window of the same size in other rows.
+constexpr int64_t kDataBytes = 24 << 10, kDramUsed = 40 << 10, kCode = 64 << 10, kFar = 512 << 10;
 
 constexpr StageOp kIntBinary[] = {StageOp::Iadd, StageOp::Isub,   StageOp::Irsub, StageOp::Imul, StageOp::Imax, StageOp::Imin,
                                   StageOp::Idiv, StageOp::Iridiv, StageOp::Ishr,  StageOp::Iand, StageOp::Ior,  StageOp::Ixor};
@@ -121,7 +121,7 @@ public:
     encode(nodes, program.code);
     if (halt)
       isa::encode(isa::Instruction(isa::Halt{}), program.code);
-    program.dramBytes = (program.codeAddress + program.code.size() * isa::kWordBytes + 4095) / 4096 * 4096;
+    program.dramBytes = kFar + kDramUsed;
     program.machine = machine.name;
     isa::Segment data;
     for (int64_t at = 0; at < kDataBytes;) {
@@ -139,7 +139,11 @@ public:
           data.bytes.push_back(uint8_t(word >> 8 * byte));
       }
     }
+    isa::Segment far;
+    far.address = kFar;
+    far.bytes.assign(data.bytes.begin(), data.bytes.begin() + kDataBytes / 2);
     program.constants.push_back(std::move(data));
+    program.constants.push_back(std::move(far));
     return program;
   }
 
@@ -200,7 +204,10 @@ private:
       if (runs * counts[d] > 24 || runs * counts[d] * size > 1500)
         counts[d] = 1;
       runs *= counts[d];
-      transfer.dram_strides[d - 1] = random.chance(50) ? extent : random.chance(15) ? 0 : random.in(-40, 100) * bytes;
+      transfer.dram_strides[d - 1] = random.chance(50)   ? extent
+                                     : random.chance(15) ? 0
+                                     : random.chance(15) ? random.of({512, 1024, 4096, 8192})
+                                                         : random.in(-40, 100) * bytes;
       transfer.strides[d - 1] = random.chance(70) ? extent : random.chance(15) ? 0 : extent + random.in(0, 20) * bytes;
       extent += transfer.strides[d - 1] * (counts[d] - 1);
     }
@@ -214,6 +221,8 @@ private:
     const int64_t base = isLoad ? 0 : random.chance(80) ? kDataBytes : 0;
     transfer.dram_address =
         (random.chance(40) ? random.in(base / 64, kDramUsed / 64 - 1) * 64 : random.in(base, kDramUsed - 1)) / bytes * bytes;
+    if (random.chance(25))
+      transfer.dram_address += kFar;
     return true;
   }
 
@@ -543,7 +552,9 @@ private:
       // Only what carriers do not touch, and neither data that nobody may write nor the code.
       for (const core::RunSet &set : core::accessesOf(*now, machine)) {
         const auto [begin, end] = set.bounds();
-        if (begin < 0 || end > (set.memory == core::kDramMemory ? kDramUsed : limit(set.memory)))
+        const bool isDram = set.memory == core::kDramMemory;
+        const int64_t window = isDram && begin >= kFar ? kFar : 0;
+        if (begin < 0 || end > window + (isDram ? kDramUsed : limit(set.memory)))
           return false;
       }
     }

@@ -72,16 +72,15 @@ private:
         loopsOf(node.body, all);
       }
   }
-  /// Drops the leaves [first, last) by their order, and loops that become empty.
-  static void drop(std::vector<Node> &list, size_t first, size_t last, size_t &at) {
+  /// Drops leaves by their order, and loops that become empty.
+  static void drop(std::vector<Node> &list, const std::set<size_t> &which, size_t &at) {
     for (size_t i = 0; i < list.size();) {
       bool gone = false;
       if (list[i].isLoop()) {
-        drop(list[i].body, first, last, at);
+        drop(list[i].body, which, at);
         gone = list[i].body.empty();
       } else {
-        gone = at >= first && at < last;
-        ++at;
+        gone = which.count(at++);
       }
       if (gone)
         list.erase(list.begin() + int64_t(i));
@@ -90,14 +89,57 @@ private:
     }
   }
 
+  /// The nodes without the leaves [first, last). `ties`: without what hangs on them either: posts and waits of their
+  /// semaphores, the preload of a tile that nobody takes, the swap of a tile that nobody brings.
+  std::vector<Node> without(size_t first, size_t last, bool ties) {
+    std::vector<Node> candidate = nodes;
+    std::vector<Node *> all;
+    leaves(candidate, all);
+    std::set<size_t> which;
+    std::set<int64_t> semaphores;
+    for (size_t i = first; i < std::min(last, all.size()); ++i)
+      which.insert(i);
+    if (ties) {
+      for (size_t i : std::set<size_t>(which)) {
+        const isa::Instruction &instruction = all[i]->instruction;
+        for (size_t k = 0; k < instruction.header.wait_count.size(); ++k) {
+          if (instruction.header.wait_count[k])
+            semaphores.insert(instruction.header.wait_semaphore[k]);
+          if (instruction.header.post_count[k])
+            semaphores.insert(instruction.header.post_semaphore[k]);
+        }
+        const isa::Tensor *tensor = instruction.getIf<isa::Tensor>();
+        for (size_t k = i; tensor && tensor->swap && k-- > 0;)
+          if (all[k]->instruction.getIf<isa::Preload>()) {
+            which.insert(k);
+            break;
+          }
+        for (size_t k = i + 1; instruction.getIf<isa::Preload>() && k < all.size(); ++k)
+          if (isa::Tensor *taker = all[k]->instruction.getIf<isa::Tensor>(); taker && taker->swap) {
+            taker->swap = 0;
+            break;
+          }
+      }
+      for (Node *node : all) {
+        isa::Header &header = node->instruction.header;
+        for (size_t k = 0; k < header.wait_count.size(); ++k) {
+          if (semaphores.count(header.wait_semaphore[k]))
+            header.wait_semaphore[k] = header.wait_count[k] = 0;
+          if (semaphores.count(header.post_semaphore[k]))
+            header.post_semaphore[k] = header.post_count[k] = 0;
+        }
+      }
+    }
+    size_t at = 0;
+    drop(candidate, which, at);
+    return candidate;
+  }
+
   bool dropInstructions() {
     bool changed = false;
     for (size_t chunk = std::max<size_t>(1, instructionsIn(nodes) / 2);; chunk /= 2) {
       for (size_t first = 0; first < instructionsIn(nodes) && tries;) {
-        std::vector<Node> candidate = nodes;
-        size_t at = 0;
-        drop(candidate, first, first + chunk, at);
-        if (accept(candidate))
+        if (accept(without(first, first + chunk, false)) || accept(without(first, first + chunk, true)))
           changed = true;
         else
           first += chunk;
