@@ -45,6 +45,11 @@ module tw_control (
     output logic [63:0] cycles_o
 );
 
+  // What ends a run is known in the cycle after it.
+  if (tw_machine_pkg::DoneCycles < 2) begin : gen_bad_latency
+    $error("the end of a run takes two cycles to be seen");
+  end
+
   logic run_q, stopped_q, fault_q, done_q;
   logic [63:0] cycle_q, last_q, total_q;
   logic [3:0] fault_kind_q, fault_engine_q;
