@@ -22,6 +22,7 @@
 #include <fstream>
 #include <iostream>
 #include <random>
+#include <stdexcept>
 
 using namespace tw;
 using namespace tw::programs;
@@ -62,7 +63,11 @@ int run(const Options &options) {
       cosim::CompareOptions compare;
       compare.maxCycles = 2000000;
       compare.progress = [](const std::string &text) { std::cout << text << std::endl; };
-      return cosim::compare(program, params, {}, compare).difference;
+      const cosim::Agreement agreement = cosim::compare(program, params, {}, compare);
+      // Without an RTL model nothing has been compared.
+      if (agreement.rtl.result.fault && agreement.rtl.result.fault->kind == core::FaultKind::BadInput)
+        throw std::runtime_error(agreement.rtl.result.fault->message);
+      return agreement.difference;
     };
   Coverage coverage(*machine);
   std::cout << "machine " << machine->name << ", seed " << options.seed << std::endl;
@@ -162,5 +167,10 @@ int main(int argc, char **argv) {
   app.add_flag("--coverage", options.coverage, "print what the programs have met");
   app.add_flag("--verbose", options.verbose, "print every seed before it runs");
   CLI11_PARSE(app, argc, argv);
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::runtime_error &error) {
+    std::cerr << "tilewright-random: " << error.what() << "\n";
+    return 2;
+  }
 }
