@@ -149,14 +149,13 @@ package tw_fp_pkg;
     y = shift_right_jam({2'd0, smaller[30:23] != 8'd0, smaller[22:0], 38'd0},
                         exponent - {2'd0, smaller[30:23]} - {9'd0, smaller[30:23] == 8'd0});
     sum = x + (a[31] == b[31] ? y : -y);
+    // Zeros of two signs, and numbers that cancel, make +0.
+    fp_add = round_frame(sum == 64'd0 ? a[31] & b[31] : larger[31], exponent, sum);
     // A NaN is larger than all numbers by its bits.
     if (larger[30:23] == 8'hff) begin
       fp_add = larger;
       if (larger[30:0] > Infinity[30:0] || (smaller[30:23] == 8'hff && a[31] != b[31]))
         fp_add = CanonicalNan;
-    end else begin
-      // Zeros of two signs, and numbers that cancel, make +0.
-      fp_add = round_frame(sum == 64'd0 ? a[31] & b[31] : larger[31], exponent, sum);
     end
   endfunction
 
@@ -215,6 +214,26 @@ package tw_fp_pkg;
     logic product_sign;
     logic sign;
     product_sign = a[31] ^ b[31];
+    // Its highest bit is bit 61 or 60 for normal operands.
+    product = {40'd0, a[30:23] != 8'd0, a[22:0]} * {26'd0, b[30:23] != 8'd0, b[22:0], 14'd0};
+    addend = {2'd0, c[30:23] != 8'd0, c[22:0], 38'd0};
+    // Modulo 2^10, -124 to 382.
+    product_exponent = {2'd0, a[30:23]} + {2'd0, b[30:23]} - 10'd126 +
+                       {9'd0, a[30:23] == 8'd0} + {9'd0, b[30:23] == 8'd0};
+    addend_exponent = {2'd0, c[30:23]} + {9'd0, c[30:23] == 8'd0};
+    // Of the smaller exponent, the sum's larger part or not; a product of zero fits any exponent.
+    is_lower = product_exponent[9] || product_exponent < addend_exponent || product == 64'd0;
+    x = is_lower ? addend : product;
+    y = is_lower ? product : addend;
+    exponent = is_lower ? addend_exponent : product_exponent;
+    distance = product_exponent - addend_exponent;
+    y = shift_right_jam(y, is_lower ? -distance : distance);
+    sum = x + (product_sign == c[31] ? y : -y);
+    is_negative = sum[63];
+    sum = is_negative ? -sum : sum;
+    sign = (is_lower ? c[31] : product_sign) ^ is_negative;
+    if (sum == 64'd0) sign = product_sign & c[31];
+    fp_fma = round_frame(sign, exponent, sum);
     if (a[30:23] == 8'hff || b[30:23] == 8'hff || c[30:23] == 8'hff) begin
       if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0] || c[30:0] > Infinity[30:0]) begin
         fp_fma = CanonicalNan;
@@ -225,27 +244,6 @@ package tw_fp_pkg;
       end else begin
         fp_fma = c;
       end
-    end else begin
-      // Its highest bit is bit 61 or 60 for normal operands.
-      product = {40'd0, a[30:23] != 8'd0, a[22:0]} * {26'd0, b[30:23] != 8'd0, b[22:0], 14'd0};
-      addend = {2'd0, c[30:23] != 8'd0, c[22:0], 38'd0};
-      // Modulo 2^10, -124 to 382.
-      product_exponent = {2'd0, a[30:23]} + {2'd0, b[30:23]} - 10'd126 +
-                         {9'd0, a[30:23] == 8'd0} + {9'd0, b[30:23] == 8'd0};
-      addend_exponent = {2'd0, c[30:23]} + {9'd0, c[30:23] == 8'd0};
-      // Of the smaller exponent, the sum's larger part or not; a product of zero fits any exponent.
-      is_lower = product_exponent[9] || product_exponent < addend_exponent || product == 64'd0;
-      x = is_lower ? addend : product;
-      y = is_lower ? product : addend;
-      exponent = is_lower ? addend_exponent : product_exponent;
-      distance = product_exponent - addend_exponent;
-      y = shift_right_jam(y, is_lower ? -distance : distance);
-      sum = x + (product_sign == c[31] ? y : -y);
-      is_negative = sum[63];
-      sum = is_negative ? -sum : sum;
-      sign = (is_lower ? c[31] : product_sign) ^ is_negative;
-      if (sum == 64'd0) sign = product_sign & c[31];
-      fp_fma = round_frame(sign, exponent, sum);
     end
   endfunction
 
@@ -258,34 +256,34 @@ package tw_fp_pkg;
     logic [9:0] zeros;
     logic sign;
     sign = a[31] ^ b[31];
+    dividend = {2'd0, a[30:23] != 8'd0, a[22:0], 38'd0};
+    divisor = {40'd0, b[30:23] != 8'd0, b[22:0]};
+    if (b[30:0] == 31'd0) divisor = 64'd1;
+    exponent = {2'd0, a[30:23]} - {2'd0, b[30:23]} + 10'd127;
+    if (a[30:23] == 8'd0) begin
+      zeros = subnormal_zeros(a[22:0]);
+      dividend = dividend << zeros[5:0];
+      exponent = exponent + 10'd1 - zeros;
+    end
+    if (b[30:23] == 8'd0) begin
+      zeros = subnormal_zeros(b[22:0]);
+      divisor = divisor << zeros[5:0];
+      exponent = exponent - 10'd1 + zeros;
+    end
+    // Between 2^37 and 2^39.
+    quotient = dividend / divisor;
+    quotient = {quotient[40:0], 22'd0, quotient * divisor != dividend};
+    // Modulo 2^10, -148 to 402.
+    if (exponent >= 10'd640 || exponent == 10'd0) begin
+      quotient = shift_right_jam(quotient, 10'd1 - exponent);
+      exponent = 10'd1;
+    end
+    fp_div = round_frame(sign, exponent, quotient);
     if (a[30:23] == 8'hff || b[30:23] == 8'hff || a[30:0] == 31'd0 || b[30:0] == 31'd0) begin
       if (a[30:0] > Infinity[30:0] || b[30:0] > Infinity[30:0] || a[30:0] == b[30:0])
         fp_div = CanonicalNan;
       else if (a[30:23] == 8'hff || b[30:0] == 31'd0) fp_div = {sign, Infinity[30:0]};
       else fp_div = {sign, 31'd0};
-    end else begin
-      dividend = {2'd0, a[30:23] != 8'd0, a[22:0], 38'd0};
-      divisor = {40'd0, b[30:23] != 8'd0, b[22:0]};
-      exponent = {2'd0, a[30:23]} - {2'd0, b[30:23]} + 10'd127;
-      if (a[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(a[22:0]);
-        dividend = dividend << zeros[5:0];
-        exponent = exponent + 10'd1 - zeros;
-      end
-      if (b[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(b[22:0]);
-        divisor = divisor << zeros[5:0];
-        exponent = exponent - 10'd1 + zeros;
-      end
-      // Between 2^37 and 2^39.
-      quotient = dividend / divisor;
-      quotient = {quotient[40:0], 22'd0, quotient * divisor != dividend};
-      // Modulo 2^10, -148 to 402.
-      if (exponent >= 10'd640 || exponent == 10'd0) begin
-        quotient = shift_right_jam(quotient, 10'd1 - exponent);
-        exponent = 10'd1;
-      end
-      fp_div = round_frame(sign, exponent, quotient);
     end
   endfunction
 
@@ -297,36 +295,32 @@ package tw_fp_pkg;
     logic [31:0] trial;
     logic [9:0] exponent;
     logic [9:0] zeros;
-    if (a[30:0] == 31'd0) begin
-      fp_sqrt = a;
-    end else if (a[31] || a[30:23] == 8'hff) begin
-      fp_sqrt = !a[31] && a[22:0] == 23'd0 ? Infinity : CanonicalNan;
-    end else begin
-      zeros = 10'd0;
-      exponent = {2'd0, a[30:23]};
-      if (a[30:23] == 8'd0) begin
-        zeros = subnormal_zeros(a[22:0]);
-        exponent = 10'd1 - zeros;
-      end
-      // The root of m * 2^e needs an even e, which has an odd biased exponent; else 2m * 2^(e-1).
-      radicand = {13'd0, a[30:23] != 8'd0, a[22:0], 27'd0} << zeros[5:0];
-      if (!exponent[0]) radicand = radicand << 1;
-      rest = 64'd0;
-      root = 32'd0;
-      for (int i = 0; i < 26; i++) begin
-        rest = {rest[61:0], radicand[51:50]};
-        radicand = radicand << 2;
-        trial = {root[29:0], 2'd1};
-        root = root << 1;
-        if (rest[31:0] >= trial) begin
-          rest[31:0] = rest[31:0] - trial;
-          root[0] = 1'b1;
-        end
-      end
-      // (exponent - 127) / 2 + 127, rounded down.
-      exponent = (exponent + 10'd127) >> 1;
-      fp_sqrt = round_frame(1'b0, exponent, {root[27:0], 35'd0, rest[31:0] != 32'd0});
+    zeros = 10'd0;
+    exponent = {2'd0, a[30:23]};
+    if (a[30:23] == 8'd0) begin
+      zeros = subnormal_zeros(a[22:0]);
+      exponent = 10'd1 - zeros;
     end
+    // The root of m * 2^e needs an even e, which has an odd biased exponent; else 2m * 2^(e-1).
+    radicand = {13'd0, a[30:23] != 8'd0, a[22:0], 27'd0} << zeros[5:0];
+    if (!exponent[0]) radicand = radicand << 1;
+    rest = 64'd0;
+    root = 32'd0;
+    for (int i = 0; i < 26; i++) begin
+      rest = {rest[61:0], radicand[51:50]};
+      radicand = radicand << 2;
+      trial = {root[29:0], 2'd1};
+      root = root << 1;
+      if (rest[31:0] >= trial) begin
+        rest[31:0] = rest[31:0] - trial;
+        root[0] = 1'b1;
+      end
+    end
+    // (exponent - 127) / 2 + 127, rounded down.
+    exponent = (exponent + 10'd127) >> 1;
+    fp_sqrt = round_frame(1'b0, exponent, {root[27:0], 35'd0, rest[31:0] != 32'd0});
+    if (a[31] || a[30:23] == 8'hff) fp_sqrt = a == Infinity ? Infinity : CanonicalNan;
+    if (a[30:0] == 31'd0) fp_sqrt = a;
   endfunction
 
   // 1 / sqrt(a), two roundings.
@@ -474,27 +468,22 @@ package tw_fp_pkg;
     logic [31:0] value;
     logic [8:0] exponent;
     logic [8:0] half;
-    if (x[30:0] > Infinity[30:0]) begin
-      fp_exp = CanonicalNan;
-    end else if (!x[31] && x[30:0] > tw_tables_pkg::ExpHighest[30:0]) begin
-      fp_exp = Infinity;
-    end else if (x[31] && x[30:0] > tw_tables_pkg::ExpLowest[30:0]) begin
-      fp_exp = 32'd0;
-    end else begin
-      count = fp_to_i32(fp_mul(x, tw_tables_pkg::ExpScale));
-      step = i32_to_fp(count);
-      rest = fp_fma(step, tw_tables_pkg::ExpStepHigh ^ 32'h8000_0000, x);
-      rest = fp_fma(step, tw_tables_pkg::ExpStepLow ^ 32'h8000_0000, rest);
-      power = fp_fma(rest, tw_tables_pkg::ExpCubic, tw_tables_pkg::ExpSquare);
-      power = fp_fma(fp_mul(rest, rest), power, rest);
-      base = tw_tables_pkg::exp_entry(count[5:0]);
-      value = fp_fma(base, power, base);
-      // Scaled in two steps, so that a subnormal result is rounded once.
-      exponent = count[14:6];
-      half = {exponent[8], exponent[8:1]};
-      value = fp_mul(value, {1'b0, 8'(half + 9'd127), 23'd0});
-      fp_exp = fp_mul(value, {1'b0, 8'(exponent - half + 9'd127), 23'd0});
-    end
+    count = fp_to_i32(fp_mul(x, tw_tables_pkg::ExpScale));
+    step = i32_to_fp(count);
+    rest = fp_fma(step, tw_tables_pkg::ExpStepHigh ^ 32'h8000_0000, x);
+    rest = fp_fma(step, tw_tables_pkg::ExpStepLow ^ 32'h8000_0000, rest);
+    power = fp_fma(rest, tw_tables_pkg::ExpCubic, tw_tables_pkg::ExpSquare);
+    power = fp_fma(fp_mul(rest, rest), power, rest);
+    base = tw_tables_pkg::exp_entry(count[5:0]);
+    value = fp_fma(base, power, base);
+    // Scaled in two steps, so that a subnormal result is rounded once.
+    exponent = count[14:6];
+    half = {exponent[8], exponent[8:1]};
+    value = fp_mul(value, {1'b0, 8'(half + 9'd127), 23'd0});
+    fp_exp = fp_mul(value, {1'b0, 8'(exponent - half + 9'd127), 23'd0});
+    if (!x[31] && x[30:0] > tw_tables_pkg::ExpHighest[30:0]) fp_exp = Infinity;
+    if (x[31] && x[30:0] > tw_tables_pkg::ExpLowest[30:0]) fp_exp = 32'd0;
+    if (x[30:0] > Infinity[30:0]) fp_exp = CanonicalNan;
   endfunction
 
   // The other functions by number: that of the function's table.
@@ -527,52 +516,50 @@ package tw_fp_pkg;
         segments = tw_tables_pkg::ErfSegments;
       end
     endcase
-    value = One;
     f = x;
     exponent = 32'd0;
-    if (x[30:0] < end_of_table[30:0]) begin
-      // The position in the table as 8 bits of segment, 23 bits of fraction.
-      if (is_log) begin
-        exponent = {24'd0, x[30:23]} - 32'd127;
-        fraction = {9'd0, x[22:0]};
-        if (x[30:23] == 8'd0) begin
-          zeros = subnormal_zeros(x[22:0]);
-          fraction = fraction << zeros[4:0];
-          exponent = -32'd126 - {22'd0, zeros};
-        end
-        // The upper part of the interval is taken at half its size, so that f lies about 0.
-        f = {1'b0, One[30:23], fraction[22:0]};
-        segment = fraction[22:15];
-        if (segment >= tw_tables_pkg::LogHalvedSegment) begin
-          f[30:23] = One[30:23] - 8'd1;
-          exponent = exponent + 32'd1;
-        end
-        f = fp_sub(f, One);
-        fraction = {9'd0, fraction[14:0], 8'd0};
-        t = One;
-      end else begin
-        t = fp_mul({1'b0, x[30:0]}, segments);
-        fraction = {9'd1, t[22:0]} << 3'(t[30:23] - One[30:23]);
-        segment = t >= One ? fraction[30:23] : 8'd0;
-        fraction[31:23] = 9'd0;
+    // The position in the table as 8 bits of segment, 23 bits of fraction.
+    if (is_log) begin
+      exponent = {24'd0, x[30:23]} - 32'd127;
+      fraction = {9'd0, x[22:0]};
+      if (x[30:23] == 8'd0) begin
+        zeros = subnormal_zeros(x[22:0]);
+        fraction = fraction << zeros[4:0];
+        exponent = -32'd126 - {22'd0, zeros};
       end
-      // What lies behind the segment's start; in segment 0 that is the position itself, unrounded.
-      if (t >= One) begin
-        t = i32_to_fp(fraction);
-        if (t != 32'd0) t[30:23] = t[30:23] - 8'd23;
+      // The upper part of the interval is taken at half its size, so that f lies about 0.
+      f = {1'b0, One[30:23], fraction[22:0]};
+      segment = fraction[22:15];
+      if (segment >= tw_tables_pkg::LogHalvedSegment) begin
+        f[30:23] = One[30:23] - 8'd1;
+        exponent = exponent + 32'd1;
       end
-      low = tw_tables_pkg::low_coefficients({number, segment});
-      high = tw_tables_pkg::high_coefficients({number, segment});
-      value = fp_fma(t, high[63:32], high[31:0]);
-      value = fp_fma(t, value, low[63:32]);
-      value = fp_fma(t, value, low[31:0]);
+      f = fp_sub(f, One);
+      fraction = {9'd0, fraction[14:0], 8'd0};
+      t = One;
+    end else begin
+      t = fp_mul({1'b0, x[30:0]}, segments);
+      fraction = {9'd1, t[22:0]} << 3'(t[30:23] - One[30:23]);
+      segment = t >= One ? fraction[30:23] : 8'd0;
+      fraction[31:23] = 9'd0;
     end
+    // What lies behind the segment's start; in segment 0 that is the position itself, unrounded.
+    if (t >= One) begin
+      t = i32_to_fp(fraction);
+      if (t != 32'd0) t[30:23] = t[30:23] - 8'd23;
+    end
+    low = tw_tables_pkg::low_coefficients({number, segment});
+    high = tw_tables_pkg::high_coefficients({number, segment});
+    value = fp_fma(t, high[63:32], high[31:0]);
+    value = fp_fma(t, value, low[63:32]);
+    value = fp_fma(t, value, low[31:0]);
+    if (x[30:0] >= end_of_table[30:0]) value = One;
     by_table = {x[31], value[30:0]};
     if (number == tw_tables_pkg::SigmoidTable) begin
       if (x[30:0] >= end_of_table[30:0]) value = fp_exp({1'b1, x[30:0]});
       by_table = value;
-      // -0 is not below 0.
-      if (!x[31] || x[30:0] == 31'd0) by_table = fp_sub(One, value);
+      // -0 is not below 0, but the table starts with exactly 1/2.
+      if (!x[31]) by_table = fp_sub(One, value);
     end
     if (is_log) begin
       exponent = i32_to_fp(exponent);
