@@ -133,6 +133,9 @@ module tw_write_buffer #(
   // accepted takes its bytes from those before it. Bytes that are not in the mask are 0.
   logic [S*P*BurstBytes-1:0] mask;
   logic [S*P*B8-1:0] bytes;
+  // Of all bursts for the same address that are accepted in this cycle.
+  logic [S*P*BurstBytes-1:0] taken;
+  logic [S*P*B8-1:0] taken_bytes;
   logic [N-1:0] waits_q;
 
   always_comb begin : p_new
@@ -151,23 +154,35 @@ module tw_write_buffer #(
     end
   end
 
-  always_ff @(posedge clk_i) begin : p_write
-    logic [SlotBits-1:0] slot;
-    logic [BurstBytes-1:0] taken;
-    logic [B8-1:0] taken_bytes;
-    if (accepts != '0) begin
-      for (int n = 0; n < N; n++) begin
-        taken = '0;
-        taken_bytes = '0;
-        for (int o = 0; o < S * P; o++) begin
-          if (accept_o[o] && waits_q[n] && address_q[n] == offer_address_i[o*40+:40]) begin
-            taken = taken | mask[o*BurstBytes+:BurstBytes];
-            taken_bytes = taken_bytes | bytes[o*B8+:B8];
+  if (S * P == 1) begin : gen_one_offer
+    assign taken = mask;
+    assign taken_bytes = bytes;
+  end else begin : gen_offers
+    always_comb begin : p_taken
+      taken = '0;
+      taken_bytes = '0;
+      for (int o = 0; o < S * P; o++) begin
+        for (int other = 0; other < S * P; other++) begin
+          if (accept_o[o] && accept_o[other] &&
+              offer_address_i[other*40+:40] == offer_address_i[o*40+:40]) begin
+            taken[o*BurstBytes+:BurstBytes] =
+                taken[o*BurstBytes+:BurstBytes] | mask[other*BurstBytes+:BurstBytes];
+            taken_bytes[o*B8+:B8] = taken_bytes[o*B8+:B8] | bytes[other*B8+:B8];
           end
         end
-        if (taken != '0) begin
-          mask_q[n] <= mask_q[n] & ~taken;
-          data_q[n] <= data_q[n] & ~taken_bytes;
+      end
+    end
+  end
+
+  always_ff @(posedge clk_i) begin : p_write
+    logic [SlotBits-1:0] slot;
+    if (accepts != '0) begin
+      for (int n = 0; n < N; n++) begin
+        for (int o = 0; o < S * P; o++) begin
+          if (accept_o[o] && waits_q[n] && address_q[n] == offer_address_i[o*40+:40]) begin
+            mask_q[n] <= mask_q[n] & ~taken[o*BurstBytes+:BurstBytes];
+            data_q[n] <= data_q[n] & ~taken_bytes[o*B8+:B8];
+          end
         end
       end
       slot = slot_after(head_q, used_q);
