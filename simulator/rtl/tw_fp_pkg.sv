@@ -486,8 +486,10 @@ package tw_fp_pkg;
     if (x[30:0] > Infinity[30:0]) fp_exp = CanonicalNan;
   endfunction
 
-  // The other functions by number: that of the function's table.
-  function automatic logic [31:0] by_table(input logic [1:0] number, input logic [31:0] x);
+  // The other functions by number, that of the function's table. `beyond` is the magnitude from the
+  // end of the table on: exp(-|x|) for sigmoid, else 1.
+  function automatic logic [31:0] by_table(input logic [1:0] number, input logic [31:0] x,
+                                           input logic [31:0] beyond);
     /*verilator no_inline_task*/
     logic is_log;
     logic [31:0] end_of_table;
@@ -553,10 +555,9 @@ package tw_fp_pkg;
     value = fp_fma(t, high[63:32], high[31:0]);
     value = fp_fma(t, value, low[63:32]);
     value = fp_fma(t, value, low[31:0]);
-    if (x[30:0] >= end_of_table[30:0]) value = One;
+    if (x[30:0] >= end_of_table[30:0]) value = beyond;
     by_table = {x[31], value[30:0]};
     if (number == tw_tables_pkg::SigmoidTable) begin
-      if (x[30:0] >= end_of_table[30:0]) value = fp_exp({1'b1, x[30:0]});
       by_table = value;
       // -0 is not below 0, but the table starts with exactly 1/2.
       if (!x[31]) by_table = fp_sub(One, value);
@@ -574,19 +575,22 @@ package tw_fp_pkg;
   endfunction
 
   function automatic logic [31:0] fp_sigmoid(input logic [31:0] x);
-    fp_sigmoid = by_table(tw_tables_pkg::SigmoidTable, x);
+    logic [31:0] beyond;
+    beyond = One;
+    if (x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]) beyond = fp_exp({1'b1, x[30:0]});
+    fp_sigmoid = by_table(tw_tables_pkg::SigmoidTable, x, beyond);
   endfunction
 
   function automatic logic [31:0] fp_tanh(input logic [31:0] x);
-    fp_tanh = by_table(tw_tables_pkg::TanhTable, x);
+    fp_tanh = by_table(tw_tables_pkg::TanhTable, x, One);
   endfunction
 
   function automatic logic [31:0] fp_erf(input logic [31:0] x);
-    fp_erf = by_table(tw_tables_pkg::ErfTable, x);
+    fp_erf = by_table(tw_tables_pkg::ErfTable, x, One);
   endfunction
 
   function automatic logic [31:0] fp_log(input logic [31:0] x);
-    fp_log = by_table(tw_tables_pkg::LogTable, x);
+    fp_log = by_table(tw_tables_pkg::LogTable, x, One);
   endfunction
 
   // --------------------------------------------------------------------------------------------
@@ -725,16 +729,20 @@ package tw_fp_pkg;
       tw_isa_pkg::StageOpFabs: alu = {1'b0, x[30:0]};
       tw_isa_pkg::StageOpFneg: alu = {!x[31], x[30:0]};
       tw_isa_pkg::StageOpFfloor: alu = fp_floor(x);
-      tw_isa_pkg::StageOpFexp: alu = fp_exp(x);
-      tw_isa_pkg::StageOpFsigmoid, tw_isa_pkg::StageOpFtanh, tw_isa_pkg::StageOpFerf,
-      tw_isa_pkg::StageOpFlog: begin
+      tw_isa_pkg::StageOpFexp, tw_isa_pkg::StageOpFsigmoid, tw_isa_pkg::StageOpFtanh,
+      tw_isa_pkg::StageOpFerf, tw_isa_pkg::StageOpFlog: begin
+        q = One;
+        if (op == tw_isa_pkg::StageOpFexp ||
+            (op == tw_isa_pkg::StageOpFsigmoid && x[30:0] >= tw_tables_pkg::SigmoidEnd[30:0]))
+          q = fp_exp({x[31] || op == tw_isa_pkg::StageOpFsigmoid, x[30:0]});
         case (op)
           tw_isa_pkg::StageOpFsigmoid: table_number = tw_tables_pkg::SigmoidTable;
           tw_isa_pkg::StageOpFtanh: table_number = tw_tables_pkg::TanhTable;
           tw_isa_pkg::StageOpFerf: table_number = tw_tables_pkg::ErfTable;
           default: table_number = tw_tables_pkg::LogTable;
         endcase
-        alu = by_table(table_number, x);
+        alu = q;
+        if (op != tw_isa_pkg::StageOpFexp) alu = by_table(table_number, x, q);
       end
       tw_isa_pkg::StageOpF2i, tw_isa_pkg::StageOpF2iTrunc, tw_isa_pkg::StageOpQuantize: begin
         alu = to_integer(x, op != tw_isa_pkg::StageOpF2iTrunc);
