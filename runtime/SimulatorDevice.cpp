@@ -99,7 +99,8 @@ StatusOr<stats::SimResult> SimulatorDevice::runRtl(Launch &launch) {
   return result;
 }
 
-StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runBoth(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch) {
+StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runBoth(const std::vector<std::vector<uint8_t>> &inputs,
+                                                                     Launch &launch) {
   cosim::CompareOptions run;
   if (options.maxCycles)
     run.maxCycles = options.maxCycles;
@@ -152,10 +153,9 @@ StatusOr<Launch> SimulatorDevice::launch(const std::vector<HostTensor> &inputs) 
   for (const HostTensor &tensor : inputs)
     bytes.push_back(tensor.bytes);
   Launch launch;
-  StatusOr<std::vector<std::vector<uint8_t>>> raw =
-      options.agreements                   ? runBoth(bytes, launch)
-      : options.model == Model::Functional ? runFunctional(bytes, launch)
-                                           : runTimed(bytes, launch);
+  StatusOr<std::vector<std::vector<uint8_t>>> raw = options.agreements                   ? runBoth(bytes, launch)
+                                                    : options.model == Model::Functional ? runFunctional(bytes, launch)
+                                                                                         : runTimed(bytes, launch);
   if (!raw)
     return raw.error();
   for (size_t i = 0; i < outputSpecs.size(); ++i)

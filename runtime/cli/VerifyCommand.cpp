@@ -34,15 +34,19 @@ StatusOr<std::vector<HostTensor>> inputsOf(const VerifyArguments &arguments, con
 }
 
 void print(const std::vector<cosim::Agreement> &agreements) {
-  runtime::Table table({"program", "cycles", "instructions", "DRAM commands", "memory KiB", "SystemC Mcycles/s", "RTL Mcycles/s"});
+  runtime::Table table({"program", "cycles", "instructions", "DRAM commands", "memory KiB", "SystemC kcycles/s", "MMAC/s",
+                        "RTL kcycles/s", "MMAC/s"});
   for (size_t i = 0; i < agreements.size(); ++i) {
     const cosim::Agreement &agreement = agreements[i];
-    auto speed = [](const cosim::Observation &model) {
-      return model.seconds > 0 ? runtime::fixed(double(model.result.totalCycles) / model.seconds / 1e6, 3) : "-";
+    auto rate = [](const cosim::Observation &model, uint64_t count, double unit) {
+      return model.seconds > 0 ? runtime::fixed(double(count) / model.seconds / unit, 0) : "-";
     };
+    auto cyclesRate = [&](const cosim::Observation &model) { return rate(model, model.result.totalCycles, 1e3); };
+    auto macsRate = [&](const cosim::Observation &model) { return rate(model, model.result.macs, 1e6); };
     table.add({std::to_string(i), runtime::grouped(agreement.rtl.result.totalCycles),
                runtime::grouped(agreement.rtl.result.instructions.size()), runtime::grouped(agreement.rtl.commands.size()),
-               runtime::grouped(agreement.memoryBytes / 1024), speed(agreement.systemc), speed(agreement.rtl)});
+               runtime::grouped(agreement.memoryBytes / 1024), cyclesRate(agreement.systemc), macsRate(agreement.systemc),
+               cyclesRate(agreement.rtl), macsRate(agreement.rtl)});
   }
   std::fputs(table.str().c_str(), stdout);
 }
@@ -86,7 +90,8 @@ Status verify(const VerifyArguments &arguments) {
 
 void cli::addVerifyCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App *command = app.add_subcommand("verify", "run the SystemC model and the RTL side by side; they must agree in every cycle");
+  CLI::App *command =
+      app.add_subcommand("verify", "run the SystemC model and the RTL side by side; they must agree in every cycle");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
   command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles");
