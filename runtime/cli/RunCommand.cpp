@@ -137,6 +137,8 @@ Status run(const RunArguments &arguments) {
     return userError("--check needs --model systemc or --model functional");
   if (!arguments.dumpFile.empty() && options.simulator.model != runtime::Model::Rtl)
     return userError("--fst needs --model rtl");
+  if (!arguments.dumpFile.empty() && arguments.batch)
+    return userError("--fst needs a single run, without --batch");
   if (arguments.dumpFrom >= arguments.dumpTo)
     return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
   options.simulator.dumpFile = arguments.dumpFile;

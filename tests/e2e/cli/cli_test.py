@@ -370,6 +370,7 @@ class VerifyTest(CliTest):
     def test_options_that_need_the_rtl(self):
         arguments = ["run", NETWORK, "--hw", "tiny_8x8"]
         self.fails(*arguments, "--fst", "w.fst", message="--fst needs --model rtl")
+        self.fails(*arguments, "--model", "rtl", "--fst", "w.fst", "--batch", message="--fst needs a single run, without --batch")
         self.fails(*arguments, "--from", "3", message="--from requires --fst")
         self.fails(*arguments, "--model", "rtl", "--fst", "w.fst", "--from", "3", "--to", "3", message="--from 3 is not before --to 3")
         self.fails(*arguments, "--model", "rtl", "--trace", "t.json", message="--model systemc")
