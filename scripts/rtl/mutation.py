@@ -54,7 +54,7 @@ def operators(text):
         found.append(("dropped negation", put(m, "")))
     for m in re.finditer(r" [+&|^-] (?=([\w.']+(?:\[[^\]]*\])?)(?=[;,)\s]|$))", text):  # x + term
         found.append(("dropped term", text[:m.start()] + text[m.end(1):]))
-    for m in re.finditer(r"(\b[\w.]+) - (\b[\w.]+)", text):
+    for m in re.finditer(r"(?<![\w'.:\]])(\b[\w.]+) - ([\w.]+)\b(?!['\[(:.])", text):
         found.append(("swapped operands", put(m, f"{m[2]} - {m[1]}")))
     for m in re.finditer(r"(?<=\w)\[(\w+)\]", text):
         if not m[1].isdigit() or text[:m.start()].rstrip().endswith(("_q", "_d", "_i")):
@@ -89,6 +89,18 @@ def statements(lines, language):
                 break
 
 
+def unplant(path, original, faults, output):
+    """Takes back the faults on lines that a tool complains about: (those that stay, whether any went)."""
+    bad = {int(n) for n in re.findall(rf"{re.escape(path.name)}:(\d+)", output)}
+    gone = [f for f in faults if f[1].split(":")[0].endswith(path.name) and int(f[1].split(":")[1]) in bad]
+    lines = path.read_text().split("\n")
+    for fault in gone:
+        number = int(fault[1].split(":")[1])
+        lines[number - 1] = original[number - 1]
+    path.write_text("\n".join(lines))
+    return [f for f in faults if f not in gone], bool(gone)
+
+
 def plant(path, language, wanted, rng, first, choice):
     """Rewrites a file with `wanted` faults from number `first` on; returns [(number, line, operator, mutated)]."""
     lines = path.read_text().split("\n")
@@ -116,15 +128,23 @@ def run(command, env=None, limit=900):
         return None
 
 
-def judge(random_tool, faults, arguments, env, reference):
+def judge(random_tool, faults, arguments, env):
     """Runs every fault against the random programs of each machine; prints one row each; returns the survivors."""
     survivors = []
+
+    def test(machine, fault, limit):
+        env["TW_MUTANT"] = str(fault)
+        return run([random_tool, "--machine", machine, "--programs", str(arguments.programs), "--illegal",
+                    str(max(1, arguments.programs // 4)), "--seed", str(arguments.seed), "--shrink-tries", "0"], env, limit)
+
+    for machine in arguments.machine:  # without a fault; builds the models
+        result = test(machine, 0, 3600)
+        if result is None or result.returncode:
+            sys.exit(f"mutation: {machine} fails without a fault:\n" + (result.stdout[-3000:] + result.stderr[-3000:] if result else "does not end"))
     for fault, place, name, change in faults:
         caught = None
         for machine in arguments.machine:
-            env["TW_MUTANT"] = str(fault)
-            result = run([random_tool, "--machine", machine, "--programs", str(arguments.programs), "--illegal",
-                          str(max(1, arguments.programs // 4)), "--seed", str(arguments.seed), "--shrink-tries", "0"], env, arguments.limit)
+            result = test(machine, fault, arguments.limit)
             if result is None:
                 caught = f"random programs, {machine}: does not end"
             elif result.returncode != 0:
@@ -165,10 +185,21 @@ def main():
         for path in sorted((work / "rtl/simulator/rtl").glob("tw_*.sv")):
             for fault, line, name, change in plant(path, "sv", arguments.per_file, rng, len(faults) + 1, '$c32("twMutant()")'):
                 faults.append((fault, f"{path.name}:{line}", name, change))
+        originals = {path.name: path.read_text().split("\n") for path in (ROOT / "simulator/rtl").glob("tw_*.sv")}
         env = dict(os.environ, TILEWRIGHT_RTL=str(work / "rtl"), TILEWRIGHT_RTL_CACHE=str(work / "cache"),
                    TILEWRIGHT_VERILATOR_FLAGS=f"-CFLAGS -include -CFLAGS {work / 'tw_mutant.h'} -Wno-fatal")
         tool = str(pathlib.Path(arguments.build) / "bin/tilewright-random")
-        survivors += judge(tool, faults, arguments, env, None)
+        for _ in range(20):  # what the language does not allow is no fault
+            result = run([tool, "--machine", arguments.machine[0], "--programs", "1", "--illegal", "0"], dict(env, TW_MUTANT="0"), 3600)
+            if result and result.returncode == 0:
+                break
+            went = False
+            for path in (work / "rtl/simulator/rtl").glob("tw_*.sv"):
+                faults, some = unplant(path, originals[path.name], faults, (result.stdout + result.stderr) if result else "")
+                went = went or some
+            if not went:
+                sys.exit("mutation: the mutated RTL does not build:\n" + (result.stdout + result.stderr if result else "timeout")[-3000:])
+        survivors += judge(tool, faults, arguments, env)
         total += len(faults)
 
     if arguments.only != "rtl":
@@ -181,17 +212,27 @@ def main():
         for name in MODEL_FILES:
             path = tree / name
             for fault, line, operator, change in plant(path, "cpp", arguments.per_file, rng, number, "twMutant()"):
-                faults.append((fault, f"{name}:{line}", operator, change))
+                faults.append((fault, f"{name}:{line + 1}", operator, change))  # behind the line that is put in front
             number = max([number] + [f[0] + 1 for f in faults])
             path.write_text('#include "isa/timing/Mutant.h"\n' + path.read_text())
         build = work / "tree-build"
         run(["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
              "-DCMAKE_CXX_COMPILER=clang++-14", "-DCMAKE_C_COMPILER=clang-14"])
-        result = run(["ninja", "-C", str(build), "-j2", "tilewright-random"], None, 3600)
+        for _ in range(20):
+            result = run(["ninja", "-C", str(build), "-j2", "tilewright-random"], None, 3600)
+            if result is None or result.returncode == 0:
+                break
+            went = False
+            for name in MODEL_FILES:
+                original = ["", *(ROOT / name).read_text().split("\n")]
+                faults, some = unplant(tree / name, original, faults, result.stdout)
+                went = went or some
+            if not went:
+                break
         if result is None or result.returncode:
             sys.exit("mutation: the mutated model does not build:\n" + (result.stdout[-3000:] if result else "timeout"))
         env = dict(os.environ)
-        survivors += judge(str(build / "bin/tilewright-random"), faults, arguments, env, None)
+        survivors += judge(str(build / "bin/tilewright-random"), faults, arguments, env)
         total += len(faults)
 
     print(f"\n{total - len(survivors)} of {total} faults caught, {len(survivors)} survive")
