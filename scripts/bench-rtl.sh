@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints how fast the RTL under Verilator and the SystemC model are, side by side, one core each: kcycles/s and MMAC/s of wall time.
+# Prints how fast the RTL under Verilator and the SystemC model are, side by side, one core each: kcycles/s and MMAC/s of
+# processor time.
 # Networks are those of TILEWRIGHT_MODELS, if it is set. The models of the machines are built first where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -9,8 +9,8 @@
 #include "simulator/systemc/SystemCModel.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
+#include <ctime>
 #include <sstream>
 
 using namespace tw;
@@ -67,10 +67,10 @@ struct Earliest {
 
 class Stopwatch {
 public:
-  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
+  double seconds() const { return double(std::clock() - begin) / CLOCKS_PER_SEC; }
 
 private:
-  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
+  std::clock_t begin = std::clock();
 };
 
 /// One past the last byte of DRAM that the program names: its image, and whatever its stores reach.

@@ -26,7 +26,7 @@ struct CompareOptions {
 struct Observation {
   stats::SimResult result;         ///< with instructions
   timing::DramCommandLog commands; ///< sorted
-  double seconds = 0;              ///< wall time
+  double seconds = 0;              ///< of processor time, so that other work on the host does not count
 };
 
 struct Agreement {
