@@ -102,7 +102,7 @@ def main():
     for machine in arguments.machines:
         package = subprocess.run([str(build / "bin/tilewright"), "hw", "rtl", machine], capture_output=True, text=True, check=True).stdout
         values = values_of(package)
-        sizes = [(None, None)] + [(m, size) for m, (_, small, large) in ALIKE.items() for size in ((small, large) if gates else (large,))]
+        sizes = [(None, None)] + [(m, size) for m, (_, small, large) in ALIKE.items() for size in ((small, large) if gates else (small,))]
 
         def measure(job):
             module, size = job

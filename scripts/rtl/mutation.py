@@ -175,19 +175,25 @@ def main():
     work = pathlib.Path(arguments.work)
     total, survivors = 0, []
 
+    work.mkdir(parents=True, exist_ok=True)
+    chooser = work / "tw_mutant.h"
+    chooser.write_text("""#include <cstdlib>
+inline int twMutant() {
+  static const int chosen = [] { const char *value = std::getenv("TW_MUTANT"); return value ? std::atoi(value) : 0; }();
+  return chosen;
+}
+""")
     if arguments.only != "model":
         shutil.rmtree(work / "rtl", ignore_errors=True)
         for folder in ("simulator/rtl", "simulator/cosim"):
             shutil.copytree(ROOT / folder, work / "rtl" / folder)
-        (work / "tw_mutant.h").write_text("#include <cstdlib>\ninline int twMutant() {\n  static const int chosen = [] { const char *v = "
-                                          "std::getenv(\"TW_MUTANT\"); return v ? std::atoi(v) : 0; }();\n  return chosen;\n}\n")
         faults, rng = [], random.Random(arguments.seed)
         for path in sorted((work / "rtl/simulator/rtl").glob("tw_*.sv")):
             for fault, line, name, change in plant(path, "sv", arguments.per_file, rng, len(faults) + 1, '$c32("twMutant()")'):
                 faults.append((fault, f"{path.name}:{line}", name, change))
         originals = {path.name: path.read_text().split("\n") for path in (ROOT / "simulator/rtl").glob("tw_*.sv")}
         env = dict(os.environ, TILEWRIGHT_RTL=str(work / "rtl"), TILEWRIGHT_RTL_CACHE=str(work / "cache"),
-                   TILEWRIGHT_VERILATOR_FLAGS=f"-CFLAGS -include -CFLAGS {work / 'tw_mutant.h'} -Wno-fatal")
+                   TILEWRIGHT_VERILATOR_FLAGS=f"-CFLAGS -include -CFLAGS {chooser} -Wno-fatal")
         tool = str(pathlib.Path(arguments.build) / "bin/tilewright-random")
         for _ in range(20):  # what the language does not allow is no fault
             result = run([tool, "--machine", arguments.machine[0], "--programs", "1", "--illegal", "0"], dict(env, TW_MUTANT="0"), 3600)
@@ -207,7 +213,7 @@ def main():
         shutil.rmtree(tree, ignore_errors=True)
         shutil.copytree(ROOT, tree, ignore=shutil.ignore_patterns("build", ".git"))
         header = tree / "isa/timing/Mutant.h"
-        header.write_text((work / "tw_mutant.h").read_text() if (work / "tw_mutant.h").exists() else "")
+        header.write_text("#pragma once\n" + chooser.read_text())
         faults, rng, number = [], random.Random(arguments.seed + 1), 1000
         for name in MODEL_FILES:
             path = tree / name
