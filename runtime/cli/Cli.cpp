@@ -101,6 +101,25 @@ StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::readTensors(const
   return tensors;
 }
 
+StatusOr<std::vector<runtime::HostTensor>> cli::readInputs(const std::vector<std::string> &files, uint64_t seed,
+                                                           const runtime::Session &session) {
+  if (files.empty())
+    return session.randomInputs(seed);
+  auto tensors = readTensors(files, session.inputs(), "input");
+  if (!tensors)
+    return tensors.error();
+  std::vector<runtime::HostTensor> inputs;
+  for (size_t i = 0; i < tensors->size(); ++i) {
+    if (!(*tensors)[i])
+      return userError("input '" + session.inputs()[i].name + "' is not given");
+    StatusOr<runtime::HostTensor> fitted = runtime::fitTo(*(*tensors)[i], session.inputs()[i]);
+    if (!fitted)
+      return fitted.error();
+    inputs.push_back(std::move(*fitted));
+  }
+  return inputs;
+}
+
 void Progress::show(const std::string &text) {
   if (!isatty(STDERR_FILENO))
     return;

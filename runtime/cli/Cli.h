@@ -49,6 +49,9 @@ CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector
 StatusOr<std::vector<std::optional<runtime::HostTensor>>> readTensors(const std::vector<std::string> &arguments,
                                                                       const std::vector<runtime::TensorSpec> &specs, const std::string &what);
 
+/// The inputs of a session from `files` as readTensors() takes them, or random ones if there are none.
+StatusOr<std::vector<runtime::HostTensor>> readInputs(const std::vector<std::string> &files, uint64_t seed, const runtime::Session &session);
+
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {
 public:

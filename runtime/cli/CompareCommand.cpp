@@ -45,24 +45,6 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-StatusOr<std::vector<HostTensor>> inputsOf(const CompareArguments &arguments, const runtime::Session &session) {
-  if (arguments.inputs.empty())
-    return session.randomInputs(arguments.model.seed);
-  auto tensors = readTensors(arguments.inputs, session.inputs(), "input");
-  if (!tensors)
-    return tensors.error();
-  std::vector<HostTensor> inputs;
-  for (size_t i = 0; i < tensors->size(); ++i) {
-    if (!(*tensors)[i])
-      return userError("input '" + session.inputs()[i].name + "' is not given");
-    StatusOr<HostTensor> fitted = runtime::fitTo(*(*tensors)[i], session.inputs()[i]);
-    if (!fitted)
-      return fitted.error();
-    inputs.push_back(std::move(*fitted));
-  }
-  return inputs;
-}
-
 Status compare(const CompareArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
@@ -78,7 +60,7 @@ Status compare(const CompareArguments &arguments) {
   if (!cpu)
     return cpu.error();
   printNotes((*session)->network().notes);
-  StatusOr<std::vector<HostTensor>> inputs = inputsOf(arguments, **session);
+  StatusOr<std::vector<HostTensor>> inputs = readInputs(arguments.inputs, arguments.model.seed, **session);
   if (!inputs)
     return inputs.error();
   progress.show("simulating");

@@ -18,21 +18,6 @@ struct VerifyArguments {
   uint64_t maxCycles = 0;
 };
 
-StatusOr<std::vector<HostTensor>> inputsOf(const VerifyArguments &arguments, const runtime::Session &session) {
-  if (arguments.inputs.empty())
-    return session.randomInputs(arguments.model.seed);
-  auto tensors = readTensors(arguments.inputs, session.inputs(), "input");
-  if (!tensors)
-    return tensors.error();
-  std::vector<HostTensor> inputs;
-  for (size_t i = 0; i < tensors->size(); ++i) {
-    if (!(*tensors)[i])
-      return userError("input '" + session.inputs()[i].name + "' is not given");
-    inputs.push_back(std::move(*(*tensors)[i]));
-  }
-  return inputs;
-}
-
 void print(const std::vector<cosim::Agreement> &agreements) {
   runtime::Table table({"program", "cycles", "instructions", "DRAM commands", "memory KiB", "SystemC kcycles/s", "MMAC/s",
                         "RTL kcycles/s", "MMAC/s"});
@@ -68,7 +53,7 @@ Status verify(const VerifyArguments &arguments) {
   if (!session)
     return session.error();
   printNotes((*session)->network().notes);
-  StatusOr<std::vector<HostTensor>> inputs = inputsOf(arguments, **session);
+  StatusOr<std::vector<HostTensor>> inputs = readInputs(arguments.inputs, arguments.model.seed, **session);
   if (!inputs)
     return inputs.error();
   progress.show("simulating");

@@ -37,7 +37,7 @@ function(tw_add_library name)
   endif()
 endfunction()
 
-# tw_add_test(Name SOURCES a.cpp ... LINK lib ... LABELS l ...): a GoogleTest program, one ctest entry and process per case.
+# tw_add_test(Name SOURCES a.cpp ... LINK lib ... LABELS l): a GoogleTest program, one ctest entry and process per case.
 function(tw_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Line and toggle coverage of the RTL by the random programs, as a Markdown table.
 
-  scripts/rtl/coverage.py [--programs N] [--illegal N] [--seed S] [MACHINE...]
+  scripts/rtl/coverage.py [--programs N] [--illegal N] [--toggle-programs N] [--seed S] [MACHINE...]
 
-Builds models that count (Verilator's --coverage-line --coverage-toggle), runs `tilewright-random` on every machine and adds up the
-counts of all machines and instances. A line is covered if every block that begins on it was entered. Lines nobody reached are printed with their text
-and with the reason that scripts/rtl/coverage-reasons.txt gives; one without a reason makes the exit status 1.
+Builds models that count (Verilator's --coverage-line, and others with --coverage-toggle, which are a hundred times slower and run fewer
+programs), runs `tilewright-random` on every machine and adds up the counts of all machines and instances. A line is covered if every block
+that begins on it was entered. Lines nobody reached are printed with their text and with the reason that scripts/rtl/coverage-reasons.txt
+gives; one without a reason makes the exit status 1.
 """
 import argparse
 import os
@@ -44,6 +45,7 @@ def main():
     parser.add_argument("machines", nargs="*", default=["tiny_8x8", "gemmini_16x16_fp32"])
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--illegal", type=int, default=300)
+    parser.add_argument("--toggle-programs", type=int, default=30, help="legal programs, and as many faulty ones")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--build", default=str(ROOT / "build/release"))
     parser.add_argument("--work", default="/tmp/tilewright-coverage")
@@ -53,11 +55,14 @@ def main():
     if not arguments.read_only:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        for machine in arguments.machines:
-            print(f"{machine}: {arguments.programs} programs, {arguments.illegal} illegal ones, seed {arguments.seed}", file=sys.stderr, flush=True)
-            subprocess.run([f"{arguments.build}/bin/tilewright-random", "--machine", machine, "--programs", str(arguments.programs),
-                            "--illegal", str(arguments.illegal), "--seed", str(arguments.seed)], check=True, stdout=subprocess.DEVNULL,
-                           env=dict(os.environ, TILEWRIGHT_RTL_COVERAGE=str(folder), SYSTEMC_DISABLE_COPYRIGHT_MESSAGE="1"))
+        for kind, programs, illegal in (("line", arguments.programs, arguments.illegal),
+                                        ("toggle", arguments.toggle_programs, arguments.toggle_programs)):
+            for machine in arguments.machines:
+                print(f"{kind}s, {machine}: {programs} programs, {illegal} faulty ones, seed {arguments.seed}", file=sys.stderr, flush=True)
+                subprocess.run([f"{arguments.build}/bin/tilewright-random", "--machine", machine, "--programs", str(programs), "--illegal",
+                                str(illegal), "--seed", str(arguments.seed), "--no-stepped"], check=True, stdout=subprocess.DEVNULL,
+                               env=dict(os.environ, TILEWRIGHT_RTL_COVERAGE=str(folder), TILEWRIGHT_VERILATOR_FLAGS=f"--coverage-{kind}",
+                                        SYSTEMC_DISABLE_COPYRIGHT_MESSAGE="1"))
     counts = read(sorted(folder.glob("*.dat")))
     reasons = []
     for line in (ROOT / "scripts/rtl/coverage-reasons.txt").read_text().split("\n"):

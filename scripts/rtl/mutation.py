@@ -146,10 +146,10 @@ def judge(random_tool, faults, arguments, env):
         for machine in arguments.machine:
             result = test(machine, fault, arguments.limit)
             if result is None:
-                caught = f"random programs, {machine}: does not end"
+                caught = f"random programs, {pathlib.Path(machine).stem}: does not end"
             elif result.returncode != 0:
-                lines = [line for line in (result.stdout + result.stderr).split("\n") if re.search(r"differ|fault|assert|error", line)]
-                caught = f"random programs, {machine}: {(lines or ['stopped'])[0].strip()[:90]}"
+                seeds = [line for line in result.stdout.split("\n") if re.match(r"(faulty )?seed \d+", line)]
+                caught = f"random programs, {pathlib.Path(machine).stem}: {(seeds or [f'exit status {result.returncode}'])[0][:90]}"
             if caught:
                 break
         if not caught:

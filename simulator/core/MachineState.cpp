@@ -82,6 +82,15 @@ std::optional<std::string> MachineState::writeInputs(const isa::Program &program
   return std::nullopt;
 }
 
+std::optional<Fault> MachineState::prepare(const isa::Program &program, const std::vector<std::vector<uint8_t>> &inputs) {
+  std::optional<std::string> problem = load(program);
+  if (!problem)
+    problem = writeInputs(program, inputs);
+  if (!problem)
+    return std::nullopt;
+  return Fault{FaultKind::BadInput, 0, engineName(timing::EngineKind::Sequencer, 0), *problem, "", 0};
+}
+
 std::vector<std::vector<uint8_t>> MachineState::readOutputs(const isa::Program &program) const {
   std::vector<std::vector<uint8_t>> outputs;
   for (const isa::TensorInfo &tensor : program.outputs)

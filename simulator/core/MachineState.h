@@ -5,6 +5,7 @@
 
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
+#include "simulator/core/RunResult.h"
 #include "simulator/core/ZeroedMemory.h"
 
 #include <array>
@@ -52,6 +53,8 @@ public:
   std::optional<std::string> load(const isa::Program &program);
   /// Writes input tensors, in the order of Program::inputs. A message if their number or a size is wrong.
   std::optional<std::string> writeInputs(const isa::Program &program, const std::vector<std::vector<uint8_t>> &inputs);
+  /// load(), then writeInputs(); what does not fit is a BadInput fault of the sequencer.
+  std::optional<Fault> prepare(const isa::Program &program, const std::vector<std::vector<uint8_t>> &inputs);
   /// Reads all output tensors, in the order of Program::outputs.
   std::vector<std::vector<uint8_t>> readOutputs(const isa::Program &program) const;
 

@@ -203,17 +203,11 @@ Agreement cosim::compare(const isa::Program &program, const timing::MachineParam
                          const std::vector<std::vector<uint8_t>> &inputs, const CompareOptions &options) {
   Agreement agreement;
   core::MachineState systemcState(machine), rtlState(machine);
-  for (core::MachineState *state : {&systemcState, &rtlState}) {
-    std::optional<std::string> problem = state->load(program);
-    if (!problem)
-      problem = state->writeInputs(program, inputs);
-    if (problem) {
-      agreement.rtl.result.fault =
-          core::Fault{core::FaultKind::BadInput, 0, stats::engineName(stats::kSequencer), *problem, "", 0};
-      agreement.systemc.result.fault = agreement.rtl.result.fault;
+  for (core::MachineState *state : {&systemcState, &rtlState})
+    if (std::optional<core::Fault> fault = state->prepare(program, inputs)) {
+      agreement.rtl.result.fault = agreement.systemc.result.fault = fault;
       return agreement;
     }
-  }
   // Building is not running.
   const Result<const RtlTable *> table = loadRtl(machine, false, options.progress);
   RtlOptions rtl;

@@ -181,7 +181,7 @@ std::vector<std::string> operator+(std::vector<std::string> list, const std::vec
   return list;
 }
 
-/// Whether models count which lines and nets they use; see RtlShim.cpp.
+/// Whether models write what Verilator's coverage flags, given as extraFlags(), make them count; see RtlShim.cpp.
 bool measuresCoverage() { return !environment("TILEWRIGHT_RTL_COVERAGE").empty(); }
 
 /// For experiments with the RTL: further arguments of Verilator, separated by spaces.
@@ -214,8 +214,6 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
   std::vector<std::string> verilate = std::vector<std::string>{"verilator", "--Mdir", scratch.path.string()} + kVerilatorFlags;
   if (traced)
     verilate = verilate + kTraceFlags;
-  if (measuresCoverage())
-    verilate = verilate + std::vector<std::string>{"--coverage-line", "--coverage-toggle"};
   verilate = verilate + extraFlags();
   for (const std::string &source : sources)
     verilate.push_back(source);

@@ -532,14 +532,10 @@ stats::SimResult RtlModel::run(const isa::Program &program, const timing::Machin
                                const RtlOptions &options) {
   outputs.clear();
   core::MachineState state(machine);
-  std::optional<std::string> problem = state.load(program);
-  if (!problem)
-    problem = state.writeInputs(program, inputs);
   stats::SimResult result;
-  if (problem) {
-    result.fault = core::Fault{core::FaultKind::BadInput, 0, stats::engineName(stats::kSequencer), *problem, "", 0};
+  result.fault = state.prepare(program, inputs);
+  if (result.fault)
     return result;
-  }
   result = run(program, state, options);
   if (!result.fault)
     outputs = state.readOutputs(program);

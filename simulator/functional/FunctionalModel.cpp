@@ -198,13 +198,9 @@ std::optional<Fault> Run::step(const isa::Instruction &resolved) {
 core::RunResult FunctionalModel::run(const isa::Program &program, const std::vector<std::vector<uint8_t>> &inputs,
                                      const RunOptions &options) {
   core::RunResult result;
-  std::optional<std::string> problem = machineState.load(program);
-  if (!problem)
-    problem = machineState.writeInputs(program, inputs);
-  if (problem) {
-    result.fault = Fault{FaultKind::BadInput, 0, core::engineName(EngineKind::Sequencer, 0), *problem, "", 0};
+  result.fault = machineState.prepare(program, inputs);
+  if (result.fault)
     return result;
-  }
   Run run(machineState, program, options);
   result.fault = run.toHalt();
   result.instructions = run.executed;

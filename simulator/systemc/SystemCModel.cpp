@@ -62,14 +62,10 @@ stats::SimResult SystemCModel::run(const isa::Program &program, const timing::Ma
                                    const SimOptions &options) {
   outputs.clear();
   core::MachineState state(params);
-  std::optional<std::string> problem = state.load(program);
-  if (!problem)
-    problem = state.writeInputs(program, inputs);
   stats::SimResult result;
-  if (problem) {
-    result.fault = core::Fault{core::FaultKind::BadInput, 0, stats::engineName(stats::kSequencer), *problem, "", 0};
+  result.fault = state.prepare(program, inputs);
+  if (result.fault)
     return result;
-  }
   result = run(program, state, options);
   if (!result.fault)
     outputs = state.readOutputs(program);
