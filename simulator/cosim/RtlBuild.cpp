@@ -297,6 +297,10 @@ Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePac
 }
 
 Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress) {
+  if (machine.burstsPerCycle > 1 || machine.preloadRowsPerCycle > 1)
+    return problem("the RTL does not run machine " + machine.name + ": its banks have one port, so a DMA engine moves 1 burst and a "
+                   "preload 1 row a cycle, not " + std::to_string(machine.burstsPerCycle) + " and " +
+                   std::to_string(machine.preloadRowsPerCycle));
   const std::string package = rtlMachinePackage(machine);
   // Neither sources nor tools change under a running process.
   static std::map<std::pair<std::string, bool>, const RtlTable *> loaded;

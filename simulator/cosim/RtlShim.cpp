@@ -70,6 +70,11 @@ public:
 #if VM_TRACE_FST
       context.traceEverOn(true);
 #endif
+      // With --x-initial unique, what has no reset begins with random bits of this seed: scripts/rtl/unknown.sh.
+      if (const char *seed = std::getenv("TILEWRIGHT_RTL_RANDOM")) {
+        context.randReset(2);
+        context.randSeed(std::atoi(seed));
+      }
       top = std::make_unique<Vtw_top>(&context, "TOP");
     }
     clearMemories();

@@ -1,11 +1,11 @@
 // One step of a box walker: the segment at a state, and the state behind it.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing contract: combinational. walk_o and closes_o are only right with step_i, the segment itself
-// does not depend on it.
+// Timing contract: combinational. walk_o and closes_o are only right with step_i, the segment
+// itself does not depend on it.
 //
-// Addresses are kept in one base register per dimension: a carry into dimension d adds its stride to
-// its base, which becomes the base of all dimensions below.
+// Addresses are kept in one base register per dimension: a carry into dimension d adds its stride
+// to its base, which becomes the base of all dimensions below.
 module tw_box_step #(
     localparam int unsigned BurstBytes = tw_machine_pkg::BurstBytes,
     localparam int unsigned OffsetBits = $clog2(BurstBytes),
@@ -18,7 +18,7 @@ module tw_box_step #(
     // verilator lint_off UNUSEDSIGNAL
     input  tw_isa_pkg::load_t    box_i,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic                 started_i,  // walk_i is a state of this box; else: its first segment
+    input  logic                 started_i,  // walk_i is a state of this box; else: its first one
     input  logic [ WalkBits-1:0] walk_i,
     output logic [ WalkBits-1:0] walk_o,
     // The segment.
@@ -185,7 +185,8 @@ module tw_box_step #(
 
   assign walk_o = after;
   assign fill_o = at.part != PartDram;
-  assign opens_o = valid_i && at.part == PartDram && (!at.open || at.burst != at.dram[39:OffsetBits]);
+  assign opens_o = valid_i && at.part == PartDram &&
+      (!at.open || at.burst != at.dram[39:OffsetBits]);
   assign burst_o = {at.dram[39:OffsetBits], OffsetBits'(0)};
   assign offset_o = offset;
   assign length_o = length;

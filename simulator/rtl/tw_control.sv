@@ -4,8 +4,8 @@
 // Timing: the cycle of `start_i` is cycle 0; `run_o` holds from cycle 1 until the run ends. A fault
 // of cycle t ends the run in t: of several the lowest engine's counts, the sequencer's comes last.
 // A run without a fault ends DoneCycles after the latest of halt taken, last retirement and last
-// write completed: `done_o` is visible from that cycle on, `fault_o` from the one after the fault on.
-// `count_o` in t: cycle t is one of the run's.
+// write completed: `done_o` is visible from that cycle on, `fault_o` from the one after the fault
+// on. `count_o` in t: cycle t is one of the run's.
 module tw_control (
     input logic clk_i,
     input logic rst_ni,

@@ -4,8 +4,8 @@
 // Timing contract: in every cycle one requester is granted, combinationally, up to P bursts in
 // distinct channels; they are on the DRAM ports after the edge. The search goes through the write
 // buffer while it drains, loads by unit, fetch, and the write buffer while nothing is read. The
-// requester granted in the cycle before keeps its grant for GrantBursts requests; if it asks for more,
-// the search begins behind it. Writes that only go because nothing is read keep no grant.
+// requester granted in the cycle before keeps its grant for GrantBursts requests; if it asks for
+// more, the search begins behind it. Writes that only go because nothing is read keep no grant.
 // Responses pass through in the cycle they come.
 module tw_dram_port #(
     localparam int unsigned P = tw_machine_pkg::BurstsPerCycle,

@@ -26,7 +26,7 @@ module tw_engine_state #(
     output logic [                31:0] post_pc_o,
     output logic [tw_pkg::NumBanks-1:0] owned_o,
     output logic                        in_flight_o,   // started, not retired
-    output logic                        pending_o      // in flight, or a post or a bank still to be seen
+    output logic                        pending_o      // in flight, or a post or bank to be seen
 );
 
   localparam int unsigned ReleaseCycles =

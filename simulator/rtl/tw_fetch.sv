@@ -62,15 +62,13 @@ module tw_fetch (
   assign lead = ByteBits'(code_address_i[BurstBits-1:0]);
   assign total = lead + (ByteBits'(code_words_i) << WordShift);
 
-  // Words completed once `bytes` of the bursts are here.
+  // Words completed once `bytes` of the bursts, more than those before the code, are here.
   function automatic logic [31:0] words_in(input logic [ByteBits-1:0] bytes,
                                            input logic [ByteBits-1:0] lead_bytes,
                                            input logic [31:0] limit);
     logic [ByteBits-1:0] words;
     words = (bytes - lead_bytes) >> WordShift;
-    if (bytes <= lead_bytes) words_in = '0;
-    else if (words > ByteBits'(limit)) words_in = limit;
-    else words_in = words[31:0];
+    words_in = words > ByteBits'(limit) ? limit : words[31:0];
   endfunction
 
   // Requests of this cycle, each as if those before it were granted.

@@ -2,11 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Timing contract, P = BurstsPerCycle, for a start in s and f = s + DmaSetupCycles:
-// - from f on the request side passes P segments per cycle; a segment that opens a burst is passed in
-//   the cycle in which the burst is granted, which needs a free slot (one is free from the cycle after
-//   the last segment of its burst has moved). ready_o from the cycle after the last segment on;
-// - the scratchpad side moves P segments per cycle in order across boxes: fills from f on, others from
-//   the cycle after the return of their burst. What moves in t is on the write ports in t + 1;
+// - from f on the request side passes P segments per cycle; a segment that opens a burst is passed
+//   in the cycle in which the burst is granted, which needs a free slot (one is free from the cycle
+//   after the last segment of its burst has moved). ready_o from the cycle after the last segment;
+// - the scratchpad side moves P segments per cycle in order across boxes: fills from f on, others
+//   from the cycle after the return of their burst. What moves in t is on the write ports in t + 1;
 // - retire_o DmaDrainCycles after the last segment has moved, once per cycle.
 // At most DmaBoxes boxes are in flight; the arbiter of starts sees to it.
 module tw_load #(

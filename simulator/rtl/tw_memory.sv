@@ -1,11 +1,11 @@
 // An on-chip memory: a crossbar from the engines' ports to banks with one read and one write port.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// An access covers RowBytes bytes from any byte address on, so it touches two neighbouring rows.
-// Instructions own whole banks, so two accesses never meet in a bank, except that the second row of
-// a read, which may not be wanted at all, can lie in a bank that another instruction owns: there
-// the owner's read wins, and the bytes that the other read gets from that row are undefined. A
-// write touches only rows with bytes in its mask.
+// An access covers RowBytes bytes from any byte address of the memory on, so it touches two
+// neighbouring rows. Instructions own whole banks, so two accesses never meet in a bank, except that
+// the second row of a read, which may not be wanted at all, can lie in a bank that another
+// instruction owns: there the owner's read wins, and the bytes that the other read gets from that
+// row are undefined. A write touches only rows with bytes in its mask.
 //
 // Timing contract: rd_data_o in cycle t + 1 belongs to rd_address_i of cycle t, byte 0 is the byte
 // at the address, bytes behind the memory's end are 0, all bytes are 0 after a cycle without
@@ -101,7 +101,7 @@ module tw_memory #(
         first = row_of(rd_address_i[28*p +: 28]);
         second = first + 1'b1;
         bank = BankBits'(bank_of(first));
-        if (rd_valid_i[p] && bank_of(first) < RowNumberBits'(Banks)) begin
+        if (rd_valid_i[p]) begin
           odd_read[bank] = 1'b1;
           odd_read_pair[PairBits*bank +: PairBits] = pair_of(first);
           if (!first[0]) begin
@@ -241,8 +241,7 @@ module tw_memory #(
         first = row_of(address_q);
         second = first + 1'b1;
         bank = BankBits'(bank_of(first));
-        if (bank_of(first) < RowNumberBits'(Banks))
-          low = first[0] ? odd_data[RowBits*bank +: RowBits] : even_data[RowBits*bank +: RowBits];
+        low = first[0] ? odd_data[RowBits*bank +: RowBits] : even_data[RowBits*bank +: RowBits];
         if (address_q[OffsetBits-1:0] == '0) begin
           rd_data_o[RowBits*p +: RowBits] = low;
         end else begin

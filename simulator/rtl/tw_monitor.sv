@@ -1,8 +1,8 @@
 // What every engine does in every cycle: labels, their counters, and events for a trace.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: all inputs tell about cycle t, except `bus_busy_i`, which tells about t - 1. Trace outputs
-// show the events of t from the edge after t on. Counters hold cycle t from t + 2 on.
+// Timing: all inputs tell about cycle t, except `bus_busy_i`, which tells about t - 1. Trace
+// outputs show the events of t from the edge after t on. Counters hold cycle t from t + 2 on.
 module tw_monitor
 #(
     localparam int unsigned NumQueues = tw_pkg::NumQueues,

@@ -67,7 +67,7 @@ package tw_pkg;
 
   // What travels with an instruction from dispatch to retirement, operands aside.
   typedef struct packed {
-    logic                out_of_range;    // an address leaves its memory: a fault in place of the start
+    logic                out_of_range;    // an address leaves its memory: a fault, no start
     logic [NumBanks-1:0] banks;           // owned from start to retirement
     logic [31:0]         pc;              // index of its first word
     logic [2:0][3:0]     post_count;      // 0: no post

@@ -1,11 +1,11 @@
 // The machine: sequencer, engines, memories and their wiring.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing: docs/timing.md. Requests to DRAM and trace events of cycle t are on the ports from the edge
-// after t on. Responses and completions of writes are driven in the cycle in which DRAM completes
-// them; `dram_bus_busy_i` in t tells which channels' buses moved something in t - 1. Reads of a host
-// register show in the next cycle. A tag is {requester, slot}: loads by unit, 4 fetch, 5 writes.
-// One program per reset.
+// Timing: docs/timing.md. Requests to DRAM and trace events of cycle t are on the ports from the
+// edge after t on. Responses and completions of writes are driven in the cycle in which DRAM
+// completes them; `dram_bus_busy_i` in t tells which channels' buses moved something in t - 1.
+// Reads of a host register show in the next cycle. A tag is {requester, slot}: loads by unit, 4
+// fetch, 5 writes. One program per reset.
 module tw_top
 #(
     localparam int unsigned P = tw_machine_pkg::BurstsPerCycle,

@@ -1,11 +1,12 @@
 // Collects the bursts that stores post until DRAM has them.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Timing contract: first in, first out. Accepts up to P bursts per cycle by store unit while an entry
-// is free, counting those that become free in this cycle. A burst accepted in t asks to be requested
-// from t + 1 on, and is found by the look-up of reads from t + 1 until the cycle it is requested in.
-// Entries become free in order, each from the completion cycle of its write on. draining_o changes in
-// the cycle after the number of bursts that wait to be requested has reached a watermark.
+// Timing contract: first in, first out. Accepts up to P bursts per cycle by store unit while an
+// entry is free, counting those that become free in this cycle. A burst accepted in t asks to be
+// requested from t + 1 on, and is found by the look-up of reads from t + 1 until the cycle it is
+// requested in. Entries become free in order, each from the completion cycle of its write on.
+// draining_o changes in the cycle after the number of bursts that wait to be requested has reached
+// a watermark.
 module tw_write_buffer #(
     localparam int unsigned P = tw_machine_pkg::BurstsPerCycle,
     localparam int unsigned R = tw_machine_pkg::DramResponses,

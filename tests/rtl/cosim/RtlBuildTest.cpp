@@ -57,6 +57,13 @@ protected:
   timing::MachineParams machine = smallMachine();
 };
 
+TEST_F(RtlBuildTest, MoreThanABankTakes) {
+  machine.burstsPerCycle = 4;
+  const Result<const cosim::RtlTable *> table = cosim::loadRtl(machine, false, {});
+  ASSERT_FALSE(table);
+  EXPECT_NE(table.message().find("its banks have one port"), std::string::npos) << table.message();
+}
+
 TEST_F(RtlBuildTest, NoVerilator) {
   Environment path("PATH", "/nowhere");
   const auto table = cosim::loadRtl(machine, false);

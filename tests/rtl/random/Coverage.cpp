@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <set>
 
 namespace tw::programs {
@@ -142,6 +143,8 @@ void Coverage::meet(const isa::Instruction &instruction, const std::string &labe
   const auto bin = bins.find({instruction.info().mnemonic, typeOf(instruction), label, sizeOf(instruction)});
   if (bin != bins.end())
     ++bin->second;
+  else
+    ruledOut.insert(std::string(instruction.info().mnemonic) + ", " + typeOf(instruction) + ", " + label);
 }
 
 void Coverage::add(const isa::Program &program, const stats::SimResult &result) {
@@ -179,11 +182,8 @@ void Coverage::add(const isa::Program &program, const stats::SimResult &result) 
   }
 }
 
-size_t Coverage::met() const {
-  size_t count = 0;
-  for (const auto &[bin, times] : bins)
-    count += times > 0;
-  return count;
+size_t Coverage::met(uint64_t times) const {
+  return std::count_if(bins.begin(), bins.end(), [&](const auto &bin) { return bin.second >= times; });
 }
 
 std::string Coverage::table() const {
@@ -199,32 +199,30 @@ std::string Coverage::table() const {
   auto pad = [](std::string cell, size_t width) {
     return cell.size() < width ? cell + std::string(width - cell.size(), ' ') : cell;
   };
-  text += pad("edge sizes met", 18);
+  text += pad("least hits", 18);
   for (size_t c = 0; c < labels.size(); ++c)
-    text += pad(" " + std::to_string(c + 1), 5);
+    text += pad(" " + std::to_string(c + 1), 8);
   text += "\n";
   for (const auto &[mnemonic, type] : rows) {
     text += pad(mnemonic + " " + type, 18);
     for (const std::string &label : labels) {
-      unsigned all = 0, met = 0;
+      std::optional<uint64_t> least;
       for (const char *size : kSizes)
-        if (const auto bin = bins.find({mnemonic, type, label, size}); bin != bins.end()) {
-          ++all;
-          met += bin->second > 0;
-        }
-      text += pad(all ? " " + std::to_string(met) + "/" + std::to_string(all) : " -", 5);
+        if (const auto bin = bins.find({mnemonic, type, label, size}); bin != bins.end())
+          least = std::min(least.value_or(bin->second), bin->second);
+      text += pad(least ? " " + std::to_string(*least) : " -", 8);
     }
     text += "\n";
   }
-  text += std::to_string(met()) + " of " + std::to_string(reachable()) + " bins met\n";
   return text;
 }
 
-std::vector<std::string> Coverage::missed() const {
+std::vector<std::string> Coverage::rare(uint64_t times) const {
   std::vector<std::string> result;
-  for (const auto &[bin, times] : bins)
-    if (!times)
-      result.push_back(std::get<0>(bin) + ", " + std::get<1>(bin) + ", " + std::get<2>(bin) + ", " + std::get<3>(bin));
+  for (const auto &[bin, met] : bins)
+    if (met < times)
+      result.push_back(std::get<0>(bin) + ", " + std::get<1>(bin) + ", " + std::get<2>(bin) + ", " + std::get<3>(bin) + ": " +
+                       std::to_string(met));
   return result;
 }
 

@@ -13,6 +13,7 @@
 #include "simulator/stats/SimResult.h"
 
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,15 +26,18 @@ public:
 
   /// Counts a run that was made with SimOptions::trace.
   void add(const isa::Program &program, const stats::SimResult &result);
-  /// Bins that some program of this machine can meet, and how many of them have been met.
+  /// Bins that some program of this machine can meet, and how many of them have been met that often.
   size_t reachable() const { return bins.size(); }
-  size_t met() const;
-  /// A row per instruction and type, a column per label with its cause; a cell counts the edge sizes that were met.
+  size_t met(uint64_t times = 1) const;
+  /// A row per instruction and type, a column per label with its cause; a cell is how often the rarest of its edge sizes was
+  /// met.
   std::string table() const;
-  /// Reachable bins that were not met, one a line.
-  std::vector<std::string> missed() const;
+  /// Reachable bins that were met less often than that, one a line with its count.
+  std::vector<std::string> rare(uint64_t times) const;
   /// Why a bin of the full product is not reachable.
   static std::vector<std::string> reasons();
+  /// What was met although reasons() rule it out.
+  const std::set<std::string> &unexpected() const { return ruledOut; }
 
 private:
   /// Instruction, type, label with cause, edge size.
@@ -44,6 +48,7 @@ private:
 
   timing::MachineParams machine;
   std::map<Bin, uint64_t> bins;
+  std::set<std::string> ruledOut;
   std::vector<std::string> labels; ///< in the order of the table's columns
 };
 

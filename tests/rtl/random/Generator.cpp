@@ -79,6 +79,9 @@ struct Levels {
   }
 };
 
+/// How an instruction meets the machine's width; Coverage counts the same three.
+enum class Edge { One, Partial, Full };
+
 class Generator {
 public:
   Generator(const timing::MachineParams &machine, Rng &random) : machine(machine), random(random) {
@@ -101,16 +104,18 @@ public:
     for (int64_t n = random.in(2, 5); n > 0; --n)
       if (std::optional<isa::Instruction> load = filler())
         nodes.emplace_back(*load, nextId++);
-    const int64_t length = random.in(2, 18);
+    const int64_t length = random.in(2, 17);
     for (int64_t n = 0; n < length; ++n) {
-      if (random.chance(4))
+      if (random.chance(5))
         many(nodes);
+      else if (random.chance(25))
+        chains(nodes);
       else if (random.chance(11))
         loop(nodes, {});
       else
         single(nodes, {});
     }
-    if (!synchronize(nodes, machine, reserve, unsigned(random.in(0, 6)), random))
+    if (!synchronize(nodes, machine, reserve, orders, unsigned(random.in(0, 6)), random))
       return std::nullopt;
     return nodes;
   }
@@ -160,15 +165,24 @@ private:
       return reserve.accumulatorRow * machine.accumulatorRowBytes();
     return int64_t(params(m).capacityBytes);
   }
-  unsigned scratchpad() { return exists(1) && random.chance(40) ? 1 : 0; }
+  unsigned scratchpad(unsigned weights = 40) {
+    if (spot && random.chance(90))
+      return spot->memory;
+    return exists(1) && random.chance(weights) ? 1 : 0;
+  }
   unsigned anyMemory() { return random.chance(35) ? unsigned(isa::Memory::Accumulator) : scratchpad(); }
+  Edge edge() { return Edge(random.in(0, 2)); }
+  int64_t countOf(Edge edge, int64_t width) {
+    return edge == Edge::One ? 1 : edge == Edge::Full || width < 3 ? width : random.in(2, width - 1);
+  }
 
   /// An address for `span` bytes, a multiple of `align`; -1 if they have no room.
   int64_t place(unsigned m, int64_t span, int64_t align) {
     if (span > limit(m))
       return -1;
-    int64_t at = random.of(hot[m]);
-    if (random.chance(30))
+    const bool isSpot = spot && spot->memory == m;
+    int64_t at = isSpot ? spot->address + random.in(0, spot->bytes - 1) : random.of(hot[m]);
+    if (!isSpot && random.chance(30))
       at += random.in(-64, 64);
     at = std::max<int64_t>(0, std::min(at, limit(m) - span));
     return at / align * align;
@@ -196,8 +210,12 @@ private:
   template <typename T> bool box(T &transfer, bool isLoad) {
     transfer.element_log2 = random.in(0, 2);
     const int64_t bytes = int64_t(1) << transfer.element_log2;
+    const int64_t burst = machine.dram.burstBytes;
+    const Edge width = edge();
     auto &counts = transfer.counts;
-    counts[0] = random.chance(60) ? random.in(1, 40) : random.chance(50) ? random.of({16, 32, 64, 128}) : random.in(64, 300);
+    counts[0] = width == Edge::One    ? 1
+                : width == Edge::Full ? burst / bytes * random.in(1, 3)
+                                      : random.in(2, random.chance(60) ? 40 : 300);
     int64_t runs = 1, size = counts[0] * bytes, extent = size;
     for (size_t d = 1; d < 5; ++d) {
       counts[d] = random.chance(35) ? random.in(1, 6) : 1;
@@ -221,6 +239,8 @@ private:
     const int64_t base = isLoad ? 0 : random.chance(80) ? kDataBytes : 0;
     transfer.dram_address =
         (random.chance(40) ? random.in(base / 64, kDramUsed / 64 - 1) * 64 : random.in(base, kDramUsed - 1)) / bytes * bytes;
+    if (width == Edge::Full)
+      transfer.dram_address = transfer.dram_address / burst * burst;
     if (random.chance(25))
       transfer.dram_address += kFar;
     return true;
@@ -263,10 +283,14 @@ private:
   std::optional<isa::Instruction> makePreload() {
     isa::Preload preload;
     const int64_t bytes = timing::elementBytes(machine.arrayType);
-    preload.memory = exists(1) && random.chance(70) ? 1 : 0;
-    preload.k_count = random.chance(60) ? machine.rows : random.in(1, machine.rows);
-    preload.n_count = random.chance(60) ? machine.cols : random.in(1, machine.cols);
+    preload.memory = scratchpad(/*weights=*/70);
+    const Edge size = edge();
+    preload.k_count = random.chance(75) ? countOf(size, machine.rows) : random.in(1, machine.rows);
+    preload.n_count = random.chance(75) ? countOf(size, machine.cols) : random.in(1, machine.cols);
     preload.transpose = random.chance(40);
+    // Many short rows take longer, so that more finds the preload at work.
+    if (spot && preload.k_count != preload.n_count)
+      preload.transpose = preload.n_count > preload.k_count;
     const int64_t run = (preload.transpose ? preload.k_count : preload.n_count) * bytes;
     const int64_t rows = preload.transpose ? preload.n_count : preload.k_count;
     preload.row_stride = random.chance(60) ? run : random.chance(20) ? 0 : run + random.in(0, 9) * bytes;
@@ -281,8 +305,8 @@ private:
   std::optional<isa::Instruction> makeTensor() {
     isa::Tensor tensor;
     const int64_t bytes = timing::elementBytes(machine.arrayType);
-    tensor.memory = exists(1) && random.chance(20) ? 1 : 0;
-    tensor.k_count = random.chance(60) ? machine.rows : random.in(1, machine.rows);
+    tensor.memory = scratchpad(/*weights=*/20);
+    tensor.k_count = countOf(edge(), machine.rows);
     tensor.counts = {random.chance(30) ? 1 : random.in(1, 14), random.in(1, 3), random.chance(80) ? 1 : random.in(1, 3)};
     const int64_t row = machine.rows * bytes;
     int64_t extent = row, step = random.chance(80) ? 1 : random.in(1, 3);
@@ -327,17 +351,24 @@ private:
     auto bytesOf = [](int64_t type) { return int64_t(isa::elementBytes(VectorType(type))); };
     v.counts = {random.chance(25) ? 1 : random.in(1, 9), random.chance(60) ? 1 : random.in(1, 3),
                 random.chance(80) ? 1 : random.in(1, 3), random.chance(60) ? 1 : random.in(1, 3)};
+    const Edge size = edge();
+    if (size == Edge::One)
+      v.counts = {1, 1, 1, 1};
+    else if (size == Edge::Partial)
+      v.counts[0] = random.in(2, 9);
     v.window = {1, 1};
     v.a_type = random.in(0, 4);
     v.a_memory = anyMemory();
     v.a_zero_point = zeroPoint(v.a_type);
     const int64_t es = bytesOf(v.a_type), block = lanes * es;
-    if (random.chance(45)) {
-      v.window_op = random.in(1, 3);
+    if (size == Edge::Partial || random.chance(45)) {
+      // Only a reduction over lanes leaves some out.
+      v.window_op =
+          size == Edge::Partial ? random.of({int64_t(isa::WindowOp::Max), int64_t(isa::WindowOp::Sum)}) : random.in(1, 3);
       v.window = {random.of({1, 2, 3, 3, 4, 5}), random.of({1, 1, 2, 3, 3, 4})};
       if (random.chance(4)) {
         v.window = {random.of({16, 32, 7}), random.of({8, 16, 5})};
-        v.counts = {2, 1, 1, 1};
+        v.counts = {size == Edge::One ? 1 : 2, 1, 1, 1};
         if (v.window[0] * v.window[1] > isa::kMaxMacTaps)
           v.window[1] = 8;
       }
@@ -397,9 +428,10 @@ private:
         return std::nullopt;
     }
     if (v.window_op == int64_t(isa::WindowOp::Max) || v.window_op == int64_t(isa::WindowOp::Sum))
-      if (random.chance(40)) {
+      if (size == Edge::Partial || random.chance(40)) {
         v.lane_reduce = 1;
-        v.tail_lanes = random.chance(40) ? 0 : random.in(1, lanes);
+        v.tail_lanes =
+            size == Edge::Full ? random.of({0, lanes}) : countOf(random.chance(50) ? Edge::One : Edge::Partial, lanes);
       }
     const bool endsFloat = chain(v, isFloat, isMac);
     v.d_type = endsFloat ? random.of({3, 4}) : random.of({0, 1, 2});
@@ -603,6 +635,18 @@ private:
     }
   }
 
+  /// Makes the instruction one that no turn drops.
+  void always(isa::Instruction &instruction, const Levels &around) const {
+    instruction.header.predicate = instruction.header.predicate_mask = 0;
+    if (isGood(instruction, around))
+      return;
+    // The predicate dropped turns that leave the memory.
+    instruction.header = isa::Header{};
+    instruction.levels = {};
+    if (isa::Tensor *operands = instruction.getIf<isa::Tensor>())
+      operands->clear_mask = 0;
+  }
+
   void single(std::vector<Node> &nodes, const Levels &around) {
     const unsigned which = kind();
     isa::Instruction instruction = good(which, around);
@@ -619,21 +663,75 @@ private:
     isa::Instruction tensor = which == 3 ? instruction : good(3, around);
     tensor.as<isa::Tensor>().swap = 1;
     // Both run, or none does.
-    for (isa::Instruction *one : {&preload, &tensor}) {
-      one->header.predicate = one->header.predicate_mask = 0;
-      if (isGood(*one, around))
-        continue;
-      // The predicate dropped turns that leave the memory.
-      one->header = isa::Header{};
-      one->levels = {};
-      if (isa::Tensor *operands = one->getIf<isa::Tensor>())
-        operands->clear_mask = 0;
-    }
+    always(preload, around);
+    always(tensor, around);
     nodes.emplace_back(preload, nextId++);
     if (random.chance(30))
       nodes.emplace_back(good(unsigned(random.in(0, 2)), around), nextId++);
     nodes.emplace_back(tensor, nextId++);
     hasTile = true;
+  }
+
+  /// Instructions of all kinds on the same bytes, each of which waits for one before it, or on different bytes of one
+  /// bank, so that each waits for the bank.
+  void chain(std::vector<Node> &nodes, const Levels &around, bool isOrdered) {
+    const unsigned memory = scratchpad();
+    const int64_t bank = int64_t(params(memory).bankBytes());
+    spot = {memory, random.in(0, std::max<int64_t>(1, limit(memory) / bank) - 1) * bank, isOrdered ? 1 : bank};
+    unsigned previous = 0, last[5] = {};
+    bool isPending = false; // a tile that nobody has taken yet
+    auto add = [&](unsigned kind) {
+      isa::Instruction instruction = good(kind, around);
+      if (kind == 4 || (kind == 3 && isPending)) {
+        if (kind == 3)
+          instruction.as<isa::Tensor>().swap = 1;
+        always(instruction, around);
+        isPending = kind == 4;
+        hasTile = true;
+      }
+      const unsigned id = nextId++;
+      const unsigned from = last[kind] && random.chance(30) ? last[kind] : previous;
+      if (isOrdered && from)
+        orders.push_back({from, id});
+      nodes.emplace_back(instruction, id);
+      previous = last[kind] = id;
+    };
+    for (int64_t n = random.in(3, 8); n > 0; --n) {
+      unsigned kind = unsigned(random.of({0, 0, 1, 1, 2, 2, 2, 3, 3, 4, 4}));
+      // A preload holds its bank so shortly that few see it, and starts after stores and vector instructions that wait too.
+      if (!isOrdered && previous && previous == last[4] && random.chance(65))
+        kind = unsigned(random.of({1, 2, 2}));
+      if (kind == 3 && !hasTile)
+        add(4);
+      if (kind == 4 && isPending)
+        add(3);
+      add(kind);
+    }
+    if (isPending)
+      add(3);
+    spot.reset();
+  }
+
+  /// A chain, or a loop of one: from the loop buffer the next instruction comes before the shortest one is over.
+  void chains(std::vector<Node> &nodes) {
+    const bool isOrdered = random.chance(45);
+    if (random.chance(isOrdered ? 60 : 30)) {
+      chain(nodes, {}, isOrdered);
+      return;
+    }
+    isa::Loop loop;
+    loop.count = random.in(2, 4);
+    Node node{isa::Instruction(loop), nextId++};
+    chain(node.body, {{loop.count}}, isOrdered);
+    nodes.push_back(std::move(node));
+  }
+
+  /// Leaves one run of few bursts.
+  template <typename T> void shorten(T &transfer) {
+    const int64_t few = int64_t(machine.dram.burstBytes) >> transfer.element_log2;
+    int64_t count = transfer.counts[0];
+    count = count % few ? std::min<int64_t>(count, 3) : few;
+    transfer.counts = {count, 1, 1, 1, 1};
   }
 
   /// Small instructions for one engine in a row, so that its queue fills up and many boxes are in flight.
@@ -642,7 +740,7 @@ private:
     loop.count = random.in(4, 14);
     Node node{isa::Instruction(loop), nextId++};
     const Levels around{{loop.count}};
-    const unsigned which = unsigned(random.of({0, 0, 1, 2, 3}));
+    const unsigned which = unsigned(random.of({0, 0, 0, 1, 2, 3}));
     if (which == 3 && !hasTile)
       return;
     isa::Instruction first = good(which, {});
@@ -650,12 +748,12 @@ private:
       isa::Instruction instruction = good(which, {});
       instruction.header.unit = first.header.unit;
       if (isa::Load *load = instruction.getIf<isa::Load>()) {
-        load->counts = {random.in(1, 3), 1, 1, 1, 1};
+        shorten(*load);
         load->low = load->high = {};
-        if (random.chance(50))
+        if (random.chance(60))
           load->low[0] = load->counts[0];
       } else if (isa::Store *store = instruction.getIf<isa::Store>()) {
-        store->counts = {random.in(1, 3), 1, 1, 1, 1};
+        shorten(*store);
       } else if (isa::Vector *vector = instruction.getIf<isa::Vector>()) {
         vector->counts = {1, 1, 1, 1};
       } else {
@@ -689,6 +787,12 @@ private:
   Rng &random;
   Reserve reserve;
   std::vector<int64_t> hot[8]; ///< addresses that many instructions use
+  struct Spot {
+    unsigned memory;
+    int64_t address, bytes;
+  };
+  std::optional<Spot> spot; ///< while a chain is made: where its instructions meet
+  Orders orders;            ///< that chains ask for
   std::array<int64_t, 5> weight{};
   unsigned nextId = 1;
   bool hasTile = false;

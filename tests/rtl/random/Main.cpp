@@ -29,6 +29,9 @@ using namespace tw::programs;
 
 namespace {
 
+/// Hits that make a bin of the coverage well tried.
+constexpr uint64_t kOften = 100;
+
 struct Options {
   std::string machine = "tiny_8x8", output;
   std::vector<std::string> overrides;
@@ -139,10 +142,15 @@ int run(const Options &options) {
   }
   if (options.coverage) {
     std::cout << coverage.table();
-    for (const std::string &bin : coverage.missed())
-      std::cout << "not met: " << bin << "\n";
+    std::cout << coverage.met() << " of " << coverage.reachable() << " bins met, " << coverage.met(kOften) << " at least "
+              << kOften << " times\n";
+    for (const std::string &bin : coverage.rare(kOften))
+      std::cout << "rare: " << bin << "\n";
     for (const std::string &reason : Coverage::reasons())
       std::cout << "not reachable: " << reason << "\n";
+    for (const std::string &bin : coverage.unexpected())
+      std::cout << "met, but said to be not reachable: " << bin << "\n";
+    return coverage.unexpected().empty() ? 0 : 1;
   }
   return 0;
 }

@@ -30,6 +30,7 @@ public:
       if (tree) {
         changed |= dropInstructions();
         changed |= openLoops();
+        changed |= dropStages();
         changed |= lowerFields();
       }
       changed |= dropData();
@@ -194,6 +195,27 @@ private:
         }
       }
     }
+    return changed;
+  }
+
+  /// Stages one by one: an operation and its operand are legal together only.
+  bool dropStages() {
+    bool changed = false;
+    for (size_t leaf = 0; leaf < instructionsIn(nodes) && tries; ++leaf)
+      for (size_t s = isa::Vector{}.stage_op.size(); s-- > 0;) {
+        std::vector<Node> candidate = nodes;
+        std::vector<Node *> all;
+        leaves(candidate, all);
+        isa::Vector *vector = all[leaf]->instruction.getIf<isa::Vector>();
+        if (!vector || int64_t(s) >= vector->num_stages)
+          continue;
+        for (auto *stages : {&vector->stage_op, &vector->stage_operand}) {
+          std::copy(stages->begin() + int64_t(s) + 1, stages->end(), stages->begin() + int64_t(s));
+          stages->back() = 0;
+        }
+        --vector->num_stages;
+        changed |= accept(candidate);
+      }
     return changed;
   }
 

@@ -69,8 +69,16 @@ public:
     number(nodes);
   }
 
-  bool run(unsigned extra) {
+  bool run(const Orders &orders, unsigned extra) {
     trace();
+    auto firstOf = [&](unsigned id) {
+      return std::find_if(events.begin(), events.end(), [&](const Event &event) { return event.id == id; });
+    };
+    for (const auto &[first, second] : orders) {
+      const auto from = firstOf(first), to = firstOf(second);
+      if (from < to && to != events.end() && !connect(*from, *to, /*isNeeded=*/false))
+        return false;
+    }
     for (unsigned i = 0; i < extra && events.size() > 1; ++i) {
       const size_t a = size_t(random.in(0, int64_t(events.size()) - 2));
       const size_t b = size_t(random.in(int64_t(a) + 1, int64_t(events.size()) - 1));
@@ -439,9 +447,9 @@ bool Synchronizer::wait(unsigned id, size_t depth, unsigned semaphore, int64_t c
 
 } // namespace
 
-bool synchronize(std::vector<Node> &nodes, const timing::MachineParams &machine, const Reserve &reserve, unsigned extra,
-                 Rng &random) {
-  return Synchronizer(nodes, machine, reserve, random).run(extra);
+bool synchronize(std::vector<Node> &nodes, const timing::MachineParams &machine, const Reserve &reserve, const Orders &orders,
+                 unsigned extra, Rng &random) {
+  return Synchronizer(nodes, machine, reserve, random).run(orders, extra);
 }
 
 } // namespace tw::programs

@@ -23,11 +23,14 @@ struct Reserve {
   static constexpr int64_t kBytes = 2048;
 };
 
-/// Adds what `nodes` needs, and `extra` posts and waits that it does not need. Ids of all nodes must be set and differ.
-/// False if it takes too many semaphores, or a preload would need a carrier, which only an instruction that leaves the shadow
-/// registers alone can be.
-bool synchronize(std::vector<Node> &nodes, const timing::MachineParams &machine, const Reserve &reserve, unsigned extra,
-                 Rng &random);
+/// Pairs of ids: the second one waits for the first.
+using Orders = std::vector<std::pair<unsigned, unsigned>>;
+
+/// Adds what `nodes` needs, what `orders` asks for as long as there are semaphores, and `extra` posts and waits that nobody
+/// needs. Ids of all nodes must be set and differ. False if it takes too many semaphores, or a preload would need a carrier,
+/// which only an instruction that leaves the shadow registers alone can be.
+bool synchronize(std::vector<Node> &nodes, const timing::MachineParams &machine, const Reserve &reserve, const Orders &orders,
+                 unsigned extra, Rng &random);
 
 } // namespace tw::programs
 
