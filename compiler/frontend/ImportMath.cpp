@@ -53,20 +53,72 @@ static Tensors importMod(Node &n) {
   return fmod ? importFoldedBinary<BinaryKind::Fmod>(n) : importFoldedBinary<BinaryKind::Mod>(n);
 }
 
+/// Bits of the largest exponent that a chain of products is made for.
+static constexpr int kPowerBits = 8;
+
+/// x to the power of constant integers: the product, over the bits of the exponents, of x squared that many times.
+/// Where an exponent lacks a bit that others have, x is clamped to 1 first.
+static Tensor integerPower(Node &n, const Tensor &x, const Shape &exponentShape,
+                           const std::vector<int64_t> &exponents) {
+  bool isReal = isFloat(x.kind);
+  // The cast to an integer type saturates.
+  double most = isReal ? std::numeric_limits<double>::infinity() : x.kind == ElementKind::I32 ? 0x1p31 - 1 : 0x1p63;
+  double least = isReal ? -most : x.kind == ElementKind::I32 ? -0x1p31 : -0x1p63;
+  auto bound = [&](int bit, double free) {
+    HostTensor tensor{"", ElementKind::F64, {exponentShape.begin(), exponentShape.end()}, {}};
+    for (int64_t exponent : exponents) {
+      double value = exponent >> bit & 1 ? free : 1;
+      auto *bytes = reinterpret_cast<const uint8_t *>(&value);
+      tensor.bytes.insert(tensor.bytes.end(), bytes, bytes + sizeof(value));
+    }
+    return evalCast(*makeConstant(tensor), x.kind);
+  };
+  std::optional<Tensor> result;
+  for (int bit = 0; bit < kPowerBits; ++bit) {
+    auto isSet = [&](int64_t exponent) { return bool(exponent >> bit & 1); };
+    if (llvm::none_of(exponents, isSet))
+      continue;
+    Tensor power = x;
+    if (!llvm::all_of(exponents, isSet))
+      power = n.binary(BinaryKind::Min, n.binary(BinaryKind::Max, x, bound(bit, least)), bound(bit, most));
+    for (int i = 0; i < bit; ++i)
+      power = n.binary(BinaryKind::Mul, power, power);
+    result = result ? n.binary(BinaryKind::Mul, *result, power) : power;
+  }
+  Shape shape = n.check(graph::broadcastShapes(x.shape, exponentShape));
+  if (!result)
+    return makeSplat(x.kind, shape, 1);
+  return result->shape == shape ? *result : n.binary(BinaryKind::Mul, *result, makeSplat(x.kind, shape, 1));
+}
+
 static Tensors importPow(Node &n) {
   n.checkInputCount(2, 2);
   const Tensor &x = n.input(0, "X"), &exponent = n.input(1, "Y");
-  if (!x.constant && exponent.constant && exponent.constant->count() == 1 &&
-      n.check(graph::broadcastShapes(x.shape, exponent.shape)) == x.shape) {
-    double power = exponent.constant->real(0);
-    if (power == 1)
-      return {x};
-    if (power == 2)
-      return {n.binary(BinaryKind::Mul, x, x)};
-    if (power == 0.5 && isFloat(x.kind))
-      return {n.emitUnary<graph::SqrtOp>(x)};
+  bool isNumber = isFloat(x.kind) || x.kind == ElementKind::I32 || x.kind == ElementKind::I64;
+  if (x.constant || !exponent.constant || exponent.constant->count() == 0 || !isNumber)
+    return importFoldedBinary<BinaryKind::Pow>(n);
+  auto refuse = [&](const std::string &reason) {
+    return n.emitFallback({{x.kind, n.check(graph::broadcastShapes(x.shape, exponent.shape))}}, reason);
+  };
+  std::vector<double> powers;
+  for (int64_t i = 0; i < exponent.constant->count() && i < 1 << 16; ++i)
+    powers.push_back(exponent.constant->real(i));
+  bool equal = llvm::all_equal(powers), negative = equal && powers[0] < 0 && isFloat(x.kind);
+  auto result = [&](Tensor power) { return negative ? n.binary(BinaryKind::Div, scalarLike(x, 1), power) : power; };
+  if (equal && std::abs(powers[0]) == 0.5 && isFloat(x.kind) && exponent.constant->count() == 1 &&
+      exponent.rank() <= x.rank())
+    return {result(n.emitUnary<graph::SqrtOp>(x))};
+  std::vector<int64_t> integers;
+  for (double power : powers) {
+    double magnitude = negative ? -power : power;
+    if (magnitude < 0 || magnitude != std::floor(magnitude) || magnitude >= 1 << kPowerBits)
+      return refuse("an exponent is " + std::to_string(power) + ", expected an integer below " +
+                    std::to_string(1 << kPowerBits) + " or, for all elements alike, its negative, 0.5 or -0.5");
+    integers.push_back(int64_t(magnitude));
   }
-  return importFoldedBinary<BinaryKind::Pow>(n);
+  if (int64_t(integers.size()) != exponent.constant->count())
+    return refuse("more than 2^16 exponents");
+  return {result(integerPower(n, x, exponent.shape, integers))};
 }
 
 static Tensors importPRelu(Node &n) {

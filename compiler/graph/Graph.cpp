@@ -184,6 +184,7 @@ LogicalResult CastOp::verify() {
 }
 
 LogicalResult SoftmaxOp::verify() { return verifyAxis(*this, getAxis(), shapeOf(getX())); }
+LogicalResult LayerNormOp::verify() { return verifyAxis(*this, getAxis(), shapeOf(getX())); }
 LogicalResult ReduceOp::verify() { return verifyShape(*this, reduceShape(shapeOf(getX()), getAxes(), getKeepdims())); }
 
 LogicalResult BatchNormOp::verify() {

@@ -198,6 +198,15 @@ def Graph_SoftmaxOp : Graph_Op<"softmax", [SameOperandsAndResultType]> {
   let hasVerifier = 1;
 }
 
+def Graph_LayerNormOp : Graph_Op<"layer_norm", [SameOperandsAndResultType]> {
+  let summary = "(x - mean) / sqrt(mean of (x - mean)^2 + epsilon), the means over the dims from `axis` on";
+  let description = "Scale and bias are ops of their own.";
+  let arguments = (ins Graph_Float:$x, I64Attr:$axis, F32Attr:$epsilon);
+  let results = (outs Graph_Float:$y);
+  let assemblyFormat = "operands attr-dict `:` type($y)";
+  let hasVerifier = 1;
+}
+
 def Graph_ReduceOp : Graph_Op<"reduce", [SameOperandsAndResultElementType]> {
   let summary = "maximum, sum or mean over `axes` (ascending)";
   let arguments = (ins Graph_Number:$x, Graph_ReduceKind:$kind, DenseI64ArrayAttr:$axes, BoolAttr:$keepdims);

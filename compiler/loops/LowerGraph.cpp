@@ -181,7 +181,7 @@ private:
         op.erase();
         continue;
       }
-      if (!isa<ConvOp, MatmulOp, AveragePoolOp, ReduceOp, SoftmaxOp>(op))
+      if (!isa<ConvOp, MatmulOp, AveragePoolOp, ReduceOp, SoftmaxOp, LayerNormOp>(op))
         continue;
       for (OpOperand &operand : op.getOpOperands())
         if (auto widened = operand.get().getDefiningOp<CastOp>(); widened && elementOf(widened.getX()).isBF16())
@@ -318,6 +318,7 @@ private:
         .Case([&](QLinearGlobalAveragePoolOp pool) { return lowerGlobalAverage(pool); })
         .Case([&](ReduceOp reduce) { return lowerReduce(reduce); })
         .Case([&](SoftmaxOp softmax) { return lowerSoftmax(softmax); })
+        .Case([&](LayerNormOp norm) { return lowerLayerNorm(norm); })
         .Case([&](ReshapeOp reshape) -> FailureOr<Value> {
           FailureOr<Value> x = lower(reshape.getX());
           if (failed(x))
@@ -943,10 +944,11 @@ private:
     if (shape.size() == 2) {
       y = reduceRows(loc, x, initial, body);
     } else {
-      // A window over all of dim 1, the inner dim being the channels.
-      x = reshapeTensor(builder, loc, x, {shape[0], shape[1], 1, shape[2]});
-      Window window{{shape[1], 1}, {1, 1}, {1, 1}};
-      y = slideWindow(loc, x, window, filled(loc, {shape[0], 1, 1, shape[2]}, initial), body);
+      // Windows over dim 1, the inner dim being the channels; outer is a row of positions, as it is for the ops that
+      // follow.
+      x = reshapeTensor(builder, loc, x, {1, 1, shape[0] * shape[1], shape[2]});
+      Window window{{1, shape[1]}, {1, shape[1]}, {1, 1}};
+      y = slideWindow(loc, x, window, filled(loc, {1, 1, shape[0], shape[2]}, initial), body);
       y = reshapeTensor(builder, loc, y, {shape[0], shape[2]});
     }
     if (op.getKind() == "mean") {
@@ -961,6 +963,48 @@ private:
       y = divide(loc, y, {float(shape[1])}, out);
     }
     return y;
+  }
+
+  FailureOr<Value> lowerLayerNorm(LayerNormOp op) {
+    Location loc = op.getLoc();
+    FailureOr<Value> input = lower(op.getX());
+    if (failed(input))
+      return failure();
+    Value x = *input;
+    SmallVector<int64_t> shape(shapeOf(x));
+    if (shape.size() != 2 || op.getAxis() != 1)
+      return op.emitOpError() << "is not of the rows of a matrix: run graph-decompose-ops before";
+    Type type = elementOf(op.getX());
+    AffineMap all = map(2, {dim(0), dim(1)}), row = map(2, {dim(0)});
+    auto sumRows = [&](Value rows, Type element) {
+      return reduceRows(loc, rows, builder.getF32FloatAttr(0),
+                        [&](OpBuilder &inner, Location where, ValueRange arguments) {
+                          return accumulate(inner, where, {arguments[0], element}, arguments.back());
+                        });
+    };
+    auto mean = [&](OpBuilder &inner, Location where, Value sum) -> Value {
+      return inner.create<arith::DivFOp>(where, sum, floatConstant(inner, where, float(shape[1])));
+    };
+    auto elementwise = [&](ValueRange inputs, ArrayRef<AffineMap> maps, Body body) {
+      return generic(loc, inputs, empty(loc, shape, builder.getF32Type()), maps, iterators(2, 0), body);
+    };
+    Value centred = elementwise({x, sumRows(x, type)}, {all, row, all},
+                                [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+                                  return inner.create<arith::SubFOp>(where, toF32(inner, where, {arguments[0], type}),
+                                                                     mean(inner, where, arguments[1]));
+                                });
+    Value squares =
+        elementwise({centred}, {all, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+          return inner.create<arith::MulFOp>(where, arguments[0], arguments[0]);
+        });
+    Value sum = sumRows(squares, builder.getF32Type());
+    return elementwise(
+        {centred, sum}, {all, row, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+          Value variance = mean(inner, where, arguments[1]);
+          Value epsilon = floatConstant(inner, where, op.getEpsilon().convertToFloat());
+          Value deviation = inner.create<math::SqrtOp>(where, inner.create<arith::AddFOp>(where, variance, epsilon));
+          return inner.create<arith::DivFOp>(where, arguments[0], deviation);
+        });
   }
 
   FailureOr<Value> lowerSoftmax(SoftmaxOp op) {

@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
   addCompileCommand(app, action);
   addCompareCommand(app, action);
   addVerifyCommand(app, action);
+  addQuantizeCommand(app, action);
   addHwCommand(app, action);
   addAssemblerCommands(app, action);
   try {

@@ -286,7 +286,9 @@ void ChainBuilder::absorb(int source, Value argument, Value &value, int64_t &zer
     if (argument.getType().isInteger(8))
       (isB ? chain.bType : chain.aType) = llvm::isa<arith::ExtUIOp, arith::UIToFPOp>(widened) ? LaneType::U8 : LaneType::I8;
   }
-  if (value.getType().isInteger(32))
+  // What a window gives has no zero point of its own: that of A is subtracted from the window's taps.
+  bool isAnchor = step.sources[size_t(source)].kind == Source::Value && step.sources[size_t(source)].value == -1;
+  if (value.getType().isInteger(32) && !isAnchor)
     if (Operation *user = onlyUser())
       if (auto sub = dyn_cast<arith::SubIOp>(user); sub && sub.getLhs() == value)
         if (auto bits = constantOf(sub.getRhs()); bits && int32_t(*bits) >= -256 && int32_t(*bits) <= 255) {

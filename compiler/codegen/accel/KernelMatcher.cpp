@@ -122,6 +122,7 @@ private:
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
+  bool mergesIntoReduction(linalg::GenericOp op);
   LogicalResult matchCopies(func::ReturnOp op);
   bool setExtent(ArrayRef<int64_t> shape);
   /// Axis of dimension `i` of a rank-`rank` tensor in canonical order.
@@ -671,6 +672,20 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   return success();
 }
 
+/// A reduction writes its result in any type: a conversion to bf16 behind it is no step of its own.
+bool KernelMatcher::mergesIntoReduction(linalg::GenericOp op) {
+  auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
+  auto narrow = yield.getOperand(0).getDefiningOp<arith::TruncFOp>();
+  auto source = values.find(op.getDpsInputs()[0]);
+  if (op.getNumDpsInputs() != 1 || !narrow || narrow.getIn() != op.getBlock()->getArgument(0) ||
+      source == values.end() || source->second.step < 0 || source->second.step != int(kernel.steps.size()) - 1 ||
+      !kernel.steps.back().reducesChannels)
+    return false;
+  kernel.steps.back().type = LaneType::Bf16;
+  values[op.getResult(0)] = source->second;
+  return true;
+}
+
 LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
   Step step;
   step.op = op;
@@ -798,7 +813,7 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
     return error(op) << "more than one result";
   unsigned reductions = op.getNumReductionLoops();
   if (reductions == 0)
-    return matchView(op) ? success() : matchStep(op);
+    return mergesIntoReduction(op) || matchView(op) ? success() : matchStep(op);
   // A reduction over exactly the last loop with plain maps is a vector step; contractions multiply; windows do not.
   Block *body = op.getBlock();
   bool multiplies = false;

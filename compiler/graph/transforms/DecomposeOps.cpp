@@ -88,6 +88,38 @@ struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
   }
 };
 
+/// The mean of rows: sum and division, the division being an op like any other that follows.
+struct DecomposeRowMean : OpRewritePattern<ReduceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(ReduceOp op, PatternRewriter &rewriter) const override {
+    if (!isCanonical(op) || shapeOf(op.getX()).size() != 2 || op.getKind() != "mean")
+      return failure();
+    int64_t count = shapeOf(op.getX())[1];
+    auto type = RankedTensorType::get({1}, elementOf(op));
+    Value sum = rewriter.create<ReduceOp>(op.getLoc(), op.getType(), op.getX(), "sum", op.getAxes(), false);
+    Value divisor = rewriter.create<ConstantOp>(op.getLoc(), isa<FloatType>(type.getElementType())
+                                                                 ? makeFloats(type, {float(count)})
+                                                                 : makeIntegers(type, {count}));
+    rewriter.replaceOpWithNewOp<DivOp>(op, op.getType(), sum, divisor);
+    return success();
+  }
+};
+
+/// layer_norm: of the rows of a matrix.
+struct CanonicalizeLayerNorm : OpRewritePattern<LayerNormOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(LayerNormOp op, PatternRewriter &rewriter) const override {
+    ArrayRef<int64_t> shape = shapeOf(op.getX());
+    if (shape.size() == 2 && op.getAxis() == 1)
+      return failure();
+    SmallVector<int64_t> rows{product(shape.take_front(op.getAxis())), product(shape.drop_front(op.getAxis()))};
+    Value flat = createReshape(rewriter, op.getLoc(), op.getX(), rows);
+    Value y = rewriter.create<LayerNormOp>(op.getLoc(), flat.getType(), flat, 1, op.getEpsilon());
+    rewriter.replaceOp(op, createReshape(rewriter, op.getLoc(), y, shape));
+    return success();
+  }
+};
+
 /// softmax and qlinear_softmax: along dim 1 of [outer, n].
 template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
   using OpRewritePattern<OpT>::OpRewritePattern;
@@ -315,10 +347,12 @@ struct SinkReshape : RewritePattern {
     for (Value operand : op->getOperands()) {
       auto reshape = operand.getDefiningOp<ReshapeOp>();
       // More dims than a kernel walks are no gain, and a reshape used elsewhere stays anyway.
-      if (!reshape || !reshape->hasOneUse() || shapeOf(reshape) != result.getShape() || shapeOf(reshape.getX()).size() > 4)
+      if (!reshape || shapeOf(reshape) != result.getShape() || shapeOf(reshape.getX()).size() > 4)
         continue;
       Operation *producer = reshape.getX().getDefiningOp();
-      if (!producer || !reshape.getX().hasOneUse() || isa<ConstantOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
+      if (!producer ||
+          !llvm::all_of(reshape.getX().getUsers(), [&](Operation *user) { return usedAlike(user, reshape); }) ||
+          isa<ConstantOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
         continue;
       if (succeeded(sink(op, reshape, rewriter)))
         return success();
@@ -327,10 +361,25 @@ struct SinkReshape : RewritePattern {
   }
 
 private:
-  /// Whether an operand comes in `shape` without a reshape that would want to sink the other way.
-  static bool reshapesFor(Value operand, ArrayRef<int64_t> shape) {
+  /// Whether `user` reads what `reshape` reshapes in a way that sinking keeps in one kernel: through the same reshape,
+  /// in ops element by element, or in one that has been moved already.
+  static bool usedAlike(Operation *user, ReshapeOp reshape) {
+    auto other = dyn_cast<ReshapeOp>(user);
+    if (!other)
+      return isElementwise(user) && shapeOf(user->getResult(0)) == shapeOf(reshape.getX());
+    return shapeOf(other) == shapeOf(reshape) && llvm::all_of(other->getUsers(), [&](Operation *op) {
+             return isElementwise(op) && shapeOf(op->getResult(0)) == shapeOf(reshape);
+           });
+  }
+
+  /// Whether an operand comes in `shape` without a reshape that would want to sink the other way. That of a dequantize
+  /// moves below it later, so it may, but for one that sinks from a dequantize itself.
+  static bool reshapesFor(Value operand, ArrayRef<int64_t> shape, ReshapeOp sinking) {
     if (auto reshape = operand.getDefiningOp<ReshapeOp>())
       return shapeOf(reshape.getX()) == shape;
+    auto dequantize = operand.getDefiningOp<DequantizeOp>();
+    if (dequantize && !hasChannelAxis(dequantize))
+      return !sinking.getX().getDefiningOp<DequantizeOp>();
     return !operand.getDefiningOp() || constantOf(operand);
   }
 
@@ -350,7 +399,7 @@ private:
         operands.push_back(reshape.getX());
       else if ((i == 1 && isa<RequantizeOp>(op)) || elements == 1)
         operands.push_back(elements == 1 ? createReshape(rewriter, reshape.getLoc(), operand, {1}) : operand);
-      else if (shapeOf(operand) == to && reshapesFor(operand, from))
+      else if (shapeOf(operand) == to && reshapesFor(operand, from, reshape))
         operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, from));
       else if (keepsLast && shapeOf(operand).back() == elements)
         operands.push_back(createReshape(rewriter, reshape.getLoc(), operand, {elements}));
@@ -460,12 +509,12 @@ struct SplitBias : OpRewritePattern<ConvOp> {
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<ReduceToPool, CanonicalizeReduce, CanonicalizeSoftmax<SoftmaxOp>, CanonicalizeSoftmax<QLinearSoftmaxOp>,
-                 CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>, SubtractWeightZeroPoints<ConvIntegerOp>,
-                 SubtractWeightZeroPoints<MatmulIntegerOp>, SplitWeightZeroPoints<ConvIntegerOp>,
-                 SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices,
-                 FlattenConcat>(&getContext());
+    patterns
+        .add<ReduceToPool, CanonicalizeReduce, DecomposeRowMean, CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>,
+             CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
+             SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
+             SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
+             DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

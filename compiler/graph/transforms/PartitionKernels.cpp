@@ -34,7 +34,7 @@ Role roleOf(Operation *op) {
     return Role::Contraction;
   if (isa<MaxPoolOp, AveragePoolOp, QLinearAveragePoolOp, QLinearGlobalAveragePoolOp>(op))
     return Role::Window;
-  if (isa<ReduceOp, SoftmaxOp, QLinearSoftmaxOp>(op))
+  if (isa<ReduceOp, SoftmaxOp, QLinearSoftmaxOp, LayerNormOp>(op))
     return Role::Reduction;
   if (isElementwise(op))
     return Role::Elementwise;
@@ -133,10 +133,15 @@ private:
           elementOf(op.getOperand(0)).getIntOrFloatBitWidth() >= elementOf(op.getResult(0)).getIntOrFloatBitWidth())
         continue;
       OpBuilder builder(&op);
+      DenseMap<Operation *, Value> copies; // a user that reads it twice has one
       for (OpOperand &use : llvm::make_early_inc_range(op.getResult(0).getUses()))
         if (roleOf(use.getOwner()) != Role::Other && use.getOwner() != main.getBody().front().getTerminator()) {
-          builder.setInsertionPoint(use.getOwner());
-          use.set(builder.clone(op)->getResult(0));
+          Value &copy = copies[use.getOwner()];
+          if (!copy) {
+            builder.setInsertionPoint(use.getOwner());
+            copy = builder.clone(op)->getResult(0);
+          }
+          use.set(copy);
         }
       if (op.use_empty())
         op.erase();
@@ -152,10 +157,11 @@ private:
     return isConstant(value) && (tensorOf(value).getNumElements() == 1 || shape.back() == tensorOf(value).getNumElements());
   }
 
-  /// A cheap conversion of a tensor computed elsewhere, used by this kernel only: it may join.
+  /// A cheap conversion of a tensor computed elsewhere, used by one op only: it may join.
   bool isSideConversion(Value value) {
     Operation *op = value.getDefiningOp();
-    return op && isa<DequantizeOp, CastOp>(op) && value.hasOneUse() && !assigned.contains(op) && !isConstant(value);
+    bool usedByOne = llvm::all_of(value.getUsers(), [&](Operation *user) { return user == *value.user_begin(); });
+    return op && isa<DequantizeOp, CastOp>(op) && usedByOne && !assigned.contains(op) && !isConstant(value);
   }
 
   /// Tensors a group reads, beyond its parameters.
@@ -179,12 +185,18 @@ private:
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
-    if (role != Role::Other)
+    if (role != Role::Other && !endsKernel(first, group.reason))
       while (extend(group)) {
       }
     for (Operation *op : group.ops)
       assigned.insert(op);
     return group;
+  }
+
+  /// On the accelerator, the steps of a kernel share their positions and channels: nothing follows the reduction of
+  /// rows.
+  static bool endsKernel(Operation *op, StringRef reason) {
+    return isa<ReduceOp>(op) && shapeOf(op->getOperand(0)).size() == 2 && reason.empty();
   }
 
   /// Slices and transposes compose with each other and with one padding behind them; a slice that runs backwards is a kernel

@@ -20,6 +20,11 @@ def FoldBatchNormPass : Pass<"graph-fold-batch-norm", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
+def FuseLayerNormPass : Pass<"graph-fuse-layer-norm", "::mlir::ModuleOp"> {
+  let summary = "layer normalisation spelled out becomes one op, whose rows stay on chip";
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
 def ConvertQdqPass : Pass<"graph-convert-qdq", "::mlir::ModuleOp"> {
   let summary = "dequantize, float op, quantize becomes one op on integers";
   let options = [

@@ -17,6 +17,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createFoldConstantsPass(keep));
   manager.addPass(createCSEPass());
   manager.addPass(createFoldBatchNormPass());
+  manager.addPass(createFuseLayerNormPass());
   manager.addPass(createDecomposeOpsPass());
   if (integer) {
     ConvertQdqPassOptions qdq;

@@ -141,6 +141,14 @@ func.func @axis(%x: tensor<2x3xf32>) {
 
 // -----
 
+func.func @layer_norm_axis(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{axis is -1, expected 0 to rank - 1 of [2, 3]}}
+  %0 = graph.layer_norm %x {axis = -1 : i64, epsilon = 1.0e-5 : f32} : tensor<2x3xf32>
+  return
+}
+
+// -----
+
 func.func @reduce(%x: tensor<2x3xf32>) {
   // expected-error@+1 {{axes are [1, 0], expected ascending dims of [2, 3]}}
   %0 = graph.reduce %x {kind = "sum", axes = array<i64: 1, 0>, keepdims = true} : (tensor<2x3xf32>) -> tensor<1x1xf32>

@@ -101,7 +101,9 @@ func.func @reductions(%x: tensor<1x3x4x4xf32>, %c: tensor<3xf32>) -> tensor<1x3x
   %3 = graph.reduce %2 {kind = "mean", axes = array<i64: 2, 3>, keepdims = false} : (tensor<1x3x2x2xf32>) -> tensor<1x3xf32>
   // CHECK: graph.softmax %{{.*}} {axis = 1 : i64} : tensor<1x3xf32>
   %4 = graph.softmax %3 {axis = 1 : i64} : tensor<1x3xf32>
-  return %4 : tensor<1x3xf32>
+  // CHECK: graph.layer_norm %{{.*}} {axis = 1 : i64, epsilon = 5.000000e-01 : f32} : tensor<1x3xf32>
+  %5 = graph.layer_norm %4 {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<1x3xf32>
+  return %5 : tensor<1x3xf32>
 }
 
 // CHECK-LABEL: func.func @movement

@@ -18,6 +18,51 @@ func.func @reductions(%x: tensor<2x3x4x5xf32>) -> (tensor<2x3xf32>, tensor<2x1x1
   return %0, %1, %2 : tensor<2x3xf32>, tensor<2x1x1x5xf32>, tensor<3x4xf32>
 }
 
+// The mean of rows is a sum and a division.
+// CHECK-LABEL: func.func @row_mean
+func.func @row_mean(%x: tensor<2x3x4xf32>) -> tensor<2x3x1xf32> {
+  // CHECK-DAG: %[[N:.*]] = graph.constant dense<4.000000e+00> : tensor<1xf32>
+  // CHECK-DAG: %[[F:.*]] = graph.reshape %{{.*}} : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
+  // CHECK: %[[S:.*]] = graph.reduce %[[F]] {{.*}}kind = "sum"} : (tensor<6x4xf32>) -> tensor<6xf32>
+  // CHECK: graph.div %[[S]], %[[N]]
+  %0 = graph.reduce %x {kind = "mean", axes = array<i64: 2>, keepdims = true} : (tensor<2x3x4xf32>) -> tensor<2x3x1xf32>
+  return %0 : tensor<2x3x1xf32>
+}
+
+// CHECK-LABEL: func.func @layer_norm
+func.func @layer_norm(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  // CHECK: %[[F:.*]] = graph.reshape %{{.*}} : (tensor<2x3x4xf32>) -> tensor<2x12xf32>
+  // CHECK: %[[Y:.*]] = graph.layer_norm %[[F]] {axis = 1 : i64, epsilon = 5.000000e-01 : f32}
+  // CHECK: graph.reshape %[[Y]] : (tensor<2x12xf32>) -> tensor<2x3x4xf32>
+  %0 = graph.layer_norm %x {axis = 1 : i64, epsilon = 0.5 : f32} : tensor<2x3x4xf32>
+  return %0 : tensor<2x3x4xf32>
+}
+
+// A value that two ops read through one reshape: both work on it as it is.
+// CHECK-LABEL: func.func @reshape_read_twice
+func.func @reshape_read_twice(%x: tensor<1x2x3xf32>, %w: tensor<3x4xf32>) -> tensor<1x2x4xf32> {
+  // CHECK: %[[M:.*]] = graph.matmul %{{.*}} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>
+  // CHECK: %[[E:.*]] = graph.erf %[[M]] : tensor<2x4xf32>
+  // CHECK: graph.mul %[[M]], %[[E]] : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x4xf32>
+  %0 = graph.matmul %x, %w : (tensor<1x2x3xf32>, tensor<3x4xf32>) -> tensor<1x2x4xf32>
+  %1 = graph.erf %0 : tensor<1x2x4xf32>
+  %2 = graph.mul %0, %1 : (tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  return %2 : tensor<1x2x4xf32>
+}
+
+// A dequantised tensor is read in the shape of what it is added to.
+// CHECK-LABEL: func.func @residual
+func.func @residual(%x: tensor<1x2x3xf32>, %w: tensor<3x4xf32>, %r: tensor<1x2x4xi8>) -> tensor<1x2x4xf32> {
+  // CHECK-DAG: %[[M:.*]] = graph.matmul
+  // CHECK-DAG: %[[D:.*]] = graph.dequantize
+  // CHECK: %[[R:.*]] = graph.reshape %[[D]] : (tensor<1x2x4xf32>) -> tensor<2x4xf32>
+  // CHECK: graph.add %[[M]], %[[R]]
+  %0 = graph.matmul %x, %w : (tensor<1x2x3xf32>, tensor<3x4xf32>) -> tensor<1x2x4xf32>
+  %1 = graph.dequantize %r {scales = array<f32: 0.5>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x2x4xi8>) -> tensor<1x2x4xf32>
+  %2 = graph.add %0, %1 : (tensor<1x2x4xf32>, tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  return %2 : tensor<1x2x4xf32>
+}
+
 // CHECK-LABEL: func.func @softmax
 func.func @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   // CHECK: %[[T:.*]] = graph.transpose %{{.*}} {perm = array<i64: 0, 2, 1>}

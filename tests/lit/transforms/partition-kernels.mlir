@@ -141,3 +141,33 @@ func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x2x4x6xf32> {
   %3 = graph.slice %2 {starts = array<i64: 0, 1, 0, 0>, steps = array<i64: 1, -1, 1, 1>} : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32> loc("backwards")
   return %3 : tensor<1x2x4x6xf32>
 }
+
+// -----
+
+// Nothing follows the reduction of rows on the accelerator, whose kernels have one iteration space; on the CPU it may.
+// CHECK: func.func private @sum
+// CHECK-SAME: tilewright.nodes = ["sum"]
+// CHECK: func.func private @root
+// INT8: func.func private @sum
+// CPU: func.func private @sum
+// CPU-SAME: tilewright.nodes = ["sum", "root"]
+func.func @main(%x: tensor<4x8xf32>) -> tensor<4xf32> {
+  %0 = graph.reduce %x {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<4x8xf32>) -> tensor<4xf32> loc("sum")
+  %1 = graph.sqrt %0 : tensor<4xf32> loc("root")
+  return %1 : tensor<4xf32>
+}
+
+// -----
+
+// A conversion that one op reads twice is made once.
+// INT8: func.func private @dequantize(%[[Q:.*]]: tensor<4x8xi8>)
+// INT8: %[[D:.*]] = graph.dequantize %[[Q]]
+// INT8-NEXT: graph.mul %[[D]], %[[D]]
+// CHECK: func.func private @dequantize
+// CPU: func.func private @dequantize
+func.func @main(%q: tensor<4x8xi8>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = graph.dequantize %q {scales = array<f32: 0.5>, zero_points = array<i32: 3>, axis = 0 : i64} : (tensor<4x8xi8>) -> tensor<4x8xf32> loc("dequantize")
+  %1 = graph.mul %0, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("square")
+  %2 = graph.relu %0 : tensor<4x8xf32> loc("relu")
+  return %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>
+}

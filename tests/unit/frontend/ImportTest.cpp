@@ -182,7 +182,10 @@ TEST(ImportMathTest, ClipBoundsAreAttributesThenInputs) {
 TEST(ImportMathTest, PowersThatAreOtherOperators) {
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {2.0}> () y = Pow(x, e)"), "mul 2xf32");
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {0.5}> () y = Pow(x, e)"), "sqrt 2xf32");
-  EXPECT_EQ(ops("float[2]", "e = Constant <value = float {3.0}> () y = Pow(x, e)"), "fallback 2xf32");
+  EXPECT_EQ(ops("float[2]", "e = Constant <value = float {3.0}> () y = Pow(x, e)"), "mul 2xf32, mul 2xf32");
+  EXPECT_EQ(ops("float[2]", "e = Constant <value = float {-1.0}> () y = Pow(x, e)"), "div 2xf32");
+  EXPECT_EQ(ops("float[2]", "e = Constant <value = float[2] {1.0, 2.0}> () y = Pow(x, e)"), "max 2xf32, min 2xf32, max 2xf32, min 2xf32, mul 2xf32, mul 2xf32");
+  EXPECT_EQ(ops("float[2]", "e = Constant <value = float {2.5}> () y = Pow(x, e)"), "fallback 2xf32");
 }
 
 TEST(ImportMathTest, MatMulAndGemm) {

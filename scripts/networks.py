@@ -1,0 +1,316 @@
+#!/usr/bin/python3
+"""Writes the networks that benches run, as ONNX models with random weights: scripts/networks.py OUTDIR [NAME...]
+
+The architectures are those of their papers; the weights are not trained, since cycles do not depend on them. They are
+uniform with He's variance, so that activations keep their range and a quantised network can be compared with the float
+one. Batch norms are folded into convolutions with bias, as for inference; Relu and Clip are nodes of their own. Equal
+seeds give equal bytes on every host. Needs Python and NumPy only: the few messages of ONNX that a model needs are
+written here.
+"""
+import argparse
+import pathlib
+import struct
+import sys
+import zlib
+
+import numpy as np
+
+# ---------------------------------------------------------------------------------------------------- protobuf
+# Field numbers and enum values. source: onnx.proto3 of ONNX 1.12
+
+FLOAT, INT64 = 1, 7
+ATTRIBUTE_FLOAT, ATTRIBUTE_INT, ATTRIBUTE_INTS = 1, 2, 7
+
+
+def varint(value):
+    value &= (1 << 64) - 1  # negative numbers are written as 64 bits
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def integer(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def message(field, *parts):
+    """A message, string or byte field."""
+    body = b"".join(part.encode() if isinstance(part, str) else part for part in parts)
+    return varint(field << 3 | 2) + varint(len(body)) + body
+
+
+def attribute(name, value):
+    if isinstance(value, float):
+        bits = varint(2 << 3 | 5) + struct.pack("<f", value)
+        return message(5, message(1, name), bits, integer(20, ATTRIBUTE_FLOAT))
+    if isinstance(value, int):
+        return message(5, message(1, name), integer(3, value), integer(20, ATTRIBUTE_INT))
+    return message(5, message(1, name), *[integer(8, v) for v in value], integer(20, ATTRIBUTE_INTS))
+
+
+def tensor_info(field, name, shape):
+    dims = [message(1, integer(1, dim)) for dim in shape]
+    return message(field, message(1, name), message(2, message(1, integer(1, FLOAT), message(2, *dims))))
+
+
+# ---------------------------------------------------------------------------------------------------- graphs
+
+
+class Graph:
+    """A model under construction. Values are pairs of name and shape."""
+
+    def __init__(self, name, seed):
+        self.name = name
+        self.seed = seed
+        self.inputs, self.outputs, self.nodes, self.initializers = [], [], [], []
+
+    def input(self, name, shape):
+        self.inputs.append(tensor_info(11, name, shape))
+        return name, tuple(shape)
+
+    def output(self, value, name):
+        """Makes `value`, the result of the last node, the network's, and names it."""
+        assert self.nodes[-1][1] == value[0], "not the last node"
+        self.nodes[-1][1] = name
+        self.outputs.append(tensor_info(12, name, value[1]))
+
+    def constant(self, name, array):
+        kind = {"float32": FLOAT, "int64": INT64}[array.dtype.name]
+        dims = [integer(1, dim) for dim in array.shape]
+        data = array.astype(array.dtype.newbyteorder("<")).tobytes()
+        self.initializers.append(message(5, *dims, integer(2, kind), message(8, name), message(9, data)))
+        return name, array.shape
+
+    def scalar(self, name, value):
+        return self.constant(name, np.array(value, np.float32))
+
+    def uniform(self, name, shape, variance):
+        """Each tensor has a generator of its own: one network more changes no other."""
+        state = np.random.RandomState([self.seed, zlib.crc32(f"{self.name}/{name}".encode())])
+        values = state.random_sample(shape) * 2 - 1
+        return self.constant(name, (values * np.sqrt(3 * variance)).astype(np.float32))
+
+    def node(self, kind, name, inputs, shape, **attributes):
+        inputs = b"".join(message(1, value[0]) for value in inputs)
+        parts = [attribute(key, value) for key, value in sorted(attributes.items())]
+        self.nodes.append([inputs, name + "_out", message(3, name) + message(4, kind) + b"".join(parts)])
+        return name + "_out", tuple(shape)
+
+    def model(self):
+        nodes = [message(1, inputs, message(2, output), rest) for inputs, output, rest in self.nodes]
+        graph = message(7, *nodes, message(2, self.name), *self.initializers, *self.inputs, *self.outputs)
+        opset = message(8, message(1, ""), integer(2, 17))
+        return integer(1, 8) + message(2, "tilewright networks.py") + graph + opset
+
+    # Layers. `gain` is the variance of a layer's result by that of its input: 2 in front of a Relu, which halves it.
+
+    def conv(self, name, x, channels, kernel, stride=1, pad=None, group=1, gain=2.0):
+        n, c, h, w = x[1]
+        pad = kernel // 2 if pad is None else pad
+        shape = (n, channels, (h + 2 * pad - kernel) // stride + 1, (w + 2 * pad - kernel) // stride + 1)
+        taps = c // group * kernel * kernel
+        weights = self.uniform(name + "_weights", (channels, c // group, kernel, kernel), gain / taps)
+        bias = self.uniform(name + "_bias", (channels,), 0.01)
+        return self.node("Conv", name, [x, weights, bias], shape, group=group, kernel_shape=[kernel] * 2,
+                         pads=[pad] * 4, strides=[stride] * 2)
+
+    def relu(self, x):
+        return self.node("Relu", x[0].removesuffix("_out") + "_relu", [x], x[1])
+
+    def relu6(self, x):
+        name = x[0].removesuffix("_out") + "_clip"
+        return self.node("Clip", name, [x, self.scalar(name + "_min", 0), self.scalar(name + "_max", 6)], x[1])
+
+    def max_pool(self, name, x, kernel, stride, pad):
+        n, c, h, w = x[1]
+        shape = (n, c, (h + 2 * pad - kernel) // stride + 1, (w + 2 * pad - kernel) // stride + 1)
+        return self.node("MaxPool", name, [x], shape, kernel_shape=[kernel] * 2, pads=[pad] * 4, strides=[stride] * 2)
+
+    def global_pool(self, x):
+        x = self.node("GlobalAveragePool", "pool", [x], x[1][:2] + (1, 1))
+        return self.node("Flatten", "flatten", [x], x[1][:2], axis=1)
+
+    def classifier(self, x, classes=1000):
+        weights = self.uniform("classifier_weights", (classes, x[1][1]), 1 / x[1][1])
+        bias = self.uniform("classifier_bias", (classes,), 0.01)
+        return self.node("Gemm", "classifier", [x, weights, bias], (1, classes), transB=1)
+
+    def dense(self, name, x, columns, gain=1.0):
+        weights = self.uniform(name + "_weights", (x[1][-1], columns), gain / x[1][-1])
+        bias = self.uniform(name + "_bias", (columns,), 0.01)
+        y = self.node("MatMul", name, [x, weights], x[1][:-1] + (columns,))
+        return self.node("Add", name + "_add", [y, bias], y[1])
+
+
+# ---------------------------------------------------------------------------------------------------- networks
+
+
+def resnet(graph, block, depths, image=224, width=64):
+    """He et al., Deep Residual Learning, table 1; bottlenecks have their stride in the 3x3 convolution."""
+    x = graph.input("image", (1, 3, image, image))
+    x = graph.relu(graph.conv("stem", x, width, 7, stride=2))
+    x = graph.max_pool("stem_pool", x, 3, 2, 1)
+    for stage, depth in enumerate(depths):
+        for i in range(depth):
+            x = block(graph, f"stage{stage + 1}_block{i + 1}", x, width << stage, 2 if stage and i == 0 else 1)
+    graph.output(graph.classifier(graph.global_pool(x)), "logits")
+
+
+def shortcut(graph, name, x, y, stride):
+    if x[1] != y[1]:
+        x = graph.conv(name + "_shortcut", x, y[1][1], 1, stride=stride, gain=1.0)
+    return graph.relu(graph.node("Add", name + "_add", [y, x], y[1]))
+
+
+def basic_block(graph, name, x, width, stride):
+    y = graph.relu(graph.conv(name + "_conv1", x, width, 3, stride=stride))
+    y = graph.conv(name + "_conv2", y, width, 3, gain=0.25)
+    return shortcut(graph, name, x, y, stride)
+
+
+def bottleneck(graph, name, x, width, stride):
+    y = graph.relu(graph.conv(name + "_conv1", x, width, 1))
+    y = graph.relu(graph.conv(name + "_conv2", y, width, 3, stride=stride))
+    y = graph.conv(name + "_conv3", y, 4 * width, 1, gain=0.25)
+    return shortcut(graph, name, x, y, stride)
+
+
+def resnet18(graph):
+    resnet(graph, basic_block, [2, 2, 2, 2])
+
+
+def resnet50(graph):
+    resnet(graph, bottleneck, [3, 4, 6, 3])
+
+
+def mobilenetv2(graph):
+    """Sandler et al., MobileNetV2, table 2, width 1.0."""
+    x = graph.input("image", (1, 3, 224, 224))
+    x = graph.relu6(graph.conv("stem", x, 32, 3, stride=2))
+    rows = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+    index = 0
+    for expansion, channels, repeats, first_stride in rows:
+        for i in range(repeats):
+            index += 1
+            name, stride, hidden = f"block{index}", first_stride if i == 0 else 1, expansion * x[1][1]
+            y = graph.relu6(graph.conv(name + "_expand", x, hidden, 1)) if expansion > 1 else x
+            y = graph.relu6(graph.conv(name + "_depthwise", y, hidden, 3, stride=stride, group=hidden))
+            y = graph.conv(name + "_project", y, channels, 1, gain=1.0)
+            x = graph.node("Add", name + "_add", [x, y], y[1]) if stride == 1 and x[1] == y[1] else y
+    x = graph.relu6(graph.conv("head", x, 1280, 1))
+    graph.output(graph.classifier(graph.global_pool(x)), "logits")
+
+
+def squeezenet(graph):
+    """Iandola et al., SqueezeNet; version 1.1 of its repository."""
+    x = graph.input("image", (1, 3, 224, 224))
+    x = graph.relu(graph.conv("stem", x, 64, 3, stride=2, pad=0))
+    widths = [(16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256)]
+    for index, (squeeze, expand) in enumerate(widths):
+        name = f"fire{index + 2}"
+        if index in (0, 2, 4):
+            x = graph.max_pool(name + "_pool", x, 3, 2, 0)
+        x = graph.relu(graph.conv(name + "_squeeze", x, squeeze, 1))
+        parts = [graph.relu(graph.conv(f"{name}_expand{k}x{k}", x, expand, k)) for k in (1, 3)]
+        x = graph.node("Concat", name + "_concat", parts, (1, 2 * expand) + x[1][2:], axis=1)
+    x = graph.relu(graph.conv("classifier", x, 1000, 1))
+    graph.output(graph.global_pool(x), "logits")
+
+
+def layer_norm(graph, name, x, decomposed):
+    scale = graph.constant(name + "_scale", 1 + np.linspace(-0.5, 0.5, x[1][-1], dtype=np.float32))
+    bias = graph.uniform(name + "_bias", x[1][-1:], 0.01)
+    if not decomposed:
+        return graph.node("LayerNormalization", name, [x, scale, bias], x[1], axis=-1, epsilon=1e-12)
+    row = x[1][:-1] + (1,)
+    mean = graph.node("ReduceMean", name + "_mean", [x], row, axes=[-1])
+    centred = graph.node("Sub", name + "_sub", [x, mean], x[1])
+    square = graph.node("Pow", name + "_pow", [centred, graph.scalar(name + "_two", 2)], x[1])
+    variance = graph.node("ReduceMean", name + "_variance", [square], row, axes=[-1])
+    variance = graph.node("Add", name + "_add_epsilon", [variance, graph.scalar(name + "_epsilon", 1e-12)], row)
+    deviation = graph.node("Sqrt", name + "_sqrt", [variance], row)
+    normal = graph.node("Div", name + "_div", [centred, deviation], x[1])
+    scaled = graph.node("Mul", name + "_mul", [normal, scale], x[1])
+    return graph.node("Add", name + "_add_bias", [scaled, bias], x[1])
+
+
+def gelu(graph, name, x):
+    """x * (1 + erf(x / sqrt(2))) / 2, as exporters write it."""
+    y = graph.node("Div", name + "_div", [x, graph.scalar(name + "_sqrt2", np.sqrt(2))], x[1])
+    y = graph.node("Erf", name + "_erf", [y], x[1])
+    y = graph.node("Add", name + "_add", [y, graph.scalar(name + "_one", 1)], x[1])
+    y = graph.node("Mul", name + "_mul", [x, y], x[1])
+    return graph.node("Mul", name + "_mul_half", [y, graph.scalar(name + "_half", 0.5)], x[1])
+
+
+def bert_block(graph, decomposed=False, sequence=128, hidden=768, heads=12, inner=3072):
+    """One encoder block of BERT-base on a full sequence, which needs no mask. Devlin et al., BERT, section 3."""
+    x = graph.input("hidden", (1, sequence, hidden))
+    split = graph.constant("split_heads", np.array([1, sequence, heads, hidden // heads], np.int64))
+    merge = graph.constant("merge_heads", np.array([1, sequence, hidden], np.int64))
+
+    def by_head(name, perm):
+        y = graph.dense(name, x, hidden)
+        y = graph.node("Reshape", name + "_split", [y, split], (1, sequence, heads, hidden // heads))
+        return graph.node("Transpose", name + "_transpose", [y], [y[1][i] for i in perm], perm=perm)
+
+    query, key, value = by_head("query", [0, 2, 1, 3]), by_head("key", [0, 2, 3, 1]), by_head("value", [0, 2, 1, 3])
+    scores = graph.node("MatMul", "scores", [query, key], (1, heads, sequence, sequence))
+    scale = graph.scalar("scores_scale", np.sqrt(hidden // heads))
+    scores = graph.node("Div", "scores_div", [scores, scale], scores[1])
+    weights = graph.node("Softmax", "softmax", [scores], scores[1], axis=-1)
+    y = graph.node("MatMul", "context", [weights, value], value[1])
+    y = graph.node("Transpose", "context_transpose", [y], split_shape(y), perm=[0, 2, 1, 3])
+    y = graph.node("Reshape", "context_merge", [y, merge], x[1])
+    y = graph.node("Add", "attention_add", [graph.dense("projection", y, hidden), x], x[1])
+    x = layer_norm(graph, "attention_norm", y, decomposed)
+    y = gelu(graph, "gelu", graph.dense("ffn_inner", x, inner, gain=2.0))
+    y = graph.node("Add", "ffn_add", [graph.dense("ffn_output", y, hidden), x], x[1])
+    graph.output(layer_norm(graph, "ffn_norm", y, decomposed), "output")
+
+
+def split_shape(value):
+    shape = value[1]
+    return shape[0], shape[2], shape[1], shape[3]
+
+
+def bert_block_decomposed(graph):
+    """The same with layer normalisation spelled out, as exporters did before opset 17."""
+    bert_block(graph, decomposed=True)
+
+
+NETWORKS = {
+    "resnet18": resnet18,
+    "resnet50": resnet50,
+    "mobilenetv2": mobilenetv2,
+    "squeezenet": squeezenet,
+    "bert_block": bert_block,
+    "bert_block_decomposed": bert_block_decomposed,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("outdir", metavar="OUTDIR", type=pathlib.Path, help="gets NAME.onnx for each network")
+    parser.add_argument("names", metavar="NAME", nargs="*", help="one of " + ", ".join(NETWORKS) + "; default: all")
+    parser.add_argument("--seed", type=int, default=1, help="of the weights; default 1")
+    arguments = parser.parse_intermixed_args()
+    unknown = [name for name in arguments.names if name not in NETWORKS]
+    if unknown:
+        parser.error(f"unknown network '{unknown[0]}', expected one of {', '.join(NETWORKS)}")
+    if not 0 <= arguments.seed < 2**32:
+        parser.error(f"--seed is {arguments.seed} but must be from 0 to 4294967295")
+    arguments.outdir.mkdir(parents=True, exist_ok=True)
+    for name in arguments.names or NETWORKS:
+        graph = Graph(name, arguments.seed)
+        NETWORKS[name](graph)
+        path = arguments.outdir / (name + ".onnx")
+        path.write_bytes(graph.model())
+        print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
