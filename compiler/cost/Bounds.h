@@ -1,40 +1,95 @@
 //===- Bounds.h - Cycles no schedule can beat --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Depends on model, machine and element type, never on a decision of ours. The
-// derivation is in docs/bounds.md.
+// Depends on the layers of a network, machine and element type, never on a
+// decision of ours. The derivation is in docs/bounds.md.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_COST_BOUNDS_H
 #define COMPILER_COST_BOUNDS_H
 
-#include "isa/timing/MachineParams.h"
+#include "compiler/cost/Traffic.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tw::cost {
 
+/// A tensor in DRAM of a network: an index into the list that networkBound takes.
+struct TensorUse {
+  unsigned tensor = 0;
+  uint64_t bytes = 0; ///< that the layer touches at least
+};
+
+/// A constant of a layer. Two with the same key, unless it is null, are the same bytes.
+struct ConstantUse {
+  const void *key = nullptr;
+  uint64_t bytes = 0;
+};
+
+/// Which outputs of a layer hang on which of its inputs, as far as cuts need to know. Every output hangs on inputs[0]
+/// unless nothing is known.
+enum class Dependence {
+  None,         ///< nothing is known
+  Elementwise,  ///< and on every other input; the outputs of a channel together on that channel of inputs[0]
+  Window,       ///< the outputs of a channel together on that channel of inputs[0]
+  GlobalWindow, ///< the same, one output per channel
+  Channels,     ///< the outputs of a channel together on all of inputs[0]
+  All,          ///< the same, one output per channel
+};
+
 /// What one layer asks of the engines at least.
 struct LayerWork {
-  uint64_t arrayCycles = 0;    ///< streaming through the array, any packing
-  uint64_t preloadCycles = 0;  ///< weights through the preload port
-  uint64_t vectorCycles = 0;   ///< results through the vector engine
+  uint64_t arrayCycles = 0;   ///< streaming through the array, any packing
+  uint64_t preloadCycles = 0; ///< weights through the preload port
+  uint64_t vectorCycles = 0;  ///< results through the vector engine
   /// Depthwise windows may run on either engine: so many cycles more on the vector engine, or so many on the array.
   uint64_t windowVectorCycles = 0, windowArrayCycles = 0;
-  uint64_t constantBytes = 0;
+  std::optional<Contraction> contraction; ///< on the array
+  bool operandsLoaded = false;            ///< its input and weights are two tensors that come from DRAM
+  std::vector<TensorUse> inputs;          ///< a contraction's or window's own input first
+  std::vector<ConstantUse> constants;
+  TensorUse output;
+  Dependence dependence = Dependence::None;
+  uint64_t channels = 1; ///< of the output, innermost
 };
 
 struct Bound {
   uint64_t cycles = 0;
-  std::string by; ///< "array", "preload", "vector", "dram"
+  /// "array", "preload", "vector", "dram", "dram segments", "port", "cut", or "fill" where the fixed part is the larger
+  /// one.
+  std::string by;
+  uint64_t fillCycles = 0; ///< of `cycles`: before the engine can begin and after it has ended
 };
 
-/// Lower bound of a layer alone: its constants must come from DRAM, its tensors need not.
+/// DRAM bytes of a layer that runs alone: inputs, weights and results cross the bus.
+struct LayerTraffic {
+  uint64_t compulsoryBytes = 0;  ///< everything once
+  uint64_t unavoidableBytes = 0; ///< no schedule moves less
+  uint64_t threeMemoryBytes = 0; ///< nor does one with a memory for each operand move less than this
+  uint64_t referenceBytes = 0;   ///< the best tiling; not a bound
+};
+
+/// A tensor that layers share.
+struct NetworkTensor {
+  uint64_t bytes = 0;
+  bool input = false, output = false, constant = false;
+};
+
+LayerTraffic layerTraffic(const LayerWork &layer, const timing::MachineParams &machine);
+
+/// Lower bound of a layer that runs alone.
 Bound layerBound(const LayerWork &layer, const timing::MachineParams &machine);
 
-/// Lower bound of a network: the largest of the sums over layers, never a sum of per-layer maxima.
-/// `boundaryBytes`: network inputs and outputs.
-Bound networkBound(const std::vector<LayerWork> &layers, uint64_t boundaryBytes, const timing::MachineParams &machine);
+/// Bytes that no schedule of the network avoids: constants, network inputs and outputs, as intermediate tensors may
+/// stay on chip; of a network of one layer what that layer cannot avoid.
+uint64_t networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                      const timing::MachineParams &machine);
+
+/// Lower bound of a network, layers in the order of their dependences: the largest of the sums over layers, never a sum
+/// of per-layer maxima. LayerWork's tensors index `tensors`.
+Bound networkBound(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                   const timing::MachineParams &machine);
 
 } // namespace tw::cost
 

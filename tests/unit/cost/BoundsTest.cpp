@@ -1,0 +1,164 @@
+//===- BoundsTest.cpp - Which term binds, and how much ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/cost/Bounds.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+using namespace tw;
+using namespace tw::cost;
+
+namespace {
+
+/// 16x16, 16 bytes per cycle, latency 100, small memories.
+timing::MachineParams machineOf() {
+  timing::MachineParams machine;
+  machine.scratchpads = {{"activation", 16384, 16}, {"weight", 16384, 8}};
+  machine.accumulator = {"accumulator", 16384, 4};
+  machine.outstandingBursts = 64;
+  machine.dram.latencyCycles = 100;
+  return machine;
+}
+
+/// A layer from tensor `from` to tensor `to`, of `bytes` each.
+LayerWork layerOf(unsigned from, unsigned to, uint64_t bytes, Dependence dependence) {
+  LayerWork layer;
+  layer.inputs = {{from, bytes}};
+  layer.output = {to, bytes};
+  layer.dependence = dependence;
+  layer.channels = 16;
+  return layer;
+}
+
+std::vector<NetworkTensor> chainOf(size_t layers, uint64_t bytes) {
+  std::vector<NetworkTensor> tensors(layers + 1);
+  for (NetworkTensor &tensor : tensors)
+    tensor.bytes = bytes;
+  tensors.front().input = tensors.back().output = true;
+  return tensors;
+}
+
+/// What the bound is without its fixed part.
+uint64_t workOf(const Bound &bound) { return bound.cycles - bound.fillCycles; }
+
+TEST(BoundsTest, EnginesAddUpOverLayersAndTheLargestSumBinds) {
+  // Maxima of the layers would add up to 2,000.
+  std::vector<LayerWork> layers = {layerOf(0, 1, 64, Dependence::None), layerOf(1, 2, 64, Dependence::None)};
+  layers[0].arrayCycles = 1000;
+  layers[0].vectorCycles = 500;
+  layers[1].arrayCycles = 200;
+  layers[1].vectorCycles = 1000;
+  Bound bound = networkBound(layers, chainOf(2, 64), machineOf());
+  EXPECT_EQ(bound.by, "vector");
+  EXPECT_EQ(workOf(bound), 1500u);
+}
+
+TEST(BoundsTest, IntermediateTensorsDoNotCountInANetworkButInALayerAlone) {
+  std::vector<LayerWork> layers = {layerOf(0, 1, 16000, Dependence::None), layerOf(1, 2, 16000, Dependence::None)};
+  EXPECT_EQ(networkBytes(layers, chainOf(2, 16000), machineOf()), 32000u);
+  Bound network = networkBound(layers, chainOf(2, 16000), machineOf()), alone = layerBound(layers[0], machineOf());
+  EXPECT_EQ(network.by, "dram");
+  EXPECT_EQ(workOf(network), 2000u);
+  EXPECT_EQ(workOf(alone), 2000u);
+}
+
+TEST(BoundsTest, AConstantOfTwoLayersCountsOnce) {
+  std::vector<LayerWork> layers = {layerOf(0, 1, 64, Dependence::None), layerOf(1, 2, 64, Dependence::None)};
+  int key = 0;
+  layers[0].constants = layers[1].constants = {{&key, 5000}};
+  EXPECT_EQ(networkBytes(layers, chainOf(2, 64), machineOf()), 5128u);
+}
+
+TEST(BoundsTest, DepthwiseWorkIsSplitBetweenArrayAndVectorEngine) {
+  // 300 more cycles on the vector engine, or 100 on the array: at a share s of the array,
+  // 100 + 300 (1 - s) = 100 s + 100, s = 3/4.
+  LayerWork layer = layerOf(0, 1, 64, Dependence::None);
+  layer.arrayCycles = layer.vectorCycles = 100;
+  layer.windowVectorCycles = 300;
+  layer.windowArrayCycles = 100;
+  Bound bound = networkBound({layer, layerOf(1, 2, 64, Dependence::None)}, chainOf(2, 64), machineOf());
+  EXPECT_EQ(workOf(bound), 175u);
+}
+
+TEST(BoundsTest, ReloadsOfALayerAloneCount) {
+  // 2048^3 int8 with about 60 KB on chip: at a segment of 2S traffic, 2 MNK sqrt(4/S) - S - 4 MN = 137 MB - 17 MB, more
+  // than the 8 MB of its operands.
+  LayerWork layer = layerOf(0, 1, 2048 * 2048, Dependence::None);
+  layer.constants = {{nullptr, 2048 * 2048}};
+  layer.contraction.emplace();
+  layer.contraction->axes[0].size = layer.contraction->axes[0].inputSize = 2048;
+  layer.contraction->ic = layer.contraction->oc = 2048;
+  layer.operandsLoaded = true;
+  LayerTraffic traffic = layerTraffic(layer, machineOf());
+  EXPECT_EQ(traffic.compulsoryBytes, 3u * 2048 * 2048);
+  double onChip = double(onChipBytes(machineOf())), side = 2048;
+  double expected = 2 * side * side * side * std::sqrt(4 / onChip) - onChip - 4 * side * side + side * side;
+  EXPECT_NEAR(double(traffic.unavoidableBytes), expected, 0.02 * expected);
+  EXPECT_EQ(layerBound(layer, machineOf()).by, "dram segments");
+  EXPECT_GT(traffic.threeMemoryBytes, traffic.unavoidableBytes);
+  EXPECT_GT(traffic.referenceBytes, traffic.threeMemoryBytes);
+  // A program of that layer alone moves no less; one of two layers may keep what is between them on chip.
+  LayerWork second = layerOf(1, 2, 2048 * 2048, Dependence::None);
+  EXPECT_EQ(networkBytes({layer}, chainOf(1, 2048 * 2048), machineOf()), traffic.unavoidableBytes);
+  EXPECT_EQ(networkBytes({layer, second}, chainOf(2, 2048 * 2048), machineOf()), traffic.compulsoryBytes);
+  // Where one tensor is both operands: nothing is known then but what the input and the result need.
+  layer.operandsLoaded = false;
+  EXPECT_EQ(layerBound(layer, machineOf()).by, "dram");
+}
+
+TEST(BoundsTest, AShortProgramIsBoundByItsFill) {
+  timing::MachineParams machine = machineOf();
+  Bound bound = layerBound(layerOf(0, 1, 64, Dependence::None), machine);
+  EXPECT_EQ(bound.by, "fill");
+  // Three trips to DRAM cannot overlap: the program, the input, the result.
+  EXPECT_GE(bound.cycles, 2u * 100);
+}
+
+TEST(BoundsTest, FewBurstsInFlightBindAsAPort) {
+  timing::MachineParams machine = machineOf();
+  machine.outstandingBursts = 1; // 64 bytes in 105 cycles at best, through two engines
+  Bound bound = layerBound(layerOf(0, 1, 64000, Dependence::None), machine);
+  EXPECT_EQ(bound.by, "port");
+  EXPECT_GT(bound.cycles, 500u * 104);
+}
+
+/// conv -> conv -> global pool -> matrix product, the array busy before the pool, DRAM behind it.
+std::vector<LayerWork> poolNetwork() {
+  std::vector<LayerWork> layers = {layerOf(0, 1, 64, Dependence::Channels), layerOf(1, 2, 64, Dependence::Channels),
+                                   layerOf(2, 3, 64, Dependence::GlobalWindow), layerOf(3, 4, 64, Dependence::All)};
+  layers[0].arrayCycles = 10000;
+  layers[1].arrayCycles = 500;
+  layers[3].constants = {{nullptr, 1600000}};
+  return layers;
+}
+
+TEST(BoundsTest, LayersBeforeAndBehindAGlobalPoolCannotOverlap) {
+  // Before: 10,000 cycles of the array; the convolution right in front of the pool may overlap it. Behind: 100,000
+  // cycles of weights, but for those a chip full of which may be there already.
+  timing::MachineParams machine = machineOf();
+  Bound bound = networkBound(poolNetwork(), chainOf(4, 64), machine);
+  EXPECT_EQ(bound.by, "cut");
+  EXPECT_EQ(workOf(bound), 10000 + (1600000 - onChipBytes(machine) + 64) / 16);
+}
+
+TEST(BoundsTest, NoCutWhereAPartOfTheTensorIsNotNeeded) {
+  std::vector<LayerWork> layers = poolNetwork();
+  layers[1].inputs[0].bytes = 32; // a stride skips half of it
+  EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
+}
+
+TEST(BoundsTest, NoCutWhereNothingMixesTheChannels) {
+  std::vector<LayerWork> layers = poolNetwork();
+  layers[0].dependence = layers[1].dependence = Dependence::Window;
+  EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
+}
+
+TEST(BoundsTest, NoCutWhereTheLayerBehindHasAnotherInput) {
+  std::vector<LayerWork> layers = poolNetwork();
+  layers[3].inputs = {{0, 64}, {3, 64}};
+  EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
+}
+
+} // namespace
