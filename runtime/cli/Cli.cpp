@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/cli/Cli.h"
 #include "compiler/frontend/TensorFile.h"
+#include "compiler/schedule/Plugin.h"
 
 #include <charconv>
 #include <cstdio>
@@ -21,12 +22,20 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
   command.add_option("--schedule", network.schedule, "how tiles follow one another")->check(CLI::IsMember(runtime::scheduleNames()))->capture_default_str();
+  addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
   command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")->capture_default_str();
 }
 
 StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
+  for (const std::string &path : plugins) {
+    Result<std::vector<std::string>> added = schedule::loadPlugin(path);
+    if (!added)
+      return userError(added.message());
+    for (const std::string &name : *added)
+      printNotes({path + " adds scheduler " + name});
+  }
   runtime::NetworkOptions result = network;
   result.seed = seed;
   for (const std::string &text : shapes) {

@@ -26,18 +26,20 @@ void addRunCommand(CLI::App &app, Action &action);
 void addCompileCommand(CLI::App &app, Action &action);
 void addCompareCommand(CLI::App &app, Action &action);
 void addVerifyCommand(CLI::App &app, Action &action);
+void addQuantizeCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 
-/// MODEL, --hw, --set, --schedule, --shape, --exact-qdq and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --load-plugin, --shape, --exact-qdq and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, plugins;
   runtime::NetworkOptions network;
   uint64_t seed = 1;
 
   void addTo(CLI::App &command);
-  /// The network options, --shape included. Errors: a shape that is none.
+  /// The network options, --shape included; loads the plug-ins, so it is called once. Errors: a shape that is none, a library that
+  /// is no plug-in.
   StatusOr<runtime::NetworkOptions> options() const;
 };
 

@@ -1,0 +1,65 @@
+//===- PluginTest.cpp - Schedulers from shared libraries ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#include "compiler/schedule/Plugin.h"
+#include "tests/unit/schedule/RandomKernel.h"
+
+#include <gtest/gtest.h>
+
+using namespace tw;
+using namespace tw::schedule;
+
+namespace {
+
+const std::string kFolder = TILEWRIGHT_PLUGIN_DIR "/";
+
+TEST(PluginTest, TheExampleAddsASchedulerThatSchedulesEveryKernel) {
+  Result<std::vector<std::string>> added = loadPlugin(kFolder + "ExamplePlugin.so");
+  ASSERT_TRUE(added) << added.message();
+  EXPECT_EQ(*added, std::vector<std::string>{"rigid"});
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    Problem problem = test::randomKernel(seed);
+    Result<Schedule> schedule = runScheduler("rigid", problem);
+    ASSERT_TRUE(schedule) << "kernel " << seed << ": " << schedule.message();
+    EXPECT_LE(schedule->ii, runScheduler("serial", problem)->ii) << "kernel " << seed;
+  }
+}
+
+TEST(PluginTest, AWrongScheduleOfAPluginIsRefused) {
+  ASSERT_TRUE(loadPlugin(kFolder + "BadSchedulePlugin.so"));
+  Result<Schedule> schedule = runScheduler("hasty", test::randomKernel(1));
+  ASSERT_FALSE(schedule);
+  EXPECT_EQ(schedule.message().rfind("scheduler 'hasty': ", 0), 0u) << schedule.message();
+}
+
+struct Refused {
+  const char *name;
+  std::string path;
+  std::string message;
+};
+
+std::ostream &operator<<(std::ostream &out, const Refused &it) { return out << it.name; }
+
+class RefusedPluginTest : public testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedPluginTest, IsAnErrorThatSaysWhy) {
+  size_t before = schedulers().names().size();
+  Result<std::vector<std::string>> added = loadPlugin(GetParam().path);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.message().rfind(GetParam().path + ": " + GetParam().message, 0), 0u) << added.message();
+  EXPECT_EQ(schedulers().names().size(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plugin, RefusedPluginTest,
+    testing::Values(Refused{"NoFile", "no-such.so", "cannot load the plug-in: cannot open shared object file"},
+                    Refused{"NoLibrary", TILEWRIGHT_SOURCE_DIR "/README.md", "cannot load the plug-in: "},
+                    Refused{"NoPlugin", kFolder + "NoPlugin.so",
+                            "not a plug-in: it does not export tilewrightPluginVersion"},
+                    Refused{"Version", kFolder + "BadVersionPlugin.so",
+                            "the plug-in was built for version 2 of the interface but this is version 1"},
+                    Refused{"Empty", kFolder + "BadEmptyPlugin.so", "the plug-in added no scheduler"},
+                    Refused{"Name", kFolder + "BadNamePlugin.so", "the plug-in added no scheduler"},
+                    Refused{"Throws", kFolder + "BadThrowsPlugin.so", "the plug-in failed to register: no licence"}),
+    [](const testing::TestParamInfo<Refused> &info) { return info.param.name; });
+
+} // namespace
