@@ -115,11 +115,12 @@ struct Module {
 };
 
 StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
-  if (name == "serial")
-    return accel::Schedule::Serial;
-  if (name == "double_buffer")
-    return accel::Schedule::DoubleBuffer;
-  return userError("schedule is '" + name + "' but must be serial or double_buffer");
+  if (std::optional<accel::Schedule> schedule = accel::scheduleNamed(name))
+    return *schedule;
+  std::string names;
+  for (const char *known : accel::kScheduleNames)
+    names += (names.empty() ? "" : ", ") + std::string(known);
+  return userError("schedule is '" + name + "' but must be one of " + names);
 }
 
 /// Phase import. `machine` may be null: then the module is for the CPU.
@@ -229,6 +230,7 @@ Status compileSteps(Module &module, Network &network) {
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
+  network.lowerBoundBytes = 0;
   auto addProgram = [&](mlir::ModuleOp part, std::vector<unsigned> inputs, std::vector<unsigned> outputs) -> Status {
     llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(part, module.options);
     if (!compiled)
@@ -236,6 +238,8 @@ Status compileSteps(Module &module, Network &network) {
     *network.macs += compiled->macs;
     *network.lowerBoundCycles += compiled->lowerBoundCycles;
     *network.layerSerialCycles += compiled->layerSerialCycles;
+    *network.lowerBoundBytes += compiled->lowerBoundBytes;
+    network.layerTraffic.insert(network.layerTraffic.end(), compiled->layerTraffic.begin(), compiled->layerTraffic.end());
     network.boundBy = compiled->boundBy;
     for (const pipeline::OffloadEntry &entry : compiled->offload)
       network.offload.push_back({entry.node, entry.target, entry.reason});
@@ -397,7 +401,7 @@ std::string runtime::fileStem(const std::string &model) {
 }
 
 const std::vector<std::string> &runtime::scheduleNames() {
-  static const std::vector<std::string> names = {"serial", "double_buffer"};
+  static const std::vector<std::string> names(std::begin(accel::kScheduleNames), std::end(accel::kScheduleNames));
   return names;
 }
 

@@ -7,6 +7,7 @@
 #ifndef RUNTIME_NETWORK_H
 #define RUNTIME_NETWORK_H
 
+#include "compiler/cost/Bounds.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 #include "runtime/Device.h"
@@ -71,6 +72,9 @@ struct Network {
   std::optional<uint64_t> lowerBoundCycles;
   std::string boundBy;
   std::optional<uint64_t> layerSerialCycles;
+  /// Bytes between DRAM and chip: of the network at least, and of the layers of all programs, each alone.
+  std::optional<uint64_t> lowerBoundBytes;
+  std::vector<cost::LayerTraffic> layerTraffic;
   double compileSeconds = 0;
 };
 

@@ -78,17 +78,30 @@ static uint64_t layerMacs(const RunReport &report, size_t i) {
   return report.macs && i < report.layers.size() ? report.layers[i].macs : report.sim->layers[i].macs;
 }
 
+cost::LayerTraffic RunReport::layerSerialTraffic() const {
+  cost::LayerTraffic sum;
+  for (const cost::LayerTraffic &layer : layerTraffic) {
+    sum.compulsoryBytes += layer.compulsoryBytes;
+    sum.unavoidableBytes += layer.unavoidableBytes;
+    sum.threeMemoryBytes += layer.threeMemoryBytes;
+    sum.referenceBytes += layer.referenceBytes;
+  }
+  return sum;
+}
+
 static std::string layerTable(const RunReport &report) {
   const stats::SimResult &sim = *report.sim;
-  Table table({"layer", "cycles", "ms", "MACs", "util %", "tensor busy", "operand", "interlock", "bank", "DRAM KiB", "bound", "cycles/bound", "bound by"}, 1);
+  Table table({"layer", "cycles", "ms", "MACs", "util %", "tensor busy", "operand", "interlock", "bank", "DRAM KiB", "least", "ref.", "bound", "cycles/bound", "bound by"}, 1);
   for (size_t i = 0; i < sim.layers.size(); ++i) {
     const stats::LayerResult &layer = sim.layers[i];
     const auto &tensor = layer.labels[stats::kTensor];
     auto cycles = [&](Label label) { return grouped(tensor[size_t(label)]); };
     uint64_t bound = i < report.layers.size() ? report.layers[i].boundCycles : 0;
+    const cost::LayerTraffic *traffic = report.trafficOf(i);
     table.add({shortened(layer.name, 36), grouped(layer.cycles), milliseconds(report, layer.cycles), grouped(layerMacs(report, i)),
                percent(report.utilisation(layerMacs(report, i), layer.cycles)), cycles(Label::Busy), cycles(Label::Operand), cycles(Label::Interlock),
-               cycles(Label::BankConflict), kilobytes(layer.dramReadBytes + layer.dramWriteBytes), bound ? grouped(bound) : "-",
+               cycles(Label::BankConflict), kilobytes(layer.dramReadBytes + layer.dramWriteBytes), traffic ? kilobytes(traffic->unavoidableBytes) : "-",
+               traffic ? kilobytes(traffic->referenceBytes) : "-", bound ? grouped(bound) : "-",
                ratio(layer.cycles, bound), bound ? report.layers[i].boundBy : "-"});
   }
   table.rule();
@@ -98,9 +111,11 @@ static std::string layerTable(const RunReport &report) {
       tensor = engine.cycles;
   auto cycles = [&](Label label) { return grouped(tensor[size_t(label)]); };
   uint64_t bound = report.lowerBoundCycles.value_or(0);
+  bool counted = !report.layerTraffic.empty();
   table.add({"total", grouped(sim.totalCycles), milliseconds(report, sim.totalCycles), grouped(report.countedMacs()),
              percent(report.utilisation(report.countedMacs(), sim.totalCycles)), cycles(Label::Busy), cycles(Label::Operand), cycles(Label::Interlock),
-             cycles(Label::BankConflict), kilobytes(sim.dramReadBytes + sim.dramWriteBytes + sim.fetchBytes), bound ? grouped(bound) : "-",
+             cycles(Label::BankConflict), kilobytes(sim.dramReadBytes + sim.dramWriteBytes + sim.fetchBytes), counted ? kilobytes(report.lowerBoundBytes.value_or(0)) : "-",
+             counted ? kilobytes(report.layerSerialTraffic().referenceBytes) : "-", bound ? grouped(bound) : "-",
              ratio(sim.totalCycles, bound), bound ? report.boundBy : "-"});
   return table.str();
 }
@@ -181,6 +196,12 @@ static std::string summary(const RunReport &report) {
     text += "; layer by layer " + grouped(*report.layerSerialCycles) + " (not a bound)";
   if (report.lowerBoundCycles && *report.lowerBoundCycles)
     text += "\n";
+  if (report.lowerBoundBytes && !report.layerTraffic.empty()) {
+    cost::LayerTraffic sum = report.layerSerialTraffic();
+    text += "DRAM " + kilobytes(sim.dramReadBytes + sim.dramWriteBytes) + " KiB; at least " + kilobytes(*report.lowerBoundBytes) +
+            ", layer by layer " + kilobytes(sum.unavoidableBytes) + " (" + kilobytes(sum.threeMemoryBytes) +
+            " with a memory for each operand); schedule reference " + kilobytes(sum.referenceBytes) + " (not a bound)\n";
+  }
   return text;
 }
 
@@ -250,6 +271,12 @@ static json layerJson(const RunReport &report, size_t i) {
   entry["bound_cycles"] = i < report.layers.size() ? report.layers[i].boundCycles : 0;
   entry["bound_by"] = i < report.layers.size() ? report.layers[i].boundBy : "";
   entry["dram_bytes"] = layer.dramReadBytes + layer.dramWriteBytes;
+  const cost::LayerTraffic *traffic = report.trafficOf(i);
+  auto bytes = [&](uint64_t cost::LayerTraffic::*which) { return traffic ? json(traffic->*which) : json(); };
+  entry["compulsory_dram_bytes"] = bytes(&cost::LayerTraffic::compulsoryBytes);
+  entry["unavoidable_dram_bytes"] = bytes(&cost::LayerTraffic::unavoidableBytes);
+  entry["three_memory_dram_bytes"] = bytes(&cost::LayerTraffic::threeMemoryBytes);
+  entry["schedule_reference_dram_bytes"] = bytes(&cost::LayerTraffic::referenceBytes);
   entry["dram_read_bytes"] = layer.dramReadBytes;
   entry["dram_write_bytes"] = layer.dramWriteBytes;
   json engines = json::array();
@@ -288,6 +315,12 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["lower_bound_cycles"] = report.lowerBoundCycles ? json(*report.lowerBoundCycles) : json();
     document["bound_by"] = report.boundBy;
     document["layer_serial_cycles"] = report.layerSerialCycles ? json(*report.layerSerialCycles) : json();
+    bool counted = !report.layerTraffic.empty();
+    cost::LayerTraffic sum = report.layerSerialTraffic();
+    document["lower_bound_dram_bytes"] = counted ? json(report.lowerBoundBytes.value_or(0)) : json();
+    document["layer_serial_dram_bytes"] = counted ? json(sum.unavoidableBytes) : json();
+    document["three_memory_dram_bytes"] = counted ? json(sum.threeMemoryBytes) : json();
+    document["schedule_reference_dram_bytes"] = counted ? json(sum.referenceBytes) : json();
     document["instructions"] = sim.instructionCount;
     document["dram_read_bytes"] = sim.dramReadBytes;
     document["dram_write_bytes"] = sim.dramWriteBytes;

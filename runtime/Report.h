@@ -39,6 +39,9 @@ struct RunReport {
   std::optional<uint64_t> lowerBoundCycles;
   std::string boundBy;
   std::optional<uint64_t> layerSerialCycles; ///< not a bound
+  std::optional<uint64_t> lowerBoundBytes;   ///< between DRAM and chip
+  /// Of each layer if it ran alone; empty where nobody counted.
+  std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<Offload> offload;
   FallbackReport fallback;
 
@@ -53,6 +56,11 @@ struct RunReport {
   /// MACs to state utilisation with: the compiler's, or else those the simulator counted.
   uint64_t countedMacs() const { return macs ? *macs : sim ? sim->macs : 0; }
   double milliseconds(uint64_t cycles) const { return double(cycles) / (machine.clockMhz * 1e3); }
+  const cost::LayerTraffic *trafficOf(size_t layer) const {
+    return layerTraffic.size() == layers.size() ? &layerTraffic[layer] : nullptr;
+  }
+  /// The layers one after the other: sums of their lines.
+  cost::LayerTraffic layerSerialTraffic() const;
   /// macs / (peak MACs per cycle x cycles), 0 to 1.
   double utilisation(uint64_t macs, uint64_t cycles) const {
     return cycles ? double(macs) / (machine.peakMacsPerCycle() * double(cycles)) : 0;

@@ -65,6 +65,8 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.lowerBoundCycles = loaded.lowerBoundCycles;
   report.boundBy = loaded.boundBy;
   report.layerSerialCycles = loaded.layerSerialCycles;
+  report.lowerBoundBytes = loaded.lowerBoundBytes;
+  report.layerTraffic = loaded.layerTraffic;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
   for (size_t i = 0; i < loaded.steps.size(); ++i) {

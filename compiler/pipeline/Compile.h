@@ -41,6 +41,9 @@ struct CompiledNetwork {
   std::string boundBy;
   /// Sum of the layers' own bounds: what a compiler that runs layer after layer could reach. Not a bound.
   uint64_t layerSerialCycles = 0;
+  /// Bytes between DRAM and chip: of the network at least, and of each layer of the program if it ran alone.
+  uint64_t lowerBoundBytes = 0;
+  std::vector<cost::LayerTraffic> layerTraffic;
   /// The tiles phase, as text.
   std::string tilesText;
 };

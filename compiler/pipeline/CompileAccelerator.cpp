@@ -4,6 +4,7 @@
 #include "compiler/memory/Placement.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Synchronize.h"
 #include "compiler/schedule/Verifier.h"
 #include "isa/timing/Digest.h"
@@ -79,12 +80,28 @@ private:
   CompiledNetwork result;
   accel::NetworkProgram network;
 
+  /// A kernel of @main, with the live range of each of its tensors.
+  struct Layer {
+    accel::Kernel kernel;
+    std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
+    std::vector<uint64_t> addresses;
+  };
+  std::vector<Layer> layers;
+
   llvm::Error emit();
   llvm::Error placeTensors();
   void joinConcats();
   llvm::Error describe(bool inputs);
+  llvm::Error matchKernels();
+  accel::Residency chooseResidents();
+  /// What the lower bound has to know of the ranges.
+  std::vector<cost::NetworkTensor> describeTensors();
   llvm::Error emitKernels();
   llvm::Error assemble();
+  bool isOutput(size_t range) {
+    return llvm::any_of(mainFunction.getBody().front().getTerminator()->getOperands(),
+                        [&](Value output) { return homes.find(output)->second.range == range; });
+  }
   uint64_t addressOf(Value value) { return ranges[homes.find(value)->second.range].address; }
 };
 
@@ -206,10 +223,8 @@ llvm::Error NetworkCompiler::describe(bool inputs) {
   return llvm::Error::success();
 }
 
-llvm::Error NetworkCompiler::emitKernels() {
-  std::vector<cost::LayerWork> work;
-  // Per range: bytes that the layer that reads most of it reads, and bytes that all layers together write.
-  std::vector<uint64_t> read(ranges.size(), 0), written(ranges.size(), 0);
+/// Constants of @main go to DRAM, its calls become layers.
+llvm::Error NetworkCompiler::matchKernels() {
   for (Operation &op : mainFunction.getBody().front()) {
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -253,47 +268,106 @@ llvm::Error NetworkCompiler::emitKernels() {
       }
       kernel->output.offset = part->second.offset;
     }
-    std::vector<uint64_t> addresses;
-    for (const accel::KernelTensor &tensor : kernel->tensors)
-      addresses.push_back(tensor.role == accel::KernelTensor::Argument ? addressOf(call.getOperand(tensor.index))
-                          : tensor.role == accel::KernelTensor::Result ? addressOf(call.getResult(tensor.index))
-                                                                       : 0);
+    Layer layer{std::move(*kernel), {}, {}};
+    for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
+      bool isConstant = tensor.role == accel::KernelTensor::Constant;
+      Value value = isConstant                                         ? Value()
+                    : tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index)
+                                                                   : call.getResult(tensor.index);
+      layer.ranges.push_back(isConstant ? 0 : homes.find(value)->second.range);
+      layer.addresses.push_back(isConstant ? 0 : addressOf(value));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return llvm::Error::success();
+}
+
+/// Which tensors between kernels stay on chip.
+accel::Residency NetworkCompiler::chooseResidents() {
+  accel::NetworkUses uses;
+  uses.shapes.resize(ranges.size());
+  uses.alsoInDram.assign(ranges.size(), false);
+  for (const Layer &layer : layers) {
+    uses.kernels.push_back(&layer.kernel);
+    uses.tensorOf.push_back(layer.ranges);
+  }
+  Block &body = mainFunction.getBody().front();
+  // The shape of the whole, whatever view of it a kernel has.
+  for (auto call : body.getOps<func::CallOp>())
+    if (call.getNumResults() == 1 && !parts.count(call.getResult(0)))
+      uses.shapes[homes.find(call.getResult(0))->second.range] =
+          cast<RankedTensorType>(call.getResult(0).getType()).getShape().vec();
+  for (Value output : body.getTerminator()->getOperands())
+    uses.alsoInDram[homes.find(output)->second.range] = true;
+  for (BlockArgument argument : body.getArguments())
+    uses.shapes[homes.find(argument)->second.range].clear();
+  for (auto constant : body.getOps<arith::ConstantOp>())
+    if (auto home = homes.find(constant.getResult()); home != homes.end())
+      uses.shapes[home->second.range].clear();
+  return accel::chooseResidents(uses, machine);
+}
+
+std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
+  std::vector<cost::NetworkTensor> tensors(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i)
+    tensors[i].bytes = ranges[i].bytes;
+  Block &body = mainFunction.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    tensors[homes.find(argument)->second.range].input = true;
+  for (auto constant : mainFunction.getOps<arith::ConstantOp>())
+    if (auto home = homes.find(constant.getResult()); home != homes.end())
+      if (auto value = dyn_cast<DenseElementsAttr>(constant.getValue()); value && !value.isSplat()) // a fill makes the others
+        tensors[home->second.range].constant = true;
+  for (Value output : body.getTerminator()->getOperands())
+    tensors[homes.find(output)->second.range].output = true;
+  return tensors;
+}
+
+llvm::Error NetworkCompiler::emitKernels() {
+  std::vector<cost::LayerWork> work;
+  std::vector<cost::NetworkTensor> tensors = describeTensors();
+  accel::Residency residency;
+  if (options.schedule == accel::Schedule::Modulo)
+    residency = chooseResidents();
+  std::vector<bool> isFilled(ranges.size(), false);
+  for (const Layer &source : layers) {
+    const accel::Kernel *kernel = &source.kernel;
+    accel::OnChip onChip;
+    onChip.hasNeighbours = layers.size() > 1;
+    if (!residency.tensors.empty()) {
+      onChip.room = residency.room[size_t(&source - layers.data())];
+      for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
+        std::optional<accel::Resident> &resident = residency.tensors[source.ranges[i]];
+        onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
+        if (tensor.role == accel::KernelTensor::Result && resident) {
+          onChip.storesResult = isOutput(source.ranges[i]);
+          onChip.fillsBorders = resident->isPadded() && !isFilled[source.ranges[i]];
+          isFilled[source.ranges[i]] = true;
+        }
+      }
+    }
+    DiagnosticText text(module.getContext());
     uint32_t layer = uint32_t(result.program.layers.size());
-    if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, addresses, layer, network)) {
+    if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network)) {
       std::string details = text.str();
       if (details.empty())
         return error;
       return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
     }
-    for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
-      uint64_t bytes = accel::touchedBytes(*kernel, int(i));
-      if (tensor.role == accel::KernelTensor::Argument) {
-        uint64_t &most = read[homes.find(call.getOperand(tensor.index))->second.range];
-        most = std::max(most, bytes);
-      } else if (tensor.role == accel::KernelTensor::Result) {
-        written[homes.find(call.getResult(tensor.index))->second.range] += bytes;
-      }
-    }
     work.push_back(accel::workOf(*kernel, machine));
+    work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
+    for (cost::TensorUse &use : work.back().inputs)
+      use.tensor = unsigned(source.ranges[use.tensor]);
     cost::Bound bound = cost::layerBound(work.back(), machine);
+    result.layerTraffic.push_back(cost::layerTraffic(work.back(), machine));
     result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, bound.cycles, bound.by});
     result.macs += kernel->macs;
     result.layerSerialCycles += bound.cycles;
     for (const std::string &node : kernel->nodes)
       result.offload.push_back({node, "accelerator", "layer " + kernel->name});
   }
-  // Inputs come from DRAM and outputs go there, as far as some layer touches them: an output may be an input.
-  uint64_t boundary = 0;
-  Block &body = mainFunction.getBody().front();
-  for (BlockArgument argument : body.getArguments()) {
-    size_t range = homes.find(argument)->second.range;
-    boundary += std::min(ranges[range].bytes, read[range]);
-  }
-  llvm::SmallDenseSet<size_t> outputs;
-  for (Value output : body.getTerminator()->getOperands())
-    if (size_t range = homes.find(output)->second.range; outputs.insert(range).second)
-      boundary += std::min(ranges[range].bytes, written[range]);
-  cost::Bound bound = cost::networkBound(work, boundary, machine);
+  cost::Bound bound = cost::networkBound(work, tensors, machine);
+  result.lowerBoundBytes = cost::networkBytes(work, tensors, machine);
   result.lowerBoundCycles = bound.cycles;
   result.boundBy = bound.by;
   return llvm::Error::success();
@@ -309,7 +383,7 @@ llvm::Error NetworkCompiler::assemble() {
   program.timingDigest = timing::timingDigest(machine);
   llvm::raw_string_ostream text(result.tilesText);
   uint32_t layer = UINT32_MAX;
-  auto append = [&](const isa::Instruction &instruction, uint32_t owner, bool indent) -> llvm::Error {
+  auto append = [&](const isa::Instruction &instruction, uint32_t owner, unsigned depth) -> llvm::Error {
     std::string why;
     if (!isa::fits(instruction, &why))
       return llvm::createStringError("internal: an instruction of layer %s cannot be encoded: %s",
@@ -323,26 +397,24 @@ llvm::Error NetworkCompiler::assemble() {
         text << ": " << network.choices[owner];
       text << "\n";
     }
-    text << (indent ? "  " : "") << isa::print(instruction) << "\n";
+    text << std::string(2 * depth, ' ') << isa::print(instruction) << "\n";
     return llvm::Error::success();
   };
-  for (const schedule::Block &block : network.tiles.blocks) {
-    if (block.count > 1) {
-      isa::Loop loop;
-      loop.count = int64_t(block.count);
-      for (const schedule::Operation &operation : block.operations)
-        loop.body_words += operation.instruction.words();
-      if (llvm::Error error = append(isa::Instruction(loop), block.operations.front().layer, false))
+  std::function<llvm::Error(const std::vector<schedule::Code> &, unsigned)> appendAll = [&](const auto &code, unsigned depth) -> llvm::Error {
+    for (const schedule::Code &c : code) {
+      if (llvm::Error error = append(c.instruction, c.layer, depth))
+        return error;
+      if (llvm::Error error = appendAll(c.body, depth + 1))
         return error;
     }
-    for (const schedule::Operation &operation : block.operations)
-      if (llvm::Error error = append(operation.instruction, operation.layer, block.count > 1))
-        return error;
-  }
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = appendAll(schedule::reroll(network.tiles, machine), 0))
+    return error;
   uint32_t last = program.layers.empty() ? 0 : uint32_t(program.layers.size()) - 1;
   if (program.layers.empty())
     program.layers.push_back({"empty", {}, 0, 0, "dram"});
-  if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, false))
+  if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, 0))
     return error;
   program.constants = std::move(network.constants);
   program.codeAddress = (network.nextAddress + kAlignment - 1) / kAlignment * kAlignment;
@@ -376,7 +448,13 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = describe(false))
     return error;
-  return emitKernels();
+  if (llvm::Error error = matchKernels())
+    return error;
+  if (llvm::Error error = emitKernels())
+    return error;
+  if (options.schedule == accel::Schedule::Modulo)
+    network.tiles = schedule::overlap(std::move(network.steps), machine);
+  return llvm::Error::success();
 }
 
 llvm::Expected<Tiles> NetworkCompiler::runTiles() {

@@ -76,13 +76,14 @@ struct EmitTilesPass : impl::EmitTilesPassBase<EmitTilesPass> {
     auto params = machineFor(module, machine);
     if (failed(params))
       return signalPassFailure();
-    if (schedule != "serial" && schedule != "double_buffer") {
-      module.emitError("schedule '" + schedule + "' is not one of serial, double_buffer");
+    std::optional<accel::Schedule> chosen = accel::scheduleNamed(schedule);
+    if (!chosen) {
+      module.emitError("schedule '" + schedule + "' is not one of serial, double_buffer, modulo");
       return signalPassFailure();
     }
     CompileOptions options;
     options.machine = &*params;
-    options.schedule = schedule == "serial" ? accel::Schedule::Serial : accel::Schedule::DoubleBuffer;
+    options.schedule = *chosen;
     llvm::Expected<Tiles> tiles = emitTiles(module, options);
     if (!tiles) {
       module.emitError(llvm::toString(tiles.takeError()));

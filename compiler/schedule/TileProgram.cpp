@@ -3,6 +3,8 @@
 
 #include "compiler/schedule/TileProgram.h"
 
+#include "isa/Legality.h"
+
 #include <algorithm>
 
 using namespace tw;
@@ -49,75 +51,127 @@ std::string schedule::engineName(unsigned engine, const timing::MachineParams &m
 }
 
 namespace {
-/// Least and greatest offset the odometer adds to one address.
-struct Sweep {
-  int64_t low = 0, high = 0;
+/// More runs than this become the range from the first to the last.
+constexpr int64_t kMaxRuns = 64;
+
+struct Step {
+  int64_t count, stride;
 };
 
-Sweep sweep(const isa::Instruction &instruction, int64_t isa::Level::*stride) {
-  Sweep result;
-  for (int64_t i = 0; i < instruction.header.num_levels; ++i) {
-    const isa::Level &level = instruction.levels[i];
-    int64_t steps = (level.wrap ? std::min(level.wrap, level.count) : level.count) - 1;
-    int64_t reach = steps * (level.*stride);
-    result.low += std::min<int64_t>(reach, 0);
-    result.high += std::max<int64_t>(reach, 0);
+/// Appends the runs of `bytes` at `begin` and all multiples of `steps` from there.
+void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const std::vector<Step> &all,
+             bool write) {
+  std::vector<Step> steps;
+  for (Step step : all) {
+    if (step.count <= 1 || step.stride == 0)
+      continue;
+    if (step.stride < 0) {
+      begin += step.stride * (step.count - 1);
+      step.stride = -step.stride;
+    }
+    steps.push_back(step);
   }
-  return result;
-}
-
-template <typename Box> Region dramRegion(const Box &box, const Sweep &s, int64_t firstCount, bool write) {
-  int64_t low = box.dram_address + s.low;
-  int64_t high = box.dram_address + s.high + (firstCount << box.element_log2);
-  return {kDramSpace, uint64_t(low), uint64_t(high), write};
+  std::stable_sort(steps.begin(), steps.end(), [](const Step &x, const Step &y) { return x.stride < y.stride; });
+  int64_t runs = 1;
+  for (const Step &step : steps)
+    runs *= step.count;
+  // Runs that touch are one; the shortest steps are given up first.
+  while (!steps.empty() && (steps.front().stride <= bytes || runs > kMaxRuns)) {
+    bytes += steps.front().stride * (steps.front().count - 1);
+    runs /= steps.front().count;
+    steps.erase(steps.begin());
+  }
+  for (int64_t i = 0; i < runs; ++i) {
+    int64_t at = begin, rest = i;
+    for (const Step &step : steps) {
+      at += rest % step.count * step.stride;
+      rest /= step.count;
+    }
+    regions.push_back({space, uint64_t(at), uint64_t(at + bytes), write});
+  }
 }
 } // namespace
 
 std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine) {
   std::vector<Region> regions;
-  auto onChip = [&](int64_t memory, int64_t address, int64_t span, const Sweep &s, bool write) {
-    regions.push_back({unsigned(memory), uint64_t(address + s.low), uint64_t(address + s.high + span), write});
+  // The odometer's steps of one address, in units of `scale` bytes.
+  auto turns = [&](int64_t isa::Level::*stride, int64_t scale = 1) {
+    std::vector<Step> steps;
+    for (int64_t i = 0; i < instruction.header.num_levels; ++i) {
+      const isa::Level &level = instruction.levels[size_t(i)];
+      steps.push_back({level.wrap ? std::min(level.wrap, level.count) : level.count, level.*stride * scale});
+    }
+    return steps;
   };
-  auto b = sweep(instruction, &isa::Level::stride_b);
-  auto a = sweep(instruction, &isa::Level::stride_a);
-  auto c = sweep(instruction, &isa::Level::stride_c);
-  auto d = sweep(instruction, &isa::Level::stride_d);
-  if (auto *load = std::get_if<isa::Load>(&instruction.operands)) {
+  auto add = [&](int64_t space, int64_t begin, int64_t bytes, std::vector<Step> steps, const std::vector<Step> &odometer,
+                 bool write) {
+    steps.insert(steps.end(), odometer.begin(), odometer.end());
+    addRuns(regions, unsigned(space), begin, bytes, steps, write);
+  };
+  const std::vector<Step> a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
+                          c = turns(&isa::Level::stride_c), d = turns(&isa::Level::stride_d);
+  auto box = [&](const auto &transfer, bool write) {
+    std::vector<Step> steps;
+    for (size_t i = 1; i < 5; ++i)
+      steps.push_back({transfer.counts[i], transfer.strides[i - 1]});
+    add(transfer.memory, transfer.address, transfer.counts[0] << transfer.element_log2, steps, b, write);
+  };
+  if (auto *load = instruction.getIf<isa::Load>()) {
+    std::array<int64_t, 5> inside;
     bool reads = true;
-    for (int i = 0; i < 5; ++i)
-      reads &= load->counts[i] > load->low[i] + load->high[i];
+    for (size_t i = 0; i < 5; ++i) {
+      inside[i] = load->counts[i] - load->low[i] - load->high[i];
+      reads &= inside[i] > 0;
+    }
     if (reads) {
-      Region region =
-          dramRegion(*load, a, load->broadcast ? 1 : load->counts[0] - load->low[0] - load->high[0], false);
-      for (int i = 0; i < 4; ++i) {
-        int64_t reach = (load->counts[i + 1] - load->low[i + 1] - load->high[i + 1] - 1) * load->dram_strides[i];
-        (reach < 0 ? region.begin : region.end) += reach;
-      }
-      regions.push_back(region);
+      std::vector<Step> steps;
+      for (size_t i = 1; i < 5; ++i)
+        steps.push_back({inside[i], load->dram_strides[i - 1]});
+      add(kDramSpace, load->dram_address, (load->broadcast ? 1 : inside[0]) << load->element_log2, steps, a, false);
     }
-    onChip(load->memory, load->address, load->span, b, true);
-  } else if (auto *store = std::get_if<isa::Store>(&instruction.operands)) {
-    Region region = dramRegion(*store, a, store->counts[0], true);
-    for (int i = 0; i < 4; ++i) {
-      int64_t reach = (store->counts[i + 1] - 1) * store->dram_strides[i];
-      (reach < 0 ? region.begin : region.end) += reach;
-    }
-    regions.push_back(region);
-    onChip(store->memory, store->address, store->span, b, false);
-  } else if (auto *preload = std::get_if<isa::Preload>(&instruction.operands)) {
-    onChip(preload->memory, preload->address, preload->span, b, false);
-  } else if (auto *tensor = std::get_if<isa::Tensor>(&instruction.operands)) {
-    onChip(tensor->memory, tensor->address, tensor->span, b, false);
+    box(*load, true);
+  } else if (auto *store = instruction.getIf<isa::Store>()) {
+    std::vector<Step> steps;
+    for (size_t i = 1; i < 5; ++i)
+      steps.push_back({store->counts[i], store->dram_strides[i - 1]});
+    add(kDramSpace, store->dram_address, store->counts[0] << store->element_log2, steps, a, true);
+    box(*store, false);
+  } else if (auto *preload = instruction.getIf<isa::Preload>()) {
+    int64_t bytes = timing::elementBytes(machine.arrayType);
+    int64_t run = preload->transpose ? preload->k_count : preload->n_count;
+    int64_t rows = preload->transpose ? preload->n_count : preload->k_count;
+    add(preload->memory, preload->address, run * bytes, {{rows, preload->row_stride}}, b, false);
+  } else if (auto *tensor = instruction.getIf<isa::Tensor>()) {
     int64_t row = machine.accumulatorRowBytes();
-    onChip(int64_t(isa::Memory::Accumulator), tensor->acc_address * row, tensor->acc_span * row,
-           {c.low * row, c.high * row}, true);
-  } else if (auto *vector = std::get_if<isa::Vector>(&instruction.operands)) {
-    onChip(vector->a_memory, vector->a_address, vector->a_span, b, false);
-    if (vector->b_enable)
-      onChip(vector->b_memory, vector->b_address, vector->b_span, c, false);
+    std::vector<Step> reads, accumulates;
+    for (size_t i = 0; i < 3; ++i) {
+      reads.push_back({tensor->counts[i], tensor->strides[i]});
+      accumulates.push_back({tensor->counts[i], tensor->acc_strides[i] * row});
+    }
+    add(tensor->memory, tensor->address, tensor->k_count * timing::elementBytes(machine.arrayType), reads, b, false);
+    add(int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, accumulates, turns(&isa::Level::stride_c, row),
+        true);
+  } else if (auto *vector = instruction.getIf<isa::Vector>()) {
+    int64_t lanes = machine.lanes;
+    auto bytesOf = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
+    auto along = [&](const std::array<int64_t, 4> &strides) {
+      std::vector<Step> steps;
+      for (size_t i = 0; i < 4; ++i)
+        steps.push_back({vector->counts[i], strides[i]});
+      return steps;
+    };
+    std::vector<Step> window = along(vector->a_strides);
+    for (size_t i = 0; i < 2; ++i)
+      window.push_back({vector->window[i], vector->a_window_strides[i]});
+    add(vector->a_memory, vector->a_address, bytesOf(vector->a_type), window, b, false);
+    if (vector->b_enable && isa::WindowOp(vector->window_op) == isa::WindowOp::Mac)
+      add(vector->b_memory, vector->b_address, bytesOf(vector->b_type),
+          {{vector->counts[3], vector->b_strides[3]}, {vector->window[0] * vector->window[1], vector->b_tap_stride}}, c, false);
+    else if (vector->b_enable)
+      add(vector->b_memory, vector->b_address, bytesOf(vector->b_type), along(vector->b_strides), c, false);
     if (vector->p_count)
-      onChip(vector->p_memory, vector->p_address, vector->p_span, a, false);
-    onChip(vector->d_memory, vector->d_address, vector->d_span, d, true);
+      add(vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, {}, a, false);
+    add(vector->d_memory, vector->d_address, bytesOf(vector->d_type), along(vector->d_strides), d, true);
   }
   return regions;
 }

@@ -21,7 +21,8 @@ namespace tw::schedule {
 /// Address spaces a region can lie in: isa::Memory values, and DRAM.
 constexpr unsigned kDramSpace = 8;
 
-/// Bytes [begin, end) of one space that an operation reads or writes over all its executions.
+/// Bytes [begin, end) of one space that an operation reads or writes over all its executions. Strided accesses are several
+/// regions, or one around them all if they are many.
 struct Region {
   unsigned space = 0;
   uint64_t begin = 0, end = 0;

@@ -117,6 +117,47 @@ private:
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
               const std::optional<Walk> &walk, isa::Opcode opcode);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
+  void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
+};
+
+/// A nest of equally spaced runs of bytes.
+struct Runs {
+  int64_t memory = 0, begin = 0, bytes = 0;
+  bool write = false;
+  std::vector<std::pair<int64_t, int64_t>> nest; ///< count, stride
+
+  template <typename Range> void along(const Range &counts, const Range &strides, int64_t scale = 1) {
+    for (size_t i = 0; i < counts.size(); ++i)
+      nest.push_back({counts[i], strides[i] * scale});
+  }
+  /// Calls visit(begin, end) for every run, joined where they touch; for all at once if there are more than a few hundred.
+  template <typename Visit> void forEach(Visit visit) const {
+    int64_t low = begin, width = bytes, number = 1;
+    std::vector<std::pair<int64_t, int64_t>> rest;
+    for (auto [count, stride] : nest)
+      if (count > 1 && stride != 0) {
+        low += std::min<int64_t>(0, stride) * (count - 1);
+        rest.push_back({std::abs(stride), count});
+      }
+    std::sort(rest.begin(), rest.end());
+    size_t inner = 0;
+    for (; inner < rest.size() && rest[inner].first <= width; ++inner)
+      width += rest[inner].first * (rest[inner].second - 1);
+    for (size_t i = inner; i < rest.size(); ++i)
+      number *= rest[i].second;
+    for (; number > 256; ++inner) {
+      number /= rest[inner].second;
+      width += rest[inner].first * (rest[inner].second - 1);
+    }
+    for (int64_t k = 0; k < number; ++k) {
+      int64_t at = low, index = k;
+      for (size_t i = inner; i < rest.size(); ++i) {
+        at += index % rest[i].second * rest[i].first;
+        index /= rest[i].second;
+      }
+      visit(uint64_t(at), uint64_t(at + width));
+    }
+  }
 };
 
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
@@ -184,6 +225,64 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
       it->second.read[self] = position;
       it->second.readEvent[self] = event;
     }
+  }
+}
+
+void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction) {
+  std::optional<Walk> walk;
+  auto visit = [&](const Runs &runs) {
+    runs.forEach([&](uint64_t begin, uint64_t end) {
+      access(self, clock, unsigned(runs.memory), begin, end, runs.write, walk, instruction.opcode());
+    });
+  };
+  auto box = [&](const auto &transfer, bool write) {
+    Runs runs{transfer.memory, transfer.address, transfer.counts[0] << transfer.element_log2, write, {}};
+    for (size_t d = 0; d < 4; ++d)
+      runs.nest.push_back({transfer.counts[d + 1], transfer.strides[d]});
+    visit(runs);
+  };
+  const int64_t element = timing::elementBytes(machine.arrayType), row = machine.accumulatorRowBytes(), lanes = machine.lanes;
+  if (const auto *load = instruction.getIf<isa::Load>()) {
+    box(*load, true);
+  } else if (const auto *store = instruction.getIf<isa::Store>()) {
+    box(*store, false);
+  } else if (const auto *preload = instruction.getIf<isa::Preload>()) {
+    const int64_t across = preload->transpose ? preload->k_count : preload->n_count;
+    const int64_t down = preload->transpose ? preload->n_count : preload->k_count;
+    visit({preload->memory, preload->address, across * element, false, {{down, preload->row_stride}}});
+  } else if (const auto *tensor = instruction.getIf<isa::Tensor>()) {
+    Runs reads{tensor->memory, tensor->address, tensor->k_count * element, false, {}};
+    reads.along(tensor->counts, tensor->strides);
+    visit(reads);
+    // Strides of extents of 1 are never used.
+    walk = Walk{tensor->acc_address, tensor->counts, tensor->acc_strides};
+    for (size_t i = 0; i < 3; ++i)
+      if (walk->counts[i] == 1)
+        walk->strides[i] = 0;
+    Runs rows{int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, true, {}};
+    rows.along(tensor->counts, tensor->acc_strides, row);
+    visit(rows);
+  } else if (const auto *vector = instruction.getIf<isa::Vector>()) {
+    auto whole = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
+    Runs a{vector->a_memory, vector->a_address, whole(vector->a_type), false, {}};
+    a.along(vector->counts, vector->a_strides);
+    a.along(vector->window, vector->a_window_strides);
+    visit(a);
+    if (vector->b_enable) {
+      Runs b{vector->b_memory, vector->b_address, whole(vector->b_type), false, {}};
+      if (isa::WindowOp(vector->window_op) == isa::WindowOp::Mac)
+        b.nest = {{vector->counts[3], vector->b_strides[3]},
+                  {vector->window[0], vector->b_tap_stride},
+                  {vector->window[1], vector->window[0] * vector->b_tap_stride}};
+      else
+        b.along(vector->counts, vector->b_strides);
+      visit(b);
+    }
+    if (vector->p_count)
+      visit({vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, {}});
+    Runs d{vector->d_memory, vector->d_address, whole(vector->d_type), true, {}};
+    d.along(vector->counts, vector->d_strides);
+    visit(d);
   }
 }
 
@@ -267,18 +366,7 @@ void Checker::execute(const isa::Instruction &instruction) {
       raise(clock, preloadClock);
   }
   ++counts[self];
-  for (const isa::Region &region : isa::regionsOf(instruction, machine)) {
-    std::optional<Walk> walk;
-    if (isTensor && region.memory == isa::Memory::Accumulator) {
-      // Strides of extents of 1 are never used.
-      const auto &tensor = instruction.as<isa::Tensor>();
-      walk = Walk{tensor.acc_address, tensor.counts, tensor.acc_strides};
-      for (int i = 0; i < 3; ++i)
-        if (walk->counts[i] == 1)
-          walk->strides[i] = 0;
-    }
-    access(self, clock, unsigned(region.memory), region.begin, region.end, region.write, walk, instruction.opcode());
-  }
+  accessOnChip(self, clock, instruction);
   accessDram(self, clock, instruction);
   clocks[self] = clock;
   // At its retirement everything older of its engine has retired too.

@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
     else if (argument == "--integer-machine" && i + 1 < argc)
       integerMachine = argv[++i];
     else if (argument == "--schedule" && i + 1 < argc)
-      schedule = std::string(argv[++i]) == "serial" ? accel::Schedule::Serial : accel::Schedule::DoubleBuffer;
+      schedule = accel::scheduleNamed(argv[++i]).value();
     else if (argument == "--quiet")
       quiet = true;
     else

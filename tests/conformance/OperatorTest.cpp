@@ -15,6 +15,7 @@
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 #include <random>
+#include <set>
 
 using namespace tw;
 using frontend::ElementKind;
@@ -234,7 +235,7 @@ void setInts(onnx::NodeProto &node, const char *name, const Shape &values) {
 class OperatorTest : public testing::TestWithParam<unsigned> {
 protected:
   Random random{GetParam() * 7919 + 17};
-  accel::Schedule schedule = random.chance(70) ? accel::Schedule::DoubleBuffer : accel::Schedule::Serial;
+  accel::Schedule schedule = random.one({accel::Schedule::Serial, accel::Schedule::DoubleBuffer, accel::Schedule::Modulo});
   std::string integerMachine = random.one({"tiny_8x8", "gemmini_16x16_int8", "vdla_16x16"});
   bool bfloat = random.chance(25);
   std::string floatMachine = bfloat ? "gemmini_16x16_bf16" : "gemmini_16x16_fp32";
@@ -816,6 +817,137 @@ TEST_P(OperatorTest, Softmax) {
   Model model(13);
   std::string y = model.node("Softmax", {model.input(x)}, [&](onnx::NodeProto &node) { setInt(node, "axis", axis); });
   model.check(y, expected, anyMachine, schedule, 1e-5);
+}
+
+TEST_P(OperatorTest, MaximumOfDequantised) {
+  Window window = Window::make(random, false);
+  window.pads = {0, 0, 0, 0};
+  if (window.kh > window.h || window.kw > window.w)
+    GTEST_SKIP() << "the image has no window";
+  int64_t channels = random.pick(1, 40);
+  double zero = double(random.pick(-128, 127)), scale = 0.25;
+  SCOPED_TRACE(anyMachine + " " + window.text() + " channels " + std::to_string(channels) + " zero point " +
+               std::to_string(int(zero)));
+  Values x = random.tensor(ElementKind::I8, {window.n, channels, window.h, window.w});
+  Values expected{{window.n, channels, window.oh(), window.ow()}, ElementKind::F32, {}};
+  for (int64_t plane = 0; plane < window.n * channels; ++plane)
+    for (int64_t oy = 0; oy < window.oh(); ++oy)
+      for (int64_t ox = 0; ox < window.ow(); ++ox) {
+        double most = -128;
+        window.taps(oy, ox, [&](int64_t iy, int64_t ix, int64_t, int64_t) {
+          most = std::max(most, x.at[size_t((plane * window.h + iy) * window.w + ix)]);
+        });
+        expected.at.push_back((most - zero) * scale);
+      }
+  Model model(13);
+  std::string real = model.node(
+      "DequantizeLinear", {model.input(x), model.scalar(ElementKind::F32, scale), model.scalar(ElementKind::I8, zero)});
+  std::string y = model.node("MaxPool", {real}, [&](onnx::NodeProto &node) { window.set(node, false); });
+  model.check(y, expected, integerMachine, schedule);
+}
+
+//===----------------------------------------------------------------------===//
+// Reductions and normalisation
+//===----------------------------------------------------------------------===//
+
+TEST_P(OperatorTest, Reduce) {
+  Shape shape = randomShape(random, 1, 4), axes, kept, result;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (random.chance(50))
+      axes.push_back(int64_t(i));
+  if (axes.empty())
+    axes.push_back(random.pick(0, int64_t(shape.size()) - 1));
+  bool keepdims = random.chance(50);
+  std::string type = random.one({"ReduceSum", "ReduceMean", "ReduceMax"});
+  std::set<int64_t> reduced(axes.begin(), axes.end());
+  int64_t count = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    bool isReduced = reduced.count(int64_t(i)) > 0;
+    count *= isReduced ? shape[i] : 1;
+    kept.push_back(isReduced ? 1 : shape[i]);
+    if (!isReduced || keepdims)
+      result.push_back(kept.back());
+  }
+  bool follows = random.chance(40);
+  SCOPED_TRACE(floatMachine + " " + type + " " + print(shape) + " axes " + print(axes) + (keepdims ? " kept" : "") +
+               (follows ? ", Abs" : ""));
+  Values x = random.tensor(ElementKind::F32, shape);
+  Values expected{result, ElementKind::F32, Numbers(size_t(sizeOf(kept)), type == "ReduceMax" ? -INFINITY : 0.0)};
+  Shape at(shape.size(), 0);
+  for (double value : x.at) {
+    int64_t index = 0;
+    for (size_t i = 0; i < shape.size(); ++i)
+      index = index * kept[i] + (kept[i] == 1 ? 0 : at[i]);
+    double &sum = expected.at[size_t(index)];
+    sum = type == "ReduceMax" ? std::max(sum, value) : sum + value / (type == "ReduceMean" ? double(count) : 1.0);
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++at[d] < shape[d])
+        break;
+      at[d] = 0;
+    }
+  }
+  if (follows)
+    for (double &value : expected.at)
+      value = std::abs(value);
+  Model model(13);
+  std::vector<std::string> operands{model.input(x)};
+  if (type == "ReduceSum")
+    operands.push_back(model.ints(axes));
+  std::string y = model.node(type, operands, [&](onnx::NodeProto &node) {
+    if (type != "ReduceSum")
+      setInts(node, "axes", axes);
+    setInt(node, "keepdims", keepdims);
+  });
+  if (follows)
+    y = model.node("Abs", {y});
+  model.check(y, expected, floatMachine, schedule, floatTolerance);
+}
+
+TEST_P(OperatorTest, LayerNormalization) {
+  Shape shape = randomShape(random, 1, 4);
+  // Rows of more than 1024 elements are normalised step by step.
+  if (random.chance(30))
+    shape = {random.pick(1, 3), random.pick(500, 1500)};
+  int64_t axis = random.pick(0, int64_t(shape.size()) - 1);
+  Shape row(shape.begin() + axis, shape.end());
+  size_t size = size_t(sizeOf(row));
+  bool spelledOut = random.chance(50);
+  SCOPED_TRACE(floatMachine + " " + print(shape) + " axis " + std::to_string(axis) +
+               (spelledOut ? " spelled out" : ""));
+  Values x = random.tensor(ElementKind::F32, shape), scale = random.tensor(ElementKind::F32, row),
+         bias = random.tensor(ElementKind::F32, row);
+  Values expected{shape, ElementKind::F32, {}};
+  constexpr double epsilon = 0.5; // rows of one element stay far from 0 / 0
+  for (size_t first = 0; first < x.at.size(); first += size) {
+    double mean = 0, variance = 0;
+    for (size_t i = 0; i < size; ++i)
+      mean += x.at[first + i] / double(size);
+    for (size_t i = 0; i < size; ++i)
+      variance += (x.at[first + i] - mean) * (x.at[first + i] - mean) / double(size);
+    for (size_t i = 0; i < size; ++i)
+      expected.at.push_back((x.at[first + i] - mean) / std::sqrt(variance + epsilon) * scale.at[i] + bias.at[i]);
+  }
+  Model model(17);
+  std::string in = model.input(x), g = model.constant(scale), b = model.constant(bias), y;
+  if (spelledOut) {
+    Shape axes;
+    for (int64_t i = axis; i < int64_t(shape.size()); ++i)
+      axes.push_back(i);
+    auto mean = [&](const std::string &of) {
+      return model.node("ReduceMean", {of}, [&](onnx::NodeProto &node) { setInts(node, "axes", axes); });
+    };
+    std::string centred = model.node("Sub", {in, mean(in)});
+    std::string variance = mean(model.node("Pow", {centred, model.scalar(ElementKind::F32, 2)}));
+    std::string deviation =
+        model.node("Sqrt", {model.node("Add", {variance, model.scalar(ElementKind::F32, epsilon)})});
+    y = model.node("Add", {model.node("Mul", {model.node("Div", {centred, deviation}), g}), b});
+  } else {
+    y = model.node("LayerNormalization", {in, g, b}, [&](onnx::NodeProto &node) {
+      setInt(node, "axis", axis);
+      setFloat(node, "epsilon", float(epsilon));
+    });
+  }
+  model.check(y, expected, floatMachine, schedule, floatTolerance);
 }
 
 //===----------------------------------------------------------------------===//

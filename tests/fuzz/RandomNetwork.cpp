@@ -469,6 +469,8 @@ void Builder::addConcat() {
   Value other;
   for (size_t i = values.size() - 1; i-- > 0;) {
     Shape p = values[i].tensor.shape, q = a.tensor.shape;
+    if (p.size() != q.size())
+      continue;
     p[axis] = q[axis];
     if (p == q && values[i].tensor.kind == a.tensor.kind) {
       other = values[i];

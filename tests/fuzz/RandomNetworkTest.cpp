@@ -69,13 +69,13 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
   if (!machine)
     return false;
   bool ran = false;
-  for (accel::Schedule schedule : {accel::Schedule::Serial, accel::Schedule::DoubleBuffer}) {
+  for (accel::Schedule schedule : {accel::Schedule::Serial, accel::Schedule::DoubleBuffer, accel::Schedule::Modulo}) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
                         mlir::math::MathDialect, mlir::tensor::TensorDialect>();
     Network network = makeNetwork(context, seed, isFloat);
     SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name +
-                 (schedule == accel::Schedule::Serial ? ", serial\n" : ", double_buffer\n") + network.text);
+                 ", " + accel::nameOf(schedule) + "\n" + network.text);
     if (mlir::failed(mlir::verify(*network.module))) {
       ADD_FAILURE() << "the random network is invalid";
       return false;

@@ -6,8 +6,9 @@
 
 #include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Kernel.h"
+#include "compiler/codegen/accel/Residency.h"
 #include "compiler/cost/Bounds.h"
-#include "compiler/schedule/TileProgram.h"
+#include "compiler/schedule/Overlap.h"
 #include "isa/Program.h"
 
 #include "llvm/Support/Error.h"
@@ -18,11 +19,21 @@ namespace tw::accel {
 enum class Schedule {
   Serial,       ///< one buffer per operand, no two engines overlap
   DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead; a kernel that this cannot help stays serial
+  Modulo,       ///< as many buffers as lifetimes need; tiles of all kernels side by side, see schedule::overlap()
 };
+
+/// Names of all schedules, as the command line has them, in the order of the enumeration.
+constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo"};
+inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
+std::optional<Schedule> scheduleNamed(const std::string &name);
 
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
 struct NetworkProgram {
   schedule::TileProgram tiles;
+  /// Modulo: the steps of all kernels so far, for schedule::overlap().
+  std::vector<schedule::Step> steps;
+  /// Modulo: per memory, the end of the last kernel's buffers. The next kernel's lie behind it, so that it can begin meanwhile.
+  std::array<int64_t, 8> nextOnChip{};
   std::vector<isa::Segment> constants;
   uint64_t nextAddress = 0; ///< where the next constant goes
   /// Per layer: the tile that was chosen, for people.
@@ -38,11 +49,20 @@ cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machin
 /// Bytes of kernel.tensors[tensor] that every program of the kernel reads or writes at least once.
 uint64_t touchedBytes(const Kernel &kernel, int tensor);
 
+/// Where a kernel finds its tensors on chip, and the room it has there itself.
+struct OnChip {
+  std::vector<const Resident *> tensors; ///< per kernel.tensors; null or missing: in DRAM
+  bool fillsBorders = false;             ///< the first kernel to write a padded tensor fills its padding
+  bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
+  bool hasNeighbours = false;            ///< other kernels run before or after this one
+  int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
+};
+
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
 /// `addresses[i]` is the DRAM address of kernel.tensors[i] (ignored for constants).
 /// Fails where no tile fits, naming what was needed and what the machine has.
 llvm::Error emitKernel(const Kernel &kernel, const timing::MachineParams &machine, Schedule schedule,
-                       const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network);
+                       const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network);
 
 } // namespace tw::accel
 

@@ -6,6 +6,7 @@
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -15,6 +16,9 @@ using schedule::Block;
 using schedule::Operation;
 
 namespace {
+constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
+constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
+constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 
 int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
@@ -56,6 +60,13 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
 }
 } // namespace
 
+std::optional<Schedule> accel::scheduleNamed(const std::string &name) {
+  for (unsigned i = 0; i < std::size(kScheduleNames); ++i)
+    if (name == kScheduleNames[i])
+      return Schedule(i);
+  return std::nullopt;
+}
+
 uint64_t NetworkProgram::addConstant(std::vector<uint8_t> bytes) {
   uint64_t address = nextAddress;
   nextAddress = uint64_t(roundUp(int64_t(address + bytes.size()), kBurst));
@@ -69,6 +80,18 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
   dims.erase(std::remove_if(dims.begin(), dims.end(), trivial), dims.end());
   std::stable_sort(dims.begin(), dims.end(),
                    [](const BoxDim &a, const BoxDim &b) { return std::abs(a.dram) < std::abs(b.dram); });
+  // What one field does not hold becomes two dimensions.
+  for (size_t i = 0; i < dims.size(); ++i) {
+    BoxDim &d = dims[i];
+    int64_t inner = kMaxCount;
+    while (inner > 1 && d.count % inner)
+      inner /= 2;
+    if (d.count <= kMaxCount || d.low || d.high || inner == 1)
+      continue;
+    BoxDim outer{d.count / inner, d.dram * inner, d.onChip * inner, 0, 0};
+    d.count = inner;
+    dims.insert(dims.begin() + long(i) + 1, outer);
+  }
   // The innermost dimension must be dense on both sides, or repeat one element.
   bool broadcast = false, found = false;
   for (size_t i = 0; i < dims.size() && !found; ++i)
@@ -83,7 +106,7 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
   for (size_t i = 0; i + 1 < dims.size();) {
     BoxDim &a = dims[i], &b = dims[i + 1];
     bool plain = !a.low && !a.high && !b.low && !b.high && !(i == 0 && broadcast);
-    bool fits = a.count * b.count < (1 << 20);
+    bool fits = a.count * b.count <= kMaxCount;
     if (plain && fits && b.dram == a.count * a.dram && b.onChip == a.count * a.onChip) {
       a.count *= b.count;
       dims.erase(dims.begin() + long(i) + 1);
@@ -110,9 +133,9 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
 }
 
 Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
-                 const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network)
-    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), layer(layer),
-      network(network) {}
+                 const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network)
+    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), onChip(onChip),
+      layer(layer), network(network) {}
 
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.anchor->axes[axis - P0].span(t.size[axis]); }
 
@@ -148,20 +171,26 @@ Buffers Emitter::plan(const Tile &t) const {
   int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.ic) : 1;
   int64_t batches = contraction() && kernel.anchor->batchAxis ? kernel.extent[*kernel.anchor->batchAxis] : 1;
   auto slotsFor = [&](int64_t tiles) { return unsigned(std::min<int64_t>(t.depth, tiles)); };
+  auto panelSlots = [&](int64_t tiles) {
+    int64_t slots = t.panel == Tile::NoPanel ? t.depth : kTiles + (t.panel == Tile::TwoPanels ? kTiles : t.panel - Tile::OnePanel);
+    return unsigned(std::min(std::max<int64_t>(t.depth, slots), tiles));
+  };
   if (contraction()) {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
     b.accumulator =
         add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
-    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
-                  slotsFor(mTiles * kTiles * groups));
+    if (!residentInput())
+      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
+                    t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
-                    slotsFor(nTiles * kTiles * batches));
+                    t.channelsOuter ? panelSlots(nTiles * kTiles * batches) : slotsFor(nTiles * kTiles * batches));
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
-    b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
-                  slotsFor(mTiles * nTiles));
+    if (!residentInput())
+      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
+                    slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights =
           add(weightMemory(), anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType),
@@ -175,7 +204,7 @@ Buffers Emitter::plan(const Tile &t) const {
       if (!chains[i].parameters.empty())
         b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, slotsFor(nTiles));
       for (const Source &source : step->sources) {
-        if (source.kind != Source::Tensor) {
+        if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);
           continue;
         }
@@ -188,15 +217,26 @@ Buffers Emitter::plan(const Tile &t) const {
     }
     bool last = i + 1 == chains.size();
     bool reduced = step && step->reducesChannels;
-    b.results.push_back(
-        add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles) : 1));
+    if (last && residentOf(kernel.output.tensor))
+      b.results.push_back(-1);
+    else
+      b.results.push_back(
+          add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles) : 1));
   }
   return b;
 }
 
-bool Emitter::allocate(Buffers &b) const {
+int64_t Emitter::capacityOf(const Buffer &buffer) const {
+  if (buffer.memory == unsigned(isa::Memory::Accumulator))
+    return int64_t(machine.accumulator.capacityBytes);
+  int64_t capacity = int64_t(machine.scratchpads[buffer.memory].capacityBytes);
+  return buffer.memory == 0 ? std::min(capacity, onChip.room) : capacity;
+}
+
+bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
   auto attempt = [&](bool ownBanks) {
-    std::map<unsigned, int64_t> next;
+    std::array<int64_t, 8> next = start;
+    std::array<bool, 8> wrapped{};
     // Large slots first, so that bank rounding costs least.
     std::vector<size_t> order(b.all.size());
     for (size_t i = 0; i < order.size(); ++i)
@@ -209,16 +249,27 @@ bool Emitter::allocate(Buffers &b) const {
       int64_t &at = next[buffer.memory];
       buffer.address.clear();
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
-        if (ownBanks)
-          at = roundUp(at, int64_t(memory.bankBytes()));
-        // Vectors are read whole: a slot starts on a multiple of the widest one.
-        at = roundUp(at, std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4));
+        auto align = [&] {
+          // The slots of a panel are filled and read one after the other, seldom next to each other.
+          if (ownBanks && (slot == 0 || buffer.slots <= kMaxOwnBanks))
+            at = roundUp(at, int64_t(memory.bankBytes()));
+          // Vectors are read whole: a slot starts on a multiple of the widest one.
+          at = roundUp(at, std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4));
+        };
+        align();
+        if (at + buffer.bytes > capacityOf(buffer) && !wrapped[buffer.memory]) {
+          wrapped[buffer.memory] = true;
+          at = 0;
+        }
+        int64_t limit = wrapped[buffer.memory] ? std::min(start[buffer.memory], capacityOf(buffer)) : capacityOf(buffer);
+        if (at + buffer.bytes > limit)
+          return false;
         buffer.address.push_back(at);
         at += buffer.bytes;
-        if (at > int64_t(memory.capacityBytes))
-          return false;
       }
     }
+    if (end)
+      *end = next;
     return true;
   };
   b.ownBanks = attempt(true);
@@ -286,6 +337,7 @@ double Emitter::cost(const Tile &t) const {
   Buffers b = plan(t);
 
   Transfer loads[2]; // by load engine
+  Transfer inputTile;
   double loadCount = 0, tensor = 0, perTileTensor = 0;
   if (kernel.anchor) {
     const Anchor &anchor = *kernel.anchor;
@@ -300,12 +352,17 @@ double Emitter::cost(const Tile &t) const {
                                : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
-    bool inputStays = t.channelsOuter ? mTiles * kTiles <= t.depth : kTiles <= t.depth;
-    bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= t.depth : nTiles * kTiles <= t.depth;
+    double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
+    double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
+    bool inputStays = t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
+    bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= weightSlots : nTiles * kTiles <= weightSlots;
     if (inputStays && contraction())
       inputLoads = mTiles * kTiles * groups;
     if (weightsStay && weightLoads > 0)
       weightLoads = nTiles * kTiles * groups;
+    inputTile = input;
+    if (residentInput())
+      inputLoads = 0;
     loads[0] += input * inputLoads;
     loads[weightUnit()] += Transfer::dense(weightBytes) * weightLoads;
     loadCount += inputLoads + weightLoads;
@@ -351,6 +408,8 @@ double Emitter::cost(const Tile &t) const {
   Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
                                         : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2],
                                                         resultSize, machine.dram);
+  if (!onChip.storesResult)
+    store = {};
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
   double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
   if (!t.overlap)
@@ -362,8 +421,55 @@ double Emitter::cost(const Tile &t) const {
   if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
     return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40;
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
+  if (schedule == Schedule::Modulo && contraction()) {
+    // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
+    // the next panel that has no slots of its own.
+    double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
+    double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
+    double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
+    double missing = t.panel == Tile::NoPanel || t.panel == Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
+    firstLoad = inputLoad + weightLoad + (kTiles - 1) * late + (panels - 1) * missing * late;
+  }
   return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
          vectorTile + storeTile + steps * 12;
+}
+
+/// Whether the tile takes pieces of a tensor on chip that lie far apart, so that neighbouring tiles meet in all its banks.
+bool Emitter::scatters(const Tile &t) const {
+  bool splitsPositions = positions(t) < kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
+  const Resident *input = residentInput(), *output = residentOf(kernel.output.tensor);
+  bool splitsInput = contraction() ? t.ic < kernel.anchor->ic : t.size[C] < channels();
+  return (output && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
+         (input && (input->isPlanar ? splitsPositions : splitsInput));
+}
+
+/// Whether the buffers fill more than half of what there is: then the next kernel cannot begin beside this one.
+bool Emitter::crowds(const Buffers &b) const {
+  std::map<unsigned, int64_t> used;
+  for (const Buffer &buffer : b.all) {
+    int64_t &bytes = used[buffer.memory];
+    bytes += buffer.bytes * buffer.slots;
+    if (bytes * 2 > capacityOf(buffer))
+      return true;
+  }
+  return false;
+}
+
+/// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
+double Emitter::tryTile(const Tile &candidate) {
+  // Constants have no place yet; nothing else lies there.
+  constexpr uint64_t kElsewhere = uint64_t(1) << 39;
+  tile = candidate;
+  buffers = plan(tile);
+  allocate(buffers);
+  weightsAddress = kElsewhere;
+  parametersAddress.assign(chains.size(), kElsewhere);
+  constantAddress.assign(kernel.tensors.size(), kElsewhere);
+  emitTiles();
+  std::vector<schedule::Step> trial = takeSteps();
+  steps.clear();
+  clock = 0;
+  return schedule::estimateOverlapped(trial, machine);
 }
 
 llvm::Error Emitter::choose() {
@@ -376,8 +482,7 @@ llvm::Error Emitter::choose() {
     icSizes = tileSizes(kernel.anchor->ic, machine.rows, 8);
   std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
-  double best = 0;
-  bool found = false;
+  std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
   struct Style {
     unsigned depth;
@@ -386,6 +491,8 @@ llvm::Error Emitter::choose() {
   std::vector<Style> styles{{1, false}};
   if (schedule == Schedule::DoubleBuffer)
     styles = {{1, true}, {2, true}, {1, false}};
+  if (schedule == Schedule::Modulo)
+    styles = {{1, true}, {2, true}, {3, true}, {4, true}};
   for (Style style : styles)
     for (int64_t n : p2)
       for (int64_t h : p1)
@@ -395,8 +502,10 @@ llvm::Error Emitter::choose() {
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
-              for (int outer = 0; outer < (contraction() ? 2 : 1); ++outer) {
-                Tile t = clampTile({{c, w, h, n}, ic, style.depth, outer == 1, style.overlap});
+              for (int form = 0; form < (!contraction() ? 1 : ic < kernel.anchor->ic && schedule == Schedule::Modulo ? 8 : 2); ++form) {
+                Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap, Tile::Panel(form / 2)});
+                if (t.panel != Tile::NoPanel && t.depth == 1)
+                  continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
                 Buffers b = plan(t);
@@ -406,14 +515,31 @@ llvm::Error Emitter::choose() {
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
                 if (style.overlap)
                   estimate *= b.ownBanks ? 1.03 : 1.18;
-                if (!found || estimate < best) {
-                  best = estimate;
-                  tile = t;
-                  found = true;
-                }
+                if (schedule == Schedule::Modulo && onChip.hasNeighbours && crowds(b))
+                  estimate *= 1.05;
+                if (scatters(t))
+                  estimate *= 1.2;
+                candidates.insert({estimate, t});
+                if (candidates.size() > kCandidates)
+                  candidates.erase(std::prev(candidates.end()));
               }
         }
-  if (found) {
+  if (!candidates.empty()) {
+    double best = candidates.begin()->first;
+    tile = candidates.begin()->second;
+    if (schedule == Schedule::Modulo && !onChip.hasNeighbours && candidates.size() > 1) {
+      // Closed forms do not see who waits for whom: the list scheduler does.
+      best = 0;
+      Tile winner;
+      for (const auto &[closed, candidate] : candidates) {
+        double estimate = tryTile(candidate) * (closed / candidates.begin()->first > 1.15 ? 1.02 : 1);
+        if (best == 0 || estimate < best) {
+          best = estimate;
+          winner = candidate;
+        }
+      }
+      tile = winner;
+    }
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
@@ -421,14 +547,15 @@ llvm::Error Emitter::choose() {
         llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2],
                       tile.size[P1], tile.size[P0], tile.size[C],
                       contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth, tile.depth > 1 ? "s" : "",
-                      !tile.overlap        ? "serial"
-                      : tile.channelsOuter ? "channels outer"
-                                           : "positions outer",
+                      std::string(!tile.overlap        ? "serial"
+                                  : tile.channelsOuter ? "channels outer"
+                                                       : "positions outer") +
+                          (tile.panel == Tile::NoPanel ? "" : tile.panel == Tile::TwoPanels ? ", two panels stay" : ", a panel stays"),
                       uint64_t(best));
   }
-  if (!found) {
+  if (candidates.empty()) {
     Tile least =
-        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false});
+        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false, Tile::NoPanel});
     std::map<unsigned, int64_t> needed;
     for (const Buffer &buffer : plan(least).all)
       needed[buffer.memory] += buffer.bytes * buffer.slots;
@@ -443,7 +570,8 @@ llvm::Error Emitter::choose() {
                                    machine.name.c_str(), text.c_str());
   }
   buffers = plan(tile);
-  allocate(buffers);
+  if (schedule != Schedule::Modulo || !allocate(buffers, network.nextOnChip, &network.nextOnChip))
+    allocate(buffers);
   return llvm::Error::success();
 }
 
@@ -615,11 +743,10 @@ void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned u
              });
 }
 
-void Emitter::addStore(TileStep &step, const Buffer &b, unsigned slot, uint64_t dram, unsigned elementSize,
-                       std::vector<BoxDim> dims) {
-  forEachBox(std::move(dims), elementSize, dram, b.address[slot],
+void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims) {
+  forEachBox(std::move(dims), elementSize, dram, from,
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
-               auto store = makeBox<isa::Store>(box, address, b.memory, onChip, elementSize);
+               auto store = makeBox<isa::Store>(box, address, 0, onChip, elementSize);
                step.compute.push_back({1, {operation(isa::Instruction(store))}});
              });
 }
@@ -653,23 +780,71 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
   addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern);
 }
 
-void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot, unsigned weightSlot,
-                     unsigned accSlot) {
+Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
+                                        int64_t icSize, unsigned slot) const {
+  const Anchor &a = *kernel.anchor;
+  InputPlace place;
+  if (const Resident *resident = residentInput()) {
+    place.address = resident->at(a.input.offset + group * a.inputGroup + icOrigin);
+    place.stride[C] = resident->blockBytes;
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      const WindowAxis &w = a.axes[axis - P0];
+      place.stride[axis] = resident->stride(a.input.stride[axis]);
+      place.address += (origin[axis] * w.stride - w.padLow) * place.stride[axis];
+    }
+    return place;
+  }
+  place.address = buffers.all[size_t(buffers.input)].address[slot];
+  place.stride[C] = (contraction() ? machine.rows : machine.lanes) * elementBytes();
+  int64_t bytes = roundUp(icSize, contraction() ? machine.rows : machine.lanes) * elementBytes();
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    place.stride[axis] = bytes;
+    bytes *= a.axes[axis - P0].span(size[axis]);
+  }
+  return place;
+}
+
+/// The padding around a tensor that stays on chip: what lies above, below, and between the rows.
+void Emitter::fillBorders(TileStep &step, const Resident &r) const {
+  int64_t planes = r.isPlanar ? r.blocks() : 1;
+  auto fill = [&](int64_t address, int64_t bytes, int64_t count) {
+    if (bytes <= 0 || count <= 0)
+      return;
+    // A dimension fills at most 4095 indices.
+    for (int64_t done = 0, part; done < count; done += part) {
+      part = std::min<int64_t>(count - done, 4095);
+      isa::Load load;
+      load.memory = 0;
+      load.address = address + done * r.rowBytes;
+      load.element_log2 = log2Size(unsigned(r.elementBytes));
+      load.counts = {bytes / r.elementBytes, part, planes, 1, 1};
+      load.high[1] = part;
+      load.strides = {part > 1 ? r.rowBytes : 0, planes > 1 ? r.blockBytes : 0, 0, 0};
+      load.span = (part - 1) * r.rowBytes + (planes - 1) * r.blockBytes + bytes;
+      load.fill = r.elementBytes == 4 ? r.padPattern : r.padPattern & ((1u << (8 * r.elementBytes)) - 1);
+      step.late.push_back(operation(isa::Instruction(load)));
+    }
+  };
+  int64_t left = r.padLow[0] * r.pixelBytes, right = r.padHigh[0] * r.pixelBytes;
+  fill(r.address, r.padLow[1] * r.rowBytes + left, 1);
+  fill(r.address + (r.padLow[1] + 1) * r.rowBytes - right, right + left, r.rows - 1);
+  fill(r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes, 1);
+}
+
+void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+                     unsigned weightSlot, unsigned accSlot) {
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, pos = size[P0] * size[P1] * size[P2];
-  Extent span{};
-  for (unsigned axis = P0; axis < kAxes; ++axis)
-    span[axis] = a.axes[axis - P0].span(size[axis]);
-  int64_t channelBytes = kBlocks * rows * es, rowBytes = span[P0] * channelBytes, imageBytes = span[P1] * rowBytes;
   bool integer = machine.arrayType == timing::ArrayType::Int8;
 
   isa::Tensor tensor;
   tensor.memory = 0;
-  tensor.address = buffers.all[buffers.input].address[inputSlot];
+  tensor.address = input.address;
   tensor.counts = {size[P0], size[P1], size[P2]};
-  tensor.strides = {a.axes[0].stride * channelBytes, a.axes[1].stride * rowBytes, a.axes[2].stride * imageBytes};
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    tensor.strides[axis - P0] = a.axes[axis - P0].stride * input.stride[axis];
   tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes();
   tensor.acc_strides = {1, size[P0], size[P0] * size[P1]};
   tensor.acc_span = pos;
@@ -715,9 +890,9 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     int64_t count, weight, input, acc;
     bool clears;
   };
-  std::vector<PassLevel> levels = {{kBlocks, kStride, rows * es, 0, true},
-                                   {kw, tapStride, a.axes[0].dilation * channelBytes, 0, true},
-                                   {kh, kw * tapStride, a.axes[1].dilation * rowBytes, 0, true},
+  std::vector<PassLevel> levels = {{kBlocks, kStride, input.stride[C], 0, true},
+                                   {kw, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
+                                   {kh, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
                                    {nBlocks, nStride, 0, pos, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
@@ -829,14 +1004,24 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         o.address = b.address[resultSlot[size_t(source->value)]];
         o.strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduced ? 0 : o.vectorBytes};
       } else {
-        Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
         const View &view = source->view;
+        int64_t es = byteSize(type);
+        if (const Resident *resident = residentOf(view.tensor)) {
+          int64_t element = view.offset + view.stride[C] * (origin[C] + groupChannels);
+          for (unsigned axis = P0; axis < kAxes; ++axis) {
+            element += view.stride[axis] * origin[axis];
+            o.strides[axis - 1] = resident->stride(view.stride[axis]);
+          }
+          o.strides[3] = view.stride[C] ? resident->blockBytes : 0;
+          o.address = resident->at(element);
+          return o;
+        }
+        Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
         std::vector<int64_t> key;
         for (unsigned axis = 0; axis < kAxes; ++axis)
           key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
         bool miss;
         unsigned slot = acquire(b, key, miss);
-        int64_t es = byteSize(type);
         int64_t width = view.stride[C] ? blocks * lanes : lanes;
         int64_t onChip = width * es;
         o.address = b.address[slot];
@@ -873,14 +1058,15 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.counts[3] = 1;
     if (fromWindow) {
       const Anchor &a = *kernel.anchor;
-      int64_t es = elementBytes(), inner = blocks * lanes * es;
-      int64_t row = a.axes[0].span(size[P0]) * inner, image = a.axes[1].span(size[P1]) * row;
+      int64_t es = elementBytes();
+      InputPlace input = inputPlace(origin, size, 0, origin[C], size[C], anchorSlot);
       v.a_memory = 0;
       v.a_type = int64_t(a.inputType);
-      v.a_address = buffers.all[buffers.input].address[anchorSlot];
-      v.a_strides = {a.axes[0].stride * inner, a.axes[1].stride * row, a.axes[2].stride * image, lanes * es};
+      v.a_address = input.address;
+      v.a_strides = {a.axes[0].stride * input.stride[P0], a.axes[1].stride * input.stride[P1],
+                     a.axes[2].stride * input.stride[P2], input.stride[C]};
       v.window = {a.axes[0].kernel, a.axes[1].kernel};
-      v.a_window_strides = {a.axes[0].dilation * inner, a.axes[1].dilation * row};
+      v.a_window_strides = {a.axes[0].dilation * input.stride[P0], a.axes[1].dilation * input.stride[P1]};
       v.window_op = int64_t(a.windowOp);
       if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && a.axes[0].dilation == 1 && a.axes[0].stride <= 7)
         v.window_step = a.axes[0].stride;
@@ -914,12 +1100,12 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.a_zero_point = chain.aZero;
       if (reduces) {
         v.window = {blocks, 1};
-        v.a_window_strides = {lanes * es, 0};
+        v.a_window_strides = {a.strides[3], 0};
         v.window_op = int64_t(s->reduceOp);
         v.lane_reduce = 1;
         v.tail_lanes = size[C] % lanes;
         v.a_strides[3] = 0;
-        v.a_span = spanOf(v.a_strides, lanes * es) + (blocks - 1) * lanes * es;
+        v.a_span = spanOf(v.a_strides, lanes * es) + (blocks - 1) * a.strides[3];
       } else {
         v.a_span = spanOf(v.a_strides, lanes * es);
       }
@@ -955,14 +1141,26 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.p_span = bytes;
       v.p_count = int64_t(chain.parameters.size());
     }
-    Buffer &d = buffers.all[buffers.results[i]];
-    bool miss;
-    resultSlot[i] = acquire(d, {int64_t(clock)}, miss);
-    int64_t ds = byteSize(chain.dType), inner = (reduces ? 1 : blocks) * lanes * ds;
+    int64_t ds = byteSize(chain.dType);
     v.d_memory = 0;
     v.d_type = int64_t(chain.dType);
-    v.d_address = d.address[resultSlot[i]];
-    v.d_strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduces ? 0 : lanes * ds};
+    if (buffers.results[i] >= 0) {
+      Buffer &d = buffers.all[size_t(buffers.results[i])];
+      bool miss;
+      resultSlot[i] = acquire(d, {int64_t(clock)}, miss);
+      int64_t inner = (reduces ? 1 : blocks) * lanes * ds;
+      v.d_address = d.address[resultSlot[i]];
+      v.d_strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduces ? 0 : lanes * ds};
+    } else {
+      const Resident &resident = *residentOf(kernel.output.tensor);
+      int64_t element = kernel.output.offset + origin[C] + groupChannels;
+      for (unsigned axis = P0; axis < kAxes; ++axis) {
+        element += kernel.output.stride[axis] * origin[axis];
+        v.d_strides[axis - P0] = resident.stride(kernel.output.stride[axis]);
+      }
+      v.d_strides[3] = resident.blockBytes;
+      v.d_address = resident.at(element);
+    }
     v.d_span = spanOf(v.d_strides, lanes * ds);
     v.num_stages = int64_t(chain.stages.size());
     for (size_t k = 0; k < chain.stages.size(); ++k) {
@@ -975,11 +1173,12 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     instruction.operands = v;
     step.compute.push_back({1, {operation(instruction)}});
   }
-  storeResult(step, origin, size, group, resultSlot.back());
+  if (onChip.storesResult)
+    storeResult(step, origin, size, group, resultSlot.back());
 }
 
 void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot) {
-  const Buffer &d = buffers.all[buffers.results.back()];
+  const Resident *resident = residentOf(kernel.output.tensor);
   int64_t lanes = machine.lanes, es = byteSize(chains.back().dType);
   int64_t blocks = kernel.outputReduced ? 1 : ceilDiv(size[C], lanes);
   const View &view = kernel.output;
@@ -988,13 +1187,14 @@ void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &si
     dram += (origin[C] + group * channels()) * view.stride[C];
   std::vector<BoxDim> dims;
   dims.push_back({kernel.outputReduced ? 1 : size[C], view.stride[C] * es, es, 0, 0});
-  int64_t onChip = blocks * lanes * es;
+  int64_t dense = blocks * lanes * es;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     dram += origin[axis] * view.stride[axis];
-    dims.push_back({size[axis], view.stride[axis] * es, onChip, 0, 0});
-    onChip *= size[axis];
+    dims.push_back({size[axis], view.stride[axis] * es, resident ? resident->stride(view.stride[axis]) : dense, 0, 0});
+    dense *= size[axis];
   }
-  addStore(step, d, slot, addresses[view.tensor] + uint64_t(dram * es), unsigned(es), dims);
+  int64_t address = resident ? resident->at(dram) : buffers.all[size_t(buffers.results.back())].address[slot];
+  addStore(step, address, addresses[view.tensor] + uint64_t(dram * es), unsigned(es), dims);
 }
 
 void Emitter::emitTiles() {
@@ -1015,6 +1215,10 @@ void Emitter::emitTiles() {
         for (int64_t c = 0; c < channels(); c += tile.size[C])
           order.push_back({{c, m[P0], m[P1], m[P2]}, g});
   }
+  if (const Resident *resident = residentOf(kernel.output.tensor); resident && onChip.fillsBorders) {
+    steps.emplace_back();
+    fillBorders(steps.back(), *resident);
+  }
   for (auto &[origin, group] : order) {
     Extent size;
     size[C] = std::min(tile.size[C], channels() - origin[C]);
@@ -1030,9 +1234,12 @@ void Emitter::emitTiles() {
       for (int64_t k = 0; k < a.ic; k += tile.ic) {
         TileStep step;
         int64_t icSize = std::min(tile.ic, a.ic - k);
-        unsigned input = acquire(buffers.all[buffers.input], {group, origin[P0], origin[P1], origin[P2], k}, miss);
-        if (miss)
-          loadInput(step, origin, size, group, k, icSize, input);
+        unsigned input = 0;
+        if (!residentInput()) {
+          input = acquire(buffers.all[buffers.input], {group, origin[P0], origin[P1], origin[P2], k}, miss);
+          if (miss)
+            loadInput(step, origin, size, group, k, icSize, input);
+        }
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch}, miss);
         if (miss) {
           const Buffer &b = buffers.all[buffers.weights];
@@ -1063,14 +1270,14 @@ void Emitter::emitTiles() {
             addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
           }
         }
-        passes(step, size, k == 0, icSize, input, weights, anchorSlot);
+        passes(step, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot);
         if (k + tile.ic >= a.ic)
           vectorSteps(step, origin, size, group, anchorSlot);
         steps.push_back(std::move(step));
       }
     } else {
       TileStep step;
-      if (window()) {
+      if (window() && !residentInput()) {
         anchorSlot = acquire(buffers.all[buffers.input], {origin[C], origin[P0], origin[P1], origin[P2]}, miss);
         if (miss)
           loadInput(step, origin, size, 0, origin[C], size[C], anchorSlot);
@@ -1083,7 +1290,7 @@ void Emitter::emitTiles() {
 
 void Emitter::emitCopies() {
   // Copies are all transfer: reads and writes apart unless there is no turnaround to pay for.
-  if (mixed(1, 1) > 1)
+  if (mixed(1, 1) > 1 && schedule == Schedule::DoubleBuffer)
     schedule = Schedule::Serial;
   network.choices.resize(layer + 1);
   network.choices[layer] = schedule == Schedule::Serial ? "copies, serial" : "copies, 2 slots";
@@ -1135,7 +1342,7 @@ void Emitter::emitCopies() {
       bool constant = kernel.tensors[copy.from.tensor].role == KernelTensor::Constant;
       uint64_t base = constant ? constantAddress[copy.from.tensor] : addresses[copy.from.tensor];
       addLoad(step, buffers.all[0], slot, 0, base + uint64_t(source * es), unsigned(es), from, copy.fill);
-      addStore(step, staging, slot, addresses[copy.to.tensor] + uint64_t(target * es), unsigned(es), to);
+      addStore(step, staging.address[slot], addresses[copy.to.tensor] + uint64_t(target * es), unsigned(es), to);
       steps.push_back(std::move(step));
       size_t i = rank;
       while (i-- > 0) {
@@ -1150,7 +1357,21 @@ void Emitter::emitCopies() {
   }
 }
 
+std::vector<schedule::Step> Emitter::takeSteps() {
+  std::vector<schedule::Step> taken;
+  for (TileStep &step : steps) {
+    taken.push_back({std::move(step.early), std::move(step.compute)});
+    std::move(step.late.begin(), step.late.end(), std::back_inserter(taken.back().loads));
+  }
+  return taken;
+}
+
 void Emitter::order() {
+  if (schedule == Schedule::Modulo) {
+    std::vector<schedule::Step> taken = takeSteps();
+    std::move(taken.begin(), taken.end(), std::back_inserter(network.steps));
+    return;
+  }
   auto &blocks = network.tiles.blocks;
   auto straight = [&](std::vector<Operation> &operations) {
     for (Operation &op : operations)
@@ -1184,7 +1405,7 @@ llvm::Error Emitter::emit() {
 }
 
 llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
-                              const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network) {
+                              const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network) {
   Kernel kernel = matched;
   // A window gives its result to the instruction that computes it and to no other, and the weights of a depthwise one are B: a
   // first step that is something else, or has a second tensor then, is preceded by an instruction for the window alone.
@@ -1261,5 +1482,5 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
     return failure("a window with weights has more than " + std::to_string(isa::kMaxMacTaps) + " taps");
   if (!chains.empty() && byteSize(chains.back().dType) != byteSize(kernel.outputType))
     return failure("the last step does not give the result's element type");
-  return Emitter(kernel, std::move(chains), machine, schedule, addresses, layer, network).emit();
+  return Emitter(kernel, std::move(chains), machine, schedule, addresses, onChip, layer, network).emit();
 }

@@ -22,6 +22,9 @@ struct Tile {
   unsigned depth = 1;        ///< slots of every streamed buffer
   bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
   bool overlap = true;        ///< engines work side by side
+  /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
+  /// chip while the inner loop runs, and with how many slots more for the next ones.
+  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
 };
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -55,7 +58,7 @@ struct BoxDim {
 class Emitter {
 public:
   Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
-          const std::vector<uint64_t> &addresses, uint32_t layer, NetworkProgram &network);
+          const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network);
 
   llvm::Error emit();
 
@@ -65,6 +68,7 @@ private:
   const timing::MachineParams &machine;
   Schedule schedule;
   const std::vector<uint64_t> &addresses;
+  const OnChip &onChip;
   uint32_t layer;
   NetworkProgram &network;
 
@@ -83,6 +87,12 @@ private:
   };
   std::vector<TileStep> steps;
 
+  /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
+  struct InputPlace {
+    int64_t address = 0;
+    Extent stride{}; ///< C: from one block of lanes to the next
+  };
+
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
@@ -93,11 +103,21 @@ private:
 
   Tile clampTile(Tile t) const;
   Buffers plan(const Tile &t) const;
-  /// Assigns addresses; false if the memories are too small. Slots start on banks of their own where that fits.
-  bool allocate(Buffers &b) const;
+  /// Assigns addresses from `start` (per memory) on and round; false if the memories are too small. Slots start on banks of
+  /// their own where that fits.
+  bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
   double mixed(double readBytes, double writeBytes) const;
   double cost(const Tile &t) const;
+  bool scatters(const Tile &t) const;
+  bool crowds(const Buffers &b) const;
+  double tryTile(const Tile &candidate);
+  std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
+  const Resident *residentOf(int tensor) const {
+    return size_t(tensor) < onChip.tensors.size() ? onChip.tensors[size_t(tensor)] : nullptr;
+  }
+  const Resident *residentInput() const { return kernel.anchor ? residentOf(kernel.anchor->input.tensor) : nullptr; }
+  int64_t capacityOf(const Buffer &buffer) const;
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
 
@@ -110,14 +130,17 @@ private:
   unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill);
-  void addStore(TileStep &step, const Buffer &b, unsigned slot, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
+  void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
-  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, unsigned inputSlot, unsigned weightSlot,
+  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
               unsigned accSlot);
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot);
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
+  InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
+                        unsigned slot) const;
+  void fillBorders(TileStep &step, const Resident &resident) const;
 };
 
 /// Splits a box of any rank into instructions of at most five dimensions.

@@ -8,51 +8,182 @@
 using namespace tw;
 using namespace tw::accel;
 
+namespace {
+cost::PositionAxis axisOf(const WindowAxis &axis, bool broadcast) {
+  cost::PositionAxis result;
+  result.size = axis.size;
+  result.kernel = axis.kernel;
+  result.stride = axis.stride;
+  result.dilation = axis.dilation;
+  result.padLow = axis.padLow;
+  result.inputSize = axis.inputSize;
+  result.broadcast = broadcast;
+  return result;
+}
+
+/// Whether two coordinates of a strided walk may be one element.
+bool overlaps(std::vector<std::pair<int64_t, int64_t>> strideAndExtent) {
+  std::sort(strideAndExtent.begin(), strideAndExtent.end());
+  int64_t reach = 0;
+  for (auto [stride, extent] : strideAndExtent) {
+    if (extent == 1)
+      continue;
+    if (stride <= reach)
+      return true;
+    reach += stride * (extent - 1);
+  }
+  return false;
+}
+
+/// Elements that a strided walk touches at least.
+int64_t distinct(const std::vector<std::pair<int64_t, int64_t>> &strideAndExtent) {
+  std::vector<std::pair<int64_t, int64_t>> moving;
+  int64_t all = 1, largest = 1;
+  for (auto [stride, extent] : strideAndExtent) {
+    if (extent == 0)
+      return 0;
+    if (stride == 0)
+      continue;
+    moving.push_back({stride, extent});
+    all *= extent;
+    largest = std::max(largest, extent);
+  }
+  return overlaps(std::move(moving)) ? largest : all;
+}
+
+/// The contraction, or the depthwise window as one with a group for each channel.
+cost::Contraction contractionOf(const Kernel &kernel) {
+  const Anchor &a = *kernel.anchor;
+  bool depthwise = a.kind == Anchor::Window;
+  cost::Contraction c;
+  std::vector<std::pair<int64_t, int64_t>> walk;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    c.axes[axis - P0] = axisOf(a.axes[axis - P0], a.input.stride[axis] == 0);
+    if (a.input.stride[axis])
+      walk.push_back({a.input.stride[axis], a.axes[axis - P0].inputSize});
+  }
+  if (a.batchAxis)
+    c.batchAxis = int(*a.batchAxis - P0);
+  c.groups = uint64_t(depthwise ? kernel.extent[C] : a.groups);
+  c.ic = uint64_t(depthwise ? 1 : a.ic);
+  c.oc = uint64_t(depthwise ? 1 : a.oc);
+  c.inputBytes = byteSize(a.inputType);
+  c.weightBytes = byteSize(a.weightType);
+  walk.push_back({a.input.stride[C], depthwise ? kernel.extent[C] : a.ic});
+  if (!depthwise)
+    walk.push_back({a.inputGroup, a.groups});
+  c.inputOverlaps = overlaps(std::move(walk));
+  return c;
+}
+
+/// Vector engine cycles that a depthwise window takes at least: three products per lane and cycle; and the registers
+/// that reuse inputs do so along a row only, so that every (row, row of taps) reads its input columns anew.
+uint64_t windowCycles(const cost::Contraction &c, uint64_t lanes) {
+  uint64_t threes = 0, rows = 0;
+  std::array<cost::Histogram, 3> taps;
+  for (size_t i = 0; i < 3; ++i)
+    taps[i] = cost::tapsOfOutputs(c.axes[i]);
+  for (auto [x, columns] : taps[0])
+    for (auto [y, lines] : taps[1])
+      threes += cost::ceilDiv(x * y, 3) * columns * lines * uint64_t(c.axes[2].size);
+  for (auto [y, lines] : taps[1])
+    rows += y * lines * uint64_t(c.axes[2].size);
+  // New columns per output, where the padding takes none away.
+  uint64_t columns = uint64_t(std::min(c.axes[0].stride, c.axes[0].kernel)), size = uint64_t(c.axes[0].size);
+  bool all = !taps[0].empty() && taps[0].begin()->first >= columns && cost::inputsUsed(c.axes[0]) >= columns * size;
+  return cost::ceilDiv(c.groups * std::max(threes, all && c.axes[0].dilation == 1 ? rows * columns * size : 0), lanes);
+}
+
+/// How outputs hang on inputs; inputs.front() is the anchor's own, or the first of an elementwise kernel.
+cost::Dependence dependenceOf(const Kernel &kernel) {
+  using cost::Dependence;
+  if (!kernel.copies.empty())
+    return Dependence::None;
+  if (!kernel.anchor) {
+    if (kernel.steps.size() != 1 || kernel.steps[0].reducesChannels)
+      return Dependence::None;
+    for (const Source &source : kernel.steps[0].sources)
+      if (source.kind == Source::Tensor && kernel.extent[C] > 1 && source.view.stride[C] != 1)
+        return Dependence::None;
+    return Dependence::Elementwise;
+  }
+  const Anchor &a = *kernel.anchor;
+  bool single = true;
+  for (const WindowAxis &axis : a.axes) {
+    single &= axis.size == 1;
+    for (int64_t o = 0; o < axis.size; ++o) { // an output of padding alone hangs on nothing
+      int64_t first = o * axis.stride - axis.padLow, last = first + (axis.kernel - 1) * axis.dilation;
+      if (axis.dilation == 1 ? last < 0 || first >= axis.inputSize : first < 0 || last >= axis.inputSize)
+        return Dependence::None;
+    }
+  }
+  if (a.kind == Anchor::Contraction)
+    return a.groups > 1 || a.batchAxis ? Dependence::None : single ? Dependence::All : Dependence::Channels;
+  if (a.input.stride[C] != 1 && kernel.extent[C] > 1)
+    return Dependence::None;
+  return single ? Dependence::GlobalWindow : Dependence::Window;
+}
+} // namespace
+
 cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams &machine) {
   cost::LayerWork work;
-  int64_t positions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
-  int64_t elements = positions * kernel.extent[C];
-  for (const KernelTensor &tensor : kernel.tensors)
-    if (tensor.role == KernelTensor::Constant)
-      work.constantBytes += uint64_t(tensor.elements) * byteSize(tensor.type);
-  // Every result passes the vector engine once: one vector of lanes a cycle.
-  if (kernel.copies.empty())
-    work.vectorCycles = uint64_t(ceilDiv(elements, machine.lanes));
-  if (kernel.anchor && kernel.anchor->windowOp == isa::WindowOp::Mac) {
-    // Depthwise: 3 MACs per lane and cycle on the vector engine at best, or one pass per channel group through the array.
-    int64_t taps = kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel;
-    int64_t perOutput = ceilDiv(taps, 3);
-    work.windowVectorCycles = work.vectorCycles * uint64_t(perOutput - 1);
-    work.windowArrayCycles = uint64_t(ceilDiv(elements, int64_t(machine.rows) * machine.cols));
+  uint64_t lanes = machine.lanes, elements = 1;
+  for (int64_t extent : kernel.extent)
+    elements *= uint64_t(extent);
+  bool array = kernel.anchor && kernel.anchor->kind == Anchor::Contraction;
+
+  for (size_t i = 0; i < kernel.tensors.size(); ++i) {
+    const KernelTensor &tensor = kernel.tensors[i];
+    uint64_t bytes = touchedBytes(kernel, int(i));
+    if (tensor.role == KernelTensor::Result)
+      work.output = {unsigned(i), bytes};
+    else if (tensor.role == KernelTensor::Argument)
+      work.inputs.push_back({unsigned(i), bytes});
+    else if (!tensor.value.isSplat())
+      work.constants.push_back({tensor.value.getAsOpaquePointer(), bytes});
+    else if (kernel.anchor && kernel.anchor->weights == int(i)) // immediates or fills make the others
+      work.constants.push_back({nullptr, bytes});
+    if (kernel.anchor && kernel.anchor->input.tensor == int(i) && tensor.role == KernelTensor::Argument)
+      std::swap(work.inputs.front(), work.inputs.back());
   }
-  if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction)
+  work.dependence = dependenceOf(kernel);
+  // Without its own input in front nothing is known of the dependences.
+  if (kernel.anchor && kernel.tensors[size_t(kernel.anchor->input.tensor)].role != KernelTensor::Argument)
+    work.dependence = cost::Dependence::None;
+  work.channels = kernel.outputReduced ? 1 : uint64_t(kernel.extent[C]);
+
+  // Vector engine: a reduction reads every element, and results are written in an instruction of their own, one vector
+  // of lanes a cycle. Steps in between may be part of either.
+  if (kernel.copies.empty()) {
+    uint64_t passes = kernel.outputReduced ? 0 : 1;
+    for (const Step &step : kernel.steps)
+      passes += step.reducesChannels;
+    work.vectorCycles = cost::ceilDiv(elements, lanes) * passes;
+  }
+  if (!kernel.anchor)
     return work;
   const Anchor &a = *kernel.anchor;
-  // In-bounds taps of each position: those that fall into the padding may be skipped.
-  auto inBounds = [](const WindowAxis &axis) {
-    std::vector<int64_t> taps(size_t(axis.size), 0);
-    for (int64_t o = 0; o < axis.size; ++o)
-      for (int64_t k = 0; k < axis.kernel; ++k) {
-        int64_t i = o * axis.stride + k * axis.dilation - axis.padLow;
-        taps[size_t(o)] += i >= 0 && i < axis.inputSize;
-      }
-    return taps;
-  };
-  std::vector<int64_t> w = inBounds(a.axes[0]), h = inBounds(a.axes[1]);
-  int64_t pairs = 0, byRows = 0;
-  for (int64_t y : h)
-    for (int64_t x : w) {
-      pairs += x * y * a.ic;
-      byRows += ceilDiv(x * y * a.ic, machine.rows);
-    }
-  pairs *= a.axes[2].size;
-  byRows *= a.axes[2].size;
-  // source: SCHEDULING 1.4 restated in docs/bounds.md: rows pairs (position, k) enter and cols pairs (position, n) accumulate
-  // in a cycle, whatever the packing.
-  int64_t stream = std::max(ceilDiv(pairs * ceilDiv(a.oc, machine.cols), machine.rows), ceilDiv(a.oc * byRows, machine.cols));
-  work.arrayCycles = uint64_t(a.groups * stream);
-  int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
-  work.preloadCycles = uint64_t(ceilDiv(a.groups * taps * a.ic * a.oc, int64_t(machine.cols) * machine.preloadRowsPerCycle));
+  if (!array && a.windowOp != isa::WindowOp::Mac) {
+    // Pooling reads every input once at least.
+    uint64_t inputs = touchedBytes(kernel, a.input.tensor) / byteSize(a.inputType);
+    work.vectorCycles = std::max(work.vectorCycles, cost::ceilDiv(inputs, lanes));
+    return work;
+  }
+  cost::Contraction contraction = contractionOf(kernel);
+  uint64_t stream = cost::streamCycles(contraction, machine.rows, machine.cols);
+  if (!array) {
+    uint64_t cycles = windowCycles(contraction, lanes), results = cost::ceilDiv(elements, lanes);
+    work.windowVectorCycles = cycles > results ? cycles - results : 0;
+    work.windowArrayCycles = stream;
+    return work;
+  }
+  work.arrayCycles = stream;
+  // Stored rows of a weight tile: rows of cols weights, or, transposed, cols of rows weights.
+  work.preloadCycles = cost::ceilDiv(contraction.weights(),
+                                     uint64_t(std::max(machine.rows, machine.cols)) * machine.preloadRowsPerCycle);
+  const KernelTensor &input = kernel.tensors[size_t(a.input.tensor)];
+  work.operandsLoaded = a.weights != a.input.tensor && (input.role == KernelTensor::Argument || !input.value.isSplat());
+  work.contraction = contraction;
   return work;
 }
 
@@ -62,44 +193,28 @@ uint64_t accel::touchedBytes(const Kernel &kernel, int tensor) {
     return uint64_t(t.elements) * byteSize(t.type);
   int64_t most = 0;
   auto use = [&](int64_t elements) { most = std::max(most, std::min(elements, t.elements)); };
-  if (kernel.anchor && kernel.anchor->input.tensor == tensor) {
-    const Anchor &a = *kernel.anchor;
-    int64_t elements = a.kind == Anchor::Contraction ? a.ic * a.groups : kernel.extent[C];
-    for (unsigned axis = P0; axis < kAxes; ++axis) {
-      const WindowAxis &window = a.axes[axis - P0];
-      if (!a.input.stride[axis])
-        continue;
-      std::vector<bool> read(size_t(window.inputSize), false);
-      for (int64_t o = 0; o < window.size; ++o)
-        for (int64_t k = 0; k < window.kernel; ++k)
-          if (int64_t i = o * window.stride + k * window.dilation - window.padLow; i >= 0 && i < window.inputSize)
-            read[size_t(i)] = true;
-      elements *= std::count(read.begin(), read.end(), true);
-    }
-    use(elements);
-  }
-  if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction && kernel.anchor->weights == tensor) {
-    const Anchor &a = *kernel.anchor;
-    use(a.groups * a.ic * a.oc * (a.batchAxis ? kernel.extent[*a.batchAxis] : 1));
-  }
+  if (kernel.anchor && kernel.anchor->input.tensor == tensor)
+    use(int64_t(contractionOf(kernel).inputs()));
+  if (kernel.anchor && kernel.anchor->weights == tensor)
+    use(int64_t(contractionOf(kernel).weights()));
   for (const Step &step : kernel.steps)
     for (const Source &source : step.sources) {
+      if (source.kind == Source::Parameter && source.parameter == t.value)
+        use(t.elements);
       if (source.kind != Source::Tensor || source.view.tensor != tensor)
         continue;
-      int64_t elements = 1;
+      std::vector<std::pair<int64_t, int64_t>> walk;
       for (unsigned axis = 0; axis < kAxes; ++axis)
-        if (source.view.stride[axis])
-          elements *= kernel.extent[axis];
-      use(elements);
+        walk.push_back({source.view.stride[axis], kernel.extent[axis]});
+      use(distinct(walk));
     }
   for (const Copy &copy : kernel.copies) {
     if (copy.from.tensor != tensor)
       continue;
-    int64_t elements = 1;
+    std::vector<std::pair<int64_t, int64_t>> walk;
     for (size_t i = 0; i < copy.shape.size(); ++i)
-      if (copy.fromStride[i])
-        elements *= std::max<int64_t>(copy.shape[i] - copy.padLow[i] - copy.padHigh[i], 0);
-    use(elements);
+      walk.push_back({copy.fromStride[i], std::max<int64_t>(copy.shape[i] - copy.padLow[i] - copy.padHigh[i], 0)});
+    use(distinct(walk));
   }
   return uint64_t(most) * byteSize(t.type);
 }

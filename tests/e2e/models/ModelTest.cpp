@@ -153,8 +153,8 @@ void PrintTo(const ModelCase &c, std::ostream *stream) { *stream << c.model << "
 
 std::string nameOf(const testing::TestParamInfo<ModelCase> &info) {
   std::string name = std::string(info.param.model) + "_on_" + info.param.machine;
-  if (info.param.schedule == accel::Schedule::Serial)
-    name += "_serial";
+  if (info.param.schedule != accel::Schedule::DoubleBuffer)
+    name += std::string("_") + accel::nameOf(info.param.schedule);
   for (char &c : name)
     if (!std::isalnum(static_cast<unsigned char>(c)))
       c = '_';
@@ -197,7 +197,7 @@ TEST_P(ModelTest, GivesTheStoredOutputs) {
   }
   double runSeconds = secondsSince(start);
 
-  printRun(std::string(c.model) + (c.schedule == accel::Schedule::Serial ? " serial" : ""), **network, cycles);
+  printRun(std::string(c.model) + " " + accel::nameOf(c.schedule), **network, cycles);
   if (c.tolerance.steps >= 0)
     printf("%zu of %zu values differ, by at most %.0f LSB (bound %.0f)", comparison.differing, comparison.elements,
            comparison.worstSteps, c.tolerance.steps);
@@ -239,6 +239,12 @@ std::vector<ModelCase> modelCases() {
     cases.push_back(c);
     cases.back().schedule = accel::Schedule::Serial;
   }
+  const size_t others = cases.size();
+  for (size_t i = 0; i < others; ++i)
+    if (cases[i].schedule == accel::Schedule::DoubleBuffer) {
+      cases.push_back(cases[i]);
+      cases.back().schedule = accel::Schedule::Modulo;
+    }
   return cases;
 }
 

@@ -146,6 +146,25 @@ TEST(ReportTest, TablesStateBoundOffloadAndDenominator) {
   EXPECT_NE(text.find("nodes: 1 on accelerator, 1 on cpu\n  NonZero_2 on cpu: the accelerator has no NonZero\n"), std::string::npos) << text;
 }
 
+TEST(ReportTest, SimulatedDramBytesStandBesideBoundsAndReference) {
+  RunReport report = sampleReport();
+  report.lowerBoundBytes = 1024;
+  report.layerTraffic = {{1024, 1280, 1408, 1536}};
+  EXPECT_NE(tables(report).find("DRAM 1.5 KiB; at least 1.0, layer by layer 1.2 (1.4 with a memory for each operand); schedule "
+                                "reference 1.5 (not a bound)\n"),
+            std::string::npos)
+      << tables(report);
+  nlohmann::json document = nlohmann::json::parse(toJson(report, {}));
+  EXPECT_EQ(document["lower_bound_dram_bytes"], 1024);
+  EXPECT_EQ(document["layer_serial_dram_bytes"], 1280);
+  EXPECT_EQ(document["three_memory_dram_bytes"], 1408);
+  EXPECT_EQ(document["schedule_reference_dram_bytes"], 1536);
+  EXPECT_EQ(document["layers"][0]["compulsory_dram_bytes"], 1024);
+  EXPECT_EQ(document["layers"][0]["unavoidable_dram_bytes"], 1280);
+  EXPECT_EQ(document["layers"][0]["three_memory_dram_bytes"], 1408);
+  EXPECT_EQ(document["layers"][0]["schedule_reference_dram_bytes"], 1536);
+}
+
 TEST(ReportTest, ProgramsThatFollowOneAnotherAddUp) {
   stats::SimResult all = *sampleReport().sim, next = all;
   next.layers[0].firstStart = 5;

@@ -54,7 +54,7 @@ TEST(SessionTest, AGemmGivesWhatItsDefinitionSays) {
   HostTensor w = randomTensor({"w", ElementKind::I8, {k, n}}, 1);
   float multiplier = float(127.0 / 3 / (5461.25 * std::sqrt(double(k))));
   for (Model model : {Model::SystemC, Model::Functional})
-    for (const char *schedule : {"serial", "double_buffer"}) {
+    for (const std::string &schedule : scheduleNames()) {
       std::unique_ptr<Session> gemmSession = session("gemm:19x21x40:int8", "tiny_8x8", model, schedule);
       ASSERT_TRUE(gemmSession);
       for (uint64_t seed : {5, 6}) {
@@ -101,5 +101,5 @@ TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
   EXPECT_EQ(error("none.onnx", tiny), "cannot open 'none.onnx': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
   EXPECT_EQ(error("gemm:8x8x8:int8", {}), "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
   tiny.schedule = "best";
-  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be serial or double_buffer");
+  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo");
 }

@@ -1,0 +1,242 @@
+//===- Residency.cpp - Tensors that stay on chip ---------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Residency.h"
+
+#include "compiler/codegen/accel/Emitter.h"
+#include "compiler/memory/Placement.h"
+
+#include <algorithm>
+
+using namespace tw;
+using namespace tw::accel;
+
+int64_t Resident::at(int64_t offset) const {
+  int64_t channel = offset % channels, pixel = offset / channels % width, row = offset / channels / width;
+  return address + (row + padLow[1]) * rowBytes + (pixel + padLow[0]) * pixelBytes + channel / lanes * blockBytes +
+         channel % lanes * elementBytes;
+}
+
+int64_t Resident::stride(int64_t elements) const {
+  if (elements % (channels * width) == 0)
+    return elements / (channels * width) * rowBytes;
+  if (elements % channels == 0)
+    return elements / channels * pixelBytes;
+  return elements * elementBytes;
+}
+
+bool Resident::canWalk(int64_t elements, int64_t count) const {
+  if (count <= 1 || elements % (channels * width) == 0)
+    return true;
+  if (elements % channels == 0)
+    return rowBytes == width * pixelBytes || (count - 1) * (elements / channels) < width;
+  return false; // along the channels: only whole vectors have a place of their own
+}
+
+namespace {
+/// One use of a tensor by a kernel.
+struct Use {
+  size_t kernel;
+  bool writes;
+  const View *view;
+  bool isAnchor; ///< the anchor's input, with its windows
+};
+
+class Chooser {
+public:
+  Chooser(const NetworkUses &uses, const timing::MachineParams &machine) : uses(uses), machine(machine) {}
+  Residency run();
+
+private:
+  const NetworkUses &uses;
+  const timing::MachineParams &machine;
+
+  std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
+  std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list) const;
+  bool suits(const Resident &resident, const Use &use) const;
+};
+
+std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) const {
+  std::vector<std::vector<Use>> result(uses.shapes.size());
+  for (size_t k = 0; k < uses.kernels.size(); ++k) {
+    const Kernel &kernel = *uses.kernels[k];
+    auto tensorOf = [&](int index) { return uses.tensorOf[k][size_t(index)]; };
+    auto reads = [&](const View &view, bool isAnchor) {
+      if (kernel.tensors[size_t(view.tensor)].role == KernelTensor::Argument)
+        result[tensorOf(view.tensor)].push_back({k, false, &view, isAnchor});
+    };
+    auto excludes = [&](int tensor) {
+      if (kernel.tensors[size_t(tensor)].role != KernelTensor::Constant)
+        possible[tensorOf(tensor)] = false;
+    };
+    if (kernel.anchor) {
+      reads(kernel.anchor->input, true);
+      // Activations as weights lie in the weight memory.
+      if (kernel.anchor->weights >= 0)
+        excludes(kernel.anchor->weights);
+    }
+    for (const Step &step : kernel.steps)
+      for (const Source &source : step.sources)
+        if (source.kind == Source::Tensor)
+          reads(source.view, false);
+    for (const Copy &copy : kernel.copies) {
+      excludes(copy.from.tensor);
+      excludes(copy.to.tensor);
+    }
+    if (kernel.copies.empty())
+      result[tensorOf(kernel.output.tensor)].push_back({k, true, &kernel.output, false});
+  }
+  return result;
+}
+
+/// Pitches and padding that all uses can live with.
+std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list) const {
+  const std::vector<int64_t> &shape = uses.shapes[tensor];
+  Resident r;
+  r.channels = shape.back();
+  r.width = shape.size() > 1 ? shape[shape.size() - 2] : 1;
+  for (size_t i = 0; i + 2 < shape.size(); ++i)
+    r.rows *= shape[i];
+  bool pads = false;
+  for (const Use &use : list) {
+    const Kernel &kernel = *uses.kernels[use.kernel];
+    r.elementBytes = byteSize(kernel.tensors[size_t(use.view->tensor)].type);
+    if (!use.isAnchor)
+      continue;
+    const Anchor &a = *kernel.anchor;
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      const WindowAxis &w = a.axes[axis - P0];
+      int64_t high = w.span(w.size) - w.padLow - w.inputSize;
+      if (w.padLow == 0 && high <= 0)
+        continue;
+      int64_t elements = a.input.stride[axis];
+      int dimension = elements == r.channels ? 0 : elements == r.channels * r.width ? 1 : -1;
+      if (dimension < 0 || w.inputSize != (dimension == 0 ? r.width : r.rows))
+        return std::nullopt;
+      if (pads && r.padPattern != a.padPattern)
+        return std::nullopt;
+      pads = true;
+      r.padPattern = a.padPattern;
+      r.padLow[size_t(dimension)] = std::max(r.padLow[size_t(dimension)], w.padLow);
+      r.padHigh[size_t(dimension)] = std::max(r.padHigh[size_t(dimension)], std::max<int64_t>(high, 0));
+    }
+  }
+  // Kernels take all positions of a channel at once where the accumulator holds two such tiles.
+  r.lanes = machine.lanes;
+  r.isPlanar = !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
+  r.pixelBytes = (r.isPlanar ? 1 : r.blocks()) * r.lanes * r.elementBytes;
+  r.rowBytes = (r.width + r.padLow[0] + r.padHigh[0]) * r.pixelBytes;
+  int64_t plane = (r.rows + r.padLow[1] + r.padHigh[1]) * r.rowBytes;
+  r.blockBytes = r.isPlanar ? plane : r.lanes * r.elementBytes;
+  r.bytes = r.isPlanar ? r.blocks() * plane : plane;
+  return r;
+}
+
+bool Chooser::suits(const Resident &r, const Use &use) const {
+  const Kernel &kernel = *uses.kernels[use.kernel];
+  const View &view = *use.view;
+  if (byteSize(kernel.tensors[size_t(view.tensor)].type) != r.elementBytes)
+    return false;
+  // Channels lie side by side, so that a vector of lanes is one access.
+  if (view.stride[C] != 1 && !(view.stride[C] == 0 && !use.writes && !use.isAnchor))
+    return false;
+  int64_t lanes = machine.lanes, first = view.offset % r.channels;
+  int64_t channels = kernel.extent[C], groups = 1;
+  if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction) {
+    groups = kernel.anchor->groups;
+    channels = use.isAnchor ? kernel.anchor->ic : kernel.anchor->oc;
+  }
+  // A kernel may see another shape of the tensor, whose channels are pixels of this one.
+  if (view.stride[C] && first + groups * channels > r.channels)
+    return false;
+  if (use.writes) {
+    if (kernel.outputReduced)
+      return false;
+    // Whole vectors are written: they must not reach into what lies behind.
+    if (first % lanes || (groups > 1 && channels % lanes) ||
+        (channels % lanes && first + groups * channels != r.channels))
+      return false;
+  } else if (first % lanes || (groups > 1 && channels % lanes)) {
+    return false;
+  }
+  // What lies behind the last channel meets weights of zero, which keep only numbers quiet.
+  bool integer = kernel.tensors[size_t(view.tensor)].type != LaneType::F32 && kernel.tensors[size_t(view.tensor)].type != LaneType::Bf16;
+  if (!integer && r.channels % lanes)
+    return false;
+  if (use.isAnchor && kernel.anchor->kind == Anchor::Contraction && !integer && kernel.anchor->ic % machine.rows)
+    return false;
+  if (use.isAnchor) {
+    const Anchor &a = *kernel.anchor;
+    for (unsigned axis = P0; axis < kAxes; ++axis) {
+      const WindowAxis &w = a.axes[axis - P0];
+      if (!r.canWalk(view.stride[axis], std::min(w.inputSize, w.span(w.size))))
+        return false;
+    }
+    return true;
+  }
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    if (view.stride[axis] && !r.canWalk(view.stride[axis], kernel.extent[axis]))
+      return false;
+  return true;
+}
+
+Residency Chooser::run() {
+  Residency result;
+  // A vector of the array's results is one of the vector engine's, and one of its inputs.
+  const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
+  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes), bank = int64_t(machine.scratchpads[0].bankBytes());
+  result.tensors.resize(uses.shapes.size());
+  result.room.assign(uses.kernels.size(), capacity);
+  std::vector<bool> possible(uses.shapes.size(), true);
+  std::vector<std::vector<Use>> all = collect(possible);
+  struct Candidate {
+    size_t tensor;
+    Resident resident;
+    unsigned begin, end;
+    double value;
+  };
+  std::vector<Candidate> candidates;
+  for (size_t t = 0; t < all.size(); ++t) {
+    const std::vector<Use> &list = all[t];
+    if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes)
+      continue;
+    std::optional<Resident> resident = layout(t, list);
+    if (!resident || resident->bytes > capacity * 3 / 4 ||
+        !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
+      continue;
+    Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0};
+    size_t saved = 0;
+    for (const Use &use : list) {
+      candidate.end = std::max(candidate.end, unsigned(use.kernel));
+      saved += use.writes ? !uses.alsoInDram[t] : 1;
+    }
+    candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
+    candidates.push_back(candidate);
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) { return a.value > b.value; });
+  // Kernels keep a quarter for their own buffers.
+  std::vector<memory::LiveRange> chosen;
+  std::vector<size_t> owners;
+  for (const Candidate &candidate : candidates) {
+    std::vector<memory::LiveRange> attempt = chosen;
+    attempt.push_back({uint64_t(candidate.resident.bytes), candidate.begin, candidate.end, 0});
+    if (int64_t(memory::place(attempt, uint64_t(bank))) > capacity * 3 / 4)
+      continue;
+    chosen = std::move(attempt);
+    owners.push_back(candidate.tensor);
+    result.tensors[candidate.tensor] = candidate.resident;
+  }
+  // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    Resident &resident = *result.tensors[owners[i]];
+    resident.address = capacity - int64_t(chosen[i].address) - roundUp(resident.bytes, bank);
+    for (unsigned k = chosen[i].begin; k <= chosen[i].end; ++k)
+      result.room[k] = std::min(result.room[k], resident.address);
+  }
+  return result;
+}
+} // namespace
+
+Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine) {
+  return Chooser(uses, machine).run();
+}

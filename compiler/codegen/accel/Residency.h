@@ -1,0 +1,62 @@
+//===- Residency.h - Tensors that stay on chip --------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A tensor between two kernels that fits the first scratchpad beside what the
+// kernels themselves need stays there: its producer writes it where its consumers
+// read it, and DRAM never sees it.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_ACCEL_RESIDENCY_H
+#define COMPILER_CODEGEN_ACCEL_RESIDENCY_H
+
+#include "compiler/codegen/accel/Kernel.h"
+#include "isa/timing/MachineParams.h"
+
+namespace tw::accel {
+
+/// Where a dense row-major tensor [..., rows, width, channels] lies in scratchpad 0: blocks of `lanes` channels, rows with room
+/// for the padding of those who read windows of it. Blocks follow one another within a pixel, for kernels that work row by row,
+/// or each is a plane of its own, for kernels that work channel by channel: an instruction owns all banks from its first byte to
+/// its last, so what it touches should lie together.
+struct Resident {
+  int64_t address = 0;                      ///< of the first byte, padding included
+  int64_t bytes = 0;
+  int64_t channels = 1, width = 1, rows = 1; ///< elements; rows: all outer dimensions
+  int64_t elementBytes = 1, lanes = 1;
+  bool isPlanar = false;
+  int64_t blockBytes = 0, pixelBytes = 0, rowBytes = 0; ///< from one to the next
+  std::array<int64_t, 2> padLow{}, padHigh{}; ///< along the width and the rows, pixels
+  uint32_t padPattern = 0;
+
+  int64_t blocks() const { return (channels + lanes - 1) / lanes; }
+  bool isPadded() const { return padLow[0] || padLow[1] || padHigh[0] || padHigh[1]; }
+  /// Address of the element at `offset` of the dense tensor.
+  int64_t at(int64_t offset) const;
+  /// Bytes on chip that a step of `elements` of the dense tensor, pixels or rows, is.
+  int64_t stride(int64_t elements) const;
+  /// Whether `count` steps of `elements` each are equally far apart on chip.
+  bool canWalk(int64_t elements, int64_t count) const;
+};
+
+/// How the kernels of a network use one tensor. `kernels[i].tensors[j]` is tensor `tensorOf[i][j]`.
+struct NetworkUses {
+  std::vector<const Kernel *> kernels;
+  std::vector<std::vector<size_t>> tensorOf;
+  /// Per tensor: dense shape of the whole (outermost first); empty: it must lie in DRAM.
+  std::vector<std::vector<int64_t>> shapes;
+  /// Per tensor: DRAM needs a copy as well (a result of the network).
+  std::vector<bool> alsoInDram;
+};
+
+struct Residency {
+  /// Per tensor: nothing if it lies in DRAM.
+  std::vector<std::optional<Resident>> tensors;
+  /// Per kernel: bytes of scratchpad 0, from 0 on, that are left for its own buffers.
+  std::vector<int64_t> room;
+};
+
+/// Chooses the tensors that save most transfers for the room and time they take. Deterministic.
+Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_RESIDENCY_H

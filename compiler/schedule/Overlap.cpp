@@ -1,0 +1,332 @@
+//===- Overlap.cpp - Work of many kernels side by side ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Overlap.h"
+
+#include "isa/timing/InstructionTiming.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+using namespace tw;
+using namespace tw::schedule;
+
+namespace {
+/// A block that goes to one engine; a loop of preloads and tensor instructions counts as the tensor engine's.
+struct Node {
+  Block block;
+  unsigned engine = 0;
+  double occupancy = 0; ///< cycles until its engine takes the next one
+  double bus = 0;       ///< cycles of the DRAM data bus
+  double drain = 0;     ///< from there until its result is there
+  std::vector<uint32_t> after;  ///< nodes that must have retired
+  std::vector<uint32_t> behind; ///< nodes of the same engine that must have started
+  std::vector<uint32_t> next;   ///< nodes that have this one in `after` or `behind`
+  uint32_t open = 0;            ///< how many of those before it have no place yet
+  double ready = 0;             ///< when all before it let it start
+  double start = 0, end = 0;    ///< estimated; end: the result is there
+};
+
+double dramBytesPerCycle(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
+  return double(dram.burstBytes) * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+}
+
+double dramLatency(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return dram.latencyCycles + dram.pathLatencyCycles;
+  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+}
+
+/// The last accesses to a run of bytes.
+struct History {
+  int64_t writer = -1;
+  std::vector<uint32_t> readers; ///< since the write
+};
+
+class SpaceMap {
+public:
+  SpaceMap() { pieces[0]; }
+  template <typename Visit> void forRange(uint64_t begin, uint64_t end, Visit visit) {
+    cut(begin);
+    cut(end);
+    for (auto it = pieces.find(begin); it != pieces.end() && it->first < end; ++it)
+      visit(it->second);
+  }
+  /// [begin, end) has one writer and no readers.
+  void write(uint64_t begin, uint64_t end, uint32_t writer) {
+    auto it = pieces.find(begin);
+    it->second = {int64_t(writer), {}};
+    for (++it; it != pieces.end() && it->first < end;)
+      it = pieces.erase(it);
+  }
+
+private:
+  void cut(uint64_t at) {
+    auto it = std::prev(pieces.upper_bound(at));
+    if (it->first != at)
+      pieces.emplace_hint(std::next(it), at, it->second);
+  }
+  std::map<uint64_t, History> pieces;
+};
+
+class Overlapper {
+public:
+  explicit Overlapper(const timing::MachineParams &machine)
+      : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), spaces(kDramSpace + 1),
+        ready(numEngines(machine)), ordered(numEngines(machine)), engineFree(numEngines(machine), 0) {}
+
+  void add(Block block);
+  TileProgram run();
+  /// Schedules; returns when the last node ends.
+  double schedule();
+
+private:
+  const timing::MachineParams &machine;
+  double bytesPerCycle, latency;
+  std::vector<Node> nodes;
+  std::vector<SpaceMap> spaces;
+  std::vector<std::set<uint32_t>> ready;      ///< per engine: nodes that wait for nothing without a place
+  std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
+  std::vector<double> engineFree;
+  double busFree = 0;
+
+  unsigned tensorEngine() const { return machine.storeEngines + 1; }
+  void estimate(Node &node);
+  void depend(Node &node, uint32_t index);
+  TileProgram merge();
+};
+
+template <typename Box> double bursts(const Box &box, int64_t burst) {
+  int64_t runs = 1;
+  for (int d = 1; d < 5; ++d)
+    runs *= box.counts[d];
+  int64_t run = box.counts[0] << box.element_log2;
+  // Dense boxes are one run.
+  int64_t extent = run;
+  int d = 1;
+  for (; d < 5 && (box.counts[d] == 1 || box.dram_strides[d - 1] == extent); ++d) {
+    extent *= box.counts[d];
+    runs /= box.counts[d];
+  }
+  bool aligned = extent % burst == 0 && box.dram_address % burst == 0;
+  return double(runs) * (double((extent + burst - 1) / burst) + (aligned ? 0 : 0.5));
+}
+
+void Overlapper::estimate(Node &node) {
+  auto transfer = [&](double count) {
+    node.bus = count * machine.dram.burstBytes / bytesPerCycle;
+    node.occupancy = std::max(count / machine.burstsPerCycle, node.bus);
+  };
+  double tensor = 0, preload = 0;
+  for (const Operation &operation : node.block.operations) {
+    const isa::Instruction &instruction = operation.instruction;
+    if (auto *load = instruction.getIf<isa::Load>()) {
+      transfer(bursts(*load, machine.dram.burstBytes));
+      node.drain = latency;
+    } else if (auto *store = instruction.getIf<isa::Store>()) {
+      transfer(bursts(*store, machine.dram.burstBytes));
+      node.drain = 10;
+    } else if (auto *vector = instruction.getIf<isa::Vector>()) {
+      timing::InstructionTime time = timing::timeOf(*vector, machine);
+      node.occupancy = double(time.occupancy);
+      node.drain = double(time.drain);
+    } else if (auto *operands = instruction.getIf<isa::Tensor>()) {
+      timing::InstructionTime time = timing::timeOf(*operands, machine);
+      tensor = double(time.occupancy);
+      node.drain = double(time.drain);
+    } else if (auto *tile = instruction.getIf<isa::Preload>()) {
+      timing::InstructionTime time = timing::timeOf(*tile, machine);
+      preload = double(time.occupancy + time.drain);
+    }
+  }
+  if (tensor)
+    node.occupancy = double(node.block.count) * std::max(tensor, preload + 2);
+}
+
+void Overlapper::depend(Node &node, uint32_t index) {
+  auto orderAfter = [&](uint32_t earlier, bool retired) {
+    if (earlier == index)
+      return;
+    auto &list = retired ? node.after : node.behind;
+    if (list.empty() || list.back() != earlier)
+      list.push_back(earlier);
+  };
+  bool accumulates = node.engine == tensorEngine();
+  for (const Operation &operation : node.block.operations)
+    for (const Region &region : operation.regions)
+      spaces[region.space].forRange(region.begin, region.end, [&](const History &history) {
+        if (history.writer >= 0) {
+          bool own = nodes[size_t(history.writer)].engine == node.engine;
+          bool accumulation = accumulates && own && region.space == unsigned(isa::Memory::Accumulator);
+          orderAfter(uint32_t(history.writer), !own || (!region.write && !accumulation));
+        }
+        if (region.write)
+          for (uint32_t reader : history.readers)
+            orderAfter(reader, nodes[reader].engine != node.engine);
+      });
+  // Reads first: an operation that reads what it writes is its own last writer.
+  for (const Operation &operation : node.block.operations)
+    for (const Region &region : operation.regions)
+      if (!region.write)
+        spaces[region.space].forRange(region.begin, region.end, [&](History &history) {
+          if (history.readers.empty() || history.readers.back() != index)
+            history.readers.push_back(index);
+        });
+  for (const Operation &operation : node.block.operations)
+    for (const Region &region : operation.regions)
+      if (region.write)
+        spaces[region.space].write(region.begin, region.end, index);
+  for (auto *list : {&node.after, &node.behind}) {
+    std::sort(list->begin(), list->end());
+    list->erase(std::unique(list->begin(), list->end()), list->end());
+  }
+}
+
+void Overlapper::add(Block block) {
+  Node node;
+  node.engine = engineIndex(block.operations.front().instruction, machine);
+  for (const Operation &operation : block.operations)
+    if (operation.instruction.getIf<isa::Tensor>())
+      node.engine = tensorEngine();
+  node.block = std::move(block);
+  estimate(node);
+  uint32_t index = uint32_t(nodes.size());
+  nodes.push_back(std::move(node));
+  depend(nodes.back(), index);
+}
+
+double Overlapper::schedule() {
+  double last = 0;
+  for (uint32_t i = 0; i < nodes.size(); ++i) {
+    for (auto *list : {&nodes[i].after, &nodes[i].behind})
+      for (uint32_t earlier : *list)
+        nodes[earlier].next.push_back(i);
+    nodes[i].open = uint32_t(nodes[i].after.size() + nodes[i].behind.size());
+    if (!nodes[i].open)
+      ready[nodes[i].engine].insert(i);
+  }
+  while (true) {
+    int64_t chosen = -1;
+    double chosenStart = 0;
+    for (size_t engine = 0; engine < ready.size(); ++engine) {
+      // The first in the order of the steps, unless one behind it is done before that can start.
+      int64_t best = -1;
+      double bestStart = 0;
+      for (uint32_t index : ready[engine]) {
+        const Node &node = nodes[index];
+        double start = std::max(node.ready, engineFree[engine]);
+        if (best < 0 || start + node.occupancy <= bestStart) {
+          best = index;
+          bestStart = start;
+        }
+        if (start <= engineFree[engine])
+          break;
+      }
+      if (best >= 0 && (chosen < 0 || bestStart < chosenStart || (bestStart == chosenStart && best < chosen))) {
+        chosen = best;
+        chosenStart = bestStart;
+      }
+    }
+    if (chosen < 0)
+      return last;
+    Node &node = nodes[size_t(chosen)];
+    ready[node.engine].erase(uint32_t(chosen));
+    node.start = chosenStart;
+    double done = chosenStart + node.occupancy;
+    if (node.bus > 0) {
+      busFree = std::max(busFree, chosenStart) + node.bus;
+      done = std::max(done, busFree);
+    }
+    engineFree[node.engine] = done;
+    node.end = done + node.drain;
+    last = std::max(last, node.end);
+    ordered[node.engine].push_back(uint32_t(chosen));
+    for (uint32_t later : node.next) {
+      Node &other = nodes[later];
+      // In `after`, or in `behind`, or in both.
+      bool retired = std::binary_search(other.after.begin(), other.after.end(), uint32_t(chosen));
+      other.ready = std::max(other.ready, retired ? node.end : node.start);
+      if (!--other.open)
+        ready[other.engine].insert(later);
+    }
+  }
+}
+
+/// One program out of the orders of all engines. The sequencer stands still in a loop of passes until the last ones are
+/// dispatched: what starts meanwhile goes before the loop if it waits for nothing of it, as far as queues have room.
+TileProgram Overlapper::merge() {
+  TileProgram program;
+  std::vector<size_t> next(ordered.size(), 0);
+  std::vector<bool> emitted(nodes.size(), false);
+  auto emit = [&](unsigned engine) {
+    uint32_t index = ordered[engine][next[engine]++];
+    emitted[index] = true;
+    program.blocks.push_back(std::move(nodes[index].block));
+  };
+  auto head = [&](unsigned engine) -> Node * {
+    return next[engine] < ordered[engine].size() ? &nodes[ordered[engine][next[engine]]] : nullptr;
+  };
+  auto waitsForNothing = [&](const Node &node) {
+    auto isEmitted = [&](uint32_t earlier) { return bool(emitted[earlier]); };
+    return std::all_of(node.after.begin(), node.after.end(), isEmitted) &&
+           std::all_of(node.behind.begin(), node.behind.end(), isEmitted);
+  };
+  // The engine whose next node starts first, not later than `until`.
+  auto earliest = [&](double until, auto accept) {
+    int best = -1;
+    for (unsigned engine = 0; engine < ordered.size(); ++engine) {
+      Node *node = engine == tensorEngine() ? nullptr : head(engine);
+      if (node && node->start <= until && accept(engine, *node) && (best < 0 || node->start < head(unsigned(best))->start))
+        best = int(engine);
+    }
+    return best;
+  };
+  const size_t room = machine.queueDepth > 2 ? machine.queueDepth - 2 : 1;
+  while (Node *tensor = head(tensorEngine())) {
+    for (int engine; (engine = earliest(tensor->start, [](unsigned, const Node &) { return true; })) >= 0;)
+      emit(unsigned(engine));
+    std::vector<size_t> ahead(ordered.size(), 0);
+    for (unsigned engine = 0; engine < ordered.size(); ++engine)
+      for (size_t i = next[engine]; i > 0 && nodes[ordered[engine][i - 1]].start > tensor->start; --i)
+        ++ahead[engine];
+    auto fits = [&](unsigned engine, const Node &node) { return ahead[engine] < room && waitsForNothing(node); };
+    for (int engine; (engine = earliest(tensor->start + tensor->occupancy, fits)) >= 0;) {
+      ++ahead[size_t(engine)];
+      emit(unsigned(engine));
+    }
+    emit(tensorEngine());
+  }
+  for (int engine; (engine = earliest(1e300, [](unsigned, const Node &) { return true; })) >= 0;)
+    emit(unsigned(engine));
+  return program;
+}
+
+TileProgram Overlapper::run() {
+  schedule();
+  return merge();
+}
+} // namespace
+
+static Overlapper overlapperOf(std::vector<Step> steps, const timing::MachineParams &machine) {
+  Overlapper overlapper(machine);
+  for (Step &step : steps) {
+    for (Operation &load : step.loads)
+      overlapper.add({1, {std::move(load)}});
+    for (Block &block : step.compute)
+      overlapper.add(std::move(block));
+  }
+  return overlapper;
+}
+
+TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine) {
+  return overlapperOf(std::move(steps), machine).run();
+}
+
+double schedule::estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine) {
+  return overlapperOf(steps, machine).schedule();
+}

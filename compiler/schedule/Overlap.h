@@ -1,0 +1,32 @@
+//===- Overlap.h - Work of many kernels side by side --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Kernels emit their steps one after the other, each step behind its loads. This
+// gives every engine an order of its own over the whole network: a list scheduler
+// runs the steps on estimated times, so that loads go ahead as far as their slots
+// are free and the next kernel begins while the one before drains. What may pass
+// what is read off the regions alone; kernels, tiles and slots are not known here.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_SCHEDULE_OVERLAP_H
+#define COMPILER_SCHEDULE_OVERLAP_H
+
+#include "compiler/schedule/TileProgram.h"
+
+namespace tw::schedule {
+
+/// One step of a kernel: transfers to the chip, then what they are for.
+struct Step {
+  std::vector<Operation> loads;
+  std::vector<Block> compute; ///< tensor, vector and store work
+};
+
+/// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
+/// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part.
+TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine);
+
+/// Cycles until everything of overlap(steps) has retired, as its list scheduler estimates them: what a choice between tiles goes by.
+double estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine);
+
+} // namespace tw::schedule
+
+#endif // COMPILER_SCHEDULE_OVERLAP_H

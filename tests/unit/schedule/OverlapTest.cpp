@@ -1,0 +1,106 @@
+//===- OverlapTest.cpp - Steps of kernels side by side ---------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/schedule/Overlap.h"
+#include "compiler/schedule/Synchronize.h"
+#include "compiler/schedule/Verifier.h"
+#include "hw-configs/Machine.h"
+
+#include <gtest/gtest.h>
+
+using namespace tw;
+using schedule::Operation;
+using schedule::Step;
+using schedule::TileProgram;
+
+namespace {
+
+timing::MachineParams tiny() { return *hwconfigs::loadMachine("tiny_8x8"); }
+
+Operation operation(const std::string &line, const timing::MachineParams &machine) {
+  Operation result;
+  result.instruction = *isa::parse(line);
+  result.regions = schedule::regionsOf(result.instruction, machine);
+  return result;
+}
+
+/// A step that loads 1 KiB to `slot` and stores it elsewhere.
+Step copy(int slot, int index, const timing::MachineParams &machine) {
+  const std::string on = " address=" + std::to_string(1024 * slot) + " counts=[1024,1,1,1,1] span=1024";
+  Step step;
+  step.loads.push_back(operation("load dram_address=" + std::to_string(4096 + 1024 * index) + on, machine));
+  step.compute.push_back({1, {operation("store dram_address=" + std::to_string(65536 + 1024 * index) + on, machine)}});
+  return step;
+}
+
+/// "l0 s0 l1 ...": loads and stores by their place in DRAM, in the order of the program.
+std::string orderOf(const TileProgram &program) {
+  std::string text;
+  for (const schedule::Block &block : program.blocks) {
+    const isa::Instruction &instruction = block.operations[0].instruction;
+    if (auto *load = instruction.getIf<isa::Load>())
+      text += "l" + std::to_string((load->dram_address - 4096) / 1024) + " ";
+    else
+      text += "s" + std::to_string((instruction.as<isa::Store>().dram_address - 65536) / 1024) + " ";
+  }
+  return text;
+}
+
+TEST(OverlapTest, LoadsRunAheadAsFarAsTheirSlotsAreFree) {
+  const timing::MachineParams machine = tiny();
+  // Slots 0 and 1 in turn: the third load waits until the first store has retired, and the store engine is free before that.
+  EXPECT_EQ(orderOf(schedule::overlap({copy(0, 0, machine), copy(1, 1, machine), copy(0, 2, machine)}, machine)),
+            "l0 l1 s0 s1 l2 s2 ");
+}
+
+TEST(OverlapTest, OneSlotLeavesTheOrderOfTheSteps) {
+  const timing::MachineParams machine = tiny();
+  EXPECT_EQ(orderOf(schedule::overlap({copy(0, 0, machine), copy(0, 1, machine)}, machine)), "l0 s0 l1 s1 ");
+}
+
+TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
+  const timing::MachineParams machine = tiny();
+  Step first = copy(0, 0, machine), second;
+  second.loads.push_back(operation("load dram_address=65536 address=4096 counts=[1024,1,1,1,1] span=1024", machine));
+  const TileProgram program = schedule::overlap({first, second}, machine);
+  ASSERT_EQ(program.blocks.size(), 3u);
+  EXPECT_TRUE(program.blocks[1].operations[0].instruction.getIf<isa::Store>());
+}
+
+TEST(OverlapTest, TheResultVerifiesOnceSynchronised) {
+  const timing::MachineParams machine = tiny();
+  std::vector<Step> steps;
+  for (int i = 0; i < 12; ++i)
+    steps.push_back(copy(i % 3, i, machine));
+  TileProgram tiles = schedule::overlap(steps, machine);
+  ASSERT_TRUE(schedule::synchronize(tiles, machine));
+  isa::Program program;
+  for (const schedule::Block &block : tiles.blocks)
+    isa::encode(block.operations[0].instruction, program.code);
+  isa::encode(isa::Instruction(isa::Halt()), program.code);
+  const Diagnostics problems = schedule::verifySchedule(program, machine);
+  EXPECT_TRUE(problems.empty()) << problems.front().str();
+}
+
+TEST(OverlapTest, TheEstimateOfTwoSlotsIsLessThanThatOfOne) {
+  const timing::MachineParams machine = tiny();
+  std::vector<Step> one, two;
+  for (int i = 0; i < 8; ++i) {
+    one.push_back(copy(0, i, machine));
+    two.push_back(copy(i % 2, i, machine));
+  }
+  EXPECT_LT(schedule::estimateOverlapped(two, machine), schedule::estimateOverlapped(one, machine));
+}
+
+TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
+  const timing::MachineParams machine = tiny();
+  const Operation load = operation("load counts=[64,3,1,1,1] dram_strides=[1024] strides=[256] span=576", machine);
+  std::vector<std::pair<uint64_t, uint64_t>> onChip;
+  for (const schedule::Region &region : load.regions)
+    if (region.space != schedule::kDramSpace)
+      onChip.push_back({region.begin, region.end});
+  const std::vector<std::pair<uint64_t, uint64_t>> wanted = {{0, 64}, {256, 320}, {512, 576}};
+  EXPECT_EQ(onChip, wanted);
+}
+
+} // namespace
