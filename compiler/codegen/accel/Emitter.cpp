@@ -135,7 +135,47 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
 Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
                  const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network)
     : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), onChip(onChip),
-      layer(layer), network(network) {}
+      layer(layer), network(network) {
+  skipUnread();
+  packTaps();
+}
+
+/// One tap at every second position reads every second position only: the view leaves the others out.
+void Emitter::skipUnread() {
+  if (!kernel.anchor)
+    return;
+  Anchor &a = *kernel.anchor;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    WindowAxis &w = a.axes[axis - P0];
+    if (w.kernel != 1 || w.stride == 1 || w.padLow || (w.size - 1) * w.stride >= w.inputSize)
+      continue;
+    a.input.stride[axis] *= w.stride;
+    w.stride = 1;
+    w.inputSize = w.size;
+  }
+}
+
+/// A contraction over few channels fills a part of the array's rows only. If its weights are constant, the load engine lays the
+/// channels of all taps side by side: one pass for `rows` of them, whatever tap they are of.
+void Emitter::packTaps() {
+  if (!contraction() || !constantWeights() || residentInput())
+    return;
+  const Anchor &a = *kernel.anchor;
+  int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows;
+  bool byChannel = a.input.stride[C] == 1 || a.ic == 1, byColumn = a.input.stride[P0] == 1;
+  if (a.groups != 1 || a.batchAxis || a.axes[2].kernel != 1 || a.axes[2].padLow || kw * kh == 1 || (!byChannel && !byColumn) ||
+      ceilDiv(kw * kh * a.ic, rows) * 2 > kw * kh * ceilDiv(a.ic, rows))
+    return;
+  unpacked = a;
+  packedStride = byChannel ? std::array<int64_t, 3>{1, a.ic, a.ic * kw} : std::array<int64_t, 3>{kw * kh, 1, kw};
+  Anchor &packed = *kernel.anchor;
+  packed.ic = kw * kh * a.ic;
+  for (WindowAxis &axis : packed.axes) {
+    WindowAxis one;
+    one.size = one.inputSize = axis.size;
+    axis = one;
+  }
+}
 
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.anchor->axes[axis - P0].span(t.size[axis]); }
 
@@ -173,14 +213,14 @@ Buffers Emitter::plan(const Tile &t) const {
   auto slotsFor = [&](int64_t tiles) { return unsigned(std::min<int64_t>(t.depth, tiles)); };
   auto panelSlots = [&](int64_t tiles) {
     int64_t slots = t.panel == Tile::NoPanel ? t.depth : kTiles + (t.panel == Tile::TwoPanels ? kTiles : t.panel - Tile::OnePanel);
-    return unsigned(std::min(std::max<int64_t>(t.depth, slots), tiles));
+    return unsigned(std::min(slots, tiles));
   };
   if (contraction()) {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
-    b.accumulator =
-        add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
+    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(),
+                        t.inputsOuter ? unsigned(mTiles * nTiles) : slotsFor(mTiles * nTiles));
     if (!residentInput())
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
@@ -356,10 +396,22 @@ double Emitter::cost(const Tile &t) const {
     double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
     bool inputStays = t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
     bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= weightSlots : nTiles * kTiles <= weightSlots;
+    if (t.inputsOuter) {
+      inputStays = !t.channelsOuter || mTiles <= inputSlots;
+      weightsStay = t.channelsOuter || nTiles <= weightSlots;
+    }
     if (inputStays && contraction())
       inputLoads = mTiles * kTiles * groups;
     if (weightsStay && weightLoads > 0)
       weightLoads = nTiles * kTiles * groups;
+    if (unpacked) {
+      // Runs of a row of taps; rows that tiles share are read again.
+      int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
+      int64_t channelsApart = unpacked->input.stride[C] == 1 || unpacked->ic == 1 ? 1 : unpacked->ic;
+      input.segments = double(outputs * taps * channelsApart);
+      input.bytes = double(t.size[P1] * t.size[P2] * taps * channelsApart) *
+                    (double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es) + kBurst / 2.0);
+    }
     inputTile = input;
     if (residentInput())
       inputLoads = 0;
@@ -428,7 +480,11 @@ double Emitter::cost(const Tile &t) const {
     double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
     double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
     double missing = t.panel == Tile::NoPanel || t.panel == Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
-    firstLoad = inputLoad + weightLoad + (kTiles - 1) * late + (panels - 1) * missing * late;
+    // A single slot is free only when the last step of its panel is done.
+    if (t.inputsOuter)
+      late = missing = 0;
+    double alone = t.panel == Tile::OnePanel && kTiles == 1 ? (t.channelsOuter ? weightLoad : inputLoad) + latency : 0;
+    firstLoad = inputLoad + weightLoad + (kTiles - 1) * late + (panels - 1) * (missing * late + alone);
   }
   return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
          vectorTile + storeTile + steps * 12;
@@ -479,7 +535,7 @@ llvm::Error Emitter::choose() {
       wholeChannels ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12);
   std::vector<int64_t> icSizes{1};
   if (contraction())
-    icSizes = tileSizes(kernel.anchor->ic, machine.rows, 8);
+    icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
   std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
@@ -502,8 +558,11 @@ llvm::Error Emitter::choose() {
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
-              for (int form = 0; form < (!contraction() ? 1 : ic < kernel.anchor->ic && schedule == Schedule::Modulo ? 8 : 2); ++form) {
-                Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap, Tile::Panel(form / 2)});
+              for (int form = 0; form < (!contraction() ? 1 : schedule == Schedule::Modulo ? 10 : 2); ++form) {
+                Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
+                                    form < 8 ? Tile::Panel(form / 2) : Tile::NoPanel, form >= 8});
+                if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
+                  continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
@@ -550,12 +609,12 @@ llvm::Error Emitter::choose() {
                       std::string(!tile.overlap        ? "serial"
                                   : tile.channelsOuter ? "channels outer"
                                                        : "positions outer") +
-                          (tile.panel == Tile::NoPanel ? "" : tile.panel == Tile::TwoPanels ? ", two panels stay" : ", a panel stays"),
+                          (tile.inputsOuter ? ", inputs outermost" : tile.panel == Tile::NoPanel ? "" : tile.panel == Tile::TwoPanels ? ", two panels stay" : ", a panel stays"),
                       uint64_t(best));
   }
   if (candidates.empty()) {
     Tile least =
-        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false, Tile::NoPanel});
+        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false, Tile::NoPanel, false});
     std::map<unsigned, int64_t> needed;
     for (const Buffer &buffer : plan(least).all)
       needed[buffer.memory] += buffer.bytes * buffer.slots;
@@ -602,6 +661,15 @@ void Emitter::packConstants() {
     std::vector<uint8_t> bytes;
     uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
+    // Elements from an output channel's first weight to that of channel k of a tap.
+    auto weightOf = [&](int64_t k, int64_t x, int64_t y) {
+      if (unpacked) {
+        x = k / packedStride[1] % unpacked->axes[0].kernel;
+        y = k / packedStride[2] % unpacked->axes[1].kernel;
+        k = k / packedStride[0] % unpacked->ic;
+      }
+      return k * a.weightIc + y * a.weightKh + x * a.weightKw;
+    };
     auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
       int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
       for (int64_t nb = n0; nb < nEnd; nb += cols)
@@ -612,8 +680,7 @@ void Emitter::packConstants() {
                 for (int64_t n = nb; n < nb + cols; ++n) {
                   const uint8_t *from = zero;
                   if (k < kEnd && n < nEnd)
-                    from = reinterpret_cast<const uint8_t *>(
-                        element(w.value, base + n * a.weightOc + k * a.weightIc + y * a.weightKh + x * a.weightKw, size));
+                    from = reinterpret_cast<const uint8_t *>(element(w.value, base + n * a.weightOc + weightOf(k, x, y), size));
                   bytes.insert(bytes.end(), from, from + size);
                 }
     };
@@ -725,21 +792,25 @@ Box makeBox(const std::vector<BoxDim> &dims, uint64_t dram, unsigned memory, int
 }
 } // namespace
 
+void Emitter::addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,
+                     const std::vector<BoxDim> &box, uint32_t fill, bool broadcast) {
+  auto load = makeBox<isa::Load>(box, dram, b.memory, onChip, elementSize);
+  load.fill = elementSize == 4 ? fill : fill & ((1u << (8 * elementSize)) - 1);
+  load.broadcast = broadcast;
+  for (int i = 0; i < 5; ++i) {
+    load.low[i] = box[i].low;
+    load.high[i] = box[i].high;
+  }
+  isa::Instruction instruction(load);
+  instruction.header.unit = unit;
+  (b.slots > 1 ? step.early : step.late).push_back(operation(instruction));
+}
+
 void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                       std::vector<BoxDim> dims, uint32_t fill) {
-  auto &target = b.slots > 1 ? step.early : step.late;
   forEachBox(std::move(dims), elementSize, dram, b.address[slot],
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool broadcast) {
-               auto load = makeBox<isa::Load>(box, address, b.memory, onChip, elementSize);
-               load.fill = elementSize == 4 ? fill : fill & ((1u << (8 * elementSize)) - 1);
-               load.broadcast = broadcast;
-               for (int i = 0; i < 5; ++i) {
-                 load.low[i] = box[i].low;
-                 load.high[i] = box[i].high;
-               }
-               isa::Instruction instruction(load);
-               instruction.header.unit = unit;
-               target.push_back(operation(instruction));
+               addBox(step, b, unit, address, onChip, elementSize, box, fill, broadcast);
              });
 }
 
@@ -749,6 +820,71 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
                auto store = makeBox<isa::Store>(box, address, 0, onChip, elementSize);
                step.compute.push_back({1, {operation(isa::Instruction(store))}});
              });
+}
+
+/// loadInput() for packed taps. Where padding begins and ends differs from output to output: outputs with the same padding are
+/// one box.
+void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst) {
+  const Anchor &a = *unpacked;
+  const Buffer &b = buffers.all[size_t(buffers.input)];
+  int64_t es = elementBytes(), used = kernel.anchor->ic, pixel = roundUp(used, machine.rows) * es;
+  if (int64_t rest = pixel / es - used; rest && isFirst) {
+    // What no tap fills meets weights of zero, but it must be there.
+    int64_t pixels = b.bytes / pixel;
+    for (int64_t done = 0, part; done < pixels; done += part) {
+      part = std::min<int64_t>(pixels - done, 4095);
+      isa::Load load;
+      load.memory = b.memory;
+      load.address = b.address[slot] + done * pixel + used * es;
+      load.element_log2 = log2Size(unsigned(es));
+      load.counts = {rest, part, 1, 1, 1};
+      load.high[1] = part;
+      load.strides[0] = part > 1 ? pixel : 0;
+      load.span = (part - 1) * pixel + rest * es;
+      (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
+    }
+  }
+  /// Outputs from `begin` on whose first `low` and last `high` taps lie in the padding.
+  struct Part {
+    int64_t begin, count, low, high;
+  };
+  auto partsOf = [&](unsigned axis) {
+    const WindowAxis &w = a.axes[axis - P0];
+    std::vector<Part> parts;
+    for (int64_t o = origin[axis]; o < origin[axis] + size[axis]; ++o) {
+      int64_t first = o * w.stride - w.padLow, low = 0, high = 0;
+      while (low < w.kernel && first + low * w.dilation < 0)
+        ++low;
+      while (high < w.kernel - low && first + (w.kernel - 1 - high) * w.dilation >= w.inputSize)
+        ++high;
+      if (!parts.empty() && parts.back().low == low && parts.back().high == high)
+        ++parts.back().count;
+      else
+        parts.push_back({o, 1, low, high});
+    }
+    return parts;
+  };
+  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
+  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  int64_t image = size[P0] * size[P1] * pixel;
+  for (const Part &y : partsOf(P1))
+    for (const Part &x : partsOf(P0)) {
+      int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
+      address += (y.begin * a.axes[1].stride - a.axes[1].padLow + y.low * a.axes[1].dilation) * a.input.stride[P1];
+      address += (x.begin * a.axes[0].stride - a.axes[0].padLow + x.low * a.axes[0].dilation) * a.input.stride[P0];
+      int64_t onChip = b.address[slot] + ((y.begin - origin[P1]) * size[P0] + x.begin - origin[P0]) * pixel;
+      std::vector<BoxDim> dims = {
+          {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
+          {a.axes[0].kernel, a.axes[0].dilation * a.input.stride[P0] * es, packedStride[1] * es, x.low, x.high},
+          {x.count, a.axes[0].stride * a.input.stride[P0] * es, pixel, 0, 0},
+          {a.axes[1].kernel, a.axes[1].dilation * a.input.stride[P1] * es, packedStride[2] * es, y.low, y.high},
+          {y.count, a.axes[1].stride * a.input.stride[P1] * es, size[P0] * pixel, 0, 0},
+          {size[P2], a.axes[2].stride * a.input.stride[P2] * es, image, 0, 0}};
+      forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es), onChip,
+                 [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
+                   addBox(step, b, 0, from, to, unsigned(es), box, a.padPattern, broadcast);
+                 });
+    }
 }
 
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
@@ -1204,22 +1340,32 @@ void Emitter::emitTiles() {
     for (int64_t h = 0; h < kernel.extent[P1]; h += tile.size[P1])
       for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
         mTiles.push_back({0, w, h, n});
-  std::vector<std::pair<Extent, int64_t>> order; // tile origin, group
-  for (int64_t g = 0; g < groups; ++g) {
-    if (tile.channelsOuter || !contraction())
-      for (int64_t c = 0; c < channels(); c += tile.size[C])
-        for (const Extent &m : mTiles)
-          order.push_back({{c, m[P0], m[P1], m[P2]}, g});
-    else
-      for (const Extent &m : mTiles)
+  /// A tile and the input channels it takes before the next one.
+  struct Visit {
+    Extent origin;
+    int64_t group, kBegin, kEnd;
+  };
+  std::vector<Visit> order;
+  int64_t allInputs = contraction() ? kernel.anchor->ic : 1, inputs = tile.inputsOuter ? tile.ic : allInputs;
+  for (int64_t g = 0; g < groups; ++g)
+    for (int64_t k = 0; k < allInputs; k += inputs) {
+      auto visit = [&](int64_t c, const Extent &m) {
+        order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs)});
+      };
+      if (tile.channelsOuter || !contraction())
         for (int64_t c = 0; c < channels(); c += tile.size[C])
-          order.push_back({{c, m[P0], m[P1], m[P2]}, g});
-  }
+          for (const Extent &m : mTiles)
+            visit(c, m);
+      else
+        for (const Extent &m : mTiles)
+          for (int64_t c = 0; c < channels(); c += tile.size[C])
+            visit(c, m);
+    }
   if (const Resident *resident = residentOf(kernel.output.tensor); resident && onChip.fillsBorders) {
     steps.emplace_back();
     fillBorders(steps.back(), *resident);
   }
-  for (auto &[origin, group] : order) {
+  for (const auto &[origin, group, kBegin, kEnd] : order) {
     Extent size;
     size[C] = std::min(tile.size[C], channels() - origin[C]);
     for (unsigned axis = P0; axis < kAxes; ++axis)
@@ -1229,15 +1375,24 @@ void Emitter::emitTiles() {
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
       int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
-      anchorSlot = acquire(buffers.all[buffers.accumulator], {int64_t(clock)}, miss);
+      std::vector<int64_t> sums{int64_t(clock)};
+      if (tile.inputsOuter)
+        sums = {origin[C], origin[P0], origin[P1], origin[P2]};
+      anchorSlot = acquire(buffers.all[buffers.accumulator], sums, miss);
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
-      for (int64_t k = 0; k < a.ic; k += tile.ic) {
+      for (int64_t k = kBegin; k < kEnd; k += tile.ic) {
         TileStep step;
         int64_t icSize = std::min(tile.ic, a.ic - k);
         unsigned input = 0;
         if (!residentInput()) {
-          input = acquire(buffers.all[buffers.input], {group, origin[P0], origin[P1], origin[P2], k}, miss);
-          if (miss)
+          Buffer &b = buffers.all[size_t(buffers.input)];
+          std::vector<bool> isEmpty;
+          for (const std::vector<int64_t> &held : b.key)
+            isEmpty.push_back(held.empty());
+          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k}, miss);
+          if (miss && unpacked)
+            loadPacked(step, origin, size, input, isEmpty[input]);
+          else if (miss)
             loadInput(step, origin, size, group, k, icSize, input);
         }
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch}, miss);

@@ -25,6 +25,8 @@ struct Tile {
   /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
   /// chip while the inner loop runs, and with how many slots more for the next ones.
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
+  /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
+  bool inputsOuter = false;
 };
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -63,7 +65,11 @@ public:
   llvm::Error emit();
 
 private:
-  const Kernel &kernel;
+  Kernel kernel;
+  /// The anchor as it was, if its taps are packed: kernel.anchor then has one tap, whose channels are all taps and channels of
+  /// this one.
+  std::optional<Anchor> unpacked;
+  std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
   std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
   const timing::MachineParams &machine;
   Schedule schedule;
@@ -121,6 +127,9 @@ private:
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
 
+  void skipUnread();
+  void packTaps();
+  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
   void packConstants();
   void emitTiles();
   void emitCopies();
@@ -130,6 +139,8 @@ private:
   unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill);
+  void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,
+              const std::vector<BoxDim> &box, uint32_t fill, bool broadcast);
   void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
