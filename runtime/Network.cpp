@@ -13,6 +13,7 @@
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
+#include "simulator/systemc/SystemCModel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -133,6 +134,21 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   result.options.schedule = *schedule;
   result.options.exactQdq = options.exactQdq;
   result.options.shapes = options.shapes;
+  if (machine && *schedule == accel::Schedule::Search) {
+    result.options.searchBudget = options.searchBudget;
+    result.options.progress = options.progress;
+    result.options.evaluate = [machine](const isa::Program &program) -> std::optional<uint64_t> {
+      core::MachineState state(*machine);
+      if (state.load(program))
+        return std::nullopt;
+      systemc::SimOptions timing;
+      timing.timingOnly = true;
+      stats::SimResult result = systemc::SystemCModel().run(program, state, timing);
+      if (result.fault)
+        return std::nullopt;
+      return result.totalCycles;
+    };
+  }
   // What a model in text may hold; passes load what they make themselves.
   mlir::DialectRegistry registry;
   registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,

@@ -14,6 +14,7 @@
 #include "runtime/Status.h"
 #include "runtime/Tensors.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +30,9 @@ struct NetworkOptions {
   std::vector<std::string> overrides;
   /// One of scheduleNames().
   std::string schedule = "double_buffer";
+  /// Schedule search: programs to simulate, and where to say how far it is.
+  unsigned searchBudget = 64;
+  std::function<void(const std::string &)> progress;
   bool exactQdq = false;
   /// Shapes of network inputs by name.
   std::map<std::string, std::vector<int64_t>> shapes;

@@ -15,7 +15,9 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <functional>
+#include <functional>
 #include <map>
+#include <optional>
 
 namespace tw::pipeline {
 
@@ -26,6 +28,13 @@ struct CompileOptions {
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
   std::map<std::string, std::vector<int64_t>> shapes;
+  /// Search: cycles of a whole program, or nothing if it does not run; how many programs to try, the first included; and where to
+  /// say how far it is. Without an evaluator the first candidates are taken, as modulo does.
+  std::function<std::optional<uint64_t>(const isa::Program &)> evaluate;
+  unsigned searchBudget = 64;
+  std::function<void(const std::string &)> progress;
+  /// Search: which of its candidates each layer takes; missing: the first.
+  std::vector<unsigned> picks;
 };
 
 /// Where one ONNX node ran, and why there.
@@ -44,6 +53,8 @@ struct CompiledNetwork {
   /// Bytes between DRAM and chip: of the network at least, and of each layer of the program if it ran alone.
   uint64_t lowerBoundBytes = 0;
   std::vector<cost::LayerTraffic> layerTraffic;
+  /// Search: how many tiles each layer can choose from.
+  std::vector<unsigned> candidates;
   /// The tiles phase, as text.
   std::string tilesText;
 };

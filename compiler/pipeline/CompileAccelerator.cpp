@@ -62,7 +62,9 @@ std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
 class NetworkCompiler {
 public:
   NetworkCompiler(ModuleOp module, const CompileOptions &options)
-      : module(module), options(options), machine(*options.machine) {}
+      : module(module), options(options), machine(*options.machine) {
+    network.picks = options.picks;
+  }
 
   llvm::Expected<CompiledNetwork> run();
   /// The tiles phase alone.
@@ -98,6 +100,7 @@ private:
   std::vector<cost::NetworkTensor> describeTensors();
   llvm::Error emitKernels();
   llvm::Error assemble();
+  bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
   bool isOutput(size_t range) {
     return llvm::any_of(mainFunction.getBody().front().getTerminator()->getOperands(),
                         [&](Value output) { return homes.find(output)->second.range == range; });
@@ -327,7 +330,7 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
   accel::Residency residency;
-  if (options.schedule == accel::Schedule::Modulo)
+  if (overlaps())
     residency = chooseResidents();
   std::vector<bool> isFilled(ranges.size(), false);
   for (const Layer &source : layers) {
@@ -452,7 +455,8 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = emitKernels())
     return error;
-  if (options.schedule == accel::Schedule::Modulo)
+  result.candidates = network.candidates;
+  if (overlaps())
     network.tiles = schedule::overlap(std::move(network.steps), machine);
   return llvm::Error::success();
 }
@@ -476,6 +480,55 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
   return NetworkCompiler(module, options).runTiles();
 }
 
+namespace {
+/// Tries other tiles, a layer at a time, and keeps what makes the whole program faster. The layers with the highest bounds
+/// come first; all of them get their second candidate before one gets its third.
+llvm::Expected<CompiledNetwork> search(ModuleOp module, CompileOptions options) {
+  llvm::Expected<CompiledNetwork> best = NetworkCompiler(module, options).run();
+  if (!best)
+    return best;
+  std::optional<uint64_t> cycles = options.evaluate(best->program);
+  if (!cycles)
+    return best;
+  unsigned tried = 1;
+  std::vector<size_t> order(best->candidates.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  const std::vector<isa::Layer> &bounds = best->program.layers;
+  llvm::stable_sort(order, [&](size_t a, size_t b) { return bounds[a].boundCycles > bounds[b].boundCycles; });
+  unsigned most = best->candidates.empty() ? 0 : *llvm::max_element(best->candidates);
+  options.picks.assign(order.size(), 0);
+  for (unsigned candidate = 1; candidate < most; ++candidate)
+    for (size_t layer : order) {
+      if (candidate >= best->candidates[layer])
+        continue;
+      if (tried == options.searchBudget)
+        return best;
+      unsigned before = std::exchange(options.picks[layer], candidate);
+      llvm::Expected<CompiledNetwork> other = NetworkCompiler(module, options).run();
+      ++tried;
+      if (!other) { // too many semaphores, for instance
+        llvm::consumeError(other.takeError());
+        options.picks[layer] = before;
+        continue;
+      }
+      std::optional<uint64_t> otherCycles = options.evaluate(other->program);
+      if (options.progress)
+        options.progress("search: program " + std::to_string(tried) + " of " + std::to_string(options.searchBudget) + ", best " +
+                         std::to_string(*cycles) + " cycles");
+      if (otherCycles && *otherCycles < *cycles) {
+        cycles = otherCycles;
+        best = std::move(other);
+      } else {
+        options.picks[layer] = before;
+      }
+    }
+  return best;
+}
+} // namespace
+
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
+  if (options.schedule == accel::Schedule::Search && options.evaluate)
+    return search(module, options);
   return NetworkCompiler(module, options).run();
 }

@@ -22,6 +22,7 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
   command.add_option("--schedule", network.schedule, "how tiles follow one another")->check(CLI::IsMember(runtime::scheduleNames()))->capture_default_str();
+  command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")->check(CLI::PositiveNumber)->capture_default_str();
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");

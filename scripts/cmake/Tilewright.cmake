@@ -37,9 +37,12 @@ function(tw_add_library name)
   endif()
 endfunction()
 
-# tw_add_test(Name SOURCES a.cpp ... LINK lib ... LABELS l): a GoogleTest program, one ctest entry and process per case.
+# tw_add_test(Name SOURCES a.cpp ... LINK lib ... [LABELS l]): a GoogleTest program, one ctest entry and process per case.
 function(tw_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})
+  if(NOT ARG_LABELS)
+    set(ARG_LABELS unit)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_LINK} GTest::gtest)

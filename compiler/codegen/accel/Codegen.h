@@ -20,10 +20,11 @@ enum class Schedule {
   Serial,       ///< one buffer per operand, no two engines overlap
   DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead; a kernel that this cannot help stays serial
   Modulo,       ///< as many buffers as lifetimes need; tiles of all kernels side by side, see schedule::overlap()
+  Search,       ///< the same, with the tiles that an evaluation of whole programs likes best
 };
 
 /// Names of all schedules, as the command line has them, in the order of the enumeration.
-constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo"};
+constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo", "search"};
 inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
 std::optional<Schedule> scheduleNamed(const std::string &name);
 
@@ -38,6 +39,8 @@ struct NetworkProgram {
   uint64_t nextAddress = 0; ///< where the next constant goes
   /// Per layer: the tile that was chosen, for people.
   std::vector<std::string> choices;
+  /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
+  std::vector<unsigned> picks, candidates;
 
   /// Places `bytes` at the next burst-aligned address.
   uint64_t addConstant(std::vector<uint8_t> bytes);

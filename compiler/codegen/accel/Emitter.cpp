@@ -18,6 +18,7 @@ using schedule::Operation;
 namespace {
 constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
 constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
+constexpr size_t kSearched = 32;     ///< the same, for a search
 constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 
@@ -52,7 +53,10 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
     if (sizes.empty() || size < sizes.back())
       sizes.push_back(size);
   }
-  // Keep the large end dense and thin out the rest.
+  // What leaves a smaller last tile goes first, then every second one behind the largest.
+  for (size_t i = sizes.size(); i-- > 1 && sizes.size() > limit;)
+    if (extent % sizes[i])
+      sizes.erase(sizes.begin() + long(i));
   while (sizes.size() > limit)
     for (size_t i = 1; i + 1 < sizes.size() && sizes.size() > limit; ++i)
       sizes.erase(sizes.begin() + long(i));
@@ -473,7 +477,7 @@ double Emitter::cost(const Tile &t) const {
   if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
     return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40;
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
-  if (schedule == Schedule::Modulo && contraction()) {
+  if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
     // the next panel that has no slots of its own.
     double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
@@ -536,7 +540,9 @@ llvm::Error Emitter::choose() {
   std::vector<int64_t> icSizes{1};
   if (contraction())
     icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
-  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
+  // A matrix product has one axis of positions to look along.
+  bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
+  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
@@ -547,7 +553,7 @@ llvm::Error Emitter::choose() {
   std::vector<Style> styles{{1, false}};
   if (schedule == Schedule::DoubleBuffer)
     styles = {{1, true}, {2, true}, {1, false}};
-  if (schedule == Schedule::Modulo)
+  if (overlaps())
     styles = {{1, true}, {2, true}, {3, true}, {4, true}};
   for (Style style : styles)
     for (int64_t n : p2)
@@ -558,7 +564,7 @@ llvm::Error Emitter::choose() {
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
-              for (int form = 0; form < (!contraction() ? 1 : schedule == Schedule::Modulo ? 10 : 2); ++form) {
+              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 10 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
                                     form < 8 ? Tile::Panel(form / 2) : Tile::NoPanel, form >= 8});
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
@@ -574,31 +580,28 @@ llvm::Error Emitter::choose() {
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
                 if (style.overlap)
                   estimate *= b.ownBanks ? 1.03 : 1.18;
-                if (schedule == Schedule::Modulo && onChip.hasNeighbours && crowds(b))
+                if (overlaps() && onChip.hasNeighbours && crowds(b))
                   estimate *= 1.05;
                 if (scatters(t))
                   estimate *= 1.2;
                 candidates.insert({estimate, t});
-                if (candidates.size() > kCandidates)
+                if (candidates.size() > (schedule == Schedule::Search ? kSearched : kCandidates))
                   candidates.erase(std::prev(candidates.end()));
               }
         }
   if (!candidates.empty()) {
-    double best = candidates.begin()->first;
-    tile = candidates.begin()->second;
-    if (schedule == Schedule::Modulo && !onChip.hasNeighbours && candidates.size() > 1) {
-      // Closed forms do not see who waits for whom: the list scheduler does.
-      best = 0;
-      Tile winner;
-      for (const auto &[closed, candidate] : candidates) {
-        double estimate = tryTile(candidate) * (closed / candidates.begin()->first > 1.15 ? 1.02 : 1);
-        if (best == 0 || estimate < best) {
-          best = estimate;
-          winner = candidate;
-        }
-      }
-      tile = winner;
+    std::vector<std::pair<double, Tile>> ranking(candidates.begin(), candidates.end());
+    if (overlaps() && !onChip.hasNeighbours && ranking.size() > 1) {
+      // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing.
+      for (auto &[estimate, candidate] : ranking)
+        estimate = tryTile(candidate) * (estimate / candidates.begin()->first > 1.15 ? 1.02 : 1);
+      std::stable_sort(ranking.begin(), ranking.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
     }
+    size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
+    auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
+    tile = chosen;
+    network.candidates.resize(layer + 1);
+    network.candidates[layer] = unsigned(ranking.size());
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
@@ -629,7 +632,7 @@ llvm::Error Emitter::choose() {
                                    machine.name.c_str(), text.c_str());
   }
   buffers = plan(tile);
-  if (schedule != Schedule::Modulo || !allocate(buffers, network.nextOnChip, &network.nextOnChip))
+  if (!overlaps() || !allocate(buffers, network.nextOnChip, &network.nextOnChip))
     allocate(buffers);
   return llvm::Error::success();
 }
@@ -1522,7 +1525,7 @@ std::vector<schedule::Step> Emitter::takeSteps() {
 }
 
 void Emitter::order() {
-  if (schedule == Schedule::Modulo) {
+  if (overlaps()) {
     std::vector<schedule::Step> taken = takeSteps();
     std::move(taken.begin(), taken.end(), std::back_inserter(network.steps));
     return;

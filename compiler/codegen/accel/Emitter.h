@@ -99,6 +99,8 @@ private:
     Extent stride{}; ///< C: from one block of lanes to the next
   };
 
+  /// modulo and search: steps that a list scheduler puts in order.
+  bool overlaps() const { return schedule == Schedule::Modulo || schedule == Schedule::Search; }
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }

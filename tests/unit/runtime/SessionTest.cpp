@@ -94,6 +94,23 @@ TEST(SessionTest, InputsAreChecked) {
   EXPECT_EQ(wrong.error().message, "input 'x' is int8 [8x9] but must be int8 [8x8]");
 }
 
+TEST(SessionTest, ASearchIsNeverSlowerThanWhereItBegins) {
+  auto cycles = [](unsigned budget) {
+    SessionOptions options;
+    options.network.machine = "tiny_8x8";
+    options.network.schedule = "search";
+    options.network.searchBudget = budget;
+    StatusOr<std::unique_ptr<Session>> created = Session::create("gemm:40x48x56:int8", options);
+    EXPECT_TRUE(bool(created));
+    StatusOr<RunReport> report = (*created)->run((*created)->randomInputs(1));
+    EXPECT_TRUE(bool(report));
+    return report->sim->totalCycles;
+  };
+  const uint64_t first = cycles(1), best = cycles(12);
+  EXPECT_LE(best, first);
+  EXPECT_EQ(cycles(12), best) << "the same search finds the same program";
+}
+
 TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
   NetworkOptions tiny;
   tiny.machine = "tiny_8x8";
@@ -101,5 +118,5 @@ TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
   EXPECT_EQ(error("none.onnx", tiny), "cannot open 'none.onnx': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
   EXPECT_EQ(error("gemm:8x8x8:int8", {}), "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
   tiny.schedule = "best";
-  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo");
+  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo, search");
 }
