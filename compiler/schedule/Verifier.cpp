@@ -46,7 +46,7 @@ struct Cell {
   unsigned writer = 0;
   uint32_t write = 0; ///< 1-based position in the writer's order
   Event writeEvent;
-  std::optional<Walk> walk; ///< of the tensor instruction that wrote it
+  std::optional<Walk> walk;   ///< of the tensor instruction that wrote it
   std::vector<uint32_t> read; ///< last reader of each engine, 1-based
   std::vector<Event> readEvent;
 };
@@ -114,7 +114,8 @@ private:
     return names[engine - machine.loadEngines - machine.storeEngines];
   }
   void execute(const isa::Instruction &instruction);
-  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
+  /// `exact`: every byte of [begin, end) is accessed, else at least one.
+  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
               const std::optional<Walk> &walk, isa::Opcode opcode);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
   void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
@@ -130,7 +131,8 @@ struct Runs {
     for (size_t i = 0; i < counts.size(); ++i)
       nest.push_back({counts[i], strides[i] * scale});
   }
-  /// Calls visit(begin, end) for every run, joined where they touch; for all at once if there are more than a few hundred.
+  /// Calls visit(begin, end, exact) for every run, joined where they touch. If there are more than a few hundred they are joined
+  /// over their gaps too, and exact is false.
   template <typename Visit> void forEach(Visit visit) const {
     int64_t low = begin, width = bytes, number = 1;
     std::vector<std::pair<int64_t, int64_t>> rest;
@@ -145,6 +147,7 @@ struct Runs {
       width += rest[inner].first * (rest[inner].second - 1);
     for (size_t i = inner; i < rest.size(); ++i)
       number *= rest[i].second;
+    const bool exact = number <= 256;
     for (; number > 256; ++inner) {
       number /= rest[inner].second;
       width += rest[inner].first * (rest[inner].second - 1);
@@ -155,12 +158,29 @@ struct Runs {
         at += index % rest[i].second * rest[i].first;
         index /= rest[i].second;
       }
-      visit(uint64_t(at), uint64_t(at + width));
+      visit(uint64_t(at), uint64_t(at + width), exact);
     }
   }
 };
 
-void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool write,
+/// Whether one byte is in a run of both. Where runs are joined over gaps, maybe also if none is.
+bool meet(const Runs &a, const Runs &b) {
+  if (a.memory != b.memory)
+    return false;
+  std::vector<std::pair<uint64_t, uint64_t>> ranges;
+  a.forEach([&](uint64_t begin, uint64_t end, bool) { ranges.push_back({begin, end}); });
+  std::sort(ranges.begin(), ranges.end());
+  bool found = false;
+  b.forEach([&](uint64_t begin, uint64_t end, bool) {
+    // Runs of one set may overlap each other, but not end in another order than they begin.
+    auto it = std::lower_bound(ranges.begin(), ranges.end(), begin,
+                               [](const auto &range, uint64_t at) { return range.second <= at; });
+    found |= it != ranges.end() && it->first < end;
+  });
+  return found;
+}
+
+void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
                      const std::optional<Walk> &walk, isa::Opcode opcode) {
   auto &cells = memories[space];
   if (cells.empty()) {
@@ -178,16 +198,18 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
   };
   auto first = cut(begin);
   cut(end);
-  bool anyWritten = false;
+  bool anyWritten = false, allWritten = true;
   auto conflict = [&](const char *kind, unsigned other, const Event &event) {
     if (problems.size() < kMaxProblems)
-      problem(std::string(kind) + " hazard on " + (space == 8 ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) +
-              " bytes [" + std::to_string(begin) + ", " + std::to_string(end) + "): " + nameOf(self) +
-              " does not wait for " + nameOf(other) + " at word " + std::to_string(event.word));
+      problem(std::string(kind) + " hazard on " +
+              (space == 8 ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
+              std::to_string(begin) + ", " + std::to_string(end) + "): " + nameOf(self) + " does not wait for " +
+              nameOf(other) + " at word " + std::to_string(event.word));
   };
   for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
     Cell &cell = it->second;
     anyWritten |= cell.written || cell.initial;
+    allWritten &= cell.written || cell.initial;
     if (cell.written) {
       bool known = clock[cell.writer] >= cell.write;
       if (!known) {
@@ -205,9 +227,10 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
         if (e != self && cell.read[e] > clock[e])
           conflict("write after read", e, cell.readEvent[e]);
   }
-  if (!write && !anyWritten && problems.size() < kMaxProblems)
+  if (!write && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
     problem(nameOf(self) + " reads bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
-            isa::caseName(isa::kMemoryEnumeration, int64_t(space)) + " that nothing wrote");
+            isa::caseName(isa::kMemoryEnumeration, int64_t(space)) +
+            (anyWritten ? " and nothing wrote some of them" : " that nothing wrote"));
   Event event{word, opcode};
   uint32_t position = counts[self];
   if (write) {
@@ -231,8 +254,8 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
 void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction) {
   std::optional<Walk> walk;
   auto visit = [&](const Runs &runs) {
-    runs.forEach([&](uint64_t begin, uint64_t end) {
-      access(self, clock, unsigned(runs.memory), begin, end, runs.write, walk, instruction.opcode());
+    runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
+      access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk, instruction.opcode());
     });
   };
   auto box = [&](const auto &transfer, bool write) {
@@ -264,10 +287,24 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
     visit(rows);
   } else if (const auto *vector = instruction.getIf<isa::Vector>()) {
     auto whole = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
+    // A vector is read long before an earlier one is written: only in its own place may a result land on a source.
+    Runs d{vector->d_memory, vector->d_address, whole(vector->d_type), true, {}};
+    d.along(vector->counts, vector->d_strides);
+    auto read = [&](const Runs &source, bool isOwnPlace) {
+      visit(source);
+      if (!isOwnPlace && meet(source, d))
+        problem("the vector instruction reads bytes that it writes itself");
+    };
+    auto isOwnPlace = [&](int64_t address, int64_t type, const std::array<int64_t, 4> &strides) {
+      bool same = address == vector->d_address && whole(type) == whole(vector->d_type);
+      for (size_t i = 0; i < 4; ++i)
+        same &= vector->counts[i] == 1 || strides[i] == vector->d_strides[i];
+      return same;
+    };
     Runs a{vector->a_memory, vector->a_address, whole(vector->a_type), false, {}};
     a.along(vector->counts, vector->a_strides);
     a.along(vector->window, vector->a_window_strides);
-    visit(a);
+    read(a, vector->window[0] * vector->window[1] == 1 && isOwnPlace(vector->a_address, vector->a_type, vector->a_strides));
     if (vector->b_enable) {
       Runs b{vector->b_memory, vector->b_address, whole(vector->b_type), false, {}};
       if (isa::WindowOp(vector->window_op) == isa::WindowOp::Mac)
@@ -276,12 +313,11 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
                   {vector->window[1], vector->window[0] * vector->b_tap_stride}};
       else
         b.along(vector->counts, vector->b_strides);
-      visit(b);
+      read(b, isa::WindowOp(vector->window_op) != isa::WindowOp::Mac &&
+                  isOwnPlace(vector->b_address, vector->b_type, vector->b_strides));
     }
     if (vector->p_count)
-      visit({vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, {}});
-    Runs d{vector->d_memory, vector->d_address, whole(vector->d_type), true, {}};
-    d.along(vector->counts, vector->d_strides);
+      read({vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, {}}, false);
     visit(d);
   }
 }
@@ -308,7 +344,7 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, 8, uint64_t(at), uint64_t(at + run), write, std::nullopt, instruction.opcode());
+      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, std::nullopt, instruction.opcode());
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])

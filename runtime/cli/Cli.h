@@ -25,6 +25,7 @@ using Action = std::function<Status()>;
 void addRunCommand(CLI::App &app, Action &action);
 void addCompileCommand(CLI::App &app, Action &action);
 void addCompareCommand(CLI::App &app, Action &action);
+void addProfileCommand(CLI::App &app, Action &action);
 void addVerifyCommand(CLI::App &app, Action &action);
 void addQuantizeCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);

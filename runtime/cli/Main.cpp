@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
   addRunCommand(app, action);
   addCompileCommand(app, action);
   addCompareCommand(app, action);
+  addProfileCommand(app, action);
   addVerifyCommand(app, action);
   addQuantizeCommand(app, action);
   addHwCommand(app, action);

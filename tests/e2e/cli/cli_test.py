@@ -66,11 +66,11 @@ class CliTest(unittest.TestCase):
 class UsageTest(CliTest):
     def test_help_lists_the_commands(self):
         out, _ = self.tilewright("--help")
-        for command in ["run", "compile", "compare", "verify", "quantize", "hw", "asm", "disasm", "Exit status"]:
+        for command in ["run", "compile", "compare", "profile", "verify", "quantize", "hw", "asm", "disasm", "Exit status"]:
             self.assertIn(command, out)
 
     def test_every_command_has_help(self):
-        for command in ["run", "compile", "compare", "verify", "quantize", "hw", "asm", "disasm"]:
+        for command in ["run", "compile", "compare", "profile", "verify", "quantize", "hw", "asm", "disasm"]:
             out, _ = self.tilewright(command, "--help")
             self.assertIn("Usage", out)
 
@@ -81,7 +81,7 @@ class UsageTest(CliTest):
         self.fails(message="subcommand is required")
 
     def test_unknown_commands_options_and_values(self):
-        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, verify, quantize, hw, asm, disasm"])
+        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, profile, verify, quantize, hw, asm, disasm"])
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
         self.fails("run", "gemm:8x8x8:int8", "--model", "gates", message=["--model", "gates", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
@@ -329,6 +329,44 @@ class CompareTest(CliTest):
     def test_a_program_has_no_cpu_side(self):
         self.write("copy.tasm", COPY)
         self.fails("compare", "copy.tasm", message="cannot run on the CPU")
+
+
+class ProfileTest(CliTest):
+    def profile(self, *arguments):
+        """The JSON report, after the checks that hold for every one."""
+        report = json.loads(self.tilewright("profile", *arguments, "--json", "-")[0])
+        cycles = [loss["cycles"] for loss in report["losses"]]
+        self.assertEqual(sum(cycles), report["total_cycles"] - report["tensor_busy_cycles"])
+        self.assertEqual(cycles, sorted(cycles, reverse=True))
+        return report, {change["name"]: change for change in report["what_if"]}
+
+    def test_every_lost_cycle_has_a_row(self):
+        out, err = self.tilewright("profile", NETWORK, "--hw", "gemmini_16x16_int8", "--top", "3")
+        self.assertEqual(err, "")
+        for text in ["by layer and cause", "by instruction", "smaller rows", "twice the DRAM bandwidth"]:
+            self.assertIn(text, out)
+        report, _ = self.profile(NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo")
+        self.assertTrue({"depthwise", "stem"} <= {loss["layer"] for loss in report["losses"]})
+
+    def test_changes_are_simulated(self):
+        product = ["gemm:64x64x64:int8", "--hw", "tiny_8x8"]
+        report, changes = self.profile(*product)
+        self.assertEqual(set(changes), {"twice the DRAM bandwidth", "half the DRAM latency", "twice the banks", "no prologue"})
+        out, _ = self.tilewright("run", *product, "--json", "-")
+        self.assertEqual(json.loads(out)["total_cycles"], report["total_cycles"])
+        # What the settings say is what was simulated.
+        self.tilewright("compile", *product, "-o", "g.twp")
+        for name in ["twice the DRAM bandwidth", "half the DRAM latency"]:
+            out, _ = self.tilewright("run", "g.twp", "--json", "-", "--set", changes[name]["how"].split(";")[0])
+            self.assertEqual(json.loads(out)["total_cycles"], changes[name]["cycles"])
+
+    def test_a_program_has_no_other_banks(self):
+        self.tilewright("compile", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "-o", "g.twp")
+        _, changes = self.profile("g.twp")
+        self.assertIsNone(changes["twice the banks"]["cycles"])
+
+    def test_a_network_with_parts_on_the_cpu(self):
+        self.fails("profile", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", message="profile needs a network")
 
 
 class VerifyTest(CliTest):

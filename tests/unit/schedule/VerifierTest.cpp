@@ -169,6 +169,29 @@ TEST(VerifierTest, RefusesAReadOfBytesThatNothingWrote) {
   expectRefused(with(3, "span=64 acc_span", "address=512 span=64 acc_span"), "tensor reads bytes [512, 576) of scratchpad0 that nothing wrote");
 }
 
+TEST(VerifierTest, RefusesAReadThatIsWrittenOnlyInPart) {
+  expectRefused(with(3, "span=64 acc_span", "address=8 span=64 acc_span"),
+                "tensor reads bytes [8, 72) of scratchpad0 and nothing wrote some of them");
+}
+
+TEST(VerifierTest, RefusesAVectorInstructionThatReadsItsOwnResult) {
+  std::vector<std::string> lines = kCorrect;
+  lines[4].replace(lines[4].find("post=[3:1]"), 10, "post=[3:1,5:1]");
+  // Every vector is read from where the one before it is written.
+  lines.insert(lines.begin() + 5, "vector wait=[5:1] a_type=i8 a_address=1024 a_span=56 a_strides=[8] d_type=i8 d_address=1032 "
+                                  "d_span=56 d_strides=[8] counts=[7,1,1,1] window=[1,1]");
+  expectRefused(lines, "the vector instruction reads bytes that it writes itself");
+}
+
+TEST(VerifierTest, AcceptsAVectorInstructionInPlace) {
+  std::vector<std::string> lines = kCorrect;
+  lines[4].replace(lines[4].find("post=[3:1]"), 10, "post=[3:1,5:1]");
+  lines[5].replace(lines[5].find("wait=[3:1]"), 10, "wait=[3:1,6:1]");
+  lines.insert(lines.begin() + 5, "vector wait=[5:1] post=[6:1] a_type=i8 a_address=1024 a_span=64 a_strides=[8] d_type=i8 "
+                                  "d_address=1024 d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]");
+  EXPECT_EQ(problemsOf(lines), "");
+}
+
 TEST(VerifierTest, RefusesAnAddressOutsideTheMemory) {
   expectRefused(with(0, "span=64", "span=64 address=1000000"), "word 0");
 }
