@@ -108,7 +108,6 @@ BoxBurst BurstCutter::next() {
       continue;
     }
     burst.segments += pendingFillsAfter;
-    pendingFillsAfter = 0;
     if (!nextRun()) {
       hasBurst = false;
       return burst;
