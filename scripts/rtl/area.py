@@ -1,90 +1,166 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Takes the RTL of a machine through Yosys and prints the cells of its modules as a Markdown table.
+"""Takes the RTL of machines through Yosys.
 
-  scripts/rtl/area.py check [MACHINE...]   no latch, no combinational loop, one driver for every net: exit status 1 otherwise
-  scripts/rtl/area.py area [MACHINE...]    the same, then gates, flip-flops and memory bits per module
+  scripts/rtl/area.py check [MACHINE...]   no latch, no combinational loop, one driver for every net: else exit status 1
+  scripts/rtl/area.py area [MACHINE...]    the tables of docs/rtl-area.md
 
-Gates are Yosys' generic ones (AND, OR, XOR, NOT, MUX) after technology mapping without optimisation across modules: numbers to
-compare machines with, not square millimetres. Memories are counted in bits and not mapped. Modules whose lanes (or rows) are all
-alike are measured by themselves with two small numbers of lanes and counted as the straight line through both; all others are
-measured in place, with the parameters tw_top gives them. Yosys reads one package's parameter in another only as a number: tw_pkg is
-rewritten that way.
+Yosys elaborates to words; gates.py maps those to gates (Yosys' own mapping and optimisation of wide arithmetic take
+hours). Memories are counted in bits. Yosys' time for a process grows with the square of its assignments: every call of
+a large function of tw_fp_pkg becomes one cell, and the functions are measured by themselves, once for all machines; the
+window is measured with one lane and with two, and counted as the straight line through both. All else is run with the
+parameters tw_top gives it. Yosys reads one package's parameter in another only as a number: tw_pkg is rewritten that
+way.
 """
 import argparse
+import collections
 import concurrent.futures
+import json
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 
+import gates
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RTL = ROOT / "simulator/rtl"
-# Modules that are `n` times the same beside a constant part: the machine parameter, and the two sizes to measure.
-ALIKE = {"tw_vector_stage": ("Lanes", 1, 2), "tw_vector_level": ("Lanes", 2, 4), "tw_vector_window": ("Lanes", 1, 2),
-         "tw_vector": ("Lanes", 1, 2), "tw_mac_column": ("Rows", 2, 4)}
-GATES = ("$_AND_", "$_OR_", "$_XOR_", "$_NOT_", "$_MUX_", "$_NAND_", "$_NOR_", "$_XNOR_", "$_ANDNOT_", "$_ORNOT_")
-FLOPS = ("$_DFF", "$_SDFF", "$_ALDFF")
+ARITHMETIC = (RTL / "tw_fp_pkg.sv").read_text()
+# Functions that are cells where they are called, by number: a power of it, an operation that nothing else uses.
+LEAVES = {3: "fp_add", 5: "fp_mul", 7: "fp_fma", 9: "fp_div", 11: "fp_sqrt", 13: "i32_to_fp", 15: "to_integer",
+          17: "i32_div"}
+CALLERS = {19: "alu", 21: "window_max", 23: "window_plus", 25: "window_times"}
+FUNCTIONS = LEAVES | CALLERS
+WINDOW = "tw_vector_window"
+Size = collections.namedtuple("Size", "gates flops ram rom")
+# A module: its size without its instances, and how many instances it has of which module.
+Module = collections.namedtuple("Module", "size instances")
+
+
+def module_of(netlist):
+    """A Module for one of Yosys' modules."""
+    cells = netlist["cells"].values()
+    written = {cell["parameters"]["MEMID"] for cell in cells if cell["type"].startswith("$memwr")}
+    flops = {bit for cell in cells if cell["type"] == "$dff" for bit in cell["connections"]["Q"]}
+    bits = [0, 0]
+    for name, memory in netlist.get("memories", {}).items():
+        bits["\\" + name not in written and name not in written] += memory["size"] * memory["width"]
+    instances = collections.Counter(cell["type"] for cell in cells if "tw_" in cell["type"])
+    for cell in cells:
+        if cell["type"] == "$pow":
+            number = sum(2**i for i, bit in enumerate(cell["connections"]["A"]) if bit == "1")
+            instances[f"tw_fp_pkg::{FUNCTIONS[number]}"] += 1
+    return Module(Size(gates.count(netlist), len(flops), *bits), instances)
+
+
+def plain(name):
+    """tw_queue for tw_queue and for $paramod$...\\tw_queue\\Width=..."""
+    return re.search(r"tw_[\w:]+", name)[0]
 
 
 def values_of(package):
     return dict(re.findall(r"parameter [^;]*?(\w+) = ([\w']+);", package))
 
 
-def yosys(build, package, top, boxes, gates, limit):
-    """Synthesises `top`, the modules of `boxes` as black boxes. Returns (text of stat, None) or (None, what is wrong)."""
+def inputs_of(function):
+    """Declarations and names of a function's inputs."""
+    text = re.search(rf"function automatic [^;]*? {function}\((.*?)\);", ARITHMETIC, re.S)[1]
+    return re.sub(r"\s+", " ", text), re.findall(r"(\w+)(?:,|$)", text)
+
+
+def arithmetic(cells):
+    """tw_fp_pkg with the functions `cells` as cells."""
+    text = ARITHMETIC
+    for number, name in FUNCTIONS.items():
+        if name in cells:
+            body = f"    {name} = 8'd{number} ** {{{', '.join(inputs_of(name)[1])}}};\n"
+            text, count = re.subn(rf"(function automatic [^;]*? {name}\([^;]*;\n).*?(  endfunction)",
+                                  lambda m: m[1] + body + m[2], text, flags=re.S)
+            assert count == 1
+    return text
+
+
+def wrapper(function):
+    """A module that does nothing but call a function."""
+    declarations, names = inputs_of(function)
+    return (f"module {function} ({declarations}, output logic [31:0] result);\n"
+            f"  assign result = tw_fp_pkg::{function}({', '.join(names)});\nendmodule\n")
+
+
+def yosys(build, package, top, functions, check, limit):
+    """Checks modules, or returns them as Yosys' JSON: `top` and what is below it (but the window), or `functions`.
+
+    Raises RuntimeError with what is wrong.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         values = values_of(package)
-        (folder / "tw_machine_pkg.sv").write_text(package)
-        (folder / "tw_pkg.sv").write_text(re.sub(r"tw_machine_pkg::(\w+)", lambda m: values[m[1]], (RTL / "tw_pkg.sv").read_text()))
-        packages = [build / "isa/tw_isa_pkg.sv", folder / "tw_machine_pkg.sv", folder / "tw_pkg.sv",
-                    build / "simulator/rtl/tw_tables_pkg.sv", RTL / "tw_fp_pkg.sv"]
-        modules = [f for f in sorted(RTL.glob("tw_*.sv")) if not f.stem.endswith("_pkg")]
-
-        def read(option, files):
-            return [f"read_verilog -sv {option} {' '.join(map(str, files))}"] if files else []
-
-        script = read("", packages) + read("-lib", [f for f in modules if f.stem in boxes])
-        script += read("", [f for f in modules if f.stem not in boxes])
-        script += [f"hierarchy -check -top {top}", "proc", "opt_expr", "opt_clean", "check -assert",
-                   "select -assert-none t:$dlatch t:$adlatch t:$dlatchsr t:$sr"]
-        if gates:
-            script += ["opt -fast", "memory_collect", "techmap", "opt -fast"]
-        script += [f"tee -q -o {folder}/stat.txt stat"]
+        texts = {
+            "tw_machine_pkg": package,
+            "tw_pkg": re.sub(r"tw_machine_pkg::(\w+)", lambda m: values[m[1]], (RTL / "tw_pkg.sv").read_text()),
+            "tw_fp_pkg": arithmetic(set(FUNCTIONS.values()) - set(functions)),
+            "functions": "".join(wrapper(function) for function in functions),
+        }
+        for file, text in texts.items():
+            (folder / f"{file}.sv").write_text(text)
+        files = [build / "isa/tw_isa_pkg.sv", folder / "tw_machine_pkg.sv", folder / "tw_pkg.sv",
+                 build / "simulator/rtl/tw_tables_pkg.sv", folder / "tw_fp_pkg.sv"]
+        script = ["read_verilog -sv " + " ".join(map(str, files))]
+        if top == "tw_top":
+            modules = [f for f in sorted(RTL.glob("tw_*.sv")) if f.stem != WINDOW and not f.stem.endswith("_pkg")]
+            script += [f"read_verilog -sv -lib {RTL / WINDOW}.sv"]
+        else:
+            modules = [RTL / f"{top}.sv"] if top else [folder / "functions.sv"]
+        script += ["read_verilog -sv " + " ".join(map(str, modules))]
+        script += ["hierarchy -check" + (f" -top {top}" if top else ""), "proc"]
+        if check:
+            script += ["opt_expr", "opt_clean", "check -assert",
+                       "select -assert-none t:$dlatch t:$adlatch t:$dlatchsr t:$sr"]
+        else:
+            script += ["opt_clean", f"write_json {folder}/netlist.json"]
         try:
-            result = subprocess.run(["yosys", "-q", "-p", "; ".join(script)], capture_output=True, text=True, timeout=limit)
+            command = ["yosys", "-q", "-p", "; ".join(script)]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=limit)
         except subprocess.TimeoutExpired:
-            return None, f"takes more than {limit} s"
+            raise RuntimeError(f"takes more than {limit} s") from None
         if result.returncode:
-            return None, (result.stdout + result.stderr).strip().split("\n")[-1]
-        return (folder / "stat.txt").read_text(), None
+            raise RuntimeError((result.stdout + result.stderr).strip().split("\n")[-1])
+        return {} if check else json.loads((folder / "netlist.json").read_text())["modules"]
 
 
-def plain(name):
-    """tw_queue for tw_queue and for \\$paramod$...\\tw_queue\\Width=..."""
-    return re.search(r"tw_\w+", name)[0]
+def at_lanes(one, two, lanes):
+    """The straight line through a Module of one lane and of two."""
+    size = Size(*(a + (b - a) * (lanes - 1) for a, b in zip(one.size, two.size)))
+    instances = {n: one.instances[n] + (m - one.instances[n]) * (lanes - 1) for n, m in two.instances.items()}
+    return Module(size, instances)
 
 
-def parse(text):
-    """Of every module in the output of stat: (gates, flip-flops, memory bits, {module: instances})."""
-    found = {}
-    for name, body in re.findall(r"=== (\S+) ===\n(.*?)(?=\n===|\Z)", text, re.S):
-        if "tw_" not in name:
-            continue
-        gates = flops = 0
-        instances = {}
-        bits = int((re.search(r"Number of memory bits:\s+(\d+)", body) or [0, 0])[1])
-        for cell, count in re.findall(r"^\s+(\S+)\s+(\d+)$", body, re.M):
-            if cell in GATES:
-                gates += int(count)
-            elif cell.startswith(FLOPS):
-                flops += int(count)
-            elif "tw_" in cell:
-                instances[cell] = int(count)
-        found[name] = (gates, flops, bits, instances)
-    return found
+def areas(design):
+    """Of one machine: {module: [instances, Size of all of them]}."""
+    total = collections.defaultdict(lambda: [0, Size(0, 0, 0, 0)])
+
+    def visit(name, times):
+        entry = total[plain(name)]
+        entry[0] += times
+        entry[1] = Size(*(a + times * b for a, b in zip(entry[1], design[name].size)))
+        for child, number in design[name].instances.items():
+            visit(child, times * number)
+
+    visit("tw_top", 1)
+    return total
+
+
+def table(title, machines, totals, value):
+    """Modules by machines; only rows that are not 0 everywhere."""
+    print(f"\n## {title}\n| module |" + "".join(f" {m} |" for m in machines))
+    print("|---|" + "---:|" * len(machines))
+    for module in sorted(set().union(*totals.values())):
+        row = [value(totals[m][module]) if module in totals[m] else 0 for m in machines]
+        if any(row):
+            print(f"| `{module}` |" + "".join(f" {v:,} |" for v in row))
+    print("| **all** |" + "".join(f" **{sum(map(value, totals[m].values())):,}** |" for m in machines))
 
 
 def main():
@@ -96,56 +172,48 @@ def main():
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     build = pathlib.Path(arguments.build).resolve()
-    gates = arguments.what == "area"
-    totals = {}
-    failed = False
+
+    runs, lanes = {}, {}
     for machine in arguments.machines:
-        package = subprocess.run([str(build / "bin/tilewright"), "hw", "rtl", machine], capture_output=True, text=True, check=True).stdout
-        values = values_of(package)
-        sizes = [(None, None)] + [(m, size) for m, (_, small, large) in ALIKE.items() for size in ((small, large) if gates else (small,))]
+        command = [str(build / "bin/tilewright"), "hw", "rtl", machine]
+        package = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        runs[machine] = package, "tw_top", ()
+        lanes[machine] = int(values_of(package)["Lanes"])
+    # The same for all machines: the functions have no parameter, the window none but its lanes.
+    runs["functions"] = package, None, LEAVES.values()
+    runs["functions that call them"] = package, None, CALLERS.values()
+    assert set(re.findall(r"tw_machine_pkg::(\w+)", (RTL / f"{WINDOW}.sv").read_text())) == {"Lanes"}
+    for number in (1, 2):
+        runs[f"window of {number}"] = re.sub(r"( Lanes = )\d+", rf"\g<1>{number}", package), WINDOW, ()
 
-        def measure(job):
-            module, size = job
-            if module is None:
-                return yosys(build, package, "tw_top", set(ALIKE), gates, arguments.limit)
-            resized = re.sub(rf"(parameter int unsigned {ALIKE[module][0]} = )\d+", rf"\g<1>{size}", package)
-            return yosys(build, resized, module, set(ALIKE) - {module}, gates, arguments.limit)
+    def run(what):
+        try:
+            netlist = yosys(build, *runs[what], arguments.what == "check", arguments.limit)
+            print(f"{what}: ok", file=sys.stderr, flush=True)
+        except RuntimeError as error:
+            print(f"{what}: {error}", file=sys.stderr, flush=True)
+            return None
+        return {name: module_of(module) for name, module in netlist.items()}
 
-        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-            results = dict(zip(sizes, pool.map(measure, sizes)))
-        for (module, size), (text, wrong) in results.items():
-            if wrong:
-                failed = True
-            print(f"{machine}: {module or 'tw_top and all else'}{f' ({ALIKE[module][0]} = {size})' if module else ''}: {wrong or 'ok'}",
-                  file=sys.stderr, flush=True)
-        if failed or not gates:
-            continue
-        design = parse(results[None, None][0])
-        for module, (name, small, large) in ALIKE.items():
-            low, high = (parse(results[module, size][0])[module] for size in (small, large))
-            scale = (int(values[name]) - small) / (large - small)
-            design[module] = tuple(round(a + (b - a) * scale) for a, b in zip(low[:3], high[:3])) + (high[3],)
-        counts = {}
-
-        def visit(name, times):
-            counts[name] = counts.get(name, 0) + times
-            for child, number in design[name][3].items():
-                visit(child if child in design else plain(child), times * number)
-
-        visit(next(n for n in design if plain(n) == "tw_top"), 1)
-        for name, times in counts.items():
-            row = totals.setdefault(plain(name), {}).setdefault(machine, [0, 0, 0, 0])
-            for i, value in enumerate((1, *design[name][:3])):
-                row[i] += times * value
-    if gates and not failed:
-        print("| module |" + "".join(f" {m}: instances | gates | flip-flops | memory bits |" for m in arguments.machines))
-        print("|---|" + "---:|" * (4 * len(arguments.machines)))
-        for module in sorted(totals):
-            cells = [totals[module].get(m, [0, 0, 0, 0]) for m in arguments.machines]
-            print(f"| `{module}` |" + "".join("".join(f" {v:,} |" for v in cell) for cell in cells))
-        sums = [[sum(totals[m].get(machine, [0] * 4)[i] for m in totals) for i in range(4)] for machine in arguments.machines]
-        print("| **all** |" + "".join("".join(f" **{v:,}** |" for v in row) for row in sums))
-    sys.exit(failed)
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        results = dict(zip(runs, pool.map(run, runs)))
+    if None in results.values():
+        sys.exit(1)
+    if arguments.what == "area":
+        functions = results["functions"] | results["functions that call them"]
+        functions = {f"tw_fp_pkg::{name}": module for name, module in functions.items()}
+        one, two = (results[f"window of {number}"][WINDOW] for number in (1, 2))
+        totals = {}
+        for machine in arguments.machines:
+            window = {WINDOW: at_lanes(one, two, lanes[machine])}
+            totals[machine] = areas(results[machine] | functions | window)
+        table("Gates", arguments.machines, totals, lambda t: t[1].gates)
+        table("Flip-flops", arguments.machines, totals, lambda t: t[1].flops)
+        table("Memory bits", arguments.machines, totals, lambda t: t[1].ram)
+        table("Constant table bits", arguments.machines, totals, lambda t: t[1].rom)
+        table("Instances", arguments.machines, totals, lambda t: t[0])
+    minutes = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 60
+    print(f"{minutes:.1f} minutes of processor time", file=sys.stderr)
 
 
 if __name__ == "__main__":
