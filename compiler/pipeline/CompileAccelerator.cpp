@@ -18,6 +18,8 @@ using namespace tw::pipeline;
 namespace {
 constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
 
+constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
+
 /// Where a value of @main lies.
 struct Home {
   size_t range = 0; ///< index into the live ranges
@@ -61,8 +63,15 @@ std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
 
 class NetworkCompiler {
 public:
-  NetworkCompiler(ModuleOp module, const CompileOptions &options)
-      : module(module), options(options), machine(*options.machine) {
+  /// What an attempt has found out that the next one must heed.
+  struct Lessons {
+    std::vector<bool> alone; ///< per layer: its own tiles need the room that tensors took
+    int64_t spare = 0;       ///< bytes of scratchpad 0 to leave free
+    bool isNew = false;      ///< another attempt may succeed
+  };
+
+  NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons)
+      : module(module), options(options), machine(*options.machine), lessons(lessons) {
     network.picks = options.picks;
   }
 
@@ -74,6 +83,7 @@ private:
   ModuleOp module;
   const CompileOptions &options;
   const timing::MachineParams &machine;
+  Lessons &lessons;
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   llvm::DenseMap<Value, Home> homes;
@@ -290,6 +300,9 @@ accel::Residency NetworkCompiler::chooseResidents() {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
   uses.alsoInDram.assign(ranges.size(), false);
+  uses.alone = lessons.alone;
+  uses.alone.resize(layers.size(), false);
+  uses.spare = lessons.spare;
   for (const Layer &layer : layers) {
     uses.kernels.push_back(&layer.kernel);
     uses.tensorOf.push_back(layer.ranges);
@@ -333,10 +346,12 @@ llvm::Error NetworkCompiler::emitKernels() {
   if (overlaps())
     residency = chooseResidents();
   std::vector<bool> isFilled(ranges.size(), false);
+  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.kernel;
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1;
+    onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
       for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
@@ -353,6 +368,10 @@ llvm::Error NetworkCompiler::emitKernels() {
     uint32_t layer = uint32_t(result.program.layers.size());
     if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network)) {
       std::string details = text.str();
+      if (onChip.room < capacity) {
+        lessons.alone.resize(layers.size(), false);
+        lessons.alone[layer] = lessons.isNew = true;
+      }
       if (details.empty())
         return error;
       return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
@@ -377,9 +396,17 @@ llvm::Error NetworkCompiler::emitKernels() {
 }
 
 llvm::Error NetworkCompiler::assemble() {
-  Result<bool> synchronized = schedule::synchronize(network.tiles, machine);
-  if (!synchronized)
+  std::optional<int64_t> spare;
+  if (lessons.spare)
+    spare = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
+  Result<bool> synchronized = schedule::synchronize(network.tiles, machine, spare);
+  if (!synchronized) {
+    if (!spare && schedule::wantsSpare(synchronized.message())) {
+      lessons.spare = kSpareBytes;
+      lessons.isNew = true;
+    }
     return llvm::createStringError("%s", synchronized.message().c_str());
+  }
   isa::Program &program = result.program;
   program.machine = machine.name;
   program.architecturalDigest = timing::architecturalDigest(machine);
@@ -474,17 +501,32 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     return error;
   return std::move(result);
 }
+
+/// Runs `compile`, again if it failed but has learned how not to.
+template <typename Compile> auto attempt(Compile compile) {
+  NetworkCompiler::Lessons lessons;
+  auto result = compile(lessons);
+  while (!result && std::exchange(lessons.isNew, false)) {
+    llvm::consumeError(result.takeError());
+    result = compile(lessons);
+  }
+  return result;
+}
 } // namespace
 
 llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions &options) {
-  return NetworkCompiler(module, options).runTiles();
+  return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons).runTiles(); });
 }
 
 namespace {
+llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options) {
+  return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons).run(); });
+}
+
 /// Tries other tiles, a layer at a time, and keeps what makes the whole program faster. The layers with the highest bounds
 /// come first; all of them get their second candidate before one gets its third.
 llvm::Expected<CompiledNetwork> search(ModuleOp module, CompileOptions options) {
-  llvm::Expected<CompiledNetwork> best = NetworkCompiler(module, options).run();
+  llvm::Expected<CompiledNetwork> best = compileOnce(module, options);
   if (!best)
     return best;
   std::optional<uint64_t> cycles = options.evaluate(best->program);
@@ -505,7 +547,7 @@ llvm::Expected<CompiledNetwork> search(ModuleOp module, CompileOptions options) 
       if (tried == options.searchBudget)
         return best;
       unsigned before = std::exchange(options.picks[layer], candidate);
-      llvm::Expected<CompiledNetwork> other = NetworkCompiler(module, options).run();
+      llvm::Expected<CompiledNetwork> other = compileOnce(module, options);
       ++tried;
       if (!other) { // too many semaphores, for instance
         llvm::consumeError(other.takeError());
@@ -530,5 +572,5 @@ llvm::Expected<CompiledNetwork> search(ModuleOp module, CompileOptions options) 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
   if (options.schedule == accel::Schedule::Search && options.evaluate)
     return search(module, options);
-  return NetworkCompiler(module, options).run();
+  return compileOnce(module, options);
 }

@@ -26,6 +26,7 @@ struct Node {
   uint32_t open = 0;            ///< how many of those before it have no place yet
   double ready = 0;             ///< when all before it let it start
   double start = 0, end = 0;    ///< estimated; end: the result is there
+  std::vector<std::pair<uint8_t, uint64_t>> banks; ///< memory, and a bit for each of its banks that the block touches
 };
 
 double dramBytesPerCycle(const timing::MachineParams &machine) {
@@ -74,11 +75,17 @@ private:
   std::map<uint64_t, History> pieces;
 };
 
+/// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
+/// own time less. 1 keeps engines idle for what comes; 0 never waits.
+constexpr double kPatience = 0.25;
+
 class Overlapper {
 public:
   explicit Overlapper(const timing::MachineParams &machine)
       : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), spaces(kDramSpace + 1),
-        ready(numEngines(machine)), ordered(numEngines(machine)), engineFree(numEngines(machine), 0) {}
+        ready(numEngines(machine)), ordered(numEngines(machine)), engineFree(numEngines(machine), 0) {
+    bankFree.assign(kDramSpace, std::vector<std::vector<double>>(64, std::vector<double>(numEngines(machine), 0)));
+  }
 
   void add(Block block);
   TileProgram run();
@@ -94,9 +101,16 @@ private:
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
   std::vector<double> engineFree;
   double busFree = 0;
+  /// By memory, bank and engine: until when the engine has the bank to itself, as estimated.
+  std::vector<std::vector<std::vector<double>>> bankFree;
 
+  const timing::MemoryParams &memoryOf(unsigned space) const {
+    return space == unsigned(isa::Memory::Accumulator) ? machine.accumulator : machine.scratchpads[space];
+  }
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
   void estimate(Node &node);
+  void findBanks(Node &node) const;
+  double banksFree(const Node &node) const;
   void depend(Node &node, uint32_t index);
   TileProgram merge();
 };
@@ -148,6 +162,34 @@ void Overlapper::estimate(Node &node) {
     node.occupancy = double(node.block.count) * std::max(tensor, preload + 2);
 }
 
+void Overlapper::findBanks(Node &node) const {
+  std::array<uint64_t, kDramSpace> masks{};
+  for (const Operation &operation : node.block.operations)
+    for (const Region &region : operation.regions) {
+      if (region.space >= kDramSpace)
+        continue;
+      const timing::MemoryParams &memory = memoryOf(region.space);
+      const uint64_t last = std::min<uint64_t>((region.end - 1) / memory.bankBytes(), 63);
+      for (uint64_t bank = region.begin / memory.bankBytes(); bank <= last; ++bank)
+        masks[region.space] |= uint64_t(1) << bank;
+    }
+  for (uint8_t space = 0; space < kDramSpace; ++space)
+    if (masks[space])
+      node.banks.push_back({space, masks[space]});
+}
+
+double Overlapper::banksFree(const Node &node) const {
+  double free = 0;
+  for (auto [space, mask] : node.banks)
+    for (uint64_t rest = mask; rest; rest &= rest - 1) {
+      const std::vector<double> &engines = bankFree[space][size_t(__builtin_ctzll(rest))];
+      for (size_t engine = 0; engine < engines.size(); ++engine)
+        if (engine != node.engine)
+          free = std::max(free, engines[engine]);
+    }
+  return free;
+}
+
 void Overlapper::depend(Node &node, uint32_t index) {
   auto orderAfter = [&](uint32_t earlier, bool retired) {
     if (earlier == index)
@@ -195,6 +237,7 @@ void Overlapper::add(Block block) {
       node.engine = tensorEngine();
   node.block = std::move(block);
   estimate(node);
+  findBanks(node);
   uint32_t index = uint32_t(nodes.size());
   nodes.push_back(std::move(node));
   depend(nodes.back(), index);
@@ -219,8 +262,8 @@ double Overlapper::schedule() {
       double bestStart = 0;
       for (uint32_t index : ready[engine]) {
         const Node &node = nodes[index];
-        double start = std::max(node.ready, engineFree[engine]);
-        if (best < 0 || start + node.occupancy <= bestStart) {
+        double start = std::max({node.ready, engineFree[engine], banksFree(node)});
+        if (best < 0 || start + kPatience * node.occupancy < bestStart) {
           best = index;
           bestStart = start;
         }
@@ -243,6 +286,9 @@ double Overlapper::schedule() {
       done = std::max(done, busFree);
     }
     engineFree[node.engine] = done;
+    for (auto [space, mask] : node.banks)
+      for (uint64_t rest = mask; rest; rest &= rest - 1)
+        bankFree[space][size_t(__builtin_ctzll(rest))][node.engine] = done;
     node.end = done + node.drain;
     last = std::max(last, node.end);
     ordered[node.engine].push_back(uint32_t(chosen));

@@ -634,7 +634,7 @@ bool Reroller::evaluate(const Sequence &sequence, size_t outer, size_t freeBegin
   run.end = run.begin + copies * run.period;
   if (!fit(sequence, outer, run, odometers)) {
     // A ring must be gone round in full.
-    if (run.ring == 1 || copies % run.ring == 0)
+    if (run.ring == 1 || copies % run.ring == 0 || copies < run.ring)
       return false;
     run.end -= copies % run.ring * run.period;
     if (!fit(sequence, outer, run, odometers))

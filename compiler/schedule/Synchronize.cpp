@@ -4,12 +4,15 @@
 #include "compiler/schedule/Synchronize.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 
 using namespace tw;
 using namespace tw::schedule;
 
 namespace {
+const std::string kTooMany = " needs more than ";
+
 int freeSlot(const std::array<int64_t, 3> &counts) {
   for (int i = 0; i < 3; ++i)
     if (counts[i] == 0)
@@ -66,8 +69,8 @@ struct Need {
 
 class Synchronizer {
 public:
-  Synchronizer(TileProgram &program, const timing::MachineParams &machine)
-      : program(program), machine(machine), engines(numEngines(machine)), order(engines),
+  Synchronizer(TileProgram &program, const timing::MachineParams &machine, std::optional<int64_t> spare)
+      : program(program), machine(machine), spare(spare), engines(numEngines(machine)), order(engines),
         semaphoreOf(engines, std::vector<int>(engines, -1)) {
     for (unsigned i = 0; i <= kDramSpace; ++i)
       spaces.emplace_back(engines);
@@ -77,17 +80,22 @@ public:
   unsigned semaphores() const { return unsigned(nextSemaphore); }
 
   Result<bool> run() {
-    for (Block &block : program.blocks)
-      for (Operation &operation : block.operations)
+    for (; block < program.blocks.size(); ++block)
+      for (Operation &operation : program.blocks[block].operations)
         if (std::optional<std::string> problem = add(operation))
           return Diagnostic{"", 0, 0, *problem};
+    insertRelays();
     return true;
   }
 
 private:
   TileProgram &program;
   const timing::MachineParams &machine;
+  std::optional<int64_t> spare;
   unsigned engines;
+  /// Loads of the spare byte, each with the block that it goes before. Others keep pointers to them.
+  std::deque<std::pair<size_t, Operation>> relays;
+  size_t block = 0; ///< where run() is
   /// Operations of each engine so far, and what each knew to have retired when it started.
   struct Entry {
     Operation *operation;
@@ -112,6 +120,10 @@ private:
                                                         const Knowledge &knowledge);
   void connect(unsigned engine, uint32_t position, isa::Header &waiter, unsigned waitingEngine, Knowledge &knowledge);
   bool addWait(Operation &waiter, unsigned self, unsigned engine, uint32_t position, Knowledge &knowledge);
+  unsigned firstLoadEngine() const { return machine.storeEngines + 3; }
+  bool isLoadEngine(unsigned engine) const { return engine >= firstLoadEngine(); }
+  bool relay(unsigned self, std::vector<Need> &needs, const Knowledge &knowledge, uint32_t layer, std::optional<unsigned> wanted);
+  void insertRelays();
   bool delegate(unsigned self, const std::vector<Need> &needs, unsigned engine, Knowledge &knowledge);
 };
 
@@ -218,6 +230,68 @@ bool Synchronizer::delegate(unsigned self, const std::vector<Need> &needs, unsig
   return false;
 }
 
+/// Puts in a load that waits for two or more of `needs`, or for `wanted`, and lets the waiter wait for that instead. What its own
+/// engine did before has retired when it has. False if that is not possible.
+bool Synchronizer::relay(unsigned self, std::vector<Need> &needs, const Knowledge &knowledge, uint32_t layer,
+                         std::optional<unsigned> wanted) {
+  if (!spare)
+    return false;
+  for (unsigned engine = firstLoadEngine(); engine < engines; ++engine) {
+    if (engine == self)
+      continue;
+    isa::Load load;
+    load.address = *spare;
+    load.counts = {1, 1, 1, 1, 1};
+    load.high[0] = 1;
+    load.span = 1;
+    isa::Instruction instruction(load);
+    instruction.header.opcode = int64_t(instruction.opcode());
+    instruction.header.unit = int64_t(engine - firstLoadEngine());
+    Operation operation;
+    operation.instruction = instruction;
+    operation.layer = layer;
+    Knowledge known = order[engine].empty() ? Knowledge(engines, 0) : order[engine].back().known;
+    // Posts that were taken for it in vain cannot be given back, so what it can do is looked at first.
+    auto isOpen = [&](unsigned e) { return e != engine && needs[e].position > knowledge[e]; };
+    auto canWait = [&](unsigned e) { return needs[e].position <= known[e] || findPost(e, needs[e].position, engine, known); };
+    unsigned covered = needs[engine].position > knowledge[engine];
+    for (unsigned e = 0; e < engines; ++e)
+      covered += isOpen(e) && canWait(e);
+    if (wanted ? *wanted != engine && !canWait(*wanted) : covered < 2)
+      continue;
+    if (wanted && isOpen(*wanted) && needs[*wanted].position > known[*wanted])
+      addWait(operation, engine, *wanted, needs[*wanted].position, known);
+    for (unsigned e = 0; e < engines && !wanted; ++e)
+      if (isOpen(e) && needs[e].position > known[e])
+        addWait(operation, engine, e, needs[e].position, known);
+    relays.push_back({block, operation});
+    order[engine].push_back({&relays.back().second, known, false, nextPlace++});
+    const uint32_t position = uint32_t(order[engine].size());
+    for (unsigned e = 0; e < engines; ++e)
+      if (e != engine && known[e] >= needs[e].position)
+        needs[e].position = 0;
+    needs[engine].position = position;
+    return true;
+  }
+  return false;
+}
+
+void Synchronizer::insertRelays() {
+  if (relays.empty())
+    return;
+  std::vector<Block> blocks;
+  size_t next = 0;
+  for (size_t i = 0; i < program.blocks.size(); ++i) {
+    for (; next < relays.size() && relays[next].first == i; ++next) {
+      isa::Header &header = relays[next].second.instruction.header;
+      header.wait_mask = header.post_mask = 0;
+      blocks.push_back({1, {std::move(relays[next].second)}});
+    }
+    blocks.push_back(std::move(program.blocks[i]));
+  }
+  program.blocks = std::move(blocks);
+}
+
 std::optional<std::string> Synchronizer::add(Operation &operation) {
   unsigned self = engineIndex(operation.instruction, machine);
   Knowledge knowledge = order[self].empty() ? Knowledge(engines, 0) : order[self].back().known;
@@ -240,6 +314,8 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     if (needs[e].position > knowledge[e] && e != tensorEngine() && delegate(self, needs, e, knowledge))
       // What it was delegated to is still waited for, and brings it along.
       needs[e].position = 0;
+  while (open() > isa::kMaxWaits && relay(self, needs, knowledge, operation.layer, std::nullopt))
+    ;
   while (true) {
     int best = -1;
     size_t bestCovered = 0;
@@ -260,8 +336,9 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     if (best < 0)
       break;
     if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge) &&
-        !delegate(self, needs, unsigned(best), knowledge))
-      return "an operation of " + engineName(self, machine) + " needs more than " + std::to_string(isa::kMaxWaits) +
+        !delegate(self, needs, unsigned(best), knowledge) &&
+        (freeSlot(operation.instruction.header.wait_count) < 0 || !relay(self, needs, knowledge, operation.layer, unsigned(best))))
+      return "an operation of " + engineName(self, machine) + kTooMany + std::to_string(isa::kMaxWaits) +
              " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) +
              " posts";
   }
@@ -290,8 +367,10 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
 }
 } // namespace
 
-Result<bool> schedule::synchronize(TileProgram &program, const timing::MachineParams &machine) {
-  Synchronizer synchronizer(program, machine);
+bool schedule::wantsSpare(const std::string &message) { return message.find(kTooMany) != std::string::npos; }
+
+Result<bool> schedule::synchronize(TileProgram &program, const timing::MachineParams &machine, std::optional<int64_t> spare) {
+  Synchronizer synchronizer(program, machine, spare);
   Result<bool> result = synchronizer.run();
   if (result && synchronizer.semaphores() > machine.semaphores)
     return Diagnostic{"", 0, 0, "the program needs " + std::to_string(synchronizer.semaphores()) + " semaphores but machine '" +

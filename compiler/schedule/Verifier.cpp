@@ -5,11 +5,13 @@
 
 #include "isa/Legality.h"
 #include "isa/Odometer.h"
+#include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <optional>
+#include <tuple>
 
 using namespace tw;
 using timing::EngineKind;
@@ -38,7 +40,30 @@ struct Walk {
   bool operator==(const Walk &other) const {
     return address == other.address && counts == other.counts && strides == other.strides;
   }
+  int64_t rows() const { return counts[0] * counts[1] * counts[2]; }
+  template <typename Visit> void forEach(Visit visit) const {
+    int64_t index = 0;
+    for (int64_t z = 0; z < counts[2]; ++z)
+      for (int64_t y = 0; y < counts[1]; ++y)
+        for (int64_t x = 0; x < counts[0]; ++x)
+          visit(address + x * strides[0] + y * strides[1] + z * strides[2], index++);
+  }
 };
+
+/// Least number of cycles between two visits of one row, if `later` starts as soon as `earlier` has visited all of its rows, a row
+/// a cycle, and the interlock lets it, after `interlock` cycles; nothing if they have no row in common.
+std::optional<int64_t> leastDistance(const Walk &earlier, const Walk &later, int64_t interlock) {
+  std::map<int64_t, int64_t> last; // visit of a row
+  earlier.forEach([&](int64_t row, int64_t index) { last[row] = index; });
+  std::optional<int64_t> least;
+  later.forEach([&](int64_t row, int64_t index) {
+    if (auto visit = last.find(row); visit != last.end()) {
+      int64_t distance = std::max(earlier.rows(), interlock) - visit->second + index;
+      least = least ? std::min(*least, distance) : distance;
+    }
+  });
+  return least;
+}
 
 struct Cell {
   bool written = false;
@@ -79,6 +104,8 @@ private:
   std::vector<uint32_t> counts;
   std::vector<Semaphore> semaphores;
   std::map<unsigned, std::map<uint64_t, Cell>> memories;
+  using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
+  std::map<WalkPair, bool> distances; ///< see keepsDistance()
   uint32_t word = 0;
   /// Preloads and swaps alternate.
   bool shadowFull = false;
@@ -117,6 +144,7 @@ private:
   /// `exact`: every byte of [begin, end) is accessed, else at least one.
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
               const std::optional<Walk> &walk, isa::Opcode opcode);
+  bool keepsDistance(const Walk &earlier, const Walk &later);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
   void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
 };
@@ -180,6 +208,19 @@ bool meet(const Runs &a, const Runs &b) {
   return found;
 }
 
+bool Checker::keepsDistance(const Walk &earlier, const Walk &later) {
+  if (earlier == later)
+    return true;
+  // Tiles repeat: only where the walks lie to each other counts.
+  auto [known, isNew] = distances.insert({{earlier.counts, earlier.strides, later.counts, later.strides, later.address - earlier.address}, true});
+  if (isNew) {
+    const int64_t needed = int64_t(timing::accumulatorDistance(machine));
+    std::optional<int64_t> least = leastDistance(earlier, later, needed);
+    known->second = !least || *least >= needed;
+  }
+  return known->second;
+}
+
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
                      const std::optional<Walk> &walk, isa::Opcode opcode) {
   auto &cells = memories[space];
@@ -217,8 +258,8 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
           conflict(write ? "write after write" : "read after write", cell.writer, cell.writeEvent);
         else if (!write)
           conflict("read after write", cell.writer, cell.writeEvent);
-        else if (walk && !(cell.walk && *cell.walk == *walk))
-          // Accumulation in engine order is safe only row after row in the same order.
+        else if (walk && !(cell.walk && keepsDistance(*cell.walk, *walk)))
+          // A sum is read, added to and written in so many cycles.
           conflict("accumulation in another order", cell.writer, cell.writeEvent);
       }
     }

@@ -3,6 +3,8 @@
 
 #include "simulator/core/RaceChecker.h"
 
+#include "isa/timing/InstructionTiming.h"
+
 #include <algorithm>
 
 using namespace tw;
@@ -14,27 +16,6 @@ namespace {
 template <size_t N> void join(std::array<uint32_t, N> &clock, const std::array<uint32_t, N> &other) {
   for (size_t i = 0; i < N; ++i)
     clock[i] = std::max(clock[i], other[i]);
-}
-
-/// Same value: the instructions visit the same accumulator rows in the same order.
-uint64_t walkDigest(const isa::Tensor &tensor) {
-  uint64_t digest = 0xcbf29ce484222325ull;
-  auto add = [&](int64_t value) { digest = (digest ^ uint64_t(value)) * 0x100000001b3ull; };
-  add(tensor.acc_address);
-  int64_t count = 1, stride = 0;
-  for (unsigned d = 0; d < 3; ++d) {
-    if (tensor.counts[d] == 1)
-      continue;
-    // A dimension that goes on where the one before ends is the same walk as one long dimension.
-    if (count > 1 && tensor.acc_strides[d] == count * stride) {
-      count *= tensor.counts[d];
-      continue;
-    }
-    add(count), add(stride);
-    count = tensor.counts[d], stride = tensor.acc_strides[d];
-  }
-  add(count), add(stride);
-  return digest;
 }
 
 /// Every address, stride and length of an instruction joined bit by bit, per memory: granules must divide them all.
@@ -51,6 +32,55 @@ private:
 };
 
 } // namespace
+
+RaceChecker::Walk RaceChecker::walkOf(const isa::Tensor &tensor) {
+  Walk walk;
+  walk.address = tensor.acc_address;
+  size_t last = 0;
+  for (size_t d = 0; d < 3; ++d) {
+    if (tensor.counts[d] == 1)
+      continue;
+    // A dimension that goes on where the one before ends is the same walk as one long dimension.
+    if (walk.counts[last] > 1 && tensor.acc_strides[d] == walk.counts[last] * walk.strides[last]) {
+      walk.counts[last] *= tensor.counts[d];
+      continue;
+    }
+    last += walk.counts[last] > 1;
+    walk.counts[last] = tensor.counts[d];
+    walk.strides[last] = tensor.acc_strides[d];
+  }
+  return walk;
+}
+
+bool RaceChecker::keepsDistance(const Walk &first, const Walk &second) {
+  if (first == second)
+    return true;
+  std::array<int64_t, 13> key{second.address - first.address};
+  for (size_t d = 0; d < 3; ++d) {
+    key[1 + d] = first.counts[d], key[4 + d] = first.strides[d];
+    key[7 + d] = second.counts[d], key[10 + d] = second.strides[d];
+  }
+  auto [known, isNew] = distances.insert({key, true});
+  if (!isNew)
+    return known->second;
+  auto rowOf = [](const Walk &walk, int64_t visit) {
+    int64_t row = walk.address;
+    for (size_t d = 0; d < 3; ++d) {
+      row += visit % walk.counts[d] * walk.strides[d];
+      visit /= walk.counts[d];
+    }
+    return row;
+  };
+  // A row a cycle. The second starts when the first has visited all of its rows, and not before the interlock lets it.
+  const int64_t rows = first.counts[0] * first.counts[1] * first.counts[2];
+  const int64_t others = second.counts[0] * second.counts[1] * second.counts[2];
+  const int64_t distance = int64_t(timing::accumulatorDistance(machine)), gap = std::max(rows, distance);
+  for (int64_t i = std::max<int64_t>(gap - distance + 1, 0); i < rows; ++i)
+    for (int64_t j = 0; j < std::min(others, distance - gap + i); ++j)
+      if (rowOf(first, i) == rowOf(second, j))
+        return known->second = false;
+  return true;
+}
 
 unsigned RaceChecker::indexOf(EngineKind engine, unsigned unit) {
   switch (engine) {
@@ -227,7 +257,7 @@ std::optional<Violation> RaceChecker::start(const isa::Instruction &resolved, ui
       join(self.clock, shadowReady);
       shadowTaken = self.clock;
     }
-    self.walks.push_back(walkDigest(*tensor));
+    self.walks.push_back(walkOf(*tensor));
   }
   self.inFlight.push_back({self.started, self.clock, resolved.header, isPreload});
 
@@ -317,9 +347,9 @@ std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int
     unsigned other = (id >> kNumberBits) - 1;
     uint32_t number = id & ((1u << kNumberBits) - 1);
     bool isOrdered = self.clock[other] >= number;
-    // The interlock keeps equal walks apart; an instruction's own earlier row is no equal walk.
+    // An instruction's own earlier row is not that of another walk.
     if (!isOrdered && accumulates && other == engine && number != self.started)
-      isOrdered = self.walks[number - 1] == self.walks[self.started - 1];
+      isOrdered = keepsDistance(self.walks[number - 1], self.walks[self.started - 1]);
     if (!isOrdered)
       return unordered(engine, "reads", memory, g, "writes", id);
   }

@@ -8,7 +8,8 @@
 // What orders B after A:
 //   - B's engine waited, directly or through others, for a post made when A, or a later instruction of A's engine, retired;
 //   - both are of one engine and B writes: engines read and write in order;
-//   - both are tensor instructions, B accumulates and walks the same accumulator rows in the same order (interlock);
+//   - both are tensor instructions, B accumulates, and every row that both visit comes again accumulatorDistance() cycles later at
+//     least, whenever B starts (always so for equal walks: the interlock);
 //   - the weight registers: a swapping tensor instruction starts after its preload retired, a preload after the tensor
 //     instruction that took the tile before it started.
 //===----------------------------------------------------------------------===//
@@ -22,6 +23,7 @@
 
 #include <array>
 #include <deque>
+#include <map>
 #include <optional>
 
 namespace tw::core {
@@ -65,12 +67,20 @@ private:
     isa::Header header;
     bool isPreload;
   };
+  /// The order in which a tensor instruction visits accumulator rows, innermost dimension first.
+  struct Walk {
+    int64_t address = 0;
+    std::array<int64_t, 3> counts{1, 1, 1}, strides{};
+    bool operator==(const Walk &other) const {
+      return address == other.address && counts == other.counts && strides == other.strides;
+    }
+  };
   struct Engine {
     uint32_t started = 0;
     Clock clock{};
     std::deque<Started> inFlight;
     std::vector<uint64_t> pcs;   ///< by number - 1
-    std::vector<uint64_t> walks; ///< tensor: digest of the accumulator walk, by number - 1
+    std::vector<Walk> walks;   ///< tensor: by number - 1
   };
   struct Semaphore {
     int poster = -1, waiter = -1;
@@ -97,6 +107,8 @@ private:
   std::string describe(Id id) const;
   void setGranules(const isa::Program &program);
   void markHost(uint64_t address, uint64_t bytes);
+  static Walk walkOf(const isa::Tensor &tensor);
+  bool keepsDistance(const Walk &first, const Walk &second);
   std::optional<Violation> takeWaits(unsigned engine, const isa::Header &header);
   std::optional<Violation> access(unsigned engine, const RunSet &set, bool accumulates);
   std::optional<Violation> read(unsigned engine, unsigned memory, int64_t begin, int64_t end, bool accumulates);
@@ -108,6 +120,8 @@ private:
 
   timing::MachineParams machine;
   CheckOptions options;
+  /// keepsDistance() of two walks, the first one's address being 0.
+  std::map<std::array<int64_t, 13>, bool> distances;
   std::array<Engine, kEngines> engines;
   std::vector<Semaphore> semaphores;
   std::array<Tracked, kNumMemories> memories;

@@ -53,8 +53,9 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
     if (sizes.empty() || size < sizes.back())
       sizes.push_back(size);
   }
-  // What leaves a smaller last tile goes first, then every second one behind the largest.
-  for (size_t i = sizes.size(); i-- > 1 && sizes.size() > limit;)
+  // What leaves a smaller last tile goes first, then every second one behind the largest. The smallest stays: it may be the only
+  // one that fits.
+  for (size_t i = sizes.size() - 1; i-- > 1 && sizes.size() > limit;)
     if (extent % sizes[i])
       sizes.erase(sizes.begin() + long(i));
   while (sizes.size() > limit)
@@ -427,7 +428,7 @@ double Emitter::cost(const Tile &t) const {
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
       perTileTensor =
-          !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos), preload + 6) + preload;
+          !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos) * tapShare, preload + 6) + preload;
       tensor = perTileTensor * outTiles * kTiles;
     }
   }
@@ -475,7 +476,8 @@ double Emitter::cost(const Tile &t) const {
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
   if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
-    return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40;
+    return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40 +
+           (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0);
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
@@ -545,6 +547,7 @@ llvm::Error Emitter::choose() {
   std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
+  tapShare = contraction() ? usefulTaps() : 1;
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
   struct Style {
     unsigned depth;
@@ -970,8 +973,90 @@ void Emitter::fillBorders(TileStep &step, const Resident &r) const {
   fill(r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes, 1);
 }
 
+/// Whether taps in the padding add nothing to a sum, so that the passes may leave them out.
+bool Emitter::skipsPadding() const {
+  const Anchor &a = *kernel.anchor;
+  bool integer = machine.arrayType == timing::ArrayType::Int8;
+  return overlaps() && (integer ? uint8_t(a.padPattern) == uint8_t(a.inputZero) : a.padPattern == 0);
+}
+
+/// The share of taps that read no padding, over all outputs.
+double Emitter::usefulTaps() const {
+  double share = 1;
+  for (unsigned axis = P0; axis <= P1 && skipsPadding(); ++axis) {
+    const WindowAxis &w = kernel.anchor->axes[axis - P0];
+    int64_t useful = 0;
+    for (int64_t tap = 0; tap < w.kernel; ++tap)
+      for (int64_t output = 0; output < w.size; ++output) {
+        int64_t at = output * w.stride - w.padLow + tap * w.dilation;
+        useful += at >= 0 && at < w.inputSize;
+      }
+    share *= double(useful) / double(w.kernel * w.size);
+  }
+  return share;
+}
+
+/// The taps of a tile in groups that read real input for the same outputs. The first group covers all of them.
+std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent &size) const {
+  const Anchor &a = *kernel.anchor;
+  const Taps all = {0, a.axes[0].kernel, 0, a.axes[1].kernel, {}, {}};
+    if (!skipsPadding())
+    return {all};
+  struct Run {
+    int64_t begin, count, low, high; ///< taps, and outputs at either end that they give nothing but padding
+  };
+  auto runsOf = [&](unsigned axis) {
+    const WindowAxis &w = a.axes[axis - P0];
+    std::vector<Run> runs;
+    for (int64_t tap = 0; tap < w.kernel; ++tap) {
+      auto inside = [&](int64_t output) {
+        int64_t at = (origin[axis] + output) * w.stride - w.padLow + tap * w.dilation;
+        return at >= 0 && at < w.inputSize;
+      };
+      int64_t low = 0, high = 0;
+      while (low < size[axis] && !inside(low))
+        ++low;
+      while (high < size[axis] - low && !inside(size[axis] - 1 - high))
+        ++high;
+      if (!runs.empty() && runs.back().low == low && runs.back().high == high)
+        ++runs.back().count;
+      else
+        runs.push_back({tap, 1, low, high});
+    }
+    return runs;
+  };
+  std::vector<Taps> groups;
+  std::vector<Run> columns = runsOf(P0), rows = runsOf(P1);
+  int64_t outputs = size[P0] * size[P1] * size[P2], preload = ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6, saved = 0;
+  for (const Run &y : rows)
+    for (const Run &x : columns) {
+      int64_t left = std::max<int64_t>(size[P0] - x.low - x.high, 0) * std::max<int64_t>(size[P1] - y.low - y.high, 0) * size[P2];
+      saved += x.count * y.count * (std::max(outputs, preload) - (left ? std::max(left, preload) : 0));
+      Taps taps{x.begin, x.count, y.begin, y.count, {x.low, y.low}, {x.high, y.high}};
+      if (left == outputs)
+        groups.insert(groups.begin(), taps);
+      else if (left)
+        groups.push_back(taps);
+    }
+  // Every group is a loop of its own.
+  constexpr int64_t kCyclesPerLoop = 12;
+  int64_t blocks = ceilDiv(std::min(tile.ic, a.ic), machine.rows) * ceilDiv(size[C], machine.cols);
+  if (groups.empty() || groups[0].low[0] + groups[0].low[1] + groups[0].high[0] + groups[0].high[1] > 0 ||
+      saved * blocks <= kCyclesPerLoop * int64_t(groups.size()))
+    return {all};
+  return groups;
+}
+
+void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize,
+                     const InputPlace &input, unsigned weightSlot, unsigned accSlot) {
+  for (const Taps &taps : tapGroups(origin, size)) {
+    passes(step, size, first, icSize, input, weightSlot, accSlot, taps);
+    first = false;
+  }
+}
+
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
-                     unsigned weightSlot, unsigned accSlot) {
+                     unsigned weightSlot, unsigned accSlot, const Taps &taps) {
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
@@ -981,17 +1066,23 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   isa::Tensor tensor;
   tensor.memory = 0;
   tensor.address = input.address;
-  tensor.counts = {size[P0], size[P1], size[P2]};
+  tensor.counts = {size[P0] - taps.low[0] - taps.high[0], size[P1] - taps.low[1] - taps.high[1], size[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)
     tensor.strides[axis - P0] = a.axes[axis - P0].stride * input.stride[axis];
   tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes();
   tensor.acc_strides = {1, size[P0], size[P0] * size[P1]};
-  tensor.acc_span = pos;
+  for (unsigned i = 0; i < 2; ++i) {
+    tensor.address += taps.low[i] * tensor.strides[i];
+    tensor.acc_address += taps.low[i] * tensor.acc_strides[i];
+  }
+  tensor.address += taps.x * a.axes[0].dilation * input.stride[P0] + taps.y * a.axes[1].dilation * input.stride[P1];
+  tensor.acc_span = 1;
   tensor.span = rows * es;
   for (int i = 0; i < 3; ++i) {
     if (tensor.counts[i] == 1)
       tensor.strides[i] = tensor.acc_strides[i] = 0;
     tensor.span += (tensor.counts[i] - 1) * tensor.strides[i];
+    tensor.acc_span += (tensor.counts[i] - 1) * tensor.acc_strides[i];
   }
   tensor.swap = 1;
   tensor.k_count = rows;
@@ -1024,14 +1115,15 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tapStride = nBlocks * nStride;
   }
   preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
+  preload.address += (taps.y * kw + taps.x) * tapStride;
 
   struct PassLevel {
     int64_t count, weight, input, acc;
     bool clears;
   };
   std::vector<PassLevel> levels = {{kBlocks, kStride, input.stride[C], 0, true},
-                                   {kw, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
-                                   {kh, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
+                                   {taps.countX, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
+                                   {taps.countY, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
                                    {nBlocks, nStride, 0, pos, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
@@ -1428,7 +1520,7 @@ void Emitter::emitTiles() {
             addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
           }
         }
-        passes(step, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot);
+        passes(step, origin, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot);
         if (k + tile.ic >= a.ic)
           vectorSteps(step, origin, size, group, anchorSlot);
         steps.push_back(std::move(step));
@@ -1452,9 +1544,9 @@ void Emitter::emitCopies() {
     schedule = Schedule::Serial;
   network.choices.resize(layer + 1);
   network.choices[layer] = schedule == Schedule::Serial ? "copies, serial" : "copies, 2 slots";
-  // A staging area of half the scratchpad per slot; a chunk is the largest run of inner dimensions that fits.
+  // A staging area of half the room per slot; a chunk is the largest run of inner dimensions that fits.
   unsigned slots = schedule == Schedule::Serial ? 1 : 2;
-  int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) / 2;
+  int64_t capacity = std::min(int64_t(machine.scratchpads[0].capacityBytes), onChip.room) / 2 / kBurst * kBurst;
   Buffer staging;
   staging.memory = 0;
   staging.bytes = capacity;

@@ -81,6 +81,7 @@ private:
   Tile tile;
   Buffers buffers;
   uint64_t clock = 0;
+  double tapShare = 1; ///< of a window's taps, those that read no padding
   std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are
   uint64_t weightsAddress = 0;
   std::vector<uint64_t> parametersAddress;
@@ -147,8 +148,19 @@ private:
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
+  /// Taps x .. x + countX - 1 of rows y .. y + countY - 1 of a window; the first and last outputs of a tile, along the width and
+  /// the rows, for which they read nothing but padding.
+  struct Taps {
+    int64_t x, countX, y, countY;
+    std::array<int64_t, 2> low, high;
+  };
+  bool skipsPadding() const;
+  double usefulTaps() const;
+  std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
+  void passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+              unsigned weightSlot, unsigned accSlot);
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
-              unsigned accSlot);
+              unsigned accSlot, const Taps &taps);
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot);
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,

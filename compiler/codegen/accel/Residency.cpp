@@ -184,7 +184,7 @@ Residency Chooser::run() {
   Residency result;
   // A vector of the array's results is one of the vector engine's, and one of its inputs.
   const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
-  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes), bank = int64_t(machine.scratchpads[0].bankBytes());
+  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - uses.spare, bank = int64_t(machine.scratchpads[0].bankBytes());
   result.tensors.resize(uses.shapes.size());
   result.room.assign(uses.kernels.size(), capacity);
   std::vector<bool> possible(uses.shapes.size(), true);
@@ -210,6 +210,8 @@ Residency Chooser::run() {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
       saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
+    if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1, [](bool alone) { return alone; }))
+      continue;
     candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }

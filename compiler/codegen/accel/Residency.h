@@ -45,6 +45,10 @@ struct NetworkUses {
   std::vector<std::vector<int64_t>> shapes;
   /// Per tensor: DRAM needs a copy as well (a result of the network).
   std::vector<bool> alsoInDram;
+  /// Per kernel: it needs the whole scratchpad for its own buffers.
+  std::vector<bool> alone;
+  /// Bytes at the end of scratchpad 0 that stay unused.
+  int64_t spare = 0;
 };
 
 struct Residency {

@@ -116,4 +116,52 @@ TEST(SynchronizeTest, RandomStreamsVerify) {
   }
 }
 
+TEST(SynchronizeTest, RandomStreamsOfAllEnginesVerifyWithASpareByte) {
+  // An instruction has three waits, but a vector instruction may have to wait for four engines.
+  timing::MachineParams machine = tiny();
+  const int64_t spare = int64_t(machine.scratchpads[0].capacityBytes) - 64;
+  unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<std::string> lines;
+    auto slot = [&] { return std::to_string(random() % 3 * 64); };
+    for (int slots = 0; slots < 3; ++slots)
+      for (int unit = 0; unit < 2; ++unit)
+        lines.push_back("load unit=" + std::to_string(unit) + " memory=scratchpad" + std::to_string(unit) + " address=" +
+                        std::to_string(slots * 64) + " counts=[64,1,1,1,1] span=64");
+    auto multiply = [&] {
+      lines.push_back("preload memory=scratchpad1 address=" + slot() + " span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
+      lines.push_back("tensor address=" + slot() + " span=64 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] swap=1 "
+                                                   "is_signed=1 k_count=8");
+    };
+    multiply();
+    for (int i = 0; i < 30; ++i)
+      switch (random() % 5) {
+      case 0:
+        lines.push_back("load unit=" + std::to_string(random() % 2) + " dram_address=" + slot() + " address=" + slot() +
+                        " counts=[64,1,1,1,1] span=64");
+        break;
+      case 1:
+        lines.push_back("load unit=1 memory=scratchpad1 dram_address=" + slot() + " address=" + slot() +
+                        " counts=[64,1,1,1,1] span=64");
+        break;
+      case 2:
+        lines.push_back("store dram_address=" + slot() + " address=" + slot() + " counts=[64,1,1,1,1] span=64");
+        break;
+      case 3:
+        multiply();
+        break;
+      default:
+        lines.push_back("vector a_memory=accumulator a_type=i32 a_span=256 a_strides=[32] b_enable=1 b_address=128 b_span=64 "
+                        "b_strides=[8] d_type=i8 d_address=" +
+                        std::to_string(random() % 2 * 64) + " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]");
+      }
+    TileProgram program = stream(lines, machine);
+    Result<bool> done = schedule::synchronize(program, machine, spare);
+    ASSERT_TRUE(done) << "seed " << seed << ": " << done.message();
+    Diagnostics problems = schedule::verifySchedule(encode(program), machine);
+    ASSERT_TRUE(problems.empty()) << "seed " << seed << ": " << problems.front().str();
+  }
+}
+
 } // namespace

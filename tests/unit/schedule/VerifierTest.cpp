@@ -120,16 +120,29 @@ TEST(VerifierTest, AcceptsAccumulationInEngineOrder) {
   EXPECT_EQ(problemsOf(lines), "");
 }
 
-TEST(VerifierTest, RefusesAccumulationInAnotherOrder) {
+TEST(VerifierTest, AcceptsAccumulationInAnotherOrderFarEnoughApart) {
   std::vector<std::string> lines = kCorrect;
   lines.insert(lines.begin() + 4, "preload memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
   std::string last = lines[3] + " accumulate=1";
   lines[3].erase(lines[3].find("post=[2:1] "), 11);
   last.erase(last.find("wait=[0:1] "), 11);
-  // Two rows of four instead of one of eight, outer first.
+  // Two rows of four instead of one of eight, outer first: row 4 comes again after five cycles.
   last.replace(last.find("counts=[8,1,1]"), 14, "counts=[2,4,1]");
   last.replace(last.find("strides=[8]"), 11, "strides=[32,8]");
   last.replace(last.find("acc_strides=[1]"), 15, "acc_strides=[4,1]");
+  lines.insert(lines.begin() + 5, last);
+  EXPECT_EQ(problemsOf(lines), "");
+}
+
+TEST(VerifierTest, RefusesAccumulationOfARowThatIsNotWrittenYet) {
+  std::vector<std::string> lines = kCorrect;
+  lines.insert(lines.begin() + 4, "preload memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
+  std::string last = lines[3] + " accumulate=1 acc_address=7";
+  lines[3].erase(lines[3].find("post=[2:1] "), 11);
+  last.erase(last.find("wait=[0:1] "), 11);
+  // The last row alone, a cycle after it was visited first.
+  last.replace(last.find("counts=[8,1,1]"), 14, "counts=[1,1,1]");
+  last.replace(last.find(" acc_span=8"), 11, " acc_span=1");
   lines.insert(lines.begin() + 5, last);
   expectRefused(lines, "accumulation in another order hazard on accumulator");
 }
