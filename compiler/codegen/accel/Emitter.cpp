@@ -596,8 +596,16 @@ llvm::Error Emitter::choose() {
     std::vector<std::pair<double, Tile>> ranking(candidates.begin(), candidates.end());
     if (overlaps() && !onChip.hasNeighbours && ranking.size() > 1) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing.
-      for (auto &[estimate, candidate] : ranking)
-        estimate = tryTile(candidate) * (estimate / candidates.begin()->first > 1.15 ? 1.02 : 1);
+      for (auto &[estimate, candidate] : ranking) {
+        double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
+        estimate = tryTile(candidate) * doubt;
+        Tile other = candidate;
+        other.beginsSmall = hasOpenEnds() && constantWeights() && !unpacked && candidate.depth > 1 && firstPiece() < candidate.ic;
+        if (double small = other.beginsSmall ? tryTile(other) * doubt : estimate; small < estimate) {
+          estimate = small;
+          candidate = other;
+        }
+      }
       std::stable_sort(ranking.begin(), ranking.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
     }
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
@@ -1047,16 +1055,16 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   return groups;
 }
 
-void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize,
-                     const InputPlace &input, unsigned weightSlot, unsigned accSlot) {
-  for (const Taps &taps : tapGroups(origin, size)) {
-    passes(step, size, first, icSize, input, weightSlot, accSlot, taps);
+void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+                     unsigned weightSlot, unsigned accSlot, const Visit &visit) {
+  for (const Taps &taps : tapGroups(visit.origin, size)) {
+    passes(step, size, first, icSize, input, weightSlot, accSlot, visit, taps);
     first = false;
   }
 }
 
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
-                     unsigned weightSlot, unsigned accSlot, const Taps &taps) {
+                     unsigned weightSlot, unsigned accSlot, const Visit &visit, const Taps &taps) {
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
@@ -1115,7 +1123,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tapStride = nBlocks * nStride;
   }
   preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
-  preload.address += (taps.y * kw + taps.x) * tapStride;
+  preload.address += (taps.y * kw + taps.x) * tapStride + visit.blockBegin * nStride;
 
   struct PassLevel {
     int64_t count, weight, input, acc;
@@ -1124,7 +1132,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   std::vector<PassLevel> levels = {{kBlocks, kStride, input.stride[C], 0, true},
                                    {taps.countX, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
                                    {taps.countY, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
-                                   {nBlocks, nStride, 0, pos, false}};
+                                   {visit.blockEnd - visit.blockBegin, nStride, 0, pos, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
   for (size_t i = 0; i < levels.size(); ++i) {
@@ -1428,24 +1436,59 @@ void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &si
   addStore(step, address, addresses[view.tensor] + uint64_t(dram * es), unsigned(es), dims);
 }
 
-void Emitter::emitTiles() {
+void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k,
+                          int64_t icSize, unsigned slot) {
+  const Anchor &a = *kernel.anchor;
+  const Buffer &b = buffers.all[buffers.weights];
+  int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
+  int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
+  if (constantWeights()) {
+    int64_t taps = a.axes[0].kernel * a.axes[1].kernel, block = rows * cols * es;
+    // All channel tiles before this one are full; so are the ic tiles of this one.
+    int64_t kAll = 0;
+    for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+      kAll += ceilDiv(std::min(tile.ic, a.ic - k0), rows);
+    int64_t nAll = 0;
+    for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+      nAll += ceilDiv(std::min(tile.size[C], a.oc - n0), cols);
+    // A part of an ic tile is a part of every tap.
+    int64_t inTile = k % tile.ic, tileBlocks = ceilDiv(std::min(tile.ic, a.ic - (k - inTile)), rows);
+    int64_t before = ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
+    addLoad(step, b, slot, weightUnit(), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
+            {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
+    return;
+  }
+  bool transposed = !(a.weightOc == 1 || a.weightIc != 1);
+  int64_t nPad = nBlocks * cols, kPad = kBlocks * rows;
+  std::vector<BoxDim> dims;
+  dims.push_back({nPad, a.weightOc * es, transposed ? kPad * es : es, 0, nPad - size[C]});
+  dims.push_back({kPad, a.weightIc * es, transposed ? es : nPad * es, 0, kPad - icSize});
+  dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
+  dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
+  int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
+  addLoad(step, b, slot, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, uint32_t(a.weightZero));
+}
+
+/// Whether the first loads and the last results of this kernel hide behind nothing.
+bool Emitter::hasOpenEnds() const { return overlaps() && !onChip.hasNeighbours && contraction(); }
+
+/// Input channels of the first piece of the first tile: whole rows of the array, and whole bursts.
+int64_t Emitter::firstPiece() const { return roundUp(std::max<int64_t>(machine.rows, kBurst / elementBytes()), machine.rows); }
+
+std::vector<Emitter::Visit> Emitter::orderVisits() const {
   int64_t groups = contraction() ? kernel.anchor->groups : 1;
   std::vector<Extent> mTiles;
   for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
     for (int64_t h = 0; h < kernel.extent[P1]; h += tile.size[P1])
       for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
         mTiles.push_back({0, w, h, n});
-  /// A tile and the input channels it takes before the next one.
-  struct Visit {
-    Extent origin;
-    int64_t group, kBegin, kEnd;
-  };
   std::vector<Visit> order;
   int64_t allInputs = contraction() ? kernel.anchor->ic : 1, inputs = tile.inputsOuter ? tile.ic : allInputs;
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t k = 0; k < allInputs; k += inputs) {
       auto visit = [&](int64_t c, const Extent &m) {
-        order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs)});
+        order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs), 0,
+                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols)});
       };
       if (tile.channelsOuter || !contraction())
         for (int64_t c = 0; c < channels(); c += tile.size[C])
@@ -1456,11 +1499,32 @@ void Emitter::emitTiles() {
           for (int64_t c = 0; c < channels(); c += tile.size[C])
             visit(c, m);
     }
+  // The results of the last tile leave a few blocks at a time, whole bursts, while its other sums are made in another slot of the
+  // accumulator.
+  bool keepsSums = tile.inputsOuter && tile.ic < allInputs;
+  bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  if (hasOpenEnds() && !keepsSums && !reduces && tile.ic >= allInputs && buffers.all[size_t(buffers.accumulator)].slots > 1) {
+    Visit last = order.back();
+    order.pop_back();
+    const int64_t unit = ceilDiv(kBurst, machine.cols * byteSize(kernel.outputType));
+    for (int64_t block = 0; block < last.blockEnd; block += unit) {
+      order.push_back(last);
+      order.back().blockBegin = block;
+      order.back().blockEnd = std::min(block + unit, last.blockEnd);
+    }
+  }
+  return order;
+}
+
+void Emitter::emitTiles() {
   if (const Resident *resident = residentOf(kernel.output.tensor); resident && onChip.fillsBorders) {
     steps.emplace_back();
     fillBorders(steps.back(), *resident);
   }
-  for (const auto &[origin, group, kBegin, kEnd] : order) {
+  const size_t begin = steps.size();
+  for (const Visit &visit : orderVisits()) {
+    const Extent &origin = visit.origin;
+    const int64_t group = visit.group;
     Extent size;
     size[C] = std::min(tile.size[C], channels() - origin[C]);
     for (unsigned axis = P0; axis < kAxes; ++axis)
@@ -1469,60 +1533,39 @@ void Emitter::emitTiles() {
     unsigned anchorSlot = 0;
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
-      int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
       std::vector<int64_t> sums{int64_t(clock)};
       if (tile.inputsOuter)
         sums = {origin[C], origin[P0], origin[P1], origin[P2]};
       anchorSlot = acquire(buffers.all[buffers.accumulator], sums, miss);
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
-      for (int64_t k = kBegin; k < kEnd; k += tile.ic) {
+      int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
+      for (int64_t k = visit.kBegin, icSize; k < visit.kEnd; k += icSize) {
         TileStep step;
-        int64_t icSize = std::min(tile.ic, a.ic - k);
+        const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
+        icSize = std::min({isPiece ? piece : tile.ic, tile.ic - k % tile.ic, a.ic - k});
+        piece *= 2;
         unsigned input = 0;
         if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
           std::vector<bool> isEmpty;
           for (const std::vector<int64_t> &held : b.key)
             isEmpty.push_back(held.empty());
-          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k}, miss);
+          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k, isPiece}, miss);
           if (miss && unpacked)
             loadPacked(step, origin, size, input, isEmpty[input]);
           else if (miss)
             loadInput(step, origin, size, group, k, icSize, input);
         }
-        unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch}, miss);
-        if (miss) {
-          const Buffer &b = buffers.all[buffers.weights];
-          int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
-          if (constantWeights()) {
-            int64_t taps = a.axes[0].kernel * a.axes[1].kernel, perBlock = taps * rows * cols * es;
-            // All channel tiles before this one are full; so are the ic tiles of this one.
-            int64_t kAll = 0;
-            for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
-              kAll += ceilDiv(std::min(tile.ic, a.ic - k0), rows);
-            int64_t nAll = 0;
-            for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
-              nAll += ceilDiv(std::min(tile.size[C], a.oc - n0), cols);
-            int64_t before = (batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + k / rows * nBlocks;
-            addLoad(step, b, weights, weightUnit(), weightsAddress + uint64_t(before * perBlock), unsigned(es),
-                    {{nBlocks * kBlocks * taps * rows * cols, es, es, 0, 0}}, 0);
-          } else {
-            bool transposed = !(a.weightOc == 1 || a.weightIc != 1);
-            int64_t nPad = nBlocks * cols, kPad = kBlocks * rows;
-            uint32_t fill = uint32_t(a.weightZero);
-            std::vector<BoxDim> dims;
-            dims.push_back({nPad, a.weightOc * es, transposed ? kPad * es : es, 0, nPad - size[C]});
-            dims.push_back({kPad, a.weightIc * es, transposed ? es : nPad * es, 0, kPad - icSize});
-            dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
-            dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
-            int64_t at =
-                a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
-            addLoad(step, b, weights, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, fill);
-          }
+        unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
+        if (miss)
+          loadWeights(step, origin, size, group, batch, k, icSize, weights);
+        passes(step, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot, visit);
+        if (k + icSize >= a.ic) {
+          Extent at = origin, part = size;
+          at[C] += visit.blockBegin * machine.cols;
+          part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
+          vectorSteps(step, at, part, group, anchorSlot);
         }
-        passes(step, origin, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot);
-        if (k + tile.ic >= a.ic)
-          vectorSteps(step, origin, size, group, anchorSlot);
         steps.push_back(std::move(step));
       }
     } else {

@@ -27,6 +27,8 @@ struct Tile {
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
   /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
   bool inputsOuter = false;
+  /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
+  bool beginsSmall = false;
 };
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -94,6 +96,16 @@ private:
   };
   std::vector<TileStep> steps;
 
+  /// A tile and the input channels it takes before the next one.
+  struct Visit {
+    Extent origin;
+    int64_t group, kBegin, kEnd;
+    int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
+  };
+  std::vector<Visit> orderVisits() const;
+  bool hasOpenEnds() const;
+  int64_t firstPiece() const;
+
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
   struct InputPlace {
     int64_t address = 0;
@@ -148,6 +160,8 @@ private:
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
+  void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
+                   unsigned slot);
   /// Taps x .. x + countX - 1 of rows y .. y + countY - 1 of a window; the first and last outputs of a tile, along the width and
   /// the rows, for which they read nothing but padding.
   struct Taps {
@@ -157,10 +171,10 @@ private:
   bool skipsPadding() const;
   double usefulTaps() const;
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
-  void passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
-              unsigned weightSlot, unsigned accSlot);
+  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+              unsigned weightSlot, unsigned accSlot, const Visit &visit);
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
-              unsigned accSlot, const Taps &taps);
+              unsigned accSlot, const Visit &visit, const Taps &taps);
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot);
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
