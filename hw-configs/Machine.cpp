@@ -521,6 +521,9 @@ void Loader::assign() {
     std::optional<Value> value = convert(key, entry);
     if (value && key.assign)
       key.assign(machine, *value);
+    if (entry.fromCommandLine)
+      machine.overrides +=
+          (machine.overrides.empty() ? "" : ", ") + key.path + "=" + entry.text;
   }
 }
 
@@ -801,7 +804,7 @@ std::string describe(const MachineParams &machine) {
         << "\n";
   };
   double clockHz = machine.clockMhz * 1e6;
-  out << machine.name << "\n";
+  out << machine.title() << "\n";
   line("clock", number(machine.clockMhz) + " MHz");
   line("array",
        number(machine.rows) + " x " + number(machine.cols) + " " +

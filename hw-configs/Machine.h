@@ -16,7 +16,8 @@
 namespace tw::hwconfigs {
 
 /// Reads a machine. `machine` is a file, or the name of a shipped machine. Each override is `key=value` as the command
-/// line's --set gives it ("dram.clock_mhz=800"); it wins over the files and needs no provenance.
+/// line's --set gives it ("dram.clock_mhz=800"); it wins over the files, needs no provenance, and stands in
+/// MachineParams::overrides.
 /// A failure holds every problem of the machine file, its device file and the overrides. `warnings`, if given, receives
 /// what is legal but unwise: so few outstanding bursts that one engine cannot keep the DRAM busy (Little's law).
 Result<timing::MachineParams>

@@ -132,6 +132,10 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return schedule.error();
   result.options.machine = machine;
   result.options.schedule = *schedule;
+  auto across = std::find(acrossNames().begin(), acrossNames().end(), options.across);
+  if (across == acrossNames().end())
+    return userError("across is '" + options.across + "' but must be one of none, prefetch, all");
+  result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.exactQdq = options.exactQdq;
   result.options.shapes = options.shapes;
   if (machine && *schedule == accel::Schedule::Search) {
@@ -256,6 +260,8 @@ Status compileSteps(Module &module, Network &network) {
     *network.layerSerialCycles += compiled->layerSerialCycles;
     *network.lowerBoundBytes += compiled->lowerBoundBytes;
     network.layerTraffic.insert(network.layerTraffic.end(), compiled->layerTraffic.begin(), compiled->layerTraffic.end());
+    for (size_t i = 0; i < compiled->choices.size(); ++i)
+      network.tiles.push_back({compiled->choices[i], compiled->tileBytes[i]});
     network.boundBy = compiled->boundBy;
     for (const pipeline::OffloadEntry &entry : compiled->offload)
       network.offload.push_back({entry.node, entry.target, entry.reason});
@@ -421,6 +427,11 @@ const std::vector<std::string> &runtime::scheduleNames() {
   return names;
 }
 
+const std::vector<std::string> &runtime::acrossNames() {
+  static const std::vector<std::string> names(std::begin(pipeline::kAcrossNames), std::end(pipeline::kAcrossNames));
+  return names;
+}
+
 const std::vector<std::string> &runtime::phaseNames() {
   static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "isa", "program"};
   return names;
@@ -447,6 +458,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   Network network;
   network.model = model;
   network.schedule = options.schedule;
+  if (options.across != "all")
+    network.schedule += " (across " + options.across + ")";
   StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
   if (!machine)
     return machine.error();

@@ -30,6 +30,8 @@ struct NetworkOptions {
   std::vector<std::string> overrides;
   /// One of scheduleNames().
   std::string schedule = "double_buffer";
+  /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
+  std::string across = "all";
   /// Schedule search: programs to simulate, and where to say how far it is.
   unsigned searchBudget = 64;
   std::function<void(const std::string &)> progress;
@@ -42,10 +44,18 @@ struct NetworkOptions {
 
 /// The schedules a compilation can ask for.
 const std::vector<std::string> &scheduleNames();
+/// What they can do across layers.
+const std::vector<std::string> &acrossNames();
 
 /// Where one node of the model runs, and why there.
 struct Offload {
   std::string node, target, reason;
+};
+
+/// The tile of a layer, for people, and the scratchpad bytes of one slot of each of its buffers.
+struct LayerTile {
+  std::string choice;
+  uint64_t bytes = 0;
 };
 
 /// One step of a network: a program, a kernel on the CPU, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
@@ -79,6 +89,7 @@ struct Network {
   /// Bytes between DRAM and chip: of the network at least, and of the layers of all programs, each alone.
   std::optional<uint64_t> lowerBoundBytes;
   std::vector<cost::LayerTraffic> layerTraffic;
+  std::vector<LayerTile> tiles;
   double compileSeconds = 0;
 };
 

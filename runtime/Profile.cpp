@@ -211,7 +211,7 @@ static std::string lossTable(const Profile &profile, const std::vector<Loss> &ro
 std::string runtime::tables(const Profile &profile, size_t top) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
-  std::string text = report.model + " on " + report.machine.name +
+  std::string text = report.model + " on " + report.machine.title() +
                      (report.schedule.empty() ? "" : ", schedule " + report.schedule) + "\n" + grouped(total) +
                      " cycles: tensor engine busy in " + grouped(busy) + " (" + percent(busy, total) + " %), " +
                      grouped(total - busy) + " lost\n";
@@ -272,7 +272,7 @@ std::string runtime::toJson(const Profile &profile) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
   json document = {{"model", report.model},
-                   {"machine", report.machine.name},
+                   {"machine", report.machine.title()},
                    {"schedule", report.schedule.empty() ? json() : json(report.schedule)},
                    {"total_cycles", total},
                    {"tensor_busy_cycles", busy},

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Report.h"
 #include "hw-configs/Machine.h"
+#include "isa/timing/Dram.h"
 
 #include <algorithm>
 #include <cmath>
@@ -87,6 +88,18 @@ cost::LayerTraffic RunReport::layerSerialTraffic() const {
     sum.referenceBytes += layer.referenceBytes;
   }
   return sum;
+}
+
+double RunReport::dataBusBusy() const {
+  if (!sim || !sim->totalCycles)
+    return 0;
+  // Bytes are whole bursts, each of which takes its fixed time of a bus.
+  timing::Ratio rate = timing::dramPeakBytesPerCycle(machine);
+  uint64_t bytes = sim->dramReadBytes + sim->dramWriteBytes + sim->fetchBytes;
+  double busy = double(bytes) * double(rate.denominator) / double(rate.numerator);
+  const timing::DramParams &dram = machine.dram;
+  double refresh = dram.kind == timing::DramKind::Ideal ? 0 : double(dram.nRFC) / dram.nREFI;
+  return busy / (double(sim->totalCycles) * (1 - refresh));
 }
 
 static std::string layerTable(const RunReport &report) {
@@ -202,11 +215,12 @@ static std::string summary(const RunReport &report) {
             ", layer by layer " + kilobytes(sum.unavoidableBytes) + " (" + kilobytes(sum.threeMemoryBytes) +
             " with a memory for each operand); schedule reference " + kilobytes(sum.referenceBytes) + " (not a bound)\n";
   }
+  text += "DRAM data bus busy " + percent(report.dataBusBusy()) + " % of the time outside refresh\n";
   return text;
 }
 
 std::string runtime::tables(const RunReport &report) {
-  std::string text = report.model + " on " + report.machine.name + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
+  std::string text = report.model + " on " + report.machine.title() + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
                      std::to_string(report.machine.rows) + "x" + std::to_string(report.machine.cols) + ", " +
                      std::to_string(report.machine.clockMhz) + " MHz)" + (report.schedule.empty() ? "" : ", schedule " + report.schedule) + ", " +
                      modelName(report.simulator) + " model\n";
@@ -231,6 +245,8 @@ std::string runtime::tables(const RunReport &report) {
   text += "simulated in " + fixed(report.simulateSeconds, 2) + " s";
   if (report.sim)
     text += " (" + fixed(report.cyclesPerWallSecond() / 1e6, 2) + " million cycles per wall second)";
+  if (report.peakMemoryBytes)
+    text += ", peak memory " + fixed(double(report.peakMemoryBytes) / (1 << 20), 0) + " MiB";
   return text + "\n";
 }
 
@@ -277,6 +293,9 @@ static json layerJson(const RunReport &report, size_t i) {
   entry["unavoidable_dram_bytes"] = bytes(&cost::LayerTraffic::unavoidableBytes);
   entry["three_memory_dram_bytes"] = bytes(&cost::LayerTraffic::threeMemoryBytes);
   entry["schedule_reference_dram_bytes"] = bytes(&cost::LayerTraffic::referenceBytes);
+  bool tiled = report.tiles.size() == report.layers.size() && i < report.tiles.size();
+  entry["tile"] = tiled ? json(report.tiles[i].choice) : json();
+  entry["tile_bytes"] = tiled ? json(report.tiles[i].bytes) : json();
   entry["dram_read_bytes"] = layer.dramReadBytes;
   entry["dram_write_bytes"] = layer.dramWriteBytes;
   json engines = json::array();
@@ -289,18 +308,33 @@ static json layerJson(const RunReport &report, size_t i) {
   return entry;
 }
 
+static json dramJson(const timing::MachineParams &machine) {
+  timing::Ratio rate = timing::dramPeakBytesPerCycle(machine);
+  return {{"ideal", machine.dram.kind == timing::DramKind::Ideal},
+          {"burst_bytes", machine.dram.burstBytes},
+          {"peak_bytes_per_cycle", double(rate.numerator) / double(rate.denominator)},
+          {"row_conflict_latency_cycles", timing::dramConflictLatencyCycles(machine)}};
+}
+
 /// JSON has no infinity.
 static json numberOrText(double value) { return std::isfinite(value) ? json(value) : json("infinite"); }
 
 std::string runtime::toJson(const RunReport &report, const std::vector<std::string> &outputFiles) {
   json document;
+  uint64_t scratchpadBytes = 0;
+  for (const timing::MemoryParams &memory : report.machine.scratchpads)
+    scratchpadBytes += memory.capacityBytes;
   document["model"] = report.model;
   document["machine"] = {{"name", report.machine.name},
+                         {"overrides", report.machine.overrides},
                          {"array_type", hwconfigs::typeName(report.machine.arrayType)},
                          {"rows", report.machine.rows},
                          {"cols", report.machine.cols},
                          {"clock_mhz", report.machine.clockMhz},
-                         {"peak_macs_per_cycle", report.machine.peakMacsPerCycle()}};
+                         {"peak_macs_per_cycle", report.machine.peakMacsPerCycle()},
+                         {"scratchpad_bytes", scratchpadBytes},
+                         {"outstanding_bursts", report.machine.outstandingBursts},
+                         {"dram", dramJson(report.machine)}};
   document["schedule"] = report.schedule.empty() ? json() : json(report.schedule);
   document["simulator"] = modelName(report.simulator);
   document["inputs_seed"] = report.seed ? json(*report.seed) : json();
@@ -325,6 +359,8 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["dram_read_bytes"] = sim.dramReadBytes;
     document["dram_write_bytes"] = sim.dramWriteBytes;
     document["fetch_bytes"] = sim.fetchBytes;
+    document["data_bus_busy"] = report.dataBusBusy();
+    document["data_bus_busy_denominator"] = "cycles outside refresh";
     document["engines"] = json::array();
     for (const stats::EngineResult &engine : sim.engines)
       document["engines"].push_back(engineJson(engine));
@@ -365,6 +401,7 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   document["compile_wall_seconds"] = report.compileSeconds;
   document["simulate_wall_seconds"] = report.simulateSeconds;
   document["cycles_per_wall_second"] = report.cyclesPerWallSecond();
+  document["peak_memory_bytes"] = report.peakMemoryBytes;
   // Names come from models: bytes that are no UTF-8 are replaced, not fatal.
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

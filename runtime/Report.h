@@ -42,6 +42,7 @@ struct RunReport {
   std::optional<uint64_t> lowerBoundBytes;   ///< between DRAM and chip
   /// Of each layer if it ran alone; empty where nobody counted.
   std::vector<cost::LayerTraffic> layerTraffic;
+  std::vector<LayerTile> tiles; ///< of each layer; empty for programs
   std::vector<Offload> offload;
   FallbackReport fallback;
 
@@ -52,6 +53,7 @@ struct RunReport {
   /// Number of inputs that were run one after the other; everything else describes the first run.
   uint64_t batch = 1;
   double compileSeconds = 0, simulateSeconds = 0; ///< wall time; the latter of all runs
+  uint64_t peakMemoryBytes = 0;                   ///< of this process so far; 0: nobody asked
 
   /// MACs to state utilisation with: the compiler's, or else those the simulator counted.
   uint64_t countedMacs() const { return macs ? *macs : sim ? sim->macs : 0; }
@@ -65,6 +67,8 @@ struct RunReport {
   double utilisation(uint64_t macs, uint64_t cycles) const {
     return cycles ? double(macs) / (machine.peakMacsPerCycle() * double(cycles)) : 0;
   }
+  /// Part of the time outside refresh in which the DRAM's data buses move something, program fetch included.
+  double dataBusBusy() const;
   double cyclesPerWallSecond() const {
     return sim && simulateSeconds > 0 ? double(sim->totalCycles) * double(batch) / simulateSeconds : 0;
   }

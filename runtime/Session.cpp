@@ -67,6 +67,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.layerSerialCycles = loaded.layerSerialCycles;
   report.lowerBoundBytes = loaded.lowerBoundBytes;
   report.layerTraffic = loaded.layerTraffic;
+  report.tiles = loaded.tiles;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
   for (size_t i = 0; i < loaded.steps.size(); ++i) {

@@ -18,7 +18,8 @@ row() { # name, kernel, machine, further arguments
 import json, sys
 r = json.load(open(sys.argv[1]))
 cycles, bound = r["total_cycles"], r["lower_bound_cycles"]
-print(cycles, bound, f"{bound / cycles:.3f}", f"{100 * r[\"utilisation\"]:.1f}", f"{r[\"compile_wall_seconds\"]:.1f}")' "$json")
+peak, seconds = 100 * r["utilisation"], r["compile_wall_seconds"]
+print(cycles, bound, f"{bound / cycles:.3f}", f"{peak:.1f}", f"{seconds:.1f}")' "$json")
     cells+=" $best |"
   done
   echo "| $name | $machine |$cells $bound | $ratio | $peak % | $seconds |"

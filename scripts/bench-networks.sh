@@ -1,19 +1,40 @@
 #!/usr/bin/env bash
-# scripts/bench-networks.sh [MACHINE...]: runs the networks of scripts/networks.txt, on these machines only, and prints
-# their cycles and how far the results are from the CPU's as a Markdown table. Exit status 1 if they disagree.
-# TILEWRIGHT names a tilewright that is built already.
+# scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--compare] [MACHINE...]
+# Runs the networks of scripts/networks.txt, on these machines only, under a schedule (default modulo) and prints cycles, lower
+# bound, DRAM traffic and the time it took as a Markdown table; for all machines it also writes docs/networks.md. --compare: also
+# how far the results are from the CPU's. Exit status 1 if a network fails or disagrees. TILEWRIGHT names a tilewright that is
+# built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+fail() {
+  echo "bench-networks: $1" >&2
+  exit 1
+}
+schedule=modulo budget=8 compare="" machines=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --schedule | --search-budget) [ $# -gt 1 ] || fail "$1 needs a value" ;;&
+    --schedule) schedule=$2 && shift ;;
+    --search-budget) budget=$2 && shift ;;
+    --compare) compare=1 ;;
+    -*) fail "unknown option '$1', expected --schedule, --search-budget or --compare" ;;
+    *)
+      grep -q "^$1 " scripts/networks.txt || fail "machine '$1' is not in scripts/networks.txt"
+      machines+=("$1")
+      ;;
+  esac
+  shift
+done
 if [ -z "${TILEWRIGHT:-}" ]; then
   scripts/build.sh release tilewright
   TILEWRIGHT=build/release/bin/tilewright
 fi
 export SYSTEMC_DISABLE_COPYRIGHT_MESSAGE=1
-networks=build/networks
-for machine in "$@"; do
-  grep -q "^$machine " scripts/networks.txt ||
-    { echo "bench-networks: machine '$machine' is not in scripts/networks.txt" >&2; exit 1; }
-done
+networks=${TILEWRIGHT_BUILD:-build}/networks
+options=(--schedule "$schedule" --search-budget "$budget")
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$TILEWRIGHT" run gemm:16x16x16:int8 --hw tiny_8x8 "${options[@]}" >/dev/null || exit 1 # a bad schedule is said once
 
 # The file of a network in a form; made if it is not there.
 model() {
@@ -24,19 +45,66 @@ model() {
   echo "$file"
 }
 
+numbers() {
+  /usr/bin/python3 - "$1" <<'PYTHON'
+import json, sys
+r = json.load(open(sys.argv[1]))
+moved, reference = r["dram_read_bytes"] + r["dram_write_bytes"], r["schedule_reference_dram_bytes"]
+cycles, bound = r["total_cycles"], r["lower_bound_cycles"]
+print(f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", r["bound_by"],
+      f"{100 * r['utilisation']:.1f} %", f"{moved / 2**20:.2f}", f"{moved / reference:.2f}", f"{100 * r['data_bus_busy']:.1f} %",
+      f"{r['compile_wall_seconds']:.1f}", f"{r['simulate_wall_seconds']:.1f}", f"{r['peak_memory_bytes'] / 2**20:.0f}", sep=" | ")
+PYTHON
+}
+
 status=0
-echo "| machine | network | form | cycles | ms | GMAC/s | largest error by range |"
-echo "|---|---|---|---:|---:|---:|---:|"
-while read -r machine form names; do
-  [ $# -eq 0 ] || [[ " $* " == *" $machine "* ]] || continue
-  for name in $names; do
-    file=$(model "$name" "$form")
-    out=$("$TILEWRIGHT" compare "$file" --hw "$machine" --repeat 1) || status=1
-    awk -v row="| $machine | $name | $form" '
-      $1 == "accelerator" { ms = $2; rate = $3; cycles = $5 }
-      /values equal/ { error = "equal" }
-      /of the output.s range/ && /max abs error/ { sub(/.*\(/, ""); error = $1 }
-      END { print row " | " (cycles ? cycles : "failed") " | " ms " | " rate " | " error " |" }' <<<"$out"
-  done
-done < <(grep -v '^#' scripts/networks.txt)
+table() {
+  echo "| machine | network | form | cycles | bound | bound / cycles | bound by | utilisation | DRAM MiB | / reference |" \
+    "bus busy | compile s | simulate s | peak MiB |${compare:+ largest error |}"
+  echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|${compare:+---:|}"
+  local machine form names name file row
+  while read -r machine form names; do
+    [ ${#machines[@]} -eq 0 ] || [[ " ${machines[*]} " == *" $machine "* ]] || continue
+    for name in $names; do
+      file=$(model "$name" "$form")
+      if "$TILEWRIGHT" run "$file" --hw "$machine" "${options[@]}" --json "$scratch/report" >/dev/null; then
+        row=$(numbers "$scratch/report")
+      else
+        row="failed | | | | | | | | | |"
+        status=1
+      fi
+      if [ -n "$compare" ]; then
+        "$TILEWRIGHT" compare "$file" --hw "$machine" "${options[@]}" --repeat 1 >"$scratch/compared" || status=1
+        row+=" | $(awk '/values equal/ { error = "equal" }
+                        /of the output.s range/ && /max abs error/ { sub(/.*\(/, ""); error = $1 }
+                        END { print error ? error : "failed" }' "$scratch/compared")"
+      fi
+      echo "| $machine | $name | $form | $row |"
+    done
+  done < <(grep -v '^#' scripts/networks.txt)
+}
+
+if [ ${#machines[@]} -gt 0 ]; then
+  table
+  exit $status
+fi
+text="Made by \`scripts/bench-networks.sh --schedule $schedule"
+[ "$schedule" != search ] || text+=" --search-budget $budget"
+{
+  echo "# Networks, end to end"
+  echo
+  cat <<TEXT
+$text${compare:+ --compare}\`: every layer of the networks of \`scripts/networks.txt\` on the
+simulated accelerator, batch 1. Cycles, bound and bytes are the same on every host; seconds and memory are those of the
+process on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
+it is. **utilisation**: useful MACs / (peak MACs per cycle x cycles). **/ reference**: simulated DRAM bytes over the schedule
+reference, which is not a bound. **bus busy**: part of the time outside refresh in which the DRAM's data buses move something.
+**peak**: memory of the process that compiles and simulates.
+TEXT
+  echo
+  table
+} >"$scratch/page"
+cp "$scratch/page" docs/networks.md
+chmod 644 docs/networks.md
+cat docs/networks.md
 exit $status

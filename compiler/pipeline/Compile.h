@@ -21,9 +21,18 @@
 
 namespace tw::pipeline {
 
+/// What modulo and search do across the borders of layers.
+enum class Across {
+  None,     ///< every layer drains before the next begins; every tensor goes through DRAM
+  Prefetch, ///< layers overlap; every tensor goes through DRAM
+  All,      ///< layers overlap, and tensors stay on chip where that pays
+};
+constexpr const char *kAcrossNames[] = {"none", "prefetch", "all"};
+
 struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
+  Across across = Across::All;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -55,6 +64,9 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// Search: how many tiles each layer can choose from.
   std::vector<unsigned> candidates;
+  /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
+  std::vector<std::string> choices;
+  std::vector<uint64_t> tileBytes;
   /// The tiles phase, as text.
   std::string tilesText;
 };

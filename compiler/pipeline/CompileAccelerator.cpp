@@ -5,6 +5,7 @@
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/schedule/Reroll.h"
+#include "compiler/schedule/Sequence.h"
 #include "compiler/schedule/Synchronize.h"
 #include "compiler/schedule/Verifier.h"
 #include "isa/timing/Digest.h"
@@ -99,6 +100,7 @@ private:
     std::vector<uint64_t> addresses;
   };
   std::vector<Layer> layers;
+  std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
   llvm::Error emit();
   llvm::Error placeTensors();
@@ -343,14 +345,14 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
   accel::Residency residency;
-  if (overlaps())
+  if (overlaps() && options.across == Across::All)
     residency = chooseResidents();
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.kernel;
     accel::OnChip onChip;
-    onChip.hasNeighbours = layers.size() > 1;
+    onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
@@ -375,6 +377,10 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (details.empty())
         return error;
       return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
+    }
+    if (overlaps() && options.across == Across::None) {
+      drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
+      network.nextOnChip = {};
     }
     work.push_back(accel::workOf(*kernel, machine));
     work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
@@ -483,7 +489,13 @@ llvm::Error NetworkCompiler::emit() {
   if (llvm::Error error = emitKernels())
     return error;
   result.candidates = network.candidates;
-  if (overlaps())
+  result.choices = network.choices;
+  result.choices.resize(layers.size());
+  result.tileBytes = network.tileBytes;
+  result.tileBytes.resize(layers.size());
+  if (overlaps() && options.across == Across::None)
+    network.tiles = schedule::inSequence(std::move(drained), machine);
+  else if (overlaps())
     network.tiles = schedule::overlap(std::move(network.steps), machine);
   return llvm::Error::success();
 }

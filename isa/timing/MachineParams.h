@@ -82,6 +82,7 @@ struct DramParams {
 /// One machine. Architectural members must match a program's; timing members may differ (what-if).
 struct MachineParams {
   std::string name;
+  std::string overrides; ///< what the command line changed, for people: "dram.latency_cycles=256, clock_mhz=100"
 
   // Architectural.
   ArrayType arrayType = ArrayType::Int8;
@@ -107,6 +108,8 @@ struct MachineParams {
   uint32_t accumulatorRowBytes() const { return cols * 4; }
   uint64_t accumulatorRows() const { return accumulator.capacityBytes / accumulatorRowBytes(); }
   double peakMacsPerCycle() const { return double(rows) * cols; }
+  /// The name as reports print it: with what was changed.
+  std::string title() const { return overrides.empty() ? name : name + " (" + overrides + ")"; }
 };
 
 } // namespace tw::timing

@@ -22,6 +22,9 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
   command.add_option("--schedule", network.schedule, "how tiles follow one another")->check(CLI::IsMember(runtime::scheduleNames()))->capture_default_str();
+  command.add_option("--across", network.across, "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
+      ->check(CLI::IsMember(runtime::acrossNames()))
+      ->capture_default_str();
   command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")->check(CLI::PositiveNumber)->capture_default_str();
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
@@ -37,6 +40,11 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
     for (const std::string &name : *added)
       printNotes({path + " adds scheduler " + name});
   }
+  bool isProgram = runtime::isProgramFile(model);
+  if (!network.overrides.empty() && network.machine.empty() && !isProgram)
+    return userError("--set " + network.overrides.front() + " changes a machine, but there is none: give one with --hw");
+  if (network.across != "all" && network.schedule != "modulo" && network.schedule != "search" && !isProgram)
+    return userError("--across " + network.across + " is for --schedule modulo and search, not " + network.schedule);
   runtime::NetworkOptions result = network;
   result.seed = seed;
   for (const std::string &text : shapes) {

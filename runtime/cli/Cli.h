@@ -31,7 +31,7 @@ void addQuantizeCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 
-/// MODEL, --hw, --set, --schedule, --load-plugin, --shape, --exact-qdq and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --load-plugin, --shape, --exact-qdq and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, plugins;

@@ -87,7 +87,7 @@ Status compare(const CompareArguments &arguments) {
   runtime::Table table({"target", "ms", "GMAC/s", "how"}, 1);
   auto rate = [&](double milliseconds) { return milliseconds > 0 ? runtime::fixed(double(report->countedMacs()) / milliseconds / 1e6, 2) : "-"; };
   table.add({"accelerator", runtime::fixed(report->milliseconds(cycles), 4), rate(report->milliseconds(cycles)),
-             "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.name});
+             "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.title()});
   table.add({"cpu", runtime::fixed(cpuMilliseconds, 4), rate(cpuMilliseconds),
              "measured: median of " + std::to_string(arguments.repeat) + " runs, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads")});
   table.add({"gpu", "-", "-", "not measured"});

@@ -24,7 +24,7 @@ Status validate(const HwArguments &arguments) {
     StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes);
     printNotes(notes);
     if (machine)
-      std::printf("%s: valid, machine %s\n", name.c_str(), machine->name.c_str());
+      std::printf("%s: valid, machine %s\n", name.c_str(), machine->title().c_str());
     else
       problems += machine.error().message + "\n";
   }

@@ -7,6 +7,7 @@
 #include "simulator/stats/Timeline.h"
 
 #include <sstream>
+#include <sys/resource.h>
 
 using namespace tw;
 using namespace tw::cli;
@@ -78,6 +79,9 @@ StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector
     report->outputs[j] = runs.size() == 1 ? std::move(outputs[j][0]) : runtime::stack(outputs[j]);
   report->batch = runs.size();
   report->simulateSeconds = seconds;
+  rusage usage{};
+  if (!getrusage(RUSAGE_SELF, &usage))
+    report->peakMemoryBytes = uint64_t(usage.ru_maxrss) * 1024;
   return std::move(*report);
 }
 

@@ -39,6 +39,8 @@ struct NetworkProgram {
   uint64_t nextAddress = 0; ///< where the next constant goes
   /// Per layer: the tile that was chosen, for people.
   std::vector<std::string> choices;
+  /// Per layer: scratchpad bytes of one slot of each buffer of that tile.
+  std::vector<uint64_t> tileBytes;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
 

@@ -643,6 +643,10 @@ llvm::Error Emitter::choose() {
                                    machine.name.c_str(), text.c_str());
   }
   buffers = plan(tile);
+  network.tileBytes.resize(layer + 1);
+  for (const Buffer &buffer : buffers.all)
+    if (buffer.memory != unsigned(isa::Memory::Accumulator))
+      network.tileBytes[layer] += uint64_t(buffer.bytes);
   if (!overlaps() || !allocate(buffers, network.nextOnChip, &network.nextOnChip))
     allocate(buffers);
   return llvm::Error::success();

@@ -222,6 +222,50 @@ class RunTest(CliTest):
             out, _ = self.tilewright("run", "gemm:64x64x64:int8", "--hw", "tiny_8x8", "--json", "-", *options)
             return json.loads(out)["total_cycles"]
         self.assertGreater(cycles("--set", "dram.latency_cycles=400"), cycles())
+        overrides = ["--set", "dram.latency_cycles=400", "--set", "clock_mhz=100"]
+        out, _ = self.tilewright("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", *overrides)
+        self.assertIn("on tiny_8x8 (clock_mhz=100, dram.latency_cycles=400) (int8 8x8, 100 MHz)", out)
+
+    def test_bad_overrides(self):
+        kernel = ["gemm:8x8x8:int8", "--hw", "tiny_8x8", "--set"]
+        for command in ["run", "compile", "compare", "profile", "verify"]:
+            self.fails(command, *kernel, "dram.latency_cycle=1",
+                       message="unknown key 'dram.latency_cycle'; the nearest key is 'dram.latency_cycles'")
+        self.fails("hw", "describe", "tiny_8x8", "--set", "aray.rows=8", message="the nearest key is 'array.rows'")
+        self.fails("run", *kernel, "array.rows=7", message="array.rows is 7 but must be a power of two from 1 to 1024")
+        self.fails("compile", "gemm:8x8x8:int8", "--target", "cpu", "--set", "clock_mhz=1", message="give one with --hw")
+
+    def test_results_are_the_same_whatever_happens_across_layers(self):
+        self.image()
+        cycles = {}
+        for across in ["none", "prefetch", "all"]:
+            out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo", "--across", across,
+                                     "--input", "image.npy", "--output-dir", across, "--check", "--json", "-")
+            cycles[across] = json.loads(out)["total_cycles"]
+            self.assertEqual(json.loads(out)["schedule"], "modulo" if across == "all" else f"modulo (across {across})")
+            logits = np.load(self.path / across / "logits.npy")
+            np.testing.assert_array_equal(logits, np.load(self.path / "none/logits.npy"), across)
+        self.assertGreater(cycles["none"], cycles["prefetch"])
+        self.assertGreater(cycles["none"], cycles["all"])
+
+    def test_nothing_of_a_layer_begins_before_the_last_one_ends(self):
+        self.tilewright("run", NETWORK, "--hw", "tiny_8x8", "--schedule", "search", "--search-budget", "3", "--across", "none",
+                        "--trace", "t.json")
+        spans = {}
+        for event in json.loads((self.path / "t.json").read_text())["traceEvents"]:
+            if "retire" in event.get("args", {}):
+                layer = event["args"]["layer"]
+                first, last = spans.get(layer, (event["ts"], 0))
+                spans[layer] = min(first, event["ts"]), max(last, event["args"]["retire"])
+        ordered = sorted(spans.values())
+        self.assertEqual(len(ordered), 7)
+        for (_, end), (begin, _) in zip(ordered, ordered[1:]):
+            self.assertLessEqual(end, begin)
+
+    def test_across_is_for_schedules_that_overlap_layers(self):
+        kernel = ["gemm:8x8x8:int8", "--hw", "tiny_8x8", "--across"]
+        self.fails("run", *kernel, "none", message="--across none is for --schedule modulo and search, not double_buffer")
+        self.fails("run", *kernel, "some", "--schedule", "modulo", message=["--across", "some", "prefetch"])
 
     def test_what_the_array_cannot_multiply_falls_back_and_is_named(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])

@@ -258,6 +258,15 @@ TEST(MachineTest, OverridesWinAndAreChecked) {
             "dram.interleave_bank_groups is 'yes' but must be true or false");
 }
 
+TEST(MachineTest, TheTitleSaysWhatWasOverridden) {
+  EXPECT_EQ(loadMachine("vdla_16x16")->title(), "vdla_16x16");
+  // In the order of the manual, the last value of a key.
+  EXPECT_EQ(loadMachine("vdla_16x16", {"dram.latency_cycles=8", "clock_mhz=100",
+                                       "dram.latency_cycles=256"})
+                ->title(),
+            "vdla_16x16 (clock_mhz=100, dram.latency_cycles=256)");
+}
+
 TEST(MachineTest, LatencyConstantsAreKeys) {
   for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {
     std::string key = std::string("timing.") + constant.name;

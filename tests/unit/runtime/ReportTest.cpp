@@ -165,6 +165,47 @@ TEST(ReportTest, SimulatedDramBytesStandBesideBoundsAndReference) {
   EXPECT_EQ(document["layers"][0]["schedule_reference_dram_bytes"], 1536);
 }
 
+TEST(ReportTest, TheDataBusIsBusyForItsBytesOutsideRefresh) {
+  RunReport report = sampleReport();
+  report.machine.dram.bytesPerCycleNumerator = 32;
+  // 2048 bytes, fetch included, of 32 * 128.
+  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.5);
+  report.machine.dram.kind = timing::DramKind::Ddr4;
+  report.machine.dram.burstBytes = 64;
+  report.machine.dram.channels = 1;
+  report.machine.dram.nBurst = 4;
+  report.machine.dram.clockMhz = 1000; // 500 MHz: 32 bytes a cycle again
+  report.machine.dram.nREFI = 1000;
+  report.machine.dram.nRFC = 200;
+  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.625);
+  EXPECT_NE(tables(report).find("DRAM data bus busy 62.5 % of the time outside refresh\n"), std::string::npos);
+}
+
+TEST(ReportTest, JsonHasTheMemoriesAndOverridesOfTheMachine) {
+  RunReport report = sampleReport();
+  report.machine.overrides = "dram.latency_cycles=100";
+  report.machine.scratchpads = {{"activation", 4096, 4}, {"weight", 2048, 2}};
+  report.machine.dram.latencyCycles = 100;
+  nlohmann::json machine = nlohmann::json::parse(toJson(report, {}))["machine"];
+  EXPECT_EQ(machine["overrides"], "dram.latency_cycles=100");
+  EXPECT_EQ(machine["scratchpad_bytes"], 6144);
+  EXPECT_EQ(machine["outstanding_bursts"], 16);
+  EXPECT_EQ(machine["dram"]["ideal"], true);
+  EXPECT_EQ(machine["dram"]["burst_bytes"], 64);
+  EXPECT_EQ(machine["dram"]["peak_bytes_per_cycle"], 16.0);
+  EXPECT_EQ(machine["dram"]["row_conflict_latency_cycles"], 104); // 64 / 16 cycles of transfer
+  EXPECT_NE(tables(report).find("on small (dram.latency_cycles=100) ("), std::string::npos);
+}
+
+TEST(ReportTest, TilesStandWithTheirLayers) {
+  RunReport report = sampleReport();
+  EXPECT_TRUE(nlohmann::json::parse(toJson(report, {}))["layers"][0]["tile"].is_null());
+  report.tiles = {{"tile 1 x 2 x 3 positions", 4096}};
+  nlohmann::json layer = nlohmann::json::parse(toJson(report, {}))["layers"][0];
+  EXPECT_EQ(layer["tile"], "tile 1 x 2 x 3 positions");
+  EXPECT_EQ(layer["tile_bytes"], 4096);
+}
+
 TEST(ReportTest, ProgramsThatFollowOneAnotherAddUp) {
   stats::SimResult all = *sampleReport().sim, next = all;
   next.layers[0].firstStart = 5;

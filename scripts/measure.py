@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Runs of `tilewright` for the scripts beside this one: two at a time, each kept in build/measurements, so that a script that
+was stopped goes on where it was. A run is known by its arguments and the contents of its model, the machine files and the
+binary. TILEWRIGHT names the binary, TILEWRIGHT_BUILD the build folder."""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BUILD", ROOT / "build")).resolve()
+BINARY = pathlib.Path(os.environ.get("TILEWRIGHT", BUILD / "release/bin/tilewright")).resolve()
+KEPT = BUILD / "measurements"
+NETWORKS = BUILD / "networks"
+# The convolutions of ResNet-18 in TVM's table (OSDI'18, table 2): C2 to C12.
+RESNET18 = {
+    "C2": "56x56x64:3x3x64:s1:p1", "C3": "56x56x64:1x1x64:s1:p0", "C4": "56x56x64:3x3x128:s2:p1",
+    "C5": "56x56x64:1x1x128:s2:p0", "C6": "28x28x128:3x3x128:s1:p1", "C7": "28x28x128:3x3x256:s2:p1",
+    "C8": "28x28x128:1x1x256:s2:p0", "C9": "14x14x256:3x3x256:s1:p1", "C10": "14x14x256:3x3x512:s2:p1",
+    "C11": "14x14x256:1x1x512:s2:p0", "C12": "7x7x512:3x3x512:s1:p1",
+}
+
+_digests = {}
+_digest_lock = threading.Lock()
+
+
+def fail(message):
+    sys.exit(f"{pathlib.Path(sys.argv[0]).stem}: {message}")
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        fail(message)
+
+
+def need_binary():
+    if not BINARY.exists():
+        fail(f"{BINARY} is not there: build it with scripts/build.sh release tilewright, or name one in TILEWRIGHT")
+
+
+def digest(path):
+    with _digest_lock:
+        if path not in _digests:
+            _digests[path] = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+        return _digests[path]
+
+
+def conv(layer):
+    return f"conv:1x{RESNET18[layer]}:int8"
+
+
+def in_flight(bursts):
+    """Options that let so many bursts be under way in each direction: reads of one engine, and writes, which the buffer holds
+    until the DRAM has them."""
+    return ["--set", f"dma.outstanding_bursts={bursts}", "--set", f"dram.write_buffer_bursts={bursts}"]
+
+
+def table():
+    """scripts/networks.txt as (machine, form, network)."""
+    rows = []
+    for line in (ROOT / "scripts/networks.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            machine, form, *names = line.split()
+            rows += [(machine, form, name) for name in names]
+    return rows
+
+
+def network(name, form):
+    """The file of a network; made if it is not there."""
+    need_binary()
+    plain, file = NETWORKS / "fp32" / f"{name}.onnx", NETWORKS / form / f"{name}.onnx"
+    if not plain.exists():
+        subprocess.run([ROOT / "scripts/networks.py", NETWORKS / "fp32", name], check=True, stdout=sys.stderr)
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run([BINARY, "quantize", plain, "--calibration", "random:1", "-o", file], check=True, stdout=sys.stderr)
+    return os.path.relpath(file, ROOT)
+
+
+def run(arguments):
+    """The report of `tilewright run ARGUMENTS` as JSON; None if it fails, which standard error tells."""
+    files = [ROOT / a for a in arguments if a.endswith(".onnx")] + sorted((ROOT / "hw-configs").rglob("*.yaml")) + [BINARY]
+    key = hashlib.sha256(json.dumps([arguments, [digest(file) for file in files]]).encode()).hexdigest()
+    kept = KEPT / f"{key}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())
+    result = subprocess.run([BINARY, "run", *arguments, "--json", "-"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+                            env={**os.environ, "SYSTEMC_DISABLE_COPYRIGHT_MESSAGE": "1"})
+    if result.returncode:
+        print("failed: tilewright run " + " ".join(arguments), file=sys.stderr)
+        return None
+    report = json.loads(result.stdout)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    # Renamed when complete: a run that was stopped leaves nothing.
+    partial = KEPT / f"{key}.{os.getpid()}.{threading.get_ident()}"
+    partial.write_text(json.dumps({"arguments": arguments, **report}))
+    partial.rename(kept)
+    return report
+
+
+def run_all(jobs):
+    """Reports of a list of argument lists, in their order."""
+    need_binary()
+    done = 0
+    lock = threading.Lock()
+
+    def one(arguments):
+        nonlocal done
+        report = run(arguments)
+        with lock:
+            done += 1
+            print(f"{done}/{len(jobs)} {' '.join(arguments)}", file=sys.stderr)
+        return report
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, jobs))
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def markdown(head, rows, left=1):
+    """A Markdown table; the first `left` columns to the left."""
+    lines = ["| " + " | ".join(map(str, line)) + " |" for line in [head, *rows]]
+    lines.insert(1, "|" + "|".join("---" if i < left else "---:" for i in range(len(head))) + "|")
+    return "\n".join(lines) + "\n"

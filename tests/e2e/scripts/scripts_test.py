@@ -1,0 +1,178 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The scripts that measure, run with a stand-in for `tilewright` that notes its calls and makes its numbers from its arguments.
+
+Environment: TILEWRIGHT_SOURCE_DIR is the source tree.
+"""
+
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
+
+# Cycles: 2000 under serial, 1000 under others, and LATENCY_COST (0 by default) more for every factor of path latency.
+STAND_IN = r'''#!/usr/bin/python3
+import json, os, re, sys
+arguments = sys.argv[1:]
+text = " ".join(arguments)
+with open(os.environ["CALLS"], "a") as calls:
+    calls.write(text + "\n")
+if arguments[0] == "quantize":
+    open(arguments[arguments.index("-o") + 1], "w").close()
+    sys.exit()
+if os.environ.get("FAIL_ON", "\n") in text:
+    sys.exit("tilewright: told to")
+path = re.search(r"path_latency_cycles=(\d+)", text)
+cycles = (2000 if "serial" in text else 1000) + int(os.environ.get("LATENCY_COST", 0)) * (int(path[1]) if path else 0)
+report = {
+    "machine": {"name": "m", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
+                "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
+    "total_cycles": cycles, "lower_bound_cycles": 800, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
+    "utilisation": 128000 / (256 * cycles), "layers": [{"tile_bytes": int(os.environ.get("TILE", 4096))}],
+    "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": 2 << 20, "data_bus_busy": 0.5,
+    "compile_wall_seconds": 1.25, "simulate_wall_seconds": 0.5, "peak_memory_bytes": 100 << 20}
+target = arguments[arguments.index("--json") + 1] if "--json" in arguments else ""
+if target == "-":
+    print(json.dumps(report))
+elif target:
+    json.dump(report, open(target, "w"))
+'''
+
+
+class ScriptsTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+        self.binary = self.path / "tilewright"
+        self.binary.write_text(STAND_IN)
+        self.binary.chmod(0o755)
+        (self.path / "calls").touch()
+        # So that no script makes them; they are never read.
+        (self.path / "build/networks/fp32").mkdir(parents=True)
+        for name in ["resnet18", "resnet50", "mobilenetv2", "squeezenet", "bert_block", "bert_block_decomposed"]:
+            (self.path / "build/networks/fp32" / f"{name}.onnx").touch()
+
+    def script(self, name, *arguments, status=0, **environment):
+        """Runs it; returns standard output and standard error."""
+        own = {"TILEWRIGHT": str(self.binary), "TILEWRIGHT_BUILD": str(self.path / "build"), "CALLS": str(self.path / "calls")}
+        result = subprocess.run([SOURCE / "scripts" / name, *map(str, arguments)], text=True, capture_output=True, timeout=200,
+                                env={**os.environ, **own, **environment})
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result.stdout, result.stderr
+
+    def calls(self):
+        return (self.path / "calls").read_text().splitlines()
+
+
+class AblationTest(ScriptsTest):
+    def ablation(self, *arguments, **others):
+        return self.script("ablation.py", "-o", self.path, *arguments, **others)
+
+    def test_every_schedule_of_a_network_and_the_picture(self):
+        self.ablation("--networks", "gemmini_16x16_int8:squeezenet", "--layers", "")
+        runs = [call for call in self.calls() if call.startswith("run")]
+        self.assertEqual(len(runs), 6)
+        for options in ["serial", "double_buffer", "modulo --across none", "search --across none", "search --across prefetch",
+                        "search --across all"]:
+            self.assertEqual(sum(f"--schedule {options}" in call for call in runs), 1, options)
+        text = (self.path / "ablation.md").read_text()
+        self.assertIn("| gemmini_16x16_int8 | squeezenet | 2,000 (25.0 %) | 1,000 (50.0 %) |", text)
+        self.assertIn("| 800 (62.5 %) |", text)
+        # A white ground, a bar and a mark in the legend for each schedule.
+        picture = xml.etree.ElementTree.parse(self.path / "ablation.svg").getroot()
+        self.assertEqual(len(picture.findall("{http://www.w3.org/2000/svg}rect")), 1 + 2 * 6)
+
+    def test_the_sweep_covers_latencies_and_rates(self):
+        self.ablation("--networks", "", "--layers", "C3,C5")
+        self.assertEqual(len(self.calls()), 3 * 5 * 2 * 2)
+        self.assertTrue(any("dram.bytes_per_cycle=4 --set dram.latency_cycles=512" in call for call in self.calls()))
+        self.assertIn("| 16 | serial | 25.0 % (0.00) |", (self.path / "ablation.md").read_text())
+
+    def test_what_was_measured_is_not_measured_again(self):
+        arguments = ["--networks", "", "--layers", "C3"]
+        self.ablation(*arguments)
+        first, calls = (self.path / "ablation.md").read_bytes(), len(self.calls())
+        self.ablation(*arguments)
+        self.assertEqual(len(self.calls()), calls)
+        self.assertEqual((self.path / "ablation.md").read_bytes(), first)
+        self.binary.write_text(STAND_IN + "# another binary\n")
+        self.ablation(*arguments)
+        self.assertEqual(len(self.calls()), 2 * calls)
+
+    def test_a_run_that_fails_is_shown_and_tried_again(self):
+        arguments = ["--networks", "", "--layers", "C3"]
+        _, err = self.ablation(*arguments, status=1, FAIL_ON="latency_cycles=512")
+        self.assertIn("failed: tilewright run conv", err)
+        self.assertIn("| failed |", (self.path / "ablation.md").read_text())
+        self.ablation(*arguments)
+        self.assertNotIn("failed", (self.path / "ablation.md").read_text())
+
+    def test_bad_arguments(self):
+        for arguments, message in [(["--networks", "vdla_16x16:vgg"], "--networks names 'vdla_16x16:vgg'"),
+                                   (["--layers", "C1"], "--layers names 'C1' but has C2, C3"),
+                                   (["--budget", "0"], "--budget is 0"), (["--budget", "x"], "--budget: invalid int"),
+                                   (["--fast"], "unrecognized arguments: --fast"), (["--networks", "", "--layers", ""], "nothing to run"),
+                                   (["--full", "--networks", ""], "not both")]:
+            self.assertIn(message, self.ablation(*arguments, status=1)[1])
+        self.assertIn("must be a folder", self.script("ablation.py", "-o", self.path / "none", status=1)[1])
+        self.assertIn("is not there", self.ablation(status=1, TILEWRIGHT="/none")[1])
+        self.assertEqual(self.calls(), [])
+
+
+class LatencyTest(ScriptsTest):
+    def latency(self, *arguments, **others):
+        return self.script("bench-latency.py", "--cases", "vdla_16x16:C3", "-o", self.path, *arguments, **others)[0]
+
+    def test_a_layer_that_hides_latency(self):
+        out = self.latency()
+        self.assertEqual(out, (self.path / "latency.md").read_text())
+        grows = "+0.00 % (+0.00) | "
+        self.assertIn(f"| vdla_16x16 | C3 | 4,096 + 3,200 | yes | 1,000 | {3 * grows}yes |", out)
+        self.assertIn("1 of the 1 layers", out)
+        # 8 B/cycle x 400 cycles are 50 bursts of 64 bytes.
+        for k in [0, 50, 150, 350]:
+            setting = f"path_latency_cycles={k} --set dma.outstanding_bursts=64 --set dram.write_buffer_bursts=64"
+            self.assertTrue(any(setting in call for call in self.calls()), k)
+
+    def test_a_layer_that_does_not(self):
+        # 350 cycles more are 35 %.
+        self.assertIn("+35.00 % (+0.00) | NO |", self.latency(status=1, LATENCY_COST="1"))
+
+    def test_it_is_not_asked_of_a_layer_bound_by_dram(self):
+        self.assertIn("not asked: bound by dram", self.latency(LATENCY_COST="1", BOUND_BY="dram"))
+
+    def test_it_is_not_asked_of_a_layer_without_room(self):
+        self.assertIn("not asked: too little scratchpad", self.latency(LATENCY_COST="1", TILE="30000"))
+
+    def test_bad_arguments(self):
+        for arguments, message in [(["--cases", "vdla_16x16:C1"], "--cases names 'vdla_16x16:C1'"),
+                                   (["--cases", "C3"], "--cases names 'C3'"), (["--budget", "0"], "--budget is 0"),
+                                   (["-o", "/none"], "must be a folder")]:
+            self.assertIn(message, self.script("bench-latency.py", *arguments, status=1)[1])
+
+
+class NetworksTest(ScriptsTest):
+    def test_a_machine(self):
+        out, _ = self.script("bench-networks.sh", "--schedule", "serial", "onnxim_128x128")
+        numbers = "2,000 | 800 | 0.400 | array | 25.0 % | 3.00 | 1.50 | 50.0 % | 1.2 | 0.5 | 100"
+        self.assertIn(f"| onnxim_128x128 | squeezenet | int8 | {numbers} |", out)
+        self.assertFalse(any(call.startswith("compare") for call in self.calls()))
+
+    def test_a_network_that_fails(self):
+        out, _ = self.script("bench-networks.sh", "onnxim_128x128", status=1, FAIL_ON="resnet18")
+        self.assertIn("| onnxim_128x128 | resnet18 | int8 | failed |", out)
+        self.assertIn("| onnxim_128x128 | squeezenet | int8 | 1,000 |", out)
+
+    def test_bad_arguments(self):
+        for arguments, message in [(["nosuch"], "machine 'nosuch' is not in scripts/networks.txt"),
+                                   (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value")]:
+            self.assertIn(message, self.script("bench-networks.sh", *arguments, status=1)[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
