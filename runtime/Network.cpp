@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Network.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/directives/ScheduleFile.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -113,6 +114,16 @@ struct Module {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   pipeline::CompileOptions options;
   std::vector<TensorSpec> inputs, outputs;
+  /// Null if --schedule names a schedule of the compiler.
+  directives::ScheduleFile scheduleFile;
+  std::string schedulePath;
+
+  /// An error of the compiler: it is the schedule file's if it says so, else the model's.
+  Error errorOf(llvm::Error error, const std::string &model) const {
+    std::string message = llvm::toString(std::move(error));
+    bool named = !schedulePath.empty() && message.rfind(schedulePath + ":", 0) == 0;
+    return fromLlvm(llvm::createStringError("%s", message.c_str()), named ? "" : model);
+  }
 };
 
 StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
@@ -121,13 +132,28 @@ StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
   std::string names;
   for (const char *known : accel::kScheduleNames)
     names += (names.empty() ? "" : ", ") + std::string(known);
-  return userError("schedule is '" + name + "' but must be one of " + names);
+  return userError("schedule is '" + name + "' but must be one of " + names + ", or a schedule file (.mlir)");
 }
 
 /// Phase import. `machine` may be null: then the module is for the CPU.
 StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options, const timing::MachineParams *machine) {
   Module result;
-  StatusOr<accel::Schedule> schedule = scheduleOf(options.schedule);
+  // What a model in text may hold; passes load what they make themselves.
+  mlir::DialectRegistry registry;
+  registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                  mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  result.context = std::make_unique<mlir::MLIRContext>(registry);
+  StatusOr<accel::Schedule> schedule = accel::Schedule::Modulo;
+  if (directives::isScheduleFile(options.schedule)) {
+    llvm::Expected<directives::ScheduleFile> file = directives::readScheduleFile(*result.context, options.schedule);
+    if (!file)
+      return fromLlvm(file.takeError(), options.schedule);
+    result.scheduleFile = std::move(*file);
+    result.schedulePath = options.schedule;
+    schedule = result.scheduleFile.base;
+  } else {
+    schedule = scheduleOf(options.schedule);
+  }
   if (!schedule)
     return schedule.error();
   result.options.machine = machine;
@@ -153,11 +179,6 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       return result.totalCycles;
     };
   }
-  // What a model in text may hold; passes load what they make themselves.
-  mlir::DialectRegistry registry;
-  registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                  mlir::math::MathDialect, mlir::tensor::TensorDialect>();
-  result.context = std::make_unique<mlir::MLIRContext>(registry);
   if (kind == ModelKind::Inline) {
     StatusOr<InlineKernel> kernel = parseInlineKernel(model);
     if (!kernel)
@@ -217,6 +238,9 @@ Status lower(Module &module, const std::string &model) {
   } else if (llvm::Error error = outlineKernels(*module.module)) {
     return fromLlvm(std::move(error), model);
   }
+  if (module.scheduleFile.module && module.options.machine)
+    if (llvm::Error error = directives::applyScheduleFile(*module.module, module.scheduleFile))
+      return module.errorOf(std::move(error), model);
   return {};
 }
 
@@ -254,7 +278,7 @@ Status compileSteps(Module &module, Network &network) {
   auto addProgram = [&](mlir::ModuleOp part, std::vector<unsigned> inputs, std::vector<unsigned> outputs) -> Status {
     llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(part, module.options);
     if (!compiled)
-      return fromLlvm(compiled.takeError(), network.model);
+      return module.errorOf(compiled.takeError(), network.model);
     *network.macs += compiled->macs;
     *network.lowerBoundCycles += compiled->lowerBoundCycles;
     *network.layerSerialCycles += compiled->layerSerialCycles;
@@ -336,6 +360,8 @@ Status compileSteps(Module &module, Network &network) {
 
 /// Text or image to a program that the machine can run.
 StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const NetworkOptions &options) {
+  if (directives::isScheduleFile(options.schedule))
+    return userError(model + " is a program already: no schedule file can change it");
   Network network;
   network.model = model;
   Result<std::string> bytes = frontend::readFile(model);
@@ -433,7 +459,7 @@ const std::vector<std::string> &runtime::acrossNames() {
 }
 
 const std::vector<std::string> &runtime::phaseNames() {
-  static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "isa", "program"};
+  static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "schedule", "isa", "program"};
   return names;
 }
 
@@ -557,8 +583,10 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
                      "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
   llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(*module->module, module->options);
   if (!compiled)
-    return fromLlvm(compiled.takeError(), model);
+    return module->errorOf(compiled.takeError(), model);
   if (phase == "tiles")
     return compiled->tilesText;
+  if (phase == "schedule")
+    return compiled->scheduleText;
   return phase == "isa" ? isa::disassemble(compiled->program) : image(compiled->program);
 }

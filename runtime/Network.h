@@ -28,7 +28,7 @@ struct NetworkOptions {
   std::string machine;
   /// "key=value", as --set gives them.
   std::vector<std::string> overrides;
-  /// One of scheduleNames().
+  /// One of scheduleNames(), or a schedule file (docs/schedule-file.md).
   std::string schedule = "double_buffer";
   /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
   std::string across = "all";

@@ -69,6 +69,8 @@ struct CompiledNetwork {
   std::vector<uint64_t> tileBytes;
   /// The tiles phase, as text.
   std::string tilesText;
+  /// The choices of the tiles phase as a schedule file, which compiles to the same program.
+  std::string scheduleText;
 };
 
 /// Reads an ONNX file (or graph/linalg MLIR text, by the suffix .mlir) into a module.

@@ -107,7 +107,7 @@ private:
   void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();
-  accel::Residency chooseResidents();
+  llvm::Expected<accel::Residency> chooseResidents();
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
   llvm::Error emitKernels();
@@ -260,6 +260,10 @@ llvm::Error NetworkCompiler::matchKernels() {
       continue;
     auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
     if (inPlace.contains(call)) {
+      FailureOr<accel::TileRequest> request = accel::requestOf(function);
+      if (succeeded(request) && function->hasAttr(accel::kRequestAttr))
+        return llvm::createStringError("%skernel '%s' has no code of its own: its producers write its result in place",
+                                       accel::placed(request->at()).c_str(), function.getName().str().c_str());
       if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
         for (Attribute node : nodes)
           result.offload.push_back({cast<StringAttr>(node).getValue().str(), "accelerator", "written in place by its producers"});
@@ -298,7 +302,7 @@ llvm::Error NetworkCompiler::matchKernels() {
 }
 
 /// Which tensors between kernels stay on chip.
-accel::Residency NetworkCompiler::chooseResidents() {
+llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents() {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
   uses.alsoInDram.assign(ranges.size(), false);
@@ -322,7 +326,26 @@ accel::Residency NetworkCompiler::chooseResidents() {
   for (auto constant : body.getOps<arith::ConstantOp>())
     if (auto home = homes.find(constant.getResult()); home != homes.end())
       uses.shapes[home->second.range].clear();
-  return accel::chooseResidents(uses, machine);
+  uses.wanted.resize(ranges.size());
+  std::vector<const accel::Kernel *> wantedBy(ranges.size());
+  for (const Layer &layer : layers) {
+    std::optional<bool> onChip = layer.kernel.request.onChip;
+    size_t range = layer.ranges[size_t(layer.kernel.output.tensor)];
+    if (!onChip)
+      continue;
+    if (uses.wanted[range] && *uses.wanted[range] != *onChip)
+      return llvm::createStringError("%skernels '%s' and '%s' write parts of one tensor and must agree on on_chip",
+                                     accel::placed(layer.kernel.request.keepAt).c_str(), wantedBy[range]->name.c_str(),
+                                     layer.kernel.name.c_str());
+    uses.wanted[range] = onChip;
+    wantedBy[range] = &layer.kernel;
+  }
+  accel::Residency residency = accel::chooseResidents(uses, machine);
+  for (const auto &[range, why] : residency.refused)
+    return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
+                                   accel::placed(wantedBy[range]->request.keepAt).c_str(), wantedBy[range]->name.c_str(),
+                                   why.c_str());
+  return residency;
 }
 
 std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
@@ -345,12 +368,21 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
   accel::Residency residency;
-  if (overlaps() && options.across == Across::All)
-    residency = chooseResidents();
+  if (overlaps() && options.across == Across::All) {
+    llvm::Expected<accel::Residency> chosen = chooseResidents();
+    if (!chosen)
+      return chosen.takeError();
+    residency = std::move(*chosen);
+  }
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.kernel;
+    if (kernel->request.onChip.value_or(false) && !overlaps())
+      return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
+                                     "only bases modulo and search keep any, not %s",
+                                     accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str(),
+                                     nameOf(options.schedule));
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.room = capacity;
@@ -381,6 +413,13 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (overlaps() && options.across == Across::None) {
       drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
       network.nextOnChip = {};
+    }
+    network.chosen.resize(layer + 1);
+    if (kernel->copies.empty()) {
+      bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
+      network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
+      if (!residency.tensors.empty())
+        network.chosen[layer].onChip = residency.tensors[source.ranges[size_t(kernel->output.tensor)]].has_value();
     }
     work.push_back(accel::workOf(*kernel, machine));
     work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
@@ -465,8 +504,14 @@ llvm::Error NetworkCompiler::assemble() {
     std::string all;
     for (const tw::Diagnostic &problem : problems) {
       // Counts depend on the program; a machine may simply count too little.
-      if (problem.message.find("may reach") != std::string::npos)
-        return llvm::createStringError("machine '%s' is too small: %s", machine.name.c_str(), problem.str().c_str());
+      if (problem.message.find("may reach") != std::string::npos) {
+        auto asked = llvm::find_if(layers, [&](const Layer &layer) {
+          return problem.message.find("(layer " + layer.kernel.name + ")") != std::string::npos;
+        });
+        std::string place = asked == layers.end() ? "" : accel::placed(asked->kernel.request.at());
+        return llvm::createStringError("%smachine '%s' is too small: %s", place.c_str(), machine.name.c_str(),
+                                       problem.str().c_str());
+      }
       all += "\n  " + problem.str();
     }
     return llvm::createStringError("internal: the schedule does not verify:%s", all.c_str());
@@ -509,6 +554,10 @@ llvm::Expected<Tiles> NetworkCompiler::runTiles() {
 llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   if (llvm::Error error = emit())
     return error;
+  std::vector<std::pair<std::string, accel::TileRequest>> choices;
+  for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
+    choices.push_back({layer.name, chosen});
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), choices);
   if (llvm::Error error = assemble())
     return error;
   return std::move(result);

@@ -4,6 +4,7 @@
 // The one list: tools and the runtime register the same things.
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Register.h"
+#include "compiler/directives/Directives.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/isa/IsaDialect.h"
@@ -67,6 +68,7 @@ void registerTilewright(mlir::DialectRegistry &registry) {
                   mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
                   mlir::transform::TransformDialect, mlir::vector::VectorDialect>();
 
+  directives::registerDirectives(registry);
   mlir::affine::registerTransformDialectExtension(registry);
   mlir::bufferization::registerTransformDialectExtension(registry);
   mlir::func::registerTransformDialectExtension(registry);

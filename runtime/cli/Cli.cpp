@@ -5,6 +5,7 @@
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/schedule/Plugin.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
@@ -17,11 +18,28 @@ CLI::Option *cli::addRepeated(CLI::App &command, const std::string &name, std::v
   return command.add_option(name, values, help)->allow_extra_args(false)->type_size(1)->take_all();
 }
 
+/// A schedule's name or a file's.
+static CLI::Validator scheduleValidator() {
+  std::string names;
+  for (const std::string &name : runtime::scheduleNames())
+    names += name + ", ";
+  return CLI::Validator(
+      [names](std::string &text) -> std::string {
+        const std::vector<std::string> &known = runtime::scheduleNames();
+        if (std::find(known.begin(), known.end(), text) != known.end() || std::filesystem::path(text).extension() == ".mlir")
+          return "";
+        return "'" + text + "' is none of " + names + "FILE.mlir";
+      },
+      names + "FILE.mlir");
+}
+
 void ModelArguments::addTo(CLI::App &command) {
   command.add_option("MODEL", model, ".onnx, .mlir, .tasm, .twp, gemm:MxNxK:TYPE or conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE")->required();
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
-  command.add_option("--schedule", network.schedule, "how tiles follow one another")->check(CLI::IsMember(runtime::scheduleNames()))->capture_default_str();
+  command.add_option("--schedule", network.schedule, "how tiles follow one another, or a schedule file (docs/schedule-file.md)")
+      ->check(scheduleValidator())
+      ->capture_default_str();
   command.add_option("--across", network.across, "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();

@@ -22,6 +22,8 @@ Status compile(const CompileArguments &arguments) {
     return options.error();
   std::string stem = runtime::fileStem(arguments.model.model);
   if (arguments.target == "cpu") {
+    if (std::filesystem::path(options->schedule).extension() == ".mlir")
+      return userError("--schedule " + options->schedule + " is for --target accel: code for the CPU has no such choices");
     if (!options->machine.empty())
       return userError("--hw is for --target accel: the CPU is the one this process runs on");
     if (arguments.phase.empty()) {

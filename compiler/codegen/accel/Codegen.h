@@ -41,6 +41,8 @@ struct NetworkProgram {
   std::vector<std::string> choices;
   /// Per layer: scratchpad bytes of one slot of each buffer of that tile.
   std::vector<uint64_t> tileBytes;
+  /// Per layer: the same as a request, which gets the same tile again.
+  std::vector<TileRequest> chosen;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
 

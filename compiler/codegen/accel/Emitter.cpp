@@ -537,6 +537,9 @@ double Emitter::tryTile(const Tile &candidate) {
 llvm::Error Emitter::choose() {
   int64_t unit = contraction() ? machine.cols : machine.lanes;
   bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  const TileRequest &request = kernel.request;
+  if (llvm::Error error = checkRequest(unit, wholeChannels))
+    return error;
   std::vector<int64_t> cSizes =
       wholeChannels ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12);
   std::vector<int64_t> icSizes{1};
@@ -546,6 +549,16 @@ llvm::Error Emitter::choose() {
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
   std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
+  // What is asked for need not be what the compiler would look at.
+  auto take = [](std::vector<int64_t> &sizes, int64_t asked) {
+    if (asked)
+      sizes = {asked};
+  };
+  take(cSizes, request.size[C]);
+  take(p0, request.size[P0]);
+  take(p1, request.size[P1]);
+  take(p2, request.size[P2]);
+  take(icSizes, request.ic);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   tapShare = contraction() ? usefulTaps() : 1;
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
@@ -558,12 +571,19 @@ llvm::Error Emitter::choose() {
     styles = {{1, true}, {2, true}, {1, false}};
   if (overlaps())
     styles = {{1, true}, {2, true}, {3, true}, {4, true}};
+  if (request.depth) {
+    styles.clear();
+    if (schedule != Schedule::Serial)
+      styles.push_back({request.depth, true});
+    if (request.depth == 1 && !overlaps())
+      styles.push_back({1, false});
+  }
   for (Style style : styles)
     for (int64_t n : p2)
       for (int64_t h : p1)
         for (int64_t w : p0) {
           // Splitting an inner position axis only pays once the outer ones are down to one.
-          if ((n > 1 && h < kernel.extent[P1]) || (h > 1 && w < kernel.extent[P0]))
+          if ((n > 1 && h < kernel.extent[P1] && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
@@ -573,6 +593,8 @@ llvm::Error Emitter::choose() {
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
+                  continue;
+                if (!isAskedFor(t))
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
@@ -594,7 +616,7 @@ llvm::Error Emitter::choose() {
         }
   if (!candidates.empty()) {
     std::vector<std::pair<double, Tile>> ranking(candidates.begin(), candidates.end());
-    if (overlaps() && !onChip.hasNeighbours && ranking.size() > 1) {
+    if (overlaps() && !onChip.hasNeighbours) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing.
       for (auto &[estimate, candidate] : ranking) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
@@ -613,6 +635,16 @@ llvm::Error Emitter::choose() {
     tile = chosen;
     network.candidates.resize(layer + 1);
     network.candidates[layer] = unsigned(ranking.size());
+    network.chosen.resize(layer + 1);
+    network.chosen[layer].size = tile.size;
+    network.chosen[layer].depth = tile.depth;
+    if (contraction()) {
+      network.chosen[layer].ic = tile.ic;
+      network.chosen[layer].order = tile.channelsOuter + 2u * tile.inputsOuter;
+      network.chosen[layer].panel = tile.panel;
+    }
+    if (schedule == Schedule::DoubleBuffer)
+      network.chosen[layer].overlap = tile.overlap;
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
@@ -627,18 +659,31 @@ llvm::Error Emitter::choose() {
                       uint64_t(best));
   }
   if (candidates.empty()) {
-    Tile least =
-        clampTile({{wholeChannels ? channels() : unit, 1, 1, 1}, contraction() ? int64_t(machine.rows) : 1, 1, false, false, Tile::NoPanel, false});
-    std::map<unsigned, int64_t> needed;
-    for (const Buffer &buffer : plan(least).all)
-      needed[buffer.memory] += buffer.bytes * buffer.slots;
+    auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
+    Tile least = clampTile({{orLeast(request.size[C], wholeChannels ? channels() : unit), orLeast(request.size[P0], 1),
+                             orLeast(request.size[P1], 1), orLeast(request.size[P2], 1)},
+                            contraction() ? orLeast(request.ic, unpacked ? kernel.anchor->ic : machine.rows) : 1,
+                            unsigned(orLeast(request.depth, request.panel.value_or(0) || request.order.value_or(0) >= 2 ? 2 : 1)),
+                            request.order.value_or(0) % 2 == 1, false, Tile::Panel(request.panel.value_or(0)),
+                            request.order.value_or(0) >= 2});
+    std::map<unsigned, std::pair<int64_t, int64_t>> needed; ///< and what there is
+    for (const Buffer &buffer : plan(least).all) {
+      needed[buffer.memory].first += buffer.bytes * buffer.slots;
+      needed[buffer.memory].second = capacityOf(buffer);
+    }
     std::string text;
     for (auto [memory, bytes] : needed) {
       bool acc = memory == unsigned(isa::Memory::Accumulator);
       const timing::MemoryParams &params = acc ? machine.accumulator : machine.scratchpads[memory];
-      text += (text.empty() ? "" : ", ") + std::to_string(bytes) + " bytes of " + (acc ? "accumulator" : params.name) +
-              " (the machine has " + std::to_string(params.capacityBytes) + ")";
+      text += (text.empty() ? "" : ", ") + std::to_string(bytes.first) + " bytes of " + (acc ? "accumulator" : params.name) +
+              " (the machine has " + std::to_string(params.capacityBytes);
+      if (bytes.second < int64_t(params.capacityBytes))
+        text += ", " + std::to_string(bytes.second) + " of them beside tensors that stay on chip";
+      text += ")";
     }
+    if (request.hasTile() || request.hasBuffers())
+      return llvm::createStringError("%skernel '%s': no tile that is asked for fits machine '%s'; the smallest one needs %s",
+                                     placed(request.at()).c_str(), kernel.name.c_str(), machine.name.c_str(), text.c_str());
     return llvm::createStringError("%s: no tile fits machine '%s'; the smallest one needs %s", kernel.name.c_str(),
                                    machine.name.c_str(), text.c_str());
   }
@@ -1688,6 +1733,10 @@ void Emitter::order() {
 
 llvm::Error Emitter::emit() {
   if (!kernel.copies.empty()) {
+    const TileRequest &request = kernel.request;
+    if (request.hasTile() || request.hasBuffers())
+      return llvm::createStringError("%skernel '%s' only moves data and has no tiles to choose", placed(request.at()).c_str(),
+                                     kernel.name.c_str());
     packConstants();
     emitCopies();
     order();
@@ -1727,7 +1776,9 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       kernel.steps.insert(kernel.steps.begin(), identity);
     }
   }
-  auto failure = [&](const std::string &why) { return llvm::createStringError("%s: %s", kernel.name.c_str(), why.c_str()); };
+  auto failure = [&](const std::string &why) {
+    return llvm::createStringError("%s%s: %s", placed(kernel.request.assignAt).c_str(), kernel.name.c_str(), why.c_str());
+  };
   if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction) {
     LaneType wanted = machine.arrayType == timing::ArrayType::Fp32   ? LaneType::F32
                       : machine.arrayType == timing::ArrayType::Bf16 ? LaneType::Bf16

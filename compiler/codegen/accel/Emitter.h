@@ -134,6 +134,9 @@ private:
   double tryTile(const Tile &candidate);
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
+  /// Whether the kernel, the machine and the base schedule have what a schedule file asks for.
+  llvm::Error checkRequest(int64_t unit, bool wholeChannels) const;
+  bool isAskedFor(const Tile &t) const;
   const Resident *residentOf(int tensor) const {
     return size_t(tensor) < onChip.tensors.size() ? onChip.tensors[size_t(tensor)] : nullptr;
   }

@@ -9,6 +9,7 @@
 #ifndef COMPILER_CODEGEN_ACCEL_KERNEL_H
 #define COMPILER_CODEGEN_ACCEL_KERNEL_H
 
+#include "compiler/codegen/accel/Request.h"
 #include "isa/Isa.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -119,7 +120,7 @@ struct Kernel {
   LaneType outputType = LaneType::F32;
   bool outputReduced = false; ///< the result has one channel
   uint64_t macs = 0;
-
+  TileRequest request; ///< what a schedule file asks for
 };
 
 /// Recognises a kernel function. Failure explains itself on the function's location.

@@ -124,6 +124,8 @@ private:
   LogicalResult matchStep(linalg::GenericOp op);
   bool mergesIntoReduction(linalg::GenericOp op);
   LogicalResult matchCopies(func::ReturnOp op);
+  /// Whether the engine that was asked for is the one that computes the kernel.
+  LogicalResult checkEngine();
   bool setExtent(ArrayRef<int64_t> shape);
   /// Axis of dimension `i` of a rank-`rank` tensor in canonical order.
   static int axisOf(unsigned i, unsigned rank) { return int(rank - 1 - i); }
@@ -397,8 +399,9 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   }
   // A group is a batch loop right before the output channels in the output, its channels contiguous in the input.
   for (int loop : batches)
-    if (outDim[loop] == int(outRank) - 2 && oc >= 0 && outRank == 5)
+    if ((outDim[loop] == int(outRank) - 2 && oc >= 0 && outRank == 5) || (outDim[loop] == int(outRank) - 1 && oc < 0))
       group = loop;
+  const bool isSplit = group >= 0 && oc >= 0; ///< group and channel are two dimensions of the output
   auto inputStrideOf = [&](int loop) {
     int64_t stride = 0;
     if (loop >= 0)
@@ -426,15 +429,15 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   // The output as canonical axes: the channel dimension last (group and channel merged).
   SmallVector<int64_t> outShape;
   std::vector<int> loopOfAxis(kAxes, -1);
-  unsigned merged = group >= 0 ? outRank - 1 : outRank;
+  unsigned merged = isSplit ? outRank - 1 : outRank;
   for (unsigned i = 0; i < outRank; ++i) {
     int loop = -1;
     for (unsigned l = 0; l < loops; ++l)
       if (outDim[l] == int(i))
         loop = int(l);
-    if (group >= 0 && i == outRank - 2)
+    if (isSplit && i == outRank - 2)
       continue;
-    unsigned index = group >= 0 && i == outRank - 1 ? outRank - 2 : i;
+    unsigned index = isSplit && i == outRank - 1 ? outRank - 2 : i;
     bool channels = index == merged - 1;
     outShape.push_back(channels ? anchor.oc * anchor.groups : loop >= 0 ? sizes[loop] : 1);
     if (channels) {
@@ -516,6 +519,11 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   uint64_t macs = 1;
   for (int64_t size : sizes)
     macs *= uint64_t(size);
+  int64_t found = anchor.ic * anchor.axes[0].kernel * anchor.axes[1].kernel;
+  for (int64_t extent : kernel.extent)
+    found *= extent;
+  if (group >= 0 && !isSplit && macs != uint64_t(found))
+    return error(op) << "a depthwise window has a loop that is no position";
   kernel.macs = macs;
   kernel.anchor = anchor;
   TensorValue result;
@@ -826,9 +834,9 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
     AffineMap out = maps[2];
     auto last = dyn_cast<AffineDimExpr>(out.getResult(out.getNumResults() - 1));
     bool depthwise = last && maps[0].isFunctionOfDim(last.getPosition()) && maps[1].isFunctionOfDim(last.getPosition());
-    if (depthwise)
-      return matchWindow(op);
-    return matchContraction(op);
+    // A schedule file may want a depthwise one on the array: every channel is a group of its own then.
+    bool onArray = kernel.request.engine && kEngineNames[*kernel.request.engine] == StringRef("tensor");
+    return depthwise && !onArray ? matchWindow(op) : matchContraction(op);
   }
   bool plain = maps[0].isProjectedPermutation() && reductions == 1 &&
                op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
@@ -880,8 +888,28 @@ LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {
   return success();
 }
 
+LogicalResult KernelMatcher::checkEngine() {
+  const TileRequest &request = kernel.request;
+  bool isCopy = !kernel.anchor && kernel.steps.empty();
+  bool isContraction = kernel.anchor && kernel.anchor->kind == Anchor::Contraction;
+  StringRef can = isCopy ? "load and store" : isContraction ? "tensor" : "vector";
+  if (!request.engine || kEngineNames[*request.engine] == can)
+    return success();
+  std::string why = isCopy             ? "it only moves data"
+                    : isContraction    ? "it sums over channels, and windows of the vector engine do not"
+                    : kernel.anchor    ? "the array multiplies by weights, which this window has none of"
+                                       : "it has no products for the array";
+  InFlightDiagnostic diagnostic = mlir::emitError(UnknownLoc::get(function.getContext()));
+  return diagnostic << placed(request.assignAt) << "engine is " << kEngineNames[*request.engine] << " but kernel '" << kernel.name
+                    << "' must be on " << can << ": " << why;
+}
+
 FailureOr<Kernel> KernelMatcher::run() {
   kernel.name = function.getName().str();
+  FailureOr<TileRequest> request = requestOf(function);
+  if (failed(request))
+    return failure();
+  kernel.request = *request;
   if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
     for (Attribute node : nodes)
       kernel.nodes.push_back(cast<StringAttr>(node).getValue().str());
@@ -926,6 +954,8 @@ FailureOr<Kernel> KernelMatcher::run() {
     }
   }
   auto returnOp = cast<func::ReturnOp>(function.getBody().front().getTerminator());
+  if (failed(checkEngine()))
+    return failure();
   if (!kernel.anchor && kernel.steps.empty()) {
     if (failed(matchCopies(returnOp)))
       return failure();

@@ -196,14 +196,32 @@ Residency Chooser::run() {
     double value;
   };
   std::vector<Candidate> candidates;
+  auto wanted = [&](size_t t) { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; };
+  auto refuse = [&](size_t t, const std::string &why) {
+    if (wanted(t) == true)
+      result.refused.push_back({t, why});
+  };
   for (size_t t = 0; t < all.size(); ++t) {
     const std::vector<Use> &list = all[t];
-    if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes)
+    if (wanted(t) == false)
       continue;
+    if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes) {
+      refuse(t, !isUniform       ? "the machine's lanes, rows and columns are not equally many"
+                : !possible[t]   ? "a kernel copies it, or takes it as weights"
+                                 : "no other kernel of the program reads it");
+      continue;
+    }
     std::optional<Resident> resident = layout(t, list);
-    if (!resident || resident->bytes > capacity * 3 / 4 ||
-        !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
+    if (!resident || resident->bytes > capacity * 3 / 4) {
+      refuse(t, !resident ? "its readers need different padding"
+                          : std::to_string(resident->bytes) + " bytes are more than three quarters of " +
+                                machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + ")");
       continue;
+    }
+    if (auto misfit = llvm::find_if(list, [&](const Use &use) { return !suits(*resident, use); }); misfit != list.end()) {
+      refuse(t, "kernel '" + uses.kernels[misfit->kernel]->name + "' cannot use it there");
+      continue;
+    }
     Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0};
     size_t saved = 0;
     for (const Use &use : list) {
@@ -215,15 +233,21 @@ Residency Chooser::run() {
     candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) { return a.value > b.value; });
+  std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate &a, const Candidate &b) {
+    bool first = wanted(a.tensor) == true, second = wanted(b.tensor) == true;
+    return first != second ? first : a.value > b.value;
+  });
   // Kernels keep a quarter for their own buffers.
   std::vector<memory::LiveRange> chosen;
   std::vector<size_t> owners;
   for (const Candidate &candidate : candidates) {
     std::vector<memory::LiveRange> attempt = chosen;
     attempt.push_back({uint64_t(candidate.resident.bytes), candidate.begin, candidate.end, 0});
-    if (int64_t(memory::place(attempt, uint64_t(bank))) > capacity * 3 / 4)
+    if (int64_t(memory::place(attempt, uint64_t(bank))) > capacity * 3 / 4) {
+      refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
+                                   machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
       continue;
+    }
     chosen = std::move(attempt);
     owners.push_back(candidate.tensor);
     result.tensors[candidate.tensor] = candidate.resident;

@@ -49,6 +49,8 @@ struct NetworkUses {
   std::vector<bool> alone;
   /// Bytes at the end of scratchpad 0 that stay unused.
   int64_t spare = 0;
+  /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
+  std::vector<std::optional<bool>> wanted;
 };
 
 struct Residency {
@@ -56,6 +58,8 @@ struct Residency {
   std::vector<std::optional<Resident>> tensors;
   /// Per kernel: bytes of scratchpad 0, from 0 on, that are left for its own buffers.
   std::vector<int64_t> room;
+  /// Tensors that are wanted on chip and cannot be there, and why.
+  std::vector<std::pair<size_t, std::string>> refused;
 };
 
 /// Chooses the tensors that save most transfers for the room and time they take. Deterministic.

@@ -421,6 +421,11 @@ class VerifyTest(CliTest):
         self.assertIn("SystemC and RTL agree", out)
         self.assertIn("seed 3", out)
 
+    def test_a_schedule_file(self):
+        self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "modulo", "--emit", "schedule", "-o", "mine.mlir")
+        out, _ = self.tilewright("verify", NETWORK, "--hw", "tiny_8x8", "--schedule", "mine.mlir")
+        self.assertIn("SystemC and RTL agree", out)
+
     def test_a_program_with_inputs(self):
         program = self.write("copy.tasm", COPY)
         np.save(self.path / "x.npy", np.arange(64, dtype=np.int8).reshape(1, 64))

@@ -1,0 +1,77 @@
+//===- EmitterRequest.cpp - Whether a request can be met -------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace tw;
+using namespace tw::accel;
+
+bool Emitter::isAskedFor(const Tile &t) const {
+  const TileRequest &r = kernel.request;
+  return (!r.order || *r.order == t.channelsOuter + 2u * t.inputsOuter) && (!r.panel || *r.panel == t.panel) &&
+         (!r.overlap || *r.overlap == t.overlap);
+}
+
+llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
+  const TileRequest &r = kernel.request;
+  auto refuse = [&](const std::string &place, const std::string &what, auto found, const std::string &allowed) {
+    return llvm::createStringError(
+        llvm::formatv("{0}{1} is {2} but kernel '{3}' {4}", placed(place), what, found, kernel.name, allowed).str());
+  };
+  const std::string withBase = "has base " + std::string(nameOf(schedule));
+  int64_t all = roundUp(channels(), unit);
+  if (r.size[C] && (r.size[C] % unit || r.size[C] > all))
+    return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("allows multiples of {0} up to {1}", unit, all));
+  if (r.size[C] && wholeChannels && r.size[C] != all)
+    return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("reduces over all of them and needs {0}", all));
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
+    if (r.size[axis] > kernel.extent[axis])
+      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has {0} there", kernel.extent[axis]));
+    if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
+      return refuse(r.tileAt, name, r.size[axis], "has weights of its own for each and needs 1");
+  }
+  if (!contraction()) {
+    const char *allowed = "has no contraction and cannot choose it";
+    if (r.ic)
+      return refuse(r.tileAt, "ic", r.ic, allowed);
+    if (r.order)
+      return refuse(r.tileAt, "order", kOrderNames[*r.order], allowed);
+    if (r.panel)
+      return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], allowed);
+  } else {
+    const Anchor &a = *kernel.anchor;
+    int64_t inputs = roundUp(a.ic, machine.rows);
+    if (r.ic && unpacked && r.ic != a.ic)
+      return refuse(r.tileAt, "ic", r.ic, llvm::formatv("packs the channels of all its taps and needs {0}", a.ic));
+    if (r.ic && !unpacked && (r.ic % machine.rows || r.ic > inputs))
+      return refuse(r.tileAt, "ic", r.ic, llvm::formatv("allows multiples of {0} up to {1}", machine.rows, inputs));
+    const bool inputsOuter = r.order.value_or(0) >= 2;
+    const std::string withOrder = "has order " + std::string(kOrderNames[r.order.value_or(0)]);
+    if (inputsOuter && (a.groups > 1 || unpacked || a.ic <= machine.rows || r.ic >= a.ic))
+      return refuse(r.tileAt, "order", kOrderNames[*r.order],
+                    llvm::formatv("has no more tiles of input channels ({0} of them{1}{2})", a.ic,
+                                  r.ic ? llvm::formatv(", {0} a tile", r.ic).str() : "",
+                                  a.groups > 1 ? llvm::formatv(", {0} groups", a.groups).str() : ""));
+    if (inputsOuter && r.panel.value_or(0))
+      return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], withOrder + ", without panels");
+    if (inputsOuter && r.depth == 1)
+      return refuse(r.buffersAt, "depth", r.depth, withOrder + " and needs 2 or more");
+    if (r.panel.value_or(0) && r.depth == 1)
+      return refuse(r.buffersAt, "depth", r.depth, "has panel " + std::string(kPanelNames[*r.panel]) + " and needs 2 or more");
+    if (!overlaps() && (inputsOuter || r.panel.value_or(0)))
+      return refuse(inputsOuter ? r.tileAt : r.buffersAt, inputsOuter ? "order" : "panel",
+                    inputsOuter ? kOrderNames[*r.order] : kPanelNames[*r.panel],
+                    withBase + ", and only modulo and search can do that");
+  }
+  if (schedule == Schedule::Serial && (r.depth > 1 || r.overlap.value_or(false)))
+    return refuse(r.buffersAt, r.depth > 1 ? "depth" : "overlap", r.depth > 1 ? std::to_string(r.depth) : "true",
+                  withBase + ", with one buffer and no overlap");
+  if (r.overlap == false && overlaps())
+    return refuse(r.buffersAt, "overlap", "false", withBase + ", which always overlaps");
+  if (r.overlap == false && r.depth > 1)
+    return refuse(r.buffersAt, "overlap", "false", "has depth " + std::to_string(r.depth));
+  return llvm::Error::success();
+}

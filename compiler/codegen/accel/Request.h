@@ -1,0 +1,65 @@
+//===- Request.h - What a schedule file asks of a kernel ---------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A request says as much of a kernel's schedule as somebody wants to say; the
+// rest stays the compiler's choice. docs/schedule-file.md has its keys.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_ACCEL_REQUEST_H
+#define COMPILER_CODEGEN_ACCEL_REQUEST_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <array>
+#include <optional>
+#include <string>
+
+namespace tw::accel {
+
+/// A kernel function's request: a dictionary. Beside the keys of a directive it has the directive's location, as "tile_at".
+inline constexpr llvm::StringLiteral kRequestAttr = "tilewright.schedule";
+
+/// A schedule file's base: the schedule that decides what the file leaves open.
+inline constexpr llvm::StringLiteral kBaseAttr = "tilewright.base";
+
+/// Spellings, by index.
+constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
+constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two"};
+constexpr const char *kEngineNames[] = {"tensor", "vector"};
+
+/// What is 0, empty or missing is not asked for.
+struct TileRequest {
+  std::array<int64_t, 4> size{}; ///< channels, then positions along x, y and n
+  int64_t ic = 0;
+  std::optional<unsigned> order; ///< of kOrderNames: channelsOuter + 2 * inputsOuter of the tile
+  unsigned depth = 0;
+  std::optional<unsigned> panel; ///< of kPanelNames: Tile::Panel
+  std::optional<bool> overlap;
+  std::optional<bool> onChip;    ///< the kernel's result
+  std::optional<unsigned> engine; ///< of kEngineNames
+  /// file:line:column of the directives.
+  std::string tileAt, buffersAt, keepAt, assignAt;
+
+  bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order; }
+  bool hasBuffers() const { return depth || panel || overlap; }
+  /// The place to name where no single directive is at fault.
+  const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
+};
+
+/// Reads a dictionary of keys. Errors: unknown keys, values of the wrong type or out of range.
+mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::function_ref<mlir::InFlightDiagnostic()> emitError);
+
+/// The request of a kernel function, empty if it has none.
+mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
+
+/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel.
+std::string printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
+
+/// "place: ", if there is one.
+inline std::string placed(const std::string &place) { return place.empty() ? "" : place + ": "; }
+
+/// "a, b or c".
+std::string alternatives(llvm::ArrayRef<const char *> names);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_REQUEST_H

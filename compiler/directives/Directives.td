@@ -1,0 +1,62 @@
+//===- Directives.td - Ops of schedule files -----------------------*- tablegen -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===-----------------------------------------------------------------------------===//
+#ifndef COMPILER_DIRECTIVES_DIRECTIVES_TD
+#define COMPILER_DIRECTIVES_DIRECTIVES_TD
+
+include "mlir/Dialect/Transform/IR/TransformDialect.td"
+include "mlir/Dialect/Transform/IR/TransformTypes.td"
+include "mlir/Dialect/Transform/Interfaces/TransformInterfaces.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+class ScheduleOp<string mnemonic, list<Trait> traits = []>
+    : Op<Transform_Dialect, "tilewright." # mnemonic, traits # [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let cppNamespace = "::tw::directives";
+}
+
+def MatchNodeOp : ScheduleOp<"match_node", [DeclareOpInterfaceMethods<TransformOpInterface>]> {
+  let summary = "the kernel of a node";
+  let description = [{
+    `name` is a kernel, else an ONNX node that is part of one, else a pattern such as "Conv_*" for both. The result is the kernel
+    functions; that there is none is an error.
+  }];
+  let arguments = (ins StrAttr:$name);
+  let results = (outs Transform_AnyOpType:$kernels);
+  let assemblyFormat = "$name attr-dict";
+}
+
+/// Leaves its attributes on kernel functions, where the compiler finds them. A key said again replaces what was said before.
+class DirectiveOp<string mnemonic> : ScheduleOp<mnemonic, [TransformOpInterface, TransformEachOpTrait]> {
+  let assemblyFormat = "$kernels attr-dict";
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::DiagnosedSilenceableFailure applyToOne(::mlir::transform::TransformRewriter &rewriter, ::mlir::Operation *kernel,
+                                                   ::mlir::transform::ApplyToEachResultList &results,
+                                                   ::mlir::transform::TransformState &state);
+  }];
+}
+
+def TileOp : DirectiveOp<"tile"> {
+  let summary = "which tile a kernel takes, and in which order";
+  let arguments = (ins Transform_AnyOpType:$kernels, OptionalAttr<I64ArrayAttr>:$sizes, OptionalAttr<I64Attr>:$ic,
+                       OptionalAttr<StrAttr>:$order);
+}
+
+def BuffersOp : DirectiveOp<"buffers"> {
+  let summary = "how many tiles of each operand are on chip at once";
+  let arguments = (ins Transform_AnyOpType:$kernels, OptionalAttr<I64Attr>:$depth, OptionalAttr<StrAttr>:$panel,
+                       OptionalAttr<BoolAttr>:$overlap);
+}
+
+def KeepOp : DirectiveOp<"keep"> {
+  let summary = "whether the kernel's result stays on chip for its readers";
+  let arguments = (ins Transform_AnyOpType:$kernels, BoolAttr:$on_chip);
+}
+
+def AssignOp : DirectiveOp<"assign"> {
+  let summary = "which engine computes the kernel";
+  let arguments = (ins Transform_AnyOpType:$kernels, StrAttr:$engine);
+}
+
+#endif // COMPILER_DIRECTIVES_DIRECTIVES_TD

@@ -1,0 +1,83 @@
+//===- ScheduleFile.cpp - Schedules as files -------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/directives/ScheduleFile.h"
+
+#include "compiler/directives/Directives.h"
+#include "compiler/pipeline/Diagnostics.h"
+
+#include "mlir/Dialect/Func/TransformOps/FuncTransformOps.h"
+#include "mlir/Dialect/Linalg/TransformOps/DialectExtension.h"
+#include "mlir/Dialect/SCF/TransformOps/SCFTransformOps.h"
+#include "mlir/Dialect/Tensor/TransformOps/TensorTransformOps.h"
+#include "mlir/Dialect/Transform/IR/TransformOps.h"
+#include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Support/FileUtilities.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::directives;
+
+namespace {
+llvm::Error errorFrom(const pipeline::DiagnosticText &text, const char *otherwise) {
+  return llvm::createStringError("%s", text.str().empty() ? otherwise : text.str().c_str());
+}
+} // namespace
+
+bool directives::isScheduleFile(llvm::StringRef name) { return name.ends_with(".mlir"); }
+
+llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, const std::string &path) {
+  DialectRegistry registry;
+  registry.insert<transform::TransformDialect>();
+  func::registerTransformDialectExtension(registry);
+  linalg::registerTransformDialectExtension(registry);
+  scf::registerTransformDialectExtension(registry);
+  tensor::registerTransformDialectExtension(registry);
+  registerDirectives(registry);
+  context.appendDialectRegistry(registry);
+
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
+  if (!buffer)
+    return llvm::createStringError("%s", message.c_str());
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  pipeline::DiagnosticText text(&context);
+  ScheduleFile file;
+  file.module = parseSourceFile<ModuleOp>(sources, &context);
+  if (!file.module)
+    return errorFrom(text, "the schedule file does not parse");
+  constexpr StringRef kEntry = transform::TransformDialect::kTransformEntryPointSymbolName;
+  auto entry = file.module->lookupSymbol<transform::NamedSequenceOp>(kEntry);
+  if (!entry || entry.isExternal() || entry.getNumArguments() != 1) {
+    (entry ? entry.emitError() : file.module->emitError())
+        << "a schedule file needs a transform.named_sequence @" << kEntry << " with a body and one argument, the model";
+    return errorFrom(text, "");
+  }
+  if (Attribute base = (*file.module)->getAttr(accel::kBaseAttr)) {
+    auto name = dyn_cast<StringAttr>(base);
+    std::optional<accel::Schedule> schedule = name ? accel::scheduleNamed(name.str()) : std::nullopt;
+    if (!schedule) {
+      file.module->emitError() << accel::kBaseAttr << " is " << base << " but must be "
+                               << accel::alternatives(accel::kScheduleNames);
+      return errorFrom(text, "");
+    }
+    file.base = *schedule;
+  }
+  return file;
+}
+
+llvm::Error directives::applyScheduleFile(ModuleOp model, const ScheduleFile &file) {
+  pipeline::DiagnosticText text(model.getContext());
+  ModuleOp module = *file.module;
+  auto entry = module.lookupSymbol<transform::NamedSequenceOp>(transform::TransformDialect::kTransformEntryPointSymbolName);
+  if (failed(transform::applyTransformNamedSequence(model, entry, module, transform::TransformOptions())))
+    return errorFrom(text, "internal: the schedule file was not applied, without a reason");
+  if (failed(verify(model)))
+    return errorFrom(text, "internal: the schedule file made the model invalid, without a reason");
+  return llvm::Error::success();
+}

@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Schedule files: what each directive does to the program, what is refused and where, and that written choices come back."""
+
+import re
+import unittest
+
+import numpy as np
+
+from cli_test import DIGITS, NETWORK, OK, SOURCE, CliTest
+
+HW = ["--hw", "gemmini_16x16_int8"]
+FILE = """module attributes {{transform.with_named_sequence{base}}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    {body}
+    transform.yield
+  }}
+}}
+"""
+
+
+class ScheduleFileTest(CliTest):
+    def schedule(self, *directives, base=None, node="down"):
+        """A file with directives on %k, the kernel of `node`."""
+        body = [f'%k = transform.tilewright.match_node "{node}"'] + [f"transform.tilewright.{d}" for d in directives]
+        text = FILE.format(base=f', tilewright.base = "{base}"' if base else "", body="\n    ".join(body))
+        return self.write("schedule.mlir", text)
+
+    def image(self, schedule, *options, model=NETWORK):
+        self.tilewright("compile", model, *HW, "--schedule", schedule, "-o", "image.twp", *options)
+        return (self.path / "image.twp").read_bytes()
+
+    def layers(self, schedule):
+        """Per layer: the tile that was chosen, and its instructions."""
+        out, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", schedule, "--emit", "tiles")
+        choices, code, name = {}, {}, None
+        for line in out.splitlines():
+            if line.startswith("# "):
+                name, choices[name] = line[2:].split(": ", 1)
+            else:
+                code.setdefault(name, []).append(line.split()[0])
+        return choices, code
+
+    def refused(self, *directives, message, **options):
+        """The message begins with the place of the last directive."""
+        self.schedule(*directives, **options)
+        line = 3 + len(directives)
+        return self.fails("compile", NETWORK, *HW, "--schedule", "schedule.mlir", message=[f"schedule.mlir:{line}:5: ", *message])
+
+
+class DirectiveTest(ScheduleFileTest):
+    def test_nothing_asked_is_the_base(self):
+        for base in ["serial", "double_buffer", "modulo"]:
+            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.base = "{base}"', body=""))
+            self.assertEqual(self.image(path), self.image(base), base)
+        self.assertEqual(self.image(self.write("schedule.mlir", FILE.format(base="", body=""))), self.image("modulo"))
+
+    def test_sizes(self):
+        choices, _ = self.layers(self.schedule("tile %k {sizes = [16, 3, 2, 0]}"))
+        self.assertIn("tile 1 x 2 x 3 positions, 16 channels", choices["down"])
+
+    def test_a_size_left_open_is_chosen(self):
+        choices, _ = self.layers(self.schedule("tile %k {sizes = [0, 0, 1, 0]}"))
+        self.assertRegex(choices["down"], r"tile 1 x 1 x [1-9]\d* positions, [1-9]\d* channels")
+
+    def test_input_channels(self):
+        choices, _ = self.layers(self.schedule("tile %k {ic = 32}", node="classifier"))
+        self.assertIn("16 channels from 32,", choices["classifier"])
+
+    def test_orders_are_different_programs(self):
+        orders = ["positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"]
+        self.write("net.mlir", """func.func @main(%x: tensor<32x64xi8>, %w: tensor<64x64xi8>) -> tensor<32x64xi32> {
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<32x64xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<32x64xi32>) -> tensor<32x64xi32>
+  %m = linalg.matmul ins(%x, %w : tensor<32x64xi8>, tensor<64x64xi8>) outs(%z : tensor<32x64xi32>) -> tensor<32x64xi32>
+  return %m : tensor<32x64xi32>
+}
+""")
+        x = np.random.default_rng(1).integers(-128, 128, (32, 64), np.int8)
+        w = np.random.default_rng(2).integers(-128, 128, (64, 64), np.int8)
+        np.save(self.path / "x.npy", x)
+        np.save(self.path / "w.npy", w)
+        images = set()
+        for order in orders:
+            path = self.schedule(f'tile %k {{sizes = [16, 8, 1, 1], ic = 16, order = "{order}"}}', node="kernel0")
+            images.add(self.image(path, model="net.mlir"))
+            self.tilewright("run", "net.mlir", *HW, "--schedule", path, "--input", "x.npy", "--input", "w.npy", "--check",
+                            "--output-dir", "out")
+            np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), x.astype(np.int32) @ w.astype(np.int32), order)
+        self.assertEqual(len(images), len(orders))
+
+    def test_depth(self):
+        choices, _ = self.layers(self.schedule("buffers %k {depth = 3}"))
+        self.assertIn("3 slots", choices["down"])
+
+    def test_panel(self):
+        choices, _ = self.layers(self.schedule('buffers %k {panel = "two"}'))
+        self.assertIn("two panels stay", choices["down"])
+
+    def test_overlap(self):
+        choices, _ = self.layers(self.schedule("buffers %k {overlap = false}", base="double_buffer"))
+        self.assertIn("serial", choices["down"])
+
+    def test_keep(self):
+        _, on_chip = self.layers(self.schedule("keep %k {on_chip = true}"))
+        _, in_dram = self.layers(self.schedule("keep %k {on_chip = false}"))
+        self.assertNotIn("store", on_chip["down"])
+        self.assertIn("store", in_dram["down"])
+
+    def test_engine(self):
+        for engine, other in [("vector", "tensor"), ("tensor", "vector")]:
+            path = self.schedule(f'assign %k {{engine = "{engine}"}}', node="depthwise")
+            _, code = self.layers(path)
+            self.assertEqual("tensor" in code["depthwise"], engine == "tensor")
+            self.tilewright("run", NETWORK, *HW, "--schedule", path, "--input", DIGITS / "images.npy", "--batch",
+                            "--output-dir", engine)
+        np.testing.assert_array_equal(*(np.load(self.path / engine / "logits.npy") for engine in ["tensor", "vector"]))
+
+    def test_a_ring_longer_than_its_loop(self):
+        self.image(self.schedule("tile %k {sizes = [0, 2, 1, 1]}", "buffers %k {depth = 4}", node="depthwise"))
+
+    def test_every_command_takes_one(self):
+        path = self.schedule("buffers %k {depth = 3}")
+        for command in ["run", "profile", "compare"]:
+            self.tilewright(command, NETWORK, *HW, "--schedule", path)
+
+    def test_the_linalg_phase_keeps_what_was_asked(self):
+        path = self.schedule("tile %k {sizes = [16, 2, 2, 1]}", "keep %k {on_chip = false}")
+        self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "linalg", "-o", "net.mlir")
+        self.assertEqual(self.image("modulo", model="net.mlir"), self.image(path))
+
+
+class RoundTripTest(ScheduleFileTest):
+    def round_trip(self, schedule, *options):
+        self.tilewright("compile", NETWORK, *HW, "--schedule", schedule, *options, "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertEqual(self.image(schedule, *options), self.image("chosen.mlir"), schedule)
+
+    def test_written_choices_give_the_same_program(self):
+        for schedule in ["serial", "double_buffer", "modulo"]:
+            self.round_trip(schedule)
+        self.round_trip("search", "--search-budget", "12")
+
+    def test_of_a_file(self):
+        self.round_trip(self.schedule("tile %k {sizes = [0, 0, 1, 1]}", "buffers %k {depth = 3}"))
+        self.round_trip(self.schedule('assign %k {engine = "tensor"}', "keep %k {on_chip = false}", node="depthwise"))
+
+
+class RefusalTest(ScheduleFileTest):
+    def test_unknown_names(self):
+        self.schedule("tile %k {ic = 16}", node="dwn")
+        self.fails("compile", NETWORK, *HW, "--schedule", "schedule.mlir",
+                   message="schedule.mlir:3:10: no kernel is named 'dwn' or has a node of that name; the nearest is 'down'")
+        self.refused('tile %k {order = "rows"}', message=['"rows"', "positions_outer, channels_outer"])
+        self.refused("tile %k {size = [1]}", message=["has no 'size'"])
+        self.refused("tiles %k {ic = 16}", message=["transform.tilewright.tiles"])
+
+    def test_tiles_that_are_none(self):
+        self.refused("tile %k {sizes = [16, 2]}", message=["[16, 2]", "four sizes"])
+        self.refused("tile %k {sizes = [64, 0, 0, 0]}", message=["channels is 64", "multiples of 16 up to 32"])
+        self.refused("tile %k {sizes = [8, 0, 0, 0]}", message=["channels is 8", "multiples of 16"])
+        self.refused("tile %k {sizes = [0, 5, 0, 0]}", message=["along x is 5", "has 4 there"])
+        self.refused("tile %k {ic = 24}", message=["ic is 24", "multiples of 16 up to 16"])
+        self.refused("tile %k {ic = 16}", node="stem", message=["ic is 16", "packs the channels of all its taps and needs 9"])
+        self.refused("tile %k {ic = 16}", node="pool", message=["ic is 16", "no contraction"])
+        self.refused('tile %k {order = "inputs_outer"}', message=["order is inputs_outer", "no more tiles of input channels (16"])
+
+    def test_buffers_that_are_none(self):
+        self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
+        self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
+        self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
+        self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
+        self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
+
+    def test_what_does_not_fit_the_memory(self):
+        path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "gemm"
+    transform.tilewright.tile %k {sizes = [512, 512, 1, 1], ic = 512}"""))
+        error = self.fails("compile", "gemm:512x512x512:int8", *HW, "--schedule", path,
+                           message="schedule.mlir:4:5: kernel 'gemm'")
+        self.assertRegex(error, r"needs .* 1048576 bytes of accumulator \(the machine has \d+\)")
+
+    def test_results_that_cannot_stay(self):
+        self.refused("keep %k {on_chip = true}", node="classifier", message=["'classifier' cannot stay", "no other kernel"])
+        self.refused("keep %k {on_chip = true}", node="pool", message=["'pool' cannot stay", "'classifier' cannot use it there"])
+        self.refused("keep %k {on_chip = true}", base="double_buffer", message=["only bases modulo and search"])
+
+    def test_semaphores_that_count_too_far(self):
+        path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "conv"
+    transform.tilewright.tile %k {sizes = [0, 4, 1, 0], order = "inputs_channels_outer"}"""))
+        self.fails("compile", "conv:1x14x14x64:3x3x64:s1:p1:int8", *HW, "--schedule", path,
+                   message=["schedule.mlir:4:5: machine 'gemmini_16x16_int8' is too small", "semaphore"])
+
+    def test_batches_and_reductions(self):
+        self.write("net.mlir", """func.func @main(%x: tensor<4x8x32xi8>, %w: tensor<4x32x16xi8>, %f: tensor<8x32xf32>)
+    -> (tensor<4x8x16xi32>, tensor<8xf32>) {
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<4x8x16xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<4x8x16xi32>) -> tensor<4x8x16xi32>
+  %m = linalg.batch_matmul ins(%x, %w : tensor<4x8x32xi8>, tensor<4x32x16xi8>) outs(%z : tensor<4x8x16xi32>) -> tensor<4x8x16xi32>
+  %f0 = arith.constant 0.0 : f32
+  %e1 = tensor.empty() : tensor<8xf32>
+  %z1 = linalg.fill ins(%f0 : f32) outs(%e1 : tensor<8xf32>) -> tensor<8xf32>
+  %r = linalg.reduce { arith.addf } ins(%f : tensor<8x32xf32>) outs(%z1 : tensor<8xf32>) dimensions = [1]
+  return %m, %r : tensor<4x8x16xi32>, tensor<8xf32>
+}
+""")
+        for node, sizes, message in [
+                ("kernel0", "[0, 0, 2, 0]", "along y is 2 but kernel 'kernel0' has weights of its own for each"),
+                ("kernel1", "[16, 0, 0, 0]", "channels is 16 but kernel 'kernel1' reduces over all")]:
+            self.schedule(f"tile %k {{sizes = {sizes}}}", node=node)
+            self.fails("compile", "net.mlir", *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:4:5: ", message])
+
+    def test_kernels_without_tiles(self):
+        """Two convolutions write the parts of a concatenation, behind a change of layout."""
+        def conv(result, x, name, value, channels):
+            types = f"(tensor<1x{channels}x8x8xf32>, tensor<16x{channels}x1x1xf32>) -> tensor<1x16x8x8xf32>"
+            return f"""  %w{value} = graph.constant dense<{value}.0> : tensor<16x{channels}x1x1xf32>
+  {result} = graph.conv {x}, %w{value} {{dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw",
+    pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>}} : {types} loc("{name}")
+"""
+        self.write("net.mlir", "func.func @main(%x: tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {\n"
+                   + conv("%a", "%x", "left", 1, 16) + conv("%b", "%x", "right", 2, 16)
+                   + """  %c = graph.concat %a, %b {axis = 1 : i64}
+    : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x32x8x8xf32> loc("join")
+""" + conv("%y", "%c", "last", 3, 32) + "  return %y : tensor<1x16x8x8xf32>\n}\n")
+        def match(node, handle="%k"):
+            return f'{handle} = transform.tilewright.match_node "{node}"'
+
+        hw = ["--hw", "gemmini_16x16_fp32"]
+        for body, message in [
+                ([match("transpose"), "transform.tilewright.buffers %k {depth = 2}"],
+                 "4:5: kernel 'transpose' only moves data and has no tiles to choose"),
+                ([match("transpose"), 'transform.tilewright.assign %k {engine = "vector"}'],
+                 "4:5: engine is vector but kernel 'transpose' must be on load and store"),
+                ([match("join"), "transform.tilewright.keep %k {on_chip = false}"],
+                 "4:5: kernel 'join' has no code of its own"),
+                ([match("left"), "transform.tilewright.keep %k {on_chip = true}",
+                  match("right", "%r"), "transform.tilewright.keep %r {on_chip = false}"],
+                 "6:5: kernels 'left' and 'right' write parts of one tensor and must agree on on_chip")]:
+            path = self.write("schedule.mlir", FILE.format(base="", body="\n    ".join(body)))
+            self.fails("compile", "net.mlir", *hw, "--schedule", path, message="schedule.mlir:" + message)
+
+    def test_engines_that_cannot(self):
+        self.refused('assign %k {engine = "vector"}', message=["engine is vector", "must be on tensor: it sums over channels"])
+        self.refused('assign %k {engine = "tensor"}', node="pool", message=["engine is tensor", "must be on vector"])
+
+    def test_files_that_are_no_schedules(self):
+        self.fails("run", NETWORK, *HW, "--schedule", "none.mlir", message="none.mlir: cannot open")
+        self.write("schedule.mlir", "module {")
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message="schedule.mlir:1:7: ")
+        self.write("schedule.mlir", "module {\n}\n")
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message="schedule.mlir:1:1: a schedule file needs")
+        self.schedule("buffers %k {depth = 2}", base="fast")
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
+                   message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
+
+    def test_what_has_no_schedule(self):
+        path = self.schedule("buffers %k {depth = 3}")
+        self.image(path)
+        self.fails("run", "image.twp", "--schedule", path, message="is a program already")
+        self.fails("compile", NETWORK, "--target", "cpu", "--schedule", path, message="is for --target accel")
+
+
+class DocumentTest(ScheduleFileTest):
+    def test_the_example(self):
+        """docs/schedule-file.md: the commands run, and give the lines shown."""
+        text = (SOURCE / "docs/schedule-file.md").read_text()
+        self.write("mine.mlir", re.search(r"```mlir\n(.*?)```", text, re.S)[1])
+        block = re.search(r"```\n(\$ .*?)```", text, re.S)[1]
+        out = ""
+        for line in block.splitlines():
+            if line.startswith("$ tilewright "):
+                arguments = line.split()[2:]
+                out, _ = self.tilewright(*(SOURCE / a if a.startswith("tests/") else a for a in arguments), status=OK)
+            elif line.strip() != "...":
+                self.assertIn(line.removesuffix(" ..."), out)
+
+
+if __name__ == "__main__":
+    unittest.main()
