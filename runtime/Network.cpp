@@ -291,6 +291,7 @@ Status compileSteps(Module &module, Network &network) {
       network.offload.push_back({entry.node, entry.target, entry.reason});
     Step step;
     step.program = std::move(compiled->program);
+    step.plannedStarts = std::move(compiled->plannedStarts);
     step.inputs = std::move(inputs);
     step.outputs = std::move(outputs);
     network.steps.push_back(std::move(step));

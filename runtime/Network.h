@@ -63,6 +63,9 @@ struct LayerTile {
 struct Step {
   /// Set for a step on the accelerator.
   std::optional<isa::Program> program;
+  /// Of a program that was compiled with schedule modulo or search: the starts that the compiler estimated, per engine in the
+  /// order of SimResult::engines and execution. Preloads have none.
+  std::vector<std::vector<uint64_t>> plannedStarts;
   /// Name of the kernel, and why it is here, for a step on the CPU; else empty.
   std::string kernel, reason;
   std::vector<unsigned> inputs, outputs;

@@ -4,6 +4,8 @@
 #include "runtime/Profile.h"
 
 #include <algorithm>
+#include <cassert>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using namespace tw;
@@ -51,6 +53,51 @@ std::vector<TimingChange> runtime::timingChanges(const timing::MachineParams &ma
   set("dram.path_latency_cycles", quick.pathLatencyCycles, quick.pathLatencyCycles / 2);
   near.settings = settings;
   return {fast, near};
+}
+
+//===----------------------------------------------------------------------===//
+// Planned against simulated
+//===----------------------------------------------------------------------===//
+
+void runtime::compareWithPlan(Profile &profile, const std::vector<std::vector<uint64_t>> &plannedStarts) {
+  struct Span {
+    uint64_t first = ~uint64_t(0), last = 0;
+    void add(uint64_t start) {
+      first = std::min(first, start);
+      last = std::max(last, start);
+    }
+  };
+  const stats::SimResult &sim = *profile.report.sim;
+  std::map<uint32_t, std::pair<Span, Span>> spans;
+  for (size_t i = 0; i < plannedStarts.size(); ++i) {
+    unsigned engine = sim.engines[i].engine;
+    std::vector<uint64_t> errors;
+    EnginePlan plan;
+    plan.engine = engine;
+    if (plannedStarts[i].empty())
+      continue;
+    for (const stats::InstructionRecord &record : sim.instructions) {
+      if (record.engine != engine)
+        continue;
+      assert(errors.size() < plannedStarts[i].size() && "an engine executes what was planned");
+      uint64_t planned = plannedStarts[i][errors.size()];
+      plan.drift = int64_t(record.start) - int64_t(planned);
+      errors.push_back(uint64_t(std::abs(plan.drift)));
+      if (stats::engineKind(engine) == EngineKind::Load)
+        continue;
+      spans[record.layer].first.add(planned);
+      spans[record.layer].second.add(record.start);
+    }
+    assert(errors.size() == plannedStarts[i].size() && "an engine executes what was planned");
+    std::sort(errors.begin(), errors.end());
+    plan.instructions = errors.size();
+    plan.median = errors[(errors.size() - 1) / 2];
+    plan.ninetieth = errors[(errors.size() - 1) * 9 / 10];
+    plan.largest = errors.back();
+    profile.enginePlans.push_back(plan);
+  }
+  for (const auto &[layer, span] : spans)
+    profile.layerPlans.push_back({layer, span.first.last - span.first.first, span.second.last - span.second.first});
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,6 +255,31 @@ static std::string lossTable(const Profile &profile, const std::vector<Loss> &ro
   return text;
 }
 
+static std::string withSign(int64_t cycles) { return (cycles < 0 ? "-" : "") + grouped(uint64_t(std::abs(cycles))); }
+
+static std::string planTables(const Profile &profile, size_t top) {
+  if (profile.enginePlans.empty())
+    return "";
+  Table engines({"engine", "instructions", "median", "90th percentile", "largest", "drift at the end"}, 1);
+  for (const EnginePlan &plan : profile.enginePlans)
+    engines.add({stats::engineName(plan.engine), grouped(plan.instructions), grouped(plan.median), grouped(plan.ninetieth),
+                 grouped(plan.largest), withSign(plan.drift)});
+  Table layers({"layer", "planned", "simulated", "difference", "%"}, 1);
+  std::vector<LayerPlan> plans = profile.layerPlans;
+  auto difference = [](const LayerPlan &plan) { return int64_t(plan.simulated) - int64_t(plan.planned); };
+  std::stable_sort(plans.begin(), plans.end(), [&](const LayerPlan &a, const LayerPlan &b) {
+    return std::abs(difference(a)) > std::abs(difference(b));
+  });
+  for (size_t i = 0; i < std::min(top, plans.size()); ++i) {
+    const LayerPlan &plan = plans[i];
+    std::string share = plan.planned ? fixed(100 * double(difference(plan)) / double(plan.planned), 1) : "-";
+    layers.add({shortened(layerName(profile.program, plan.layer), 28), grouped(plan.planned), grouped(plan.simulated),
+                withSign(difference(plan)), share});
+  }
+  return "\nplanned against simulated: starts of instructions, cycles apart\n" + engines.str() +
+         "\nplanned against simulated: from a layer's first start to its last\n" + layers.str();
+}
+
 std::string runtime::tables(const Profile &profile, size_t top) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
@@ -232,7 +304,7 @@ std::string runtime::tables(const Profile &profile, size_t top) {
                whatIf.cycles && total ? fixed(100 * (double(total) - double(*whatIf.cycles)) / double(total), 1) : "-",
                whatIf.how});
   }
-  return text + table.str();
+  return text + table.str() + planTables(profile, top);
 }
 
 //===----------------------------------------------------------------------===//
@@ -287,5 +359,21 @@ std::string runtime::toJson(const Profile &profile) {
                                    {"simulated", whatIf.simulated},
                                    {"cycles", whatIf.cycles ? json(*whatIf.cycles) : json()},
                                    {"gain_cycles", whatIf.cycles ? json(int64_t(total) - int64_t(*whatIf.cycles)) : json()}});
+  document["plan"] = json();
+  if (!profile.enginePlans.empty()) {
+    json engines = json::array(), layers = json::array();
+    for (const EnginePlan &plan : profile.enginePlans)
+      engines.push_back({{"engine", stats::engineName(plan.engine)},
+                         {"instructions", plan.instructions},
+                         {"median_error_cycles", plan.median},
+                         {"ninetieth_percentile_error_cycles", plan.ninetieth},
+                         {"largest_error_cycles", plan.largest},
+                         {"drift_cycles", plan.drift}});
+    for (const LayerPlan &plan : profile.layerPlans)
+      layers.push_back({{"layer", layerName(profile.program, plan.layer)},
+                        {"planned_cycles", plan.planned},
+                        {"simulated_cycles", plan.simulated}});
+    document["plan"] = {{"engines", engines}, {"layers", layers}};
+  }
   return document.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

@@ -18,11 +18,28 @@ struct WhatIf {
   std::optional<uint64_t> cycles;
 };
 
+/// How far the compiler's estimates are from the simulation, over the instructions of one engine: simulated less planned start.
+struct EnginePlan {
+  unsigned engine = 0; ///< stats::engineNumber()
+  uint64_t instructions = 0;
+  uint64_t median = 0, ninetieth = 0, largest = 0; ///< of the magnitudes, cycles
+  int64_t drift = 0;                               ///< of the last instruction
+};
+
+/// Cycles from the first start of a tensor, vector or store instruction of a layer to the last one's. Loads run ahead.
+struct LayerPlan {
+  uint32_t layer = 0;
+  uint64_t planned = 0, simulated = 0;
+};
+
 struct Profile {
   RunReport report; ///< of one program, with what a timeline needs
   isa::Program program;
   std::vector<stats::Loss> losses; ///< stats::losses()
   std::vector<WhatIf> whatIfs;
+  /// Both empty where the compiler planned no starts.
+  std::vector<EnginePlan> enginePlans;
+  std::vector<LayerPlan> layerPlans;
 };
 
 /// Another machine for the same program, with the settings that make it.
@@ -32,6 +49,9 @@ struct TimingChange {
 };
 /// Twice the DRAM's bandwidth (of devices: twice the channels) and half its latency.
 std::vector<TimingChange> timingChanges(const timing::MachineParams &machine);
+
+/// Fills enginePlans and layerPlans; see Step::plannedStarts.
+void compareWithPlan(Profile &profile, const std::vector<std::vector<uint64_t>> &plannedStarts);
 
 /// What a row waits for, in words.
 std::string causeText(const stats::LossCause &cause, const isa::Program &program);

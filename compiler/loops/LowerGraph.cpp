@@ -101,14 +101,18 @@ bool isReading(Operation *op) {
   return isa<CastOp, DequantizeOp>(op) && !hasChannelAxis(op) && isa<BlockArgument>(op->getOperand(0));
 }
 
+/// x + x of two scales: the chain scales the tensor it carries and its second one differently, so x is both.
+bool readsTwice(Operation *op) { return isa<QLinearAddOp>(op) && op->getOperand(0) == op->getOperand(1); }
+
 bool fits(ArrayRef<Operation *> ops) {
-  unsigned stages = 0, parameters = 0, tensorsOfAxes = 0, constants = 0, keeps = 0;
+  unsigned stages = 0, parameters = 0, tensorsOfAxes = 0, constants = 0, keeps = 0, secondReadings = 0;
   llvm::SmallSetVector<Value, 8> tensors;
   llvm::SmallDenseMap<Value, unsigned> uses;
   for (Operation *op : ops) {
     stages += stageCount(op);
     constants += constantCount(op);
     keeps += keepsValue(op);
+    secondReadings += readsTwice(op);
     for (Value operand : op->getOperands()) {
       bool isNumber = isOneNumber(operand);
       constants += isNumber;
@@ -129,7 +133,7 @@ bool fits(ArrayRef<Operation *> ops) {
   if (twice + (twice ? keeps : 0) > 1)
     return false;
   return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters &&
-         tensors.size() + tensorsOfAxes <= kMaxTensors;
+         tensors.size() + tensorsOfAxes + secondReadings <= kMaxTensors;
 }
 
 class KernelLowering {
@@ -367,6 +371,7 @@ private:
     SmallVector<AffineMap> maps;
     /// The key is a graph value, or the attribute of a list of channel values and its axis.
     DenseMap<Value, unsigned> ofValue;
+    DenseMap<Operation *, unsigned> ofSecond; ///< of an op that readsTwice()
     DenseMap<std::pair<Attribute, int64_t>, unsigned> ofVector;
   };
 
@@ -447,6 +452,12 @@ private:
         operands.tensors.push_back(*tensor);
         operands.maps.push_back(broadcastMap(shapeOf(operand), shape));
       }
+      if (auto found = operands.ofValue.find(op->getOperand(0)); readsTwice(op) && found != operands.ofValue.end()) {
+        unsigned first = found->second;
+        operands.ofSecond[op] = operands.tensors.size();
+        operands.tensors.push_back(Value(operands.tensors[first]));
+        operands.maps.push_back(AffineMap(operands.maps[first]));
+      }
       // A dry run tells which lists of channel values the body reads.
       Block scratch;
       OpBuilder dry(builder.getContext());
@@ -469,9 +480,11 @@ private:
       IRMapping computed;
       for (Operation *op : ops) {
         SmallVector<Scalar> inputs;
-        for (Value operand : op->getOperands()) {
+        for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
           Value scalar;
-          if (computed.contains(operand))
+          if (auto second = operands.ofSecond.find(op); i == 1 && second != operands.ofSecond.end())
+            scalar = arguments[second->second];
+          else if (computed.contains(operand))
             scalar = computed.lookup(operand);
           else if (auto found = operands.ofValue.find(operand); found != operands.ofValue.end())
             scalar = arguments[found->second];

@@ -46,10 +46,14 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   graph::GraphPipelineOptions graphOptions;
   graphOptions.exactQdq = options.exactQdq;
   graphOptions.cpuOnly = options.machine == nullptr;
-  if (options.machine)
+  if (options.machine) {
+    graphOptions.rows = options.machine->rows;
+    graphOptions.columns = options.machine->cols;
+    graphOptions.loadEngines = options.machine->loadEngines;
     graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
                          : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
                                                                                  : "fp32";
+  }
   return runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); });
 }
 

@@ -67,6 +67,8 @@ struct CompiledNetwork {
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;
   std::vector<uint64_t> tileBytes;
+  /// modulo and search: schedule::plannedStarts().
+  std::vector<std::vector<uint64_t>> plannedStarts;
   /// The tiles phase, as text.
   std::string tilesText;
   /// The choices of the tiles phase as a schedule file, which compiles to the same program.

@@ -172,9 +172,10 @@ void NetworkCompiler::joinConcats() {
     for (Value operand : call.getOperands()) {
       auto producer = operand.getDefiningOp<func::CallOp>();
       auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
-      // Copies have views of their own, and a part of a part would need two.
+      // Copies have views of their own, and a part of a part would need two, as would a part of a transposed result.
       possible &= made && operand.hasOneUse() && !parts.count(operand) && !onlyConcat(made) &&
                   llvm::any_of(made.getBody().front(), [](Operation &op) { return llvm::isa<linalg::GenericOp>(op); }) &&
+                  !made.getBody().front().getTerminator()->getOperand(0).getDefiningOp<linalg::TransposeOp>() &&
                   cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
     }
     if (!possible)
@@ -452,6 +453,8 @@ llvm::Error NetworkCompiler::assemble() {
     }
     return llvm::createStringError("%s", synchronized.message().c_str());
   }
+  if (overlaps() && options.across != Across::None)
+    result.plannedStarts = schedule::plannedStarts(network.tiles, machine);
   isa::Program &program = result.program;
   program.machine = machine.name;
   program.architecturalDigest = timing::architecturalDigest(machine);

@@ -6,6 +6,7 @@
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -115,35 +116,49 @@ private:
   TileProgram merge();
 };
 
-template <typename Box> double bursts(const Box &box, int64_t burst) {
-  int64_t runs = 1;
+/// What a box costs: bursts of DRAM, and segments, the pieces that move one after the other.
+struct Transfer {
+  double bursts = 0, segments = 0;
+};
+
+template <typename Box> Transfer transferOf(const Box &box, int64_t burst) {
+  int64_t runs = 1, extent = box.counts[0] << box.element_log2;
   for (int d = 1; d < 5; ++d)
     runs *= box.counts[d];
-  int64_t run = box.counts[0] << box.element_log2;
+  auto pieces = [&] {
+    bool aligned = extent % burst == 0 && box.dram_address % burst == 0;
+    return double(runs) * (double((extent + burst - 1) / burst) + (aligned ? 0 : 0.5));
+  };
   // Dense boxes are one run.
-  int64_t extent = run;
   int d = 1;
   for (; d < 5 && (box.counts[d] == 1 || box.dram_strides[d - 1] == extent); ++d) {
     extent *= box.counts[d];
     runs /= box.counts[d];
   }
-  bool aligned = extent % burst == 0 && box.dram_address % burst == 0;
-  return double(runs) * (double((extent + burst - 1) / burst) + (aligned ? 0 : 0.5));
+  Transfer transfer;
+  transfer.segments = pieces();
+  // Runs less than a burst apart share bursts.
+  for (; d < 5 && (box.counts[d] == 1 || std::abs(box.dram_strides[d - 1]) < burst); ++d) {
+    extent += (box.counts[d] - 1) * std::abs(box.dram_strides[d - 1]);
+    runs /= box.counts[d];
+  }
+  transfer.bursts = pieces();
+  return transfer;
 }
 
 void Overlapper::estimate(Node &node) {
-  auto transfer = [&](double count) {
-    node.bus = count * machine.dram.burstBytes / bytesPerCycle;
-    node.occupancy = std::max(count / machine.burstsPerCycle, node.bus);
+  auto transfer = [&](const Transfer &work) {
+    node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
+    node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus);
   };
   double tensor = 0, preload = 0;
   for (const Operation &operation : node.block.operations) {
     const isa::Instruction &instruction = operation.instruction;
     if (auto *load = instruction.getIf<isa::Load>()) {
-      transfer(bursts(*load, machine.dram.burstBytes));
+      transfer(transferOf(*load, machine.dram.burstBytes));
       node.drain = latency;
     } else if (auto *store = instruction.getIf<isa::Store>()) {
-      transfer(bursts(*store, machine.dram.burstBytes));
+      transfer(transferOf(*store, machine.dram.burstBytes));
       node.drain = 10;
     } else if (auto *vector = instruction.getIf<isa::Vector>()) {
       timing::InstructionTime time = timing::timeOf(*vector, machine);
@@ -313,6 +328,8 @@ TileProgram Overlapper::merge() {
     uint32_t index = ordered[engine][next[engine]++];
     emitted[index] = true;
     program.blocks.push_back(std::move(nodes[index].block));
+    program.blocks.back().plannedStart = nodes[index].start;
+    program.blocks.back().plannedEvery = nodes[index].occupancy / double(program.blocks.back().count);
   };
   auto head = [&](unsigned engine) -> Node * {
     return next[engine] < ordered[engine].size() ? &nodes[ordered[engine][next[engine]]] : nullptr;
@@ -371,6 +388,19 @@ static Overlapper overlapperOf(std::vector<Step> steps, const timing::MachinePar
 
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine) {
   return overlapperOf(std::move(steps), machine).run();
+}
+
+std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, const timing::MachineParams &machine) {
+  std::vector<PlannedStarts> starts(numEngines(machine));
+  for (const Block &block : program.blocks)
+    for (const Operation &operation : block.operations) {
+      if (operation.instruction.getIf<isa::Preload>())
+        continue;
+      PlannedStarts &own = starts[engineIndex(operation.instruction, machine)];
+      for (uint64_t i = 0; i < block.count; ++i)
+        own.push_back(uint64_t(std::llround(block.plannedStart + double(i) * block.plannedEvery)));
+    }
+  return starts;
 }
 
 double schedule::estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine) {

@@ -24,6 +24,12 @@ struct Step {
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part.
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine);
 
+/// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
+using PlannedStarts = std::vector<uint64_t>;
+
+/// Of every engine (engineIndex()), as overlap() planned `program`. Preloads are not planned on their own: that engine has none.
+std::vector<PlannedStarts> plannedStarts(const TileProgram &program, const timing::MachineParams &machine);
+
 /// Cycles until everything of overlap(steps) has retired, as its list scheduler estimates them: what a choice between tiles goes by.
 double estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine);
 

@@ -286,6 +286,7 @@ void Synchronizer::insertRelays() {
       isa::Header &header = relays[next].second.instruction.header;
       header.wait_mask = header.post_mask = 0;
       blocks.push_back({1, {std::move(relays[next].second)}});
+      blocks.back().plannedStart = program.blocks[i].plannedStart;
     }
     blocks.push_back(std::move(program.blocks[i]));
   }

@@ -46,6 +46,8 @@ struct Operation {
 struct Block {
   uint64_t count = 1;
   std::vector<Operation> operations;
+  /// overlap(): the cycle in which the first iteration is estimated to start, and cycles from one iteration to the next.
+  double plannedStart = 0, plannedEvery = 0;
 };
 
 struct TileProgram {

@@ -80,8 +80,9 @@ Status profile(const ProfileArguments &arguments) {
   StatusOr<runtime::RunReport> report = simulate(*network, arguments.model.seed, true);
   if (!report)
     return report.error();
-  runtime::Profile result{std::move(*report), *network->steps[0].program, {}, {}};
+  runtime::Profile result{std::move(*report), *network->steps[0].program, {}, {}, {}, {}};
   result.losses = stats::losses(result.program, *result.report.sim);
+  compareWithPlan(result, network->steps[0].plannedStarts);
 
   for (const runtime::TimingChange &change : runtime::timingChanges(network->machine)) {
     if (change.settings.empty())

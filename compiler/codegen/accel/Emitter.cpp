@@ -172,7 +172,7 @@ void Emitter::packTaps() {
       ceilDiv(kw * kh * a.ic, rows) * 2 > kw * kh * ceilDiv(a.ic, rows))
     return;
   unpacked = a;
-  packedStride = byChannel ? std::array<int64_t, 3>{1, a.ic, a.ic * kw} : std::array<int64_t, 3>{kw * kh, 1, kw};
+  packedStride = packsPlanes() ? std::array<int64_t, 3>{kw * kh, 1, kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
   Anchor &packed = *kernel.anchor;
   packed.ic = kw * kh * a.ic;
   for (WindowAxis &axis : packed.axes) {
@@ -412,8 +412,8 @@ double Emitter::cost(const Tile &t) const {
     if (unpacked) {
       // Runs of a row of taps; rows that tiles share are read again.
       int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
-      int64_t channelsApart = unpacked->input.stride[C] == 1 || unpacked->ic == 1 ? 1 : unpacked->ic;
-      input.segments = double(outputs * taps * channelsApart);
+      int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
+      input.segments = double(outputs * taps * channelsApart) / (packsPlanes() && weightUnit() && inputSlots > 1 ? 2 : 1);
       input.bytes = double(t.size[P1] * t.size[P2] * taps * channelsApart) *
                     (double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es) + kBurst / 2.0);
     }
@@ -462,9 +462,10 @@ double Emitter::cost(const Tile &t) const {
   }
   double vector = vectorTile * outTiles;
   int64_t resultSize = byteSize(chains.back().dType);
+  int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
   Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
-                                        : Transfer::box(t.size[C], kernel.extent[C], t.size[P0], t.size[P1] * t.size[P2],
-                                                        resultSize, machine.dram);
+                                        : Transfer::box(t.size[C], outputPixel, t.size[P0], t.size[P1] * t.size[P2], resultSize,
+                                                        machine.dram);
   if (!onChip.storesResult)
     store = {};
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
@@ -616,8 +617,9 @@ llvm::Error Emitter::choose() {
         }
   if (!candidates.empty()) {
     std::vector<std::pair<double, Tile>> ranking(candidates.begin(), candidates.end());
-    if (overlaps() && !onChip.hasNeighbours) {
-      // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing.
+    if (overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
+      // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
+      // a tile whose loads take as long as its passes.
       for (auto &[estimate, candidate] : ranking) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
         estimate = tryTile(candidate) * doubt;
@@ -930,6 +932,8 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   const KernelTensor &tensor = kernel.tensors[a.input.tensor];
   uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
   int64_t image = size[P0] * size[P1] * pixel;
+  // Planes of channels take a run for each output, row and channel: the load engines take turns.
+  unsigned unit = packsPlanes() && slot % 2 ? weightUnit() : 0;
   for (const Part &y : partsOf(P1))
     for (const Part &x : partsOf(P0)) {
       int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
@@ -945,7 +949,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
           {size[P2], a.axes[2].stride * a.input.stride[P2] * es, image, 0, 0}};
       forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es), onChip,
                  [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
-                   addBox(step, b, 0, from, to, unsigned(es), box, a.padPattern, broadcast);
+                   addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
                  });
     }
 }

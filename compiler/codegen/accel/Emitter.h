@@ -71,6 +71,8 @@ private:
   /// The anchor as it was, if its taps are packed: kernel.anchor then has one tap, whose channels are all taps and channels of
   /// this one.
   std::optional<Anchor> unpacked;
+  /// The channels of a pixel do not lie side by side, but the pixels of a row do.
+  bool packsPlanes() const { return unpacked && unpacked->input.stride[C] != 1 && unpacked->ic != 1; }
   std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
   std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
   const timing::MachineParams &machine;

@@ -126,6 +126,7 @@ private:
   LogicalResult matchCopies(func::ReturnOp op);
   /// Whether the engine that was asked for is the one that computes the kernel.
   LogicalResult checkEngine();
+  FailureOr<Value> matchOutput(func::ReturnOp op);
   bool setExtent(ArrayRef<int64_t> shape);
   /// Axis of dimension `i` of a rank-`rank` tensor in canonical order.
   static int axisOf(unsigned i, unsigned rank) { return int(rank - 1 - i); }
@@ -904,6 +905,66 @@ LogicalResult KernelMatcher::checkEngine() {
                     << "' must be on " << can << ": " << why;
 }
 
+/// The value of the kernel's last step, and how the result is written: transposes behind the step are undone in the strides.
+FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
+  Value result = op.getOperand(0), inner = result;
+  SmallVector<Operation *> movements;
+  size_t untilTranspose = 0;
+  while (Operation *def = inner.getDefiningOp()) {
+    if (!llvm::isa<tensor::CollapseShapeOp, tensor::ExpandShapeOp, linalg::TransposeOp>(def))
+      break;
+    movements.push_back(def);
+    if (llvm::isa<linalg::TransposeOp>(def))
+      untilTranspose = movements.size();
+    inner = def->getOperand(0);
+  }
+  movements.resize(untilTranspose);
+  // Dense row-major over the iteration space.
+  int64_t stride = 1;
+  kernel.outputReduced = !kernel.steps.empty() && kernel.steps.back().reducesChannels;
+  for (unsigned axis = 0; axis < kAxes; ++axis) {
+    if (axis == C && kernel.outputReduced)
+      continue;
+    kernel.output.stride[axis] = stride;
+    stride *= kernel.extent[axis];
+  }
+  if (movements.empty())
+    return result;
+  if (kernel.outputReduced)
+    return error(op) << "transposes the result of a reduction";
+  TensorValue view;
+  view.tensor = kernel.output.tensor;
+  auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
+  view.shape.assign(shapeOf(result).begin(), shapeOf(result).end());
+  view.stride = rowMajor(view.shape);
+  view.padLow.assign(view.shape.size(), 0);
+  view.padHigh.assign(view.shape.size(), 0);
+  auto reshaped = [&](ArrayRef<int64_t> shape) -> LogicalResult {
+    FailureOr<TensorValue> other = reshape(view, shape, op);
+    if (succeeded(other))
+      view = *other;
+    return other;
+  };
+  for (Operation *movement : movements) {
+    Value source = movement->getOperand(0);
+    if (auto transpose = dyn_cast<linalg::TransposeOp>(movement)) {
+      TensorValue before = view;
+      for (auto [i, from] : llvm::enumerate(transpose.getPermutation())) {
+        before.shape[from] = view.shape[i];
+        before.stride[from] = view.stride[i];
+      }
+      view = before;
+    } else if (failed(reshaped(shapeOf(source)))) {
+      return failure();
+    }
+  }
+  if (failed(reshaped({kernel.extent[P2], kernel.extent[P1], kernel.extent[P0], kernel.extent[C]})))
+    return failure();
+  for (unsigned axis = 0; axis < kAxes; ++axis)
+    kernel.output.stride[axis] = view.stride[size_t(axisOf(axis, kAxes))];
+  return movements.back()->getOperand(0);
+}
+
 FailureOr<Kernel> KernelMatcher::run() {
   kernel.name = function.getName().str();
   FailureOr<TileRequest> request = requestOf(function);
@@ -961,21 +1022,14 @@ FailureOr<Kernel> KernelMatcher::run() {
       return failure();
     return kernel;
   }
-  auto value = trace(returnOp.getOperand(0));
+  FailureOr<Value> last = matchOutput(returnOp);
+  if (failed(last))
+    return failure();
+  auto value = trace(*last);
   if (failed(value))
     return failure();
   if (value->tensor >= 0 || value->step != int(kernel.steps.size()) - 1)
     return error(returnOp) << "a kernel must return its last step";
-  // Dense row-major over the iteration space.
-  int64_t stride = 1;
-  if (!kernel.steps.empty() && kernel.steps.back().reducesChannels)
-    kernel.outputReduced = true;
-  for (unsigned axis = 0; axis < kAxes; ++axis) {
-    if (axis == C && kernel.outputReduced)
-      continue;
-    kernel.output.stride[axis] = stride;
-    stride *= kernel.extent[axis];
-  }
   return kernel;
 }
 } // namespace

@@ -67,11 +67,15 @@ Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, Arra
   if (auto transpose = value.getDefiningOp<TransposeOp>(); transpose && transpose.getPerm() == perm)
     return transpose.getX();
   SmallVector<int64_t> shape = padRank(shapeOf(value), perm.size()), inverse = inversePermutation(perm);
-  if (!force && !constantOf(value) && !movesOnlyUnitDims(shape, inverse))
+  ElementsAttr elements = constantOf(value);
+  if (!force && !elements && !movesOnlyUnitDims(shape, inverse))
     return nullptr;
   // A single element, or a vector along what stays the last dim, needs no more dims than it has.
   if (tensorOf(value).getNumElements() == 1 && shapeOf(value).size() <= 1)
     return value;
+  // At once: a transpose of a constant that is still to be folded would look like one to sink.
+  if (elements)
+    return rewriter.create<ConstantOp>(loc, transposeConstant(reshapeConstant(elements, shape), inverse));
   Value padded = createReshape(rewriter, loc, value, shape);
   if (!movesOnlyUnitDims(shape, inverse))
     return createTranspose(rewriter, loc, padded, inverse);
@@ -82,10 +86,11 @@ Value beforeTranspose(PatternRewriter &rewriter, Location loc, Value value, Arra
   return createReshape(rewriter, loc, padded, moved);
 }
 
-/// The perm most of the operands come transposed by.
+/// The perm of the first operand that comes transposed at run time.
 std::optional<SmallVector<int64_t>> commonTranspose(OperandRange operands, size_t rank) {
   for (Value operand : operands)
-    if (auto transpose = operand.getDefiningOp<TransposeOp>(); transpose && transpose.getPerm().size() == rank)
+    if (auto transpose = operand.getDefiningOp<TransposeOp>();
+        transpose && transpose.getPerm().size() == rank && !constantOf(transpose.getX()))
       return SmallVector<int64_t>(transpose.getPerm());
   return std::nullopt;
 }
@@ -149,9 +154,10 @@ struct SinkThroughDims : RewritePattern {
       return failure();
     // One transpose behind a concat instead of as many as before it, or fewer.
     int64_t gained = 0;
+    SmallVector<int64_t> inverse = inversePermutation(*perm);
     for (Value operand : op->getOperands()) {
       auto transpose = operand.getDefiningOp<TransposeOp>();
-      bool free = constantOf(operand) || movesOnlyUnitDims(shapeOf(operand), *perm);
+      bool free = constantOf(operand) || movesOnlyUnitDims(shapeOf(operand), inverse);
       gained += transpose && transpose.getPerm() == ArrayRef<int64_t>(*perm) ? 1 : free ? 0 : -1;
     }
     if (gained < 1)

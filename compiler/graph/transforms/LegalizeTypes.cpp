@@ -29,6 +29,13 @@ bool isF32(Value value) {
 /// Ops that take bf16 as it is: their operands must not be f32 tensors in memory.
 bool wantsBf16(Operation *op) { return isa<ConvOp, MatmulOp, MaxPoolOp, AveragePoolOp>(op); }
 
+/// Whether one reads it, as it is or transposed on the way.
+bool isWantedInBf16(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) {
+    return wantsBf16(user) || (isa<TransposeOp, ReshapeOp>(user) && isWantedInBf16(user->getResult(0)));
+  });
+}
+
 /// Constants that array ops multiply become bf16 behind a cast.
 void narrowWeights(Operation *op, OpBuilder &builder) {
   if (!isa<ConvOp, MatmulOp>(op))
@@ -46,15 +53,23 @@ void narrowWeights(Operation *op, OpBuilder &builder) {
   }
 }
 
+bool movesElements(Operation *op) { return isa<TransposeOp, SliceOp, PadOp, ConcatOp, ReshapeOp>(op); }
+
+/// Whether a value is a tensor in memory or a view of it, not what the kernel computes.
+bool isRead(Value value) {
+  Operation *op = value.getDefiningOp();
+  return !op || isa<ConstantOp>(op) || (movesElements(op) && llvm::all_of(op->getOperands(), isRead));
+}
+
 /// op(cast(x)) for an op that moves elements or takes their maximum: cast(op(x)).
 struct MoveBelowCast : RewritePattern {
   MoveBelowCast(MLIRContext *context) : RewritePattern(MatchAnyOpTypeTag(), 1, context) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
-    if (!isa<MaxPoolOp, TransposeOp, SliceOp, PadOp, ConcatOp, ReshapeOp>(op))
+    if (!isa<MaxPoolOp>(op) && !movesElements(op))
       return failure();
     auto narrowForm = [](Value operand) -> Value {
       auto widened = operand.getDefiningOp<CastOp>();
-      return widened && elementOf(widened.getX()).isBF16() && isF32(operand) ? widened.getX() : Value();
+      return widened && elementOf(widened.getX()).isBF16() && isF32(operand) && isRead(widened.getX()) ? widened.getX() : Value();
     };
     // What stands between widened tensors, zeros for example, is narrowed with them.
     if (llvm::none_of(op->getOperands(), narrowForm) || !llvm::all_of(op->getOperands(), [&](Value operand) {
@@ -82,6 +97,21 @@ struct MoveBelowCast : RewritePattern {
     }
     Value moved = rewriter.create(state)->getResult(0);
     rewriter.replaceOpWithNewOp<CastOp>(op, op->getResult(0).getType(), moved);
+    return success();
+  }
+};
+
+/// A result is narrowed where it is computed, not behind the movements of a kernel's end.
+struct MoveAboveMovement : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
+    Operation *movement = op.getX().getDefiningOp();
+    if (!movement || !isa<TransposeOp, ReshapeOp>(movement) || !movement->hasOneUse() || !elementOf(op).isBF16())
+      return failure();
+    Value x = movement->getOperand(0);
+    Value narrow = rewriter.create<CastOp>(op.getLoc(), withElement(x.getType(), elementOf(op)), x);
+    OperationState state(movement->getLoc(), movement->getName(), narrow, op->getResultTypes(), movement->getAttrs());
+    rewriter.replaceOp(op, rewriter.create(state));
     return success();
   }
 };
@@ -175,7 +205,7 @@ private:
     for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
       if (!isF32(argument))
         continue;
-      bool wanted = llvm::any_of(argument.getUsers(), wantsBf16) || (movement && anyNarrow);
+      bool wanted = isWantedInBf16(argument) || (movement && anyNarrow);
       if (wanted && isF32(call.getOperand(i)))
         call.setOperand(i, narrow(call.getOperand(i), call));
       if (!elementOf(call.getOperand(i)).isBF16())
@@ -210,7 +240,7 @@ struct LegalizeTypesPass : impl::LegalizeTypesPassBase<LegalizeTypesPass> {
     }
     Legalizer(getOperation(), main).run();
     RewritePatternSet patterns(&getContext());
-    patterns.add<MoveBelowCast, CancelCasts>(&getContext());
+    patterns.add<MoveBelowCast, MoveAboveMovement, CancelCasts>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

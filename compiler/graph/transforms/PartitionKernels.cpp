@@ -81,6 +81,42 @@ std::string reasonAgainst(Operation *op, StringRef array) {
   return "";
 }
 
+/// The element type that the machine's array multiplies, its shape, and the load engines beside it.
+struct Array {
+  StringRef type;
+  int64_t rows, columns, loadEngines;
+};
+
+/// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
+/// per image: a load engine starts a run of neighbours a cycle, the array takes a position a cycle and pass.
+template <typename ConvT> bool readsPlanes(ConvT conv, const Array &array) {
+  if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
+    return false;
+  ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY());
+  int64_t taps = w[0] * w[1], channels = x[3], outputs = y[1] * y[2];
+  int64_t packedPasses = llvm::divideCeil(taps * channels, array.rows);
+  // As Emitter::packTaps() decides.
+  if (taps == 1 || packedPasses * 2 > taps * int64_t(llvm::divideCeil(channels, array.rows)))
+    return false;
+  int64_t packed = outputs * w[0] * (conv.getDilations()[1] == 1 ? 1 : w[1]);
+  int64_t passes = outputs * packedPasses * int64_t(llvm::divideCeil(w[3], array.columns));
+  int64_t planes = packed * channels / std::min<int64_t>(array.loadEngines, 2);
+  return std::max(planes, passes) <= x[1] * x[2] * channels + std::max(packed, passes);
+}
+
+/// Whether the accelerator reads `operand` of `contraction` as it lay before the transpose by `perm`, as fast.
+bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const Array &array) {
+  Operation *contraction = operand.getOwner();
+  int64_t rank = int64_t(perm.size()), last = rank - 1;
+  if (isa<MatmulOp, MatmulIntegerOp>(contraction))
+    return operand.getOperandNumber() == 0 ? perm[last] == last : perm[last] == last || perm[last - 1] == last;
+  if (operand.getOperandNumber() != 0 || perm != ArrayRef<int64_t>{0, 2, 3, 1})
+    return false;
+  if (auto conv = dyn_cast<ConvOp>(contraction))
+    return readsPlanes(conv, array);
+  return readsPlanes(cast<ConvIntegerOp>(contraction), array);
+}
+
 /// One kernel to be.
 struct Group {
   llvm::SmallSetVector<Operation *, 8> ops;
@@ -91,7 +127,7 @@ struct Group {
 
 class Partition {
 public:
-  Partition(func::FuncOp main, StringRef array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
+  Partition(func::FuncOp main, const Array &array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
 
   void run() {
     duplicateConversions();
@@ -103,6 +139,8 @@ public:
       for (Operation &op : main.getBody().front().without_terminator())
         if (!assigned.contains(&op) && llvm::is_contained(roles, roleOf(&op)))
           groups.push_back(makeGroup(&op));
+    for (Group &group : groups)
+      takeResultTranspose(group);
     // A movement takes the movements before it: they become the way it walks its source.
     for (Operation &op : llvm::reverse(main.getBody().front().without_terminator()))
       if (!assigned.contains(&op) && roleOf(&op) == Role::Movement)
@@ -117,14 +155,14 @@ public:
 
 private:
   func::FuncOp main;
-  StringRef array;
+  Array array;
   bool cpuOnly;
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
 
-  std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array); }
+  std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array.type); }
 
   /// Conversions up from 8 bits are made where they are used: what travels between kernels stays narrow.
   void duplicateConversions() {
@@ -185,12 +223,66 @@ private:
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
+    if (role == Role::Contraction && group.reason.empty())
+      for (OpOperand &operand : first->getOpOperands())
+        takeTranspose(operand, group);
     if (role != Role::Other && !endsKernel(first, group.reason))
       while (extend(group)) {
       }
     for (Operation *op : group.ops)
       assigned.insert(op);
     return group;
+  }
+
+  /// Whether a reshape only adds or drops dims of 1.
+  static bool keepsDims(ReshapeOp reshape) {
+    auto dims = [](ArrayRef<int64_t> shape) {
+      return llvm::to_vector(llvm::make_filter_range(shape, [](int64_t dim) { return dim != 1; }));
+    };
+    return dims(shapeOf(reshape.getX())) == dims(shapeOf(reshape));
+  }
+
+  /// A transpose that only this operand reads, perhaps through a reshape, becomes the way the kernel walks its source.
+  void takeTranspose(OpOperand &operand, Group &group) {
+    SmallVector<Operation *> taken;
+    Value value = operand.get();
+    for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse(); value = op->getOperand(0)) {
+      taken.push_back(op);
+      if (auto transpose = dyn_cast<TransposeOp>(op)) {
+        if (!assigned.contains(op) && !constantOf(op->getOperand(0)) && reasonFor(op).empty() &&
+            readsTransposed(operand, transpose.getPerm(), array))
+          group.ops.insert(taken.begin(), taken.end());
+        return;
+      }
+      auto reshape = dyn_cast<ReshapeOp>(op);
+      if (!reshape || !keepsDims(reshape))
+        return;
+    }
+  }
+
+  /// The transpose of a kernel's result, if it leaves the channels innermost: the store engine walks the result as it will lie.
+  void takeResultTranspose(Group &group) {
+    Role role = roleOf(group.anchor);
+    if (!group.reason.empty() || (role != Role::Contraction && role != Role::Window && role != Role::Elementwise))
+      return;
+    SmallVector<Operation *> taken;
+    for (Operation *op = group.output; op->hasOneUse();) {
+      op = *op->user_begin();
+      auto reshape = dyn_cast<ReshapeOp>(op);
+      auto transpose = dyn_cast<TransposeOp>(op);
+      if (assigned.contains(op) || (!transpose && !(reshape && keepsDims(reshape))))
+        return;
+      taken.push_back(op);
+      if (!transpose)
+        continue;
+      int64_t last = int64_t(transpose.getPerm().size()) - 1;
+      if (transpose.getPerm()[last] != last || shapeOf(transpose.getX()).size() > 4)
+        return;
+      group.ops.insert(taken.begin(), taken.end());
+      assigned.insert(taken.begin(), taken.end());
+      group.output = op;
+      return;
+    }
   }
 
   /// On the accelerator, the steps of a kernel share their positions and channels: nothing follows the reduction of
@@ -360,7 +452,7 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    Partition(main, array, cpuOnly).run();
+    Partition(main, {array, rows, columns, loadEngines}, cpuOnly).run();
   }
 };
 

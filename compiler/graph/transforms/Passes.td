@@ -51,9 +51,21 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     `tilewright.nodes` (names of its ONNX nodes), `tilewright.target` ("accel" or "cpu") and, on "cpu",
     `tilewright.reason`. A kernel has at most one convolution, matrix product, pool, reduction or data movement; the
     element-by-element ops that follow it belong to it.
+
+    On the accelerator a transpose that one contraction alone reads belongs to it, where the load engine can read the
+    tensor as it lies at no more cost:
+    - an operand of a matrix product whose elements of a row stay side by side, or become the weights' inner dimension;
+    - the NCHW image of a convolution with constant weights whose taps the accelerator lays side by side, if it takes no
+      more cycles to read a row of taps of each channel apart, with up to two load engines, than to transpose the image,
+      one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
+      much of either.
+    A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
   }];
   let options = [
     Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">,
+    Option<"rows", "rows", "int64_t", "16", "rows of the machine's array">,
+    Option<"columns", "columns", "int64_t", "16", "columns of the machine's array">,
+    Option<"loadEngines", "load-engines", "int64_t", "2", "load engines of the machine">,
     Option<"cpuOnly", "cpu-only", "bool", "false", "give every kernel to the CPU">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];

@@ -31,6 +31,9 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createCSEPass());
   PartitionKernelsPassOptions partition;
   partition.array = options.array;
+  partition.rows = options.rows;
+  partition.columns = options.columns;
+  partition.loadEngines = options.loadEngines;
   partition.cpuOnly = options.cpuOnly;
   manager.addPass(createPartitionKernelsPass(partition));
   if (options.array == "bf16" && !options.cpuOnly)

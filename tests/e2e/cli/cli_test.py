@@ -32,6 +32,32 @@ store dram_address=0x400 address=0 span=64 counts=[64,1,1,1,1] wait=[0:1]
 halt
 """
 
+# An NCHW image under a convolution, and two heads of attention; no transpose is a layer of its own.
+CONV = "strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64"
+ATTENTION = f"""
+func.func @main(%image: tensor<1x3x9x9xi8>, %q: tensor<1x10x2x12xi8>, %k: tensor<1x9x2x12xi8>, %v: tensor<1x9x2x20xi8>)
+    -> (tensor<1x5x5x4xi8>, tensor<1x10x2x20xi8>) {{
+  %w = graph.constant dense<3> : tensor<4x3x3x3xi8>
+  %0 = graph.conv_integer %image, %w {{x_zero_point = 5 : i32, w_zero_points = array<i32: 1>, {CONV}, layout = "nchw"}}
+    : (tensor<1x3x9x9xi8>, tensor<4x3x3x3xi8>) -> tensor<1x4x5x5xi32> loc("stem")
+  %1 = graph.requantize %0 {{multipliers = array<f32: 0.01>, axis = 1 : i64, zero_point = 0 : i32}} : (tensor<1x4x5x5xi32>) -> tensor<1x4x5x5xi8>
+  %2 = graph.transpose %1 {{perm = array<i64: 0, 2, 3, 1>}} : (tensor<1x4x5x5xi8>) -> tensor<1x5x5x4xi8>
+  %3 = graph.transpose %q {{perm = array<i64: 0, 2, 1, 3>}} : (tensor<1x10x2x12xi8>) -> tensor<1x2x10x12xi8>
+  %4 = graph.reshape %3 : (tensor<1x2x10x12xi8>) -> tensor<2x10x12xi8>
+  %5 = graph.transpose %k {{perm = array<i64: 0, 2, 3, 1>}} : (tensor<1x9x2x12xi8>) -> tensor<1x2x12x9xi8>
+  %6 = graph.reshape %5 : (tensor<1x2x12x9xi8>) -> tensor<2x12x9xi8>
+  %7 = graph.matmul_integer %4, %6 {{a_zero_point = 2 : i32, b_zero_points = array<i32: -3>}} : (tensor<2x10x12xi8>, tensor<2x12x9xi8>) -> tensor<2x10x9xi32> loc("scores")
+  %8 = graph.requantize %7 {{multipliers = array<f32: 0.001>, axis = 2 : i64, zero_point = 1 : i32}} : (tensor<2x10x9xi32>) -> tensor<2x10x9xi8>
+  %9 = graph.transpose %v {{perm = array<i64: 0, 2, 1, 3>}} : (tensor<1x9x2x20xi8>) -> tensor<1x2x9x20xi8>
+  %10 = graph.reshape %9 : (tensor<1x2x9x20xi8>) -> tensor<2x9x20xi8>
+  %11 = graph.matmul_integer %8, %10 {{a_zero_point = 1 : i32, b_zero_points = array<i32: 4>}} : (tensor<2x10x9xi8>, tensor<2x9x20xi8>) -> tensor<2x10x20xi32> loc("context")
+  %12 = graph.requantize %11 {{multipliers = array<f32: 0.01>, axis = 2 : i64, zero_point = 0 : i32}} : (tensor<2x10x20xi32>) -> tensor<2x10x20xi8>
+  %13 = graph.reshape %12 : (tensor<2x10x20xi8>) -> tensor<1x2x10x20xi8>
+  %14 = graph.transpose %13 {{perm = array<i64: 0, 2, 1, 3>}} : (tensor<1x2x10x20xi8>) -> tensor<1x10x2x20xi8>
+  return %2, %14 : tensor<1x5x5x4xi8>, tensor<1x10x2x20xi8>
+}}
+"""
+
 
 class CliTest(unittest.TestCase):
     def setUp(self):
@@ -370,6 +396,15 @@ class CompareTest(CliTest):
         for text in ["accelerator", "simulated", "cpu", "median of 3 runs, 1 thread", "the results agree", "tolerance"]:
             self.assertIn(text, out)
 
+    def test_transposes_that_join_their_reader(self):
+        self.write("attention.mlir", ATTENTION)
+        for machine in ["tiny_8x8", "gemmini_16x16_int8"]:
+            for schedule in ["serial", "double_buffer", "modulo"]:
+                out, _ = self.tilewright("compare", "attention.mlir", "--hw", machine, "--schedule", schedule, "--repeat", "1")
+                self.assertEqual(out.count("values equal"), 2, out)
+        layers = json.loads(self.tilewright("run", "attention.mlir", "--hw", "tiny_8x8", "--json", "-")[0])["layers"]
+        self.assertEqual({layer["name"] for layer in layers}, {"stem", "scores", "context"})
+
     def test_a_program_has_no_cpu_side(self):
         self.write("copy.tasm", COPY)
         self.fails("compare", "copy.tasm", message="cannot run on the CPU")
@@ -391,6 +426,22 @@ class ProfileTest(CliTest):
             self.assertIn(text, out)
         report, _ = self.profile(NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo")
         self.assertTrue({"depthwise", "stem"} <= {loss["layer"] for loss in report["losses"]})
+
+    def test_the_plan_covers_what_is_executed(self):
+        network = [NETWORK, "--hw", "gemmini_16x16_int8", "--schedule"]
+        report, _ = self.profile(*network, "modulo")
+        run = json.loads(self.tilewright("run", *network, "modulo", "--json", "-")[0])
+        executed = {engine["name"]: engine["instructions"] for engine in run["engines"]}
+        planned = {engine["engine"]: engine["instructions"] for engine in report["plan"]["engines"]}
+        for name in ["preload", "sequencer"]:
+            executed.pop(name, None)
+        self.assertEqual(planned, {name: count for name, count in executed.items() if count})
+        self.assertEqual({layer["layer"] for layer in report["plan"]["layers"]}, {layer["name"] for layer in run["layers"]})
+        self.assertIn("planned against simulated", self.tilewright("profile", *network, "modulo")[0])
+        # Only these schedules estimate starts.
+        report, _ = self.profile(*network, "double_buffer")
+        self.assertIsNone(report["plan"])
+        self.assertNotIn("planned against simulated", self.tilewright("profile", *network, "double_buffer")[0])
 
     def test_changes_are_simulated(self):
         product = ["gemm:64x64x64:int8", "--hw", "tiny_8x8"]

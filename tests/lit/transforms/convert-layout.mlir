@@ -85,3 +85,17 @@ func.func @one_channel(%x: tensor<1x1x8x8xf32>, %w: tensor<1x1x3x3xf32>) -> tens
     group = 1 : i64, layout = "nchw"} : (tensor<1x1x8x8xf32>, tensor<1x1x3x3xf32>) -> tensor<1x1x6x6xf32>
   return %0 : tensor<1x1x6x6xf32>
 }
+
+// The transpose that a constant part takes is folded, never sunk: that would transpose the other part back, and so on for ever.
+// CHECK-LABEL: func.func @constant_part
+func.func @constant_part(%x: tensor<1x5x1x8xf32>) -> tensor<1x5x1x6xf32> {
+  // CHECK: %[[K:.*]] = graph.constant dense<{{\[\[\[\[}}1.000000e+00, 3.000000e+00, 5.000000e+00, 7.000000e+00, 9.000000e+00], {{\[}}2.0{{.*}}tensor<1x1x2x5xf32>
+  // CHECK: %[[P:.*]] = graph.max_pool %{{.*}} -> tensor<1x1x4x5xf32>
+  // CHECK: %[[C:.*]] = graph.concat %[[P]], %[[K]] {axis = 2 : i64} : (tensor<1x1x4x5xf32>, tensor<1x1x2x5xf32>) -> tensor<1x1x6x5xf32>
+  // CHECK: graph.transpose %[[C]] {perm = array<i64: 0, 3, 1, 2>}
+  %k = graph.constant dense<[[[[1.0, 2.0]], [[3.0, 4.0]], [[5.0, 6.0]], [[7.0, 8.0]], [[9.0, 0.0]]]]> : tensor<1x5x1x2xf32>
+  %0 = graph.max_pool %x {kernel = array<i64: 1, 2>, strides = array<i64: 1, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nchw"} : (tensor<1x5x1x8xf32>) -> tensor<1x5x1x4xf32>
+  %1 = graph.concat %0, %k {axis = 3 : i64} : (tensor<1x5x1x4xf32>, tensor<1x5x1x2xf32>) -> tensor<1x5x1x6xf32>
+  return %1 : tensor<1x5x1x6xf32>
+}

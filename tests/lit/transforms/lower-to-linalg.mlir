@@ -183,3 +183,15 @@ func.func private @matmul(%a: tensor<2x3x4xf32>, %b: tensor<2x4x5xf32>) -> tenso
   %0 = graph.matmul %a, %b : (tensor<2x3x4xf32>, tensor<2x4x5xf32>) -> tensor<2x3x5xf32>
   return %0 : tensor<2x3x5xf32>
 }
+
+// -----
+
+// The chain of the vector engine scales what it carries and its second tensor by one number each: x + x reads x twice.
+// CHECK-LABEL: func.func private @qlinear_double
+// CHECK-SAME: %[[X:.*]]: tensor<4xi8>
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[X]] : tensor<4xi8>, tensor<4xi8>)
+func.func private @qlinear_double(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %0 = graph.qlinear_add %x, %x {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
+    y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
+  return %0 : tensor<4xui8>
+}

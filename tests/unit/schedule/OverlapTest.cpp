@@ -6,6 +6,7 @@
 #include "compiler/schedule/Verifier.h"
 #include "hw-configs/Machine.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 using namespace tw;
@@ -90,6 +91,38 @@ TEST(OverlapTest, TheEstimateOfTwoSlotsIsLessThanThatOfOne) {
     two.push_back(copy(i % 2, i, machine));
   }
   EXPECT_LT(schedule::estimateOverlapped(two, machine), schedule::estimateOverlapped(one, machine));
+}
+
+TEST(OverlapTest, EveryExecutionHasAPlannedStart) {
+  const timing::MachineParams machine = tiny();
+  Step step = copy(0, 0, machine);
+  // Three passes, each behind the preload of its weights.
+  const std::string passes = " levels=[{count=3 stride_b=64}]";
+  const std::string preload = "preload address=1024 span=64 row_stride=8 k_count=8 n_count=8";
+  const std::string tensor = "tensor address=2048 span=8 counts=[1,1,1] acc_span=1 k_count=8 swap=1";
+  step.compute.push_back({3, {operation(preload + passes, machine), operation(tensor + passes, machine)}});
+  const TileProgram program = schedule::overlap({step, copy(0, 1, machine)}, machine);
+  const std::vector<schedule::PlannedStarts> starts = schedule::plannedStarts(program, machine);
+  std::vector<size_t> counts;
+  for (const schedule::PlannedStarts &engine : starts) {
+    counts.push_back(engine.size());
+    EXPECT_TRUE(std::is_sorted(engine.begin(), engine.end()));
+  }
+  // Store, vector, tensor, preload, two load engines.
+  EXPECT_EQ(counts, (std::vector<size_t>{2, 0, 3, 0, 2, 0}));
+  // The second load waits for the slot that the first store reads.
+  EXPECT_GT(starts[4][1], starts[0][0]);
+}
+
+TEST(OverlapTest, ElementsOfOneBurstCostOneRequest) {
+  const timing::MachineParams machine = tiny();
+  auto cyclesOf = [&](const std::string &stride) {
+    Step step;
+    step.loads.push_back(operation("load counts=[1,64,1,1,1] dram_strides=[" + stride + "] strides=[1] span=64", machine));
+    return schedule::estimateOverlapped({step}, machine);
+  };
+  // 64 bytes of as many bursts, or every second byte of two bursts.
+  EXPECT_GT(cyclesOf("64"), cyclesOf("2"));
 }
 
 TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
