@@ -14,6 +14,7 @@
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
+#include "runtime/TuningCache.h"
 #include "simulator/systemc/SystemCModel.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -113,6 +114,7 @@ struct Module {
   std::unique_ptr<mlir::MLIRContext> context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   pipeline::CompileOptions options;
+  std::unique_ptr<TuningCache> cache;
   std::vector<TensorSpec> inputs, outputs;
   /// Null if --schedule names a schedule of the compiler.
   directives::ScheduleFile scheduleFile;
@@ -165,18 +167,30 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   result.options.exactQdq = options.exactQdq;
   result.options.shapes = options.shapes;
   if (machine && *schedule == accel::Schedule::Search) {
-    result.options.searchBudget = options.searchBudget;
-    result.options.progress = options.progress;
-    result.options.evaluate = [machine](const isa::Program &program) -> std::optional<uint64_t> {
+    result.options.search.budget = options.searchBudget;
+    result.options.search.seed = options.searchSeed;
+    result.options.search.takeBest = !options.searchAgain;
+    if (!options.cacheFolder.empty()) {
+      StatusOr<std::unique_ptr<TuningCache>> cache = TuningCache::open(options.cacheFolder, *machine);
+      if (!cache)
+        return cache.error();
+      result.cache = std::move(*cache);
+      result.options.search.cache = result.cache.get();
+    }
+    result.options.search.progress = options.progress;
+    result.options.search.evaluate = [machine](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
       core::MachineState state(*machine);
-      if (state.load(program))
-        return std::nullopt;
+      if (std::optional<std::string> problem = state.load(program))
+        return llvm::createStringError("internal: a program of the search does not load: %s", problem->c_str());
       systemc::SimOptions timing;
       timing.timingOnly = true;
-      stats::SimResult result = systemc::SystemCModel().run(program, state, timing);
-      if (result.fault)
-        return std::nullopt;
-      return result.totalCycles;
+      stats::SimResult run = systemc::SystemCModel().run(program, state, timing);
+      if (run.fault)
+        return llvm::createStringError("internal: a program of the search does not run: %s", run.fault->str().c_str());
+      pipeline::Measurement measurement{run.totalCycles, {}, ""};
+      for (const stats::LayerResult &layer : run.layers)
+        measurement.layerCycles.push_back(layer.cycles);
+      return measurement;
     };
   }
   if (kind == ModelKind::Inline) {
@@ -269,6 +283,11 @@ std::string toText(mlir::ModuleOp module, bool elide) {
   return text;
 }
 
+Error notOneProgram(const std::string &model, const std::string &machine) {
+  return userError(model + " has kernels that machine '" + machine +
+                   "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
+}
+
 /// The whole module as one program, or as programs with CPU kernels in between.
 Status compileSteps(Module &module, Network &network) {
   network.macs = 0;
@@ -287,6 +306,8 @@ Status compileSteps(Module &module, Network &network) {
     for (size_t i = 0; i < compiled->choices.size(); ++i)
       network.tiles.push_back({compiled->choices[i], compiled->tileBytes[i]});
     network.boundBy = compiled->boundBy;
+    if (compiled->search)
+      network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
       network.offload.push_back({entry.node, entry.target, entry.reason});
     Step step;
@@ -494,8 +515,12 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   StatusOr<Module> module = importAndLower(model, *kind, options, &network.machine);
   if (!module)
     return module.error();
+  if (options.oneProgram && hasCpuKernels(*module->module))
+    return notOneProgram(model, network.machine.name);
   if (Status status = compileSteps(*module, network); !status)
     return status.error();
+  if (module->cache)
+    network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return network;
 }
@@ -539,7 +564,8 @@ Status runtime::emitCpuObjects(const std::string &model, const NetworkOptions &o
   return {};
 }
 
-StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide) {
+StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
+                                         std::vector<std::string> &notes) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -556,7 +582,6 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
     const isa::Program &program = *network->steps.front().program;
     return phase == "isa" ? isa::disassemble(program) : image(program);
   }
-  std::vector<std::string> notes;
   std::optional<timing::MachineParams> machine;
   if (!options.machine.empty()) {
     StatusOr<timing::MachineParams> loaded = loadMachine(options.machine, options.overrides, notes);
@@ -580,11 +605,12 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
   if (!machine)
     return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
   if (hasCpuKernels(*module->module))
-    return userError(model + " has kernels that machine '" + machine->name +
-                     "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
+    return notOneProgram(model, machine->name);
   llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(*module->module, module->options);
   if (!compiled)
     return module->errorOf(compiled.takeError(), model);
+  if (module->cache)
+    notes.insert(notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   if (phase == "tiles")
     return compiled->tilesText;
   if (phase == "schedule")

@@ -8,6 +8,7 @@
 #define RUNTIME_NETWORK_H
 
 #include "compiler/cost/Bounds.h"
+#include "compiler/pipeline/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 #include "runtime/Device.h"
@@ -32,9 +33,16 @@ struct NetworkOptions {
   std::string schedule = "double_buffer";
   /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
   std::string across = "all";
-  /// Schedule search: programs to simulate, and where to say how far it is.
+  /// Schedule search: programs to simulate, the search's seed, and where to say how far it is.
   unsigned searchBudget = 64;
-  std::function<void(const std::string &)> progress;
+  uint64_t searchSeed = 1;
+  std::function<void(const pipeline::SearchProgress &)> progress;
+  /// Folder of a TuningCache; empty: none. `searchAgain`: the cache only saves time; else its best program is taken where a search
+  /// with such a budget has ended before.
+  std::string cacheFolder;
+  bool searchAgain = false;
+  /// Refuse networks with kernels for the CPU before anything is searched.
+  bool oneProgram = false;
   bool exactQdq = false;
   /// Shapes of network inputs by name.
   std::map<std::string, std::vector<int64_t>> shapes;
@@ -93,6 +101,8 @@ struct Network {
   std::optional<uint64_t> lowerBoundBytes;
   std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<LayerTile> tiles;
+  /// Schedule search: one entry for each program.
+  std::vector<pipeline::SearchResult> searches;
   double compileSeconds = 0;
 };
 
@@ -115,8 +125,9 @@ StatusOr<std::unique_ptr<Device>> loadOnCpu(const std::string &model, const Netw
 const std::vector<std::string> &phaseNames();
 
 /// The network at the end of a phase: text, or the image for "program". `elide`: leave out large constants of MLIR text, which
-/// then is for people only.
-StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide);
+/// then is for people only. What the user should know goes to `notes`.
+StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
+                                std::vector<std::string> &notes);
 
 /// The CPU's code as a static library at `path`.
 Status emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path);

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 tilewright=${TILEWRIGHT:-build/release/bin/tilewright}
 budget=${1:-33}
 export SYSTEMC_DISABLE_COPYRIGHT_MESSAGE=1
+unset TILEWRIGHT_CACHE # every search begins with nothing
 json=$(mktemp)
 trap 'rm -f "$json"' EXIT
 row() { # name, kernel, machine, further arguments

@@ -8,14 +8,13 @@
 #define COMPILER_PIPELINE_COMPILE_H
 
 #include "compiler/codegen/accel/Codegen.h"
+#include "compiler/pipeline/Search.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
-#include <functional>
-#include <functional>
 #include <map>
 #include <optional>
 
@@ -37,13 +36,7 @@ struct CompileOptions {
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
   std::map<std::string, std::vector<int64_t>> shapes;
-  /// Search: cycles of a whole program, or nothing if it does not run; how many programs to try, the first included; and where to
-  /// say how far it is. Without an evaluator the first candidates are taken, as modulo does.
-  std::function<std::optional<uint64_t>(const isa::Program &)> evaluate;
-  unsigned searchBudget = 64;
-  std::function<void(const std::string &)> progress;
-  /// Search: which of its candidates each layer takes; missing: the first.
-  std::vector<unsigned> picks;
+  SearchOptions search;
 };
 
 /// Where one ONNX node ran, and why there.
@@ -62,8 +55,10 @@ struct CompiledNetwork {
   /// Bytes between DRAM and chip: of the network at least, and of each layer of the program if it ran alone.
   uint64_t lowerBoundBytes = 0;
   std::vector<cost::LayerTraffic> layerTraffic;
-  /// Search: how many tiles each layer can choose from.
-  std::vector<unsigned> candidates;
+  /// Search: how many tiles each layer can choose from; layers of one kind have equal operations on equal types.
+  std::vector<unsigned> candidates, kinds;
+  std::string problem; ///< search: digest of the kernels and how they are connected
+  std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;
   std::vector<uint64_t> tileBytes;

@@ -11,6 +11,8 @@
 #include "isa/timing/Digest.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
 
 using namespace mlir;
 using namespace tw;
@@ -71,9 +73,12 @@ public:
     bool isNew = false;      ///< another attempt may succeed
   };
 
-  NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons)
+  NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, const Picks &picks = {},
+                  std::map<uint32_t, accel::Ranking> *rankings = nullptr)
       : module(module), options(options), machine(*options.machine), lessons(lessons) {
-    network.picks = options.picks;
+    network.picks = picks;
+    // A lesson changes what fits.
+    network.rankings = lessons.alone.empty() && !lessons.spare ? rankings : nullptr;
   }
 
   llvm::Expected<CompiledNetwork> run();
@@ -95,6 +100,7 @@ private:
 
   /// A kernel of @main, with the live range of each of its tensors.
   struct Layer {
+    func::FuncOp function;
     accel::Kernel kernel;
     std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
     std::vector<uint64_t> addresses;
@@ -111,6 +117,7 @@ private:
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
   llvm::Error emitKernels();
+  void describeProblem();
   llvm::Error assemble();
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
   bool isOutput(size_t range) {
@@ -288,7 +295,7 @@ llvm::Error NetworkCompiler::matchKernels() {
       }
       kernel->output.offset = part->second.offset;
     }
-    Layer layer{std::move(*kernel), {}, {}};
+    Layer layer{function, std::move(*kernel), {}, {}};
     for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
       bool isConstant = tensor.role == accel::KernelTensor::Constant;
       Value value = isConstant                                         ? Value()
@@ -441,6 +448,31 @@ llvm::Error NetworkCompiler::emitKernels() {
   return llvm::Error::success();
 }
 
+/// What a search has to know beside the candidates: which layers are alike, and the name of the whole.
+void NetworkCompiler::describeProblem() {
+  std::map<std::string, unsigned> kinds;
+  llvm::SHA256 hash;
+  for (Layer &layer : layers) {
+    std::string kind;
+    llvm::raw_string_ostream stream(kind);
+    layer.function.walk([&](Operation *op) {
+      stream << op->getName() << "(";
+      llvm::interleaveComma(op->getOperandTypes(), stream);
+      stream << ")";
+      llvm::interleaveComma(op->getResultTypes(), stream);
+      // Names and the values of constants change no tile.
+      if (!llvm::isa<func::FuncOp, arith::ConstantOp>(op))
+        stream << op->getAttrDictionary();
+    });
+    hash.update(kind);
+    result.kinds.push_back(kinds.try_emplace(kind, unsigned(kinds.size())).first->second);
+  }
+  // The code of the first program: how the layers are connected, where their tensors lie, and all that options changed.
+  const std::vector<isa::Word> &code = result.program.code;
+  hash.update({reinterpret_cast<const uint8_t *>(code.data()), code.size() * isa::kWordBytes});
+  result.problem = llvm::toHex(hash.final(), true);
+}
+
 llvm::Error NetworkCompiler::assemble() {
   std::optional<int64_t> spare;
   if (lessons.spare)
@@ -537,6 +569,7 @@ llvm::Error NetworkCompiler::emit() {
   if (llvm::Error error = emitKernels())
     return error;
   result.candidates = network.candidates;
+  result.candidates.resize(layers.size());
   result.choices = network.choices;
   result.choices.resize(layers.size());
   result.tileBytes = network.tileBytes;
@@ -563,6 +596,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), choices);
   if (llvm::Error error = assemble())
     return error;
+  if (options.schedule == accel::Schedule::Search && network.picks.empty())
+    describeProblem();
   return std::move(result);
 }
 
@@ -583,58 +618,16 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
 }
 
 namespace {
-llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options) {
-  return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons).run(); });
-}
-
-/// Tries other tiles, a layer at a time, and keeps what makes the whole program faster. The layers with the highest bounds
-/// come first; all of them get their second candidate before one gets its third.
-llvm::Expected<CompiledNetwork> search(ModuleOp module, CompileOptions options) {
-  llvm::Expected<CompiledNetwork> best = compileOnce(module, options);
-  if (!best)
-    return best;
-  std::optional<uint64_t> cycles = options.evaluate(best->program);
-  if (!cycles)
-    return best;
-  unsigned tried = 1;
-  std::vector<size_t> order(best->candidates.size());
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  const std::vector<isa::Layer> &bounds = best->program.layers;
-  llvm::stable_sort(order, [&](size_t a, size_t b) { return bounds[a].boundCycles > bounds[b].boundCycles; });
-  unsigned most = best->candidates.empty() ? 0 : *llvm::max_element(best->candidates);
-  options.picks.assign(order.size(), 0);
-  for (unsigned candidate = 1; candidate < most; ++candidate)
-    for (size_t layer : order) {
-      if (candidate >= best->candidates[layer])
-        continue;
-      if (tried == options.searchBudget)
-        return best;
-      unsigned before = std::exchange(options.picks[layer], candidate);
-      llvm::Expected<CompiledNetwork> other = compileOnce(module, options);
-      ++tried;
-      if (!other) { // too many semaphores, for instance
-        llvm::consumeError(other.takeError());
-        options.picks[layer] = before;
-        continue;
-      }
-      std::optional<uint64_t> otherCycles = options.evaluate(other->program);
-      if (options.progress)
-        options.progress("search: program " + std::to_string(tried) + " of " + std::to_string(options.searchBudget) + ", best " +
-                         std::to_string(*cycles) + " cycles");
-      if (otherCycles && *otherCycles < *cycles) {
-        cycles = otherCycles;
-        best = std::move(other);
-      } else {
-        options.picks[layer] = before;
-      }
-    }
-  return best;
+llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, const Picks &picks = {},
+                                            std::map<uint32_t, accel::Ranking> *rankings = nullptr) {
+  return attempt(
+      [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons, picks, rankings).run(); });
 }
 } // namespace
 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
-  if (options.schedule == accel::Schedule::Search && options.evaluate)
-    return search(module, options);
-  return compileOnce(module, options);
+  if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
+    return compileOnce(module, options);
+  std::map<uint32_t, accel::Ranking> rankings;
+  return search([&](const Picks &picks) { return compileOnce(module, options, picks, &rankings); }, options.search);
 }

@@ -4,6 +4,7 @@
 #include "runtime/cli/Cli.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/schedule/Plugin.h"
+#include "runtime/Report.h"
 
 #include <algorithm>
 #include <charconv>
@@ -47,6 +48,7 @@ void ModelArguments::addTo(CLI::App &command) {
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
+  command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
   command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")->capture_default_str();
 }
 
@@ -162,6 +164,11 @@ void Progress::show(const std::string &text) {
   std::fprintf(stderr, "\r\033[K%s", text.c_str());
   std::fflush(stderr);
   shown = true;
+}
+
+void Progress::show(const pipeline::SearchProgress &search) {
+  show("searching: program " + std::to_string(search.tried) + " of " + std::to_string(search.budget) + ", best " +
+       runtime::grouped(search.best) + " cycles");
 }
 
 void Progress::clear() {

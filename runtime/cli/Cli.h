@@ -28,6 +28,7 @@ void addCompareCommand(CLI::App &app, Action &action);
 void addProfileCommand(CLI::App &app, Action &action);
 void addVerifyCommand(CLI::App &app, Action &action);
 void addQuantizeCommand(CLI::App &app, Action &action);
+void addTuneCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 
@@ -60,6 +61,7 @@ class Progress {
 public:
   ~Progress() { clear(); }
   void show(const std::string &text);
+  void show(const pipeline::SearchProgress &search);
   void clear();
 
 private:

@@ -51,6 +51,7 @@ Status compare(const CompareArguments &arguments) {
     return options.error();
   unsigned threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
   Progress progress;
+  options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, {*options, {}});
   if (!session)

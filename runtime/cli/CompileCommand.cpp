@@ -37,7 +37,12 @@ Status compile(const CompileArguments &arguments) {
   }
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
   std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
-  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase, output == "-");
+  Progress progress;
+  options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
+  std::vector<std::string> notes;
+  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase, output == "-", notes);
+  progress.clear();
+  printNotes(notes);
   if (!result)
     return result.error();
   return runtime::writeFile(output, *result);

@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
   addCompareCommand(app, action);
   addProfileCommand(app, action);
   addVerifyCommand(app, action);
+  addTuneCommand(app, action);
   addQuantizeCommand(app, action);
   addHwCommand(app, action);
   addAssemblerCommands(app, action);

@@ -66,6 +66,7 @@ Status profile(const ProfileArguments &arguments) {
   if (!options)
     return options.error();
   Progress progress;
+  options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   progress.show("compiling " + arguments.model.model);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   progress.clear();

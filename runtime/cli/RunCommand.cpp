@@ -150,6 +150,7 @@ Status run(const RunArguments &arguments) {
   options.simulator.dumpTo = arguments.dumpTo;
   Progress progress;
   options.simulator.progress = [&progress](const std::string &what) { progress.show(what); };
+  options.network.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
   progress.clear();

@@ -13,6 +13,8 @@
 
 #include "llvm/Support/Error.h"
 
+#include <map>
+
 namespace tw::accel {
 
 /// How the tiles of a kernel follow one another.
@@ -27,6 +29,25 @@ enum class Schedule {
 constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo", "search"};
 inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
 std::optional<Schedule> scheduleNamed(const std::string &name);
+
+/// One choice of tile. Contractions: `size[C]` counts output channels of one group.
+struct Tile {
+  Extent size{1, 1, 1, 1};
+  int64_t ic = 1;
+  unsigned depth = 1;        ///< slots of every streamed buffer
+  bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
+  bool overlap = true;        ///< engines work side by side
+  /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
+  /// chip while the inner loop runs, and with how many slots more for the next ones.
+  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
+  /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
+  bool inputsOuter = false;
+  /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
+  bool beginsSmall = false;
+};
+
+/// Tiles and what the cost model says of them, best first.
+using Ranking = std::vector<std::pair<double, Tile>>;
 
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
 struct NetworkProgram {
@@ -45,6 +66,8 @@ struct NetworkProgram {
   std::vector<TileRequest> chosen;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
+  /// Search: the candidates of each layer, kept from one program of the same network to the next; may be null.
+  std::map<uint32_t, Ranking> *rankings = nullptr;
 
   /// Places `bytes` at the next burst-aligned address.
   uint64_t addConstant(std::vector<uint8_t> bytes);

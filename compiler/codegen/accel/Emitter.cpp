@@ -536,6 +536,9 @@ double Emitter::tryTile(const Tile &candidate) {
 }
 
 llvm::Error Emitter::choose() {
+  // Another program of the same search may have ranked the tiles.
+  Ranking *known = network.rankings ? &(*network.rankings)[layer] : nullptr;
+  bool isKnown = known && !known->empty();
   int64_t unit = contraction() ? machine.cols : machine.lanes;
   bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
   const TileRequest &request = kernel.request;
@@ -583,6 +586,10 @@ llvm::Error Emitter::choose() {
     for (int64_t n : p2)
       for (int64_t h : p1)
         for (int64_t w : p0) {
+          if (isKnown) {
+            candidates = {known->front()};
+            break;
+          }
           // Splitting an inner position axis only pays once the outer ones are down to one.
           if ((n > 1 && h < kernel.extent[P1] && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
             continue;
@@ -616,8 +623,8 @@ llvm::Error Emitter::choose() {
               }
         }
   if (!candidates.empty()) {
-    std::vector<std::pair<double, Tile>> ranking(candidates.begin(), candidates.end());
-    if (overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
+    Ranking ranking = isKnown ? *known : Ranking(candidates.begin(), candidates.end());
+    if (!isKnown && overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
       // a tile whose loads take as long as its passes.
       for (auto &[estimate, candidate] : ranking) {
@@ -630,8 +637,14 @@ llvm::Error Emitter::choose() {
           candidate = other;
         }
       }
-      std::stable_sort(ranking.begin(), ranking.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
+      auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
+      // A search begins with what modulo takes: the best of the candidates that it looks at.
+      auto first = std::min_element(ranking.begin(), ranking.begin() + long(std::min(ranking.size(), kCandidates)), isFaster);
+      std::rotate(ranking.begin(), first, first + 1);
+      std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
     }
+    if (known)
+      *known = ranking;
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
     auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
     tile = chosen;

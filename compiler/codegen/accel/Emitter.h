@@ -15,22 +15,6 @@ namespace tw::accel {
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 inline int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 
-/// One choice of tile. Contractions: `size[C]` counts output channels of one group.
-struct Tile {
-  Extent size{1, 1, 1, 1};
-  int64_t ic = 1;
-  unsigned depth = 1;        ///< slots of every streamed buffer
-  bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
-  bool overlap = true;        ///< engines work side by side
-  /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
-  /// chip while the inner loop runs, and with how many slots more for the next ones.
-  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
-  /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
-  bool inputsOuter = false;
-  /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
-  bool beginsSmall = false;
-};
-
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
 struct Buffer {
   unsigned memory = 0;

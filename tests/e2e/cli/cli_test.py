@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import subprocess
 import tempfile
 import unittest
@@ -92,11 +93,11 @@ class CliTest(unittest.TestCase):
 class UsageTest(CliTest):
     def test_help_lists_the_commands(self):
         out, _ = self.tilewright("--help")
-        for command in ["run", "compile", "compare", "profile", "verify", "quantize", "hw", "asm", "disasm", "Exit status"]:
+        for command in ["run", "compile", "compare", "profile", "verify", "tune", "quantize", "hw", "asm", "disasm", "Exit status"]:
             self.assertIn(command, out)
 
     def test_every_command_has_help(self):
-        for command in ["run", "compile", "compare", "profile", "verify", "quantize", "hw", "asm", "disasm"]:
+        for command in ["run", "compile", "compare", "profile", "verify", "tune", "quantize", "hw", "asm", "disasm"]:
             out, _ = self.tilewright(command, "--help")
             self.assertIn("Usage", out)
 
@@ -107,7 +108,7 @@ class UsageTest(CliTest):
         self.fails(message="subcommand is required")
 
     def test_unknown_commands_options_and_values(self):
-        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, profile, verify, quantize, hw, asm, disasm"])
+        self.fails("fly", message=["unknown command 'fly'", "run, compile, compare, profile, verify, tune, quantize, hw, asm, disasm"])
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
         self.fails("run", "gemm:8x8x8:int8", "--model", "gates", message=["--model", "gates", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
@@ -519,6 +520,99 @@ class VerifyTest(CliTest):
         self.addCleanup(os.environ.__setitem__, "PATH", path)
         self.fails("verify", "gemm:8x8x8:int8", "--hw", "tiny_8x8", message="cannot run verilator, which the RTL model of tiny_8x8 needs")
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--model", "rtl", message="cannot run verilator")
+
+
+class TuneTest(CliTest):
+    MODEL = ["gemm:40x48x56:int8", "--hw", "tiny_8x8"]
+
+    def tune(self, *arguments, model=MODEL):
+        """Returns how many of its programs it knew from earlier, and standard error."""
+        out, err = self.tilewright("tune", *model, *arguments)
+        return int(re.search(r"(\d+) of them earlier; 0 failed", out)[1]), err
+
+    def records(self, folder):
+        return sorted((self.path / folder).glob("*.search"))
+
+    def test_the_first_program_is_that_of_modulo(self):
+        self.tune("--budget", 1, "-o", "first.twp")
+        self.tilewright("compile", *self.MODEL, "--schedule", "modulo", "-o", "modulo.twp")
+        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "modulo.twp").read_bytes())
+
+    def test_equal_seeds_give_equal_programs(self):
+        for name in ["a.twp", "b.twp"]:
+            self.tune("--budget", 30, "--seed", 3, "-o", name, model=[NETWORK, "--hw", "tiny_8x8"])
+        self.assertEqual((self.path / "a.twp").read_bytes(), (self.path / "b.twp").read_bytes())
+
+    def test_the_end_says_what_was_won(self):
+        out, _ = self.tilewright("tune", *self.MODEL, "--budget", 9)
+        self.assertRegex(out, r"(?s)^1 of 9: [\d,]+ cycles, best [\d,]+, [\d.]+ s, first tiles\n2 of 9: .*\n\n"
+                              r"modulo [\d,]+ cycles\nbest [\d,]+ cycles, [\d.]+ % of them\n"
+                              r"9 programs compiled, verified and run, 0 of them earlier; 0 failed\nsearched for [\d.]+ s\n$")
+        cycles = [int(n.replace(",", "")) for n in re.findall(r"^(?:modulo|best) ([\d,]+)", out, re.M)]
+        self.assertLessEqual(cycles[1], cycles[0])
+
+    def test_a_killed_search_goes_on_and_ends_the_same(self):
+        model = [NETWORK, "--hw", "tiny_8x8"]
+        process = subprocess.Popen([BINARY, "tune", *map(str, model), "--budget", "40", "--cache", "killed"], cwd=self.path, stdout=subprocess.PIPE)
+        for _ in range(10):
+            process.stdout.readline()
+        process.kill()
+        process.stdout.close()
+        process.wait()
+        earlier, _ = self.tune("--budget", 40, "--cache", "killed", "-o", "resumed.twp", model=model)
+        self.assertGreaterEqual(earlier, 10)
+        self.tune("--budget", 40, "--cache", "whole", "-o", "whole.twp", model=model)
+        self.assertEqual((self.path / "resumed.twp").read_bytes(), (self.path / "whole.twp").read_bytes())
+        self.assertEqual(self.records("killed")[0].read_bytes(), self.records("whole")[0].read_bytes())
+
+    def test_schedule_search_takes_what_was_tuned(self):
+        self.tune("--budget", 20, "--seed", 5, "--cache", "cache", "-o", "tuned.twp")
+        tuned = (self.path / "tuned.twp").read_bytes()
+        search = ["compile", *self.MODEL, "--schedule", "search", "--search-budget", 20]
+        self.tilewright(*search, "--cache", "cache", "-o", "option.twp")
+        os.environ["TILEWRIGHT_CACHE"] = "cache"
+        self.addCleanup(os.environ.pop, "TILEWRIGHT_CACHE")
+        before = self.records("cache")[0].read_bytes()
+        self.tilewright(*search, "-o", "environment.twp")
+        self.assertEqual([(self.path / name).read_bytes() for name in ["option.twp", "environment.twp"]], [tuned, tuned])
+        self.assertEqual(self.records("cache")[0].read_bytes(), before)
+
+    def test_the_model_is_known_by_its_kernels(self):
+        self.tune("--budget", 12, "--cache", "cache", model=[NETWORK, "--hw", "tiny_8x8"])
+        other = self.write("other.onnx", NETWORK.read_bytes())
+        self.assertEqual(self.tune("--budget", 12, "--cache", "cache", model=[other, "--hw", "tiny_8x8"])[0], 12)
+
+    def test_other_machines_and_kernels_have_records_of_their_own(self):
+        self.tune("--budget", 8, "--cache", "cache")
+        for other in [[*self.MODEL, "--set", "dram.latency_cycles=77"], [*self.MODEL, "--set", "scratchpads.activation.banks=8"],
+                      [*self.MODEL, "--set", "clock_mhz=500"], ["gemm:40x48x64:int8", "--hw", "tiny_8x8"]]:
+            self.assertEqual(self.tune("--budget", 8, "--cache", "cache", model=other)[0], 0)
+        self.assertEqual(len(self.records("cache")), 5)
+
+    def test_files_that_cannot_be_used_are_named_and_replaced(self):
+        self.tune("--budget", 8, "--cache", "cache", "-o", "good.twp")
+        record = self.records("cache")[0]
+        good = record.read_bytes()
+        self.tune("--budget", 8, "--cache", "other", model=[*self.MODEL, "--set", "dram.latency_cycles=77"])
+        for bad, why in [(b"", "no search record"), (b"\0\xff" * 99, "no search record"), (good[:-30], "damaged"),
+                         (good.replace(b"program", b"Program", 1), "damaged"), (good.replace(b"record 1", b"record 0"), "another format"),
+                         (self.records("other")[0].read_bytes(), "another problem, machine or version")]:
+            record.write_bytes(bad)
+            earlier, err = self.tune("--budget", 8, "--cache", "cache", "-o", "again.twp")
+            self.assertRegex(err, f"note: cache file .* is ignored and will be replaced: .*{why}")
+            self.assertEqual(earlier, 0)
+            self.assertEqual(record.read_bytes(), good)
+            self.assertEqual((self.path / "again.twp").read_bytes(), (self.path / "good.twp").read_bytes())
+
+    def test_what_cannot_be_tuned(self):
+        self.write("file", "")
+        self.fails("tune", *self.MODEL, "--cache", "file", message="cannot use cache 'file': it must be a folder")
+        self.fails("tune", *self.MODEL, "--budget", 0, message="--budget")
+        self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule")
+        self.fails("tune", "gemm:8x8x8:int8", message="give one with --hw")
+        self.tilewright("compile", *self.MODEL, "-o", "program.twp")
+        self.fails("tune", "program.twp", "--hw", "tiny_8x8", message="is a program already")
+        self.fails("tune", DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8", "-o", "x.twp", message="it is no single program")
 
 
 class BadMachineTest(CliTest):

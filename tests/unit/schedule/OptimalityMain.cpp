@@ -1,7 +1,8 @@
 //===- OptimalityMain.cpp - Schedulers against proven optima --------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// tilewright-optimality [--kernels N] [--seconds S] [--every] [--load-plugin SO] [--budget B] [--dump SEED --ii II]
+// tilewright-optimality [--kernels N] [--seconds S] [--every] [--load-plugin SO] [--scheduler NAME] [--budget B]
+//                       [--dump SEED --ii II]
 //===----------------------------------------------------------------------===//
 #include "compiler/schedule/Plugin.h"
 #include "tests/unit/schedule/ExactModel.h"
@@ -45,7 +46,7 @@ int main(int argc, char **argv) {
   bool every = false;
   uint64_t dump = 0;
   Cycles dumpIi = 0;
-  std::vector<std::string> plugins;
+  std::vector<std::string> plugins, chosen;
   SchedulerOptions options;
   CLI::App app("Schedules small random tile loops and proves with z3 how far each scheduler is from the least "
                "initiation interval");
@@ -61,6 +62,9 @@ int main(int argc, char **argv) {
   app.add_option("--load-plugin", plugins, "shared library with further schedulers")
       ->allow_extra_args(false)
       ->take_all();
+  app.add_option("--scheduler", chosen, "only this scheduler; may be repeated; default: all, those of plug-ins too")
+      ->allow_extra_args(false)
+      ->take_all();
   app.add_option("--dump", dump, "print the SMT-LIB text of this kernel instead, at --ii");
   app.add_option("--ii", dumpIi, "for --dump")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
@@ -71,10 +75,18 @@ int main(int argc, char **argv) {
   for (const std::string &path : plugins)
     if (auto loaded = loadPlugin(path); !loaded)
       return fail(loaded.message());
+  std::vector<std::string> names = schedulers().names();
+  std::string allowed;
+  for (const std::string &name : names)
+    allowed += (allowed.empty() ? "" : ", ") + name;
+  for (const std::string &name : chosen)
+    if (!schedulers().find(name))
+      return fail("--scheduler is '" + name + "' but must be one of " + allowed);
+  if (!chosen.empty())
+    names = chosen;
   if (!test::haveZ3())
     return fail("z3 is needed (Debian package z3)");
 
-  std::vector<std::string> names = schedulers().names();
   std::string header = "| kernel | operations | ResMII | RecMII | optimum | refuted |",
               rule = "|---:|---:|---:|---:|---:|---:|";
   for (const std::string &name : names) {

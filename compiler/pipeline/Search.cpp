@@ -1,0 +1,331 @@
+//===- Search.cpp - Which tile each layer takes, found by running ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/pipeline/Search.h"
+
+#include "compiler/pipeline/Compile.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+#include <chrono>
+#include <random>
+#include <set>
+
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+/// A record of more programs than this is written once a second at most.
+constexpr size_t kSmallRecord = 64;
+/// How far apart layers are that change together: no two neighbours. With 1 the layers of long networks blur, with 3 and more a
+/// program teaches less.
+constexpr size_t kDistance = 2;
+
+/// One layer takes another tile.
+struct Move {
+  size_t layer;
+  unsigned candidate;
+  int64_t gain = 0; ///< cycles, as far as the layers around tell
+};
+
+class Searcher {
+public:
+  Searcher(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile, const SearchOptions &options)
+      : compile(compile), options(options), random(options.seed) {}
+
+  llvm::Expected<CompiledNetwork> run();
+
+private:
+  llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile;
+  const SearchOptions &options;
+  std::mt19937_64 random;
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now(), saved = begin;
+
+  SearchRecord record;
+  std::string problem;
+  std::vector<unsigned> candidates, kinds;
+  std::vector<std::string> names;
+  std::vector<uint64_t> bounds;
+  SearchResult result;
+
+  std::set<Picks> seen; ///< by this search
+  Picks best;
+  Measurement bestMeasurement;
+  bool hasImproved = false;               ///< since the last round began
+  std::vector<std::vector<bool>> isTried; ///< [layer][candidate]
+  std::vector<unsigned> tries;            ///< per layer
+  /// [kind][candidate]: what part of its time a layer of this kind gained; layers of one kind learn from each other.
+  std::map<unsigned, std::map<unsigned, double>> learned;
+
+  llvm::Expected<const Measurement *> measure(const Picks &picks, const isa::Program *program = nullptr);
+  llvm::Expected<Measurement> compileAndRun(const Picks &picks);
+  llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
+  llvm::Error tryMoves(std::vector<Move> moves);
+  llvm::Error save(bool force);
+  std::vector<Move> chooseMoves(size_t distance);
+  llvm::Error descend();
+  void takeBest();
+  bool fits(const SearchRecord &record) const;
+  int64_t around(const Measurement &measurement, size_t layer) const;
+  double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
+  bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
+  bool isOver() const { return result.evaluations >= options.budget; }
+};
+
+/// Cycles of a layer and its neighbours, whose work overlaps with its own.
+int64_t Searcher::around(const Measurement &measurement, size_t layer) const {
+  int64_t sum = 0;
+  for (size_t i = layer ? layer - 1 : 0; i <= layer + 1 && i < measurement.layerCycles.size(); ++i)
+    sum += int64_t(measurement.layerCycles[i]);
+  return sum;
+}
+
+llvm::Error Searcher::save(bool force) {
+  auto now = std::chrono::steady_clock::now();
+  bool isSoon = record.measured.size() > kSmallRecord && now - saved < std::chrono::seconds(1);
+  if (!options.cache || (isSoon && !force))
+    return llvm::Error::success();
+  saved = now;
+  return options.cache->save(problem, record);
+}
+
+/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing.
+llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const isa::Program *program) {
+  if (!seen.insert(picks).second)
+    return &record.measured[picks];
+  ++result.evaluations;
+  bool isRemembered = record.measured.count(picks);
+  result.remembered += isRemembered;
+  if (!isRemembered) {
+    llvm::Expected<Measurement> measured = program ? options.evaluate(*program) : compileAndRun(picks);
+    if (!measured)
+      return measured.takeError();
+    record.measured[picks] = std::move(*measured);
+    if (llvm::Error error = save(false))
+      return error;
+  }
+  const Measurement &measurement = record.measured[picks];
+  result.failed += !measurement.failure.empty();
+  if (options.progress) {
+    SearchProgress progress{result.evaluations, options.budget, "first tiles", measurement.cycles, measurement.cycles,
+                            isRemembered, seconds()};
+    if (!best.empty()) {
+      std::vector<size_t> changed;
+      for (size_t i = 0; i < best.size(); ++i)
+        if (picks[i] != best[i])
+          changed.push_back(i);
+      progress.what = names[changed.front()] + (changed.size() > 1 ? " and " + std::to_string(changed.size() - 1) + " more" : "");
+      progress.best = isFaster(measurement) ? measurement.cycles : bestMeasurement.cycles;
+    }
+    options.progress(progress);
+  }
+  return &measurement;
+}
+
+llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
+  llvm::Expected<CompiledNetwork> compiled = compile(picks);
+  if (compiled)
+    return options.evaluate(compiled->program);
+  Measurement measurement;
+  measurement.failure = llvm::toString(compiled.takeError());
+  if (measurement.failure.rfind("internal: ", 0) == 0)
+    return llvm::createStringError("%s", measurement.failure.c_str());
+  return measurement;
+}
+
+/// The layers that lose most come first, and of those the ones that were tried least; layers closer than `distance` are not
+/// changed together, so that the cycles around each tell what its change did.
+std::vector<Move> Searcher::chooseMoves(size_t distance) {
+  std::vector<std::pair<double, Move>> possible;
+  for (size_t layer = 0; layer < candidates.size(); ++layer) {
+    std::map<unsigned, double> &known = learned[kinds[layer]];
+    int choice = -1;
+    double value = 0;
+    for (unsigned candidate = 0; candidate < candidates[layer]; ++candidate) {
+      if (isTried[layer][candidate] || candidate == best[layer])
+        continue;
+      auto found = known.find(candidate);
+      double gain = found == known.end() ? 0 : found->second;
+      if (choice < 0 || gain > value)
+        choice = int(candidate), value = gain;
+    }
+    if (choice < 0)
+      continue;
+    uint64_t cycles = bestMeasurement.layerCycles[layer];
+    double loss = cycles > bounds[layer] ? double(cycles - bounds[layer]) : 0;
+    double jitter = 1 + double(random() >> 11) * 0x1p-53 / 4;
+    double priority = (loss + 1) / (1 + tries[layer]) * jitter * (value > 0 ? 8 : 1);
+    possible.push_back({priority, {layer, unsigned(choice)}});
+  }
+  llvm::stable_sort(possible, [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<Move> moves;
+  std::set<std::pair<unsigned, unsigned>> taken; // kind and candidate: one layer of a kind is enough to learn
+  for (auto &[priority, move] : possible) {
+    size_t layer = move.layer;
+    if (llvm::any_of(moves, [&](const Move &m) { return std::max(m.layer, layer) - std::min(m.layer, layer) < distance; }))
+      continue;
+    std::map<unsigned, double> &known = learned[kinds[move.layer]];
+    if (!known.count(move.candidate) && !taken.insert({kinds[move.layer], move.candidate}).second) {
+      // A twin of it is trying this one: another that nobody knows.
+      for (unsigned candidate = 0; candidate < candidates[move.layer]; ++candidate)
+        if (!isTried[move.layer][candidate] && candidate != best[move.layer] && !known.count(candidate) &&
+            taken.insert({kinds[move.layer], candidate}).second) {
+          move.candidate = candidate;
+          break;
+        }
+    }
+    moves.push_back(move);
+    if (distance == 0)
+      break;
+  }
+  return moves;
+}
+
+llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Move> &moves) {
+  Picks picks = best;
+  for (const Move &move : moves)
+    picks[move.layer] = move.candidate;
+  llvm::Expected<const Measurement *> measurement = measure(picks);
+  if (measurement && isFaster(**measurement)) {
+    best = std::move(picks);
+    bestMeasurement = **measurement;
+    hasImproved = true;
+  }
+  return measurement;
+}
+
+/// Makes all `moves` at once. The best program changes if it gets faster as a whole: with all of them, without those that seem to
+/// have hurt, or with the better half of the others, and so on.
+llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
+  const Picks before = best;
+  const Measurement old = bestMeasurement;
+  llvm::Expected<const Measurement *> measured = measureMoves(moves);
+  if (!measured)
+    return measured.takeError();
+  const Measurement &measurement = **measured;
+  bool isTaken = best != before;
+  if (!measurement.failure.empty() && moves.size() > 1 && !isOver()) { // which of them it was is not known
+    auto middle = moves.begin() + long(moves.size() / 2);
+    if (llvm::Error error = tryMoves({moves.begin(), middle}))
+      return error;
+    return isOver() ? llvm::Error::success() : tryMoves({middle, moves.end()});
+  }
+  std::vector<Move> good, bad;
+  for (Move move : moves) {
+    isTried[move.layer][move.candidate] = true;
+    ++tries[move.layer];
+    if (!measurement.failure.empty())
+      continue;
+    int64_t cycles = around(old, move.layer);
+    move.gain = moves.size() == 1 ? int64_t(old.cycles) - int64_t(measurement.cycles) : cycles - around(measurement, move.layer);
+    learned[kinds[move.layer]][move.candidate] = double(move.gain) / double(std::max<int64_t>(1, cycles));
+    (move.gain > 0 ? good : bad).push_back(move);
+  }
+  std::vector<Move> next = good;
+  if (isTaken) {
+    next.clear();
+    for (const Move &move : bad)
+      next.push_back({move.layer, before[move.layer], -move.gain});
+  }
+  llvm::stable_sort(next, [](const Move &a, const Move &b) { return a.gain > b.gain; });
+  if (!isTaken && bad.empty())
+    next.resize(next.size() / 2);
+  for (Picks start = best; best == start && !next.empty() && !isOver(); next.resize(next.size() / 2))
+    if (llvm::Expected<const Measurement *> again = measureMoves(next); !again)
+      return again.takeError();
+  return llvm::Error::success();
+}
+
+/// The fastest program of the record.
+void Searcher::takeBest() {
+  for (const auto &[picks, measurement] : record.measured)
+    if (isFaster(measurement)) {
+      best = picks;
+      bestMeasurement = measurement;
+    }
+}
+
+/// Whether the record is about layers like these, whose first program exists.
+bool Searcher::fits(const SearchRecord &record) const {
+  return llvm::all_of(record.measured, [&](const auto &entry) {
+    const auto &[picks, measurement] = entry;
+    bool isFirst = llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
+    bool isPossible = picks.size() == candidates.size();
+    for (size_t i = 0; isPossible && i < picks.size(); ++i)
+      isPossible = picks[i] < std::max(1u, candidates[i]);
+    return isPossible && (measurement.failure.empty() ? measurement.layerCycles.size() >= picks.size() : !isFirst);
+  });
+}
+
+/// Rounds over all layers: many at once, then one at a time until none gains.
+llvm::Error Searcher::descend() {
+  for (size_t distance = candidates.size() > 1 ? kDistance : 0; !isOver(); distance = 0) {
+    hasImproved = false;
+    for (std::vector<bool> &layer : isTried)
+      layer.assign(layer.size(), false);
+    for (std::vector<Move> moves; !isOver() && !(moves = chooseMoves(distance)).empty();)
+      if (llvm::Error error = tryMoves(std::move(moves)))
+        return error;
+    if (!distance && !hasImproved)
+      break;
+  }
+  record.budget = std::max(record.budget, options.budget);
+  return save(true);
+}
+
+llvm::Expected<CompiledNetwork> Searcher::run() {
+  llvm::Expected<CompiledNetwork> first = compile({});
+  if (!first)
+    return first;
+  candidates = first->candidates;
+  kinds = first->kinds;
+  problem = first->problem;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    bounds.push_back(first->program.layers[i].boundCycles);
+    names.push_back(first->program.layers[i].name);
+    isTried.emplace_back(candidates[i]);
+  }
+  tries.assign(candidates.size(), 0);
+  if (options.cache) {
+    llvm::Expected<SearchRecord> loaded = options.cache->load(problem);
+    if (!loaded)
+      return loaded.takeError();
+    record = std::move(*loaded);
+    if (!fits(record))
+      record = {};
+  }
+  const Picks start(candidates.size(), 0);
+  llvm::Expected<const Measurement *> measured = measure(start, &first->program);
+  if (!measured)
+    return measured.takeError();
+  best = start;
+  bestMeasurement = **measured;
+  result.firstCycles = bestMeasurement.cycles;
+  if (options.takeBest && record.budget >= options.budget)
+    takeBest();
+  else if (llvm::Error error = descend())
+    return error;
+  result.bestCycles = bestMeasurement.cycles;
+  if (best != start) {
+    first = compile(best);
+    if (!first)
+      return first;
+    // Only a record that somebody has written by hand can be wrong here.
+    llvm::Expected<Measurement> again = options.evaluate(first->program);
+    if (!again)
+      return again.takeError();
+    if (again->cycles != bestMeasurement.cycles)
+      return llvm::createStringError("the search cache says that the best program takes %llu cycles, but it takes %llu: "
+                                     "delete it",
+                                     (unsigned long long)bestMeasurement.cycles, (unsigned long long)again->cycles);
+  }
+  result.seconds = seconds();
+  first->search = result;
+  return first;
+}
+} // namespace
+
+llvm::Expected<CompiledNetwork> pipeline::search(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile,
+                                                 const SearchOptions &options) {
+  return Searcher(compile, options).run();
+}

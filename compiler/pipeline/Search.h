@@ -1,0 +1,54 @@
+//===- Search.h - Which tile each layer takes, found by running -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// The compiler ranks the tiles of each layer; the first of each make the program
+// of the schedule modulo. The search takes others and keeps what makes the whole
+// program faster. It knows layers only by their numbers and cycles.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_PIPELINE_SEARCH_H
+#define COMPILER_PIPELINE_SEARCH_H
+
+#include "compiler/pipeline/SearchRecord.h"
+#include "isa/Program.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/Support/Error.h"
+
+#include <functional>
+#include <string>
+
+namespace tw::pipeline {
+
+struct CompiledNetwork;
+
+/// Keeps records beyond one search. A problem is named by a digest of the kernels, their shapes and how they are connected.
+class SearchCache {
+public:
+  virtual ~SearchCache() = default;
+  /// Empty where nothing is known.
+  virtual llvm::Expected<SearchRecord> load(const std::string &problem) = 0;
+  virtual llvm::Error save(const std::string &problem, const SearchRecord &record) = 0;
+};
+
+struct SearchOptions {
+  /// Cycles of a whole program. Without it nothing is searched. An error ends the search.
+  std::function<llvm::Expected<Measurement>(const isa::Program &)> evaluate;
+  /// Programs to try, the first included.
+  unsigned budget = 64;
+  /// Equal seeds and budgets give equal programs.
+  uint64_t seed = 1;
+  SearchCache *cache = nullptr;
+  /// Where a search with this budget has ended before, with whatever seed: take the best that the cache knows, and try nothing.
+  bool takeBest = false;
+  std::function<void(const SearchProgress &)> progress;
+};
+
+/// The fastest program that was found: never a slower one than that of the first candidates. `compile` makes the program of some
+/// picks (none: the first candidates). A program that does not verify or run is an internal error; one that the machine has no
+/// room for (semaphores, DRAM) counts as failed.
+llvm::Expected<CompiledNetwork> search(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile,
+                                       const SearchOptions &options);
+
+} // namespace tw::pipeline
+
+#endif // COMPILER_PIPELINE_SEARCH_H

@@ -1,0 +1,82 @@
+//===- TuneCommand.cpp - tilewright tune ----------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/Files.h"
+#include "runtime/Report.h"
+#include "runtime/cli/Cli.h"
+
+#include <cstdio>
+
+using namespace tw;
+using namespace tw::cli;
+using runtime::grouped;
+
+namespace {
+
+struct TuneArguments {
+  ModelArguments model;
+  std::string output;
+};
+
+void printProgress(const pipeline::SearchProgress &p) {
+  std::string cycles = p.cycles ? grouped(p.cycles) + " cycles" : "failed";
+  std::printf("%u of %u: %s, best %s, %s s, %s%s\n", p.tried, p.budget, cycles.c_str(), grouped(p.best).c_str(),
+              runtime::fixed(p.seconds, 1).c_str(), p.what.c_str(), p.isRemembered ? " (from the cache)" : "");
+  std::fflush(stdout);
+}
+
+Status tune(const TuneArguments &arguments) {
+  if (runtime::isProgramFile(arguments.model.model))
+    return userError(arguments.model.model + " is a program already: nothing is left to choose");
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
+  if (!options)
+    return options.error();
+  options->searchAgain = true;
+  options->oneProgram = !arguments.output.empty();
+  options->progress = printProgress;
+  StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
+  if (!network)
+    return network.error();
+  printNotes(network->notes);
+  if (network->searches.empty())
+    return userError(arguments.model.model + " has no kernel that machine '" + network->machine.name + "' can run");
+  if (!arguments.output.empty()) {
+    std::vector<uint8_t> image = isa::serialize(*network->steps.front().program);
+    std::string_view bytes(reinterpret_cast<const char *>(image.data()), image.size());
+    if (Status status = runtime::writeFile(arguments.output, bytes); !status)
+      return status;
+  }
+  pipeline::SearchResult sum;
+  for (const pipeline::SearchResult &search : network->searches) {
+    sum.firstCycles += search.firstCycles;
+    sum.bestCycles += search.bestCycles;
+    sum.evaluations += search.evaluations;
+    sum.remembered += search.remembered;
+    sum.failed += search.failed;
+    sum.seconds += search.seconds;
+  }
+  double percent = 100.0 * double(sum.bestCycles) / double(std::max<uint64_t>(1, sum.firstCycles));
+  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them\n", grouped(sum.firstCycles).c_str(), grouped(sum.bestCycles).c_str(),
+              runtime::fixed(percent, 1).c_str());
+  std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\nsearched for %s s\n", sum.evaluations,
+              sum.remembered, sum.failed, runtime::fixed(sum.seconds, 1).c_str());
+  return {};
+}
+
+} // namespace
+
+void cli::addTuneCommand(CLI::App &app, Action &action) {
+  auto arguments = std::make_shared<TuneArguments>();
+  CLI::App *command = app.add_subcommand("tune", "search for the tiles that make a model fastest, by simulating it");
+  arguments->model.addTo(*command);
+  for (const char *name : {"--schedule", "--search-budget", "--seed"})
+    command->remove_option(command->get_option(name));
+  arguments->model.network.schedule = "search";
+  command->add_option("--budget", arguments->model.network.searchBudget, "programs to try, the first included")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command->add_option("--seed", arguments->model.network.searchSeed, "equal seeds and budgets give equal programs")
+      ->capture_default_str();
+  command->add_option("-o,--output", arguments->output, "write the best program there, .twp");
+  command->callback([arguments, &action] { action = [arguments] { return tune(*arguments); }; });
+}

@@ -1,0 +1,212 @@
+//===- SearchTest.cpp - The search on made-up networks --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/pipeline/Compile.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+
+/// A network whose layer i takes cycles[i][its pick], and the programs that were made of it.
+struct Toy {
+  std::vector<std::vector<uint64_t>> cycles;
+  std::vector<unsigned> kinds;
+  /// Cycles for each pair of neighbours that do not take the same candidate.
+  uint64_t friction = 0;
+  /// Picks for which there is no program, and what the compiler says then.
+  std::function<bool(const Picks &)> isBroken = [](const Picks &) { return false; };
+  std::string complaint;
+  std::set<Picks> made;
+
+  llvm::Expected<CompiledNetwork> compile(const Picks &given) {
+    Picks picks = given.empty() ? Picks(cycles.size(), 0) : given;
+    made.insert(picks);
+    if (isBroken(picks))
+      return llvm::createStringError("%s", complaint.c_str());
+    CompiledNetwork network;
+    for (size_t i = 0; i < picks.size(); ++i) {
+      network.candidates.push_back(unsigned(cycles[i].size()));
+      network.kinds.push_back(kinds.empty() ? unsigned(i) : kinds[i]);
+      network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
+      network.program.code.push_back({picks[i]}); // the program is its picks
+    }
+    return network;
+  }
+
+  llvm::Expected<Measurement> run(const isa::Program &program) const {
+    Measurement measurement;
+    for (size_t i = 0; i < cycles.size(); ++i) {
+      uint64_t layer = cycles[i][program.code[i][0]];
+      if (i && program.code[i][0] != program.code[i - 1][0])
+        layer += friction;
+      measurement.cycles += layer;
+      measurement.layerCycles.push_back(layer);
+    }
+    return measurement;
+  }
+
+  llvm::Expected<CompiledNetwork> search(SearchOptions options) {
+    options.evaluate = [this](const isa::Program &program) { return run(program); };
+    return pipeline::search([this](const Picks &picks) { return compile(picks); }, options);
+  }
+};
+
+/// Keeps records in memory, as text would.
+struct MemoryCache : SearchCache {
+  std::map<std::string, SearchRecord> records;
+  llvm::Expected<SearchRecord> load(const std::string &problem) override { return records[problem]; }
+  llvm::Error save(const std::string &problem, const SearchRecord &record) override {
+    records[problem] = record;
+    return llvm::Error::success();
+  }
+};
+
+SearchOptions budget(unsigned programs, uint64_t seed = 1) {
+  SearchOptions options;
+  options.budget = programs;
+  options.seed = seed;
+  return options;
+}
+
+Toy randomToy(unsigned layers, unsigned candidates, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Toy toy;
+  for (unsigned i = 0; i < layers; ++i) {
+    toy.cycles.emplace_back();
+    for (unsigned c = 0; c < candidates; ++c)
+      toy.cycles.back().push_back(100 + random() % 1000);
+  }
+  return toy;
+}
+
+uint64_t leastOf(const Toy &toy) {
+  uint64_t sum = 0;
+  for (const auto &layer : toy.cycles)
+    sum += *std::min_element(layer.begin(), layer.end());
+  return sum;
+}
+
+TEST(SearchTest, IndependentLayersAreAllSolvedWithinAFewProgramsPerCandidate) {
+  Toy toy = randomToy(30, 8, 1);
+  auto found = toy.search(budget(100));
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, leastOf(toy)) << "8^30 programs exist, and 30 x 7 with one change";
+}
+
+TEST(SearchTest, OneLayerIsSearchedExhaustively) {
+  Toy toy = randomToy(1, 32, 2);
+  auto found = toy.search(budget(1000));
+  ASSERT_TRUE(bool(found));
+  EXPECT_EQ(found->search->bestCycles, leastOf(toy));
+  EXPECT_EQ(found->search->evaluations, 32u);
+}
+
+TEST(SearchTest, NeverSlowerThanTheFirstAndWithinItsBudget) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    Toy toy = randomToy(9, 5, seed);
+    toy.friction = 900; // what helps alone often hurts together
+    auto found = toy.search(budget(17, seed));
+    ASSERT_TRUE(bool(found));
+    EXPECT_LE(found->search->bestCycles, found->search->firstCycles);
+    EXPECT_LE(toy.made.size(), 17u);
+    EXPECT_EQ(toy.run(found->program)->cycles, found->search->bestCycles) << "the program is the one that was measured";
+  }
+}
+
+TEST(SearchTest, LayersOfOneKindLearnFromEachOther) {
+  Toy alike = randomToy(1, 20, 3);
+  alike.cycles.assign(24, alike.cycles[0]);
+  Toy different = alike;
+  alike.kinds.assign(24, 0);
+  auto one = alike.search(budget(12)), other = different.search(budget(12));
+  ASSERT_TRUE(one && other);
+  EXPECT_LT(one->search->bestCycles, other->search->bestCycles);
+}
+
+TEST(SearchTest, AnInterruptedSearchGoesOnWhereItWas) {
+  MemoryCache whole, parts;
+  auto searchWith = [&](MemoryCache &cache, unsigned programs) {
+    Toy toy = randomToy(12, 6, 4);
+    toy.friction = 200;
+    SearchOptions options = budget(programs);
+    options.cache = &cache;
+    auto found = toy.search(options);
+    EXPECT_TRUE(bool(found));
+    return std::pair<isa::Program, unsigned>(found->program, found->search->remembered);
+  };
+  auto [uninterrupted, none] = searchWith(whole, 60);
+  searchWith(parts, 25);
+  auto [resumed, remembered] = searchWith(parts, 60);
+  EXPECT_EQ(resumed.code, uninterrupted.code);
+  EXPECT_EQ(none, 0u);
+  EXPECT_EQ(remembered, 25u);
+  EXPECT_EQ(parts.records.begin()->second.measured.size(), whole.records.begin()->second.measured.size());
+}
+
+TEST(SearchTest, AFinishedSearchIsTakenFromTheCacheWithoutRunningAnything) {
+  MemoryCache cache;
+  Toy toy = randomToy(12, 6, 5);
+  SearchOptions options = budget(40);
+  options.cache = &cache;
+  auto tuned = toy.search(options);
+  options.budget = 20;
+  options.takeBest = true;
+  toy.made.clear();
+  auto taken = toy.search(options);
+  ASSERT_TRUE(tuned && taken);
+  EXPECT_EQ(taken->program.code, tuned->program.code);
+  EXPECT_EQ(toy.made.size(), 2u) << "the first program, which names the problem, and the best";
+}
+
+TEST(SearchTest, ARecordOfOtherLayersIsNotUsed) {
+  MemoryCache cache;
+  cache.records[""].measured[{1, 9}] = {1, {1, 1}, ""};
+  Toy toy = randomToy(2, 4, 6);
+  SearchOptions options = budget(4);
+  options.cache = &cache;
+  auto found = toy.search(options);
+  ASSERT_TRUE(bool(found));
+  EXPECT_EQ(found->search->remembered, 0u);
+}
+
+TEST(SearchTest, CyclesThatTheBestProgramDoesNotTakeAreNoticed) {
+  MemoryCache cache;
+  Toy toy = randomToy(2, 4, 6);
+  cache.records[""].measured[{3, 3}] = {1, {1, 0}, ""};
+  cache.records[""].budget = 100;
+  SearchOptions options = budget(4);
+  options.cache = &cache;
+  options.takeBest = true;
+  auto found = toy.search(options);
+  ASSERT_FALSE(bool(found));
+  std::string message = llvm::toString(found.takeError());
+  EXPECT_EQ(message.rfind("the search cache says that the best program takes 1 cycles, but it takes", 0), 0u) << message;
+}
+
+TEST(SearchTest, ProgramsThatTheMachineHasNoRoomForAreCountedAndNotTaken) {
+  Toy toy = randomToy(6, 5, 7);
+  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.complaint = "machine 'small' is too small";
+  auto found = toy.search(budget(80));
+  ASSERT_TRUE(bool(found));
+  EXPECT_GT(found->search->failed, 0u);
+  EXPECT_EQ(found->program.code[2][0], 0u);
+  EXPECT_LT(found->search->bestCycles, found->search->firstCycles) << "one bad layer does not hold up the others";
+}
+
+TEST(SearchTest, AMistakeOfTheCompilerEndsTheSearch) {
+  Toy toy = randomToy(6, 5, 8);
+  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.complaint = "internal: the schedule does not verify: no";
+  auto found = toy.search(budget(80));
+  ASSERT_FALSE(bool(found));
+  EXPECT_EQ(llvm::toString(found.takeError()), toy.complaint);
+}
+
+} // namespace
