@@ -57,6 +57,7 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// Search: how many tiles each layer can choose from; layers of one kind have equal operations on equal types.
   std::vector<unsigned> candidates, kinds;
+  size_t residencyChoice = 0; ///< which of the choices of tensors on chip the program has
   std::string problem; ///< search: digest of the kernels and how they are connected
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.

@@ -74,11 +74,11 @@ public:
   };
 
   NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, const Picks &picks = {},
-                  std::map<uint32_t, accel::Ranking> *rankings = nullptr)
-      : module(module), options(options), machine(*options.machine), lessons(lessons) {
+                  std::map<uint32_t, accel::Ranking> *rankings = nullptr, std::optional<size_t> residencyChoice = std::nullopt)
+      : module(module), options(options), machine(*options.machine), lessons(lessons), residencyChoice(residencyChoice) {
     network.picks = picks;
-    // A lesson changes what fits.
-    network.rankings = lessons.alone.empty() && !lessons.spare ? rankings : nullptr;
+    // What stays on chip changes what fits, and so does a lesson.
+    network.rankings = residencyChoice && lessons.alone.empty() && !lessons.spare ? rankings : nullptr;
   }
 
   llvm::Expected<CompiledNetwork> run();
@@ -90,6 +90,7 @@ private:
   const CompileOptions &options;
   const timing::MachineParams &machine;
   Lessons &lessons;
+  std::optional<size_t> residencyChoice; ///< of residencies(); nothing: the best
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   llvm::DenseMap<Value, Home> homes;
@@ -113,10 +114,14 @@ private:
   void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();
-  llvm::Expected<accel::Residency> chooseResidents();
+  llvm::Expected<accel::Residency> chooseResidents(double transferShare);
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
-  llvm::Error emitKernels();
+  /// Tensors that may stay on chip, each choice once.
+  llvm::Expected<std::vector<accel::Residency>> residencies();
+  /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take.
+  llvm::Expected<double> emitWith(accel::Residency residency);
+  llvm::Error emitKernels(accel::Residency residency);
   void describeProblem();
   llvm::Error assemble();
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
@@ -126,6 +131,10 @@ private:
   }
   uint64_t addressOf(Value value) { return ranges[homes.find(value)->second.range].address; }
 };
+
+bool sameResident(const std::optional<accel::Resident> &a, const std::optional<accel::Resident> &b) {
+  return a.has_value() == b.has_value() && (!a || a->address == b->address);
+}
 
 uint64_t bytesOf(RankedTensorType type) {
   return uint64_t(type.getNumElements()) * std::max(1u, type.getElementTypeBitWidth() / 8);
@@ -310,13 +319,14 @@ llvm::Error NetworkCompiler::matchKernels() {
 }
 
 /// Which tensors between kernels stay on chip.
-llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents() {
+llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents(double transferShare) {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
   uses.alsoInDram.assign(ranges.size(), false);
   uses.alone = lessons.alone;
   uses.alone.resize(layers.size(), false);
   uses.spare = lessons.spare;
+  uses.transferShare = transferShare;
   for (const Layer &layer : layers) {
     uses.kernels.push_back(&layer.kernel);
     uses.tensorOf.push_back(layer.ranges);
@@ -372,16 +382,9 @@ std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
   return tensors;
 }
 
-llvm::Error NetworkCompiler::emitKernels() {
+llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
-  accel::Residency residency;
-  if (overlaps() && options.across == Across::All) {
-    llvm::Expected<accel::Residency> chosen = chooseResidents();
-    if (!chosen)
-      return chosen.takeError();
-    residency = std::move(*chosen);
-  }
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
@@ -554,6 +557,39 @@ llvm::Error NetworkCompiler::assemble() {
   return llvm::Error::success();
 }
 
+llvm::Expected<std::vector<accel::Residency>> NetworkCompiler::residencies() {
+  std::vector<accel::Residency> choices;
+  if (!overlaps() || options.across != Across::All)
+    return std::vector<accel::Residency>(1);
+  // All that fit, those that save time in transfers, none.
+  for (double transferShare : {0.0, 0.5, 1e9}) {
+    llvm::Expected<accel::Residency> residency = chooseResidents(transferShare);
+    if (!residency)
+      return residency.takeError();
+    auto isSame = [&](const accel::Residency &other) { return llvm::equal(other.tensors, residency->tensors, sameResident); };
+    if (llvm::none_of(choices, isSame))
+      choices.push_back(std::move(*residency));
+  }
+  return choices;
+}
+
+llvm::Expected<double> NetworkCompiler::emitWith(accel::Residency residency) {
+  if (llvm::Error error = emitKernels(std::move(residency)))
+    return error;
+  result.candidates = network.candidates;
+  result.candidates.resize(layers.size());
+  result.choices = network.choices;
+  result.choices.resize(layers.size());
+  result.tileBytes = network.tileBytes;
+  result.tileBytes.resize(layers.size());
+  double cycles = 0;
+  if (overlaps() && options.across == Across::None)
+    network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
+  else if (overlaps())
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles);
+  return cycles;
+}
+
 llvm::Error NetworkCompiler::emit() {
   mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
@@ -566,18 +602,34 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = matchKernels())
     return error;
-  if (llvm::Error error = emitKernels())
-    return error;
-  result.candidates = network.candidates;
-  result.candidates.resize(layers.size());
-  result.choices = network.choices;
-  result.choices.resize(layers.size());
-  result.tileBytes = network.tileBytes;
-  result.tileBytes.resize(layers.size());
-  if (overlaps() && options.across == Across::None)
-    network.tiles = schedule::inSequence(std::move(drained), machine);
-  else if (overlaps())
-    network.tiles = schedule::overlap(std::move(network.steps), machine);
+  llvm::Expected<std::vector<accel::Residency>> choices = residencies();
+  if (!choices)
+    return choices.takeError();
+  if (residencyChoice && choices->size() > 1) {
+    std::swap(choices->front(), (*choices)[std::min(*residencyChoice, choices->size() - 1)]);
+    choices->resize(1);
+  }
+  // What is gained on one side is lost on the other: the list scheduler weighs it.
+  const accel::NetworkProgram emptyNetwork = network;
+  const CompiledNetwork emptyResult = result;
+  accel::NetworkProgram bestNetwork;
+  CompiledNetwork bestResult;
+  std::optional<double> least;
+  for (size_t i = 0; i < choices->size(); ++i) {
+    network = emptyNetwork;
+    result = emptyResult;
+    llvm::Expected<double> cycles = emitWith(std::move((*choices)[i]));
+    if (!cycles)
+      return cycles.takeError();
+    if (least && *cycles >= *least)
+      continue;
+    least = *cycles;
+    bestNetwork = std::move(network);
+    bestResult = std::move(result);
+    bestResult.residencyChoice = residencyChoice.value_or(i);
+  }
+  network = std::move(bestNetwork);
+  result = std::move(bestResult);
   return llvm::Error::success();
 }
 
@@ -619,9 +671,11 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
 
 namespace {
 llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, const Picks &picks = {},
-                                            std::map<uint32_t, accel::Ranking> *rankings = nullptr) {
-  return attempt(
-      [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons, picks, rankings).run(); });
+                                            std::map<uint32_t, accel::Ranking> *rankings = nullptr,
+                                            std::optional<size_t> residencyChoice = std::nullopt) {
+  return attempt([&](NetworkCompiler::Lessons &lessons) {
+    return NetworkCompiler(module, options, lessons, picks, rankings, residencyChoice).run();
+  });
 }
 } // namespace
 
@@ -629,5 +683,13 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options);
   std::map<uint32_t, accel::Ranking> rankings;
-  return search([&](const Picks &picks) { return compileOnce(module, options, picks, &rankings); }, options.search);
+  std::optional<size_t> residencyChoice; // the first program's
+  return search(
+      [&](const Picks &picks) {
+        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, picks, &rankings, residencyChoice);
+        if (network && !residencyChoice)
+          residencyChoice = network->residencyChoice;
+        return network;
+      },
+      options.search);
 }

@@ -21,8 +21,9 @@ struct Step {
 };
 
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
-/// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part.
-TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine);
+/// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
+/// given, is set to the estimate of estimateOverlapped().
+TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr);
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;

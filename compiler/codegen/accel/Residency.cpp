@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 #include "compiler/memory/Placement.h"
+#include "isa/timing/Dram.h"
 
 #include <algorithm>
 
@@ -189,6 +190,15 @@ Residency Chooser::run() {
   result.room.assign(uses.kernels.size(), capacity);
   std::vector<bool> possible(uses.shapes.size(), true);
   std::vector<std::vector<Use>> all = collect(possible);
+  const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
+  const double dramBytesPerCycle = double(peak.numerator) / double(peak.denominator);
+  std::vector<bool> transfers;
+  for (const Kernel *kernel : uses.kernels) {
+    const cost::LayerWork work = workOf(*kernel, machine);
+    const double compute = double(std::max(work.arrayCycles, work.vectorCycles + work.windowVectorCycles));
+    transfers.push_back(double(cost::layerTraffic(work, machine).referenceBytes) / dramBytesPerCycle >
+                        uses.transferShare * compute);
+  }
   struct Candidate {
     size_t tensor;
     Resident resident;
@@ -211,6 +221,8 @@ Residency Chooser::run() {
                                  : "no other kernel of the program reads it");
       continue;
     }
+    if (wanted(t) != true && llvm::none_of(list, [&](const Use &use) { return bool(transfers[use.kernel]); }))
+      continue;
     std::optional<Resident> resident = layout(t, list);
     if (!resident || resident->bytes > capacity * 3 / 4) {
       refuse(t, !resident ? "its readers need different padding"
@@ -228,8 +240,10 @@ Residency Chooser::run() {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
       saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
-    if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1, [](bool alone) { return alone; }))
+    if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1, [](bool alone) { return alone; })) {
+      refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
       continue;
+    }
     candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }

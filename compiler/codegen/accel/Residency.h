@@ -49,6 +49,9 @@ struct NetworkUses {
   std::vector<bool> alone;
   /// Bytes at the end of scratchpad 0 that stay unused.
   int64_t spare = 0;
+  /// Only tensors of a kernel that would transfer for more than this share of the time it computes: room on chip may be worth
+  /// more as larger tiles. What `wanted` says comes first.
+  double transferShare = 0;
   /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
   std::vector<std::optional<bool>> wanted;
 };
