@@ -44,6 +44,9 @@ struct Tile {
   bool inputsOuter = false;
   /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
   bool beginsSmall = false;
+  /// Contractions: one slot of the accumulator, whatever the depth. The array waits for the results of a tile, but the tile may be
+  /// twice as large.
+  bool oneSum = false;
 };
 
 /// Tiles and what the cost model says of them, best first.

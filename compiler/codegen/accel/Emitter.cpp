@@ -225,7 +225,7 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
     b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(),
-                        t.inputsOuter ? unsigned(mTiles * nTiles) : slotsFor(mTiles * nTiles));
+                        t.inputsOuter ? unsigned(mTiles * nTiles) : t.oneSum ? 1 : slotsFor(mTiles * nTiles));
     if (!residentInput())
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
@@ -369,7 +369,7 @@ double Emitter::mixed(double readBytes, double writeBytes) const {
   return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
 }
 
-double Emitter::cost(const Tile &t) const {
+double Emitter::cost(const Tile &t, double &busCycles) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
   double mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
@@ -474,11 +474,14 @@ double Emitter::cost(const Tile &t) const {
     return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
   double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles;
   double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
+  busCycles = bus;
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
   if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
     return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40 +
            (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0);
+  if (t.oneSum)
+    tensor += (outTiles - 1) * (vectorTile + 40);
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
@@ -595,9 +598,13 @@ llvm::Error Emitter::choose() {
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
-              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 10 : 2); ++form) {
+              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 18 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
-                                    form < 8 ? Tile::Panel(form / 2) : Tile::NoPanel, form >= 8});
+                                    form < 8 ? Tile::Panel(form / 2) : form < 10 ? Tile::NoPanel : Tile::Panel(form / 2 - 5),
+                                    form == 8 || form == 9, false, form >= 10});
+                if (t.oneSum && (t.depth == 1 || (t.size[C] >= channels() && positions(t) == kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2] && kernel.anchor->groups == 1)) &&
+                    !request.oneSum)
+                  continue;
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
@@ -609,7 +616,7 @@ llvm::Error Emitter::choose() {
                 Buffers b = plan(t);
                 if (!allocate(b))
                   continue;
-                double estimate = cost(t);
+                double busCycles = 0, estimate = cost(t, busCycles);
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
                 if (style.overlap)
                   estimate *= b.ownBanks ? 1.03 : 1.18;
@@ -617,6 +624,9 @@ llvm::Error Emitter::choose() {
                   estimate *= 1.05;
                 if (scatters(t))
                   estimate *= 1.2;
+                // What hides behind this kernel's passes is missing for its neighbours' loads.
+                if (overlaps() && onChip.hasNeighbours)
+                  estimate += 0.1 * busCycles;
                 candidates.insert({estimate, t});
                 if (candidates.size() > (schedule == Schedule::Search ? kSearched : kCandidates))
                   candidates.erase(std::prev(candidates.end()));
@@ -657,6 +667,8 @@ llvm::Error Emitter::choose() {
       network.chosen[layer].ic = tile.ic;
       network.chosen[layer].order = tile.channelsOuter + 2u * tile.inputsOuter;
       network.chosen[layer].panel = tile.panel;
+      if (overlaps())
+        network.chosen[layer].oneSum = tile.oneSum;
     }
     if (schedule == Schedule::DoubleBuffer)
       network.chosen[layer].overlap = tile.overlap;
@@ -670,6 +682,7 @@ llvm::Error Emitter::choose() {
                       std::string(!tile.overlap        ? "serial"
                                   : tile.channelsOuter ? "channels outer"
                                                        : "positions outer") +
+                          (tile.oneSum ? ", one sum" : "") +
                           (tile.inputsOuter ? ", inputs outermost" : tile.panel == Tile::NoPanel ? "" : tile.panel == Tile::TwoPanels ? ", two panels stay" : ", a panel stays"),
                       uint64_t(best));
   }

@@ -114,7 +114,8 @@ private:
   /// their own where that fits.
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
   double mixed(double readBytes, double writeBytes) const;
-  double cost(const Tile &t) const;
+  /// Cycles by the closed form, and those of the DRAM data bus in them.
+  double cost(const Tile &t, double &busCycles) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   double tryTile(const Tile &candidate);

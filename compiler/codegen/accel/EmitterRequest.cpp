@@ -11,7 +11,7 @@ using namespace tw::accel;
 bool Emitter::isAskedFor(const Tile &t) const {
   const TileRequest &r = kernel.request;
   return (!r.order || *r.order == t.channelsOuter + 2u * t.inputsOuter) && (!r.panel || *r.panel == t.panel) &&
-         (!r.overlap || *r.overlap == t.overlap);
+         (!r.overlap || *r.overlap == t.overlap) && (!r.oneSum || *r.oneSum == t.oneSum);
 }
 
 llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
@@ -41,6 +41,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.tileAt, "order", kOrderNames[*r.order], allowed);
     if (r.panel)
       return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], allowed);
+    if (r.oneSum)
+      return refuse(r.buffersAt, "one_sum", *r.oneSum ? "true" : "false", allowed);
   } else {
     const Anchor &a = *kernel.anchor;
     int64_t inputs = roundUp(a.ic, machine.rows);
@@ -61,6 +63,14 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.buffersAt, "depth", r.depth, withOrder + " and needs 2 or more");
     if (r.panel.value_or(0) && r.depth == 1)
       return refuse(r.buffersAt, "depth", r.depth, "has panel " + std::string(kPanelNames[*r.panel]) + " and needs 2 or more");
+    if (r.oneSum.value_or(false)) {
+      if (r.depth == 1)
+        return refuse(r.buffersAt, "depth", r.depth, "has one sum and needs 2 or more");
+      if (inputsOuter)
+        return refuse(r.buffersAt, "one_sum", "true", withOrder + ", with a sum for every tile");
+      if (!overlaps())
+        return refuse(r.buffersAt, "one_sum", "true", withBase + ", and only modulo and search can do that");
+    }
     if (!overlaps() && (inputsOuter || r.panel.value_or(0)))
       return refuse(inputsOuter ? r.tileAt : r.buffersAt, inputsOuter ? "order" : "panel",
                     inputsOuter ? kOrderNames[*r.order] : kPanelNames[*r.panel],

@@ -13,7 +13,7 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {"sizes", "ic", "order", "depth", "panel", "overlap", "on_chip", "engine"};
+constexpr const char *kKeys[] = {"sizes", "ic", "order", "depth", "panel", "overlap", "one_sum", "on_chip", "engine"};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -93,6 +93,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = choice(kEngineNames, request.engine);
     } else if (name == "overlap") {
       result = flag(request.overlap);
+    } else if (name == "one_sum") {
+      result = flag(request.oneSum);
     } else if (name == "on_chip") {
       result = flag(request.onChip);
     } else if (name == "tile_at") {
@@ -154,6 +156,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       buffers.push_back("panel = \"" + std::string(kPanelNames[*request.panel]) + "\"");
     if (request.overlap)
       buffers.push_back(flag("overlap", request.overlap));
+    if (request.oneSum)
+      buffers.push_back(flag("one_sum", request.oneSum));
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)

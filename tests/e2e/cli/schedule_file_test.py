@@ -94,6 +94,10 @@ class DirectiveTest(ScheduleFileTest):
         choices, _ = self.layers(self.schedule("buffers %k {depth = 3}"))
         self.assertIn("3 slots", choices["down"])
 
+    def test_one_sum(self):
+        choices, _ = self.layers(self.schedule('buffers %k {depth = 2, one_sum = true}'))
+        self.assertIn("one sum", choices["down"])
+
     def test_panel(self):
         choices, _ = self.layers(self.schedule('buffers %k {panel = "two"}'))
         self.assertIn("two panels stay", choices["down"])
@@ -167,6 +171,8 @@ class RefusalTest(ScheduleFileTest):
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
+        self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
+        self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
         self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
         self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
@@ -183,12 +189,6 @@ class RefusalTest(ScheduleFileTest):
         self.refused("keep %k {on_chip = true}", node="classifier", message=["'classifier' cannot stay", "no other kernel"])
         self.refused("keep %k {on_chip = true}", node="pool", message=["'pool' cannot stay", "'classifier' cannot use it there"])
         self.refused("keep %k {on_chip = true}", base="double_buffer", message=["only bases modulo and search"])
-
-    def test_semaphores_that_count_too_far(self):
-        path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "conv"
-    transform.tilewright.tile %k {sizes = [0, 4, 1, 0], order = "inputs_channels_outer"}"""))
-        self.fails("compile", "conv:1x14x14x64:3x3x64:s1:p1:int8", *HW, "--schedule", path,
-                   message=["schedule.mlir:4:5: machine 'gemmini_16x16_int8' is too small", "semaphore"])
 
     def test_batches_and_reductions(self):
         self.write("net.mlir", """func.func @main(%x: tensor<4x8x32xi8>, %w: tensor<4x32x16xi8>, %f: tensor<8x32xf32>)
