@@ -609,7 +609,7 @@ llvm::Error Emitter::choose() {
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
                   continue;
-                if (!isAskedFor(t))
+                if (!isAskedFor(t) || (request.beginsSmall == true && !canBeginSmall(t)))
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
@@ -637,12 +637,18 @@ llvm::Error Emitter::choose() {
     if (!isKnown && overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
       // a tile whose loads take as long as its passes.
+      Ranking others; // the same tiles, begun the other way
       for (auto &[estimate, candidate] : ranking) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
         estimate = tryTile(candidate) * doubt;
         Tile other = candidate;
-        other.beginsSmall = hasOpenEnds() && constantWeights() && !unpacked && candidate.depth > 1 && firstPiece() < candidate.ic;
-        if (double small = other.beginsSmall ? tryTile(other) * doubt : estimate; small < estimate) {
+        other.beginsSmall = request.beginsSmall.value_or(true) && canBeginSmall(candidate);
+        if (!other.beginsSmall)
+          continue;
+        const double small = tryTile(other) * doubt;
+        if (schedule == Schedule::Search && !request.beginsSmall)
+          others.push_back(small < estimate ? std::pair(estimate, candidate) : std::pair(small, other));
+        if (small < estimate || request.beginsSmall) {
           estimate = small;
           candidate = other;
         }
@@ -651,6 +657,7 @@ llvm::Error Emitter::choose() {
       // A search begins with what modulo takes: the best of the candidates that it looks at.
       auto first = std::min_element(ranking.begin(), ranking.begin() + long(std::min(ranking.size(), kCandidates)), isFaster);
       std::rotate(ranking.begin(), first, first + 1);
+      ranking.insert(ranking.end(), others.begin(), others.end());
       std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
     }
     if (known)
@@ -669,6 +676,8 @@ llvm::Error Emitter::choose() {
       network.chosen[layer].panel = tile.panel;
       if (overlaps())
         network.chosen[layer].oneSum = tile.oneSum;
+      if (canBeginSmall(tile))
+        network.chosen[layer].beginsSmall = tile.beginsSmall;
     }
     if (schedule == Schedule::DoubleBuffer)
       network.chosen[layer].overlap = tile.overlap;
@@ -1287,7 +1296,8 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   step.compute.push_back({1, {operation(single(count - 1, true))}});
 }
 
-void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot) {
+void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
+                          int64_t accOffset, int64_t accBlock) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), pos = size[P0] * size[P1] * size[P2];
   int64_t groupChannels = group * channels();
   std::vector<unsigned> resultSlot(chains.size(), 0);
@@ -1312,9 +1322,9 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       if (!source || (source->kind == Source::Value && source->value == -1)) {
         // The accumulator.
         o.memory = unsigned(isa::Memory::Accumulator);
-        o.address = buffers.all[buffers.accumulator].address[anchorSlot];
+        o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
         int64_t row = machine.accumulatorRowBytes();
-        o.strides = {row, size[P0] * row, size[P0] * size[P1] * row, pos * row};
+        o.strides = {row, size[P0] * row, size[P0] * size[P1] * row, accBlock ? accBlock : pos * row};
       } else if (source->kind == Source::Value) {
         const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
         bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
@@ -1551,6 +1561,10 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
 /// Whether the first loads and the last results of this kernel hide behind nothing.
 bool Emitter::hasOpenEnds() const { return overlaps() && !onChip.hasNeighbours && contraction(); }
 
+bool Emitter::canBeginSmall(const Tile &t) const {
+  return hasOpenEnds() && constantWeights() && !unpacked && t.depth > 1 && firstPiece() < t.ic;
+}
+
 /// Input channels of the first piece of the first tile: whole rows of the array, and whole bursts.
 int64_t Emitter::firstPiece() const { return roundUp(std::max<int64_t>(machine.rows, kBurst / elementBytes()), machine.rows); }
 
@@ -1592,6 +1606,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       order.back().blockEnd = std::min(block + unit, last.blockEnd);
     }
   }
+  order.back().isLast = hasOpenEnds();
   return order;
 }
 
@@ -1643,7 +1658,18 @@ void Emitter::emitTiles() {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
-          vectorSteps(step, at, part, group, anchorSlot);
+          // The very last results are stored while others are still made: a run of positions after the other.
+          const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
+          const int64_t runs = visit.isLast ? std::min<int64_t>(4, part[outer]) : 1;
+          const int64_t row = machine.accumulatorRowBytes(), all = part[P0] * part[P1] * part[P2], inner = all / part[outer];
+          for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
+            // Loads of a run may go to the slot that the run before reads.
+            if (run)
+              steps.push_back(std::exchange(step, {}));
+            at[outer] = origin[outer] + done;
+            part[outer] = (size[outer] - done) / (runs - run);
+            vectorSteps(step, at, part, group, anchorSlot, done * inner * row, all * row);
+          }
         }
         steps.push_back(std::move(step));
       }

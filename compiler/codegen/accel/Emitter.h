@@ -87,10 +87,12 @@ private:
     Extent origin;
     int64_t group, kBegin, kEnd;
     int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
+    bool isLast = false;          ///< nothing hides its results
   };
   std::vector<Visit> orderVisits() const;
   bool hasOpenEnds() const;
   int64_t firstPiece() const;
+  bool canBeginSmall(const Tile &t) const;
 
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
   struct InputPlace {
@@ -165,7 +167,10 @@ private:
               unsigned weightSlot, unsigned accSlot, const Visit &visit);
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
               unsigned accSlot, const Visit &visit, const Taps &taps);
-  void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot);
+  /// The sums begin `accOffset` bytes behind the slot's start; those of the next block of channels come `accBlock` bytes later (0: the
+  /// tile has no other positions).
+  void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
+                   int64_t accOffset = 0, int64_t accBlock = 0);
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;

@@ -33,6 +33,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
       return refuse(r.tileAt, name, r.size[axis], "has weights of its own for each and needs 1");
   }
+  if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
+    return refuse(r.buffersAt, "begins_small", "true",
+                  "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
   if (!contraction()) {
     const char *allowed = "has no contraction and cannot choose it";
     if (r.ic)

@@ -13,7 +13,7 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {"sizes", "ic", "order", "depth", "panel", "overlap", "one_sum", "on_chip", "engine"};
+constexpr const char *kKeys[] = {"sizes", "ic", "order", "depth", "panel", "overlap", "one_sum", "begins_small", "on_chip", "engine"};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -95,6 +95,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = flag(request.overlap);
     } else if (name == "one_sum") {
       result = flag(request.oneSum);
+    } else if (name == "begins_small") {
+      result = flag(request.beginsSmall);
     } else if (name == "on_chip") {
       result = flag(request.onChip);
     } else if (name == "tile_at") {
@@ -158,6 +160,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       buffers.push_back(flag("overlap", request.overlap));
     if (request.oneSum)
       buffers.push_back(flag("one_sum", request.oneSum));
+    if (request.beginsSmall)
+      buffers.push_back(flag("begins_small", request.beginsSmall));
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)

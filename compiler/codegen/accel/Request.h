@@ -34,14 +34,14 @@ struct TileRequest {
   unsigned depth = 0;
   std::optional<unsigned> panel; ///< of kPanelNames: Tile::Panel
   std::optional<bool> overlap;
-  std::optional<bool> oneSum;
+  std::optional<bool> oneSum, beginsSmall;
   std::optional<bool> onChip;    ///< the kernel's result
   std::optional<unsigned> engine; ///< of kEngineNames
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order; }
-  bool hasBuffers() const { return depth || panel || overlap || oneSum; }
+  bool hasBuffers() const { return depth || panel || overlap || oneSum || beginsSmall; }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

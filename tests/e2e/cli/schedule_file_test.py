@@ -171,6 +171,7 @@ class RefusalTest(ScheduleFileTest):
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
+        self.refused('buffers %k {begins_small = true}', message=["begins_small is true", "to itself"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
         self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
