@@ -87,8 +87,7 @@ def document(command, budget, rows, reports, layers, points):
 Made by
 `{command}`:
 simulated cycles, the same on every host; in brackets useful MACs / (peak MACs per cycle x cycles). `search` simulates
-{budget} programs for each cell. The bound skips taps in the padding, which the MACs count: its utilisation may be over 100 %,
-and is drawn as 100 %.
+{budget} programs for each cell. MACs in the padding are not useful.
 
 ![utilisation of networks under each schedule, and of ResNet-18's convolutions over DRAM latency](ablation.svg)
 

@@ -76,7 +76,7 @@ public:
       spaces.emplace_back(engines);
   }
 
-  /// Pairs of engines that one waits for the other.
+  /// One for each pair of engines that one waits for the other, more for pairs with long leads.
   unsigned semaphores() const { return unsigned(nextSemaphore); }
 
   Result<bool> run() {
@@ -84,6 +84,7 @@ public:
       for (Operation &operation : program.blocks[block].operations)
         if (std::optional<std::string> problem = add(operation))
           return Diagnostic{"", 0, 0, *problem};
+    boundCounts();
     insertRelays();
     return true;
   }
@@ -123,6 +124,7 @@ private:
   unsigned firstLoadEngine() const { return machine.storeEngines + 3; }
   bool isLoadEngine(unsigned engine) const { return engine >= firstLoadEngine(); }
   bool relay(unsigned self, std::vector<Need> &needs, const Knowledge &knowledge, uint32_t layer, std::optional<unsigned> wanted);
+  void boundCounts();
   void insertRelays();
   bool delegate(unsigned self, const std::vector<Need> &needs, unsigned engine, Knowledge &knowledge);
 };
@@ -274,6 +276,71 @@ bool Synchronizer::relay(unsigned self, std::vector<Need> &needs, const Knowledg
     return true;
   }
   return false;
+}
+
+/// Where posts may run further ahead of the waits than a semaphore counts, their pair uses several in turn. A post finds done:
+/// the takes of what its engine knows to have retired, and of all that is dispatched before it but for a queue's depth
+/// (docs/timing.md, section 3).
+void Synchronizer::boundCounts() {
+  std::vector<std::pair<Entry *, unsigned>> inOrder(nextPlace);
+  for (unsigned engine = 0; engine < engines; ++engine)
+    for (Entry &entry : order[engine])
+      inOrder[entry.place] = {&entry, engine};
+  std::vector<int> waiterOf(size_t(nextSemaphore), -1);
+  for (unsigned from = 0; from < engines; ++from)
+    for (unsigned to = 0; to < engines; ++to)
+      if (semaphoreOf[from][to] >= 0)
+        waiterOf[size_t(semaphoreOf[from][to])] = int(to);
+  struct Count {
+    uint64_t posted = 0, most = 0;
+    std::vector<uint32_t> takenBy; ///< the waiter's operations that waited, in order
+    bool alternates = false;
+  };
+  std::vector<Count> counts(waiterOf.size());
+  Knowledge dispatched(engines, 0);
+  for (auto [entry, engine] : inOrder) {
+    const isa::Header &header = entry->operation->instruction.header;
+    ++dispatched[engine];
+    for (size_t i = 0; i < header.wait_count.size(); ++i)
+      if (header.wait_count[i])
+        counts[size_t(header.wait_semaphore[i])].takenBy.push_back(dispatched[engine]);
+    for (size_t i = 0; i < header.post_count.size(); ++i) {
+      if (!header.post_count[i])
+        continue;
+      Count &count = counts[size_t(header.post_semaphore[i])];
+      const size_t waiter = size_t(waiterOf[size_t(header.post_semaphore[i])]);
+      uint32_t started = std::max(entry->known[waiter], dispatched[waiter] - std::min(dispatched[waiter], machine.queueDepth));
+      uint64_t taken = uint64_t(std::upper_bound(count.takenBy.begin(), count.takenBy.end(), started) - count.takenBy.begin());
+      count.most = std::max(count.most, ++count.posted - taken);
+      count.alternates |= entry->alternates;
+    }
+  }
+  /// The semaphores that a pair uses in turn, and how many posts and waits it has had.
+  struct Turns {
+    std::vector<int> semaphores;
+    size_t posts = 0, waits = 0;
+  };
+  std::vector<Turns> turns(counts.size());
+  for (size_t i = 0; i < counts.size(); ++i) {
+    turns[i].semaphores.push_back(int(i));
+    // An operation that alternates stands for many posts; they are taken one by one.
+    for (uint64_t room = machine.semaphoreMax; room < counts[i].most && !counts[i].alternates; room += machine.semaphoreMax)
+      turns[i].semaphores.push_back(nextSemaphore++);
+  }
+  for (auto [entry, engine] : inOrder) {
+    isa::Header &header = entry->operation->instruction.header;
+    auto next = [](const Turns &turn, size_t number) { return turn.semaphores[number % turn.semaphores.size()]; };
+    for (size_t i = 0; i < header.wait_count.size(); ++i)
+      if (header.wait_count[i]) {
+        Turns &turn = turns[size_t(header.wait_semaphore[i])];
+        header.wait_semaphore[i] = next(turn, turn.waits++);
+      }
+    for (size_t i = 0; i < header.post_count.size(); ++i)
+      if (header.post_count[i]) {
+        Turns &turn = turns[size_t(header.post_semaphore[i])];
+        header.post_semaphore[i] = next(turn, turn.posts++);
+      }
+  }
 }
 
 void Synchronizer::insertRelays() {

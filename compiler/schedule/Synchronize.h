@@ -1,8 +1,9 @@
 //===- Synchronize.h - Semaphores for a stream of operations -----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Every hazard between engines becomes a post and a wait on the one semaphore of
-// that pair of engines, unless something the waiting engine already knows implies it.
+// Every hazard between engines becomes a post and a wait on the semaphore of that
+// pair of engines, unless something the waiting engine already knows implies it. A
+// pair uses several in turn where one could count too far.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_SCHEDULE_SYNCHRONIZE_H
 #define COMPILER_SCHEDULE_SYNCHRONIZE_H

@@ -8,6 +8,8 @@
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
 #include <deque>
 #include <map>
 #include <optional>
@@ -18,20 +20,15 @@ using timing::EngineKind;
 
 namespace {
 constexpr size_t kMaxProblems = 20;
+constexpr unsigned kMaxEngines = 4 + 4 + 3; ///< loads, stores, and the compute engines
 
 /// clock[e]: the first so many instructions of engine e have retired.
-using Clock = std::vector<uint32_t>;
+using Clock = std::array<uint32_t, kMaxEngines>;
 
 void raise(Clock &clock, const Clock &other) {
   for (size_t i = 0; i < clock.size(); ++i)
     clock[i] = std::max(clock[i], other[i]);
 }
-
-/// One executed instruction, for messages.
-struct Event {
-  uint32_t word = 0;
-  isa::Opcode opcode = isa::Opcode::Halt;
-};
 
 /// The order in which a tensor instruction visits accumulator rows.
 struct Walk {
@@ -70,10 +67,10 @@ struct Cell {
   bool initial = false; ///< DRAM contents from before the start
   unsigned writer = 0;
   uint32_t write = 0; ///< 1-based position in the writer's order
-  Event writeEvent;
-  std::optional<Walk> walk;   ///< of the tensor instruction that wrote it
-  std::vector<uint32_t> read; ///< last reader of each engine, 1-based
-  std::vector<Event> readEvent;
+  uint32_t writeWord = 0;
+  std::optional<Walk> walk; ///< of the tensor instruction that wrote it
+  std::array<uint32_t, kMaxEngines> read{}; ///< last reader of each engine, 1-based
+  std::array<uint32_t, kMaxEngines> readWord{};
 };
 
 struct Semaphore {
@@ -88,7 +85,8 @@ class Checker {
 public:
   Checker(const isa::Program &program, const timing::MachineParams &machine) : program(program), machine(machine) {
     engines = machine.storeEngines + machine.loadEngines + 3;
-    clocks.assign(engines, Clock(engines, 0));
+    assert(engines <= kMaxEngines && "a machine has at most four load and four store engines");
+    clocks.assign(engines, Clock{});
     counts.assign(engines, 0);
     semaphores.resize(machine.semaphores);
   }
@@ -109,7 +107,7 @@ private:
   uint32_t word = 0;
   /// Preloads and swaps alternate.
   bool shadowFull = false;
-  Clock preloadClock;
+  Clock preloadClock{};
 
   void problem(const std::string &text) {
     std::string where = "word " + std::to_string(word);
@@ -141,9 +139,10 @@ private:
     return names[engine - machine.loadEngines - machine.storeEngines];
   }
   void execute(const isa::Instruction &instruction);
+  uint32_t startedBefore(unsigned self, unsigned engine) const;
   /// `exact`: every byte of [begin, end) is accessed, else at least one.
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-              const std::optional<Walk> &walk, isa::Opcode opcode);
+              const std::optional<Walk> &walk);
   bool keepsDistance(const Walk &earlier, const Walk &later);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
   void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
@@ -222,72 +221,69 @@ bool Checker::keepsDistance(const Walk &earlier, const Walk &later) {
 }
 
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-                     const std::optional<Walk> &walk, isa::Opcode opcode) {
+                     const std::optional<Walk> &walk) {
   auto &cells = memories[space];
   if (cells.empty()) {
     Cell all;
-    all.read.assign(engines, 0);
-    all.readEvent.resize(engines);
     all.initial = space == 8;
     cells[0] = all;
   }
-  auto cut = [&](uint64_t at) {
-    auto it = std::prev(cells.upper_bound(at));
-    if (it->first != at)
-      it = cells.emplace_hint(std::next(it), at, it->second);
-    return it;
-  };
-  auto first = cut(begin);
-  cut(end);
+  auto first = std::prev(cells.upper_bound(begin));
+  if (first->first != begin)
+    first = cells.emplace_hint(std::next(first), begin, first->second);
+  // A run seldom covers more than a few cells.
+  auto last = std::next(first);
+  while (last != cells.end() && last->first < end)
+    ++last;
+  if (last == cells.end() || last->first != end)
+    last = cells.emplace_hint(last, end, std::prev(last)->second);
   bool anyWritten = false, allWritten = true;
-  auto conflict = [&](const char *kind, unsigned other, const Event &event) {
+  auto conflict = [&](const char *kind, unsigned other, uint32_t otherWord) {
     if (problems.size() < kMaxProblems)
       problem(std::string(kind) + " hazard on " +
               (space == 8 ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
               std::to_string(begin) + ", " + std::to_string(end) + "): " + nameOf(self) + " does not wait for " +
-              nameOf(other) + " at word " + std::to_string(event.word));
+              nameOf(other) + " at word " + std::to_string(otherWord));
   };
-  for (auto it = cells.find(begin); it != cells.end() && it->first < end; ++it) {
-    Cell &cell = it->second;
+  for (auto it = first; it != last; ++it) {
+    const Cell &cell = it->second;
     anyWritten |= cell.written || cell.initial;
     allWritten &= cell.written || cell.initial;
     if (cell.written) {
       bool known = clock[cell.writer] >= cell.write;
       if (!known) {
         if (cell.writer != self)
-          conflict(write ? "write after write" : "read after write", cell.writer, cell.writeEvent);
+          conflict(write ? "write after write" : "read after write", cell.writer, cell.writeWord);
         else if (!write)
-          conflict("read after write", cell.writer, cell.writeEvent);
+          conflict("read after write", cell.writer, cell.writeWord);
         else if (walk && !(cell.walk && keepsDistance(*cell.walk, *walk)))
           // A sum is read, added to and written in so many cycles.
-          conflict("accumulation in another order", cell.writer, cell.writeEvent);
+          conflict("accumulation in another order", cell.writer, cell.writeWord);
       }
     }
     if (write)
       for (unsigned e = 0; e < engines; ++e)
         if (e != self && cell.read[e] > clock[e])
-          conflict("write after read", e, cell.readEvent[e]);
+          conflict("write after read", e, cell.readWord[e]);
   }
   if (!write && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
     problem(nameOf(self) + " reads bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
             isa::caseName(isa::kMemoryEnumeration, int64_t(space)) +
             (anyWritten ? " and nothing wrote some of them" : " that nothing wrote"));
-  Event event{word, opcode};
   uint32_t position = counts[self];
   if (write) {
     Cell &cell = first->second;
     cell.written = true;
     cell.writer = self;
     cell.write = position;
-    cell.writeEvent = event;
+    cell.writeWord = word;
     cell.walk = walk;
-    std::fill(cell.read.begin(), cell.read.end(), 0);
-    for (auto it = std::next(first); it != cells.end() && it->first < end;)
-      it = cells.erase(it);
+    cell.read.fill(0);
+    cells.erase(std::next(first), last);
   } else {
-    for (auto it = first; it != cells.end() && it->first < end; ++it) {
+    for (auto it = first; it != last; ++it) {
       it->second.read[self] = position;
-      it->second.readEvent[self] = event;
+      it->second.readWord[self] = word;
     }
   }
 }
@@ -296,7 +292,7 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
   std::optional<Walk> walk;
   auto visit = [&](const Runs &runs) {
     runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
-      access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk, instruction.opcode());
+      access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk);
     });
   };
   auto box = [&](const auto &transfer, bool write) {
@@ -385,7 +381,7 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, std::nullopt, instruction.opcode());
+      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, std::nullopt);
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])
@@ -401,6 +397,16 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
     walk(*load, load->low, load->high, load->broadcast != 0, false);
   if (auto *store = instruction.getIf<isa::Store>())
     walk(*store, none, none, false, true);
+}
+
+/// The first so many instructions of `engine` have started when the newest of `self` retires: those that it knows to have
+/// retired; its own; and, since dispatch is in program order and stands still while a queue is full, all but the last
+/// `queueDepth` of those before it (docs/timing.md, section 3).
+uint32_t Checker::startedBefore(unsigned self, unsigned engine) const {
+  if (engine == self)
+    return counts[self];
+  const uint32_t dispatched = counts[engine];
+  return std::max(clocks[self][engine], dispatched - std::min(dispatched, machine.queueDepth));
 }
 
 void Checker::execute(const isa::Instruction &instruction) {
@@ -439,8 +445,7 @@ void Checker::execute(const isa::Instruction &instruction) {
     if (!shadowFull)
       problem("a swap without a preload before it");
     shadowFull = false;
-    if (!preloadClock.empty())
-      raise(clock, preloadClock);
+    raise(clock, preloadClock);
   }
   ++counts[self];
   accessOnChip(self, clock, instruction);
@@ -462,11 +467,12 @@ void Checker::execute(const isa::Instruction &instruction) {
     for (int64_t k = 0; k < header.post_count[i]; ++k)
       semaphore.tokens.push_back(after);
     semaphore.posted += uint64_t(header.post_count[i]);
-    // Tokens certainly taken before this post: those taken by instructions this one knows to have retired.
+    // Tokens certainly taken before this post.
     uint64_t taken = 0;
-    if (semaphore.waiter >= 0)
-      taken = uint64_t(std::upper_bound(semaphore.takenBy.begin(), semaphore.takenBy.end(), clock[unsigned(semaphore.waiter)]) -
-                       semaphore.takenBy.begin());
+    if (semaphore.waiter >= 0) {
+      const uint32_t started = startedBefore(self, unsigned(semaphore.waiter));
+      taken = uint64_t(std::upper_bound(semaphore.takenBy.begin(), semaphore.takenBy.end(), started) - semaphore.takenBy.begin());
+    }
     if (semaphore.posted - taken > machine.semaphoreMax)
       problem("semaphore " + std::to_string(header.post_semaphore[i]) + " may reach " +
               std::to_string(semaphore.posted - taken) + " but holds at most " + std::to_string(machine.semaphoreMax));

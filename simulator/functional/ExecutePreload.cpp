@@ -14,21 +14,20 @@ void tw::functional::executePreload(const isa::Preload &preload, core::MachineSt
   int64_t nStride = preload.transpose ? preload.row_stride : elementBytes;
   const uint8_t *tile = state.memory(preload.memory) + preload.address;
 
+  auto fill = [&](auto set) {
+    for (int64_t k = 0; k < preload.k_count; ++k)
+      for (int64_t n = 0; n < preload.n_count; ++n)
+        set(k, n, tile + k * kStride + n * nStride);
+  };
   state.shadow.clear();
-  for (int64_t k = 0; k < preload.k_count; ++k)
-    for (int64_t n = 0; n < preload.n_count; ++n) {
-      const uint8_t *element = tile + k * kStride + n * nStride;
-      switch (type) {
-      case timing::ArrayType::Int8:
-        state.shadow.integer(k, n) =
-            int16_t((preload.is_signed ? int64_t(int8_t(*element)) : int64_t(*element)) - preload.zero_point);
-        break;
-      case timing::ArrayType::Bf16:
-        state.shadow.real(k, n) = readBf16(element);
-        break;
-      case timing::ArrayType::Fp32:
-        state.shadow.real(k, n) = readF32(element);
-        break;
-      }
-    }
+  switch (type) {
+  case timing::ArrayType::Int8:
+    return fill([&, isSigned = preload.is_signed, zeroPoint = preload.zero_point](int64_t k, int64_t n, const uint8_t *element) {
+      state.shadow.integer(k, n) = int16_t((isSigned ? int64_t(int8_t(*element)) : int64_t(*element)) - zeroPoint);
+    });
+  case timing::ArrayType::Bf16:
+    return fill([&](int64_t k, int64_t n, const uint8_t *element) { state.shadow.real(k, n) = readBf16(element); });
+  case timing::ArrayType::Fp32:
+    return fill([&](int64_t k, int64_t n, const uint8_t *element) { state.shadow.real(k, n) = readF32(element); });
+  }
 }

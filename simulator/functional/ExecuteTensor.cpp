@@ -145,8 +145,13 @@ TW_INLINE void integerBody(const isa::Tensor &tensor, core::MachineState &state,
   bool accumulate = tensor.accumulate;
   forEachStrip<int16_t>(
       tensor, state, int(state.machine().rows + 1) / 2 * 2,
-      [&](int16_t *target, const uint8_t *vector) { widenVector<Byte>(target, vector, count, zeroPoint); },
-      [&](const Strip<int16_t> &strip) { compute(strip, state.active, cols, accumulate); });
+      [&](int16_t *target, const uint8_t *vector)
+          __attribute__((always_inline)) { widenVector<Byte>(target, vector, count, zeroPoint); },
+      [&](const Strip<int16_t> &strip) __attribute__((always_inline)) { compute(strip, state.active, cols, accumulate); });
+}
+
+TW_INLINE void integerOf(const isa::Tensor &tensor, core::MachineState &state, IntegerCompute compute) {
+  tensor.is_signed ? integerBody<int8_t>(tensor, state, compute) : integerBody<uint8_t>(tensor, state, compute);
 }
 
 void integerPortable(const Strip<int16_t> &strip, const WeightTile &weights, int cols, bool accumulate) {
@@ -194,7 +199,7 @@ TW_AVX2 inline void integerBlockAvx2(const Strip<int16_t> &strip, int first, con
   }
 }
 
-TW_AVX2 void integerAvx2(const Strip<int16_t> &strip, const WeightTile &weights, int cols, bool accumulate) {
+TW_AVX2 void integerStripAvx2(const Strip<int16_t> &strip, const WeightTile &weights, int cols, bool accumulate) {
   if (cols < 8)
     return integerPortable(strip, weights, cols, accumulate);
   int p = 0;
@@ -225,12 +230,19 @@ TW_AVX512 inline void integerBlockAvx512(const Strip<int16_t> &strip, int first,
   }
 }
 
-TW_AVX512 void integerAvx512(const Strip<int16_t> &strip, const WeightTile &weights, int cols, bool accumulate) {
+TW_AVX512 void integerStripAvx512(const Strip<int16_t> &strip, const WeightTile &weights, int cols, bool accumulate) {
   int p = 0;
   for (; p + 8 <= strip.positions; p += 8)
     integerBlockAvx512<8>(strip, p, weights, cols, accumulate);
   for (; p < strip.positions; ++p)
     integerBlockAvx512<1>(strip, p, weights, cols, accumulate);
+}
+
+TW_AVX2 void integerAvx2(const isa::Tensor &tensor, core::MachineState &state) {
+  integerOf(tensor, state, integerStripAvx2);
+}
+TW_AVX512 void integerAvx512(const isa::Tensor &tensor, core::MachineState &state) {
+  integerOf(tensor, state, integerStripAvx512);
 }
 #endif
 
@@ -337,14 +349,13 @@ TW_AVX512 void floatAvx512(const isa::Tensor &tensor, core::MachineState &state)
 /// Kernels wider than the host has are never chosen; elsewhere than on x86 all fall back to portable code.
 void fast(const isa::Tensor &tensor, core::MachineState &state, Kernel kernel) {
   if (state.machine().arrayType == timing::ArrayType::Int8) {
-    IntegerCompute compute = integerPortable;
 #if defined(__x86_64__)
     if (kernel == Kernel::Avx512)
-      compute = integerAvx512;
-    else if (kernel == Kernel::Avx2)
-      compute = integerAvx2;
+      return integerAvx512(tensor, state);
+    if (kernel == Kernel::Avx2)
+      return integerAvx2(tensor, state);
 #endif
-    return tensor.is_signed ? integerBody<int8_t>(tensor, state, compute) : integerBody<uint8_t>(tensor, state, compute);
+    return integerOf(tensor, state, integerPortable);
   }
 #if defined(__x86_64__)
   if (kernel == Kernel::Avx512)

@@ -5,19 +5,20 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <map>
 #include <tuple>
 
 namespace tw::stats {
 
 void Track::clear() {
-  for (std::vector<Interval> &list : lists)
+  for (std::deque<Interval> &list : lists)
     list.clear();
   lastFed = 0;
 }
 
 void Track::busy(List list, Cycle begin, Cycle end, uint32_t layer) {
-  std::vector<Interval> &intervals = lists[list];
+  std::deque<Interval> &intervals = lists[list];
   if (!intervals.empty() && intervals.back().layer == layer && intervals.back().end >= begin) {
     intervals.back().end = std::max(intervals.back().end, end);
     return;
@@ -29,6 +30,16 @@ void Track::busy(List list, Cycle begin, Cycle end, uint32_t layer) {
 }
 
 void Track::dramWait(Cycle begin, Cycle end, unsigned channel, uint32_t layer) {
+  // Streaming: between two waits the burst moves, and that label goes first anyway.
+  std::deque<Interval> &waits = lists[DramWait];
+  const std::deque<Interval> &moves = lists[Move];
+  if (begin < end && !waits.empty() && !moves.empty()) {
+    Interval &last = waits.back();
+    if (last.detail == channel && last.layer == layer && moves.back().begin <= last.end && moves.back().end >= begin) {
+      last.end = end;
+      return;
+    }
+  }
   add(DramWait, {begin, end, Label::DramLatency, static_cast<uint16_t>(channel), kNoEngine, layer});
 }
 
@@ -48,31 +59,39 @@ void addBusInterval(std::vector<BusInterval> &channel, Cycle begin, Cycle end) {
 
 namespace {
 
-/// `base` and what of `lower` it leaves free, in order.
-std::vector<Interval> paintUnder(const std::vector<Interval> &base, const std::vector<Interval> &lower) {
-  if (lower.empty())
-    return base;
-  std::vector<Interval> result;
-  result.reserve(base.size() + lower.size() + 16);
-  size_t next = 0;
-  for (Interval interval : lower) {
-    while (interval.begin < interval.end) {
-      while (next < base.size() && base[next].end <= interval.begin)
-        result.push_back(base[next++]);
-      if (next == base.size() || base[next].begin >= interval.end) {
-        result.push_back(interval);
-        break;
+constexpr Cycle kForever = std::numeric_limits<Cycle>::max();
+
+/// Visits the intervals of all lists in order, of each what the lists before its own leave free.
+template <typename Visit> void forEachVisible(const std::array<std::deque<Interval>, Track::NumLists> &lists, Visit visit) {
+  std::array<std::deque<Interval>::const_iterator, Track::NumLists> next;
+  for (unsigned list = 0; list < Track::NumLists; ++list)
+    next[list] = lists[list].begin();
+  for (Cycle at = 0;;) {
+    // The first list that has this cycle, up to where one before it has one; or on to the next interval.
+    Cycle end = kForever;
+    const Interval *visible = nullptr;
+    for (unsigned list = 0; list < Track::NumLists && !visible; ++list) {
+      while (next[list] != lists[list].end() && next[list]->end <= at)
+        ++next[list];
+      if (next[list] == lists[list].end())
+        continue;
+      if (next[list]->begin <= at) {
+        visible = &*next[list];
+        end = std::min(end, visible->end);
+      } else {
+        end = std::min(end, next[list]->begin);
       }
-      if (base[next].begin > interval.begin) {
-        Interval piece = interval;
-        piece.end = base[next].begin;
-        result.push_back(piece);
-      }
-      interval.begin = base[next].end;
     }
+    if (end == kForever)
+      return;
+    if (visible) {
+      Interval piece = *visible;
+      piece.begin = at;
+      piece.end = end;
+      visit(piece);
+    }
+    at = end;
   }
-  result.insert(result.end(), base.begin() + static_cast<ptrdiff_t>(next), base.end());
-  return result;
 }
 
 /// Splits waits for DRAM by whether the channel's bus moves something.
@@ -117,11 +136,9 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
   result.engine = engine;
   result.name = engineName(engine);
 
-  std::vector<Interval> painted = track.lists[Track::Issue];
-  for (unsigned list = Track::Move; list < Track::NumLists; ++list)
-    painted = paintUnder(painted, track.lists[list]);
-
-  std::map<std::tuple<Label, uint16_t, uint16_t>, Cycle> causes;
+  using Cause = std::tuple<Label, uint16_t, uint16_t>;
+  std::map<Cause, Cycle> causes;
+  std::pair<const Cause, Cycle> *recent = nullptr; // causes repeat
   auto emit = [&](Interval interval) {
     interval.end = std::min(interval.end, total);
     if (interval.begin >= interval.end)
@@ -131,8 +148,12 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
     if (interval.layer < layers.size())
       layers[interval.layer].labels[engine][static_cast<unsigned>(interval.label)] += cycles;
     if (interval.label == Label::Operand || interval.label == Label::Interlock || interval.label == Label::BankConflict ||
-        interval.label == Label::BufferFull)
-      causes[{interval.label, interval.detail, interval.producer}] += cycles;
+        interval.label == Label::BufferFull) {
+      const Cause cause{interval.label, interval.detail, interval.producer};
+      if (!recent || recent->first != cause)
+        recent = &*causes.emplace(cause, 0).first;
+      recent->second += cycles;
+    }
     if (keep)
       result.intervals.push_back(interval);
   };
@@ -142,7 +163,7 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
   };
   BusCursor bus(channels);
   Cycle cursor = 0;
-  for (const Interval &interval : painted) {
+  forEachVisible(track.lists, [&](const Interval &interval) {
     emitGap(cursor, std::min(interval.begin, total));
     assert(interval.begin >= cursor && "labels overlap");
     if (interval.label == Label::DramLatency)
@@ -150,7 +171,7 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
     else
       emit(interval);
     cursor = interval.end;
-  }
+  });
   emitGap(cursor, total);
 
   Cycle sum = 0;

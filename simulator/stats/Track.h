@@ -10,6 +10,8 @@
 
 #include "simulator/stats/SimResult.h"
 
+#include <deque>
+
 namespace tw::stats {
 
 /// What one engine did. Each list is ascending and free of overlaps in itself; lists may overlap one another.
@@ -40,7 +42,7 @@ private:
       lists[list].push_back(interval);
   }
 
-  std::array<std::vector<Interval>, NumLists> lists;
+  std::array<std::deque<Interval>, NumLists> lists; ///< millions: never copied to grow
   Cycle lastFed = 0;
 };
 

@@ -28,14 +28,15 @@ DramPort::~DramPort() { payload.clear_extension(burst), delete burst; }
 
 void DramPort::end_of_elaboration() {
   dram = controller[0];
-  for (unsigned i = 0; i < kReaders; ++i)
-    reader[i] = readers[i][0];
-  for (unsigned i = 0; i < stats::kMaxStoreEngines; ++i)
-    writer[i] = writers[i][0];
+  reader[kFetch] = readers[kFetch][0];
 }
 
 void DramPort::reset(RunContext &run) {
   context = &run;
+  for (unsigned i = 0; i < stats::kMaxLoadEngines; ++i)
+    reader[i] = i < run.machine->loadEngines ? readers[i][0] : nullptr;
+  for (unsigned i = 0; i < stats::kMaxStoreEngines; ++i)
+    writer[i] = i < run.machine->storeEngines ? writers[i][0] : nullptr;
   alarm.reset();
   decided.clear();
   nextCycle = lastIssue = lastRead = bufferEmptyAt = 0;
@@ -53,7 +54,8 @@ Cycle DramPort::requestAt(unsigned requester) const {
     return draining && !waiting.empty() ? nextCycle : kNever;
   if (requester == kIdleDrain)
     return !waiting.empty() && !readsUndecided ? std::max(nextCycle, lastRead + 1) : kNever;
-  const Cycle at = reader[requester - kFirstReader]->nextRequest();
+  const DramReaderIf *client = reader[requester - kFirstReader];
+  const Cycle at = client ? client->nextRequest() : kNever;
   return at == kNever ? kNever : std::max(at, nextCycle);
 }
 
@@ -64,7 +66,7 @@ Cycle DramPort::nextStep() const {
   for (unsigned requester = 0; requester < kRequesters; ++requester)
     next = std::min(next, requestAt(requester));
   for (DramWriterIf *store : writer) {
-    Cycle at = store->nextOffer();
+    Cycle at = store ? store->nextOffer() : kNever;
     if (at == kNever)
       continue;
     at = std::max(at, nextCycle);
@@ -183,7 +185,7 @@ void DramPort::step(Cycle cycle) {
     issue(requester, cycle);
   uint32_t accepts = 0;
   for (DramWriterIf *store : writer)
-    while (accepts < context->machine->burstsPerCycle && !full() && store->nextOffer() <= cycle) {
+    while (store && accepts < context->machine->burstsPerCycle && !full() && store->nextOffer() <= cycle) {
       waiting.push_back(store->address());
       ++bufferCount;
       ++accepts;

@@ -45,6 +45,7 @@ const std::vector<Variant> kIntegerMachines = {
     {"tiny_8x8", {"scratchpads.activation.capacity_bytes=2048", "scratchpads.weight.capacity_bytes=1024", "control.semaphores=16"}},
     {"tiny_8x8", {"scratchpads.activation.banks=1", "scratchpads.weight.banks=1", "accumulator.banks=1", "array.preload_rows_per_cycle=8"}},
     {"tiny_8x8", {"control.queue_depth_instructions=1", "control.loop_buffer_words=64", "dram.bytes_per_cycle=32"}},
+    {"tiny_8x8", {"control.semaphore_max_count=2", "dram.bytes_per_cycle=1"}},
     {"gemmini_16x16_int8", {}},
     {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192"}},
     {"vdla_16x16", {}},

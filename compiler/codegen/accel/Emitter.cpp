@@ -202,9 +202,7 @@ Buffers Emitter::plan(const Tile &t) const {
     buffer.memory = memory;
     buffer.bytes = roundUp(bytes, kBurst);
     buffer.slots = slots;
-    buffer.key.resize(slots);
-    buffer.used.resize(slots, 0);
-    b.all.push_back(buffer);
+    b.all.push_back(std::move(buffer));
     return int(b.all.size()) - 1;
   };
   int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
@@ -279,20 +277,27 @@ int64_t Emitter::capacityOf(const Buffer &buffer) const {
 }
 
 bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
+  // Most candidates need more than there is, wherever their slots would lie.
+  std::array<int64_t, 8> needed{};
+  for (const Buffer &buffer : b.all)
+    if ((needed[buffer.memory] += buffer.bytes * buffer.slots) > capacityOf(buffer))
+      return false;
+  // Large slots first, so that bank rounding costs least.
+  llvm::SmallVector<size_t, 16> order(b.all.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  llvm::sort(order, [&](size_t x, size_t y) {
+    return b.all[x].bytes != b.all[y].bytes ? b.all[x].bytes > b.all[y].bytes : x < y;
+  });
   auto attempt = [&](bool ownBanks) {
     std::array<int64_t, 8> next = start;
     std::array<bool, 8> wrapped{};
-    // Large slots first, so that bank rounding costs least.
-    std::vector<size_t> order(b.all.size());
-    for (size_t i = 0; i < order.size(); ++i)
-      order[i] = i;
-    std::stable_sort(order.begin(), order.end(), [&](size_t x, size_t y) { return b.all[x].bytes > b.all[y].bytes; });
     for (size_t index : order) {
       Buffer &buffer = b.all[index];
       bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
       const timing::MemoryParams &memory = acc ? machine.accumulator : machine.scratchpads[buffer.memory];
       int64_t &at = next[buffer.memory];
       buffer.address.clear();
+      buffer.address.reserve(buffer.slots);
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
         auto align = [&] {
           // The slots of a panel are filled and read one after the other, seldom next to each other.
@@ -369,7 +374,7 @@ double Emitter::mixed(double readBytes, double writeBytes) const {
   return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
 }
 
-double Emitter::cost(const Tile &t, double &busCycles) const {
+double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
   double mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
@@ -379,7 +384,6 @@ double Emitter::cost(const Tile &t, double &busCycles) const {
   double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
   double outTiles = mTiles * nTiles * groups;
   int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
-  Buffers b = plan(t);
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
@@ -527,6 +531,7 @@ double Emitter::tryTile(const Tile &candidate) {
   constexpr uint64_t kElsewhere = uint64_t(1) << 39;
   tile = candidate;
   buffers = plan(tile);
+  buffers.emptySlots();
   allocate(buffers);
   weightsAddress = kElsewhere;
   parametersAddress.assign(chains.size(), kElsewhere);
@@ -616,7 +621,7 @@ llvm::Error Emitter::choose() {
                 Buffers b = plan(t);
                 if (!allocate(b))
                   continue;
-                double busCycles = 0, estimate = cost(t, busCycles);
+                double busCycles = 0, estimate = cost(t, b, busCycles);
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
                 if (style.overlap)
                   estimate *= b.ownBanks ? 1.03 : 1.18;
@@ -725,6 +730,7 @@ llvm::Error Emitter::choose() {
                                    machine.name.c_str(), text.c_str());
   }
   buffers = plan(tile);
+  buffers.emptySlots();
   network.tileBytes.resize(layer + 1);
   for (const Buffer &buffer : buffers.all)
     if (buffer.memory != unsigned(isa::Memory::Accumulator))
@@ -758,6 +764,8 @@ void Emitter::packConstants() {
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
     int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
+    const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(w.value, 0, size));
+    const int64_t apart = w.value.isSplat() ? 0 : size;
     std::vector<uint8_t> bytes;
     uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
@@ -776,13 +784,15 @@ void Emitter::packConstants() {
         for (int64_t y = 0; y < kh; ++y)
           for (int64_t x = 0; x < kw; ++x)
             for (int64_t kb = k0; kb < kEnd; kb += rows)
-              for (int64_t k = kb; k < kb + rows; ++k)
+              for (int64_t k = kb; k < kb + rows; ++k) {
+                const int64_t first = base + weightOf(k, x, y);
+                uint8_t *to = &*bytes.insert(bytes.end(), size_t(cols) * size, 0);
                 for (int64_t n = nb; n < nb + cols; ++n) {
-                  const uint8_t *from = zero;
-                  if (k < kEnd && n < nEnd)
-                    from = reinterpret_cast<const uint8_t *>(element(w.value, base + n * a.weightOc + weightOf(k, x, y), size));
-                  bytes.insert(bytes.end(), from, from + size);
+                  const uint8_t *from = k < kEnd && n < nEnd ? raw + (first + n * a.weightOc) * apart : zero;
+                  for (unsigned b = 0; b < size; ++b)
+                    *to++ = from[b];
                 }
+              }
     };
     for (int64_t batch = 0; batch < batches; ++batch)
       for (int64_t g = 0; g < a.groups; ++g)
@@ -1081,13 +1091,7 @@ double Emitter::usefulTaps() const {
   double share = 1;
   for (unsigned axis = P0; axis <= P1 && skipsPadding(); ++axis) {
     const WindowAxis &w = kernel.anchor->axes[axis - P0];
-    int64_t useful = 0;
-    for (int64_t tap = 0; tap < w.kernel; ++tap)
-      for (int64_t output = 0; output < w.size; ++output) {
-        int64_t at = output * w.stride - w.padLow + tap * w.dilation;
-        useful += at >= 0 && at < w.inputSize;
-      }
-    share *= double(useful) / double(w.kernel * w.size);
+    share *= double(w.usefulTaps()) / double(w.kernel * w.size);
   }
   return share;
 }
@@ -1105,10 +1109,7 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
     const WindowAxis &w = a.axes[axis - P0];
     std::vector<Run> runs;
     for (int64_t tap = 0; tap < w.kernel; ++tap) {
-      auto inside = [&](int64_t output) {
-        int64_t at = (origin[axis] + output) * w.stride - w.padLow + tap * w.dilation;
-        return at >= 0 && at < w.inputSize;
-      };
+      auto inside = [&](int64_t output) { return w.readsInput(origin[axis] + output, tap); };
       int64_t low = 0, high = 0;
       while (low < size[axis] && !inside(low))
         ++low;
@@ -1701,9 +1702,8 @@ void Emitter::emitCopies() {
   staging.slots = slots;
   for (unsigned slot = 0; slot < slots; ++slot)
     staging.address.push_back(int64_t(slot) * capacity);
-  staging.key.resize(slots);
-  staging.used.resize(slots, 0);
   buffers.all = {staging};
+  buffers.emptySlots();
   buffers.results = {0};
   for (const Copy &copy : kernel.copies) {
     int64_t es = byteSize(copy.type);

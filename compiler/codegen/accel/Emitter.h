@@ -34,6 +34,13 @@ struct Buffers {
   std::vector<std::vector<int>> sources;    ///< per step and source: the buffer of a tensor source
   std::vector<int> results;                 ///< per step
   bool ownBanks = false;                    ///< no two slots share a bank
+
+  void emptySlots() {
+    for (Buffer &buffer : all) {
+      buffer.key.assign(buffer.slots, {});
+      buffer.used.assign(buffer.slots, 0);
+    }
+  }
 };
 
 /// One dimension of a transfer, innermost first.
@@ -117,7 +124,7 @@ private:
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
   double mixed(double readBytes, double writeBytes) const;
   /// Cycles by the closed form, and those of the DRAM data bus in them.
-  double cost(const Tile &t, double &busCycles) const;
+  double cost(const Tile &t, const Buffers &b, double &busCycles) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   double tryTile(const Tile &candidate);

@@ -54,6 +54,19 @@ struct WindowAxis {
   int64_t inputSize = 1; ///< without padding
   /// Input positions that `count` output positions span.
   int64_t span(int64_t count) const { return (count - 1) * stride + (kernel - 1) * dilation + 1; }
+  /// Whether the tap of that output position reads input, not padding.
+  bool readsInput(int64_t output, int64_t tap) const {
+    int64_t at = output * stride - padLow + tap * dilation;
+    return at >= 0 && at < inputSize;
+  }
+  /// Pairs of an output position and a tap that read input.
+  int64_t usefulTaps() const {
+    int64_t useful = 0;
+    for (int64_t output = 0; output < size; ++output)
+      for (int64_t tap = 0; tap < kernel; ++tap)
+        useful += readsInput(output, tap);
+    return useful;
+  }
 };
 
 /// The operation that reads a window of its input: on the array (Contraction) or on the vector engine (Window).
@@ -119,7 +132,7 @@ struct Kernel {
   View output;
   LaneType outputType = LaneType::F32;
   bool outputReduced = false; ///< the result has one channel
-  uint64_t macs = 0;
+  uint64_t macs = 0; ///< products of the definition that do not fall into the padding
   TileRequest request; ///< what a schedule file asks for
 };
 

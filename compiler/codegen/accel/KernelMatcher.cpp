@@ -1030,6 +1030,9 @@ FailureOr<Kernel> KernelMatcher::run() {
     return failure();
   if (value->tensor >= 0 || value->step != int(kernel.steps.size()) - 1)
     return error(returnOp) << "a kernel must return its last step";
+  if (kernel.anchor)
+    for (const WindowAxis &axis : kernel.anchor->axes)
+      kernel.macs = kernel.macs / uint64_t(axis.size * axis.kernel) * uint64_t(axis.usefulTaps());
   return kernel;
 }
 } // namespace

@@ -253,6 +253,12 @@ class RunTest(CliTest):
         out, _ = self.tilewright("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", *overrides)
         self.assertIn("on tiny_8x8 (clock_mhz=100, dram.latency_cycles=400) (int8 8x8, 100 MHz)", out)
 
+    def test_no_semaphore_counts_beyond_its_maximum(self):
+        # DRAM is slow and posts are far ahead of their waits; the simulator stops where a count exceeds the maximum.
+        for most in ["7", "63"]:
+            self.tilewright("run", "conv:1x14x14x256:3x3x512:s2:p1:int8", "--hw", "vdla_16x16", "--schedule", "modulo", "--check",
+                            "--set", "dram.bytes_per_cycle=4", "--set", f"control.semaphore_max_count={most}")
+
     def test_bad_overrides(self):
         kernel = ["gemm:8x8x8:int8", "--hw", "tiny_8x8", "--set"]
         for command in ["run", "compile", "compare", "profile", "verify"]:

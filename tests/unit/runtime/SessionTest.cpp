@@ -118,5 +118,5 @@ TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
   EXPECT_EQ(error("none.onnx", tiny), "cannot open 'none.onnx': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
   EXPECT_EQ(error("gemm:8x8x8:int8", {}), "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
   tiny.schedule = "best";
-  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo, search");
+  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo, search, or a schedule file (.mlir)");
 }

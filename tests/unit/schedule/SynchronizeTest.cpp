@@ -84,6 +84,39 @@ TEST(SynchronizeTest, AMachineWithTooFewSemaphoresIsNamed) {
             "the program needs 2 semaphores but machine 'tiny_8x8' has 1");
 }
 
+TEST(SynchronizeTest, PostsFurtherAheadThanASemaphoreCountsUseSeveralInTurn) {
+  timing::MachineParams machine = tiny();
+  machine.semaphoreMax = 3;
+  std::vector<std::string> lines;
+  auto slot = [](int i) { return " address=" + std::to_string(i * 64) + " counts=[64,1,1,1,1] span=64"; };
+  for (int i = 0; i < 8; ++i)
+    lines.push_back("load" + slot(i));
+  for (int i = 0; i < 8; ++i)
+    lines.push_back("store dram_address=" + std::to_string(4096 + i * 64) + slot(i));
+  TileProgram program = stream(lines, machine);
+  ASSERT_TRUE(schedule::synchronize(program, machine));
+  Diagnostics problems = schedule::verifySchedule(encode(program), machine);
+  EXPECT_TRUE(problems.empty()) << problems.front().str();
+  machine.semaphores = 2;
+  EXPECT_EQ(schedule::synchronize(program = stream(lines, machine), machine).message(),
+            "the program needs 3 semaphores but machine 'tiny_8x8' has 2");
+}
+
+TEST(SynchronizeTest, AWaiterThatKeepsUpNeedsOneSemaphore) {
+  // The store engine falls behind by no more than its queue, however long the program.
+  timing::MachineParams machine = tiny();
+  machine.semaphores = 1;
+  std::vector<std::string> lines;
+  for (int i = 0; i < 100; ++i) {
+    const std::string slot = " address=" + std::to_string(i * 8) + " counts=[8,1,1,1,1] span=8";
+    lines.push_back("load" + slot);
+    lines.push_back("store dram_address=" + std::to_string(4096 + i * 8) + slot);
+  }
+  TileProgram program = stream(lines, machine);
+  Result<bool> done = schedule::synchronize(program, machine);
+  EXPECT_TRUE(done) << done.message();
+}
+
 TEST(SynchronizeTest, RandomStreamsVerify) {
   // Copies between random slots of the scratchpad and DRAM by three engines: whatever the stream, the independent verifier
   // must find every hazard ordered.

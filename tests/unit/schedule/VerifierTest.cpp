@@ -178,6 +178,29 @@ TEST(VerifierTest, RefusesASemaphoreThatMayOverflow) {
   expectRefused(lines, "semaphore 9 may reach 75 but holds at most 63");
 }
 
+/// Loads, each with a post that one store takes, and comes `lead` loads later.
+std::vector<std::string> copies(int number, int lead) {
+  std::vector<std::string> lines;
+  auto slot = [](int i) { return " address=" + std::to_string(i * 8) + " counts=[8,1,1,1,1] span=8"; };
+  for (int i = 0; i < number + lead; ++i) {
+    if (i < number)
+      lines.push_back("load post=[0:1]" + slot(i));
+    if (i >= lead)
+      lines.push_back("store wait=[0:1] dram_address=" + std::to_string(4096 + (i - lead) * 8) + slot(i - lead));
+  }
+  lines.push_back("halt");
+  return lines;
+}
+
+TEST(VerifierTest, AcceptsAPosterThatIsAheadByNoMoreThanTheWaitersQueue) {
+  // 55 loads come before the first store, and 8 stores may wait in their queue: 63.
+  EXPECT_EQ(problemsOf(copies(100, 54)), "");
+}
+
+TEST(VerifierTest, RefusesAPosterThatAQueueDoesNotHoldBack) {
+  expectRefused(copies(100, 55), "semaphore 0 may reach 64 but holds at most 63");
+}
+
 TEST(VerifierTest, RefusesAReadOfBytesThatNothingWrote) {
   expectRefused(with(3, "span=64 acc_span", "address=512 span=64 acc_span"), "tensor reads bytes [512, 576) of scratchpad0 that nothing wrote");
 }
