@@ -1139,9 +1139,31 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   constexpr int64_t kCyclesPerLoop = 12;
   int64_t blocks = ceilDiv(std::min(tile.ic, a.ic), machine.rows) * ceilDiv(size[C], machine.cols);
   if (groups.empty() || groups[0].low[0] + groups[0].low[1] + groups[0].high[0] + groups[0].high[1] > 0 ||
-      saved * blocks <= kCyclesPerLoop * int64_t(groups.size()))
+      saved * blocks <= kCyclesPerLoop * int64_t(groups.size()) || !keepDistance(groups, size))
     return {all};
   return groups;
+}
+
+/// Whether a sum that passes of several groups add to comes again late enough (decision 0009), also when the next input channels
+/// begin with the first group. As the verifier has it: what runs between two groups is not counted.
+bool Emitter::keepDistance(const std::vector<Taps> &groups, const Extent &size) const {
+  const int64_t distance = int64_t(timing::accumulatorDistance(machine));
+  auto widthOf = [&](const Taps &t, unsigned i) { return size[P0 + i] - t.low[i] - t.high[i]; };
+  auto rowsOf = [&](const Taps &t) { return widthOf(t, 0) * widthOf(t, 1) * size[P2]; };
+  auto rowOf = [&](const Taps &t, int64_t visit) {
+    int64_t x = visit % widthOf(t, 0), y = visit / widthOf(t, 0) % widthOf(t, 1), z = visit / (widthOf(t, 0) * widthOf(t, 1));
+    return x + t.low[0] + size[P0] * (y + t.low[1] + size[P1] * z);
+  };
+  for (size_t i = 0; i < groups.size(); ++i)
+    for (size_t j = i + 1; j <= groups.size(); ++j) {
+      const Taps &first = groups[i], &second = groups[j % groups.size()];
+      const int64_t rows = rowsOf(first), gap = std::max(rows, distance);
+      for (int64_t a = std::max<int64_t>(gap - distance + 1, 0); a < rows; ++a)
+        for (int64_t b = 0; b < std::min(rowsOf(second), distance - gap + a); ++b)
+          if (rowOf(first, a) == rowOf(second, b))
+            return false;
+    }
+  return true;
 }
 
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,

@@ -170,6 +170,7 @@ private:
   bool skipsPadding() const;
   double usefulTaps() const;
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
+  bool keepDistance(const std::vector<Taps> &groups, const Extent &size) const;
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
               unsigned weightSlot, unsigned accSlot, const Visit &visit);
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
