@@ -572,6 +572,7 @@ llvm::Error Emitter::choose() {
   take(p2, request.size[P2]);
   take(icSizes, request.ic);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
+  const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   tapShare = contraction() ? usefulTaps() : 1;
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
   struct Style {
@@ -607,8 +608,9 @@ llvm::Error Emitter::choose() {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
                                     form < 8 ? Tile::Panel(form / 2) : form < 10 ? Tile::NoPanel : Tile::Panel(form / 2 - 5),
                                     form == 8 || form == 9, false, form >= 10});
-                if (t.oneSum && (t.depth == 1 || (t.size[C] >= channels() && positions(t) == kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2] && kernel.anchor->groups == 1)) &&
-                    !request.oneSum)
+                // With one tile there is one sum anyway.
+                if (t.oneSum && !request.oneSum &&
+                    (t.depth == 1 || (t.size[C] >= channels() && positions(t) == allPositions && kernel.anchor->groups == 1)))
                   continue;
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
                   continue;
@@ -697,7 +699,10 @@ llvm::Error Emitter::choose() {
                                   : tile.channelsOuter ? "channels outer"
                                                        : "positions outer") +
                           (tile.oneSum ? ", one sum" : "") +
-                          (tile.inputsOuter ? ", inputs outermost" : tile.panel == Tile::NoPanel ? "" : tile.panel == Tile::TwoPanels ? ", two panels stay" : ", a panel stays"),
+                          (tile.inputsOuter                  ? ", inputs outermost"
+                           : tile.panel == Tile::NoPanel   ? ""
+                           : tile.panel == Tile::TwoPanels ? ", two panels stay"
+                                                           : ", a panel stays"),
                       uint64_t(best));
   }
   if (candidates.empty()) {
