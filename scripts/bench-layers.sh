@@ -29,8 +29,8 @@ print(cycles, bound, f"{bound / cycles:.3f}", f"{peak:.1f}", f"{seconds:.1f}")' 
   echo "# Latency hiding, measured"
   echo
   echo "Made by \`scripts/bench-layers.sh $budget\`: simulated cycles, the same on every host. **bound / search** and **peak** are those of"
-  echo "\`search\`, which simulates $budget programs; **s** is the time it takes to compile with it. The bound ([bounds.md](bounds.md)) skips taps"
-  echo "in the padding, which the compiler does not do yet; **peak** counts useful MACs."
+  echo "\`search\`, which simulates $budget programs; **s** is the time it takes to compile with it. **peak** counts"
+  echo "useful MACs, those in the padding are none; the bound is that of [bounds.md](bounds.md)."
   echo
   echo "## Convolutions of ResNet-18, as TVM's table has them"
   echo
