@@ -242,7 +242,7 @@ bool Synchronizer::relay(unsigned self, std::vector<Need> &needs, const Knowledg
     if (engine == self)
       continue;
     isa::Load load;
-    load.address = *spare;
+    load.address = *spare + int64_t(engine - firstLoadEngine()); // engines that write one byte would race
     load.counts = {1, 1, 1, 1, 1};
     load.high[0] = 1;
     load.span = 1;
