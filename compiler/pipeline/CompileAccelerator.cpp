@@ -70,15 +70,15 @@ public:
   struct Lessons {
     std::vector<bool> alone; ///< per layer: its own tiles need the room that tensors took
     int64_t spare = 0;       ///< bytes of scratchpad 0 to leave free
+    std::vector<std::pair<unsigned, unsigned>> banned; ///< groups of layers, first and last, for which there is no room
     bool isNew = false;      ///< another attempt may succeed
   };
 
-  NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, const Picks &picks = {},
-                  std::map<uint32_t, accel::Ranking> *rankings = nullptr, std::optional<size_t> residencyChoice = std::nullopt)
+  NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
+                  const Picks &picks = {}, std::optional<size_t> residencyChoice = std::nullopt)
       : module(module), options(options), machine(*options.machine), lessons(lessons), residencyChoice(residencyChoice) {
     network.picks = picks;
-    // What stays on chip changes what fits, and so does a lesson.
-    network.rankings = residencyChoice && lessons.alone.empty() && !lessons.spare ? rankings : nullptr;
+    network.rankings = &rankings;
   }
 
   llvm::Expected<CompiledNetwork> run();
@@ -93,6 +93,7 @@ private:
   std::optional<size_t> residencyChoice; ///< of residencies(); nothing: the best
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
+  std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
   llvm::DenseMap<Value, Home> homes;
   llvm::DenseMap<Value, Part> parts;
   llvm::DenseSet<Operation *> inPlace; ///< concatenations whose producers write the result
@@ -105,8 +106,10 @@ private:
     accel::Kernel kernel;
     std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
     std::vector<uint64_t> addresses;
+    unsigned step = 0; ///< as live ranges count
   };
   std::vector<Layer> layers;
+  accel::Fusion fusion; ///< what stays on chip
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
   llvm::Error emit();
@@ -114,14 +117,17 @@ private:
   void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();
-  llvm::Expected<accel::Residency> chooseResidents(double transferShare);
+  /// What the kernels do with the tensors, and what schedule files want.
+  llvm::Expected<accel::NetworkUses> describeUses();
+  /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
+  llvm::Error placeGroups();
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
-  /// Tensors that may stay on chip, each choice once.
-  llvm::Expected<std::vector<accel::Residency>> residencies();
+  /// What may stay on chip, as a whole or a band of rows at a time; each choice once.
+  llvm::Expected<std::vector<accel::Fusion>> onChipChoices();
   /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take.
-  llvm::Expected<double> emitWith(accel::Residency residency);
-  llvm::Error emitKernels(accel::Residency residency);
+  llvm::Expected<double> emitWith(accel::Fusion choice);
+  llvm::Error emitKernels();
   void describeProblem();
   llvm::Error assemble();
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
@@ -131,10 +137,6 @@ private:
   }
   uint64_t addressOf(Value value) { return ranges[homes.find(value)->second.range].address; }
 };
-
-bool sameResident(const std::optional<accel::Resident> &a, const std::optional<accel::Resident> &b) {
-  return a.has_value() == b.has_value() && (!a || a->address == b->address);
-}
 
 uint64_t bytesOf(RankedTensorType type) {
   return uint64_t(type.getNumElements()) * std::max(1u, type.getElementTypeBitWidth() / 8);
@@ -174,6 +176,7 @@ llvm::Error NetworkCompiler::placeTensors() {
     ranges[homes[output].range].end = step + 1;
   }
   network.nextAddress = memory::place(ranges, kAlignment);
+  apart = ranges;
   return llvm::Error::success();
 }
 
@@ -257,7 +260,9 @@ llvm::Error NetworkCompiler::describe(bool inputs) {
 
 /// Constants of @main go to DRAM, its calls become layers.
 llvm::Error NetworkCompiler::matchKernels() {
+  unsigned step = 0;
   for (Operation &op : mainFunction.getBody().front()) {
+    ++step;
     if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
       auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
       if (!value || op.use_empty())
@@ -304,7 +309,7 @@ llvm::Error NetworkCompiler::matchKernels() {
       }
       kernel->output.offset = part->second.offset;
     }
-    Layer layer{function, std::move(*kernel), {}, {}};
+    Layer layer{function, std::move(*kernel), {}, {}, step};
     for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
       bool isConstant = tensor.role == accel::KernelTensor::Constant;
       Value value = isConstant                                         ? Value()
@@ -318,15 +323,13 @@ llvm::Error NetworkCompiler::matchKernels() {
   return llvm::Error::success();
 }
 
-/// Which tensors between kernels stay on chip.
-llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents(double transferShare) {
+llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
   uses.alsoInDram.assign(ranges.size(), false);
   uses.alone = lessons.alone;
   uses.alone.resize(layers.size(), false);
   uses.spare = lessons.spare;
-  uses.transferShare = transferShare;
   for (const Layer &layer : layers) {
     uses.kernels.push_back(&layer.kernel);
     uses.tensorOf.push_back(layer.ranges);
@@ -345,6 +348,7 @@ llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents(double transfe
     if (auto home = homes.find(constant.getResult()); home != homes.end())
       uses.shapes[home->second.range].clear();
   uses.wanted.resize(ranges.size());
+  uses.wantedBands.resize(ranges.size());
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
     std::optional<bool> onChip = layer.kernel.request.onChip;
@@ -357,13 +361,33 @@ llvm::Expected<accel::Residency> NetworkCompiler::chooseResidents(double transfe
                                      layer.kernel.name.c_str());
     uses.wanted[range] = onChip;
     wantedBy[range] = &layer.kernel;
+    uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
+    if (uses.wantedBands[range])
+      uses.wanted[range] = false; // not as a whole
   }
-  accel::Residency residency = accel::chooseResidents(uses, machine);
-  for (const auto &[range, why] : residency.refused)
-    return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
-                                   accel::placed(wantedBy[range]->request.keepAt).c_str(), wantedBy[range]->name.c_str(),
-                                   why.c_str());
-  return residency;
+  return uses;
+}
+
+llvm::Error NetworkCompiler::placeGroups() {
+  ranges = apart;
+  for (const accel::Group &group : fusion.groups)
+    for (unsigned k = group.first; k <= group.last(); ++k)
+      for (auto [i, tensor] : llvm::enumerate(layers[k].kernel.tensors))
+        if (tensor.role != accel::KernelTensor::Constant) {
+          memory::LiveRange &range = ranges[layers[k].ranges[i]];
+          range.begin = std::min(range.begin, layers[group.first].step);
+          range.end = std::max(range.end, layers[group.last()].step);
+        }
+  network.nextAddress = memory::place(ranges, kAlignment);
+  network.constants.clear();
+  result.program.inputs.clear();
+  result.program.outputs.clear();
+  result.offload.clear();
+  layers.clear();
+  for (bool inputs : {true, false})
+    if (llvm::Error error = describe(inputs))
+      return error;
+  return matchKernels();
 }
 
 std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
@@ -382,9 +406,16 @@ std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
   return tensors;
 }
 
-llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
+llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
+  const accel::Residency &residency = fusion.residency;
+  size_t groupBegin = 0; ///< steps before the group's
+  auto bandsAsked = [&](size_t range) {
+    return llvm::any_of(layers, [&](const Layer &l) {
+      return l.kernel.request.bands && l.ranges[size_t(l.kernel.output.tensor)] == range;
+    });
+  };
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
@@ -400,7 +431,7 @@ llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
       for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
-        std::optional<accel::Resident> &resident = residency.tensors[source.ranges[i]];
+        const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[i]];
         onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
         if (tensor.role == accel::KernelTensor::Result && resident) {
           onChip.storesResult = isOutput(source.ranges[i]);
@@ -409,11 +440,21 @@ llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
         }
       }
     }
-    DiagnosticText text(module.getContext());
     uint32_t layer = uint32_t(result.program.layers.size());
+    const accel::Group *group = fusion.groupOf(layer);
+    if (group) {
+      onChip.banding = &group->kernels[layer - group->first];
+      onChip.storesResult &= layer == group->last();
+      if (layer == group->first)
+        groupBegin = network.steps.size();
+    }
+    DiagnosticText text(module.getContext());
     if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network)) {
       std::string details = text.str();
-      if (onChip.room < capacity) {
+      if (group && llvm::none_of(group->tensors, [&](const auto &t) { return bandsAsked(t.tensor); })) {
+        lessons.banned.push_back({group->first, group->last()});
+        lessons.isNew = true;
+      } else if (onChip.room < capacity) {
         lessons.alone.resize(layers.size(), false);
         lessons.alone[layer] = lessons.isNew = true;
       }
@@ -421,6 +462,9 @@ llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
         return error;
       return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
     }
+    if (group && layer == group->last())
+      std::stable_sort(network.steps.begin() + long(groupBegin), network.steps.end(),
+                       [](const schedule::Step &a, const schedule::Step &b) { return a.band < b.band; });
     if (overlaps() && options.across == Across::None) {
       drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
       network.nextOnChip = {};
@@ -431,6 +475,10 @@ llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
       network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
       if (!residency.tensors.empty())
         network.chosen[layer].onChip = residency.tensors[source.ranges[size_t(kernel->output.tensor)]].has_value();
+      if (onChip.banding && onChip.banding->output) {
+        network.chosen[layer].onChip = true;
+        network.chosen[layer].bands = group->rowsPerBand;
+      }
     }
     work.push_back(accel::workOf(*kernel, machine));
     work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
@@ -455,20 +503,9 @@ llvm::Error NetworkCompiler::emitKernels(accel::Residency residency) {
 void NetworkCompiler::describeProblem() {
   std::map<std::string, unsigned> kinds;
   llvm::SHA256 hash;
-  for (Layer &layer : layers) {
-    std::string kind;
-    llvm::raw_string_ostream stream(kind);
-    layer.function.walk([&](Operation *op) {
-      stream << op->getName() << "(";
-      llvm::interleaveComma(op->getOperandTypes(), stream);
-      stream << ")";
-      llvm::interleaveComma(op->getResultTypes(), stream);
-      // Names and the values of constants change no tile.
-      if (!llvm::isa<func::FuncOp, arith::ConstantOp>(op))
-        stream << op->getAttrDictionary();
-    });
-    hash.update(kind);
-    result.kinds.push_back(kinds.try_emplace(kind, unsigned(kinds.size())).first->second);
+  for (const Layer &layer : layers) {
+    hash.update(layer.kernel.kind);
+    result.kinds.push_back(kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size())).first->second);
   }
   // The code of the first program: how the layers are connected, where their tensors lie, and all that options changed.
   const std::vector<isa::Word> &code = result.program.code;
@@ -557,24 +594,48 @@ llvm::Error NetworkCompiler::assemble() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<accel::Residency>> NetworkCompiler::residencies() {
-  std::vector<accel::Residency> choices;
+llvm::Expected<std::vector<accel::Fusion>> NetworkCompiler::onChipChoices() {
+  std::vector<accel::Fusion> choices;
   if (!overlaps() || options.across != Across::All)
-    return std::vector<accel::Residency>(1);
-  // All that fit, those that save time in transfers, none.
-  for (double transferShare : {0.0, 0.5, 1e9}) {
-    llvm::Expected<accel::Residency> residency = chooseResidents(transferShare);
-    if (!residency)
-      return residency.takeError();
-    auto isSame = [&](const accel::Residency &other) { return llvm::equal(other.tensors, residency->tensors, sameResident); };
-    if (llvm::none_of(choices, isSame))
-      choices.push_back(std::move(*residency));
+    return std::vector<accel::Fusion>(1);
+  llvm::Expected<accel::NetworkUses> uses = describeUses();
+  if (!uses)
+    return uses.takeError();
+  auto add = [&](accel::Fusion choice) -> llvm::Error {
+    choice.residency.refused.insert(choice.residency.refused.begin(), choice.refused.begin(), choice.refused.end());
+    for (const auto &[range, why] : choice.residency.refused) {
+      auto wantedBy = llvm::find_if(layers, [range = range](const Layer &layer) {
+        return layer.kernel.request.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
+      });
+      return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
+                                     accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
+                                     why.c_str());
+    }
+    if (llvm::none_of(choices, [&](const accel::Fusion &other) { return other.isSameChoice(choice); }))
+      choices.push_back(std::move(choice));
+    return llvm::Error::success();
+  };
+  // All that fit, those that save time in transfers, none; and the rest in bands, unless a schedule file asks for those alone.
+  if (llvm::none_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }))
+    for (double transferShare : {0.0, 0.5, 1e9}) {
+      uses->transferShare = transferShare;
+      if (llvm::Error error = add({{}, accel::chooseResidents(*uses, machine), {}}))
+        return error;
+    }
+  for (double transferShare : {0.0, 0.5}) {
+    uses->transferShare = transferShare;
+    if (llvm::Error error = add(accel::chooseGroups(*uses, lessons.banned, machine)))
+      return error;
   }
   return choices;
 }
 
-llvm::Expected<double> NetworkCompiler::emitWith(accel::Residency residency) {
-  if (llvm::Error error = emitKernels(std::move(residency)))
+llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice) {
+  fusion = std::move(choice);
+  if (!fusion.groups.empty())
+    if (llvm::Error error = placeGroups())
+      return error;
+  if (llvm::Error error = emitKernels())
     return error;
   result.candidates = network.candidates;
   result.candidates.resize(layers.size());
@@ -602,7 +663,7 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = matchKernels())
     return error;
-  llvm::Expected<std::vector<accel::Residency>> choices = residencies();
+  llvm::Expected<std::vector<accel::Fusion>> choices = onChipChoices();
   if (!choices)
     return choices.takeError();
   if (residencyChoice && choices->size() > 1) {
@@ -666,27 +727,29 @@ template <typename Compile> auto attempt(Compile compile) {
 } // namespace
 
 llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions &options) {
-  return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons).runTiles(); });
+  accel::Rankings rankings;
+  return attempt([&](NetworkCompiler::Lessons &lessons) {
+    return NetworkCompiler(module, options, lessons, rankings).runTiles();
+  });
 }
 
 namespace {
-llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, const Picks &picks = {},
-                                            std::map<uint32_t, accel::Ranking> *rankings = nullptr,
-                                            std::optional<size_t> residencyChoice = std::nullopt) {
+llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, accel::Rankings &rankings,
+                                            const Picks &picks = {}, std::optional<size_t> residencyChoice = std::nullopt) {
   return attempt([&](NetworkCompiler::Lessons &lessons) {
-    return NetworkCompiler(module, options, lessons, picks, rankings, residencyChoice).run();
+    return NetworkCompiler(module, options, lessons, rankings, picks, residencyChoice).run();
   });
 }
 } // namespace
 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
+  accel::Rankings rankings;
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
-    return compileOnce(module, options);
-  std::map<uint32_t, accel::Ranking> rankings;
+    return compileOnce(module, options, rankings);
   std::optional<size_t> residencyChoice; // the first program's
   return search(
       [&](const Picks &picks) {
-        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, picks, &rankings, residencyChoice);
+        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings, picks, residencyChoice);
         if (network && !residencyChoice)
           residencyChoice = network->residencyChoice;
         return network;

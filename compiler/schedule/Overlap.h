@@ -18,6 +18,7 @@ namespace tw::schedule {
 struct Step {
   std::vector<Operation> loads;
   std::vector<Block> compute; ///< tensor, vector and store work
+  uint32_t band = 0;          ///< of a group of kernels: their steps take turns
 };
 
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write

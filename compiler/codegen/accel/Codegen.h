@@ -5,6 +5,7 @@
 #define COMPILER_CODEGEN_ACCEL_CODEGEN_H
 
 #include "compiler/codegen/accel/Chain.h"
+#include "compiler/codegen/accel/Fusion.h"
 #include "compiler/codegen/accel/Kernel.h"
 #include "compiler/codegen/accel/Residency.h"
 #include "compiler/cost/Bounds.h"
@@ -38,8 +39,8 @@ struct Tile {
   bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
   bool overlap = true;        ///< engines work side by side
   /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
-  /// chip while the inner loop runs, and with how many slots more for the next ones.
-  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels } panel = NoPanel;
+  /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel stay.
+  enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
   /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
   bool inputsOuter = false;
   /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
@@ -51,6 +52,9 @@ struct Tile {
 
 /// Tiles and what the cost model says of them, best first.
 using Ranking = std::vector<std::pair<double, Tile>>;
+
+/// Rankings by all that they depend on: what the kernel computes, and what it finds on chip.
+using Rankings = std::map<std::string, Ranking>;
 
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
 struct NetworkProgram {
@@ -69,8 +73,8 @@ struct NetworkProgram {
   std::vector<TileRequest> chosen;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
-  /// Search: the candidates of each layer, kept from one program of the same network to the next; may be null.
-  std::map<uint32_t, Ranking> *rankings = nullptr;
+  /// What kernels of the same network, in this program or another, have found out; may be null.
+  Rankings *rankings = nullptr;
 
   /// Places `bytes` at the next burst-aligned address.
   uint64_t addConstant(std::vector<uint8_t> bytes);
@@ -89,6 +93,7 @@ struct OnChip {
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
+  const Banding *banding = nullptr;      ///< in a group of kernels
 };
 
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.

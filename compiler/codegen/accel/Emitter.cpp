@@ -30,14 +30,6 @@ const char *element(const mlir::DenseElementsAttr &value, int64_t index, unsigne
   return raw.data() + (value.isSplat() ? 0 : index * size);
 }
 
-double dramBytesPerCycle(const timing::MachineParams &machine) {
-  const timing::DramParams &dram = machine.dram;
-  if (dram.kind == timing::DramKind::Ideal)
-    return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
-  // 0.94: refresh and row changes of one long stream.
-  return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
-}
-
 double dramLatency(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   if (dram.kind == timing::DramKind::Ideal)
@@ -64,6 +56,14 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
   return sizes;
 }
 } // namespace
+
+double accel::dramBytesPerCycle(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
+  // 0.94: refresh and row changes of one long stream.
+  return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+}
 
 std::optional<Schedule> accel::scheduleNamed(const std::string &name) {
   for (unsigned i = 0; i < std::size(kScheduleNames); ++i)
@@ -140,7 +140,12 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
 Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
                  const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network)
     : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), onChip(onChip),
-      layer(layer), network(network) {
+      layer(layer), network(network),
+      bands(onChip.banding ? onChip.banding->rows : std::vector<Range>{{0, kernel.extent[P1]}}) {
+  if (bandedInput())
+    bandIn = bandedInput()->band(0);
+  if (bandedOutput())
+    bandOut = bandedOutput()->band(0);
   skipUnread();
   packTaps();
 }
@@ -186,9 +191,25 @@ int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.a
 
 Tile Emitter::clampTile(Tile t) const {
   t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
+  t.size[P1] = std::min(t.size[P1], bandRows());
   for (unsigned axis = P0; axis < kAxes; ++axis)
     t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
   return t;
+}
+
+int64_t Emitter::bandRows() const {
+  int64_t most = 0;
+  for (const Range &rows : bands)
+    most = std::max(most, rows.size());
+  return most;
+}
+
+/// Tiles along the rows: none reaches from one band into the next.
+int64_t Emitter::rowTiles(const Tile &t) const {
+  int64_t count = 0;
+  for (const Range &rows : bands)
+    count += ceilDiv(rows.size(), t.size[P1]);
+  return count;
 }
 
 //===----------------------------------------------------------------------===//
@@ -209,13 +230,15 @@ Buffers Emitter::plan(const Tile &t) const {
   // A stream with fewer different tiles than slots needs no more slots than tiles.
   int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    mTiles *= ceilDiv(kernel.extent[axis], t.size[axis]);
+    mTiles *= axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]);
   int64_t nTiles = ceilDiv(channels(), t.size[C]) * groups;
   int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.ic) : 1;
   int64_t batches = contraction() && kernel.anchor->batchAxis ? kernel.extent[*kernel.anchor->batchAxis] : 1;
   auto slotsFor = [&](int64_t tiles) { return unsigned(std::min<int64_t>(t.depth, tiles)); };
   auto panelSlots = [&](int64_t tiles) {
-    int64_t slots = t.panel == Tile::NoPanel ? t.depth : kTiles + (t.panel == Tile::TwoPanels ? kTiles : t.panel - Tile::OnePanel);
+    int64_t slots = t.panel == Tile::NoPanel      ? t.depth
+                    : t.panel == Tile::AllWeights ? kTiles + t.depth - 1
+                                                  : kTiles + (t.panel == Tile::TwoPanels ? kTiles : t.panel - Tile::OnePanel);
     return unsigned(std::min(slots, tiles));
   };
   if (contraction()) {
@@ -228,7 +251,8 @@ Buffers Emitter::plan(const Tile &t) const {
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
-                    t.channelsOuter ? panelSlots(nTiles * kTiles * batches) : slotsFor(nTiles * kTiles * batches));
+                    t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
+                    : t.channelsOuter           ? panelSlots(nTiles * kTiles * batches) : slotsFor(nTiles * kTiles * batches));
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
     if (!residentInput())
@@ -245,7 +269,8 @@ Buffers Emitter::plan(const Tile &t) const {
     b.parameters.push_back(-1);
     if (step) {
       if (!chains[i].parameters.empty())
-        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4, slotsFor(nTiles));
+        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
+                                  t.panel == Tile::AllWeights ? unsigned(nTiles) : slotsFor(nTiles));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);
@@ -276,7 +301,43 @@ int64_t Emitter::capacityOf(const Buffer &buffer) const {
   return buffer.memory == 0 ? std::min(capacity, onChip.room) : capacity;
 }
 
+/// In a group: what the other kernels have on chip stays there.
+bool Emitter::allocateOwn(Buffers &b) const {
+  std::vector<Banding::Use> uses;
+  for (size_t index = 0; index < b.all.size(); ++index)
+    uses.push_back(int(index) == b.accumulator                          ? Banding::Sums
+                   : int(index) == b.weights && contraction()           ? Banding::Weights
+                   : int(index) == b.weights                            ? Banding::Parameters
+                   : llvm::is_contained(b.parameters, int(index))       ? Banding::Parameters
+                                                                        : Banding::Streams);
+  auto attempt = [&](bool ownBanks) {
+    const auto &own = onChip.banding->own;
+    std::array<int64_t, Banding::kUses> at;
+    for (size_t use = 0; use < at.size(); ++use)
+      at[use] = own[use].begin;
+    for (auto [buffer, use] : llvm::zip(b.all, uses)) {
+      bool isSum = use == Banding::Sums;
+      const timing::MemoryParams &memory = isSum ? machine.accumulator : machine.scratchpads[buffer.memory];
+      buffer.address.clear();
+      for (unsigned slot = 0; slot < buffer.slots; ++slot) {
+        if (ownBanks && (isSum || use == Banding::Streams))
+          at[use] = roundUp(at[use], int64_t(memory.bankBytes()));
+        at[use] = roundUp(at[use], std::max<int64_t>(kBurst, isSum ? machine.accumulatorRowBytes() : machine.lanes * 4));
+        buffer.address.push_back(at[use]);
+        at[use] += buffer.bytes;
+      }
+      if (at[use] > own[use].end)
+        return false;
+    }
+    return true;
+  };
+  b.ownBanks = attempt(true);
+  return b.ownBanks || attempt(false);
+}
+
 bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
+  if (onChip.banding)
+    return allocateOwn(b);
   // Most candidates need more than there is, wherever their slots would lie.
   std::array<int64_t, 8> needed{};
   for (const Buffer &buffer : b.all)
@@ -378,7 +439,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
   double mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    mTiles *= double(ceilDiv(kernel.extent[axis], t.size[axis]));
+    mTiles *= double(axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]));
   double nTiles = double(ceilDiv(channels(), t.size[C]));
   double groups = contraction() ? double(kernel.anchor->groups) : 1;
   double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
@@ -411,8 +472,9 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     }
     if (inputStays && contraction())
       inputLoads = mTiles * kTiles * groups;
+    // A kernel of a group goes over its weights once per band.
     if (weightsStay && weightLoads > 0)
-      weightLoads = nTiles * kTiles * groups;
+      weightLoads = nTiles * kTiles * groups * (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
     if (unpacked) {
       // Runs of a row of taps; rows that tiles share are read again.
       int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
@@ -493,7 +555,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
     double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
     double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
-    double missing = t.panel == Tile::NoPanel || t.panel == Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
+    double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
     // A single slot is free only when the last step of its panel is done.
     if (t.inputsOuter)
       late = missing = 0;
@@ -543,9 +605,29 @@ double Emitter::tryTile(const Tile &candidate) {
   return schedule::estimateOverlapped(trial, machine);
 }
 
+std::string Emitter::rankingKey() const {
+  std::string key = kernel.kind;
+  llvm::raw_string_ostream text(key);
+  auto list = [&](const auto &values) {
+    text << '[';
+    for (int64_t value : values)
+      text << value << ' ';
+  };
+  list(kernel.output.stride); // of a part: the whole's
+  list(std::array<int64_t, 4>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.room});
+  for (size_t tensor = 0; tensor < onChip.tensors.size(); ++tensor)
+    if (const Resident *r = onChip.tensors[tensor]) {
+      list(std::array<int64_t, 10>{int64_t(tensor), r->channels, r->width, r->rows, r->elementBytes, r->lanes, r->isPlanar,
+                                   r->blockBytes, r->pixelBytes, r->rowBytes});
+      list(r->padLow);
+      list(r->padHigh);
+    }
+  return key;
+}
+
 llvm::Error Emitter::choose() {
-  // Another program of the same search may have ranked the tiles.
-  Ranking *known = network.rankings ? &(*network.rankings)[layer] : nullptr;
+  // A kernel like this may have ranked the tiles. In a group they depend on the others.
+  Ranking *known = network.rankings && !onChip.banding ? &(*network.rankings)[rankingKey()] : nullptr;
   bool isKnown = known && !known->empty();
   int64_t unit = contraction() ? machine.cols : machine.lanes;
   bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
@@ -559,7 +641,7 @@ llvm::Error Emitter::choose() {
     icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
   // A matrix product has one axis of positions to look along.
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
-  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(kernel.extent[P1], 1, 14),
+  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(bandRows(), 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   // What is asked for need not be what the compiler would look at.
   auto take = [](std::vector<int64_t> &sizes, int64_t asked) {
@@ -600,14 +682,19 @@ llvm::Error Emitter::choose() {
             break;
           }
           // Splitting an inner position axis only pays once the outer ones are down to one.
-          if ((n > 1 && h < kernel.extent[P1] && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
+          if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes)
-              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 18 : 2); ++form) {
+              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
-                                    form < 8 ? Tile::Panel(form / 2) : form < 10 ? Tile::NoPanel : Tile::Panel(form / 2 - 5),
-                                    form == 8 || form == 9, false, form >= 10});
+                                    form < 10 ? Tile::Panel(form / 2) : form < 12 ? Tile::NoPanel : Tile::Panel(form / 2 - 6),
+                                    form == 10 || form == 11, false, form >= 12});
+                if (t.panel == Tile::AllWeights && !onChip.banding && request.panel != unsigned(Tile::AllWeights))
+                  continue;
+                // Kernels of a group have their turns at the accumulator.
+                if (onChip.banding && (t.inputsOuter || t.oneSum))
+                  continue;
                 // With one tile there is one sum anyway.
                 if (t.oneSum && !request.oneSum &&
                     (t.depth == 1 || (t.size[C] >= channels() && positions(t) == allPositions && kernel.anchor->groups == 1)))
@@ -627,7 +714,7 @@ llvm::Error Emitter::choose() {
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
                 if (style.overlap)
                   estimate *= b.ownBanks ? 1.03 : 1.18;
-                if (overlaps() && onChip.hasNeighbours && crowds(b))
+                if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
                   estimate *= 1.05;
                 if (scatters(t))
                   estimate *= 1.2;
@@ -700,9 +787,11 @@ llvm::Error Emitter::choose() {
                                                        : "positions outer") +
                           (tile.oneSum ? ", one sum" : "") +
                           (tile.inputsOuter                  ? ", inputs outermost"
-                           : tile.panel == Tile::NoPanel   ? ""
-                           : tile.panel == Tile::TwoPanels ? ", two panels stay"
-                                                           : ", a panel stays"),
+                           : tile.panel == Tile::NoPanel     ? ""
+                           : tile.panel == Tile::TwoPanels   ? ", two panels stay"
+                           : tile.panel == Tile::AllWeights ? ", all weights stay"
+                                                             : ", a panel stays") +
+                          (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
                       uint64_t(best));
   }
   if (candidates.empty()) {
@@ -1057,31 +1146,62 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
   return place;
 }
 
+/// Fills `bytes` at the same place of `count` rows with padding.
+void Emitter::fillRows(TileStep &step, const Resident &r, int64_t address, int64_t bytes, int64_t count) const {
+  int64_t planes = r.isPlanar ? r.blocks() : 1;
+  if (bytes <= 0 || count <= 0)
+    return;
+  // A dimension fills at most 4095 indices.
+  for (int64_t done = 0, part; done < count; done += part) {
+    part = std::min<int64_t>(count - done, 4095);
+    isa::Load load;
+    load.memory = 0;
+    load.address = address + done * r.rowBytes;
+    load.element_log2 = log2Size(unsigned(r.elementBytes));
+    load.counts = {bytes / r.elementBytes, part, planes, 1, 1};
+    load.high[1] = part;
+    load.strides = {part > 1 ? r.rowBytes : 0, planes > 1 ? r.blockBytes : 0, 0, 0};
+    load.span = (part - 1) * r.rowBytes + (planes - 1) * r.blockBytes + bytes;
+    load.fill = r.elementBytes == 4 ? r.padPattern : r.padPattern & ((1u << (8 * r.elementBytes)) - 1);
+    step.late.push_back(operation(isa::Instruction(load)));
+  }
+}
+
 /// The padding around a tensor that stays on chip: what lies above, below, and between the rows.
 void Emitter::fillBorders(TileStep &step, const Resident &r) const {
-  int64_t planes = r.isPlanar ? r.blocks() : 1;
-  auto fill = [&](int64_t address, int64_t bytes, int64_t count) {
-    if (bytes <= 0 || count <= 0)
-      return;
-    // A dimension fills at most 4095 indices.
-    for (int64_t done = 0, part; done < count; done += part) {
-      part = std::min<int64_t>(count - done, 4095);
-      isa::Load load;
-      load.memory = 0;
-      load.address = address + done * r.rowBytes;
-      load.element_log2 = log2Size(unsigned(r.elementBytes));
-      load.counts = {bytes / r.elementBytes, part, planes, 1, 1};
-      load.high[1] = part;
-      load.strides = {part > 1 ? r.rowBytes : 0, planes > 1 ? r.blockBytes : 0, 0, 0};
-      load.span = (part - 1) * r.rowBytes + (planes - 1) * r.blockBytes + bytes;
-      load.fill = r.elementBytes == 4 ? r.padPattern : r.padPattern & ((1u << (8 * r.elementBytes)) - 1);
-      step.late.push_back(operation(isa::Instruction(load)));
-    }
-  };
   int64_t left = r.padLow[0] * r.pixelBytes, right = r.padHigh[0] * r.pixelBytes;
-  fill(r.address, r.padLow[1] * r.rowBytes + left, 1);
-  fill(r.address + (r.padLow[1] + 1) * r.rowBytes - right, right + left, r.rows - 1);
-  fill(r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes, 1);
+  fillRows(step, r, r.address, r.padLow[1] * r.rowBytes + left, 1);
+  fillRows(step, r, r.address + (r.padLow[1] + 1) * r.rowBytes - right, right + left, r.rows - 1);
+  fillRows(step, r, r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes, 1);
+}
+
+/// The columns of padding of a slot are filled once, its rows of padding whenever a band has some.
+void Emitter::beginBand(uint32_t index) {
+  if (const BandedTensor *input = bandedInput())
+    bandIn = input->band(index);
+  const BandedTensor *output = bandedOutput();
+  if (!output)
+    return;
+  TileStep step;
+  step.band = index;
+  const Range &band = output->bands[index];
+  bandOut = output->band(index);
+  if (index < output->slots.size()) {
+    Resident slot = output->layout;
+    slot.address = output->slots[index];
+    slot.rows = 0;
+    for (const Range &other : output->bands)
+      slot.rows = std::max(slot.rows, other.size());
+    fillBorders(step, slot);
+  }
+  auto fill = [&](int64_t begin, int64_t end) {
+    if (begin < end)
+      fillRows(step, bandOut, bandOut.address + begin * bandOut.rowBytes, bandOut.rowBytes * (end - begin), 1);
+  };
+  fill(band.begin, std::min<int64_t>(band.end, 0));
+  fill(std::max(band.begin, output->rows), band.end);
+  if (!step.late.empty())
+    steps.push_back(std::move(step));
 }
 
 /// Whether taps in the padding add nothing to a sum, so that the passes may leave them out.
@@ -1525,12 +1645,42 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     }
     for (size_t k = 0; k < chain.immediates.size(); ++k)
       v.immediates[k] = chain.immediates[k];
+    if (bandedOutput() && i + 1 == chains.size()) {
+      writeBands(step, v, origin, size);
+      continue;
+    }
     isa::Instruction instruction;
     instruction.operands = v;
     step.compute.push_back({1, {operation(instruction)}});
   }
   if (onChip.storesResult)
     storeResult(step, origin, size, group, resultSlot.back());
+}
+
+/// The last instruction of a tile, once for every band that some of its rows belong to.
+void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size) {
+  const BandedTensor &output = *bandedOutput();
+  for (size_t index = step.band; index < output.bands.size() && output.bands[index].begin < origin[P1] + size[P1]; ++index) {
+    const Range &band = output.bands[index];
+    int64_t begin = std::max(origin[P1], band.begin), end = std::min(origin[P1] + size[P1], band.end), first = begin - origin[P1];
+    if (begin >= end)
+      continue;
+    isa::Vector v = whole;
+    int64_t dropped = whole.counts[1] - (end - begin);
+    v.counts[1] = end - begin;
+    v.a_address += first * v.a_strides[1];
+    v.a_span -= dropped * std::max<int64_t>(v.a_strides[1], 0);
+    if (v.b_enable) {
+      v.b_address += first * v.b_strides[1];
+      v.b_span -= dropped * std::max<int64_t>(v.b_strides[1], 0);
+    }
+    // Computed for the band at hand.
+    v.d_address += output.band(index).address - bandOut.address + first * v.d_strides[1];
+    v.d_span -= dropped * v.d_strides[1];
+    isa::Instruction instruction;
+    instruction.operands = v;
+    step.compute.push_back({1, {operation(instruction)}});
+  }
 }
 
 void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot) {
@@ -1598,28 +1748,32 @@ int64_t Emitter::firstPiece() const { return roundUp(std::max<int64_t>(machine.r
 
 std::vector<Emitter::Visit> Emitter::orderVisits() const {
   int64_t groups = contraction() ? kernel.anchor->groups : 1;
-  std::vector<Extent> mTiles;
-  for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
-    for (int64_t h = 0; h < kernel.extent[P1]; h += tile.size[P1])
-      for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
-        mTiles.push_back({0, w, h, n});
   std::vector<Visit> order;
   int64_t allInputs = contraction() ? kernel.anchor->ic : 1, inputs = tile.inputsOuter ? tile.ic : allInputs;
-  for (int64_t g = 0; g < groups; ++g)
-    for (int64_t k = 0; k < allInputs; k += inputs) {
-      auto visit = [&](int64_t c, const Extent &m) {
-        order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs), 0,
-                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols)});
-      };
-      if (tile.channelsOuter || !contraction())
-        for (int64_t c = 0; c < channels(); c += tile.size[C])
-          for (const Extent &m : mTiles)
-            visit(c, m);
-      else
-        for (const Extent &m : mTiles)
+  uint32_t band = 0;
+  for (const Range &rows : bands) {
+    std::vector<Extent> mTiles;
+    for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
+      for (int64_t h = rows.begin; h < rows.end; h += tile.size[P1])
+        for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
+          mTiles.push_back({0, w, h, n});
+    for (int64_t g = 0; g < groups; ++g)
+      for (int64_t k = 0; k < allInputs; k += inputs) {
+        auto visit = [&](int64_t c, const Extent &m) {
+          order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs), 0,
+                           ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band, rows.end});
+        };
+        if (tile.channelsOuter || !contraction())
           for (int64_t c = 0; c < channels(); c += tile.size[C])
-            visit(c, m);
-    }
+            for (const Extent &m : mTiles)
+              visit(c, m);
+        else
+          for (const Extent &m : mTiles)
+            for (int64_t c = 0; c < channels(); c += tile.size[C])
+              visit(c, m);
+      }
+    ++band;
+  }
   // The results of the last tile leave a few blocks at a time, whole bursts, while its other sums are made in another slot of the
   // accumulator.
   bool keepsSums = tile.inputsOuter && tile.ic < allInputs;
@@ -1644,13 +1798,16 @@ void Emitter::emitTiles() {
     fillBorders(steps.back(), *resident);
   }
   const size_t begin = steps.size();
+  uint32_t nextBand = 0;
   for (const Visit &visit : orderVisits()) {
+    while (nextBand <= visit.band)
+      beginBand(nextBand++);
     const Extent &origin = visit.origin;
     const int64_t group = visit.group;
     Extent size;
     size[C] = std::min(tile.size[C], channels() - origin[C]);
     for (unsigned axis = P0; axis < kAxes; ++axis)
-      size[axis] = std::min(tile.size[axis], kernel.extent[axis] - origin[axis]);
+      size[axis] = std::min(tile.size[axis], (axis == P1 ? visit.rowEnd : kernel.extent[axis]) - origin[axis]);
     bool miss;
     unsigned anchorSlot = 0;
     if (contraction()) {
@@ -1663,6 +1820,7 @@ void Emitter::emitTiles() {
       int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
       for (int64_t k = visit.kBegin, icSize; k < visit.kEnd; k += icSize) {
         TileStep step;
+        step.band = visit.band;
         const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
         icSize = std::min({isPiece ? piece : tile.ic, tile.ic - k % tile.ic, a.ic - k});
         piece *= 2;
@@ -1703,6 +1861,7 @@ void Emitter::emitTiles() {
       }
     } else {
       TileStep step;
+      step.band = visit.band;
       if (window() && !residentInput()) {
         anchorSlot = acquire(buffers.all[buffers.input], {origin[C], origin[P0], origin[P1], origin[P2]}, miss);
         if (miss)
@@ -1712,6 +1871,8 @@ void Emitter::emitTiles() {
       steps.push_back(std::move(step));
     }
   }
+  while (nextBand < bands.size())
+    beginBand(nextBand++);
 }
 
 void Emitter::emitCopies() {
@@ -1785,7 +1946,7 @@ void Emitter::emitCopies() {
 std::vector<schedule::Step> Emitter::takeSteps() {
   std::vector<schedule::Step> taken;
   for (TileStep &step : steps) {
-    taken.push_back({std::move(step.early), std::move(step.compute)});
+    taken.push_back({std::move(step.early), std::move(step.compute), step.band});
     std::move(step.late.begin(), step.late.end(), std::back_inserter(taken.back().loads));
   }
   return taken;

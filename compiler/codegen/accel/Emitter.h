@@ -13,6 +13,9 @@
 namespace tw::accel {
 
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// Of a long stream.
+double dramBytesPerCycle(const timing::MachineParams &machine);
+
 inline int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -86,15 +89,21 @@ private:
     std::vector<schedule::Operation> early; ///< loads into a slot the step before does not use
     std::vector<schedule::Operation> late;  ///< loads into the only slot
     std::vector<schedule::Block> compute;
+    uint32_t band = 0;
   };
   std::vector<TileStep> steps;
+  /// The tensors in bands, as the band at hand sees them.
+  Resident bandIn, bandOut;
+  std::vector<Range> bands; ///< of rows of the result
 
   /// A tile and the input channels it takes before the next one.
   struct Visit {
     Extent origin;
     int64_t group, kBegin, kEnd;
     int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
-    bool isLast = false;          ///< nothing hides its results
+    uint32_t band;
+    int64_t rowEnd;      ///< of the band
+    bool isLast = false; ///< nothing hides its results
   };
   std::vector<Visit> orderVisits() const;
   bool hasOpenEnds() const;
@@ -122,6 +131,7 @@ private:
   /// Assigns addresses from `start` (per memory) on and round; false if the memories are too small. Slots start on banks of
   /// their own where that fits.
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
+  bool allocateOwn(Buffers &b) const;
   double mixed(double readBytes, double writeBytes) const;
   /// Cycles by the closed form, and those of the DRAM data bus in them.
   double cost(const Tile &t, const Buffers &b, double &busCycles) const;
@@ -130,14 +140,25 @@ private:
   double tryTile(const Tile &candidate);
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
+  /// What the ranking of tiles depends on, as text.
+  std::string rankingKey() const;
   /// Whether the kernel, the machine and the base schedule have what a schedule file asks for.
   llvm::Error checkRequest(int64_t unit, bool wholeChannels) const;
   bool isAskedFor(const Tile &t) const;
+  const BandedTensor *bandedInput() const { return onChip.banding ? onChip.banding->input : nullptr; }
+  const BandedTensor *bandedOutput() const { return onChip.banding ? onChip.banding->output : nullptr; }
   const Resident *residentOf(int tensor) const {
+    if (bandedInput() && tensor == kernel.anchor->input.tensor)
+      return &bandIn;
+    if (bandedOutput() && tensor == kernel.output.tensor)
+      return &bandOut;
     return size_t(tensor) < onChip.tensors.size() ? onChip.tensors[size_t(tensor)] : nullptr;
   }
   const Resident *residentInput() const { return kernel.anchor ? residentOf(kernel.anchor->input.tensor) : nullptr; }
   int64_t capacityOf(const Buffer &buffer) const;
+  int64_t bandRows() const;
+  int64_t rowTiles(const Tile &t) const;
+  void beginBand(uint32_t band);
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
 
@@ -179,10 +200,12 @@ private:
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                    int64_t accOffset = 0, int64_t accBlock = 0);
+  void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;
   void fillBorders(TileStep &step, const Resident &resident) const;
+  void fillRows(TileStep &step, const Resident &resident, int64_t address, int64_t bytes, int64_t count) const;
 };
 
 /// Splits a box of any rank into instructions of at most five dimensions.

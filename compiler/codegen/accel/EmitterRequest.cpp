@@ -30,6 +30,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
     if (r.size[axis] > kernel.extent[axis])
       return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has {0} there", kernel.extent[axis]));
+    if (axis == P1 && r.size[axis] > bandRows())
+      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has bands of {0}", bandRows()));
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
       return refuse(r.tileAt, name, r.size[axis], "has weights of its own for each and needs 1");
   }
@@ -60,6 +62,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
                     llvm::formatv("has no more tiles of input channels ({0} of them{1}{2})", a.ic,
                                   r.ic ? llvm::formatv(", {0} a tile", r.ic).str() : "",
                                   a.groups > 1 ? llvm::formatv(", {0} groups", a.groups).str() : ""));
+    if (onChip.banding && (inputsOuter || r.oneSum.value_or(false)))
+      return refuse(inputsOuter ? r.tileAt : r.buffersAt, inputsOuter ? "order" : "one_sum",
+                    inputsOuter ? kOrderNames[*r.order] : "true", "runs in bands, with two sums for its tiles");
     if (inputsOuter && r.panel.value_or(0))
       return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], withOrder + ", without panels");
     if (inputsOuter && r.depth == 1)

@@ -123,6 +123,7 @@ struct Copy {
 
 struct Kernel {
   std::string name;
+  std::string kind; ///< the function without names and the values of constants: what tiles depend on
   std::vector<std::string> nodes;
   std::vector<KernelTensor> tensors;
   Extent extent{1, 1, 1, 1}; ///< of the iteration space all steps share

@@ -965,8 +965,26 @@ FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
   return movements.back()->getOperand(0);
 }
 
+std::string kindOf(func::FuncOp function) {
+  std::string kind;
+  llvm::raw_string_ostream stream(kind);
+  stream << function->getAttr(kRequestAttr);
+  function.walk([&](Operation *op) {
+    stream << op->getName() << "(";
+    llvm::interleaveComma(op->getOperandTypes(), stream);
+    stream << ")";
+    llvm::interleaveComma(op->getResultTypes(), stream);
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      stream << llvm::isa<SplatElementsAttr>(constant.getValue());
+    else if (!llvm::isa<func::FuncOp>(op))
+      stream << op->getAttrDictionary();
+  });
+  return kind;
+}
+
 FailureOr<Kernel> KernelMatcher::run() {
   kernel.name = function.getName().str();
+  kernel.kind = kindOf(function);
   FailureOr<TileRequest> request = requestOf(function);
   if (failed(request))
     return failure();

@@ -13,7 +13,8 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {"sizes", "ic", "order", "depth", "panel", "overlap", "one_sum", "begins_small", "on_chip", "engine"};
+constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "overlap",
+                                 "one_sum", "begins_small", "on_chip", "bands", "engine"};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -77,12 +78,14 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       }
       if (!fits)
         result = wrong(key, "four sizes, [channels, x, y, n], 0 where the compiler chooses");
-    } else if (name == "ic" || name == "depth") {
+    } else if (name == "ic" || name == "depth" || name == "bands") {
       std::optional<int64_t> count = number(value, 1);
       if (!count)
         result = wrong(key, "a positive number");
       else if (name == "ic")
         request.ic = *count;
+      else if (name == "bands")
+        request.bands = *count;
       else
         request.depth = unsigned(*count);
     } else if (name == "order") {
@@ -113,6 +116,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
     if (failed(result))
       return failure();
   }
+  if (request.bands && !request.onChip.value_or(false))
+    return emitError() << "'bands' is " << request.bands << " but on_chip is not true";
   return request;
 }
 
@@ -165,7 +170,7 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)
-      line("keep", {flag("on_chip", request.onChip)});
+      line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "")});
     if (request.engine)
       line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\""});
   }

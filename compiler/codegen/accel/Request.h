@@ -23,7 +23,7 @@ inline constexpr llvm::StringLiteral kBaseAttr = "tilewright.base";
 
 /// Spellings, by index.
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
-constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two"};
+constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
 
 /// What is 0, empty or missing is not asked for.
@@ -36,6 +36,7 @@ struct TileRequest {
   std::optional<bool> overlap;
   std::optional<bool> oneSum, beginsSmall;
   std::optional<bool> onChip;    ///< the kernel's result
+  int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
   std::optional<unsigned> engine; ///< of kEngineNames
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;

@@ -45,15 +45,18 @@ struct Use {
 
 class Chooser {
 public:
-  Chooser(const NetworkUses &uses, const timing::MachineParams &machine) : uses(uses), machine(machine) {}
+  Chooser(const NetworkUses &uses, const timing::MachineParams &machine, const std::vector<Reserved> &reserved = {})
+      : uses(uses), machine(machine), reserved(reserved) {}
   Residency run();
+  std::optional<Resident> rowsBetween(size_t tensor, unsigned writer) const;
 
 private:
   const NetworkUses &uses;
   const timing::MachineParams &machine;
+  const std::vector<Reserved> &reserved;
 
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
-  std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list) const;
+  std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar = true) const;
   bool suits(const Resident &resident, const Use &use) const;
 };
 
@@ -91,7 +94,7 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
 }
 
 /// Pitches and padding that all uses can live with.
-std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list) const {
+std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar) const {
   const std::vector<int64_t> &shape = uses.shapes[tensor];
   Resident r;
   r.channels = shape.back();
@@ -124,7 +127,7 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   }
   // Kernels take all positions of a channel at once where the accumulator holds two such tiles.
   r.lanes = machine.lanes;
-  r.isPlanar = !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
+  r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
   r.pixelBytes = (r.isPlanar ? 1 : r.blocks()) * r.lanes * r.elementBytes;
   r.rowBytes = (r.width + r.padLow[0] + r.padHigh[0]) * r.pixelBytes;
   int64_t plane = (r.rows + r.padLow[1] + r.padHigh[1]) * r.rowBytes;
@@ -213,7 +216,8 @@ Residency Chooser::run() {
   };
   for (size_t t = 0; t < all.size(); ++t) {
     const std::vector<Use> &list = all[t];
-    if (wanted(t) == false)
+    bool isBanded = llvm::any_of(reserved, [&](const Reserved &group) { return llvm::is_contained(group.tensors, t); });
+    if (wanted(t) == false || isBanded)
       continue;
     if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes) {
       refuse(t, !isUniform       ? "the machine's lanes, rows and columns are not equally many"
@@ -240,6 +244,12 @@ Residency Chooser::run() {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
       saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
+    // Kernels side by side are one moment.
+    for (const Reserved &group : reserved)
+      if (candidate.begin <= group.last && candidate.end >= group.first) {
+        candidate.begin = std::min(candidate.begin, group.first);
+        candidate.end = std::max(candidate.end, group.last);
+      }
     if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1, [](bool alone) { return alone; })) {
       refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
       continue;
@@ -251,13 +261,22 @@ Residency Chooser::run() {
     bool first = wanted(a.tensor) == true, second = wanted(b.tensor) == true;
     return first != second ? first : a.value > b.value;
   });
-  // Kernels keep a quarter for their own buffers.
+  // Kernels keep a quarter for their own buffers, or what is reserved for them.
+  auto isTooLarge = [&](const std::vector<memory::LiveRange> &ranges) {
+    return llvm::any_of(ranges, [&](const memory::LiveRange &range) {
+      int64_t end = int64_t(range.address) + int64_t(range.bytes);
+      return end > capacity * 3 / 4 || llvm::any_of(reserved, [&](const Reserved &group) {
+               return range.begin <= group.last && range.end >= group.first && roundUp(end, bank) > capacity - group.bytes;
+             });
+    });
+  };
   std::vector<memory::LiveRange> chosen;
   std::vector<size_t> owners;
   for (const Candidate &candidate : candidates) {
     std::vector<memory::LiveRange> attempt = chosen;
     attempt.push_back({uint64_t(candidate.resident.bytes), candidate.begin, candidate.end, 0});
-    if (int64_t(memory::place(attempt, uint64_t(bank))) > capacity * 3 / 4) {
+    memory::place(attempt, uint64_t(bank));
+    if (isTooLarge(attempt)) {
       refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
                                    machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
       continue;
@@ -277,6 +296,34 @@ Residency Chooser::run() {
 }
 } // namespace
 
-Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine) {
-  return Chooser(uses, machine).run();
+std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) const {
+  std::vector<bool> possible(uses.shapes.size(), true);
+  std::vector<Use> list = collect(possible)[tensor];
+  const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
+  if (!isUniform || !possible[tensor] || uses.shapes[tensor].empty() || uses.alsoInDram[tensor] || list.size() != 2 ||
+      !list[0].writes || list[0].kernel != writer || list[1].kernel != writer + 1 || !list[1].isAnchor)
+    return std::nullopt;
+  std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
+  if (!resident || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
+    return std::nullopt;
+  const Anchor &anchor = *uses.kernels[list[1].kernel]->anchor;
+  for (const Use &use : list) {
+    const Kernel &kernel = *uses.kernels[use.kernel];
+    int64_t rows = use.isAnchor ? anchor.axes[1].inputSize : kernel.extent[P1];
+    int64_t width = use.isAnchor ? anchor.axes[0].inputSize : kernel.extent[P0];
+    if (kernel.extent[P2] != 1 || use.view->offset || use.view->stride[P0] != resident->channels ||
+        use.view->stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
+      return std::nullopt;
+  }
+  return resident;
+}
+
+Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
+                                 const std::vector<Reserved> &reserved) {
+  return Chooser(uses, machine, reserved).run();
+}
+
+std::optional<Resident> accel::rowsBetween(const NetworkUses &uses, size_t tensor, unsigned writer,
+                                           const timing::MachineParams &machine) {
+  return Chooser(uses, machine).rowsBetween(tensor, writer);
 }

@@ -54,6 +54,15 @@ struct NetworkUses {
   double transferShare = 0;
   /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
   std::vector<std::optional<bool>> wanted;
+  /// Per tensor: rows of the last kernel's result in a band, where a schedule file wants the tensor in bands; 0: it does not.
+  std::vector<int64_t> wantedBands;
+};
+
+/// Kernels that run side by side take the first `bytes` of scratchpad 0; the tensors between them never lie anywhere else.
+struct Reserved {
+  unsigned first = 0, last = 0; ///< kernels
+  int64_t bytes = 0;
+  std::vector<size_t> tensors;
 };
 
 struct Residency {
@@ -66,7 +75,11 @@ struct Residency {
 };
 
 /// Chooses the tensors that save most transfers for the room and time they take. Deterministic.
-Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine);
+Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
+                          const std::vector<Reserved> &reserved = {});
+
+/// A tensor that goes from one kernel to the anchor of the next and nowhere else, as rows that both can use.
+std::optional<Resident> rowsBetween(const NetworkUses &uses, size_t tensor, unsigned writer, const timing::MachineParams &machine);
 
 } // namespace tw::accel
 

@@ -101,6 +101,8 @@ class DirectiveTest(ScheduleFileTest):
     def test_panel(self):
         choices, _ = self.layers(self.schedule('buffers %k {panel = "two"}'))
         self.assertIn("two panels stay", choices["down"])
+        choices, _ = self.layers(self.schedule('buffers %k {panel = "all"}'))
+        self.assertIn("all weights stay", choices["down"])
 
     def test_overlap(self):
         choices, _ = self.layers(self.schedule("buffers %k {overlap = false}", base="double_buffer"))
@@ -177,6 +179,7 @@ class RefusalTest(ScheduleFileTest):
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
         self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
         self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
+        self.refused('buffers %k {panel = "three"}', message=['"three"', "none, one, and_tile, two or all"])
         self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
 
     def test_what_does_not_fit_the_memory(self):

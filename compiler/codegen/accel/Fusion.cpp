@@ -1,0 +1,496 @@
+//===- Fusion.cpp - Kernels side by side, a band of rows at a time ---------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Fusion.h"
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include <algorithm>
+
+using namespace tw;
+using namespace tw::accel;
+
+Resident BandedTensor::band(size_t index) const {
+  Resident r = layout;
+  r.address = slots[index % slots.size()] - bands[index].begin * r.rowBytes;
+  return r;
+}
+
+const Group *Fusion::groupOf(unsigned kernel) const {
+  for (const Group &group : groups)
+    if (group.first <= kernel && kernel <= group.last())
+      return &group;
+  return nullptr;
+}
+
+bool Fusion::isSameChoice(const Fusion &other) const {
+  auto isSameGroup = [](const Group &a, const Group &b) {
+    return a.first == b.first && a.last() == b.last() && a.rowsPerBand == b.rowsPerBand;
+  };
+  auto isSameResident = [](const std::optional<Resident> &a, const std::optional<Resident> &b) {
+    return a.has_value() == b.has_value() && (!a || a->address == b->address);
+  };
+  return std::equal(groups.begin(), groups.end(), other.groups.begin(), other.groups.end(), isSameGroup) &&
+         llvm::equal(residency.tensors, other.residency.tensors, isSameResident);
+}
+
+namespace {
+constexpr int64_t kAlignment = 256;     ///< of buffers: what rounding may cost each
+constexpr int64_t kGoodPass = 64;       ///< positions that hide a preload well
+constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its results
+constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
+constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
+
+/// What limits a kernel, in cycles, if nothing else does.
+struct Cycles {
+  double array = 0, vector = 0, dram = 0;
+  double longest() const { return std::max({array, vector, dram}); }
+  Cycles &operator+=(const Cycles &other) {
+    array += other.array;
+    vector += other.vector;
+    dram += other.dram;
+    return *this;
+  }
+};
+
+class Fuser {
+public:
+  Fuser(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned, const timing::MachineParams &machine)
+      : uses(uses), banned(banned), machine(machine), whole(chooseResidents(uses, machine)),
+        capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare) {}
+  Fusion run();
+
+private:
+  const NetworkUses &uses;
+  const std::vector<std::pair<unsigned, unsigned>> &banned;
+  const timing::MachineParams &machine;
+  Residency whole; ///< what stays on chip without groups
+  int64_t capacity;
+  /// Per kernel: the layout of what goes to the next one in bands; nothing if that cannot be.
+  std::vector<std::optional<Resident>> edges;
+
+  unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
+  size_t outputOf(unsigned k) const { return uses.tensorOf[k][size_t(uses.kernels[k]->output.tensor)]; }
+  bool isWhole(unsigned k, int tensor) const { return whole.tensors[uses.tensorOf[k][size_t(tensor)]].has_value(); }
+  int64_t weightBytes(const Kernel &kernel) const;
+  int64_t parameterBytes(const Kernel &kernel) const;
+  bool packs(const Kernel &kernel) const;
+  /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0.
+  int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment) const;
+  /// Bytes of weights that may stay.
+  int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
+  bool cutRows(Group &group) const;
+  bool place(Group &group, std::string *why = nullptr) const;
+  std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
+  Cycles cyclesOf(unsigned k, const Group *group) const;
+  double gainOf(const Group &group, double least) const;
+  std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
+  void settle(Fusion &fusion);
+  bool isWanted(const Group &group) const { return rowsWanted(group.first) > 0; }
+  int64_t rowsWanted(unsigned k) const { return outputOf(k) < uses.wantedBands.size() ? uses.wantedBands[outputOf(k)] : 0; }
+  void takeWanted(Fusion &fusion) const;
+};
+
+int64_t Fuser::weightBytes(const Kernel &kernel) const {
+  const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
+  if (!a || a->weights < 0)
+    return 0;
+  int64_t taps = a->axes[0].kernel * a->axes[1].kernel, size = byteSize(a->weightType);
+  if (a->kind == Anchor::Window)
+    return taps * roundUp(kernel.extent[C], machine.lanes) * size;
+  int64_t inputs = packs(kernel) ? roundUp(taps * a->ic, machine.rows) : taps * roundUp(a->ic, machine.rows);
+  return a->groups * inputs * roundUp(a->oc, machine.cols) * size;
+}
+
+int64_t Fuser::parameterBytes(const Kernel &kernel) const {
+  int64_t count = 0;
+  for (const Step &step : kernel.steps)
+    count += llvm::count_if(step.sources, [](const Source &source) { return source.kind == Source::Parameter; });
+  return count * roundUp(kernel.extent[C], machine.lanes) * 4;
+}
+
+/// Emitter::packTaps(), for an input that comes from DRAM.
+bool Fuser::packs(const Kernel &kernel) const {
+  const Anchor &a = *kernel.anchor;
+  int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
+  return a.kind == Anchor::Contraction && a.groups == 1 && taps > 1 && a.ic < machine.rows &&
+         ceilDiv(taps * a.ic, machine.rows) * 2 <= taps * ceilDiv(a.ic, machine.rows);
+}
+
+int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment) const {
+  const Kernel &kernel = *uses.kernels[k];
+  const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
+  int64_t width = kernel.extent[P0], channels = roundUp(kernel.extent[C], machine.lanes), bytes = 0;
+  auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
+  if (k == group.first && a && !isWhole(k, a->input.tensor)) {
+    int64_t size = byteSize(a->inputType), taps = a->axes[0].kernel * a->axes[1].kernel;
+    if (packs(kernel))
+      add(rows * width * roundUp(taps * a->ic, machine.rows) * size);
+    else
+      add(a->axes[1].span(rows) * a->axes[0].span(width) *
+          (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
+  }
+  for (const Step &step : kernel.steps) {
+    for (const Source &source : step.sources)
+      if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor))
+        add(rows * width * (source.view.stride[C] ? channels : machine.lanes) * byteSize(source.type));
+    if (&step != &kernel.steps.back())
+      add(rows * width * channels * byteSize(step.type) / 2); // one slot
+  }
+  if (k == group.last() && !isWhole(k, kernel.output.tensor))
+    add(rows * width * channels * byteSize(kernel.outputType));
+  return bytes;
+}
+
+/// The rows of every kernel in every band, from the last kernel back.
+bool Fuser::cutRows(Group &group) const {
+  const int64_t all = uses.kernels[group.last()]->extent[P1];
+  for (int64_t row = 0; row < all; row += group.rowsPerBand)
+    group.kernels.back().rows.push_back({row, std::min(row + group.rowsPerBand, all)});
+  for (size_t i = group.tensors.size(); i-- > 0;) {
+    const WindowAxis &w = uses.kernels[group.first + i + 1]->anchor->axes[1];
+    BandedTensor &tensor = group.tensors[i];
+    int64_t done = 0, needed = 0; // rows made, and where the last band ends
+    for (const Range &rows : group.kernels[i + 1].rows) {
+      Range band{needed, needed};
+      if (!rows.isEmpty())
+        band = {rows.begin * w.stride - w.padLow, (rows.end - 1) * w.stride - w.padLow + (w.kernel - 1) * w.dilation + 1};
+      needed = band.end;
+      tensor.bands.push_back(band);
+      Range made{std::max(done, band.begin), std::min(band.end, tensor.rows)};
+      if (made.isEmpty())
+        made = {done, done};
+      done = made.end;
+      group.kernels[i].rows.push_back(made);
+    }
+  }
+  return group.kernels.back().rows.size() > 1;
+}
+
+/// Gives bands and buffers their places.
+bool Fuser::place(Group &group, std::string *why) const {
+  const unsigned wm = weightMemory();
+  unsigned contractions = 0;
+  auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
+  for (unsigned k = group.first; k <= group.last(); ++k)
+    contractions += isContraction(*uses.kernels[k]);
+  auto placeAll = [&](bool ownBanks, bool isRoomy) {
+    std::array<int64_t, 2> at{};
+    auto align = [&](unsigned memory) {
+      at[memory] = roundUp(at[memory], ownBanks ? int64_t(machine.scratchpads[memory].bankBytes()) : kAlignment);
+    };
+    for (size_t i = 0; i < group.tensors.size(); ++i) {
+      BandedTensor &tensor = group.tensors[i];
+      int64_t rows = 0;
+      for (const Range &band : tensor.bands)
+        rows = std::max(rows, band.size());
+      tensor.slots.clear();
+      align(0);
+      for (unsigned slot = 0; slot < 2; ++slot) {
+        // The vector engine writes the one while the array reads the other.
+        if (isContraction(*uses.kernels[group.first + i + 1]))
+          align(0);
+        at[0] = roundUp(at[0], kAlignment);
+        tensor.slots.push_back(at[0]);
+        at[0] += rows * tensor.layout.rowBytes;
+      }
+    }
+    unsigned sums = 0;
+    for (size_t i = 0; i < group.kernels.size(); ++i) {
+      const unsigned k = group.first + unsigned(i);
+      const Kernel &kernel = *uses.kernels[k];
+      int64_t most = 0;
+      for (const Range &rows : group.kernels[i].rows)
+        most = std::max(most, rows.size());
+      if (!isRoomy)
+        most = std::min(most, ceilDiv(kGoodPass, kernel.extent[P0]));
+      align(0);
+      int64_t bytes = streamBytes(k, group, most, ownBanks ? int64_t(machine.scratchpads[0].bankBytes()) : kAlignment);
+      group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
+      at[0] += bytes;
+      // Kernels take turns at half of the accumulator where there are several.
+      const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes), half = all / row / 2 * row;
+      Range &own = group.kernels[i].own[Banding::Sums];
+      own = {0, all};
+      if (contractions > 1 && isContraction(kernel))
+        own = sums++ % 2 ? Range{half, all} : Range{0, half};
+    }
+    for (Banding::Use use : {Banding::Weights, Banding::Parameters}) {
+      align(wm);
+      for (size_t i = 0; i < group.kernels.size(); ++i) {
+        const Kernel &kernel = *uses.kernels[group.first + i];
+        // Weights that are too many to stay leave half of their memory to the others.
+        int64_t weights = std::min(weightBytes(kernel), weightLimit());
+        int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
+        if (use == Banding::Parameters)
+          bytes += parameterBytes(kernel);
+        bytes = bytes ? roundUp(bytes, kAlignment) + 2 * kAlignment : 0;
+        group.kernels[i].own[use] = {at[wm], at[wm] + bytes};
+        at[wm] += bytes;
+      }
+    }
+    align(0);
+    group.bytes = at[0];
+    group.ownBanks = ownBanks;
+    return at[0] <= capacity * 15 / 16 && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
+  };
+  for (bool ownBanks : {true, false})
+    for (bool isRoomy : {true, false})
+      if (placeAll(ownBanks, isRoomy))
+        return true;
+  if (why)
+    *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
+           std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(capacity);
+  return false;
+}
+
+std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why) const {
+  Group group;
+  group.first = first;
+  group.rowsPerBand = rowsPerBand;
+  group.kernels.resize(last - first + 1);
+  for (unsigned k = first; k < last; ++k) {
+    BandedTensor tensor;
+    tensor.tensor = outputOf(k);
+    tensor.layout = *edges[k];
+    tensor.rows = tensor.layout.rows;
+    tensor.layout.padLow[1] = tensor.layout.padHigh[1] = 0;
+    group.tensors.push_back(std::move(tensor));
+  }
+  if (!cutRows(group)) {
+    if (why)
+      *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
+    return std::nullopt;
+  }
+  // Two slots: when a band is made, that of the next one is free, that of the band behind it is not.
+  for (size_t i = 0; i < group.tensors.size(); ++i)
+    for (size_t band = 0; band + 2 < group.tensors[i].bands.size(); ++band)
+      if (group.tensors[i].bands[band + 2].begin < group.kernels[i].rows[band].end &&
+          !group.tensors[i].bands[band + 2].isEmpty()) {
+        if (why)
+          *why = "a row belongs to more than two bands of " + std::to_string(rowsPerBand) + " rows";
+        return std::nullopt;
+      }
+  if (!place(group, why))
+    return std::nullopt;
+  return group;
+}
+
+/// What the engines and the DRAM have to do for a kernel, in a group or on its own.
+Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
+  const Kernel &kernel = *uses.kernels[k];
+  const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
+  const BandedTensor *input = group && k > group->first ? &group->tensors[k - group->first - 1] : nullptr;
+  const BandedTensor *output = group && k < group->last() ? &group->tensors[k - group->first] : nullptr;
+  const double bandwidth = dramBytesPerCycle(machine);
+  const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
+  const int64_t lanes = machine.lanes, width = kernel.extent[P0], blocks = ceilDiv(kernel.extent[C], lanes);
+  Cycles cycles;
+  double positions = double(width * kernel.extent[P1] * kernel.extent[P2]);
+  std::vector<Range> bands = banding ? banding->rows : std::vector<Range>{{0, kernel.extent[P1]}};
+  double loads = 0, rereads = 0;
+  auto addTensor = [&](int tensor, bool isBanded, int64_t bytes) {
+    if (!isBanded && !isWhole(k, tensor))
+      loads += double(bytes);
+  };
+  int64_t weights = weightBytes(kernel);
+  double passes = 0;
+  if (a && a->kind == Anchor::Contraction) {
+    int64_t taps = a->axes[0].kernel * a->axes[1].kernel;
+    bool isPacked = packs(kernel) && !input;
+    passes = double(a->groups * ceilDiv(a->oc, machine.cols)) *
+             double(isPacked ? ceilDiv(taps * a->ic, machine.rows) : taps * ceilDiv(a->ic, machine.rows));
+    // Tiles that the accumulator holds twice.
+    const int64_t held = int64_t(machine.accumulatorRows()) / 2 / ceilDiv(a->oc, machine.cols), most = std::max(held / width, int64_t(1)) * width;
+    const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
+    for (const Range &rows : bands) {
+      int64_t left = rows.size() * width * kernel.extent[P2];
+      for (int64_t part; left > 0; left -= part) {
+        part = std::min(left, most);
+        cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop;
+      }
+    }
+    if (weights > weightLimit())
+      rereads = double(bands.size() - 1);
+  }
+  loads += double(weights) * (1 + rereads) + double(parameterBytes(kernel));
+  if (a) {
+    int64_t pixels = 1;
+    for (unsigned axis = P0; axis < kAxes; ++axis)
+      pixels *= a->axes[axis - P0].inputSize;
+    addTensor(a->input.tensor, input,
+              pixels * (a->kind == Anchor::Contraction ? a->ic * a->groups : kernel.extent[C]) * byteSize(a->inputType));
+  }
+  const size_t count = std::max<size_t>(kernel.steps.size(), 1);
+  double last = 0;
+  for (size_t i = 0; i < count; ++i) {
+    last = double(blocks);
+    if (i == 0 && a && a->kind == Anchor::Window) {
+      const WindowAxis &w = a->axes[0], &h = a->axes[1];
+      bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
+      last *= double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
+    }
+    cycles.vector += positions * last + kCyclesPerLoop * double(bands.size());
+    if (i < kernel.steps.size())
+      for (const Source &source : kernel.steps[i].sources)
+        if (source.kind == Source::Tensor && source.view.stride[P0])
+          addTensor(source.view.tensor, false,
+                    int64_t(positions) * (source.view.stride[C] ? kernel.extent[C] : 1) * byteSize(source.type));
+  }
+  addTensor(kernel.output.tensor, output,
+            int64_t(positions) * (kernel.outputReduced ? 1 : kernel.extent[C]) * byteSize(kernel.outputType));
+  // Rows of two bands are written twice.
+  if (output) {
+    double rows = -double(output->rows);
+    for (const Range &band : output->bands)
+      rows += double(std::max<int64_t>(std::min(band.end, output->rows) - std::max<int64_t>(band.begin, 0), 0));
+    cycles.vector += std::max(rows, 0.0) * double(width) * last + kCyclesPerLoop * double(bands.size());
+  }
+  cycles.dram = loads / bandwidth;
+  return cycles;
+}
+
+std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
+  std::vector<Reserved> reserved;
+  for (const Group &group : groups) {
+    reserved.push_back({group.first, group.last(), group.bytes, {}});
+    for (const BandedTensor &tensor : group.tensors)
+      reserved.back().tensors.push_back(tensor.tensor);
+  }
+  return reserved;
+}
+
+/// Cycles that the group saves, by what limits its kernels one by one and all together; 0 if not more than `least`.
+double Fuser::gainOf(const Group &group, double least) const {
+  Cycles together;
+  double apart = 0, firstBand = 0, dram = 0;
+  for (unsigned k = group.first; k <= group.last(); ++k) {
+    Cycles alone = cyclesOf(k, nullptr);
+    apart += alone.longest();
+    dram += alone.dram;
+    Cycles own = cyclesOf(k, &group);
+    together += own;
+    firstBand += own.longest() / double(group.kernels[0].rows.size());
+  }
+  // Neighbours overlap without a group as well: what it saves for certain is transfers.
+  double gain = std::min(apart - together.longest() * (group.ownBanks ? 1 : kSharedBanks) - firstBand, dram - together.dram);
+  if (gain <= std::max(least, kLeastGain * apart))
+    return 0;
+  // Other tensors may have to leave.
+  std::vector<Reserved> reserved = reserve({group});
+  Residency rest = chooseResidents(uses, machine, reserved);
+  for (size_t t = 0; t < whole.tensors.size(); ++t)
+    if (whole.tensors[t] && !rest.tensors[t] && !llvm::is_contained(reserved[0].tensors, t))
+      gain -= 2 * double(whole.tensors[t]->bytes) / dramBytesPerCycle(machine);
+  return gain > std::max(least, kLeastGain * apart) ? gain : 0;
+}
+
+/// Groups that a schedule file asks for.
+void Fuser::takeWanted(Fusion &fusion) const {
+  for (unsigned k = 0; k < uses.kernels.size();) {
+    unsigned last = k;
+    while (last < uses.kernels.size() && rowsWanted(last) && rowsWanted(last) == rowsWanted(k))
+      ++last;
+    if (last == k) {
+      ++k;
+      continue;
+    }
+    std::string why;
+    for (unsigned i = k; i < last && why.empty(); ++i)
+      if (!edges[i])
+        why = "it is not read by the anchor of the next kernel alone, row by row";
+    if (why.empty() && last < uses.kernels.size() && rowsWanted(last))
+      why = "kernel '" + uses.kernels[last]->name + "' beside it has bands of " + std::to_string(rowsWanted(last)) + " rows";
+    std::optional<Group> group = why.empty() ? plan(k, last, rowsWanted(k), &why) : std::nullopt;
+    if (group)
+      fusion.groups.push_back(std::move(*group));
+    else
+      fusion.refused.push_back({outputOf(k), why});
+    k = last + 1;
+  }
+}
+
+/// What stays as a whole depends on the room beside the groups, and their buffers on what stays: the first shrinks until both
+/// agree, so that a schedule file that asks for the result gets it.
+void Fuser::settle(Fusion &fusion) {
+  fusion.residency = chooseResidents(uses, machine, reserve(fusion.groups));
+  NetworkUses rest = uses;
+  rest.wanted.resize(uses.shapes.size());
+  while (!fusion.groups.empty()) {
+    whole = std::move(fusion.residency);
+    for (size_t t = 0; t < whole.tensors.size(); ++t)
+      if (!whole.tensors[t] && rest.wanted[t] != true)
+        rest.wanted[t] = false;
+    llvm::erase_if(fusion.groups, [&](Group &group) {
+      std::string why;
+      if (place(group, &why))
+        return false;
+      if (isWanted(group))
+        fusion.refused.push_back({group.tensors[0].tensor, why});
+      return true;
+    });
+    fusion.residency = chooseResidents(rest, machine, reserve(fusion.groups));
+    auto isSame = [](const auto &a, const auto &b) { return a.has_value() == b.has_value(); };
+    if (std::equal(whole.tensors.begin(), whole.tensors.end(), fusion.residency.tensors.begin(), isSame))
+      break;
+  }
+}
+
+Fusion Fuser::run() {
+  Fusion fusion;
+  const unsigned count = unsigned(uses.kernels.size());
+  edges.resize(count);
+  for (unsigned k = 0; k + 1 < count; ++k)
+    edges[k] = rowsBetween(uses, outputOf(k), k, machine);
+  takeWanted(fusion);
+  auto isFree = [&](unsigned k) {
+    bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
+    return edges[k] && !isAsked && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
+  };
+  // best[k]: of the kernels before k, what groups of them save; and the group that ends there.
+  std::vector<double> best(count + 1, 0);
+  std::vector<std::optional<Group>> ends(count + 1);
+  for (unsigned end = 1; end <= count; ++end) {
+    best[end] = best[end - 1];
+    for (unsigned first = end - 1; first > 0 && isFree(first - 1);) {
+      --first;
+      if (llvm::is_contained(banned, std::pair(first, end - 1)))
+        continue;
+      const int64_t rows = uses.kernels[end - 1]->extent[P1];
+      for (int64_t perBand = rows / 2; perBand > 0; --perBand) {
+        if (rows % perBand && (perBand & (perBand - 1)))
+          continue;
+        std::optional<Group> group = plan(first, end - 1, perBand);
+        double gain = group ? gainOf(*group, best[end] - best[first]) : 0;
+        if (gain > 0) {
+          best[end] = best[first] + gain;
+          ends[end] = std::move(group);
+        }
+      }
+    }
+  }
+  std::vector<Group> chosen;
+  for (unsigned end = count; end > 0;) {
+    unsigned next = end - 1;
+    if (best[end] > best[end - 1]) {
+      next = ends[end]->first;
+      chosen.push_back(std::move(*ends[end]));
+    }
+    end = next;
+  }
+  std::move(chosen.begin(), chosen.end(), std::back_inserter(fusion.groups));
+  llvm::sort(fusion.groups, [](const Group &a, const Group &b) { return a.first < b.first; });
+  settle(fusion);
+  for (Group &group : fusion.groups)
+    for (size_t i = 0; i < group.tensors.size(); ++i) {
+      group.kernels[i].output = &group.tensors[i];
+      group.kernels[i + 1].input = &group.tensors[i];
+    }
+  return fusion;
+}
+} // namespace
+
+Fusion accel::chooseGroups(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned,
+                           const timing::MachineParams &machine) {
+  return Fuser(uses, banned, machine).run();
+}

@@ -1,0 +1,73 @@
+//===- Fusion.h - Kernels side by side, a band of rows at a time --*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A tensor between two kernels that does not fit the first scratchpad as a whole
+// may still pass through it: the kernels take turns, each a band of rows at a time
+// (decision 0011).
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_ACCEL_FUSION_H
+#define COMPILER_CODEGEN_ACCEL_FUSION_H
+
+#include "compiler/codegen/accel/Residency.h"
+
+namespace tw::accel {
+
+/// Rows or bytes [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool isEmpty() const { return end <= begin; }
+};
+
+/// A tensor of which scratchpad 0 holds a few bands at a time.
+struct BandedTensor {
+  size_t tensor = 0;          ///< of NetworkUses
+  Resident layout;            ///< of a band; its address is not used, it has no padding rows of its own
+  int64_t rows = 1;           ///< of the whole
+  std::vector<Range> bands;   ///< the rows that the reader's band needs: padding, and rows of other bands, included
+  std::vector<int64_t> slots; ///< addresses; band b lies in slot b % slots
+
+  /// The whole tensor as far as it lies in that band.
+  Resident band(size_t index) const;
+};
+
+/// What a kernel of a group has to know.
+struct Banding {
+  /// What buffers are for; each use has bytes of its own. An engine that owns a bank keeps the others out, so what different
+  /// engines read should not lie side by side.
+  enum Use { Streams, Weights, Parameters, Sums, kUses };
+  std::vector<Range> rows; ///< of its result, one after the other: each row is computed once
+  std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
+  const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
+};
+
+/// Kernels first, first + 1, ... whose steps are merged, band by band.
+struct Group {
+  unsigned first = 0;
+  int64_t rowsPerBand = 1;           ///< of the last kernel's result
+  std::vector<BandedTensor> tensors; ///< between kernel i and i + 1
+  std::vector<Banding> kernels;
+  int64_t bytes = 0;      ///< of scratchpad 0, from 0 on
+  bool ownBanks = false; ///< no two engines share a bank
+
+  unsigned last() const { return first + unsigned(tensors.size()); }
+};
+
+struct Fusion {
+  std::vector<Group> groups; ///< in the order of the kernels, apart
+  Residency residency;       ///< what stays as a whole beside them
+  /// Tensors that are wanted in bands and cannot be, and why.
+  std::vector<std::pair<size_t, std::string>> refused;
+
+  const Group *groupOf(unsigned kernel) const;
+  bool isSameChoice(const Fusion &other) const;
+};
+
+/// Chooses the groups that save most time, without the `banned` ones (first and last kernel), and what stays on chip beside them.
+/// Deterministic.
+Fusion chooseGroups(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned,
+                    const timing::MachineParams &machine);
+
+} // namespace tw::accel
+
+#endif // COMPILER_CODEGEN_ACCEL_FUSION_H

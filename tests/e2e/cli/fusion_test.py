@@ -1,0 +1,94 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Kernels side by side: chains of convolutions whose tensors are too large for the scratchpad pass through it in bands of rows."""
+
+import json
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+HW = ["--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536", "--schedule"]
+
+
+def conv(result, x, name, inputs, outputs, kernel=1, groups=1, stride=1, rows=24):
+    """A convolution of a square image that keeps its size, but for the stride; and the type of its result."""
+    filters = f"tensor<{outputs}x{inputs // groups}x{kernel}x{kernel}xf32>"
+    values = np.random.default_rng(outputs + kernel).integers(-2, 3, (outputs, inputs // groups, kernel, kernel))
+    to = f"tensor<1x{outputs}x{rows // stride}x{rows // stride}xf32>"
+    return f"""  %w_{name} = graph.constant dense<"0x{values.astype(np.float32).tobytes().hex()}"> : {filters}
+  {result} = graph.conv {x}, %w_{name} {{dilations = array<i64: 1, 1>, group = {groups} : i64, layout = "nchw",
+    pads = array<i64: {", ".join([str(kernel // 2)] * 4)}>, strides = array<i64: {stride}, {stride}>}}
+    : (tensor<1x{inputs}x{rows}x{rows}xf32>, {filters}) -> {to} loc("{name}")
+""", to
+
+
+class FusionTest(CliTest):
+    def chain(self, **middle):
+        """Expand, look around, project: as net.mlir."""
+        first, _ = conv("%a", "%x", "expand", 16, 64)
+        second, _ = conv("%b", "%a", "middle", 64, 64, **middle)
+        third, result = conv("%c", "%b", "project", 64, 16, rows=24 // middle.get("stride", 1))
+        self.write("net.mlir", f"func.func @main(%x: tensor<1x16x24x24xf32>) -> {result} {{\n{first}{second}{third}  return %c : {result}\n}}\n")
+        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
+
+    def bands(self, *, expand, middle="false"):
+        """A schedule file; `expand` and `middle` are what follows on_chip."""
+        keep = "\n".join(f"""    %{name} = transform.tilewright.match_node "{name}"
+    transform.tilewright.keep %{name} {{on_chip = {keys}}}""" for name, keys in [("expand", expand), ("middle", middle)])
+        return self.write("bands.mlir", "module attributes {transform.with_named_sequence} {\n"
+                          "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n"
+                          f"{keep}\n    transform.yield\n  }}\n}}\n")
+
+    def results(self, *options):
+        self.tilewright("run", "net.mlir", *HW, *options, "--input", "x.npy", "--output-dir", "out", "--json", "report.json")
+        report = json.loads((self.path / "report.json").read_text())
+        return np.load(self.path / "out/output0.npy"), report["dram_read_bytes"] + report["dram_write_bytes"]
+
+    def test_a_chain_that_does_not_fit_is_fused(self):
+        self.chain(kernel=3, groups=64, stride=2)
+        expected, apart = self.results("modulo", "--across", "prefetch")
+        values, fused = self.results("modulo", "--check")
+        np.testing.assert_array_equal(values, expected)
+        self.assertLess(fused, 0.5 * apart)
+
+    def test_windows_and_last_bands(self):
+        """Padding, rows of two bands, strides, and a last band of fewer rows, of a window and of a contraction."""
+        for middle in [dict(kernel=3, groups=64, stride=2), dict(kernel=3, groups=64), dict(kernel=3, stride=2)]:
+            self.chain(**middle)
+            expected, _ = self.results("modulo", "--across", "prefetch")
+            rows = 5 if middle.get("stride") else 7
+            path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
+            hw = ["--set", "scratchpads.unified.capacity_bytes=524288"]
+            values, _ = self.results(path, "--check", *hw)
+            np.testing.assert_array_equal(values, expected, str(middle))
+
+    def test_the_choice_comes_back(self):
+        self.chain(kernel=3, groups=64, stride=2)
+        self.tilewright("compile", "net.mlir", *HW, "modulo", "-o", "first.twp")
+        self.tilewright("compile", "net.mlir", *HW, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertIn("bands = ", (self.path / "chosen.mlir").read_text())
+        self.tilewright("compile", "net.mlir", *HW, "chosen.mlir", "-o", "second.twp")
+        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
+
+    def test_a_file_may_forbid_it(self):
+        self.chain(kernel=3, groups=64, stride=2)
+        path = self.bands(expand="false")
+        self.tilewright("compile", "net.mlir", *HW, path, "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertNotIn("bands = ", (self.path / "chosen.mlir").read_text())
+
+    def test_bands_that_cannot_be(self):
+        self.chain(kernel=3, groups=64, stride=2)
+        for keys, message in [
+                (dict(expand="true, bands = 0"), "bands.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 0 but must be a positive number"),
+                (dict(expand="false, bands = 2"), "bands.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 2 but on_chip is not true"),
+                (dict(expand="true, bands = 12"), "bands of 12 rows are not two or more"),
+                (dict(expand="true, bands = 6"), "which has 65536"),
+                (dict(expand="true, bands = 2", middle="true, bands = 1"), "kernel 'middle' beside it has bands of 1 rows")]:
+            path = self.bands(**keys)
+            self.fails("compile", "net.mlir", *HW, path, message=message)
+
+
+if __name__ == "__main__":
+    unittest.main()
