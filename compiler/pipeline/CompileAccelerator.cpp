@@ -622,11 +622,13 @@ llvm::Expected<std::vector<accel::Fusion>> NetworkCompiler::onChipChoices() {
       if (llvm::Error error = add({{}, accel::chooseResidents(*uses, machine), {}}))
         return error;
     }
-  for (double transferShare : {0.0, 0.5}) {
-    uses->transferShare = transferShare;
-    if (llvm::Error error = add(accel::chooseGroups(*uses, lessons.banned, machine)))
-      return error;
-  }
+  for (bool mayFuseForOverlap : {false, true})
+    for (double transferShare : {0.0, 0.5, 1e9}) {
+      uses->mayFuseForOverlap = mayFuseForOverlap;
+      uses->transferShare = transferShare;
+      if (llvm::Error error = add(accel::chooseGroups(*uses, lessons.banned, machine)))
+        return error;
+    }
   return choices;
 }
 

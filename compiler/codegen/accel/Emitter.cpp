@@ -716,6 +716,10 @@ llvm::Error Emitter::choose() {
                   estimate *= b.ownBanks ? 1.03 : 1.18;
                 if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
                   estimate *= 1.05;
+                // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
+                if (onChip.banding && contraction() &&
+                    int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
+                  estimate *= 1.1;
                 if (scatters(t))
                   estimate *= 1.2;
                 // What hides behind this kernel's passes is missing for its neighbours' loads.

@@ -372,8 +372,10 @@ double Fuser::gainOf(const Group &group, double least) const {
     together += own;
     firstBand += own.longest() / double(group.kernels[0].rows.size());
   }
+  double gain = apart - together.longest() * (group.ownBanks ? 1 : kSharedBanks) - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
-  double gain = std::min(apart - together.longest() * (group.ownBanks ? 1 : kSharedBanks) - firstBand, dram - together.dram);
+  if (!uses.mayFuseForOverlap)
+    gain = std::min(gain, dram - together.dram);
   if (gain <= std::max(least, kLeastGain * apart))
     return 0;
   // Other tensors may have to leave.

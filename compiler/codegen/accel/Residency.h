@@ -56,6 +56,8 @@ struct NetworkUses {
   std::vector<std::optional<bool>> wanted;
   /// Per tensor: rows of the last kernel's result in a band, where a schedule file wants the tensor in bands; 0: it does not.
   std::vector<int64_t> wantedBands;
+  /// Whether kernels run side by side for more than the transfers that it saves: so that engines work at the same time.
+  bool mayFuseForOverlap = false;
 };
 
 /// Kernels that run side by side take the first `bytes` of scratchpad 0; the tensors between them never lie anywhere else.

@@ -125,6 +125,37 @@ struct Group {
   std::string reason;
 };
 
+/// A kernel comes as late as its reader allows, what the longest chain of kernels leads to first: while that chain waits for one
+/// engine, such as a softmax for the vector engine, the others have work that does not hang on it.
+void orderCalls(Block &body) {
+  DenseMap<Operation *, int64_t> depth; // kernels up to here
+  auto depthOf = [&](Value value) { return value.getDefiningOp() ? depth.lookup(value.getDefiningOp()) : 0; };
+  for (Operation &op : body) {
+    int64_t deepest = 0;
+    for (Value operand : op.getOperands())
+      deepest = std::max(deepest, depthOf(operand));
+    depth[&op] = deepest + isa<func::CallOp>(op);
+  }
+  DenseSet<Operation *> placed;
+  std::vector<Operation *> open{body.getTerminator()};
+  while (!open.empty()) {
+    Operation *op = open.back();
+    Value next;
+    for (Value operand : op->getOperands())
+      if (operand.getDefiningOp() && !placed.contains(operand.getDefiningOp()) && (!next || depthOf(operand) > depthOf(next)))
+        next = operand;
+    if (next) {
+      open.push_back(next.getDefiningOp());
+      continue;
+    }
+    open.pop_back();
+    if (open.empty())
+      return;
+    op->moveBefore(body.getTerminator());
+    placed.insert(op);
+  }
+}
+
 class Partition {
 public:
   Partition(func::FuncOp main, const Array &array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
@@ -151,6 +182,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
       if (isa<ConstantOp>(op) && op.use_empty())
         op.erase();
+    orderCalls(main.getBody().front());
   }
 
 private:
@@ -334,13 +366,41 @@ private:
     return true;
   }
 
+  /// Whether `value` is what a contraction without a kernel has summed up, wider than 8 bits.
+  bool isOpenSum(Value value) {
+    for (Operation *op; (op = value.getDefiningOp()) && !assigned.contains(op) && value.hasOneUse();) {
+      if (roleOf(op) == Role::Contraction)
+        return reasonFor(op).empty();
+      if (roleOf(op) != Role::Elementwise || isEightBit(elementOf(value)))
+        return false;
+      auto input = llvm::find_if(op->getOperands(), [](Value operand) { return !isConstant(operand); });
+      if (input == op->operand_end())
+        return false;
+      value = *input;
+    }
+    return false;
+  }
+
+  /// Whether the group's result has 8 bits and meets a wider sum: the kernel of that takes both, and what travels between the
+  /// two is narrow.
+  bool meetsWiderSum(const Group &group) {
+    Value value = group.output->getResult(0);
+    if (!isEightBit(elementOf(value)))
+      return false;
+    while (value.hasOneUse() && isa<DequantizeOp, CastOp>(*value.user_begin()))
+      value = value.user_begin()->getResult(0);
+    return value.hasOneUse() && llvm::any_of(value.user_begin()->getOperands(), [&](Value operand) {
+             return operand != value && shapeOf(operand) == shapeOf(value) && isOpenSum(operand);
+           });
+  }
+
   /// Adds the ops between the group's result and the next value that all of them lead to. False if there is none.
   bool extend(Group &group) {
     constexpr size_t kMaxOps = 24;
     constexpr unsigned kMaxTensors = 4;
     llvm::SmallSetVector<Operation *, 8> inside(group.ops.begin(), group.ops.end());
     Operation *last = group.output;
-    if (last->use_empty())
+    if (last->use_empty() || meetsWiderSum(group))
       return false;
     while (inside.size() < kMaxOps) {
       // The earliest op that uses a value of the group and is not part of it yet.

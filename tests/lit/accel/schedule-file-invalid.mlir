@@ -96,7 +96,7 @@ module attributes {transform.with_named_sequence} {
 
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%model: !transform.any_op) {
-    // expected-error @+1 {{'panel' is "three" but must be none, one, and_tile or two}}
+    // expected-error @+1 {{'panel' is "three" but must be none, one, and_tile, two or all}}
     transform.tilewright.buffers %model {panel = "three"}
     transform.yield
   }

@@ -78,6 +78,49 @@ func.func @main(%x: tensor<1x8x8x4xi8>) -> (tensor<1x8x8x4xi8>, tensor<1x4x4x4xi
 
 // -----
 
+// Two convolutions meet: the one whose result is bytes goes first, whichever is written first, and the other adds what it has summed
+// up. So bytes travel.
+// INT8-LABEL: func.func @main
+// INT8: %[[A:.*]] = call @main_branch(%{{.*}}) : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8>
+// INT8: call @shortcut(%[[A]], %{{.*}}) : (tensor<1x8x8x4xi8>, tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8>
+// INT8: func.func private @shortcut
+// INT8-SAME: tilewright.nodes = ["dq", "shortcut", "sum", "add", "q"]
+// CHECK-LABEL: func.func @main
+// CHECK: call @main_branch_1
+func.func @main(%x: tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8> {
+  %w = graph.constant dense<1> : tensor<1x1x4x4xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("main_branch")
+  %1 = graph.requantize %0 {multipliers = array<f32: 0.5>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8> loc("main_branch")
+  %2 = graph.dequantize %1 {scales = array<f32: 0.25>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xf32> loc("dq")
+  %3 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x4xi8>, tensor<1x1x4x4xi8>) -> tensor<1x8x8x4xi32> loc("shortcut")
+  %4 = graph.dequantize %3 {scales = array<f32: 0.25>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xf32> loc("sum")
+  %5 = graph.add %2, %4 : (tensor<1x8x8x4xf32>, tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> loc("add")
+  %6 = graph.quantize %5 {scales = array<f32: 0.5>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xi8> loc("q")
+  return %6 : tensor<1x8x8x4xi8>
+}
+
+// -----
+
+// What the longest chain needs goes first: the convolution that its last kernel alone waits for has the array while the chain does
+// not.
+// CHECK-LABEL: func.func @main
+// CHECK: call @scores
+// CHECK: call @softmax
+// CHECK: call @value
+// CHECK: call @context
+func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  %w = graph.constant dense<1.0> : tensor<8x8xf32>
+  %value = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("value")
+  %scores = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("scores")
+  %softmax = graph.softmax %scores {axis = 1 : i64} : tensor<8x8xf32> loc("softmax")
+  %context = graph.matmul %softmax, %value : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("context")
+  return %context : tensor<8x8xf32>
+}
+
+// -----
+
 // ONNX Runtime's addition rounds its second operand first: only that one can come from the chain.
 // CHECK-LABEL: func.func @main
 // INT8-LABEL: func.func @main
