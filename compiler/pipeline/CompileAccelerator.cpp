@@ -128,6 +128,8 @@ private:
   /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take.
   llvm::Expected<double> emitWith(accel::Fusion choice);
   llvm::Error emitKernels();
+  /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
+  int64_t planesOf(size_t range) const;
   void describeProblem();
   llvm::Error assemble();
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
@@ -406,6 +408,21 @@ std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
   return tensors;
 }
 
+int64_t NetworkCompiler::planesOf(size_t range) const {
+  int64_t planes = 1;
+  for (const Layer &layer : layers)
+    for (auto [i, tensor] : llvm::enumerate(layer.kernel.tensors)) {
+      if (tensor.role != accel::KernelTensor::Argument || layer.ranges[i] != range)
+        continue;
+      const std::optional<accel::Anchor> &anchor = layer.kernel.anchor;
+      if (planes > 1 || !anchor || anchor->kind != accel::Anchor::Contraction || anchor->input.tensor != int(i) ||
+          anchor->input.stride[accel::C] <= 1)
+        return 1;
+      planes = anchor->ic;
+    }
+  return planes;
+}
+
 llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
@@ -440,6 +457,8 @@ llvm::Error NetworkCompiler::emitKernels() {
         }
       }
     }
+    if (overlaps())
+      onChip.planes = planesOf(source.ranges[size_t(kernel->output.tensor)]);
     uint32_t layer = uint32_t(result.program.layers.size());
     const accel::Group *group = fusion.groupOf(layer);
     if (group) {
@@ -448,6 +467,10 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (layer == group->first)
         groupBegin = network.steps.size();
     }
+    // Before and behind a group, what its kernels have on chip comes last.
+    for (const accel::Group &other : fusion.groups)
+      if (layer + 1 == other.first || layer == other.last() + 1)
+        network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     DiagnosticText text(module.getContext());
     if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network)) {
       std::string details = text.str();

@@ -94,6 +94,7 @@ struct OnChip {
   bool hasNeighbours = false;            ///< other kernels run before or after this one
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   const Banding *banding = nullptr;      ///< in a group of kernels
+  int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };
 
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
