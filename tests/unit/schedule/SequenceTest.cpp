@@ -1,37 +1,19 @@
 //===- SequenceTest.cpp - Tile programs one after the other -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "tests/unit/schedule/Streams.h"
+
 #include "compiler/schedule/Sequence.h"
 #include "compiler/schedule/Synchronize.h"
-#include "hw-configs/Machine.h"
 
 #include <gtest/gtest.h>
 
 using namespace tw;
-using schedule::Operation;
-using schedule::TileProgram;
+using namespace tw::schedule;
 
 namespace {
 
-timing::MachineParams tiny() { return *hwconfigs::loadMachine("tiny_8x8"); }
-
-TileProgram stream(const std::vector<std::string> &lines, const timing::MachineParams &machine) {
-  TileProgram program;
-  for (const std::string &line : lines) {
-    Operation operation;
-    operation.instruction = *isa::parse(line);
-    operation.regions = schedule::regionsOf(operation.instruction, machine);
-    program.blocks.push_back({1, {operation}});
-  }
-  return program;
-}
-
-int64_t waits(const TileProgram &program, size_t block) {
-  int64_t count = 0;
-  for (int64_t n : program.blocks[block].operations[0].instruction.header.wait_count)
-    count += n;
-  return count;
-}
+int64_t waits(const TileProgram &program, size_t block) { return waits(program.blocks[block].operations[0]); }
 
 // No two of these touch the same byte: only a border can make one wait.
 const char *const kLoad = "load dram_address=0 address=0 counts=[64,1,1,1,1] span=64";

@@ -1,48 +1,19 @@
 //===- SynchronizeTest.cpp - Semaphores that synchronisation adds ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "tests/unit/schedule/Streams.h"
+
 #include "compiler/schedule/Synchronize.h"
 #include "compiler/schedule/Verifier.h"
-#include "hw-configs/Machine.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
 using namespace tw;
-using schedule::Operation;
-using schedule::TileProgram;
+using namespace tw::schedule;
 
 namespace {
-
-timing::MachineParams tiny() { return *hwconfigs::loadMachine("tiny_8x8"); }
-
-TileProgram stream(const std::vector<std::string> &lines, const timing::MachineParams &machine) {
-  TileProgram program;
-  for (const std::string &line : lines) {
-    Operation operation;
-    operation.instruction = *isa::parse(line);
-    operation.regions = schedule::regionsOf(operation.instruction, machine);
-    program.blocks.push_back({1, {operation}});
-  }
-  return program;
-}
-
-isa::Program encode(const TileProgram &tiles) {
-  isa::Program program;
-  for (const schedule::Block &block : tiles.blocks)
-    for (const Operation &operation : block.operations)
-      isa::encode(operation.instruction, program.code);
-  isa::encode(isa::Instruction(isa::Halt()), program.code);
-  return program;
-}
-
-int64_t waits(const Operation &operation) {
-  int64_t count = 0;
-  for (int64_t n : operation.instruction.header.wait_count)
-    count += n;
-  return count;
-}
 
 TEST(SynchronizeTest, IndependentEnginesGetNoSemaphore) {
   timing::MachineParams machine = tiny();
@@ -195,6 +166,36 @@ TEST(SynchronizeTest, RandomStreamsOfAllEnginesVerifyWithASpareByte) {
     Diagnostics problems = schedule::verifySchedule(encode(program), machine);
     ASSERT_TRUE(problems.empty()) << "seed " << seed << ": " << problems.front().str();
   }
+}
+
+TEST(SynchronizeTest, ALoadOfTheSpareByteWaitsForWhatAnInstructionCannot) {
+  timing::MachineParams machine = tiny();
+  const int64_t spare = int64_t(machine.scratchpads[0].capacityBytes) - 64;
+  // The vector instruction has to wait for four engines, each of which has gone on since: nothing of theirs can take a wait for it.
+  const std::vector<std::string> lines = {
+      "load address=128 counts=[256,1,1,1,1] span=256",
+      "load address=0 counts=[64,1,1,1,1] span=64",
+      "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
+      "store address=128 dram_address=4096 counts=[64,1,1,1,1] span=64",
+      "tensor address=128 span=64 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] is_signed=1 k_count=8",
+      "load address=192 counts=[64,1,1,1,1] span=64",
+      "load unit=1 address=256 counts=[64,1,1,1,1] span=64",
+      "store address=320 dram_address=8192 counts=[64,1,1,1,1] span=64",
+      "tensor address=320 span=64 acc_address=8 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] is_signed=1 k_count=8",
+      "vector a_address=0 a_span=64 a_strides=[8] b_enable=1 b_address=64 b_span=64 b_strides=[8] d_address=128 d_span=64 "
+      "d_strides=[8] counts=[8,1,1,1] window=[1,1]"};
+  TileProgram without = stream(lines, machine), with = without;
+  Result<bool> done = schedule::synchronize(without, machine);
+  ASSERT_FALSE(done);
+  EXPECT_TRUE(schedule::wantsSpare(done.message())) << done.message();
+  done = schedule::synchronize(with, machine, spare);
+  ASSERT_TRUE(done) << done.message();
+  ASSERT_EQ(with.blocks.size(), lines.size() + 1);
+  const Operation &relay = with.blocks[lines.size() - 1].operations[0];
+  EXPECT_EQ(relay.instruction.as<isa::Load>().address, spare);
+  EXPECT_GE(waits(relay), 2);
+  Diagnostics problems = schedule::verifySchedule(encode(with), machine);
+  EXPECT_TRUE(problems.empty()) << problems.front().str();
 }
 
 } // namespace
