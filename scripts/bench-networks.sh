@@ -46,31 +46,40 @@ model() {
 }
 
 numbers() {
-  /usr/bin/python3 - "$1" <<'PYTHON'
+  /usr/bin/python3 - "$@" <<'PYTHON'
 import json, sys
 r = json.load(open(sys.argv[1]))
 moved, reference = r["dram_read_bytes"] + r["dram_write_bytes"], r["schedule_reference_dram_bytes"]
 cycles, bound = r["total_cycles"], r["lower_bound_cycles"]
+# What a network must reach depends on what the machine has to wait for at best: the DRAM, if the reference's bytes take longer
+# than the bound, else an engine.
+if reference > bound * r["machine"]["dram"]["peak_bytes_per_cycle"]:
+    busy = 0.85 if 4 * r["dram_write_bytes"] > moved else 0.90
+    target, met = f"bus {100 * busy:.0f} %, 1.15", r["data_bus_busy"] >= busy and moved <= 1.15 * reference
+else:
+    share = 0.80 if "128x128" in sys.argv[2] else 0.85 if sys.argv[3] == "mobilenetv2" else 0.95
+    target, met = f"{share:.2f}", bound >= share * cycles
 print(f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", r["bound_by"],
       f"{100 * r['utilisation']:.1f} %", f"{moved / 2**20:.2f}", f"{moved / reference:.2f}", f"{100 * r['data_bus_busy']:.1f} %",
-      f"{r['compile_wall_seconds']:.1f}", f"{r['simulate_wall_seconds']:.1f}", f"{r['peak_memory_bytes'] / 2**20:.0f}", sep=" | ")
+      f"{r['compile_wall_seconds']:.1f}", f"{r['simulate_wall_seconds']:.1f}", f"{r['peak_memory_bytes'] / 2**20:.0f}",
+      f"{target}: {'met' if met else 'no'}", sep=" | ")
 PYTHON
 }
 
 status=0
 table() {
   echo "| machine | network | form | cycles | bound | bound / cycles | bound by | utilisation | DRAM MiB | / reference |" \
-    "bus busy | compile s | simulate s | peak MiB |${compare:+ largest error |}"
-  echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|${compare:+---:|}"
+    "bus busy | compile s | simulate s | peak MiB | target |${compare:+ largest error |}"
+  echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---|${compare:+---:|}"
   local machine form names name file row
   while read -r machine form names; do
     [ ${#machines[@]} -eq 0 ] || [[ " ${machines[*]} " == *" $machine "* ]] || continue
     for name in $names; do
       file=$(model "$name" "$form")
       if "$TILEWRIGHT" run "$file" --hw "$machine" "${options[@]}" --json "$scratch/report" >/dev/null; then
-        row=$(numbers "$scratch/report")
+        row=$(numbers "$scratch/report" "$machine" "$name")
       else
-        row="failed | | | | | | | | | |"
+        row="failed | | | | | | | | | | |"
         status=1
       fi
       if [ -n "$compare" ]; then
@@ -99,7 +108,9 @@ simulated accelerator, batch 1. Cycles, bound and bytes are the same on every ho
 process on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
 it is. **utilisation**: useful MACs / (peak MACs per cycle x cycles). **/ reference**: simulated DRAM bytes over the schedule
 reference, which is not a bound. **bus busy**: part of the time outside refresh in which the DRAM's data buses move something.
-**peak**: memory of the process that compiles and simulates.
+**peak**: memory of the process that compiles and simulates. **target**: what we want, and whether it is met: bound / cycles where an
+engine is what there is to wait for; where it is the DRAM, because the reference's bytes take longer than the bound, how busy its
+buses are at least, and by how much the bytes may exceed the reference.
 TEXT
   echo
   table

@@ -33,7 +33,8 @@ report = {
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
     "total_cycles": cycles, "lower_bound_cycles": 800, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
     "utilisation": 128000 / (256 * cycles), "layers": [{"tile_bytes": int(os.environ.get("TILE", 4096))}],
-    "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": 2 << 20, "data_bus_busy": 0.5,
+    "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
+    "data_bus_busy": float(os.environ.get("BUS", 0.5)),
     "compile_wall_seconds": 1.25, "simulate_wall_seconds": 0.5, "peak_memory_bytes": 100 << 20}
 target = arguments[arguments.index("--json") + 1] if "--json" in arguments else ""
 if target == "-":
@@ -159,9 +160,18 @@ class LatencyTest(ScriptsTest):
 class NetworksTest(ScriptsTest):
     def test_a_machine(self):
         out, _ = self.script("bench-networks.sh", "--schedule", "serial", "onnxim_128x128")
-        numbers = "2,000 | 800 | 0.400 | array | 25.0 % | 3.00 | 1.50 | 50.0 % | 1.2 | 0.5 | 100"
+        numbers = "2,000 | 800 | 0.400 | array | 25.0 % | 3.00 | 1.50 | 50.0 % | 1.2 | 0.5 | 100 | bus 85 %, 1.15: no"
         self.assertIn(f"| onnxim_128x128 | squeezenet | int8 | {numbers} |", out)
         self.assertFalse(any(call.startswith("compare") for call in self.calls()))
+
+    def test_what_a_network_must_reach(self):
+        # 800 of 1,000 cycles, by an engine: enough for a large array only.
+        out, _ = self.script("bench-networks.sh", "onnxim_128x128", "vdla_16x16", REFERENCE="4096")
+        self.assertIn("| 0.80: met |", out)
+        self.assertIn("| 0.95: no |", out)
+        self.assertIn("| 0.85: no |", out)
+        out, _ = self.script("bench-networks.sh", "vdla_16x16", BUS="0.9", REFERENCE=str(3 << 20))
+        self.assertIn("| bus 85 %, 1.15: met |", out)
 
     def test_a_network_that_fails(self):
         out, _ = self.script("bench-networks.sh", "onnxim_128x128", status=1, FAIL_ON="resnet18")
