@@ -496,16 +496,16 @@ private:
 
   /// [address, address + span) lies in the memory of `capacity` units, and the
   /// walk with accesses of `width` units in it.
-  void region(const std::string &prefix, const std::string &memory, int64_t address, int64_t span, int64_t capacity,
+  void region(const char *prefix, const char *memory, int64_t address, int64_t span, int64_t capacity,
               const Reach &reach, int64_t width) {
     if (address < 0 || address + span > capacity)
-      return fail(prefix + "address " + std::to_string(address) + " + " + prefix + "span " + std::to_string(span) +
-                  " is not within " + memory + " of " + std::to_string(capacity));
+      return fail(std::string(prefix) + "address " + std::to_string(address) + " + " + prefix + "span " +
+                  std::to_string(span) + " is not within " + memory + " of " + std::to_string(capacity));
     if (reach.low < 0 || reach.high + width > span)
-      fail(prefix + "span is " + std::to_string(span) + ", but accesses reach from " + prefix + "address + " +
+      fail(std::string(prefix) + "span is " + std::to_string(span) + ", but accesses reach from " + prefix + "address + " +
            std::to_string(reach.low) + " to + " + std::to_string(reach.high + width - 1));
   }
-  void region(const std::string &prefix, int64_t memory, int64_t address, int64_t span, const Reach &reach, int64_t width) {
+  void region(const char *prefix, int64_t memory, int64_t address, int64_t span, const Reach &reach, int64_t width) {
     region(prefix, caseName(kMemoryEnumeration, memory), address, span,
            int64_t(memoryOf(Memory(memory), machine)->capacityBytes), reach, width);
   }

@@ -46,30 +46,42 @@ int64_t *countOf(Instruction &instruction, int64_t index) {
       instruction.operands);
 }
 
+bool isDropped(const Instruction &instruction, const OdometerState &state) {
+  const int64_t mask = instruction.header.predicate_mask;
+  switch (Predicate(instruction.header.predicate)) {
+  case Predicate::Always:
+    return false;
+  case Predicate::First:
+    return !inFirstIteration(instruction, state, mask);
+  case Predicate::NotFirst:
+    return inFirstIteration(instruction, state, mask);
+  case Predicate::Last:
+    return !inLastIteration(instruction, state, mask);
+  case Predicate::NotLast:
+    return inLastIteration(instruction, state, mask);
+  }
+  return false;
+}
+
 std::optional<Instruction> resolve(const Instruction &instruction,
                                    OdometerState &state) {
-  const Header &header = instruction.header;
-  auto runs = [&] {
-    switch (Predicate(header.predicate)) {
-    case Predicate::Always:
-      return true;
-    case Predicate::First:
-      return inFirstIteration(instruction, state, header.predicate_mask);
-    case Predicate::NotFirst:
-      return !inFirstIteration(instruction, state, header.predicate_mask);
-    case Predicate::Last:
-      return inLastIteration(instruction, state, header.predicate_mask);
-    case Predicate::NotLast:
-      return !inLastIteration(instruction, state, header.predicate_mask);
-    }
-    return true;
-  };
-  if (!runs()) {
+  std::optional<Instruction> now(std::in_place);
+  if (!resolve(instruction, state, *now))
+    now.reset();
+  return now;
+}
+
+bool resolve(const Instruction &instruction, OdometerState &state,
+             Instruction &now) {
+  if (isDropped(instruction, state)) {
     advance(instruction, state);
-    return std::nullopt;
+    return false;
   }
 
-  Instruction now = instruction;
+  const Header &header = instruction.header;
+  now.header = header;
+  now.levels = {};
+  now.operands = instruction.operands;
   int64_t a = 0, b = 0, c = 0, d = 0;
   for (int64_t i = 0; i < header.num_levels; ++i) {
     const Level &level = instruction.levels[i];
@@ -79,7 +91,6 @@ std::optional<Instruction> resolve(const Instruction &instruction,
     b += turns * level.stride_b;
     c += turns * level.stride_c;
     d += turns * level.stride_d;
-    now.levels[i] = Level{};
   }
   std::visit(
       [&](auto &operands) {
@@ -121,7 +132,7 @@ std::optional<Instruction> resolve(const Instruction &instruction,
   now.header.edge_level = now.header.edge_index = now.header.edge_value = {};
   now.header.words = now.words();
   advance(instruction, state);
-  return now;
+  return true;
 }
 
 } // namespace tw::isa

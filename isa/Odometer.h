@@ -43,6 +43,12 @@ void advance(const Instruction &instruction, OdometerState &state);
 std::optional<Instruction> resolve(const Instruction &instruction,
                                    OdometerState &state);
 
+/// The same into `now`, whatever that held before; false if the predicate drops
+/// this execution.
+bool resolve(const Instruction &instruction, OdometerState &state, Instruction &now);
+/// Whether the predicate drops this execution. Leaves the state alone.
+bool isDropped(const Instruction &instruction, const OdometerState &state);
+
 /// Element `index` of the operand's counts; nullptr if it has no such element
 /// (preload, sequencer instructions).
 int64_t *countOf(Instruction &instruction, int64_t index);

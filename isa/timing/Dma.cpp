@@ -130,14 +130,17 @@ void LoadRecurrence::reset(uint32_t outstanding, uint32_t width) {
   *this = LoadRecurrence();
   this->outstanding = outstanding;
   this->width = width;
-  written.assign(outstanding, 0);
-  segmentsOf.assign(outstanding, 0);
+  byWidth = Divider(width);
+  while (mask + 1 < outstanding)
+    mask = 2 * mask + 1;
+  written.assign(mask + 1, 0);
+  segmentsOf.assign(mask + 1, 0);
 }
 
 Cycle LoadRecurrence::fill(Cycle from, uint64_t pieces) {
   if (pieces) {
     slot = std::max(slot, from * width);
-    firstMove = slot / width;
+    firstMove = byWidth.floor(slot);
     slot += pieces;
   }
   return writtenUpTo() ? writtenUpTo() - 1 : 0;
@@ -147,10 +150,10 @@ Cycle LoadRecurrence::arrive(Cycle completion) {
   assert(arrivalCount < requestCount && "more arrivals than requests");
   arrival = std::max(arrival, completion);
   slot = std::max(slot, (arrival + 1) * width);
-  firstMove = slot / width;
-  slot += segmentsOf[arrivalCount % outstanding];
+  firstMove = byWidth.floor(slot);
+  slot += segmentsOf[arrivalCount & mask];
   const Cycle last = writtenUpTo() - 1;
-  written[arrivalCount++ % outstanding] = last;
+  written[arrivalCount++ & mask] = last;
   return last;
 }
 

@@ -90,7 +90,7 @@ public:
   Cycle creditAt() const {
     return requestCount < outstanding                   ? 0
            : arrivalCount + outstanding <= requestCount ? kNever
-                                                        : written[requestCount % outstanding] + 1;
+                                                        : written[(requestCount - outstanding) & mask] + 1;
   }
   /// The walk of a box begins, not before `from`, and passes its leading fills.
   void begin(Cycle from, uint64_t leadingFills) {
@@ -101,15 +101,16 @@ public:
   /// piece. kNever while the credit is not known.
   Cycle requestAt() const {
     const Cycle credit = creditAt();
-    return credit > walk / width ? credit : walk / width;
+    const Cycle standsAt = byWidth.floor(walk);
+    return credit > standsAt ? credit : standsAt;
   }
   /// The next burst, of `segments` segments, is requested in `cycle` >= requestAt().
   void request(Cycle cycle, uint32_t segments) {
-    segmentsOf[requestCount++ % outstanding] = segments;
+    segmentsOf[requestCount++ & mask] = segments;
     walk = (walk > cycle * width ? walk : cycle * width) + segments;
   }
   /// First cycle after the walk has passed everything it knows of.
-  Cycle walkedUpTo() const { return (walk + width - 1) / width; }
+  Cycle walkedUpTo() const { return byWidth.floor(walk + width - 1); }
   /// Fill pieces written ahead of the next arrival, not before `from`. Returns the cycle of the last one (of the last
   /// write before if there are none) and sets lastBegin to the first.
   Cycle fill(Cycle from, uint64_t pieces);
@@ -121,16 +122,18 @@ public:
   /// First cycle in which the segments of the last fill() or arrive() moved.
   Cycle lastBegin() const { return firstMove; }
   /// Cycle of the last write so far plus one.
-  Cycle writtenUpTo() const { return (slot + width - 1) / width; }
+  Cycle writtenUpTo() const { return byWidth.floor(slot + width - 1); }
 
 private:
   uint64_t outstanding = 1, width = 1;
+  uint64_t mask = 0; ///< of a burst's number: its place in the rings, which hold a power of two of at least N
+  Divider byWidth{1};
   uint64_t requestCount = 0, arrivalCount = 0;
   uint64_t slot = 0; ///< next free write slot: cycle * width + index within the cycle
   uint64_t walk = 0; ///< the same of the request side
   Cycle arrival = 0, firstMove = 0;
-  std::vector<Cycle> written;       ///< W_i of the last N bursts
-  std::vector<uint32_t> segmentsOf; ///< of the last N requested bursts
+  std::vector<Cycle> written;       ///< W_i of the last N bursts at least
+  std::vector<uint32_t> segmentsOf; ///< of the last N requested bursts at least
 };
 
 /// Gathering and posting of one store engine, across boxes.

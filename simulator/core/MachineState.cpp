@@ -12,7 +12,7 @@ using namespace tw::core;
 
 WeightTile::WeightTile(timing::ArrayType type, uint32_t rows, uint32_t cols) : padded((cols + 15) / 16 * 16) {
   if (type == timing::ArrayType::Int8)
-    integers.resize(size_t(rows + 1) / 2 * 2 * padded);
+    integers.resize(size_t(rows + 3) / 4 * 4 * padded);
   else
     reals.resize(size_t(rows) * padded);
 }
@@ -20,6 +20,7 @@ WeightTile::WeightTile(timing::ArrayType type, uint32_t rows, uint32_t cols) : p
 void WeightTile::clear() {
   std::fill(integers.begin(), integers.end(), int16_t(0));
   std::fill(reals.begin(), reals.end(), 0.0f);
+  quadsHold = false;
 }
 
 MachineState::MachineState(const timing::MachineParams &machine)

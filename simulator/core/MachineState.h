@@ -29,6 +29,13 @@ public:
   int16_t &integer(uint32_t k, uint32_t n) { return integers[((k / 2) * size_t(padded) + n) * 2 + k % 2]; }
   int16_t integer(uint32_t k, uint32_t n) const { return integers[((k / 2) * size_t(padded) + n) * 2 + k % 2]; }
   const int16_t *pairs() const { return integers.data(); }
+  /// Int8 arrays, if the tile was packed and all weights fit bytes: [k / 4][paddedCols][k % 4]. Else null.
+  const int8_t *quads() const { return quadsHold ? bytes.data() : nullptr; }
+  /// pack(pairs, quads, rows) fills the quads; false if a weight does not fit. `rows` is a multiple of 4.
+  template <typename Pack> void packQuads(Pack pack) {
+    bytes.resize(integers.size());
+    quadsHold = pack(pairs(), bytes.data(), integers.size() / padded);
+  }
   /// Float arrays: [k][paddedCols].
   float &real(uint32_t k, uint32_t n) { return reals[k * size_t(padded) + n]; }
   float real(uint32_t k, uint32_t n) const { return reals[k * size_t(padded) + n]; }
@@ -38,7 +45,9 @@ public:
 
 private:
   uint32_t padded = 0;
+  bool quadsHold = false;
   std::vector<int16_t> integers;
+  std::vector<int8_t> bytes;
   std::vector<float> reals;
 };
 

@@ -7,6 +7,32 @@
 using namespace tw;
 using namespace tw::functional;
 
+namespace {
+
+/// Two rows at a time, the way the tile keeps them. The rest of the tile is 0.
+template <typename Byte> void fillPairs(const isa::Preload &preload, const uint8_t *tile, core::WeightTile &weights) {
+  const int zeroPoint = int(preload.zero_point);
+  auto weight = [&](const uint8_t *element) { return int16_t(int(Byte(*element)) - zeroPoint); };
+  if (preload.transpose) {
+    for (int64_t n = 0; n < preload.n_count; ++n)
+      for (int64_t k = 0; k < preload.k_count; ++k)
+        weights.integer(uint32_t(k), uint32_t(n)) = weight(tile + n * preload.row_stride + k);
+    return;
+  }
+  for (int64_t k = 0; k < preload.k_count; k += 2) {
+    int16_t *pairs = &weights.integer(uint32_t(k), 0);
+    const uint8_t *first = tile + k * preload.row_stride, *second = first + preload.row_stride;
+    if (k + 1 < preload.k_count)
+      for (int64_t n = 0; n < preload.n_count; ++n)
+        pairs[2 * n] = weight(first + n), pairs[2 * n + 1] = weight(second + n);
+    else
+      for (int64_t n = 0; n < preload.n_count; ++n)
+        pairs[2 * n] = weight(first + n);
+  }
+}
+
+} // namespace
+
 void tw::functional::executePreload(const isa::Preload &preload, core::MachineState &state) {
   timing::ArrayType type = state.machine().arrayType;
   int64_t elementBytes = timing::elementBytes(type);
@@ -22,9 +48,7 @@ void tw::functional::executePreload(const isa::Preload &preload, core::MachineSt
   state.shadow.clear();
   switch (type) {
   case timing::ArrayType::Int8:
-    return fill([&, isSigned = preload.is_signed, zeroPoint = preload.zero_point](int64_t k, int64_t n, const uint8_t *element) {
-      state.shadow.integer(k, n) = int16_t((isSigned ? int64_t(int8_t(*element)) : int64_t(*element)) - zeroPoint);
-    });
+    return preload.is_signed ? fillPairs<int8_t>(preload, tile, state.shadow) : fillPairs<uint8_t>(preload, tile, state.shadow);
   case timing::ArrayType::Bf16:
     return fill([&](int64_t k, int64_t n, const uint8_t *element) { state.shadow.real(k, n) = readBf16(element); });
   case timing::ArrayType::Fp32:

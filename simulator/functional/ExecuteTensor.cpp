@@ -238,10 +238,101 @@ TW_AVX512 void integerStripAvx512(const Strip<int16_t> &strip, const WeightTile 
     integerBlockAvx512<1>(strip, p, weights, cols, accumulate);
 }
 
+/// Makes quads of the pairs of a tile with `cols` columns, a multiple of 16.
+TW_AVX512 bool packQuadsAvx512(const int16_t *pairs, int8_t *quads, size_t rows, size_t cols) {
+  __mmask32 beyond = 0;
+  for (size_t k = 0; k < rows; k += 4)
+    for (size_t n = 0; n < cols; n += 16) {
+      __m512i first = _mm512_loadu_si512(pairs + k * cols + 2 * n), second = _mm512_loadu_si512(pairs + (k + 2) * cols + 2 * n);
+      __m256i low = _mm512_cvtepi16_epi8(first), high = _mm512_cvtepi16_epi8(second);
+      beyond |= _mm512_cmpneq_epi16_mask(first, _mm512_cvtepi8_epi16(low)) |
+                _mm512_cmpneq_epi16_mask(second, _mm512_cvtepi8_epi16(high));
+      __m512i four = _mm512_or_si512(_mm512_cvtepu16_epi32(low), _mm512_slli_epi32(_mm512_cvtepu16_epi32(high), 16));
+      _mm512_storeu_si512(quads + k * cols + 4 * n, four);
+    }
+  return !beyond;
+}
+
+constexpr int kByteBlock = 8;
+
+/// A few positions as unsigned bytes: u = a + offset. The sum over (a - zero_point) * w is the sum over u * w plus
+/// `corrections`, which depend on the column alone.
+struct ByteStrip {
+  alignas(64) uint8_t activations[kByteBlock][kMaxRows];
+  alignas(64) int32_t corrections[kMaxRows];
+  uint8_t *rows[kByteBlock];
+};
+
+/// `Block` positions from `first` on, 16 columns at a time, four rows a multiply-add.
+template <int Block>
+TW_AVX512 inline void byteBlockAvx512(const ByteStrip &strip, int first, int quads, const WeightTile &weights, int cols,
+                                      bool accumulate) {
+  for (int n = 0; n < cols; n += 16) {
+    __mmask16 mask = cols - n >= 16 ? 0xffff : (1u << (cols - n)) - 1;
+    __m512i correction = _mm512_load_si512(strip.corrections + n);
+    __m512i sums[Block];
+    for (int p = 0; p < Block; ++p)
+      sums[p] = accumulate ? _mm512_add_epi32(_mm512_maskz_loadu_epi32(mask, strip.rows[first + p] + 4 * n), correction)
+                           : correction;
+    const int8_t *w = weights.quads() + 4 * n;
+    for (int k = 0; k < quads; ++k, w += 4 * weights.paddedCols()) {
+      __m512i weight = _mm512_loadu_si512(w);
+      for (int p = 0; p < Block; ++p) {
+        int32_t four;
+        std::memcpy(&four, strip.activations[first + p] + 4 * k, 4);
+        sums[p] = _mm512_dpbusd_epi32(sums[p], _mm512_set1_epi32(four), weight);
+      }
+    }
+    for (int p = 0; p < Block; ++p)
+      _mm512_mask_storeu_epi32(strip.rows[first + p] + 4 * n, mask, sums[p]);
+  }
+}
+
+/// Precondition: k_count is a multiple of 4, and the weights fit bytes.
+TW_AVX512 void bytesAvx512(const isa::Tensor &tensor, core::MachineState &state) {
+  const WeightTile &weights = state.active;
+  const int count = int(tensor.k_count), quads = count / 4, cols = int(state.machine().cols);
+  ByteStrip strip;
+  for (int n = 0; n < cols; n += 16) {
+    __m512i sums = _mm512_setzero_si512();
+    for (int k = 0; k < quads; ++k)
+      sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1),
+                                 _mm512_loadu_si512(weights.quads() + 4 * (size_t(k) * weights.paddedCols() + n)));
+    const int offset = (tensor.is_signed ? 128 : 0) + int(tensor.zero_point);
+    _mm512_store_si512(strip.corrections + n, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-offset)));
+  }
+  const __m512i flip = _mm512_set1_epi8(tensor.is_signed ? char(0x80) : 0); // adds 128
+  const uint8_t *activations = state.memory(tensor.memory) + tensor.address;
+  const int64_t rowBytes = state.machine().accumulatorRowBytes(), rowStride = tensor.acc_strides[0] * rowBytes;
+  uint8_t *accumulator = state.memory(int64_t(isa::Memory::Accumulator)) + tensor.acc_address * rowBytes;
+  int positions = 0;
+  for (int64_t i2 = 0; i2 < tensor.counts[2]; ++i2)
+    for (int64_t i1 = 0; i1 < tensor.counts[1]; ++i1) {
+      const uint8_t *vector = activations + i2 * tensor.strides[2] + i1 * tensor.strides[1];
+      uint8_t *row = accumulator + (i2 * tensor.acc_strides[2] + i1 * tensor.acc_strides[1]) * rowBytes;
+      for (int64_t i0 = 0; i0 < tensor.counts[0]; ++i0, vector += tensor.strides[0], row += rowStride) {
+        for (int k = 0; k < count; k += 64) {
+          __mmask64 mask = count - k >= 64 ? ~0ull : (1ull << (count - k)) - 1;
+          __m512i bytes = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, vector + k), flip);
+          _mm512_store_si512(strip.activations[positions] + k, bytes);
+        }
+        strip.rows[positions] = row;
+        if (++positions == kByteBlock) {
+          byteBlockAvx512<kByteBlock>(strip, 0, quads, weights, cols, tensor.accumulate);
+          positions = 0;
+        }
+      }
+    }
+  for (int p = 0; p < positions; ++p)
+    byteBlockAvx512<1>(strip, p, quads, weights, cols, tensor.accumulate);
+}
+
 TW_AVX2 void integerAvx2(const isa::Tensor &tensor, core::MachineState &state) {
   integerOf(tensor, state, integerStripAvx2);
 }
 TW_AVX512 void integerAvx512(const isa::Tensor &tensor, core::MachineState &state) {
+  if (tensor.k_count % 4 == 0 && state.active.quads())
+    return bytesAvx512(tensor, state);
   integerOf(tensor, state, integerStripAvx512);
 }
 #endif
@@ -370,7 +461,14 @@ void fast(const isa::Tensor &tensor, core::MachineState &state, Kernel kernel) {
 
 void tw::functional::executeTensor(const isa::Tensor &tensor, core::MachineState &state, Kernel kernel) {
   assert(state.machine().rows <= kMaxRows && state.machine().cols <= kMaxRows && "k_count and n_count have 9 bits");
-  if (tensor.swap)
+  if (tensor.swap) {
     state.active = state.shadow;
+#if defined(__x86_64__)
+    if (kernel == Kernel::Avx512 && state.machine().arrayType == timing::ArrayType::Int8)
+      state.active.packQuads([&](const int16_t *pairs, int8_t *quads, size_t rows) {
+        return packQuadsAvx512(pairs, quads, rows, state.active.paddedCols());
+      });
+#endif
+  }
   kernel == Kernel::Plain ? plain(tensor, state) : fast(tensor, state, kernel);
 }

@@ -11,32 +11,74 @@
 
 namespace tw::stats {
 
+static bool isSameKind(const Interval &a, const Interval &b) {
+  return a.layer == b.layer && a.detail == b.detail && a.label == b.label && a.producer == b.producer;
+}
+
+/// Kinds repeat, mostly the last few; one that is kept twice costs nothing but its place.
+uint32_t IntervalList::kindOf(const Interval &interval) {
+  constexpr size_t kRecent = 16;
+  for (size_t i = kinds.size(), last = i > kRecent ? i - kRecent : 0; i-- > last;)
+    if (isSameKind(kinds[i], interval))
+      return static_cast<uint32_t>(i);
+  kinds.push_back(interval);
+  return static_cast<uint32_t>(kinds.size() - 1);
+}
+
+void IntervalList::push_back(const Interval &interval) {
+  const bool repeats = !chunks.empty() && isSameKind(kinds[chunks.back().back().kind], interval);
+  const uint32_t kind = repeats ? chunks.back().back().kind : kindOf(interval);
+  for (Cycle begin = interval.begin, end; begin < interval.end; begin = end) {
+    end = std::min(interval.end, begin + kMaxLength);
+    if (chunks.empty() || chunks.back().size() == kChunk) {
+      chunks.emplace_back();
+      chunks.back().reserve(kChunk);
+    }
+    chunks.back().push_back({begin, static_cast<uint32_t>(end - begin), kind});
+  }
+}
+
+void IntervalList::extend(Cycle end) {
+  Packed &last = chunks.back().back();
+  if (end - last.begin <= kMaxLength) {
+    last.length = static_cast<uint32_t>(end - last.begin);
+    return;
+  }
+  Interval rest = back();
+  rest.begin = rest.end;
+  rest.end = end;
+  push_back(rest);
+}
+
 void Track::clear() {
-  for (std::deque<Interval> &list : lists)
+  for (IntervalList &list : lists)
     list.clear();
   lastFed = 0;
 }
 
 void Track::busy(List list, Cycle begin, Cycle end, uint32_t layer) {
-  std::deque<Interval> &intervals = lists[list];
-  if (!intervals.empty() && intervals.back().layer == layer && intervals.back().end >= begin) {
-    intervals.back().end = std::max(intervals.back().end, end);
-    return;
+  IntervalList &intervals = lists[list];
+  if (!intervals.empty()) {
+    const Interval last = intervals.back();
+    if (last.layer == layer && last.end >= begin) {
+      if (end > last.end)
+        intervals.extend(end);
+      return;
+    }
+    // A width above 1 lets two bursts share a cycle; the earlier one keeps it.
+    begin = std::max(begin, last.end);
   }
-  // A width above 1 lets two bursts share a cycle; the earlier one keeps it.
-  if (!intervals.empty())
-    begin = std::max(begin, intervals.back().end);
   add(list, {begin, end, Label::Busy, 0, kNoEngine, layer});
 }
 
 void Track::dramWait(Cycle begin, Cycle end, unsigned channel, uint32_t layer) {
   // Streaming: between two waits the burst moves, and that label goes first anyway.
-  std::deque<Interval> &waits = lists[DramWait];
-  const std::deque<Interval> &moves = lists[Move];
+  IntervalList &waits = lists[DramWait];
+  const IntervalList &moves = lists[Move];
   if (begin < end && !waits.empty() && !moves.empty()) {
-    Interval &last = waits.back();
-    if (last.detail == channel && last.layer == layer && moves.back().begin <= last.end && moves.back().end >= begin) {
-      last.end = end;
+    const Interval last = waits.back(), move = moves.back();
+    if (last.detail == channel && last.layer == layer && move.begin <= last.end && move.end >= begin) {
+      waits.extend(end);
       return;
     }
   }
@@ -62,30 +104,45 @@ namespace {
 constexpr Cycle kForever = std::numeric_limits<Cycle>::max();
 
 /// Visits the intervals of all lists in order, of each what the lists before its own leave free.
-template <typename Visit> void forEachVisible(const std::array<std::deque<Interval>, Track::NumLists> &lists, Visit visit) {
-  std::array<std::deque<Interval>::const_iterator, Track::NumLists> next;
-  for (unsigned list = 0; list < Track::NumLists; ++list)
-    next[list] = lists[list].begin();
+template <typename Visit> void forEachVisible(const std::array<IntervalList, Track::NumLists> &lists, Visit visit) {
+  struct Next {
+    IntervalList::Cursor cursor;
+    Cycle begin = kForever, end = kForever;
+    explicit Next(const IntervalList &list) : cursor(list) { look(); }
+    void look() {
+      if (!cursor.valid()) {
+        begin = end = kForever;
+        return;
+      }
+      const Interval interval = cursor.get();
+      begin = interval.begin;
+      end = interval.end;
+    }
+  };
+  std::vector<Next> next; // lists with nothing in them cost nothing
+  for (const IntervalList &list : lists)
+    if (!list.empty())
+      next.emplace_back(list);
   for (Cycle at = 0;;) {
     // The first list that has this cycle, up to where one before it has one; or on to the next interval.
     Cycle end = kForever;
-    const Interval *visible = nullptr;
-    for (unsigned list = 0; list < Track::NumLists && !visible; ++list) {
-      while (next[list] != lists[list].end() && next[list]->end <= at)
-        ++next[list];
-      if (next[list] == lists[list].end())
-        continue;
-      if (next[list]->begin <= at) {
-        visible = &*next[list];
-        end = std::min(end, visible->end);
-      } else {
-        end = std::min(end, next[list]->begin);
+    const Next *visible = nullptr;
+    for (Next &candidate : next) {
+      while (candidate.end <= at) {
+        candidate.cursor.next();
+        candidate.look();
       }
+      if (candidate.begin <= at) {
+        visible = &candidate;
+        end = std::min(end, candidate.end);
+        break;
+      }
+      end = std::min(end, candidate.begin);
     }
     if (end == kForever)
       return;
     if (visible) {
-      Interval piece = *visible;
+      Interval piece = visible->cursor.get();
       piece.begin = at;
       piece.end = end;
       visit(piece);
@@ -139,14 +196,19 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
   using Cause = std::tuple<Label, uint16_t, uint16_t>;
   std::map<Cause, Cycle> causes;
   std::pair<const Cause, Cycle> *recent = nullptr; // causes repeat
-  auto emit = [&](Interval interval) {
+  std::array<Cycle, kNumLabels> noLayer{}, *labels = &noLayer; // layers repeat as well
+  uint32_t layer = kNoLayer;
+  auto emit = [&](Interval interval) __attribute__((always_inline)) {
     interval.end = std::min(interval.end, total);
     if (interval.begin >= interval.end)
       return;
     const Cycle cycles = interval.end - interval.begin;
     result.cycles[static_cast<unsigned>(interval.label)] += cycles;
-    if (interval.layer < layers.size())
-      layers[interval.layer].labels[engine][static_cast<unsigned>(interval.label)] += cycles;
+    if (interval.layer != layer) {
+      layer = interval.layer;
+      labels = layer < layers.size() ? &layers[layer].labels[engine] : &noLayer;
+    }
+    (*labels)[static_cast<unsigned>(interval.label)] += cycles;
     if (interval.label == Label::Operand || interval.label == Label::Interlock || interval.label == Label::BankConflict ||
         interval.label == Label::BufferFull) {
       const Cause cause{interval.label, interval.detail, interval.producer};
@@ -158,6 +220,8 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
       result.intervals.push_back(interval);
   };
   auto emitGap = [&](Cycle begin, Cycle end) {
+    if (begin >= end)
+      return;
     emit({begin, std::min(end, std::max(begin, track.lastFed)), Label::Starved});
     emit({std::max(begin, std::min(end, track.lastFed)), end, Label::Idle});
   };

@@ -10,9 +10,66 @@
 
 #include "simulator/stats/SimResult.h"
 
-#include <deque>
+#include <vector>
 
 namespace tw::stats {
+
+/// Millions of intervals: 16 bytes each, never copied to grow. What intervals have in common (label, detail, producer, layer) is
+/// kept once.
+class IntervalList {
+  struct Packed {
+    Cycle begin;
+    uint32_t length, kind;
+  };
+
+public:
+  bool empty() const { return chunks.empty(); }
+  Interval back() const { return unpack(chunks.back().back()); }
+  void push_back(const Interval &interval);
+  /// Lets the last interval end in `end`, not before it does.
+  void extend(Cycle end);
+  void clear() { *this = IntervalList(); }
+
+  /// Visits the intervals in order.
+  class Cursor {
+  public:
+    explicit Cursor(const IntervalList &list)
+        : list(&list), chunk(list.chunks.data()), lastChunk(chunk + list.chunks.size()) {
+      if (chunk != lastChunk)
+        at = chunk->data(), end = at + chunk->size();
+    }
+    /// False after the last one.
+    bool valid() const { return at; }
+    Interval get() const { return list->unpack(*at); }
+    void next() {
+      if (++at != end)
+        return;
+      ++chunk;
+      at = chunk == lastChunk ? nullptr : chunk->data();
+      end = at ? at + chunk->size() : nullptr;
+    }
+
+  private:
+    const IntervalList *list;
+    const std::vector<Packed> *chunk, *lastChunk;
+    const Packed *at = nullptr, *end = nullptr;
+  };
+
+private:
+  static constexpr size_t kChunk = 2048;
+  static constexpr Cycle kMaxLength = ~0u;
+
+  Interval unpack(const Packed &packed) const {
+    Interval interval = kinds[packed.kind];
+    interval.begin = packed.begin;
+    interval.end = packed.begin + packed.length;
+    return interval;
+  }
+  uint32_t kindOf(const Interval &interval);
+
+  std::vector<Interval> kinds; ///< cycles do not count
+  std::vector<std::vector<Packed>> chunks; ///< none is empty
+};
 
 /// What one engine did. Each list is ascending and free of overlaps in itself; lists may overlap one another.
 class Track {
@@ -42,7 +99,7 @@ private:
       lists[list].push_back(interval);
   }
 
-  std::array<std::deque<Interval>, NumLists> lists; ///< millions: never copied to grow
+  std::array<IntervalList, NumLists> lists;
   Cycle lastFed = 0;
 };
 

@@ -16,7 +16,10 @@ void LoadEngine::reset(RunContext &run) {
   cutter = timing::BurstCutter();
   recurrence.reset(run.machine->outstandingBursts, run.machine->burstsPerCycle);
   boxes.clear();
-  arrivals.assign(run.machine->outstandingBursts, Arrival());
+  size_t places = 1;
+  while (places < run.machine->outstandingBursts)
+    places *= 2;
+  arrivals.assign(places, Arrival());
 }
 
 Cycle LoadEngine::begin(const Entry &entry, const InFlight &inFlight) {
@@ -53,7 +56,7 @@ void LoadEngine::requested(Cycle cycle) {
 }
 
 void LoadEngine::completed(uint64_t burst, Cycle cycle, unsigned channel) {
-  arrivals[burst % arrivals.size()] = {cycle, channel};
+  arrivalOf(burst) = {cycle, channel};
   if (burst == recurrence.arrived())
     advance();
 }
@@ -72,7 +75,7 @@ void LoadEngine::advance() {
       }
     }
     while (recurrence.arrived() < std::min(box.endBurst, recurrence.requested())) {
-      Arrival &arrival = arrivals[recurrence.arrived() % arrivals.size()];
+      Arrival &arrival = arrivalOf(recurrence.arrived());
       if (arrival.cycle == kNever)
         return;
       const Cycle waitFrom = std::max(recurrence.writtenUpTo(), box.inFlight.start);

@@ -39,13 +39,14 @@ private:
     Cycle cycle = kNever;
     unsigned channel = 0;
   };
+  Arrival &arrivalOf(uint64_t burst) { return arrivals[burst & (arrivals.size() - 1)]; }
   /// Moves what has arrived, in order, and retires what is complete.
   void advance();
 
   timing::BurstCutter cutter; ///< of the youngest box
   timing::LoadRecurrence recurrence;
   std::deque<BoxInFlight> boxes;
-  std::vector<Arrival> arrivals; ///< of the last N bursts, by burst number modulo N
+  std::vector<Arrival> arrivals; ///< of the last N bursts at least, by burst number modulo a power of two
 };
 
 /// Scratchpad to DRAM, one box at a time.

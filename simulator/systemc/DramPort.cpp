@@ -12,16 +12,12 @@ constexpr uint64_t idOf(unsigned client, uint64_t number) { return number << kId
 
 } // namespace
 
-DramPort::DramPort(sc_core::sc_module_name name, const Timebase &timebase)
+DramPort::DramPort(sc_core::sc_module_name name, Timebase &timebase)
     : sc_module(name), clients("clients"), socket("socket"), controller("controller"), readers("reader", kReaders),
-      writers("writer", stats::kMaxStoreEngines), timebase(timebase), alarm(timebase, Phase::Dram, "alarm"),
-      burst(new BurstExtension) {
+      writers("writer", stats::kMaxStoreEngines), timebase(timebase),
+      alarm(timebase, Phase::Dram, [this](Cycle cycle) { run(cycle); }), burst(new BurstExtension) {
   clients.bind(*this);
   payload.set_extension(burst);
-  SC_HAS_PROCESS(DramPort);
-  SC_METHOD(run);
-  sensitive << alarm.trigger();
-  dont_initialize();
 }
 
 DramPort::~DramPort() { payload.clear_extension(burst), delete burst; }
@@ -38,6 +34,8 @@ void DramPort::reset(RunContext &run) {
   for (unsigned i = 0; i < stats::kMaxStoreEngines; ++i)
     writer[i] = i < run.machine->storeEngines ? writers[i][0] : nullptr;
   alarm.reset();
+  readAt.fill(kNever);
+  offerAt.fill(kNever);
   decided.clear();
   nextCycle = lastIssue = lastRead = bufferEmptyAt = 0;
   holder = kNobody;
@@ -54,44 +52,36 @@ Cycle DramPort::requestAt(unsigned requester) const {
     return draining && !waiting.empty() ? nextCycle : kNever;
   if (requester == kIdleDrain)
     return !waiting.empty() && !readsUndecided ? std::max(nextCycle, lastRead + 1) : kNever;
-  const DramReaderIf *client = reader[requester - kFirstReader];
-  const Cycle at = client ? client->nextRequest() : kNever;
-  return at == kNever ? kNever : std::max(at, nextCycle);
+  return std::max(readAt[requester - kFirstReader], nextCycle);
 }
 
 Cycle DramPort::nextStep() const {
-  Cycle next = dram->nextDecision();
-  if (next != kNever)
-    next = std::max(next, nextCycle);
-  for (unsigned requester = 0; requester < kRequesters; ++requester)
-    next = std::min(next, requestAt(requester));
-  for (DramWriterIf *store : writer) {
-    Cycle at = store ? store->nextOffer() : kNever;
-    if (at == kNever)
-      continue;
-    at = std::max(at, nextCycle);
-    if (full())
-      at = submitted.empty() || submitted.front().freeAt == kNever ? kNever : std::max(at, submitted.front().freeAt);
+  Cycle next = std::min({dram->nextDecision(), requestAt(kDrain), requestAt(kIdleDrain)});
+  for (Cycle at : readAt)
     next = std::min(next, at);
-  }
-  return next;
+  const Cycle roomAt = !full() ? 0 : submitted.empty() ? kNever : submitted.front().freeAt;
+  for (Cycle at : offerAt)
+    next = std::min(next, std::max(at, roomAt));
+  return std::max(next, nextCycle);
 }
 
 void DramPort::changed() {
+  for (unsigned client = 0; client < kReaders; ++client)
+    lookAtReader(client);
+  for (unsigned client = 0; client < stats::kMaxStoreEngines; ++client)
+    lookAtWriter(client);
   const Cycle next = nextStep();
   if (next != kNever)
     alarm.at(next);
 }
 
-void DramPort::run() {
-  const Cycle now = alarm.take();
+void DramPort::run(Cycle now) {
   for (;;) {
     const Cycle next = nextStep();
     if (next == kNever)
       return;
     // Beyond the current cycle, only as far as nobody else acts.
-    if (next > now && timebase.at(next, Phase::Dram) - sc_core::sc_time_stamp() >=
-                          sc_core::sc_time_to_pending_activity(sc_core::sc_get_curr_simcontext())) {
+    if (next > now && timebase.next() <= momentOf(next, Phase::Dram)) {
       alarm.at(next);
       return;
     }
@@ -156,6 +146,8 @@ void DramPort::issue(unsigned requester, Cycle cycle) {
     }
     if (burst->completion)
       complete(*burst->completion);
+    else if (!isWrite)
+      lookAtReader(client);
   }
 }
 
@@ -165,6 +157,7 @@ void DramPort::complete(const timing::DramCompletion &completion) {
     --readsUndecided;
     lastRead = std::max(lastRead, completion.completionCycle);
     reader[client]->completed(completion.id >> kIdShift, completion.completionCycle, completion.channel);
+    lookAtReader(client);
     return;
   }
   for (Write &write : submitted)
@@ -184,12 +177,13 @@ void DramPort::step(Cycle cycle) {
   if (requester != kNobody)
     issue(requester, cycle);
   uint32_t accepts = 0;
-  for (DramWriterIf *store : writer)
-    while (store && accepts < context->machine->burstsPerCycle && !full() && store->nextOffer() <= cycle) {
-      waiting.push_back(store->address());
+  for (unsigned client = 0; client < stats::kMaxStoreEngines; ++client)
+    while (offerAt[client] <= cycle && accepts < context->machine->burstsPerCycle && !full()) {
+      waiting.push_back(writer[client]->address());
       ++bufferCount;
       ++accepts;
-      store->accepted(cycle);
+      writer[client]->accepted(cycle);
+      lookAtWriter(client);
     }
   const timing::DramParams &params = context->machine->dram;
   if (waiting.size() >= params.writeHighWatermark)

@@ -14,7 +14,7 @@ namespace tw::systemc {
 /// One way to DRAM for load engines, program fetch and the write buffer that collects what stores post. One of them is
 /// granted at a time and keeps the grant while it has a request in every cycle, for at most grant_bursts.
 ///
-/// The port works ahead of SystemC time up to the next event of any other module, so a grant costs one event at most;
+/// The port works ahead of time up to the next wake-up of any other module, so a grant costs one wake-up at most;
 /// requests still reach the controller in the order of cycles.
 class DramPort : public sc_core::sc_module, public DramPortIf {
 public:
@@ -28,7 +28,7 @@ public:
   sc_core::sc_vector<sc_core::sc_port<DramReaderIf>> readers;
   sc_core::sc_vector<sc_core::sc_port<DramWriterIf>> writers;
 
-  DramPort(sc_core::sc_module_name name, const Timebase &timebase);
+  DramPort(sc_core::sc_module_name name, Timebase &timebase);
   ~DramPort() override;
   void reset(RunContext &context);
   void changed() override;
@@ -41,10 +41,13 @@ private:
   static constexpr unsigned kNobody = kRequesters;
 
   void end_of_elaboration() override;
-  void run();
+  void run(Cycle now);
   /// The next cycle in which anything happens here, if no other module acts before.
   Cycle nextStep() const;
   void step(Cycle cycle);
+  /// Looks again at what a client asks for.
+  void lookAtReader(unsigned client) { readAt[client] = reader[client] ? reader[client]->nextRequest() : kNever; }
+  void lookAtWriter(unsigned client) { offerAt[client] = writer[client] ? writer[client]->nextOffer() : kNever; }
   Cycle requestAt(unsigned requester) const;
   unsigned choose(Cycle cycle);
   void issue(unsigned requester, Cycle cycle);
@@ -57,6 +60,8 @@ private:
   DramControllerIf *dram = nullptr;
   std::array<DramReaderIf *, kReaders> reader{};
   std::array<DramWriterIf *, stats::kMaxStoreEngines> writer{};
+  std::array<Cycle, kReaders> readAt{};                 ///< nextRequest() of each reader
+  std::array<Cycle, stats::kMaxStoreEngines> offerAt{}; ///< nextOffer() of each writer
   tlm::tlm_generic_payload payload;
   BurstExtension *burst;
   std::vector<timing::DramCompletion> decided;

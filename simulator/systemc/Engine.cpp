@@ -20,6 +20,7 @@ void Engine::reset(RunContext &run) {
   context = &run;
   slots.resize(run.machine->queueDepth);
   slotFreeAt.assign(run.machine->queueDepth, 0);
+  first = last = 0;
   pushed = started = retired = 0;
   retirements.assign(run.machine->timing.dma_boxes, 0);
   issueFreeAt = obstacleSince = 0;
@@ -28,23 +29,27 @@ void Engine::reset(RunContext &run) {
 
 void Engine::push(Cycle cycle) {
   assert(slotAt() <= cycle && "dispatched to a full queue");
-  const size_t slot = pushed++ % slots.size();
-  slots[slot].visible = cycle + context->machine->timing.dispatch_cycles;
-  slotFreeAt[slot] = kNever;
-  track().fed(slots[slot].visible);
-  arbiter->wake(slots[slot].visible);
+  const Cycle visible = cycle + context->machine->timing.dispatch_cycles;
+  slots[last].visible = visible;
+  slotFreeAt[last] = kNever;
+  last = after(last);
+  track().fed(visible);
+  if (started == pushed++)
+    announceHead();
+  // Also for others: whose bank is missing is looked at again then.
+  arbiter->wake(visible);
 }
 
 Cycle Engine::start(Cycle cycle) {
-  const size_t slot = started % slots.size();
-  const Entry &entry = slots[slot];
+  const Entry &entry = slots[first];
   obstacle(cycle, Obstacle());
   InFlight inFlight{entry.instruction.header, entry.pc, entry.layer, entry.record, cycle};
   semaphores->take(entry);
   memories->own(engine, entry.banks);
   memories->execute(entry, engine, cycle);
-  slotFreeAt[slot] = cycle + context->machine->timing.queue_free_cycles;
-  host->moves(slotFreeAt[slot]);
+  slotFreeAt[first] = cycle + context->machine->timing.queue_free_cycles;
+  host->moves(slotFreeAt[first]);
+  first = after(first);
   ++started;
   ++context->instructions[engine];
   if (entry.layer != stats::kNoLayer) {
@@ -55,6 +60,7 @@ Cycle Engine::start(Cycle cycle) {
   if (entry.record != kNoRecord)
     context->result.instructions[entry.record].start = cycle;
   issueFreeAt = kNever;
+  announceHead();
   const Cycle retirement = begin(entry, inFlight);
   sequencer->slotFreed(engine);
   return retirement;
@@ -64,6 +70,7 @@ void Engine::setIssueFree(const InFlight &inFlight, Cycle cycle) {
   issueFreeAt = cycle;
   if (inFlight.record != kNoRecord)
     context->result.instructions[inFlight.record].issueFree = cycle;
+  announceHead();
   arbiter->wake(cycle);
 }
 

@@ -22,12 +22,11 @@ public:
   Engine(sc_core::sc_module_name name, unsigned number);
   virtual void reset(RunContext &context);
 
-  Cycle slotAt() const override { return slotFreeAt[pushed % slots.size()]; }
-  Entry &freeSlot() override { return slots[pushed % slots.size()]; }
+  Cycle slotAt() const override { return slotFreeAt[last]; }
+  Entry &freeSlot() override { return slots[last]; }
   void push(Cycle cycle) override;
   unsigned number() const override { return engine; }
-  const Entry *head() const override { return started == pushed ? nullptr : &slots[started % slots.size()]; }
-  Cycle issueFree() const override { return issueFreeAt; }
+  const Entry *head() const override { return started == pushed ? nullptr : &slots[first]; }
   Cycle roomAt() const override {
     return started < retirements.size()              ? 0
            : retired + retirements.size() <= started ? kNever
@@ -59,9 +58,14 @@ protected:
   const unsigned engine;
 
 private:
+  /// Tells the arbiter when the head is visible and the engine issue-free.
+  void announceHead() { arbiter->ready(engine, started == pushed ? kNever : std::max(slots[first].visible, issueFreeAt)); }
+  size_t after(size_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
+
   Cycle issueFreeAt = 0;
-  std::vector<Entry> slots;
+  std::vector<Entry> slots; ///< a ring: [first, last) wait
   std::vector<Cycle> slotFreeAt; ///< kNever while an instruction that has not started is in the slot
+  size_t first = 0, last = 0;
   uint64_t pushed = 0, started = 0, retired = 0;
   std::vector<Cycle> retirements; ///< of the last instructions, as many as may be in flight, by number modulo that
   Obstacle current;

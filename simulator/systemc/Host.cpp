@@ -9,17 +9,11 @@
 
 namespace tw::systemc {
 
-Host::Host(sc_core::sc_module_name name, const Timebase &timebase)
-    : sc_module(name), control("control"), registers("registers"), startAlarm(timebase, Phase::Host, "startAlarm"),
-      faultAlarm(timebase, Phase::Fault, "faultAlarm") {
+Host::Host(sc_core::sc_module_name name, Timebase &timebase)
+    : sc_module(name), control("control"), registers("registers"), timebase(timebase),
+      startAlarm(timebase, Phase::Host, [this](Cycle) { start(); }),
+      faultAlarm(timebase, Phase::Fault, [this](Cycle) { stopOnFault(); }) {
   control.bind(*this);
-  SC_HAS_PROCESS(Host);
-  SC_METHOD(start);
-  sensitive << startAlarm.trigger();
-  dont_initialize();
-  SC_METHOD(stopOnFault);
-  sensitive << faultAlarm.trigger();
-  dont_initialize();
 }
 
 void Host::reset(RunContext &run) {
@@ -49,7 +43,6 @@ void Host::write(uint64_t address, uint64_t value) {
 }
 
 void Host::start() {
-  startAlarm.take();
   write(kCodeAddressRegister, context->program->codeAddress);
   write(kCodeWordsRegister, context->program->code.size());
   write(kStartRegister, 1);
@@ -83,9 +76,8 @@ const core::Fault &Host::firstFault() const {
 }
 
 void Host::stopOnFault() {
-  faultAlarm.take();
   context->result.fault = firstFault();
-  sc_core::sc_pause();
+  timebase.stop();
 }
 
 } // namespace tw::systemc

@@ -15,7 +15,7 @@ public:
   sc_core::sc_export<ControlIf> control;
   tlm_utils::simple_initiator_socket<Host> registers;
 
-  Host(sc_core::sc_module_name name, const Timebase &timebase);
+  Host(sc_core::sc_module_name name, Timebase &timebase);
   void reset(RunContext &context);
   /// Writes the start register in cycle 0.
   void launch();
@@ -57,6 +57,7 @@ private:
     unsigned engine;
   };
   RunContext *context = nullptr;
+  Timebase &timebase;
   Alarm startAlarm, faultAlarm;
   std::vector<Candidate> faults;
   uint64_t dispatchCount = 0, retireCount = 0;

@@ -73,8 +73,6 @@ public:
   virtual unsigned number() const = 0;
   /// The oldest instruction that has not started; nullptr if there is none.
   virtual const Entry *head() const = 0;
-  /// First cycle in which the next instruction may start; kNever while it is not known.
-  virtual Cycle issueFree() const = 0;
   /// First cycle in which one more instruction may be in flight; kNever while it is not known.
   virtual Cycle roomAt() const = 0;
   /// Starts head() in `cycle`. Returns its retirement, kNever if not known yet.
@@ -92,12 +90,16 @@ public:
 
 class ArbiterIf : virtual public sc_core::sc_interface {
 public:
+  /// From `cycle` on the head of `engine` is visible and the engine issue-free; kNever while that is not known.
+  virtual void ready(unsigned engine, Cycle cycle) = 0;
   /// Something a start depends on changes in `cycle`.
   virtual void wake(Cycle cycle) = 0;
 };
 
 class SemaphoreIf : virtual public sc_core::sc_interface {
 public:
+  /// Makes posts that are visible from `cycle` on count. Whoever looks in a cycle calls this first.
+  virtual void update(Cycle cycle) = 0;
   /// Which wait of the header is not satisfied; -1 if all are.
   virtual int missing(const isa::Header &header) const = 0;
   /// Takes what the header waits for. Precondition: missing() < 0.
@@ -111,6 +113,8 @@ public:
 
 class MemoriesIf : virtual public sc_core::sc_interface {
 public:
+  /// Releases the banks that are free from `cycle` on. Whoever looks in a cycle calls this first.
+  virtual void update(Cycle cycle) = 0;
   /// The lowest engine other than `engine` that owns one of `banks`; kNoEngine if none does.
   virtual unsigned ownerOf(unsigned engine, uint64_t banks) const = 0;
   /// An instruction of `engine` owns `banks` from now on.

@@ -12,8 +12,8 @@ Machine::Machine(bool reversed) {
       [&] { host = std::make_unique<Host>("host", timebase); },
       [&] { sequencer = std::make_unique<Sequencer>("sequencer", timebase); },
       [&] { arbiter = std::make_unique<StartArbiter>("arbiter", timebase); },
-      [&] { semaphores = std::make_unique<SemaphoreUnit>("semaphores", timebase); },
-      [&] { memories = std::make_unique<Memories>("memories", timebase); },
+      [&] { semaphores = std::make_unique<SemaphoreUnit>("semaphores"); },
+      [&] { memories = std::make_unique<Memories>("memories"); },
       [&] { port = std::make_unique<DramPort>("port", timebase); },
       [&] { dram = std::make_unique<DramController>("dram"); },
   };
@@ -112,7 +112,6 @@ void Machine::run(RunContext &run) {
   for (size_t i = 0; i < run.program->layers.size(); ++i)
     run.result.layers[i].name = run.program->layers[i].name;
 
-  timebase.restart();
   dram->reset(run);
   port->reset(run);
   sequencer->reset(run);
@@ -124,12 +123,9 @@ void Machine::run(RunContext &run) {
   host->reset(run);
   host->launch();
 
-  // The end lies between two phases: SystemC would leave processes of exactly that time ready to run in the next program.
-  const sc_core::sc_time end =
-      timebase.at(run.options.maxCycles, Phase::Fault) + sc_core::sc_time::from_value(Timebase::kPhasePs / 2);
-  sc_core::sc_start(end - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
+  timebase.run(run.options.maxCycles);
   stats::SimResult &result = run.result;
-  if (!result.fault && sc_core::sc_pending_activity()) {
+  if (!result.fault && timebase.next() != kNever) {
     host->conclude(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,
                    "the program is not finished");
     result.fault = host->firstFault();

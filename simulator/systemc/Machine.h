@@ -27,7 +27,7 @@ private:
   void finish(RunContext &context);
 
   RunContext *context = nullptr;
-  Timebase timebase;
+  Timebase timebase{"timebase"};
   std::unique_ptr<Host> host;
   std::unique_ptr<Sequencer> sequencer;
   std::unique_ptr<StartArbiter> arbiter;

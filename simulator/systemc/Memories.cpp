@@ -7,21 +7,16 @@
 
 namespace tw::systemc {
 
-Memories::Memories(sc_core::sc_module_name name, const Timebase &timebase)
-    : sc_module(name), access("access"), arbiter("arbiter"), host("host"), alarm(timebase, Phase::Update, "alarm") {
+Memories::Memories(sc_core::sc_module_name name) : sc_module(name), access("access"), arbiter("arbiter"), host("host") {
   access.bind(*this);
-  SC_HAS_PROCESS(Memories);
-  SC_METHOD(release);
-  sensitive << alarm.trigger();
-  dont_initialize();
 }
 
 void Memories::reset(RunContext &run) {
   context = &run;
-  alarm.reset();
   for (Owner &owner : owners)
     owner = Owner();
   shadowColumns = activeColumns = 0;
+  nextUpdate = kNever;
   retirements.clear();
   checker.reset();
   if (run.options.checks)
@@ -45,16 +40,19 @@ void Memories::retire(unsigned engine, uint64_t pc, Cycle retire) {
   assert(owner.withRetirement < owner.held.size() && "more retirements than starts");
   const Cycle at = retire + context->machine->timing.bank_release_cycles;
   owner.held[owner.withRetirement++].releaseAt = at;
-  alarm.at(at);
+  nextUpdate = std::min(nextUpdate, at);
+  arbiter->wake(at);
   if (checker) {
     retirements.push_back({retire, engine, pc});
     std::push_heap(retirements.begin(), retirements.end());
-    alarm.at(retire);
+    nextUpdate = std::min(nextUpdate, retire);
+    arbiter->wake(retire);
   }
 }
 
-void Memories::release() {
-  const Cycle cycle = alarm.take();
+void Memories::update(Cycle cycle) {
+  if (cycle < nextUpdate)
+    return;
   // The checker learns of a retirement before anything that waits for its posts can start.
   while (!retirements.empty() && retirements.front().cycle <= cycle) {
     const unsigned engine = retirements.front().engine;
@@ -64,18 +62,22 @@ void Memories::release() {
     if (std::optional<core::Violation> violation = checker->retire(stats::engineKind(engine), stats::engineUnit(engine)))
       host->fault(violation->kind, engine, pc, cycle, violation->message);
   }
+  nextUpdate = retirements.empty() ? kNever : retirements.front().cycle;
   for (Owner &owner : owners) {
-    if (owner.held.empty() || owner.held.front().releaseAt > cycle)
+    if (owner.held.empty())
       continue;
-    while (!owner.held.empty() && owner.held.front().releaseAt <= cycle) {
-      owner.held.pop_front();
-      --owner.withRetirement;
+    if (owner.held.front().releaseAt <= cycle) {
+      while (!owner.held.empty() && owner.held.front().releaseAt <= cycle) {
+        owner.held.pop_front();
+        --owner.withRetirement;
+      }
+      owner.banks = 0;
+      for (const Ownership &ownership : owner.held)
+        owner.banks |= ownership.banks;
     }
-    owner.banks = 0;
-    for (const Ownership &ownership : owner.held)
-      owner.banks |= ownership.banks;
+    if (!owner.held.empty())
+      nextUpdate = std::min(nextUpdate, owner.held.front().releaseAt);
   }
-  arbiter->wake(cycle);
 }
 
 void Memories::countMacs(const Entry &entry) {

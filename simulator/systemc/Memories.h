@@ -19,17 +19,16 @@ public:
   sc_core::sc_port<ArbiterIf> arbiter;
   sc_core::sc_port<ControlIf> host;
 
-  Memories(sc_core::sc_module_name name, const Timebase &timebase);
+  explicit Memories(sc_core::sc_module_name name);
   void reset(RunContext &context);
 
+  void update(Cycle cycle) override;
   unsigned ownerOf(unsigned engine, uint64_t banks) const override;
   void own(unsigned engine, uint64_t banks) override;
   void retire(unsigned engine, uint64_t pc, Cycle retire) override;
   void execute(const Entry &entry, unsigned engine, Cycle cycle) override;
 
 private:
-  void release();
-
   struct Ownership {
     uint64_t banks;
     Cycle releaseAt; ///< kNever until the retirement is known
@@ -43,7 +42,6 @@ private:
   void countMacs(const Entry &entry);
 
   RunContext *context = nullptr;
-  Alarm alarm;
   uint64_t shadowColumns = 0, activeColumns = 0; ///< n_count of the weight tiles in the array
   std::unique_ptr<core::RaceChecker> checker;    ///< with SimOptions::checks
   struct Retirement {
@@ -54,6 +52,7 @@ private:
   };
   std::vector<Retirement> retirements; ///< checked runs: a heap, earliest first
   std::array<Owner, stats::kNumEngines> owners;
+  Cycle nextUpdate = kNever; ///< the first cycle in which update() has something to do
 };
 
 } // namespace tw::systemc

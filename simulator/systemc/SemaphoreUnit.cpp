@@ -7,18 +7,13 @@
 
 namespace tw::systemc {
 
-SemaphoreUnit::SemaphoreUnit(sc_core::sc_module_name name, const Timebase &timebase)
-    : sc_module(name), counts("counts"), arbiter("arbiter"), host("host"), alarm(timebase, Phase::Update, "alarm") {
+SemaphoreUnit::SemaphoreUnit(sc_core::sc_module_name name)
+    : sc_module(name), counts("counts"), arbiter("arbiter"), host("host") {
   counts.bind(*this);
-  SC_HAS_PROCESS(SemaphoreUnit);
-  SC_METHOD(update);
-  sensitive << alarm.trigger();
-  dont_initialize();
 }
 
 void SemaphoreUnit::reset(RunContext &run) {
   context = &run;
-  alarm.reset();
   pending.clear();
   // Encodings reach beyond a small machine's semaphores; isa::illegal() refuses those, so the array only has to be large
   // enough.
@@ -66,12 +61,11 @@ void SemaphoreUnit::post(const isa::Header &header, Cycle retire, unsigned engin
     pending.push_back({visible, static_cast<uint32_t>(header.post_semaphore[i]), static_cast<uint32_t>(header.post_count[i]),
                        engine, record, pc});
     std::push_heap(pending.begin(), pending.end());
-    alarm.at(visible);
+    arbiter->wake(visible);
   }
 }
 
-void SemaphoreUnit::update() {
-  const Cycle cycle = alarm.take();
+void SemaphoreUnit::update(Cycle cycle) {
   while (!pending.empty() && pending.front().visible <= cycle) {
     const Post post = pending.front();
     std::pop_heap(pending.begin(), pending.end());
@@ -85,7 +79,6 @@ void SemaphoreUnit::update() {
       host->fault(core::FaultKind::SemaphoreOverflow, post.engine, post.pc, cycle,
                   core::semaphoreOverflowText(post.semaphore, semaphore.count, context->machine->semaphoreMax));
   }
-  arbiter->wake(cycle);
 }
 
 } // namespace tw::systemc

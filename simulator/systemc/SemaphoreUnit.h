@@ -17,9 +17,10 @@ public:
   sc_core::sc_port<ArbiterIf> arbiter;
   sc_core::sc_port<ControlIf> host;
 
-  SemaphoreUnit(sc_core::sc_module_name name, const Timebase &timebase);
+  explicit SemaphoreUnit(sc_core::sc_module_name name);
   void reset(RunContext &context);
 
+  void update(Cycle cycle) override;
   int missing(const isa::Header &header) const override;
   void take(const Entry &entry) override;
   void post(const isa::Header &header, Cycle retire, unsigned engine, uint64_t pc, uint32_t record) override;
@@ -27,8 +28,6 @@ public:
   unsigned count(unsigned semaphore) const override { return semaphores[semaphore].count; }
 
 private:
-  void update();
-
   struct Post {
     Cycle visible;
     uint32_t semaphore, count, engine, record;
@@ -47,7 +46,6 @@ private:
   };
 
   RunContext *context = nullptr;
-  Alarm alarm;
   std::vector<Semaphore> semaphores;
   std::vector<Post> pending; ///< a heap
 };

@@ -10,16 +10,12 @@
 
 namespace tw::systemc {
 
-Sequencer::Sequencer(sc_core::sc_module_name name, const Timebase &timebase)
+Sequencer::Sequencer(sc_core::sc_module_name name, Timebase &timebase)
     : sc_module(name), socket("socket"), slots("slots"), fetch("fetch"), queues("queue", stats::kSequencer), dram("dram"),
-      controller("controller"), host("host"), timebase(timebase), alarm(timebase, Phase::Sequence, "alarm") {
+      controller("controller"), host("host"), timebase(timebase), alarm(timebase, Phase::Sequence, [this](Cycle) { run(); }) {
   slots.bind(*this);
   fetch.bind(*this);
   socket.register_b_transport(this, &Sequencer::transport);
-  SC_HAS_PROCESS(Sequencer);
-  SC_METHOD(run);
-  sensitive << alarm.trigger();
-  dont_initialize();
 }
 
 void Sequencer::reset(RunContext &run) {
@@ -27,6 +23,7 @@ void Sequencer::reset(RunContext &run) {
   alarm.reset();
   codeAddress = codeWords = firstBurst = burstCount = 0;
   burstBytes = run.machine->dram.burstBytes;
+  burstShift = static_cast<unsigned>(__builtin_ctzll(burstBytes));
   running = false;
   requestedBursts = arrivedBursts = 0;
   takenAt.assign(std::max(run.machine->prefetchWords, 1u), 0);
@@ -35,7 +32,6 @@ void Sequencer::reset(RunContext &run) {
   loops = core::LoopStack(run.machine->loopBufferWords);
   bodies.clear();
   straight.reset();
-  execution.reset();
   wait = Wait::Nothing;
 }
 
@@ -170,7 +166,6 @@ void Sequencer::finish() {
   pc = loops.next(pc + wordsTaken);
   wordsTaken = 0;
   straight.reset();
-  execution.reset();
 }
 
 bool Sequencer::advance() {
@@ -233,15 +228,13 @@ bool Sequencer::advance() {
     host->halted(cycle);
     return false;
   }
-  if (!execution)
-    execution.emplace(current);
-  if (!execution->resolved) {
+  if (isa::isDropped(instruction, current.odometer)) {
+    isa::advance(instruction, current.odometer);
     take(last, available, cycle);
     finish();
     return true;
   }
-  const isa::Instruction &resolved = *execution->resolved;
-  const unsigned engine = stats::engineNumber(resolved.engine(), static_cast<unsigned>(resolved.header.unit));
+  const unsigned engine = stats::engineNumber(instruction.engine(), static_cast<unsigned>(instruction.header.unit));
   const Cycle slot = queues[engine]->slotAt();
   if (slot == kNever) {
     wait = Wait::Slot;
@@ -255,12 +248,12 @@ bool Sequencer::advance() {
   }
   take(last, available, cycle);
   Entry &entry = queues[engine]->freeSlot();
+  isa::resolve(instruction, current.odometer, entry.instruction);
   entry.pc = pc;
   entry.layer = context->layerOf(pc);
   entry.record = kNoRecord;
-  entry.outOfRange = isa::outOfRange(resolved, *context->machine);
-  entry.banks = entry.outOfRange ? 0 : isa::bankMask(resolved, *context->machine);
-  entry.instruction = resolved;
+  entry.outOfRange = isa::outOfRange(entry.instruction, *context->machine);
+  entry.banks = entry.outOfRange ? 0 : isa::bankMask(entry.instruction, *context->machine);
   if (context->options.trace) {
     entry.record = static_cast<uint32_t>(context->result.instructions.size());
     stats::InstructionRecord record;
@@ -278,7 +271,6 @@ bool Sequencer::advance() {
 }
 
 void Sequencer::run() {
-  alarm.take();
   const uint64_t before = frontier;
   while (running && advance())
     ;

@@ -33,7 +33,7 @@ public:
   sc_core::sc_port<DramControllerIf> controller;
   sc_core::sc_port<ControlIf> host;
 
-  Sequencer(sc_core::sc_module_name name, const Timebase &timebase);
+  Sequencer(sc_core::sc_module_name name, Timebase &timebase);
   void reset(RunContext &context);
   void slotFreed(unsigned engine) override;
 
@@ -55,11 +55,6 @@ private:
     isa::Decoded decoded; ///< its error also says why the machine refuses it
     isa::OdometerState odometer;
   };
-  /// One execution of an instruction.
-  struct Execution {
-    explicit Execution(Body &body) : resolved(isa::resolve(body.decoded.instruction, body.odometer)) {}
-    std::optional<isa::Instruction> resolved; ///< nothing: its predicate drops it
-  };
   enum class Wait : uint8_t { Nothing, Word, Slot };
 
   void transport(tlm::tlm_generic_payload &payload, sc_core::sc_time &delay);
@@ -74,7 +69,7 @@ private:
   void finish();
   /// The illegal instruction at `pc` stops the machine in `cycle`. Returns false.
   bool stop(Cycle cycle, std::string message);
-  uint64_t burstOf(uint64_t word) const { return (codeAddress + (word + 1) * isa::kWordBytes - 1 - firstBurst) / burstBytes; }
+  uint64_t burstOf(uint64_t word) const { return (codeAddress + (word + 1) * isa::kWordBytes - 1 - firstBurst) >> burstShift; }
   /// Words that are complete once `bursts` bursts are here.
   uint64_t wordsIn(uint64_t bursts) const;
 
@@ -84,6 +79,7 @@ private:
 
   // Registers and fetch.
   uint64_t codeAddress = 0, codeWords = 0, firstBurst = 0, burstBytes = 64, burstCount = 0;
+  unsigned burstShift = 6;
   bool running = false;
   std::vector<isa::Word> words;
   uint64_t requestedBursts = 0, arrivedBursts = 0;
@@ -99,8 +95,7 @@ private:
   core::LoopStack loops{0};
   std::vector<std::unique_ptr<Body>> bodies; ///< of the outermost loop's body, by word from its begin
   uint64_t bodiesBegin = 0;
-  std::optional<Body> straight;       ///< the current instruction outside loops
-  std::optional<Execution> execution; ///< of the current instruction, while it waits to be dispatched
+  std::optional<Body> straight; ///< the current instruction outside loops
   Wait wait = Wait::Nothing;
   unsigned waitEngine = stats::kNoEngine;
 };

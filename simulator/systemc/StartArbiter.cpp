@@ -9,18 +9,13 @@ namespace tw::systemc {
 
 using stats::InterlockKind;
 
-StartArbiter::StartArbiter(sc_core::sc_module_name name, const Timebase &timebase)
+StartArbiter::StartArbiter(sc_core::sc_module_name name, Timebase &timebase)
     : sc_module(name), wakeUp("wakeUp"), engines("engines"), semaphores("semaphores"), memories("memories"), host("host"),
-      alarm(timebase, Phase::Start, "alarm") {
+      alarm(timebase, Phase::Start, [this](Cycle cycle) { evaluate(cycle); }) {
   wakeUp.bind(*this);
-  SC_HAS_PROCESS(StartArbiter);
-  SC_METHOD(evaluate);
-  sensitive << alarm.trigger();
-  dont_initialize();
 }
 
 void StartArbiter::end_of_elaboration() {
-  ordered.assign(engines.size(), nullptr);
   for (int i = 0; i < engines.size(); ++i)
     ordered[engines[i]->number()] = engines[i];
 }
@@ -28,6 +23,7 @@ void StartArbiter::end_of_elaboration() {
 void StartArbiter::reset(RunContext &run) {
   context = &run;
   alarm.reset();
+  readyAt.fill(kNever);
   shadowFull = false;
   shadowFreeAt = 0;
   shadowReadyAt = kNever;
@@ -111,13 +107,14 @@ void StartArbiter::noteStart(const Entry &entry, Cycle cycle, Cycle retirement) 
   }
 }
 
-void StartArbiter::evaluate() {
-  const Cycle cycle = alarm.take();
+void StartArbiter::evaluate(Cycle cycle) {
+  semaphores->update(cycle);
+  memories->update(cycle);
   for (unsigned engine = 0; engine < ordered.size(); ++engine) {
+    if (readyAt[engine] > cycle)
+      continue;
     EngineIf &candidate = *ordered[engine];
     const Entry *entry = candidate.head();
-    if (!entry || entry->visible > cycle || candidate.issueFree() > cycle)
-      continue;
     const Obstacle obstacle = obstacleOf(engine, *entry, cycle);
     if (obstacle.kind != Obstacle::Kind::None) {
       candidate.obstacle(cycle, obstacle);

@@ -17,13 +17,14 @@ public:
   sc_core::sc_port<MemoriesIf> memories;
   sc_core::sc_port<ControlIf> host;
 
-  StartArbiter(sc_core::sc_module_name name, const Timebase &timebase);
+  StartArbiter(sc_core::sc_module_name name, Timebase &timebase);
   void reset(RunContext &context);
   void wake(Cycle cycle) override { alarm.at(cycle); }
+  void ready(unsigned engine, Cycle cycle) override { readyAt[engine] = cycle; }
 
 private:
   void end_of_elaboration() override;
-  void evaluate();
+  void evaluate(Cycle cycle);
   /// What keeps the head of an engine from starting in `cycle`.
   Obstacle obstacleOf(unsigned engine, const Entry &entry, Cycle cycle);
   Obstacle interlockOf(unsigned engine, const Entry &entry, Cycle cycle);
@@ -31,7 +32,8 @@ private:
 
   RunContext *context = nullptr;
   Alarm alarm;
-  std::vector<EngineIf *> ordered; ///< by number; entries of engines that the machine does not have have empty queues
+  std::array<EngineIf *, stats::kSequencer> ordered{}; ///< by number
+  std::array<Cycle, stats::kSequencer> readyAt{};      ///< what ready() said last
 
   /// Shadow registers: a preload fills them, the next swapping tensor instruction empties them.
   bool shadowFull = false;

@@ -27,86 +27,91 @@ using timing::kNever;
 /// The order of work within one cycle.
 enum class Phase : unsigned {
   Host = 0,     ///< start register
-  Update = 1,   ///< posts and bank releases whose cycle has come become visible
-  Start = 2,    ///< the arbiter starts instructions
-  Sequence = 3, ///< the sequencer takes words and dispatches
-  Dram = 4,     ///< the DRAM port grants requests and accepts stores
-  Fault = 5     ///< the lowest engine's fault of this cycle stops the machine
+  Start = 1,    ///< posts and bank releases become visible; the arbiter starts instructions
+  Sequence = 2, ///< the sequencer takes words and dispatches
+  Dram = 3,     ///< the DRAM port grants requests and accepts stores
+  Fault = 4     ///< the lowest engine's fault of this cycle stops the machine
 };
 
 class Alarm;
 
-/// Cycle 0 of the current run on the SystemC time axis, which never goes back.
-class Timebase {
+/// One phase of one cycle; in the order of time.
+using Moment = uint64_t;
+constexpr Moment momentOf(Cycle cycle, Phase phase) { return cycle << 3 | static_cast<unsigned>(phase); }
+constexpr Cycle cycleOf(Moment moment) { return moment >> 3; }
+
+/// Cycle 0 of the current run on the SystemC time axis, which never goes back, and the one process of the machine: it calls
+/// what alarms have asked for, in the order of time. It works ahead of SystemC time up to the next event of any other process
+/// (temporal decoupling, as in loosely timed TLM-2.0), so a wake-up costs a call and no event.
+class Timebase : public sc_core::sc_module {
 public:
   static constexpr uint64_t kCyclePs = 1000, kPhasePs = 100;
 
-  /// Lets cycle 0 begin after the current SystemC time.
-  void restart() { base = (sc_core::sc_time_stamp().value() / kCyclePs + 2) * kCyclePs; }
-  sc_core::sc_time at(Cycle cycle, Phase phase) const {
-    return sc_core::sc_time::from_value(base + cycle * kCyclePs + static_cast<unsigned>(phase) * kPhasePs);
-  }
-  /// The cycle that SystemC time is in.
-  Cycle now() const { return (sc_core::sc_time_stamp().value() - base) / kCyclePs; }
-  /// Cancels every alarm.
+  explicit Timebase(sc_core::sc_module_name name);
+  /// Lets cycle 0 begin after the current SystemC time and runs until no alarm is left, stop(), or the end of cycle `last`.
+  void run(Cycle last);
+  /// No alarm rings any more in this run.
+  void stop() { stopped = true; }
+  /// The cycle that the machine is in.
+  Cycle now() const { return cycleOf(current); }
+  /// When the next alarm rings; kNever if none is set.
+  Moment next() const { return *std::min_element(due.begin(), due.end()); }
+  /// Cancels every alarm; the next run may set some before it begins.
   void silence();
 
 private:
   friend class Alarm;
+  void work();
+  uint64_t picoseconds(Moment moment) const { return base + (moment >> 3) * kCyclePs + (moment & 7) * kPhasePs; }
+
+  sc_core::sc_event wakeUp;
   uint64_t base = 0;
-  mutable std::vector<Alarm *> alarms;
+  Moment current = 0, lastMoment = 0;
+  bool stopped = false;
+  std::vector<Alarm *> alarms;
+  std::vector<Moment> due; ///< by alarm: the first moment it is set to
 };
 
-/// Wakes a process in one phase of any number of cycles.
+/// Calls a module in one phase of any number of cycles.
 class Alarm {
 public:
-  Alarm(const Timebase &timebase, Phase phase, const char *name) : timebase(timebase), phase(phase), event(name) {
+  Alarm(Timebase &timebase, Phase phase, std::function<void(Cycle)> process)
+      : timebase(timebase), number(timebase.alarms.size()), phase(phase), process(std::move(process)) {
     timebase.alarms.push_back(this);
+    timebase.due.push_back(kNever);
   }
-  const sc_core::sc_event &trigger() const { return event; }
-  /// Wakes in `cycle`. Precondition: that phase of that cycle is not over.
+  /// Rings in `cycle`. Precondition: that phase of that cycle is not over.
   void at(Cycle cycle) {
+    assert(momentOf(cycle, phase) >= timebase.current && "an alarm cannot ring in the past");
     if (!cycles.empty() && cycles.front() == cycle)
       return;
     cycles.push_back(cycle);
     std::push_heap(cycles.begin(), cycles.end(), std::greater<Cycle>());
-    if (cycles.front() == cycle)
-      arm();
+    arm();
   }
-  /// Called first by the woken process: forgets what is due and arms for what is left. Returns the current cycle.
-  Cycle take() {
-    const Cycle now = timebase.now();
+  void reset() {
+    cycles.clear();
+    arm();
+  }
+
+private:
+  friend class Timebase;
+  void arm() { timebase.due[number] = cycles.empty() ? kNever : momentOf(cycles.front(), phase); }
+  void ring(Cycle now) {
     while (!cycles.empty() && cycles.front() <= now) {
       std::pop_heap(cycles.begin(), cycles.end(), std::greater<Cycle>());
       cycles.pop_back();
     }
-    if (!cycles.empty())
-      arm();
-    return now;
-  }
-  void reset() {
-    event.cancel();
-    cycles.clear();
+    arm();
+    process(now);
   }
 
-private:
-  void arm() {
-    const sc_core::sc_time target = timebase.at(cycles.front(), phase), now = sc_core::sc_time_stamp();
-    assert(target >= now && "an alarm cannot ring in the past");
-    event.cancel();
-    event.notify(target - now);
-  }
-
-  const Timebase &timebase;
-  Phase phase;
-  sc_core::sc_event event;
+  Timebase &timebase;
+  const size_t number;
+  const Phase phase;
+  const std::function<void(Cycle)> process;
   std::vector<Cycle> cycles; ///< a heap, earliest first
 };
-
-inline void Timebase::silence() {
-  for (Alarm *alarm : alarms)
-    alarm->reset();
-}
 
 } // namespace tw::systemc
 

@@ -181,6 +181,24 @@ TEST(OdometerTest, ResolvingTheResultChangesNothing) {
   EXPECT_EQ(state.counter, OdometerState().counter);
 }
 
+TEST(OdometerTest, WhatTheInstructionHeldBeforeDoesNotMatter) {
+  const Instruction instruction =
+      parsed("tensor address=8 wait=[5:2] wait_mask=1 predicate=not_first predicate_mask=2 counts=[4,4,4] "
+             "levels=[{count=2 stride_b=8},{count=2}]");
+  OdometerState state, same;
+  Instruction into = parsed("load counts=[8,4,1,1,1] edge=[0:0:5] levels=[{count=3},{count=2}]");
+  for (int i = 0; i < 4; ++i) {
+    const bool dropped = isDropped(instruction, state);
+    EXPECT_EQ(dropped, i < 2);
+    EXPECT_EQ(resolve(instruction, state, into), !dropped);
+    const std::optional<Instruction> fresh = resolve(instruction, same);
+    EXPECT_EQ(fresh.has_value(), !dropped);
+    if (fresh) {
+      EXPECT_EQ(into, *fresh);
+    }
+  }
+}
+
 TEST(OdometerTest, CountersReachTheLargestCount) {
   Instruction instruction = parsed("tensor levels=[{count=65535},{count=2}]");
   OdometerState state;

@@ -168,6 +168,22 @@ TEST(LoadRecurrenceTest, InOrderReturnAndCredit) {
   EXPECT_EQ(load.lastArrival(), 20u);
 }
 
+// However many bursts may be on the way, burst i waits for the last segment of burst i - N.
+TEST(LoadRecurrenceTest, CreditOfAnyNumberOutstanding) {
+  for (const uint32_t outstanding : {1u, 2u, 3u, 5u, 8u, 13u})
+    for (const uint32_t width : {1u, 2u, 3u}) {
+      LoadRecurrence load;
+      load.reset(outstanding, width);
+      std::vector<Cycle> written;
+      for (uint64_t i = 0; i < 50; ++i) {
+        EXPECT_EQ(load.creditAt(), i < outstanding ? 0 : written[i - outstanding] + 1) << outstanding << ", burst " << i;
+        const Cycle cycle = load.requestAt();
+        load.request(cycle, 1 + i % 4);
+        written.push_back(load.arrive(cycle + 7 + i % 3));
+      }
+    }
+}
+
 // Width 2: three segments of a burst arriving in 10 move two in 11 and one in 12; the next burst's first shares cycle 12.
 TEST(LoadRecurrenceTest, WidthTwoMovesTwoSegmentsPerCycle) {
   LoadRecurrence load;

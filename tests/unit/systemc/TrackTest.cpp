@@ -56,6 +56,37 @@ TEST(TrackTest, BusDecidesBetweenBandwidthAndLatency) {
   EXPECT_EQ(letters(track, 13, {{{0, 2}, {4, 5}, {9, 20}}, {{8, 9}, {11, 12}}}), ".WLLWL.LWL.L.");
 }
 
+// More intervals than one chunk holds, of more kinds than are searched.
+TEST(TrackTest, ManyIntervalsKeepTheirLabels) {
+  constexpr Cycle kCount = 6000;
+  Track track;
+  for (Cycle i = 0; i < kCount; ++i)
+    track.stall({2 * i, 2 * i + 1, i % 3 ? Label::Operand : Label::Interlock, uint16_t(i % 40), uint16_t(i % 5)});
+  std::vector<LayerResult> layers;
+  const EngineResult result = resolve(track, kTensor, 2 * kCount, {}, true, layers);
+  ASSERT_EQ(result.intervals.size(), 2 * kCount);
+  for (Cycle i = 0; i < kCount; ++i) {
+    const Interval &interval = result.intervals[2 * i];
+    ASSERT_EQ(interval.begin, 2 * i);
+    ASSERT_EQ(interval.end, 2 * i + 1);
+    ASSERT_EQ(interval.label, i % 3 ? Label::Operand : Label::Interlock) << i;
+    ASSERT_EQ(interval.detail, i % 40) << i;
+    ASSERT_EQ(interval.producer, i % 5) << i;
+  }
+}
+
+TEST(TrackTest, IntervalsMayBeLongerThan32Bits) {
+  constexpr Cycle kLong = Cycle(3) << 32;
+  Track track;
+  track.move(10, 20, 0);
+  track.move(20, kLong, 0); // goes on
+  track.full(kLong, 2 * kLong, 2, 0);
+  std::vector<LayerResult> layers(1);
+  const EngineResult result = resolve(track, kFirstLoad, 3 * kLong, {}, false, layers);
+  EXPECT_EQ(result.cycles[static_cast<unsigned>(Label::Busy)], kLong - 10);
+  EXPECT_EQ(result.cycles[static_cast<unsigned>(Label::BufferFull)], kLong);
+}
+
 TEST(TrackTest, CyclesAfterTheEndDoNotCount) {
   Track track;
   track.move(1, 10, 0);
