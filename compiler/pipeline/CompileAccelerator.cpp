@@ -270,13 +270,15 @@ llvm::Error NetworkCompiler::matchKernels() {
       if (!value || op.use_empty())
         continue;
       unsigned size = std::max(1u, value.getElementType().getIntOrFloatBitWidth() / 8);
-      std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
-      if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
-        llvm::copy(value.getValues<bool>(), bytes.begin());
-      else
-        for (int64_t i = 0; i < value.getNumElements(); ++i)
-          memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
-      network.constants.push_back({addressOf(constant.getResult()), std::move(bytes)});
+      network.constants.push_back({addressOf(constant.getResult()), [value, size] {
+        std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
+        if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
+          llvm::copy(value.getValues<bool>(), bytes.begin());
+        else
+          for (int64_t i = 0; i < value.getNumElements(); ++i)
+            memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+        return bytes;
+      }});
       continue;
     }
     auto call = dyn_cast<func::CallOp>(op);
@@ -589,7 +591,8 @@ llvm::Error NetworkCompiler::assemble() {
     program.layers.push_back({"empty", {}, 0, 0, "dram"});
   if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, 0))
     return error;
-  program.constants = std::move(network.constants);
+  for (const accel::Constant &constant : network.constants)
+    program.constants.push_back({constant.address, constant.bytes()});
   program.codeAddress = (network.nextAddress + kAlignment - 1) / kAlignment * kAlignment;
   program.dramBytes = program.codeAddress + program.code.size() * isa::kWordBytes;
   program.dramBytes = (program.dramBytes + 63) / 64 * 64;

@@ -3,12 +3,12 @@
 
 #include "compiler/schedule/Overlap.h"
 
+#include "compiler/schedule/SpaceMap.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 using namespace tw;
@@ -48,33 +48,13 @@ double dramLatency(const timing::MachineParams &machine) {
 /// The last accesses to a run of bytes.
 struct History {
   int64_t writer = -1;
-  std::vector<uint32_t> readers; ///< since the write
+  int64_t reader = -1; ///< the last one since the write, index into Overlapper::readers
 };
 
-class SpaceMap {
-public:
-  SpaceMap() { pieces[0]; }
-  template <typename Visit> void forRange(uint64_t begin, uint64_t end, Visit visit) {
-    cut(begin);
-    cut(end);
-    for (auto it = pieces.find(begin); it != pieces.end() && it->first < end; ++it)
-      visit(it->second);
-  }
-  /// [begin, end) has one writer and no readers.
-  void write(uint64_t begin, uint64_t end, uint32_t writer) {
-    auto it = pieces.find(begin);
-    it->second = {int64_t(writer), {}};
-    for (++it; it != pieces.end() && it->first < end;)
-      it = pieces.erase(it);
-  }
-
-private:
-  void cut(uint64_t at) {
-    auto it = std::prev(pieces.upper_bound(at));
-    if (it->first != at)
-      pieces.emplace_hint(std::next(it), at, it->second);
-  }
-  std::map<uint64_t, History> pieces;
+/// Lists of readers share their older parts, as the pieces of a run that was read as a whole do.
+struct Reader {
+  uint32_t node, engine;
+  int64_t before; ///< the one before, index into Overlapper::readers
 };
 
 /// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
@@ -89,6 +69,8 @@ public:
     bankFree.assign(kDramSpace, std::vector<std::vector<double>>(64, std::vector<double>(numEngines(machine), 0)));
   }
 
+  /// The next so many calls of add() need no more room.
+  void expect(size_t blocks) { nodes.reserve(nodes.size() + blocks); }
   void add(Block block);
   TileProgram run();
   double estimated = 0; ///< run(): cycles until everything has retired
@@ -99,7 +81,8 @@ private:
   const timing::MachineParams &machine;
   double bytesPerCycle, latency;
   std::vector<Node> nodes;
-  std::vector<SpaceMap> spaces;
+  std::vector<SpaceMap<History>> spaces;
+  std::vector<Reader> readers;
   std::vector<std::set<uint32_t>> ready;      ///< per engine: nodes that wait for nothing without a place
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
   std::vector<double> engineFree;
@@ -225,21 +208,23 @@ void Overlapper::depend(Node &node, uint32_t index) {
           orderAfter(uint32_t(history.writer), !own || (!region.write && !accumulation));
         }
         if (region.write)
-          for (uint32_t reader : history.readers)
-            orderAfter(reader, nodes[reader].engine != node.engine);
+          for (int64_t i = history.reader; i >= 0; i = readers[size_t(i)].before)
+            orderAfter(readers[size_t(i)].node, readers[size_t(i)].engine != node.engine);
       });
   // Reads first: an operation that reads what it writes is its own last writer.
   for (const Operation &operation : node.block.operations)
     for (const Region &region : operation.regions)
       if (!region.write)
         spaces[region.space].forRange(region.begin, region.end, [&](History &history) {
-          if (history.readers.empty() || history.readers.back() != index)
-            history.readers.push_back(index);
+          if (history.reader >= 0 && readers[size_t(history.reader)].node == index)
+            return;
+          readers.push_back({index, node.engine, history.reader});
+          history.reader = int64_t(readers.size()) - 1;
         });
   for (const Operation &operation : node.block.operations)
     for (const Region &region : operation.regions)
       if (region.write)
-        spaces[region.space].write(region.begin, region.end, index);
+        spaces[region.space].merge(region.begin, region.end) = {int64_t(index), -1};
   for (auto *list : {&node.after, &node.behind}) {
     std::sort(list->begin(), list->end());
     list->erase(std::unique(list->begin(), list->end()), list->end());
@@ -379,9 +364,16 @@ TileProgram Overlapper::run() {
 
 static Overlapper overlapperOf(std::vector<Step> steps, const timing::MachineParams &machine) {
   Overlapper overlapper(machine);
+  size_t blocks = 0;
+  for (const Step &step : steps)
+    blocks += step.loads.size() + step.compute.size();
+  overlapper.expect(blocks);
   for (Step &step : steps) {
-    for (Operation &load : step.loads)
-      overlapper.add({1, {std::move(load)}});
+    for (Operation &load : step.loads) {
+      Block block;
+      block.operations.push_back(std::move(load)); // a list in braces would copy it
+      overlapper.add(std::move(block));
+    }
     for (Block &block : step.compute)
       overlapper.add(std::move(block));
   }
@@ -409,6 +401,6 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
   return starts;
 }
 
-double schedule::estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine) {
-  return overlapperOf(steps, machine).schedule();
+double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
+  return overlapperOf(std::move(steps), machine).schedule();
 }

@@ -33,7 +33,7 @@ using PlannedStarts = std::vector<uint64_t>;
 std::vector<PlannedStarts> plannedStarts(const TileProgram &program, const timing::MachineParams &machine);
 
 /// Cycles until everything of overlap(steps) has retired, as its list scheduler estimates them: what a choice between tiles goes by.
-double estimateOverlapped(const std::vector<Step> &steps, const timing::MachineParams &machine);
+double estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine);
 
 } // namespace tw::schedule
 

@@ -3,9 +3,10 @@
 
 #include "compiler/schedule/Synchronize.h"
 
+#include "compiler/schedule/SpaceMap.h"
+
 #include <algorithm>
 #include <deque>
-#include <map>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -35,34 +36,6 @@ struct History {
   Knowledge reads;
 };
 
-/// Bytes of one space, cut where histories differ.
-class SpaceMap {
-public:
-  explicit SpaceMap(unsigned engines) { pieces[0].reads.assign(engines, 0); }
-
-  /// Calls `visit` on every piece of [begin, end), cut to exactly that run.
-  template <typename Visit> void forRange(uint64_t begin, uint64_t end, Visit visit) {
-    cut(begin);
-    cut(end);
-    for (auto it = pieces.find(begin); it != pieces.end() && it->first < end; ++it)
-      visit(it->second);
-  }
-  /// Makes [begin, end) one piece with the history of its first byte.
-  void merge(uint64_t begin, uint64_t end) {
-    auto it = pieces.upper_bound(begin);
-    while (it != pieces.end() && it->first < end)
-      it = pieces.erase(it);
-  }
-
-private:
-  void cut(uint64_t at) {
-    auto it = std::prev(pieces.upper_bound(at));
-    if (it->first != at)
-      pieces.emplace_hint(std::next(it), at, it->second);
-  }
-  std::map<uint64_t, History> pieces;
-};
-
 struct Need {
   uint32_t position = 0; ///< the operation of that engine that must have retired; 0: none
 };
@@ -73,7 +46,7 @@ public:
       : program(program), machine(machine), spare(spare), engines(numEngines(machine)), order(engines),
         semaphoreOf(engines, std::vector<int>(engines, -1)) {
     for (unsigned i = 0; i <= kDramSpace; ++i)
-      spaces.emplace_back(engines);
+      spaces.emplace_back(History{-1, 0, Knowledge(engines, 0)});
   }
 
   /// One for each pair of engines that one waits for the other, more for pairs with long leads.
@@ -105,7 +78,7 @@ private:
     size_t place = 0; ///< in program order
   };
   std::vector<std::vector<Entry>> order;
-  std::vector<SpaceMap> spaces;
+  std::vector<SpaceMap<History>> spaces;
   std::vector<std::vector<int>> semaphoreOf; ///< by posting and waiting engine
   int nextSemaphore = 0;
   size_t nextPlace = 0;
@@ -152,7 +125,7 @@ void Synchronizer::collect(const Operation &operation, unsigned self, std::vecto
 
 void Synchronizer::record(const Operation &operation, unsigned self, uint32_t position) {
   for (const Region &region : operation.regions) {
-    SpaceMap &space = spaces[region.space];
+    SpaceMap<History> &space = spaces[region.space];
     if (region.write)
       space.forRange(region.begin, region.end, [&](History &history) {
         history.writer = int(self);

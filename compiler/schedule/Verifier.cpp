@@ -62,15 +62,57 @@ std::optional<int64_t> leastDistance(const Walk &earlier, const Walk &later, int
   return least;
 }
 
+/// Bytes from `begin` to the next cell that have the same history.
 struct Cell {
+  uint64_t begin = 0;
   bool written = false;
   bool initial = false; ///< DRAM contents from before the start
-  unsigned writer = 0;
+  uint8_t writer = 0;
   uint32_t write = 0; ///< 1-based position in the writer's order
-  uint32_t writeWord = 0;
-  std::optional<Walk> walk; ///< of the tensor instruction that wrote it
+  uint32_t walk = 0;  ///< of the tensor instruction that wrote it, index into Checker::walks; 0: none did
   std::array<uint32_t, kMaxEngines> read{}; ///< last reader of each engine, 1-based
-  std::array<uint32_t, kMaxEngines> readWord{};
+};
+
+/// The cells of a memory, in order. None reaches from one page into the next, so that few lie between an access and its own.
+class Cells {
+public:
+  using Page = std::vector<Cell>;
+
+  explicit Cells(bool initial) : initial(initial) {}
+  /// Calls visit(page, first, last) for the cells of each page in [begin, end), cut to exactly that run.
+  template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
+    while (begin < end) {
+      const uint64_t index = begin / kPageBytes, stop = std::min(end, (index + 1) * kPageBytes);
+      if (index >= pages.size())
+        pages.resize(index + 1);
+      Page &page = pages[index];
+      if (page.empty())
+        page.push_back({index * kPageBytes, false, initial});
+      auto isBefore = [](uint64_t at, const Cell &cell) { return at < cell.begin; };
+      size_t first = size_t(std::upper_bound(page.begin(), page.end(), begin, isBefore) - page.begin()) - 1;
+      if (page[first].begin != begin)
+        cut(page, ++first, begin);
+      size_t last = first + 1;
+      while (last < page.size() && page[last].begin < stop)
+        ++last;
+      if (stop == end && end % kPageBytes && (last == page.size() || page[last].begin != end))
+        cut(page, last, end);
+      visit(page, first, last);
+      begin = stop;
+    }
+  }
+
+private:
+  static constexpr uint64_t kPageBytes = 512;
+
+  static void cut(Page &page, size_t index, uint64_t at) {
+    Cell cell = page[index - 1];
+    cell.begin = at;
+    page.insert(page.begin() + long(index), cell);
+  }
+
+  bool initial;
+  std::vector<Page> pages;
 };
 
 struct Semaphore {
@@ -88,6 +130,7 @@ public:
     assert(engines <= kMaxEngines && "a machine has at most four load and four store engines");
     clocks.assign(engines, Clock{});
     counts.assign(engines, 0);
+    words.resize(engines);
     semaphores.resize(machine.semaphores);
   }
 
@@ -100,8 +143,10 @@ private:
   unsigned engines;
   std::vector<Clock> clocks; ///< what each engine knew at its last start
   std::vector<uint32_t> counts;
+  std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
   std::vector<Semaphore> semaphores;
-  std::map<unsigned, std::map<uint64_t, Cell>> memories;
+  std::map<unsigned, Cells> memories;
+  std::vector<Walk> walks{Walk()};
   using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
   std::map<WalkPair, bool> distances; ///< see keepsDistance()
   uint32_t word = 0;
@@ -113,7 +158,11 @@ private:
     std::string where = "word " + std::to_string(word);
     if (word < program.layerOf.size() && program.layerOf[word] < program.layers.size())
       where += " (layer " + program.layers[program.layerOf[word]].name + ")";
-    problems.push_back({"", 0, 0, where + ": " + text});
+    // One access may meet the same other one in many cells.
+    Diagnostic found{"", 0, 0, where + ": " + text};
+    auto isSame = [&](const Diagnostic &other) { return other.message == found.message; };
+    if (std::none_of(problems.begin(), problems.end(), isSame))
+      problems.push_back(std::move(found));
   }
   unsigned engineOf(const isa::Instruction &i) const {
     unsigned unit = unsigned(i.header.unit);
@@ -142,7 +191,7 @@ private:
   uint32_t startedBefore(unsigned self, unsigned engine) const;
   /// `exact`: every byte of [begin, end) is accessed, else at least one.
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-              const std::optional<Walk> &walk);
+              uint32_t walk);
   bool keepsDistance(const Walk &earlier, const Walk &later);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
   void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
@@ -152,40 +201,52 @@ private:
 struct Runs {
   int64_t memory = 0, begin = 0, bytes = 0;
   bool write = false;
-  std::vector<std::pair<int64_t, int64_t>> nest; ///< count, stride
+  struct Step {
+    int64_t count, stride;
+  };
+  std::array<Step, 6> nest;
+  size_t depth = 0;
 
+  Runs(int64_t memory, int64_t begin, int64_t bytes, bool write) : memory(memory), begin(begin), bytes(bytes), write(write) {}
+  void along(int64_t count, int64_t stride) { nest[depth++] = {count, stride}; }
   template <typename Range> void along(const Range &counts, const Range &strides, int64_t scale = 1) {
     for (size_t i = 0; i < counts.size(); ++i)
-      nest.push_back({counts[i], strides[i] * scale});
+      along(counts[i], strides[i] * scale);
   }
   /// Calls visit(begin, end, exact) for every run, joined where they touch. If there are more than a few hundred they are joined
   /// over their gaps too, and exact is false.
   template <typename Visit> void forEach(Visit visit) const {
     int64_t low = begin, width = bytes, number = 1;
-    std::vector<std::pair<int64_t, int64_t>> rest;
-    for (auto [count, stride] : nest)
-      if (count > 1 && stride != 0) {
+    std::array<Step, 6> rest;
+    size_t size = 0;
+    for (size_t i = 0; i < depth; ++i)
+      if (auto [count, stride] = nest[i]; count > 1 && stride != 0) {
         low += std::min<int64_t>(0, stride) * (count - 1);
-        rest.push_back({std::abs(stride), count});
+        rest[size++] = {count, std::abs(stride)};
       }
-    std::sort(rest.begin(), rest.end());
+    std::sort(rest.begin(), rest.begin() + size, [](const Step &a, const Step &b) {
+      return std::tie(a.stride, a.count) < std::tie(b.stride, b.count);
+    });
     size_t inner = 0;
-    for (; inner < rest.size() && rest[inner].first <= width; ++inner)
-      width += rest[inner].first * (rest[inner].second - 1);
-    for (size_t i = inner; i < rest.size(); ++i)
-      number *= rest[i].second;
+    for (; inner < size && rest[inner].stride <= width; ++inner)
+      width += rest[inner].stride * (rest[inner].count - 1);
+    for (size_t i = inner; i < size; ++i)
+      number *= rest[i].count;
     const bool exact = number <= 256;
     for (; number > 256; ++inner) {
-      number /= rest[inner].second;
-      width += rest[inner].first * (rest[inner].second - 1);
+      number /= rest[inner].count;
+      width += rest[inner].stride * (rest[inner].count - 1);
     }
-    for (int64_t k = 0; k < number; ++k) {
-      int64_t at = low, index = k;
-      for (size_t i = inner; i < rest.size(); ++i) {
-        at += index % rest[i].second * rest[i].first;
-        index /= rest[i].second;
-      }
+    std::array<int64_t, 6> turn{};
+    for (int64_t at = low; number > 0; --number) {
       visit(uint64_t(at), uint64_t(at + width), exact);
+      for (size_t i = inner; i < size; ++i) {
+        at += rest[i].stride;
+        if (++turn[i] < rest[i].count)
+          break;
+        at -= rest[i].stride * turn[i];
+        turn[i] = 0;
+      }
     }
   }
 };
@@ -221,84 +282,65 @@ bool Checker::keepsDistance(const Walk &earlier, const Walk &later) {
 }
 
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-                     const std::optional<Walk> &walk) {
-  auto &cells = memories[space];
-  if (cells.empty()) {
-    Cell all;
-    all.initial = space == 8;
-    cells[0] = all;
-  }
-  auto first = std::prev(cells.upper_bound(begin));
-  if (first->first != begin)
-    first = cells.emplace_hint(std::next(first), begin, first->second);
-  // A run seldom covers more than a few cells.
-  auto last = std::next(first);
-  while (last != cells.end() && last->first < end)
-    ++last;
-  if (last == cells.end() || last->first != end)
-    last = cells.emplace_hint(last, end, std::prev(last)->second);
+                     uint32_t walk) {
+  const uint32_t position = counts[self];
   bool anyWritten = false, allWritten = true;
-  auto conflict = [&](const char *kind, unsigned other, uint32_t otherWord) {
+  auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
     if (problems.size() < kMaxProblems)
       problem(std::string(kind) + " hazard on " +
               (space == 8 ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
               std::to_string(begin) + ", " + std::to_string(end) + "): " + nameOf(self) + " does not wait for " +
-              nameOf(other) + " at word " + std::to_string(otherWord));
+              nameOf(other) + " at word " + std::to_string(words[other][position - 1]));
   };
-  for (auto it = first; it != last; ++it) {
-    const Cell &cell = it->second;
+  auto check = [&](const Cell &cell) {
     anyWritten |= cell.written || cell.initial;
     allWritten &= cell.written || cell.initial;
     if (cell.written) {
       bool known = clock[cell.writer] >= cell.write;
       if (!known) {
         if (cell.writer != self)
-          conflict(write ? "write after write" : "read after write", cell.writer, cell.writeWord);
+          conflict(write ? "write after write" : "read after write", cell.writer, cell.write);
         else if (!write)
-          conflict("read after write", cell.writer, cell.writeWord);
-        else if (walk && !(cell.walk && keepsDistance(*cell.walk, *walk)))
+          conflict("read after write", cell.writer, cell.write);
+        else if (walk && !(cell.walk && keepsDistance(walks[cell.walk], walks[walk])))
           // A sum is read, added to and written in so many cycles.
-          conflict("accumulation in another order", cell.writer, cell.writeWord);
+          conflict("accumulation in another order", cell.writer, cell.write);
       }
     }
     if (write)
       for (unsigned e = 0; e < engines; ++e)
         if (e != self && cell.read[e] > clock[e])
-          conflict("write after read", e, cell.readWord[e]);
-  }
+          conflict("write after read", e, cell.read[e]);
+  };
+  Cells &cells = memories.try_emplace(space, space == 8).first->second;
+  cells.forEachPage(begin, end, [&](Cells::Page &page, size_t first, size_t last) {
+    for (size_t i = first; i < last; ++i) {
+      check(page[i]);
+      if (!write)
+        page[i].read[self] = position;
+    }
+    if (write) {
+      page[first] = {page[first].begin, true, page[first].initial, uint8_t(self), position, walk, {}};
+      page.erase(page.begin() + long(first) + 1, page.begin() + long(last));
+    }
+  });
   if (!write && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
     problem(nameOf(self) + " reads bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
             isa::caseName(isa::kMemoryEnumeration, int64_t(space)) +
             (anyWritten ? " and nothing wrote some of them" : " that nothing wrote"));
-  uint32_t position = counts[self];
-  if (write) {
-    Cell &cell = first->second;
-    cell.written = true;
-    cell.writer = self;
-    cell.write = position;
-    cell.writeWord = word;
-    cell.walk = walk;
-    cell.read.fill(0);
-    cells.erase(std::next(first), last);
-  } else {
-    for (auto it = first; it != last; ++it) {
-      it->second.read[self] = position;
-      it->second.readWord[self] = word;
-    }
-  }
 }
 
 void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction) {
-  std::optional<Walk> walk;
+  uint32_t walk = 0;
   auto visit = [&](const Runs &runs) {
     runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
       access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk);
     });
   };
   auto box = [&](const auto &transfer, bool write) {
-    Runs runs{transfer.memory, transfer.address, transfer.counts[0] << transfer.element_log2, write, {}};
+    Runs runs{transfer.memory, transfer.address, transfer.counts[0] << transfer.element_log2, write};
     for (size_t d = 0; d < 4; ++d)
-      runs.nest.push_back({transfer.counts[d + 1], transfer.strides[d]});
+      runs.along(transfer.counts[d + 1], transfer.strides[d]);
     visit(runs);
   };
   const int64_t element = timing::elementBytes(machine.arrayType), row = machine.accumulatorRowBytes(), lanes = machine.lanes;
@@ -309,23 +351,28 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
   } else if (const auto *preload = instruction.getIf<isa::Preload>()) {
     const int64_t across = preload->transpose ? preload->k_count : preload->n_count;
     const int64_t down = preload->transpose ? preload->n_count : preload->k_count;
-    visit({preload->memory, preload->address, across * element, false, {{down, preload->row_stride}}});
+    Runs rows{preload->memory, preload->address, across * element, false};
+    rows.along(down, preload->row_stride);
+    visit(rows);
   } else if (const auto *tensor = instruction.getIf<isa::Tensor>()) {
-    Runs reads{tensor->memory, tensor->address, tensor->k_count * element, false, {}};
+    Runs reads{tensor->memory, tensor->address, tensor->k_count * element, false};
     reads.along(tensor->counts, tensor->strides);
     visit(reads);
     // Strides of extents of 1 are never used.
-    walk = Walk{tensor->acc_address, tensor->counts, tensor->acc_strides};
+    Walk order{tensor->acc_address, tensor->counts, tensor->acc_strides};
     for (size_t i = 0; i < 3; ++i)
-      if (walk->counts[i] == 1)
-        walk->strides[i] = 0;
-    Runs rows{int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, true, {}};
+      if (order.counts[i] == 1)
+        order.strides[i] = 0;
+    if (!(walks.back() == order))
+      walks.push_back(order);
+    walk = uint32_t(walks.size()) - 1;
+    Runs rows{int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, true};
     rows.along(tensor->counts, tensor->acc_strides, row);
     visit(rows);
   } else if (const auto *vector = instruction.getIf<isa::Vector>()) {
     auto whole = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
     // A vector is read long before an earlier one is written: only in its own place may a result land on a source.
-    Runs d{vector->d_memory, vector->d_address, whole(vector->d_type), true, {}};
+    Runs d{vector->d_memory, vector->d_address, whole(vector->d_type), true};
     d.along(vector->counts, vector->d_strides);
     auto read = [&](const Runs &source, bool isOwnPlace) {
       visit(source);
@@ -338,23 +385,24 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
         same &= vector->counts[i] == 1 || strides[i] == vector->d_strides[i];
       return same;
     };
-    Runs a{vector->a_memory, vector->a_address, whole(vector->a_type), false, {}};
+    Runs a{vector->a_memory, vector->a_address, whole(vector->a_type), false};
     a.along(vector->counts, vector->a_strides);
     a.along(vector->window, vector->a_window_strides);
     read(a, vector->window[0] * vector->window[1] == 1 && isOwnPlace(vector->a_address, vector->a_type, vector->a_strides));
     if (vector->b_enable) {
-      Runs b{vector->b_memory, vector->b_address, whole(vector->b_type), false, {}};
-      if (isa::WindowOp(vector->window_op) == isa::WindowOp::Mac)
-        b.nest = {{vector->counts[3], vector->b_strides[3]},
-                  {vector->window[0], vector->b_tap_stride},
-                  {vector->window[1], vector->window[0] * vector->b_tap_stride}};
-      else
+      Runs b{vector->b_memory, vector->b_address, whole(vector->b_type), false};
+      if (isa::WindowOp(vector->window_op) == isa::WindowOp::Mac) {
+        b.along(vector->counts[3], vector->b_strides[3]);
+        b.along(vector->window[0], vector->b_tap_stride);
+        b.along(vector->window[1], vector->window[0] * vector->b_tap_stride);
+      } else {
         b.along(vector->counts, vector->b_strides);
+      }
       read(b, isa::WindowOp(vector->window_op) != isa::WindowOp::Mac &&
                   isOwnPlace(vector->b_address, vector->b_type, vector->b_strides));
     }
     if (vector->p_count)
-      read({vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false, {}}, false);
+      read({vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, false}, false);
     visit(d);
   }
 }
@@ -381,7 +429,7 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, std::nullopt);
+      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, 0);
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])
@@ -448,6 +496,7 @@ void Checker::execute(const isa::Instruction &instruction) {
     raise(clock, preloadClock);
   }
   ++counts[self];
+  words[self].push_back(word);
   accessOnChip(self, clock, instruction);
   accessDram(self, clock, instruction);
   clocks[self] = clock;
@@ -491,6 +540,8 @@ Diagnostics Checker::run() {
   std::map<uint32_t, isa::OdometerState> odometers;
   std::map<uint32_t, isa::Decoded> decoded;
   while (word < program.code.size() && problems.size() < kMaxProblems) {
+    if (loops.empty())
+      decoded.clear(); // what runs once is not kept
     auto it = decoded.find(word);
     if (it == decoded.end())
       it = decoded.emplace(word, isa::decode(program.code.data() + word, program.code.size() - word)).first;

@@ -14,6 +14,7 @@
 
 #include "llvm/Support/Error.h"
 
+#include <functional>
 #include <map>
 
 namespace tw::accel {
@@ -56,6 +57,12 @@ using Ranking = std::vector<std::pair<double, Tile>>;
 /// Rankings by all that they depend on: what the kernel computes, and what it finds on chip.
 using Rankings = std::map<std::string, Ranking>;
 
+/// A constant in DRAM. Its bytes are made when the program is final: most programs that are tried are not.
+struct Constant {
+  uint64_t address = 0;
+  std::function<std::vector<uint8_t>()> bytes;
+};
+
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
 struct NetworkProgram {
   schedule::TileProgram tiles;
@@ -63,7 +70,7 @@ struct NetworkProgram {
   std::vector<schedule::Step> steps;
   /// Modulo: per memory, the end of the last kernel's buffers. The next kernel's lie behind it, so that it can begin meanwhile.
   std::array<int64_t, 8> nextOnChip{};
-  std::vector<isa::Segment> constants;
+  std::vector<Constant> constants;
   uint64_t nextAddress = 0; ///< where the next constant goes
   /// Per layer: the tile that was chosen, for people.
   std::vector<std::string> choices;
@@ -76,8 +83,8 @@ struct NetworkProgram {
   /// What kernels of the same network, in this program or another, have found out; may be null.
   Rankings *rankings = nullptr;
 
-  /// Places `bytes` at the next burst-aligned address.
-  uint64_t addConstant(std::vector<uint8_t> bytes);
+  /// Places `size` bytes, which `bytes` makes, at the next burst-aligned address.
+  uint64_t addConstant(size_t size, std::function<std::vector<uint8_t>()> bytes);
 };
 
 /// What the kernel asks of each engine at least, whatever the tiling: the operands of the lower bound.

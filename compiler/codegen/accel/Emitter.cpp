@@ -72,9 +72,9 @@ std::optional<Schedule> accel::scheduleNamed(const std::string &name) {
   return std::nullopt;
 }
 
-uint64_t NetworkProgram::addConstant(std::vector<uint8_t> bytes) {
+uint64_t NetworkProgram::addConstant(size_t size, std::function<std::vector<uint8_t>()> bytes) {
   uint64_t address = nextAddress;
-  nextAddress = uint64_t(roundUp(int64_t(address + bytes.size()), kBurst));
+  nextAddress = uint64_t(roundUp(int64_t(address + size), kBurst));
   constants.push_back({address, std::move(bytes)});
   return address;
 }
@@ -219,11 +219,10 @@ int64_t Emitter::rowTiles(const Tile &t) const {
 Buffers Emitter::plan(const Tile &t) const {
   Buffers b;
   auto add = [&](unsigned memory, int64_t bytes, unsigned slots) {
-    Buffer buffer;
+    Buffer &buffer = b.all.emplace_back();
     buffer.memory = memory;
     buffer.bytes = roundUp(bytes, kBurst);
     buffer.slots = slots;
-    b.all.push_back(std::move(buffer));
     return int(b.all.size()) - 1;
   };
   int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
@@ -357,17 +356,18 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
       const timing::MemoryParams &memory = acc ? machine.accumulator : machine.scratchpads[buffer.memory];
       int64_t &at = next[buffer.memory];
+      // Vectors are read whole: a slot starts on a multiple of the widest one.
+      const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
+      const bool staysAligned = buffer.bytes % widest == 0;
       buffer.address.clear();
       buffer.address.reserve(buffer.slots);
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
-        auto align = [&] {
-          // The slots of a panel are filled and read one after the other, seldom next to each other.
-          if (ownBanks && (slot == 0 || buffer.slots <= kMaxOwnBanks))
-            at = roundUp(at, int64_t(memory.bankBytes()));
-          // Vectors are read whole: a slot starts on a multiple of the widest one.
-          at = roundUp(at, std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4));
-        };
-        align();
+        // The slots of a panel are filled and read one after the other, seldom next to each other.
+        const bool beginsBank = ownBanks && (slot == 0 || buffer.slots <= kMaxOwnBanks);
+        if (beginsBank)
+          at = roundUp(at, int64_t(memory.bankBytes()));
+        if (slot == 0 || beginsBank || !staysAligned)
+          at = roundUp(at, widest);
         if (at + buffer.bytes > capacityOf(buffer) && !wrapped[buffer.memory]) {
           wrapped[buffer.memory] = true;
           at = 0;
@@ -577,7 +577,7 @@ bool Emitter::scatters(const Tile &t) const {
 
 /// Whether the buffers fill more than half of what there is: then the next kernel cannot begin beside this one.
 bool Emitter::crowds(const Buffers &b) const {
-  std::map<unsigned, int64_t> used;
+  std::array<int64_t, 8> used{}; // per memory
   for (const Buffer &buffer : b.all) {
     int64_t &bytes = used[buffer.memory];
     bytes += buffer.bytes * buffer.slots;
@@ -602,7 +602,7 @@ double Emitter::tryTile(const Tile &candidate) {
   std::vector<schedule::Step> trial = takeSteps();
   steps.clear();
   clock = 0;
-  return schedule::estimateOverlapped(trial, machine);
+  return schedule::estimateOverlapped(std::move(trial), machine);
 }
 
 std::string Emitter::rankingKey() const {
@@ -685,7 +685,10 @@ llvm::Error Emitter::choose() {
           if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)
-            for (int64_t ic : icSizes)
+            for (int64_t ic : icSizes) {
+              // Every form of a tile needs as many slots as this one, or more.
+              if (Buffers least = plan(clampTile({{c, w, h, n}, ic})); !allocate(least))
+                continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
                                     form < 10 ? Tile::Panel(form / 2) : form < 12 ? Tile::NoPanel : Tile::Panel(form / 2 - 6),
@@ -725,10 +728,14 @@ llvm::Error Emitter::choose() {
                 // What hides behind this kernel's passes is missing for its neighbours' loads.
                 if (overlaps() && onChip.hasNeighbours)
                   estimate += 0.1 * busCycles;
+                const size_t most = schedule == Schedule::Search ? kSearched : kCandidates;
+                if (candidates.size() == most && estimate >= std::prev(candidates.end())->first)
+                  continue;
                 candidates.insert({estimate, t});
-                if (candidates.size() > (schedule == Schedule::Search ? kSearched : kCandidates))
+                if (candidates.size() > most)
                   candidates.erase(std::prev(candidates.end()));
               }
+            }
         }
   if (!candidates.empty()) {
     Ranking ranking = isKnown ? *known : Ranking(candidates.begin(), candidates.end());
@@ -850,10 +857,13 @@ void Emitter::packConstants() {
     if (t.role != KernelTensor::Constant || constantAddress[tensor])
       return;
     unsigned size = byteSize(t.type);
-    std::vector<uint8_t> bytes(size_t(t.elements) * size);
-    for (int64_t i = 0; i < t.elements; ++i)
-      memcpy(bytes.data() + i * size, element(t.value, i, size), size);
-    constantAddress[tensor] = network.addConstant(std::move(bytes));
+    const size_t all = size_t(t.elements) * size;
+    constantAddress[tensor] = network.addConstant(all, [all, size, value = t.value] {
+      std::vector<uint8_t> bytes(all);
+      for (size_t at = 0; at < all; at += size)
+        memcpy(bytes.data() + at, element(value, int64_t(at / size), size), size);
+      return bytes;
+    });
   };
   int64_t lanes = machine.lanes;
   if (contraction() && constantWeights()) {
@@ -862,60 +872,74 @@ void Emitter::packConstants() {
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
     int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
-    const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(w.value, 0, size));
-    const int64_t apart = w.value.isSplat() ? 0 : size;
-    std::vector<uint8_t> bytes;
-    uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
-    // Elements from an output channel's first weight to that of channel k of a tap.
-    auto weightOf = [&](int64_t k, int64_t x, int64_t y) {
-      if (unpacked) {
-        x = k / packedStride[1] % unpacked->axes[0].kernel;
-        y = k / packedStride[2] % unpacked->axes[1].kernel;
-        k = k / packedStride[0] % unpacked->ic;
-      }
-      return k * a.weightIc + y * a.weightKh + x * a.weightKw;
+    auto blocks = [](int64_t extent, int64_t step, int64_t block) { // of all tiles
+      return extent / step * ceilDiv(step, block) + ceilDiv(extent % step, block);
     };
-    auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
-      int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
-      for (int64_t nb = n0; nb < nEnd; nb += cols)
-        for (int64_t y = 0; y < kh; ++y)
-          for (int64_t x = 0; x < kw; ++x)
-            for (int64_t kb = k0; kb < kEnd; kb += rows)
-              for (int64_t k = kb; k < kb + rows; ++k) {
-                const int64_t first = base + weightOf(k, x, y);
-                uint8_t *to = &*bytes.insert(bytes.end(), size_t(cols) * size, 0);
-                for (int64_t n = nb; n < nb + cols; ++n) {
-                  const uint8_t *from = k < kEnd && n < nEnd ? raw + (first + n * a.weightOc) * apart : zero;
-                  for (unsigned b = 0; b < size; ++b)
-                    *to++ = from[b];
+    const int64_t squares = blocks(a.oc, tile.size[C], cols) * kh * kw * blocks(a.ic, tile.ic, rows);
+    const int64_t all = batches * a.groups * squares * rows * cols * size;
+    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, tile = tile] {
+      const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(value, 0, size));
+      const int64_t apart = value.isSplat() ? 0 : size;
+      std::vector<uint8_t> bytes(size_t(all), 0);
+      uint8_t *to = bytes.data(), zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+      // Elements from an output channel's first weight to that of channel k of a tap.
+      auto weightOf = [&](int64_t k, int64_t x, int64_t y) {
+        if (unpacked) {
+          x = k / packedStride[1] % unpacked->axes[0].kernel;
+          y = k / packedStride[2] % unpacked->axes[1].kernel;
+          k = k / packedStride[0] % unpacked->ic;
+        }
+        return k * a.weightIc + y * a.weightKh + x * a.weightKw;
+      };
+      auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
+        int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
+        for (int64_t nb = n0; nb < nEnd; nb += cols)
+          for (int64_t y = 0; y < kh; ++y)
+            for (int64_t x = 0; x < kw; ++x)
+              for (int64_t kb = k0; kb < kEnd; kb += rows)
+                for (int64_t k = kb; k < kb + rows; ++k) {
+                  const int64_t first = base + weightOf(k, x, y);
+                  for (int64_t n = nb; n < nb + cols; ++n) {
+                    const uint8_t *from = k < kEnd && n < nEnd ? raw + (first + n * a.weightOc) * apart : zero;
+                    for (unsigned b = 0; b < size; ++b)
+                      *to++ = from[b];
+                  }
                 }
-              }
+      };
+      for (int64_t batch = 0; batch < batches; ++batch)
+        for (int64_t g = 0; g < a.groups; ++g)
+          for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+            for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+              packTile(a.weightOffset + batch * a.weightBatch + g * a.weightGroup, n0, k0);
+      assert(to == bytes.data() + all && "every byte was packed");
+      return bytes;
     };
-    for (int64_t batch = 0; batch < batches; ++batch)
-      for (int64_t g = 0; g < a.groups; ++g)
-        for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
-          for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
-            packTile(a.weightOffset + batch * a.weightBatch + g * a.weightGroup, n0, k0);
-    weightsAddress = network.addConstant(std::move(bytes));
+    weightsAddress = network.addConstant(size_t(all), pack);
   } else if (window() && kernel.anchor->weights >= 0) {
     // [block][tap][lanes].
     const Anchor &a = *kernel.anchor;
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
-    std::vector<uint8_t> bytes;
-    uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
-    for (int64_t block = 0; block < kernel.extent[C]; block += lanes)
-      for (int64_t y = 0; y < a.axes[1].kernel; ++y)
-        for (int64_t x = 0; x < a.axes[0].kernel; ++x)
-          for (int64_t c = block; c < block + lanes; ++c) {
-            const uint8_t *from = zero;
-            if (c < kernel.extent[C])
-              from = reinterpret_cast<const uint8_t *>(
-                  element(w.value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
-            bytes.insert(bytes.end(), from, from + size);
-          }
-    weightsAddress = network.addConstant(std::move(bytes));
+    const int64_t channels = kernel.extent[C];
+    const size_t all = size_t(roundUp(channels, lanes) * a.axes[0].kernel * a.axes[1].kernel * size);
+    weightsAddress = network.addConstant(all, [=, a = a, value = w.value] {
+      std::vector<uint8_t> bytes;
+      bytes.reserve(all);
+      uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+      for (int64_t block = 0; block < channels; block += lanes)
+        for (int64_t y = 0; y < a.axes[1].kernel; ++y)
+          for (int64_t x = 0; x < a.axes[0].kernel; ++x)
+            for (int64_t c = block; c < block + lanes; ++c) {
+              const uint8_t *from = zero;
+              if (c < channels)
+                from = reinterpret_cast<const uint8_t *>(
+                    element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
+              bytes.insert(bytes.end(), from, from + size);
+            }
+      assert(bytes.size() == all && "every byte was packed");
+      return bytes;
+    });
   }
   for (size_t i = 0; i < kernel.steps.size(); ++i) {
     const Step &step = kernel.steps[i];
@@ -925,20 +949,29 @@ void Emitter::packConstants() {
     if (chains[i].parameters.empty())
       continue;
     // [group][channel tile][block][parameter][lanes]; a tile's part is one run.
-    std::vector<uint8_t> bytes;
-    int64_t groups = contraction() ? kernel.anchor->groups : 1;
-    for (int64_t g = 0; g < groups; ++g)
-      for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
-        for (int64_t block = n0; block < std::min(channels(), n0 + tile.size[C]); block += lanes)
-          for (int source : chains[i].parameters)
-            for (int64_t c = block; c < block + lanes; ++c) {
-              uint8_t zero[4] = {};
-              const uint8_t *from = zero;
-              if (c < channels())
-                from = reinterpret_cast<const uint8_t *>(element(step.sources[source].parameter, g * channels() + c, 4));
-              bytes.insert(bytes.end(), from, from + 4);
-            }
-    parametersAddress[i] = network.addConstant(std::move(bytes));
+    const int64_t groups = contraction() ? kernel.anchor->groups : 1, channels = this->channels(), perTile = tile.size[C];
+    std::vector<mlir::DenseElementsAttr> parameters;
+    for (int source : chains[i].parameters)
+      parameters.push_back(step.sources[source].parameter);
+    const int64_t blocks = channels / perTile * ceilDiv(perTile, lanes) + ceilDiv(channels % perTile, lanes);
+    const size_t all = size_t(groups * blocks * lanes * 4) * parameters.size();
+    parametersAddress[i] = network.addConstant(all, [=] {
+      std::vector<uint8_t> bytes;
+      bytes.reserve(all);
+      for (int64_t g = 0; g < groups; ++g)
+        for (int64_t n0 = 0; n0 < channels; n0 += perTile)
+          for (int64_t block = n0; block < std::min(channels, n0 + perTile); block += lanes)
+            for (const mlir::DenseElementsAttr &parameter : parameters)
+              for (int64_t c = block; c < block + lanes; ++c) {
+                uint8_t zero[4] = {};
+                const uint8_t *from = zero;
+                if (c < channels)
+                  from = reinterpret_cast<const uint8_t *>(element(parameter, g * channels + c, 4));
+                bytes.insert(bytes.end(), from, from + 4);
+              }
+      assert(bytes.size() == all && "every byte was packed");
+      return bytes;
+    });
   }
   for (const Copy &copy : kernel.copies)
     whole(copy.from.tensor);

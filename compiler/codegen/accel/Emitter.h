@@ -23,7 +23,7 @@ struct Buffer {
   unsigned memory = 0;
   int64_t bytes = 0;
   unsigned slots = 1;
-  std::vector<int64_t> address;
+  llvm::SmallVector<int64_t, 4> address;
   /// What each slot holds, and when it was last used.
   std::vector<std::vector<int64_t>> key;
   std::vector<uint64_t> used;
@@ -31,11 +31,11 @@ struct Buffer {
 
 /// Every buffer a tile needs; -1: not needed.
 struct Buffers {
-  std::vector<Buffer> all;
+  llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
-  std::vector<int> parameters;              ///< per step
-  std::vector<std::vector<int>> sources;    ///< per step and source: the buffer of a tensor source
-  std::vector<int> results;                 ///< per step
+  llvm::SmallVector<int, 2> parameters;     ///< per step
+  llvm::SmallVector<llvm::SmallVector<int, 2>, 2> sources; ///< per step and source: the buffer of a tensor source
+  llvm::SmallVector<int, 2> results;        ///< per step
   bool ownBanks = false;                    ///< no two slots share a bank
 
   void emptySlots() {
