@@ -49,6 +49,12 @@ struct Tile {
   /// Contractions: one slot of the accumulator, whatever the depth. The array waits for the results of a tile, but the tile may be
   /// twice as large.
   bool oneSum = false;
+  /// Contractions at the start of a program: the first tiles, as many as have sums side by side, take each block of input
+  /// channels together. What arrives is used more often: the array has work before the operands of a whole tile are there.
+  bool beginsWide = false;
+  /// Contractions that have a program to themselves: one engine loads both operands, each tile when its turn comes, so that
+  /// none takes the bus before it is needed. With room for two panels, the loads of the next one lie evenly between the others.
+  bool oneLoader = false;
 };
 
 /// Tiles and what the cost model says of them, best first.

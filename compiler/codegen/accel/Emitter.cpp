@@ -9,6 +9,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <tuple>
 
 using namespace tw;
 using namespace tw::accel;
@@ -19,6 +20,7 @@ namespace {
 constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
 constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
 constexpr size_t kSearched = 32;     ///< the same, for a search
+constexpr size_t kOfSize = 4;        ///< of these, of one size
 constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 
@@ -212,6 +214,11 @@ int64_t Emitter::rowTiles(const Tile &t) const {
   return count;
 }
 
+int64_t Emitter::tileCount(const Tile &t) const {
+  return rowTiles(t) * ceilDiv(kernel.extent[P0], t.size[P0]) * ceilDiv(kernel.extent[P2], t.size[P2]) *
+         ceilDiv(channels(), t.size[C]);
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
@@ -249,9 +256,10 @@ Buffers Emitter::plan(const Tile &t) const {
     if (!residentInput())
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
+    const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
                     t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
-                    : t.channelsOuter           ? panelSlots(nTiles * kTiles * batches) : slotsFor(nTiles * kTiles * batches));
+                    : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
     if (!residentInput())
@@ -479,7 +487,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       // Runs of a row of taps; rows that tiles share are read again.
       int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
       int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
-      input.segments = double(outputs * taps * channelsApart) / (packsPlanes() && weightUnit() && inputSlots > 1 ? 2 : 1);
+      input.segments = double(outputs * taps * channelsApart) / (packsPlanes() && weightUnit(t) && inputSlots > 1 ? 2 : 1);
       input.bytes = double(t.size[P1] * t.size[P2] * taps * channelsApart) *
                     (double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es) + kBurst / 2.0);
     }
@@ -487,7 +495,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (residentInput())
       inputLoads = 0;
     loads[0] += input * inputLoads;
-    loads[weightUnit()] += Transfer::dense(weightBytes) * weightLoads;
+    loads[weightUnit(t)] += Transfer::dense(weightBytes) * weightLoads;
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
@@ -560,7 +568,14 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (t.inputsOuter)
       late = missing = 0;
     double alone = t.panel == Tile::OnePanel && kTiles == 1 ? (t.channelsOuter ? weightLoad : inputLoad) + latency : 0;
-    firstLoad = inputLoad + weightLoad + (kTiles - 1) * late + (panels - 1) * (missing * late + alone);
+    double begin = inputLoad + weightLoad + (kTiles - 1) * late;
+    if (canBeginWide(t)) {
+      double sums = b.all[size_t(b.accumulator)].slots, inner = t.channelsOuter ? mTiles : nTiles;
+      double along = std::min(sums, inner), across = std::ceil(sums / inner);
+      double operands = inputLoad * (t.channelsOuter ? along : across) + weightLoad * (t.channelsOuter ? across : along);
+      begin = std::min(begin, inputLoad + weightLoad + (kTiles - 1) * std::max(0.0, operands - sums * perTileTensor));
+    }
+    firstLoad = begin + (panels - 1) * (missing * late + alone);
   }
   return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
          vectorTile + storeTile + steps * 12;
@@ -603,6 +618,16 @@ double Emitter::tryTile(const Tile &candidate) {
   steps.clear();
   clock = 0;
   return schedule::estimateOverlapped(std::move(trial), machine);
+}
+
+bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
+  const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
+  if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap ||
+      (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
+    return false;
+  const Buffers mine = plan(x), others = plan(y);
+  auto hasSameSlots = [](const Buffer &a, const Buffer &b) { return a.slots == b.slots; };
+  return std::equal(mine.all.begin(), mine.all.end(), others.all.begin(), others.all.end(), hasSameSlots);
 }
 
 std::string Emitter::rankingKey() const {
@@ -653,6 +678,7 @@ llvm::Error Emitter::choose() {
   take(p1, request.size[P1]);
   take(p2, request.size[P2]);
   take(icSizes, request.ic);
+  const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   tapShare = contraction() ? usefulTaps() : 1;
@@ -706,7 +732,7 @@ llvm::Error Emitter::choose() {
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
                   continue;
-                if (!isAskedFor(t) || (request.beginsSmall == true && !canBeginSmall(t)))
+                if (!isAskedFor(t) || (asksForWay && waysToLoad(t).empty()))
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
@@ -729,9 +755,21 @@ llvm::Error Emitter::choose() {
                 if (overlaps() && onChip.hasNeighbours)
                   estimate += 0.1 * busCycles;
                 const size_t most = schedule == Schedule::Search ? kSearched : kCandidates;
-                if (candidates.size() == most && estimate >= std::prev(candidates.end())->first)
+                if (candidates.size() == most && std::prev(candidates.end())->first <= estimate)
                   continue;
+                auto same = llvm::find_if(candidates, [&](const auto &other) { return givesSameProgram(other.second, t); });
+                if (same != candidates.end() && same->first <= estimate)
+                  continue;
+                if (same != candidates.end())
+                  candidates.erase(same);
                 candidates.insert({estimate, t});
+                // The worst of a size makes room for other sizes.
+                size_t ofSize = 0;
+                for (auto it = candidates.begin(); it != candidates.end(); ++it)
+                  if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > kOfSize) {
+                    candidates.erase(it);
+                    break;
+                  }
                 if (candidates.size() > most)
                   candidates.erase(std::prev(candidates.end()));
               }
@@ -742,23 +780,18 @@ llvm::Error Emitter::choose() {
     if (!isKnown && overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
       // a tile whose loads take as long as its passes.
-      Ranking others; // the same tiles, begun the other way
+      auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
+      Ranking others; // the same tiles, loaded in other ways
       for (auto &[estimate, candidate] : ranking) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
-        estimate = tryTile(candidate) * doubt;
-        Tile other = candidate;
-        other.beginsSmall = request.beginsSmall.value_or(true) && canBeginSmall(candidate);
-        if (!other.beginsSmall)
-          continue;
-        const double small = tryTile(other) * doubt;
-        if (schedule == Schedule::Search && !request.beginsSmall)
-          others.push_back(small < estimate ? std::pair(estimate, candidate) : std::pair(small, other));
-        if (small < estimate || request.beginsSmall) {
-          estimate = small;
-          candidate = other;
-        }
+        Ranking ways;
+        for (const Tile &way : waysToLoad(candidate))
+          ways.push_back({tryTile(way) * doubt, way});
+        std::stable_sort(ways.begin(), ways.end(), isFaster);
+        std::tie(estimate, candidate) = ways.front();
+        if (schedule == Schedule::Search)
+          others.insert(others.end(), ways.begin() + 1, ways.end());
       }
-      auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
       // A search begins with what modulo takes: the best of the candidates that it looks at.
       auto first = std::min_element(ranking.begin(), ranking.begin() + long(std::min(ranking.size(), kCandidates)), isFaster);
       std::rotate(ranking.begin(), first, first + 1);
@@ -783,6 +816,10 @@ llvm::Error Emitter::choose() {
         network.chosen[layer].oneSum = tile.oneSum;
       if (canBeginSmall(tile))
         network.chosen[layer].beginsSmall = tile.beginsSmall;
+      if (canBeginWide(tile))
+        network.chosen[layer].beginsWide = tile.beginsWide;
+      if (canShareLoader())
+        network.chosen[layer].oneLoader = tile.oneLoader;
     }
     if (schedule == Schedule::DoubleBuffer)
       network.chosen[layer].overlap = tile.overlap;
@@ -1109,7 +1146,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
   int64_t image = size[P0] * size[P1] * pixel;
   // Planes of channels take a run for each output, row and channel: the load engines take turns.
-  unsigned unit = packsPlanes() && slot % 2 ? weightUnit() : 0;
+  unsigned unit = packsPlanes() && slot % 2 ? weightUnit(tile) : 0;
   for (const Part &y : partsOf(P1))
     for (const Part &x : partsOf(P0)) {
       int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
@@ -1592,7 +1629,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         bool miss;
         unsigned slot = acquire(b, {origin[C]}, miss);
         if (miss)
-          addLoad(step, b, slot, weightUnit(), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws), unsigned(ws),
+          addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws), unsigned(ws),
                   {{blocks * taps * lanes, ws, ws, 0, 0}}, 0);
         v.b_enable = 1;
         v.b_memory = weightMemory();
@@ -1646,7 +1683,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         int64_t perGroup = 0; // every channel tile starts a new block
         for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
           perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
-        addLoad(step, b, slot, weightUnit(), parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock),
+        addLoad(step, b, slot, weightUnit(tile), parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock),
                 4, {{bytes / 4, 4, 4, 0, 0}}, 0);
       }
       v.p_memory = weightMemory();
@@ -1758,7 +1795,7 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
     // A part of an ic tile is a part of every tap.
     int64_t inTile = k % tile.ic, tileBlocks = ceilDiv(std::min(tile.ic, a.ic - (k - inTile)), rows);
     int64_t before = ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
-    addLoad(step, b, slot, weightUnit(), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
+    addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
             {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
     return;
   }
@@ -1770,7 +1807,7 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
   dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
   dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
   int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
-  addLoad(step, b, slot, weightUnit(), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, uint32_t(a.weightZero));
+  addLoad(step, b, slot, weightUnit(tile), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, uint32_t(a.weightZero));
 }
 
 /// Whether the first loads and the last results of this kernel hide behind nothing.
@@ -1780,8 +1817,43 @@ bool Emitter::canBeginSmall(const Tile &t) const {
   return hasOpenEnds() && constantWeights() && !unpacked && t.depth > 1 && firstPiece() < t.ic;
 }
 
+bool Emitter::canBeginWide(const Tile &t) const {
+  return hasOpenEnds() && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter && tileCount(t) > 1;
+}
+
+bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }
+
+std::vector<Tile> Emitter::waysToLoad(const Tile &t) const {
+  const TileRequest &request = kernel.request;
+  std::vector<Tile> ways;
+  for (bool one : {false, true})
+    for (bool wide : {false, true})
+      for (bool small : {false, true}) {
+        // Either start is enough, unless both are asked for.
+        if (small != request.beginsSmall.value_or(small) || wide != request.beginsWide.value_or(wide) ||
+            one != request.oneLoader.value_or(one) || (small && wide && !(request.beginsSmall && request.beginsWide)) ||
+            (small && !canBeginSmall(t)) || (wide && !canBeginWide(t)) || (one && !canShareLoader()))
+          continue;
+        ways.push_back(t);
+        ways.back().beginsSmall = small;
+        ways.back().beginsWide = wide;
+        ways.back().oneLoader = one;
+        if (Buffers b = plan(ways.back()); !allocate(b))
+          ways.pop_back();
+      }
+  return ways;
+}
+
 /// Input channels of the first piece of the first tile: whole rows of the array, and whole bursts.
 int64_t Emitter::firstPiece() const { return roundUp(std::max<int64_t>(machine.rows, kBurst / elementBytes()), machine.rows); }
+
+/// Each but the last is twice as large as the one before.
+int64_t Emitter::pieces(const Tile &t) const {
+  int64_t count = 0;
+  for (int64_t k = 0, size = firstPiece(); k < t.ic; k += size, size *= 2)
+    ++count;
+  return count;
+}
 
 std::vector<Emitter::Visit> Emitter::orderVisits() const {
   int64_t groups = contraction() ? kernel.anchor->groups : 1;
@@ -1811,6 +1883,18 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       }
     ++band;
   }
+  if (tile.beginsWide) {
+    const size_t count = std::min<size_t>(buffers.all[size_t(buffers.accumulator)].slots, order.size());
+    std::vector<Visit> first;
+    for (int64_t k = 0; k < allInputs; k += tile.ic)
+      for (size_t i = 0; i < count; ++i) {
+        first.push_back(order[i]);
+        first.back().kBegin = k;
+        first.back().kEnd = std::min(k + tile.ic, allInputs);
+      }
+    order.erase(order.begin(), order.begin() + long(count));
+    order.insert(order.begin(), first.begin(), first.end());
+  }
   // The results of the last tile leave a few blocks at a time, whole bursts, while its other sums are made in another slot of the
   // accumulator.
   bool keepsSums = tile.inputsOuter && tile.ic < allInputs;
@@ -1837,6 +1921,56 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   return order;
 }
 
+Extent Emitter::sizeOf(const Visit &visit) const {
+  Extent size;
+  size[C] = std::min(tile.size[C], channels() - visit.origin[C]);
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    size[axis] = std::min(tile.size[axis], (axis == P1 ? visit.rowEnd : kernel.extent[axis]) - visit.origin[axis]);
+  return size;
+}
+
+/// The panel that begins with visit `first`.
+Emitter::Ahead Emitter::lookAhead(const std::vector<Visit> &visits, size_t first) const {
+  const int64_t kTiles = ceilDiv(kernel.anchor->ic, tile.ic);
+  const Buffer &panel = buffers.all[size_t(tile.channelsOuter ? buffers.weights : buffers.input)];
+  Ahead ahead;
+  auto isSamePanel = [&](const Visit &visit) {
+    Extent here = visits[first].origin, there = visit.origin;
+    for (unsigned axis = C; axis < kAxes; ++axis)
+      if ((axis == C) == tile.channelsOuter && here[axis] != there[axis])
+        return false;
+    return true;
+  };
+  for (ahead.end = first; ahead.end < visits.size() && isSamePanel(visits[ahead.end]); ++ahead.end)
+    ahead.steps += ceilDiv(visits[ahead.end].kEnd - visits[ahead.end].kBegin, tile.ic);
+  // Those of its own tiles come first.
+  const bool isWide = tile.beginsWide && first == 0;
+  ahead.begin = kTiles * (isWide ? buffers.all[size_t(buffers.accumulator)].slots : 1);
+  ahead.loads = !tile.inputsOuter && kernel.anchor->groups == 1 && panel.slots >= 2 * kTiles && ahead.end < visits.size() &&
+                ahead.begin < ahead.steps;
+  return ahead;
+}
+
+void Emitter::loadAhead(TileStep &step, const Visit &next, Ahead &ahead) {
+  const Anchor &a = *kernel.anchor;
+  const Extent &origin = next.origin, size = sizeOf(next);
+  const int64_t kTiles = ceilDiv(a.ic, tile.ic), group = next.group, batch = a.batchAxis ? origin[*a.batchAxis] : 0;
+  const int64_t done = ++ahead.done - ahead.begin, all = ahead.steps - ahead.begin;
+  for (; ahead.loaded < kTiles && ahead.loaded * all < done * kTiles; ++ahead.loaded) {
+    const int64_t k = ahead.loaded * tile.ic, icSize = std::min(tile.ic, a.ic - k);
+    bool miss;
+    if (tile.channelsOuter) {
+      unsigned slot = acquire(buffers.all[size_t(buffers.weights)], {group, origin[C], k, batch, false}, miss);
+      if (miss)
+        loadWeights(step, origin, size, group, batch, k, icSize, slot);
+    } else {
+      unsigned slot = acquire(buffers.all[size_t(buffers.input)], {group, origin[P0], origin[P1], origin[P2], k, false}, miss);
+      if (miss)
+        loadInput(step, origin, size, group, k, icSize, slot);
+    }
+  }
+}
+
 void Emitter::emitTiles() {
   if (const Resident *resident = residentOf(kernel.output.tensor); resident && onChip.fillsBorders) {
     steps.emplace_back();
@@ -1844,23 +1978,22 @@ void Emitter::emitTiles() {
   }
   const size_t begin = steps.size();
   uint32_t nextBand = 0;
-  for (const Visit &visit : orderVisits()) {
+  const std::vector<Visit> visits = orderVisits();
+  Ahead ahead;
+  for (const Visit &visit : visits) {
+    if (tile.oneLoader && size_t(&visit - visits.data()) == ahead.end)
+      ahead = lookAhead(visits, ahead.end);
     while (nextBand <= visit.band)
       beginBand(nextBand++);
     const Extent &origin = visit.origin;
     const int64_t group = visit.group;
-    Extent size;
-    size[C] = std::min(tile.size[C], channels() - origin[C]);
-    for (unsigned axis = P0; axis < kAxes; ++axis)
-      size[axis] = std::min(tile.size[axis], (axis == P1 ? visit.rowEnd : kernel.extent[axis]) - origin[axis]);
+    const Extent size = sizeOf(visit);
     bool miss;
     unsigned anchorSlot = 0;
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
-      std::vector<int64_t> sums{int64_t(clock)};
-      if (tile.inputsOuter)
-        sums = {origin[C], origin[P0], origin[P1], origin[P2]};
-      anchorSlot = acquire(buffers.all[buffers.accumulator], sums, miss);
+      anchorSlot = acquire(buffers.all[buffers.accumulator],
+                           {group, origin[C], origin[P0], origin[P1], origin[P2], visit.blockBegin}, miss);
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
       int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
       for (int64_t k = visit.kBegin, icSize; k < visit.kEnd; k += icSize) {
@@ -1884,6 +2017,8 @@ void Emitter::emitTiles() {
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
         if (miss)
           loadWeights(step, origin, size, group, batch, k, icSize, weights);
+        if (ahead.loads)
+          loadAhead(step, visits[ahead.end], ahead);
         passes(step, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot, visit);
         if (k + icSize >= a.ic) {
           Extent at = origin, part = size;

@@ -108,7 +108,12 @@ private:
   std::vector<Visit> orderVisits() const;
   bool hasOpenEnds() const;
   int64_t firstPiece() const;
+  int64_t pieces(const Tile &t) const; ///< of the first tile
   bool canBeginSmall(const Tile &t) const;
+  bool canBeginWide(const Tile &t) const;
+  bool canShareLoader() const;
+  /// The tile with every start and order of loads that is possible and not ruled out by the request.
+  std::vector<Tile> waysToLoad(const Tile &t) const;
 
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
   struct InputPlace {
@@ -121,7 +126,7 @@ private:
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
-  unsigned weightUnit() const { return machine.loadEngines > 1 ? 1 : 0; }
+  unsigned weightUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
   int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
   bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }
@@ -138,6 +143,8 @@ private:
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   double tryTile(const Tile &candidate);
+  /// Whether the tiles differ only in wishes for slots and order that come to the same.
+  bool givesSameProgram(const Tile &x, const Tile &y) const;
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
   /// What the ranking of tiles depends on, as text.
@@ -158,6 +165,7 @@ private:
   int64_t capacityOf(const Buffer &buffer) const;
   int64_t bandRows() const;
   int64_t rowTiles(const Tile &t) const;
+  int64_t tileCount(const Tile &t) const; ///< of results of a group
   void beginBand(uint32_t band);
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
@@ -167,6 +175,16 @@ private:
   void loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
   void packConstants();
   void emitTiles();
+  /// A panel that loads the next one, a tile at a time, where one engine loads both operands.
+  struct Ahead {
+    size_t end = 0;               ///< the first visit of the next panel
+    bool loads = false;           ///< anything
+    int64_t steps = 0, begin = 0; ///< of this panel; the step from which on it loads ahead
+    int64_t done = 0, loaded = 0; ///< steps of this panel, tiles of the next one
+  };
+  Ahead lookAhead(const std::vector<Visit> &visits, size_t first) const;
+  void loadAhead(TileStep &step, const Visit &next, Ahead &ahead);
+  Extent sizeOf(const Visit &visit) const;
   void emitCopies();
   void order();
 

@@ -38,6 +38,26 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
+  if (r.beginsWide.value_or(false)) {
+    if (!hasOpenEnds())
+      return refuse(r.buffersAt, "begins_wide", "true",
+                    "is no contraction that has a program of base modulo or search to itself");
+    if (r.depth == 1)
+      return refuse(r.buffersAt, "begins_wide", "true", "has depth 1, with one sum");
+    if (r.oneSum.value_or(false))
+      return refuse(r.buffersAt, "begins_wide", "true", "has one sum");
+    if (r.order.value_or(0) >= 2)
+      return refuse(r.buffersAt, "begins_wide", "true",
+                    "has order " + std::string(kOrderNames[*r.order]) + ", with a sum for every tile");
+    if (unpacked || kernel.anchor->ic <= std::max<int64_t>(r.ic, machine.rows))
+      return refuse(r.buffersAt, "begins_wide", "true",
+                    llvm::formatv("has no more tiles of input channels ({0} of them)", kernel.anchor->ic));
+  }
+  if (r.oneLoader.value_or(false) && (!hasOpenEnds() || unpacked))
+    return refuse(r.buffersAt, "one_loader", "true",
+                  "is no contraction with unpacked taps that has a program of base modulo or search to itself");
+  if (r.oneLoader.value_or(false) && machine.loadEngines == 1)
+    return refuse(r.buffersAt, "one_loader", "true", "has one load engine anyway");
   if (!contraction()) {
     const char *allowed = "has no contraction and cannot choose it";
     if (r.ic)

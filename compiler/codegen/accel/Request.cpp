@@ -14,7 +14,7 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "overlap",
-                                 "one_sum", "begins_small", "on_chip", "bands", "engine"};
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "on_chip", "bands", "engine"};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -100,6 +100,10 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = flag(request.oneSum);
     } else if (name == "begins_small") {
       result = flag(request.beginsSmall);
+    } else if (name == "begins_wide") {
+      result = flag(request.beginsWide);
+    } else if (name == "one_loader") {
+      result = flag(request.oneLoader);
     } else if (name == "on_chip") {
       result = flag(request.onChip);
     } else if (name == "tile_at") {
@@ -167,6 +171,10 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       buffers.push_back(flag("one_sum", request.oneSum));
     if (request.beginsSmall)
       buffers.push_back(flag("begins_small", request.beginsSmall));
+    if (request.beginsWide)
+      buffers.push_back(flag("begins_wide", request.beginsWide));
+    if (request.oneLoader)
+      buffers.push_back(flag("one_loader", request.oneLoader));
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)

@@ -34,7 +34,7 @@ struct TileRequest {
   unsigned depth = 0;
   std::optional<unsigned> panel; ///< of kPanelNames: Tile::Panel
   std::optional<bool> overlap;
-  std::optional<bool> oneSum, beginsSmall;
+  std::optional<bool> oneSum, beginsSmall, beginsWide, oneLoader;
   std::optional<bool> onChip;    ///< the kernel's result
   int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
   std::optional<unsigned> engine; ///< of kEngineNames
@@ -42,7 +42,7 @@ struct TileRequest {
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order; }
-  bool hasBuffers() const { return depth || panel || overlap || oneSum || beginsSmall; }
+  bool hasBuffers() const { return depth || panel || overlap || oneSum || beginsSmall || beginsWide || oneLoader; }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

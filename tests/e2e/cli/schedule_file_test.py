@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Schedule files: what each directive does to the program, what is refused and where, and that written choices come back."""
 
+import json
 import re
 import unittest
 
@@ -137,6 +138,56 @@ class DirectiveTest(ScheduleFileTest):
         self.assertEqual(self.image("modulo", model="net.mlir"), self.image(path))
 
 
+class ProductTest(ScheduleFileTest):
+    """Of a kernel that has its program to itself: how it begins, and which engine loads what."""
+    PRODUCT = ["gemm:72x96x200:int8", "--hw", "onnxim_16x16_4b"]
+    TILE = 'tile %k {sizes = [32, 16, 1, 1], ic = 128, order = "channels_outer"}'
+
+    def result(self, schedule):
+        self.tilewright("run", *self.PRODUCT, "--schedule", schedule, "--check", "--output-dir", "out")
+        return np.load(self.path / "out/y.npy")
+
+    def test_starts_and_loaders_change_the_program_only(self):
+        expected = self.result("serial")
+        seen = set()
+        for small in ["false", "true"]:
+            for wide in ["false", "true"]:
+                for one in ["false", "true"]:
+                    keys = f"begins_small = {small}, begins_wide = {wide}, one_loader = {one}"
+                    path = self.schedule(self.TILE, f'buffers %k {{depth = 3, panel = "two", {keys}}}', node="gemm")
+                    np.testing.assert_array_equal(self.result(path), expected, keys)
+                    tiles, _ = self.tilewright("compile", *self.PRODUCT, "--schedule", path, "--emit", "tiles")
+                    self.assertEqual("load unit=1" in tiles, one == "false", keys)
+                    seen.add(tiles)
+                    self.tilewright("compile", *self.PRODUCT, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
+                    self.assertIn(keys, (self.path / "chosen.mlir").read_text())
+                    again, _ = self.tilewright("compile", *self.PRODUCT, "--schedule", "chosen.mlir", "--emit", "tiles")
+                    self.assertEqual(again, tiles, keys)
+        self.assertEqual(len(seen), 8)
+
+    def test_a_wide_start_needs_less_bandwidth(self):
+        def cycles(wide):
+            path = self.schedule('tile %k {sizes = [128, 32, 1, 1], ic = 128, order = "channels_outer"}',
+                                 f'buffers %k {{depth = 4, panel = "two", begins_wide = {wide}, one_loader = true}}', node="gemm")
+            out, _ = self.tilewright("run", "gemm:128x128x512:int8", "--hw", "onnxim_16x16_4b", "--schedule", path, "--json", "-")
+            return json.loads(out)["total_cycles"]
+        self.assertLess(cycles("true"), cycles("false"))
+
+    def test_what_cannot_begin_wide(self):
+        for tile, keys, message in [
+                (self.TILE, "depth = 1", "depth 1"), (self.TILE, "depth = 2, one_sum = true", "one sum"),
+                ("tile %k {ic = 208}", "depth = 2", "no more tiles of input channels"),
+                ('tile %k {ic = 64, order = "inputs_outer"}', "depth = 2", "a sum for every tile")]:
+            self.schedule(tile, f"buffers %k {{{keys}, begins_wide = true}}", node="gemm")
+            self.fails("compile", *self.PRODUCT, "--schedule", "schedule.mlir",
+                       message=["schedule.mlir:5:5: begins_wide is true", message])
+
+    def test_one_loader_of_one(self):
+        self.schedule("buffers %k {one_loader = true}", node="gemm")
+        self.fails("compile", *self.PRODUCT, "--set", "dma.load_engines=1", "--schedule", "schedule.mlir",
+                   message=["schedule.mlir:4:5: one_loader is true", "one load engine anyway"])
+
+
 class RoundTripTest(ScheduleFileTest):
     def round_trip(self, schedule, *options):
         self.tilewright("compile", NETWORK, *HW, "--schedule", schedule, *options, "--emit", "schedule", "-o", "chosen.mlir")
@@ -173,7 +224,8 @@ class RefusalTest(ScheduleFileTest):
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
-        self.refused('buffers %k {begins_small = true}', message=["begins_small is true", "to itself"])
+        for key in ["begins_small", "begins_wide", "one_loader"]:
+            self.refused(f"buffers %k {{{key} = true}}", message=[f"{key} is true", "to itself"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
         self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
