@@ -22,6 +22,7 @@ namespace {
 constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
 
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
+constexpr double kLeastGain = 1.01;   ///< by the estimate, for what gains little
 
 /// Where a value of @main lies.
 struct Home {
@@ -90,7 +91,7 @@ private:
   const CompileOptions &options;
   const timing::MachineParams &machine;
   Lessons &lessons;
-  std::optional<size_t> residencyChoice; ///< of residencies(); nothing: the best
+  std::optional<size_t> residencyChoice; ///< Choice::number(); nothing: the best
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
@@ -107,9 +108,13 @@ private:
     std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
     std::vector<uint64_t> addresses;
     unsigned step = 0; ///< as live ranges count
+    std::optional<accel::Kernel> packed; ///< with pixels side by side in the array, if it can be
+    const accel::Kernel &form(bool packs) const { return packed && kernel.request.packed.value_or(packs) ? *packed : kernel; }
   };
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
+  bool packs = false, shortWindows = false; ///< of the choice at hand: whether kernels that can pack pixels do; OnChip's
+  bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
   llvm::Error emit();
@@ -117,14 +122,22 @@ private:
   void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();
+  llvm::Error packLayer(Layer &layer);
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
   llvm::Error placeGroups();
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
+  struct Choice {
+    unsigned kind; ///< how `fusion` was chosen
+    bool packs;
+    accel::Fusion fusion;
+    bool shortWindows = false;
+    size_t number() const { return 4 * kind + 2 * packs + shortWindows; }
+  };
   /// What may stay on chip, as a whole or a band of rows at a time; each choice once.
-  llvm::Expected<std::vector<accel::Fusion>> onChipChoices();
+  llvm::Expected<std::vector<Choice>> onChipChoices();
   /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take.
   llvm::Expected<double> emitWith(accel::Fusion choice);
   llvm::Error emitKernels();
@@ -313,7 +326,9 @@ llvm::Error NetworkCompiler::matchKernels() {
       }
       kernel->output.offset = part->second.offset;
     }
-    Layer layer{function, std::move(*kernel), {}, {}, step};
+    Layer layer{function, std::move(*kernel), {}, {}, step, {}};
+    if (llvm::Error error = packLayer(layer))
+      return error;
     for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
       bool isConstant = tensor.role == accel::KernelTensor::Constant;
       Value value = isConstant                                         ? Value()
@@ -327,6 +342,27 @@ llvm::Error NetworkCompiler::matchKernels() {
   return llvm::Error::success();
 }
 
+/// The layer's other form, and whether it is what a schedule file asks for.
+llvm::Error NetworkCompiler::packLayer(Layer &layer) {
+  const accel::TileRequest &request = layer.kernel.request;
+  if (overlaps())
+    layer.packed = accel::packPixels(layer.kernel, machine);
+  if (request.packed != true)
+    return llvm::Error::success();
+  auto refuse = [&](const std::string &why) {
+    return llvm::createStringError("%spacked is true but kernel '%s' %s", accel::placed(request.tileAt).c_str(),
+                                   layer.kernel.name.c_str(), why.c_str());
+  };
+  if (!overlaps())
+    return refuse("has base " + std::string(nameOf(options.schedule)) + ", and only modulo and search pack pixels");
+  if (!layer.packed)
+    return refuse("would take no fewer cycles so");
+  if (int64_t count = layer.packed->outputsPerVector; request.size[1] % count)
+    return refuse("then makes " + std::to_string(count) + " outputs along x at once, which do not divide the size of " +
+                  std::to_string(request.size[1]));
+  return llvm::Error::success();
+}
+
 llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
@@ -335,7 +371,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.alone.resize(layers.size(), false);
   uses.spare = lessons.spare;
   for (const Layer &layer : layers) {
-    uses.kernels.push_back(&layer.kernel);
+    uses.kernels.push_back(&layer.form(packs));
     uses.tensorOf.push_back(layer.ranges);
   }
   Block &body = mainFunction.getBody().front();
@@ -438,7 +474,7 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
-    const accel::Kernel *kernel = &source.kernel;
+    const accel::Kernel *kernel = &source.form(packs);
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
                                      "only bases modulo and search keep any, not %s",
@@ -446,6 +482,7 @@ llvm::Error NetworkCompiler::emitKernels() {
                                      nameOf(options.schedule));
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
+    onChip.shortWindows = shortWindows;
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
@@ -454,7 +491,7 @@ llvm::Error NetworkCompiler::emitKernels() {
         onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
         if (tensor.role == accel::KernelTensor::Result && resident) {
           onChip.storesResult = isOutput(source.ranges[i]);
-          onChip.fillsBorders = resident->isPadded() && !isFilled[source.ranges[i]];
+          onChip.fillsBorders = (resident->isPadded() || resident->isDense()) && !isFilled[source.ranges[i]];
           isFilled[source.ranges[i]] = true;
         }
       }
@@ -505,7 +542,9 @@ llvm::Error NetworkCompiler::emitKernels() {
         network.chosen[layer].bands = group->rowsPerBand;
       }
     }
-    work.push_back(accel::workOf(*kernel, machine));
+    if (source.packed)
+      network.chosen[layer].packed = kernel == &*source.packed;
+    work.push_back(accel::workOf(source.kernel, machine));
     work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
     for (cost::TensorUse &use : work.back().inputs)
       use.tensor = unsigned(source.ranges[use.tensor]);
@@ -620,13 +659,16 @@ llvm::Error NetworkCompiler::assemble() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<accel::Fusion>> NetworkCompiler::onChipChoices() {
-  std::vector<accel::Fusion> choices;
-  if (!overlaps() || options.across != Across::All)
-    return std::vector<accel::Fusion>(1);
+llvm::Expected<std::vector<NetworkCompiler::Choice>> NetworkCompiler::onChipChoices() {
+  std::vector<Choice> choices;
+  if (!overlaps() || options.across != Across::All) {
+    choices.push_back({0, packs, {}});
+    return choices;
+  }
   llvm::Expected<accel::NetworkUses> uses = describeUses();
   if (!uses)
     return uses.takeError();
+  unsigned kind = 0;
   auto add = [&](accel::Fusion choice) -> llvm::Error {
     choice.residency.refused.insert(choice.residency.refused.begin(), choice.refused.begin(), choice.refused.end());
     for (const auto &[range, why] : choice.residency.refused) {
@@ -637,8 +679,9 @@ llvm::Expected<std::vector<accel::Fusion>> NetworkCompiler::onChipChoices() {
                                      accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
                                      why.c_str());
     }
-    if (llvm::none_of(choices, [&](const accel::Fusion &other) { return other.isSameChoice(choice); }))
-      choices.push_back(std::move(choice));
+    if (llvm::none_of(choices, [&](const Choice &other) { return other.fusion.isSameChoice(choice); }))
+      choices.push_back({kind, packs, std::move(choice)});
+    ++kind;
     return llvm::Error::success();
   };
   // All that fit, those that save time in transfers, none; and the rest in bands, unless a schedule file asks for those alone.
@@ -660,7 +703,8 @@ llvm::Expected<std::vector<accel::Fusion>> NetworkCompiler::onChipChoices() {
 
 llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice) {
   fusion = std::move(choice);
-  if (!fusion.groups.empty())
+  isRegrouped |= !fusion.groups.empty();
+  if (isRegrouped)
     if (llvm::Error error = placeGroups())
       return error;
   if (llvm::Error error = emitKernels())
@@ -691,32 +735,78 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = matchKernels())
     return error;
-  llvm::Expected<std::vector<accel::Fusion>> choices = onChipChoices();
+  llvm::Expected<std::vector<Choice>> choices = onChipChoices();
   if (!choices)
     return choices.takeError();
-  if (residencyChoice && choices->size() > 1) {
-    std::swap(choices->front(), (*choices)[std::min(*residencyChoice, choices->size() - 1)]);
+  if (residencyChoice) {
+    packs = *residencyChoice & 2;
+    if (packs && !(choices = onChipChoices()))
+      return choices.takeError();
+    auto known = llvm::find_if(*choices, [&](const Choice &choice) { return choice.kind == *residencyChoice / 4; });
+    if (known != choices->end())
+      std::swap(choices->front(), *known);
     choices->resize(1);
+    choices->front().shortWindows = *residencyChoice & 1;
   }
   // What is gained on one side is lost on the other: the list scheduler weighs it.
   const accel::NetworkProgram emptyNetwork = network;
   const CompiledNetwork emptyResult = result;
   accel::NetworkProgram bestNetwork;
   CompiledNetwork bestResult;
-  std::optional<double> least;
-  for (size_t i = 0; i < choices->size(); ++i) {
+  std::optional<double> least, leastApart;
+  size_t bestApart = 0; ///< of the choices without groups
+  auto weigh = [&](Choice choice, double leastGain = 1) -> llvm::Error {
     network = emptyNetwork;
     result = emptyResult;
-    llvm::Expected<double> cycles = emitWith(std::move((*choices)[i]));
+    packs = choice.packs;
+    shortWindows = choice.shortWindows;
+    const bool isApart = choice.fusion.groups.empty();
+    llvm::Expected<double> cycles = emitWith(std::move(choice.fusion));
     if (!cycles)
       return cycles.takeError();
-    if (least && *cycles >= *least)
-      continue;
+    if (isApart && (!leastApart || *cycles < *leastApart)) {
+      leastApart = *cycles;
+      bestApart = choice.kind;
+    }
+    if (least && *cycles * leastGain >= *least)
+      return llvm::Error::success();
     least = *cycles;
     bestNetwork = std::move(network);
     bestResult = std::move(result);
-    bestResult.residencyChoice = residencyChoice.value_or(i);
+    bestResult.residencyChoice = choice.number();
+    return llvm::Error::success();
+  };
+  for (Choice &choice : *choices)
+    if (llvm::Error error = weigh(std::move(choice)))
+      return error;
+  // Without it there is a program anyway.
+  const bool learned = lessons.isNew;
+  auto again = [&](size_t kind, bool isPacked, bool isShort, double leastGain) {
+    packs = isPacked;
+    llvm::Expected<std::vector<Choice>> others = onChipChoices();
+    if (!others)
+      return llvm::consumeError(others.takeError());
+    auto best = llvm::find_if(*others, [&](const Choice &other) { return other.kind == kind; });
+    if (best == others->end())
+      return;
+    best->shortWindows = isShort;
+    if (llvm::Error error = weigh(std::move(*best), leastGain))
+      llvm::consumeError(std::move(error));
+    lessons.isNew = learned;
+  };
+  // The best of them, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes;
+  // and what is best then with short windows.
+  if (!residencyChoice && llvm::any_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); })) {
+    const size_t best = bestResult.residencyChoice / 4;
+    again(best, true, false, 1);
+    if (bestApart != best)
+      again(bestApart, true, false, 1);
   }
+  auto isPooling = [](const Layer &l) {
+    return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Window && l.kernel.anchor->weights < 0;
+  };
+  if (!residencyChoice && overlaps() && options.across == Across::All && llvm::any_of(layers, isPooling))
+    again(bestResult.residencyChoice / 4, bestResult.residencyChoice & 2, true, kLeastGain);
   network = std::move(bestNetwork);
   result = std::move(bestResult);
   return llvm::Error::success();

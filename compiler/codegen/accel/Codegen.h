@@ -99,12 +99,20 @@ cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machin
 /// Bytes of kernel.tensors[tensor] that every program of the kernel reads or writes at least once.
 uint64_t touchedBytes(const Kernel &kernel, int tensor);
 
+/// The kernel with neighbouring pixels side by side in the rows and columns of the array, where it needs fewer cycles so; nothing
+/// where it does not.
+std::optional<Kernel> packPixels(const Kernel &kernel, const timing::MachineParams &machine);
+
+/// Whether the load engine lays the channels of all taps side by side, if the input comes from DRAM.
+bool packsTaps(const Anchor &anchor, const timing::MachineParams &machine);
+
 /// Where a kernel finds its tensors on chip, and the room it has there itself.
 struct OnChip {
   std::vector<const Resident *> tensors; ///< per kernel.tensors; null or missing: in DRAM
   bool fillsBorders = false;             ///< the first kernel to write a padded tensor fills its padding
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
+  bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   const Banding *banding = nullptr;      ///< in a group of kernels
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side

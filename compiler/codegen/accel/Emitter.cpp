@@ -169,15 +169,18 @@ void Emitter::skipUnread() {
 
 /// A contraction over few channels fills a part of the array's rows only. If its weights are constant, the load engine lays the
 /// channels of all taps side by side: one pass for `rows` of them, whatever tap they are of.
-void Emitter::packTaps() {
-  if (!contraction() || !constantWeights() || residentInput())
-    return;
-  const Anchor &a = *kernel.anchor;
+bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows;
   bool byChannel = a.input.stride[C] == 1 || a.ic == 1, byColumn = a.input.stride[P0] == 1;
-  if (a.groups != 1 || a.batchAxis || a.axes[2].kernel != 1 || a.axes[2].padLow || kw * kh == 1 || (!byChannel && !byColumn) ||
-      ceilDiv(kw * kh * a.ic, rows) * 2 > kw * kh * ceilDiv(a.ic, rows))
+  return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && kw * kh > 1 && (byChannel || byColumn) &&
+         a.pixels.count == 1 && ceilDiv(kw * kh * a.ic, rows) * 2 <= kw * kh * ceilDiv(a.ic, rows);
+}
+
+void Emitter::packTaps() {
+  if (!contraction() || !constantWeights() || residentInput() || !packsTaps(*kernel.anchor, machine))
     return;
+  const Anchor &a = *kernel.anchor;
+  int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel;
   unpacked = a;
   packedStride = packsPlanes() ? std::array<int64_t, 3>{kw * kh, 1, kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
   Anchor &packed = *kernel.anchor;
@@ -534,6 +537,13 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       loadCount += outTiles;
     }
   }
+  // Pooling from and to tensors on chip is one vector instruction after the other. Its neighbours' results go in between, so that their
+  // kernels run beside it, if none takes long.
+  if (onChip.shortWindows && window() && kernel.anchor->weights < 0 && residentInput() && !onChip.storesResult &&
+      residentOf(kernel.output.tensor)) {
+    const double drain = double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+    return (vectorTile - drain + 12) * outTiles + 2 * vectorTile;
+  }
   double vector = vectorTile * outTiles;
   int64_t resultSize = byteSize(chains.back().dType);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
@@ -630,6 +640,21 @@ bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   return std::equal(mine.all.begin(), mine.all.end(), others.all.begin(), others.all.end(), hasSameSlots);
 }
 
+void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t) const {
+  auto same = llvm::find_if(candidates, [&](const auto &other) { return givesSameProgram(other.second, t); });
+  if (same != candidates.end() && same->first <= estimate)
+    return;
+  if (same != candidates.end())
+    candidates.erase(same);
+  candidates.insert({estimate, t});
+  size_t ofSize = 0;
+  for (auto it = candidates.begin(); it != candidates.end(); ++it)
+    if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > kOfSize) {
+      candidates.erase(it);
+      return;
+    }
+}
+
 std::string Emitter::rankingKey() const {
   std::string key = kernel.kind;
   llvm::raw_string_ostream text(key);
@@ -639,7 +664,7 @@ std::string Emitter::rankingKey() const {
       text << value << ' ';
   };
   list(kernel.output.stride); // of a part: the whole's
-  list(std::array<int64_t, 4>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.room});
+  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.shortWindows, onChip.room});
   for (size_t tensor = 0; tensor < onChip.tensors.size(); ++tensor)
     if (const Resident *r = onChip.tensors[tensor]) {
       list(std::array<int64_t, 10>{int64_t(tensor), r->channels, r->width, r->rows, r->elementBytes, r->lanes, r->isPlanar,
@@ -757,19 +782,10 @@ llvm::Error Emitter::choose() {
                 const size_t most = schedule == Schedule::Search ? kSearched : kCandidates;
                 if (candidates.size() == most && std::prev(candidates.end())->first <= estimate)
                   continue;
-                auto same = llvm::find_if(candidates, [&](const auto &other) { return givesSameProgram(other.second, t); });
-                if (same != candidates.end() && same->first <= estimate)
-                  continue;
-                if (same != candidates.end())
-                  candidates.erase(same);
-                candidates.insert({estimate, t});
-                // The worst of a size makes room for other sizes.
-                size_t ofSize = 0;
-                for (auto it = candidates.begin(); it != candidates.end(); ++it)
-                  if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > kOfSize) {
-                    candidates.erase(it);
-                    break;
-                  }
+                if (onChip.hasNeighbours)
+                  candidates.insert({estimate, t});
+                else
+                  insertApart(candidates, estimate, t);
                 if (candidates.size() > most)
                   candidates.erase(std::prev(candidates.end()));
               }
@@ -807,6 +823,7 @@ llvm::Error Emitter::choose() {
     network.candidates[layer] = unsigned(ranking.size());
     network.chosen.resize(layer + 1);
     network.chosen[layer].size = tile.size;
+    network.chosen[layer].size[P0] *= kernel.outputsPerVector;
     network.chosen[layer].depth = tile.depth;
     if (contraction()) {
       network.chosen[layer].ic = tile.ic;
@@ -839,6 +856,12 @@ llvm::Error Emitter::choose() {
                            : tile.panel == Tile::TwoPanels   ? ", two panels stay"
                            : tile.panel == Tile::AllWeights ? ", all weights stay"
                                                              : ", a panel stays") +
+                          (kernel.outputsPerVector > 1
+                               ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side"
+                               : "") +
+                          (contraction() && kernel.anchor->pixels.count > 1
+                               ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
+                               : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
                       uint64_t(best));
   }
@@ -1170,6 +1193,8 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
                         int64_t icSize, unsigned slot) {
   const Anchor &a = *kernel.anchor;
+  if (a.pixels.count > 1)
+    return loadPixels(step, origin, size, slot);
   int64_t es = elementBytes();
   int64_t padded = roundUp(icSize, contraction() ? machine.rows : machine.lanes);
   int64_t address = a.input.offset + group * a.inputGroup + icOrigin * (contraction() ? a.input.stride[C] : 1);
@@ -1196,6 +1221,51 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
   addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern);
 }
 
+/// loadInput() for vectors of several pixels. Those with the same pixels in the padding are one box.
+void Emitter::loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot) {
+  const Anchor &a = *kernel.anchor;
+  const Anchor::Pixels &pixels = a.pixels;
+  const int64_t es = elementBytes(), padded = roundUp(a.ic, machine.rows), channels = a.ic / pixels.count;
+  const int64_t span = a.axes[0].span(size[P0]);
+  struct Part {
+    int64_t begin, count, low, high;
+  };
+  std::vector<Part> parts;
+  auto firstOf = [&](int64_t vector) { return (origin[P0] * a.axes[0].stride + vector) * pixels.step - pixels.padLow; };
+  for (int64_t vector = 0; vector < span; ++vector) {
+    int64_t low = std::clamp<int64_t>(-firstOf(vector), 0, pixels.count);
+    int64_t high = std::clamp<int64_t>(firstOf(vector) + pixels.count - pixels.inputSize, 0, pixels.count - low);
+    if (!parts.empty() && parts.back().low == low && parts.back().high == high)
+      ++parts.back().count;
+    else
+      parts.push_back({vector, 1, low, high});
+  }
+  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
+  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  for (const Part &part : parts) {
+    const bool isEmpty = part.low + part.high == pixels.count;
+    int64_t address = a.input.offset + (isEmpty ? 0 : (firstOf(part.begin) + part.low) * channels);
+    std::vector<BoxDim> dims = {
+        {padded, es, es, isEmpty ? padded : part.low * channels, isEmpty ? 0 : part.high * channels + padded - a.ic},
+        {part.count, pixels.step * channels * es, padded * es, 0, 0}};
+    int64_t onChip = padded * es * span;
+    for (unsigned axis = P1; axis < kAxes; ++axis) {
+      const WindowAxis &w = a.axes[axis - P0];
+      int64_t start = origin[axis] * w.stride - w.padLow, rows = w.span(size[axis]);
+      BoxDim dim{rows, a.input.stride[axis] * es, onChip, std::clamp<int64_t>(-start, 0, rows), 0};
+      dim.high = std::clamp<int64_t>(start + rows - w.inputSize, 0, rows - dim.low);
+      address += std::max<int64_t>(start, 0) * a.input.stride[axis];
+      onChip *= rows;
+      dims.push_back(dim);
+    }
+    forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
+               buffers.all[size_t(buffers.input)].address[slot] + part.begin * padded * es,
+               [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
+                 addBox(step, buffers.all[size_t(buffers.input)], 0, from, to, unsigned(es), box, a.padPattern, broadcast);
+               });
+  }
+}
+
 Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
                                         int64_t icSize, unsigned slot) const {
   const Anchor &a = *kernel.anchor;
@@ -1208,6 +1278,7 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
       place.stride[axis] = resident->stride(a.input.stride[axis]);
       place.address += (origin[axis] * w.stride - w.padLow) * place.stride[axis];
     }
+    place.address -= a.pixels.padLow * resident->pixelBytes;
     return place;
   }
   place.address = buffers.all[size_t(buffers.input)].address[slot];
@@ -1241,12 +1312,13 @@ void Emitter::fillRows(TileStep &step, const Resident &r, int64_t address, int64
   }
 }
 
-/// The padding around a tensor that stays on chip: what lies above, below, and between the rows.
+/// The padding around a tensor that stays on chip: what lies above, below, and between the rows; and behind one that is dense.
 void Emitter::fillBorders(TileStep &step, const Resident &r) const {
   int64_t left = r.padLow[0] * r.pixelBytes, right = r.padHigh[0] * r.pixelBytes;
   fillRows(step, r, r.address, r.padLow[1] * r.rowBytes + left, 1);
   fillRows(step, r, r.address + (r.padLow[1] + 1) * r.rowBytes - right, right + left, r.rows - 1);
-  fillRows(step, r, r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes, 1);
+  fillRows(step, r, r.address + (r.padLow[1] + r.rows) * r.rowBytes - right,
+           right + r.padHigh[1] * r.rowBytes + r.slackBytes(), 1);
 }
 
 /// The columns of padding of a slot are filled once, its rows of padding whenever a band has some.
@@ -1394,8 +1466,10 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tensor.acc_address += taps.low[i] * tensor.acc_strides[i];
   }
   tensor.address += taps.x * a.axes[0].dilation * input.stride[P0] + taps.y * a.axes[1].dilation * input.stride[P1];
+  // Behind the channels of a pixel lie those of the next one, which may not be there yet.
+  tensor.k_count = residentInput() && residentInput()->isDense() ? std::min(icSize, rows) : rows;
   tensor.acc_span = 1;
-  tensor.span = rows * es;
+  tensor.span = tensor.k_count * es;
   for (int i = 0; i < 3; ++i) {
     if (tensor.counts[i] == 1)
       tensor.strides[i] = tensor.acc_strides[i] = 0;
@@ -1403,7 +1477,6 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tensor.acc_span += (tensor.counts[i] - 1) * tensor.acc_strides[i];
   }
   tensor.swap = 1;
-  tensor.k_count = rows;
   tensor.is_signed = integer && a.inputType == LaneType::I8;
   tensor.zero_point = integer ? a.inputZero : 0;
 

@@ -145,6 +145,8 @@ private:
   double tryTile(const Tile &candidate);
   /// Whether the tiles differ only in wishes for slots and order that come to the same.
   bool givesSameProgram(const Tile &x, const Tile &y) const;
+  /// Each program counts once, and the worst of a size makes room for other sizes.
+  void insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t) const;
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
   /// What the ranking of tiles depends on, as text.
@@ -198,6 +200,7 @@ private:
   schedule::Operation operation(isa::Instruction instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
+  void loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
   void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
                    unsigned slot);
   /// Taps x .. x + countX - 1 of rows y .. y + countY - 1 of a window; the first and last outputs of a tile, along the width and

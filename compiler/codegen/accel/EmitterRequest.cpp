@@ -28,8 +28,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("reduces over all of them and needs {0}", all));
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
+    const int64_t together = axis == P0 ? kernel.outputsPerVector : 1;
     if (r.size[axis] > kernel.extent[axis])
-      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has {0} there", kernel.extent[axis]));
+      return refuse(r.tileAt, name, r.size[axis] * together, llvm::formatv("has {0} there", kernel.extent[axis] * together));
     if (axis == P1 && r.size[axis] > bandRows())
       return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has bands of {0}", bandRows()));
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)

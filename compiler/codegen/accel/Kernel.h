@@ -91,6 +91,12 @@ struct Anchor {
   /// A batch axis of the output that the weights have too (activations as weights): P1 or P2.
   std::optional<unsigned> batchAxis;
   int64_t weightBatch = 0;
+
+  /// Neighbours along P0 whose channels lie side by side in one vector, so that `ic` counts the channels of all. axes[0] then counts
+  /// such vectors, which begin `step` pixels after one another, the first one `padLow` pixels before the input; it has no padding.
+  struct Pixels {
+    int64_t count = 1, step = 1, padLow = 0, inputSize = 1;
+  } pixels;
 };
 
 /// What feeds one block argument of a step.
@@ -135,6 +141,7 @@ struct Kernel {
   bool outputReduced = false; ///< the result has one channel
   uint64_t macs = 0; ///< products of the definition that do not fall into the padding
   TileRequest request; ///< what a schedule file asks for
+  int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
 };
 
 /// Recognises a kernel function. Failure explains itself on the function's location.

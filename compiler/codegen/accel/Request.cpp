@@ -14,7 +14,7 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "overlap",
-                                 "one_sum", "begins_small", "begins_wide", "one_loader", "on_chip", "bands", "engine"};
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "packed", "on_chip", "bands", "engine"};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -104,6 +104,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = flag(request.beginsWide);
     } else if (name == "one_loader") {
       result = flag(request.oneLoader);
+    } else if (name == "packed") {
+      result = flag(request.packed);
     } else if (name == "on_chip") {
       result = flag(request.onChip);
     } else if (name == "tile_at") {
@@ -161,6 +163,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       tile.push_back("ic = " + std::to_string(request.ic));
     if (request.order)
       tile.push_back("order = \"" + std::string(kOrderNames[*request.order]) + "\"");
+    if (request.packed)
+      tile.push_back(flag("packed", request.packed));
     if (request.depth)
       buffers.push_back("depth = " + std::to_string(request.depth));
     if (request.panel)

@@ -109,11 +109,17 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
       continue;
     const Anchor &a = *kernel.anchor;
     for (unsigned axis = P0; axis < kAxes; ++axis) {
-      const WindowAxis &w = a.axes[axis - P0];
+      WindowAxis w = a.axes[axis - P0];
       int64_t high = w.span(w.size) - w.padLow - w.inputSize;
+      int64_t elements = a.input.stride[axis];
+      if (const Anchor::Pixels &pixels = a.pixels; axis == P0 && pixels.count > 1) {
+        high = (w.span(w.size) - 1) * pixels.step + pixels.count - pixels.padLow - pixels.inputSize;
+        elements /= pixels.step;
+        w.padLow = pixels.padLow;
+        w.inputSize = pixels.inputSize;
+      }
       if (w.padLow == 0 && high <= 0)
         continue;
-      int64_t elements = a.input.stride[axis];
       int dimension = elements == r.channels ? 0 : elements == r.channels * r.width ? 1 : -1;
       if (dimension < 0 || w.inputSize != (dimension == 0 ? r.width : r.rows))
         return std::nullopt;
@@ -129,10 +135,15 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   r.lanes = machine.lanes;
   r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
   r.pixelBytes = (r.isPlanar ? 1 : r.blocks()) * r.lanes * r.elementBytes;
+  // Whoever writes several pixels in a vector leaves no room between them.
+  const int64_t together = list.empty() || !list[0].writes ? 1 : uses.kernels[list[0].kernel]->outputsPerVector;
+  if (together > 1 && together * r.channels == r.lanes)
+    r.pixelBytes = r.channels * r.elementBytes;
   r.rowBytes = (r.width + r.padLow[0] + r.padHigh[0]) * r.pixelBytes;
   int64_t plane = (r.rows + r.padLow[1] + r.padHigh[1]) * r.rowBytes;
   r.blockBytes = r.isPlanar ? plane : r.lanes * r.elementBytes;
   r.bytes = r.isPlanar ? r.blocks() * plane : plane;
+  r.bytes += r.slackBytes();
   return r;
 }
 
@@ -150,6 +161,12 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
     groups = kernel.anchor->groups;
     channels = use.isAnchor ? kernel.anchor->ic : kernel.anchor->oc;
   }
+  // Vectors of several pixels are whole ones where they are written.
+  const int64_t pixels = use.isAnchor ? kernel.anchor->pixels.count : kernel.outputsPerVector;
+  if ((r.isDense() && use.writes && pixels * r.channels != lanes) ||
+      (pixels > 1 && (!r.isDense() || first || channels != pixels * r.channels)))
+    return false;
+  channels /= pixels;
   // A kernel may see another shape of the tensor, whose channels are pixels of this one.
   if (view.stride[C] && first + groups * channels > r.channels)
     return false;
@@ -173,8 +190,12 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
     const Anchor &a = *kernel.anchor;
     for (unsigned axis = P0; axis < kAxes; ++axis) {
       const WindowAxis &w = a.axes[axis - P0];
-      if (!r.canWalk(view.stride[axis], std::min(w.inputSize, w.span(w.size))))
+      if (axis == P0 && pixels > 1) { // from padding to padding
+        if (view.stride[P0] != a.pixels.step * r.channels || a.pixels.inputSize != r.width)
+          return false;
+      } else if (!r.canWalk(view.stride[axis], std::min(w.inputSize, w.span(w.size)))) {
         return false;
+      }
     }
     return true;
   }
@@ -304,7 +325,7 @@ std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) con
       !list[0].writes || list[0].kernel != writer || list[1].kernel != writer + 1 || !list[1].isAnchor)
     return std::nullopt;
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
-  if (!resident || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
+  if (!resident || resident->isDense() || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
     return std::nullopt;
   const Anchor &anchor = *uses.kernels[list[1].kernel]->anchor;
   for (const Use &use : list) {

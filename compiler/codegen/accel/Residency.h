@@ -28,6 +28,10 @@ struct Resident {
   uint32_t padPattern = 0;
 
   int64_t blocks() const { return (channels + lanes - 1) / lanes; }
+  /// The channels of neighbours lie side by side, without the room between them that fills a vector of lanes.
+  bool isDense() const { return pixelBytes < lanes * elementBytes; }
+  /// Bytes behind the last pixel that a vector of lanes reaches.
+  int64_t slackBytes() const { return isDense() ? lanes * elementBytes : 0; }
   bool isPadded() const { return padLow[0] || padLow[1] || padHigh[0] || padHigh[1]; }
   /// Address of the element at `offset` of the dense tensor.
   int64_t at(int64_t offset) const;

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Pixels side by side in the array: the same values as one by one, in fewer passes."""
+
+import json
+import re
+import unittest
+
+import numpy as np
+
+from cli_test import DIGITS, NETWORK, CliTest
+
+
+class PixelsTest(CliTest):
+    def packed(self, value, keys=""):
+        return self.write(f"packed-{value}.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %k = transform.tilewright.match_node "*"
+    transform.tilewright.tile %k {{packed = {value}{keys}}}
+    transform.yield
+  }}
+}}
+""")
+
+    def result(self, model, hw, *options):
+        """The values, and the cycles that the tensor engine is busy."""
+        self.tilewright("run", model, "--hw", hw, "--check", *options, "--output-dir", "out", "--json", "report.json")
+        values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
+        report = json.loads((self.path / "report.json").read_text())
+        return values, sum(engine["busy_cycles"] for engine in report["engines"] if engine["name"] == "tensor")
+
+    def same_values_in_less(self, hw, *models):
+        for model in models:
+            expected, alone = self.result(model, hw, "--schedule", self.packed("false"))
+            values, together = self.result(model, hw, "--schedule", self.packed("true"))
+            np.testing.assert_array_equal(values, expected, model)
+            self.assertLess(together, alone, model)
+
+    def test_outputs_and_taps_in_pairs(self):
+        """Outputs in the columns, pixels in the rows, and both."""
+        self.same_values_in_less("tiny_8x8", "conv:1x8x8x8:3x3x4:s1:p1:int8", "conv:1x8x8x4:3x3x8:s1:p1:int8",
+                                 "conv:1x8x8x4:3x3x4:s1:p1:int8")
+
+    def test_strides_odd_widths_and_large_kernels(self):
+        self.same_values_in_less("tiny_8x8", "conv:2x7x9x4:3x3x8:s2:p1:int8", "conv:1x9x12x3:5x5x2:s1:p2:int8",
+                                 "conv:1x6x7x4:3x3x4:s1:p1:int8", "conv:1x20x20x3:5x5x4:s2:p2:int8")
+
+    def test_single_taps(self):
+        self.same_values_in_less("tiny_8x8", "conv:1x8x16x4:1x1x2:s1:p0:int8", "conv:1x8x16x4:1x1x2:s2:p0:int8",
+                                 "gemm:64x4x4:int8")
+
+    def test_rows_that_stay_partly_empty(self):
+        self.same_values_in_less("edge_32x32_int8", "conv:1x12x12x5:3x3x5:s1:p0:int8", "conv:1x15x16x8:7x7x8:s1:p3:int8")
+
+    def test_a_network(self):
+        """Tensors between kernels, on chip and in DRAM."""
+        for options in [[], ["--across", "prefetch"]]:
+            tiles, _ = self.tilewright("compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "modulo", *options,
+                                       "--emit", "tiles")
+            self.assertIn("outputs side by side", tiles)
+            out, _ = self.tilewright("run", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "modulo", *options, "--check",
+                                     "--input", DIGITS / "images.npy", "--batch", "--expect", DIGITS / "logits_int8_qdq.npy")
+            self.assertIn("360 of 360", out)
+
+    def test_the_choice_comes_back(self):
+        command = ["compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule"]
+        self.tilewright(*command, "modulo", "-o", "first.twp")
+        self.tilewright(*command, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertRegex((self.path / "chosen.mlir").read_text(), r"packed = true")
+        self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
+        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
+
+    def test_tiles_count_outputs(self):
+        path = self.packed("true", ", sizes = [0, 4, 1, 1]")
+        tiles, _ = self.tilewright("compile", "conv:1x8x8x4:3x3x4:s1:p1:int8", "--hw", "tiny_8x8", "--schedule", path,
+                                   "--emit", "tiles")
+        self.assertIn("tile 1 x 1 x 2 positions", tiles)
+        self.assertIn("2 outputs side by side", tiles)
+
+    def test_what_cannot_be_packed(self):
+        place = re.escape("packed-true.mlir:4:5: ")
+        for model, keys, why in [("conv:1x8x8x8:3x3x8:s1:p1:int8", "", "would take no fewer cycles so"),
+                                 ("conv:1x8x8x4:3x3x4:s1:p1:fp32", "", "would take no fewer cycles so"),
+                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 3, 0, 0]", "2 outputs along x at once"),
+                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 10, 0, 0]", "size along x is 10 .* has 8 there")]:
+            hw = "gemmini_16x16_fp32" if model.endswith("fp32") else "tiny_8x8"
+            error = self.fails("compile", model, "--hw", hw, "--schedule", self.packed("true", keys), message="")
+            self.assertRegex(error, place + ".*" + why)
+
+
+if __name__ == "__main__":
+    unittest.main()
