@@ -114,6 +114,7 @@ private:
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
   bool packs = false, shortWindows = false; ///< of the choice at hand: whether kernels that can pack pixels do; OnChip's
+  bool fromBottom = false; ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
   bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
@@ -133,8 +134,8 @@ private:
     unsigned kind; ///< how `fusion` was chosen
     bool packs;
     accel::Fusion fusion;
-    bool shortWindows = false;
-    size_t number() const { return 4 * kind + 2 * packs + shortWindows; }
+    bool shortWindows = false, fromBottom = false;
+    size_t number() const { return 8 * kind + 4 * packs + 2 * shortWindows + fromBottom; }
   };
   /// What may stay on chip, as a whole or a band of rows at a time; each choice once.
   llvm::Expected<std::vector<Choice>> onChipChoices();
@@ -506,6 +507,8 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (layer == group->first)
         groupBegin = network.steps.size();
     }
+    if (fromBottom)
+      network.nextOnChip = {};
     // Before and behind a group, what its kernels have on chip comes last.
     for (const accel::Group &other : fusion.groups)
       if (layer + 1 == other.first || layer == other.last() + 1)
@@ -739,14 +742,15 @@ llvm::Error NetworkCompiler::emit() {
   if (!choices)
     return choices.takeError();
   if (residencyChoice) {
-    packs = *residencyChoice & 2;
+    packs = *residencyChoice & 4;
     if (packs && !(choices = onChipChoices()))
       return choices.takeError();
-    auto known = llvm::find_if(*choices, [&](const Choice &choice) { return choice.kind == *residencyChoice / 4; });
+    auto known = llvm::find_if(*choices, [&](const Choice &choice) { return choice.kind == *residencyChoice / 8; });
     if (known != choices->end())
       std::swap(choices->front(), *known);
     choices->resize(1);
-    choices->front().shortWindows = *residencyChoice & 1;
+    choices->front().shortWindows = *residencyChoice & 2;
+    choices->front().fromBottom = *residencyChoice & 1;
   }
   // What is gained on one side is lost on the other: the list scheduler weighs it.
   const accel::NetworkProgram emptyNetwork = network;
@@ -760,6 +764,7 @@ llvm::Error NetworkCompiler::emit() {
     result = emptyResult;
     packs = choice.packs;
     shortWindows = choice.shortWindows;
+    fromBottom = choice.fromBottom;
     const bool isApart = choice.fusion.groups.empty();
     llvm::Expected<double> cycles = emitWith(std::move(choice.fusion));
     if (!cycles)
@@ -781,7 +786,7 @@ llvm::Error NetworkCompiler::emit() {
       return error;
   // Without it there is a program anyway.
   const bool learned = lessons.isNew;
-  auto again = [&](size_t kind, bool isPacked, bool isShort, double leastGain) {
+  auto again = [&](size_t kind, bool isPacked, bool isShort, bool isFromBottom, double leastGain) {
     packs = isPacked;
     llvm::Expected<std::vector<Choice>> others = onChipChoices();
     if (!others)
@@ -790,23 +795,26 @@ llvm::Error NetworkCompiler::emit() {
     if (best == others->end())
       return;
     best->shortWindows = isShort;
+    best->fromBottom = isFromBottom;
     if (llvm::Error error = weigh(std::move(*best), leastGain))
       llvm::consumeError(std::move(error));
     lessons.isNew = learned;
   };
   // The best of them, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes;
-  // and what is best then with short windows.
+  // what is best then with short windows; and that with other places for buffers, as banks that two engines want cost time.
   if (!residencyChoice && llvm::any_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); })) {
-    const size_t best = bestResult.residencyChoice / 4;
-    again(best, true, false, 1);
+    const size_t best = bestResult.residencyChoice / 8;
+    again(best, true, false, false, 1);
     if (bestApart != best)
-      again(bestApart, true, false, 1);
+      again(bestApart, true, false, false, 1);
   }
   auto isPooling = [](const Layer &l) {
     return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Window && l.kernel.anchor->weights < 0;
   };
   if (!residencyChoice && overlaps() && options.across == Across::All && llvm::any_of(layers, isPooling))
-    again(bestResult.residencyChoice / 4, bestResult.residencyChoice & 2, true, kLeastGain);
+    again(bestResult.residencyChoice / 8, bestResult.residencyChoice & 4, true, false, kLeastGain);
+  if (!residencyChoice && overlaps() && options.across != Across::None && layers.size() > 1)
+    again(bestResult.residencyChoice / 8, bestResult.residencyChoice & 4, bestResult.residencyChoice & 2, true, 1);
   network = std::move(bestNetwork);
   result = std::move(bestResult);
   return llvm::Error::success();
