@@ -139,8 +139,9 @@ private:
   };
   /// What may stay on chip, as a whole or a band of rows at a time; each choice once.
   llvm::Expected<std::vector<Choice>> onChipChoices();
-  /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take.
-  llvm::Expected<double> emitWith(accel::Fusion choice);
+  /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take. No program if that
+  /// is `limit` or more.
+  llvm::Expected<double> emitWith(accel::Fusion choice, double limit);
   llvm::Error emitKernels();
   /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
   int64_t planesOf(size_t range) const;
@@ -704,7 +705,7 @@ llvm::Expected<std::vector<NetworkCompiler::Choice>> NetworkCompiler::onChipChoi
   return choices;
 }
 
-llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice) {
+llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice, double limit) {
   fusion = std::move(choice);
   isRegrouped |= !fusion.groups.empty();
   if (isRegrouped)
@@ -722,7 +723,7 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice) {
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps())
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit);
   return cycles;
 }
 
@@ -766,14 +767,15 @@ llvm::Error NetworkCompiler::emit() {
     shortWindows = choice.shortWindows;
     fromBottom = choice.fromBottom;
     const bool isApart = choice.fusion.groups.empty();
-    llvm::Expected<double> cycles = emitWith(std::move(choice.fusion));
+    const double limit = least ? *least / leastGain : std::numeric_limits<double>::infinity();
+    llvm::Expected<double> cycles = emitWith(std::move(choice.fusion), limit);
     if (!cycles)
       return cycles.takeError();
     if (isApart && (!leastApart || *cycles < *leastApart)) {
       leastApart = *cycles;
       bestApart = choice.kind;
     }
-    if (least && *cycles * leastGain >= *least)
+    if (*cycles >= limit)
       return llvm::Error::success();
     least = *cycles;
     bestNetwork = std::move(network);

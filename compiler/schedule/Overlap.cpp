@@ -72,10 +72,10 @@ public:
   /// The next so many calls of add() need no more room.
   void expect(size_t blocks) { nodes.reserve(nodes.size() + blocks); }
   void add(Block block);
-  TileProgram run();
+  TileProgram run(double limit);
   double estimated = 0; ///< run(): cycles until everything has retired
-  /// Schedules; returns when the last node ends.
-  double schedule();
+  /// Schedules; returns when the last node ends, or `limit` or more as soon as it must be that.
+  double schedule(double limit = std::numeric_limits<double>::infinity());
 
 private:
   const timing::MachineParams &machine;
@@ -245,7 +245,7 @@ void Overlapper::add(Block block) {
   depend(nodes.back(), index);
 }
 
-double Overlapper::schedule() {
+double Overlapper::schedule(double limit) {
   double last = 0;
   for (uint32_t i = 0; i < nodes.size(); ++i) {
     for (auto *list : {&nodes[i].after, &nodes[i].behind})
@@ -277,7 +277,7 @@ double Overlapper::schedule() {
         chosenStart = bestStart;
       }
     }
-    if (chosen < 0)
+    if (chosen < 0 || last >= limit)
       return last;
     Node &node = nodes[size_t(chosen)];
     ready[node.engine].erase(uint32_t(chosen));
@@ -356,9 +356,9 @@ TileProgram Overlapper::merge() {
   return program;
 }
 
-TileProgram Overlapper::run() {
-  estimated = schedule();
-  return merge();
+TileProgram Overlapper::run(double limit) {
+  estimated = schedule(limit);
+  return estimated < limit ? merge() : TileProgram();
 }
 } // namespace
 
@@ -380,9 +380,9 @@ static Overlapper overlapperOf(std::vector<Step> steps, const timing::MachinePar
   return overlapper;
 }
 
-TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles) {
+TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit) {
   Overlapper overlapper = overlapperOf(std::move(steps), machine);
-  TileProgram program = overlapper.run();
+  TileProgram program = overlapper.run(limit);
   if (cycles)
     *cycles = overlapper.estimated;
   return program;

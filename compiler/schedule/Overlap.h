@@ -12,6 +12,8 @@
 
 #include "compiler/schedule/TileProgram.h"
 
+#include <limits>
+
 namespace tw::schedule {
 
 /// One step of a kernel: transfers to the chip, then what they are for.
@@ -23,8 +25,10 @@ struct Step {
 
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
-/// given, is set to the estimate of estimateOverlapped().
-TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr);
+/// given, is set to the estimate of estimateOverlapped(). As soon as that must be `limit` or more the program is empty, and `cycles`
+/// something that is.
+TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
+                    double limit = std::numeric_limits<double>::infinity());
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;
