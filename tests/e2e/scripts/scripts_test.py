@@ -26,6 +26,9 @@ if arguments[0] == "quantize":
     sys.exit()
 if os.environ.get("FAIL_ON", "\n") in text:
     sys.exit("tilewright: told to")
+if arguments[0] == "verify":
+    print("0         526,093         8,339  0  1,101  23777  6066  337  86")
+    sys.exit()
 path = re.search(r"path_latency_cycles=(\d+)", text)
 cycles = (2000 if "serial" in text else 1000) + int(os.environ.get("LATENCY_COST", 0)) * (int(path[1]) if path else 0)
 report = {
@@ -182,6 +185,21 @@ class NetworksTest(ScriptsTest):
         for arguments, message in [(["nosuch"], "machine 'nosuch' is not in scripts/networks.txt"),
                                    (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value")]:
             self.assertIn(message, self.script("bench-networks.sh", *arguments, status=1)[1])
+
+
+class VerifyNetworksTest(ScriptsTest):
+    def test_a_machine(self):
+        out, _ = self.script("verify-networks.py", "onnxim_16x16_4b")
+        self.assertRegex(out, r"\| onnxim_16x16_4b \| gemm 512 \| 526,093 \| 8,339 \| \d+ \| equal \|")
+        self.assertEqual(len(self.calls()), 2)
+
+    def test_a_difference(self):
+        out, _ = self.script("verify-networks.py", "onnxim_16x16_4b", status=1, FAIL_ON="gemm:1024")
+        self.assertRegex(out, r"gemm 512 .* equal")
+        self.assertRegex(out, r"gemm 1024 .* DIFFER")
+
+    def test_a_machine_without_programs(self):
+        self.assertIn("machine 'nosuch' is neither", self.script("verify-networks.py", "nosuch", status=1)[1])
 
 
 if __name__ == "__main__":
