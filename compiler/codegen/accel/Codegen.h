@@ -40,7 +40,8 @@ struct Tile {
   bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
   bool overlap = true;        ///< engines work side by side
   /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
-  /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel stay.
+  /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel
+  /// stay.
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
   /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
   bool inputsOuter = false;

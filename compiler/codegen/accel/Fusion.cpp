@@ -209,7 +209,8 @@ bool Fuser::place(Group &group, std::string *why) const {
       group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
       at[0] += bytes;
       // Kernels take turns at half of the accumulator where there are several.
-      const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes), half = all / row / 2 * row;
+      const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes);
+      const int64_t half = all / row / 2 * row;
       Range &own = group.kernels[i].own[Banding::Sums];
       own = {0, all};
       if (contractions > 1 && isContraction(kernel))
@@ -301,7 +302,8 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     passes = double(a->groups * ceilDiv(a->oc, machine.cols)) *
              double(isPacked ? ceilDiv(taps * a->ic, machine.rows) : taps * ceilDiv(a->ic, machine.rows));
     // Tiles that the accumulator holds twice.
-    const int64_t held = int64_t(machine.accumulatorRows()) / 2 / ceilDiv(a->oc, machine.cols), most = std::max(held / width, int64_t(1)) * width;
+    const int64_t held = int64_t(machine.accumulatorRows()) / 2 / ceilDiv(a->oc, machine.cols);
+    const int64_t most = std::max(held / width, int64_t(1)) * width;
     const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
     for (const Range &rows : bands) {
       int64_t left = rows.size() * width * kernel.extent[P2];

@@ -53,7 +53,7 @@ public:
 private:
   const NetworkUses &uses;
   const timing::MachineParams &machine;
-  const std::vector<Reserved> &reserved;
+  const std::vector<Reserved> reserved;
 
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
   std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar = true) const;
@@ -133,7 +133,8 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   }
   // Kernels take all positions of a channel at once where the accumulator holds two such tiles.
   r.lanes = machine.lanes;
-  r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
+  r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 &&
+               r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
   r.pixelBytes = (r.isPlanar ? 1 : r.blocks()) * r.lanes * r.elementBytes;
   // Whoever writes several pixels in a vector leaves no room between them.
   const int64_t together = list.empty() || !list[0].writes ? 1 : uses.kernels[list[0].kernel]->outputsPerVector;
