@@ -188,6 +188,11 @@ class AssemblerTest(CliTest):
 
 
 class RunTest(CliTest):
+    def test_the_report_in_the_readme(self):
+        report = re.search(r"^layer .*?^nodes: .*?$", (SOURCE / "README.md").read_text(), re.M | re.S).group()
+        out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--input", DIGITS / "images.npy", "--batch")
+        self.assertIn(report, out)
+
     def image(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
         np.save(self.path / "logits.npy", np.load(DIGITS / "logits_int8_qdq.npy")[:1])
