@@ -1985,7 +1985,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   order.back().isLast = hasOpenEnds();
   // The first of every plane before the second of any: then the reader begins meanwhile.
   const size_t planes = size_t(onChip.planes);
-  if (!kernel.anchor && order.size() % planes == 0) {
+  if (planes > 1 && !kernel.anchor && order.size() % planes == 0) {
     std::vector<Visit> byPlane = std::move(order);
     order.clear();
     for (size_t i = 0; i < byPlane.size(); ++i)

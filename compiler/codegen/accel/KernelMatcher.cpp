@@ -968,12 +968,18 @@ FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
 std::string kindOf(func::FuncOp function) {
   std::string kind;
   llvm::raw_string_ostream stream(kind);
-  stream << function->getAttr(kRequestAttr);
-  function.walk([&](Operation *op) {
+  stream << function->getAttr(kRequestAttr) << function.getFunctionType();
+  // Who reads what: values by the order in which they are met.
+  DenseMap<Value, size_t> numbers;
+  auto print = [&](Value value) { stream << numbers.try_emplace(value, numbers.size()).first->second << value.getType(); };
+  llvm::for_each(function.getArguments(), print);
+  function.walk<WalkOrder::PreOrder>([&](Operation *op) {
     stream << op->getName() << "(";
-    llvm::interleaveComma(op->getOperandTypes(), stream);
+    llvm::interleaveComma(op->getOperands(), stream, print);
     stream << ")";
-    llvm::interleaveComma(op->getResultTypes(), stream);
+    llvm::interleaveComma(op->getResults(), stream, print);
+    for (Region &region : op->getRegions())
+      llvm::for_each(region.getArguments(), print);
     if (auto constant = dyn_cast<arith::ConstantOp>(op))
       stream << llvm::isa<SplatElementsAttr>(constant.getValue());
     else if (!llvm::isa<func::FuncOp>(op))

@@ -15,6 +15,10 @@ using namespace tw::accel;
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "overlap",
                                  "one_sum", "begins_small", "begins_wide", "one_loader", "packed", "on_chip", "bands", "engine"};
+/// Those of the op `buffers` that are true or false, in the order in which they are written.
+constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
+    {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},     {"begins_small", &TileRequest::beginsSmall},
+    {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader}};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -94,16 +98,9 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = choice(kPanelNames, request.panel);
     } else if (name == "engine") {
       result = choice(kEngineNames, request.engine);
-    } else if (name == "overlap") {
-      result = flag(request.overlap);
-    } else if (name == "one_sum") {
-      result = flag(request.oneSum);
-    } else if (name == "begins_small") {
-      result = flag(request.beginsSmall);
-    } else if (name == "begins_wide") {
-      result = flag(request.beginsWide);
-    } else if (name == "one_loader") {
-      result = flag(request.oneLoader);
+    } else if (auto known = llvm::find_if(kBufferFlags, [&](const auto &each) { return name == each.first; });
+               known != std::end(kBufferFlags)) {
+      result = flag(request.*known->second);
     } else if (name == "packed") {
       result = flag(request.packed);
     } else if (name == "on_chip") {
@@ -169,16 +166,9 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       buffers.push_back("depth = " + std::to_string(request.depth));
     if (request.panel)
       buffers.push_back("panel = \"" + std::string(kPanelNames[*request.panel]) + "\"");
-    if (request.overlap)
-      buffers.push_back(flag("overlap", request.overlap));
-    if (request.oneSum)
-      buffers.push_back(flag("one_sum", request.oneSum));
-    if (request.beginsSmall)
-      buffers.push_back(flag("begins_small", request.beginsSmall));
-    if (request.beginsWide)
-      buffers.push_back(flag("begins_wide", request.beginsWide));
-    if (request.oneLoader)
-      buffers.push_back(flag("one_loader", request.oneLoader));
+    for (auto [key, member] : kBufferFlags)
+      if (request.*member)
+        buffers.push_back(flag(key, request.*member));
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)
