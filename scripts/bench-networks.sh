@@ -30,6 +30,7 @@ if [ -z "${TILEWRIGHT:-}" ]; then
   TILEWRIGHT=build/release/bin/tilewright
 fi
 export SYSTEMC_DISABLE_COPYRIGHT_MESSAGE=1
+unset TILEWRIGHT_CACHE # every search begins with nothing
 networks=${TILEWRIGHT_BUILD:-build}/networks
 options=(--schedule "$schedule" --search-budget "$budget")
 scratch=$(mktemp -d)

@@ -18,6 +18,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get("TILEWRIGHT_BUILD", ROOT / "build")).resolve()
 BINARY = pathlib.Path(os.environ.get("TILEWRIGHT", BUILD / "release/bin/tilewright")).resolve()
 KEPT = BUILD / "measurements"
+# Every search begins with nothing.
+ENVIRONMENT = {**{key: value for key, value in os.environ.items() if key != "TILEWRIGHT_CACHE"},
+               "SYSTEMC_DISABLE_COPYRIGHT_MESSAGE": "1"}
 NETWORKS = BUILD / "networks"
 # The convolutions of ResNet-18 in TVM's table (OSDI'18, table 2): C2 to C12.
 RESNET18 = {
@@ -92,7 +95,7 @@ def run(arguments):
     if kept.exists():
         return json.loads(kept.read_text())
     result = subprocess.run([BINARY, "run", *arguments, "--json", "-"], cwd=ROOT, stdout=subprocess.PIPE, text=True,
-                            env={**os.environ, "SYSTEMC_DISABLE_COPYRIGHT_MESSAGE": "1"})
+                            env=ENVIRONMENT)
     if result.returncode:
         print("failed: tilewright run " + " ".join(arguments), file=sys.stderr)
         return None

@@ -6,7 +6,6 @@ Exit status 1 if any differs. The RTL of a machine that is missing is built firs
 TILEWRIGHT names a tilewright that is built already.
 """
 
-import os
 import re
 import subprocess
 import sys
@@ -35,8 +34,7 @@ def main():
     for machine, name, model in jobs:
         start = time.monotonic()
         result = subprocess.run([measure.BINARY, "verify", model, "--hw", machine, "--schedule", "modulo"], cwd=measure.ROOT,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                                env={**os.environ, "SYSTEMC_DISABLE_COPYRIGHT_MESSAGE": "1"})
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=measure.ENVIRONMENT)
         found = re.search(r"^0 +([\d,]+) +([\d,]+)", result.stdout, re.M)
         cycles, instructions = found.groups() if found else ("", "")
         agrees = result.returncode == 0

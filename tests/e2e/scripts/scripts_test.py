@@ -24,6 +24,8 @@ with open(os.environ["CALLS"], "a") as calls:
 if arguments[0] == "quantize":
     open(arguments[arguments.index("-o") + 1], "w").close()
     sys.exit()
+if "TILEWRIGHT_CACHE" in os.environ:
+    sys.exit("tilewright: a search would not begin with nothing")
 if os.environ.get("FAIL_ON", "\n") in text:
     sys.exit("tilewright: told to")
 if arguments[0] == "verify":
@@ -63,7 +65,8 @@ class ScriptsTest(unittest.TestCase):
 
     def script(self, name, *arguments, status=0, **environment):
         """Runs it; returns standard output and standard error."""
-        own = {"TILEWRIGHT": str(self.binary), "TILEWRIGHT_BUILD": str(self.path / "build"), "CALLS": str(self.path / "calls")}
+        own = {"TILEWRIGHT": str(self.binary), "TILEWRIGHT_BUILD": str(self.path / "build"), "CALLS": str(self.path / "calls"),
+               "TILEWRIGHT_CACHE": str(self.path)}
         result = subprocess.run([SOURCE / "scripts" / name, *map(str, arguments)], text=True, capture_output=True, timeout=200,
                                 env={**os.environ, **own, **environment})
         self.assertEqual(result.returncode, status, result.stdout + result.stderr)
