@@ -39,6 +39,14 @@ struct CompileOptions {
   SearchOptions search;
 };
 
+/// How a whole network is compiled (decision 0010).
+struct NetworkChoice {
+  unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
+  bool packs = false;        ///< kernels that can have pixels side by side in the array do
+  bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
+  bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
+};
+
 /// Where one ONNX node ran, and why there.
 struct OffloadEntry {
   std::string node, target, reason;
@@ -55,9 +63,11 @@ struct CompiledNetwork {
   /// Bytes between DRAM and chip: of the network at least, and of each layer of the program if it ran alone.
   uint64_t lowerBoundBytes = 0;
   std::vector<cost::LayerTraffic> layerTraffic;
-  /// Search: how many tiles each layer can choose from; layers of one kind have equal operations on equal types.
-  std::vector<unsigned> candidates, kinds;
-  size_t residencyChoice = 0; ///< which of the choices of tensors on chip the program has
+  /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
+  std::vector<Decision> decisions;
+  /// The ways to compile the whole, best first (the program has the first), and, per layer, whether its result stays on chip.
+  std::vector<NetworkChoice> weighed;
+  std::vector<bool> staysOnChip;
   std::string problem; ///< search: digest of the kernels and how they are connected
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.

@@ -24,6 +24,13 @@ constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows,
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
 constexpr double kLeastGain = 1.01;   ///< by the estimate, for what gains little
 
+/// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
+/// chip. The choice of the whole network comes last.
+enum class DecisionOn { Tile, Place, Result };
+
+/// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
+constexpr double kBankSplits[] = {0.625, 0.8125, 0.75, 0.5};
+
 /// Where a value of @main lies.
 struct Home {
   size_t range = 0; ///< index into the live ranges
@@ -76,9 +83,11 @@ public:
   };
 
   NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
-                  const Picks &picks = {}, std::optional<size_t> residencyChoice = std::nullopt)
-      : module(module), options(options), machine(*options.machine), lessons(lessons), residencyChoice(residencyChoice) {
-    network.picks = picks;
+                  const Picks &picks = {}, const CompiledNetwork *first = nullptr)
+      : module(module), options(options), machine(*options.machine), lessons(lessons), picks(picks), first(first) {
+    network.picks = picks; // the tiles come first
+    if (first)
+      fixedChoice = first->weighed[picks.empty() || first->weighed.size() == 1 ? 0 : picks.back()];
     network.rankings = &rankings;
   }
 
@@ -91,7 +100,9 @@ private:
   const CompileOptions &options;
   const timing::MachineParams &machine;
   Lessons &lessons;
-  std::optional<size_t> residencyChoice; ///< Choice::number(); nothing: the best
+  const Picks picks;                        ///< of `first->decisions`
+  const CompiledNetwork *first;             ///< of a search, without picks; null: this is it
+  std::optional<NetworkChoice> fixedChoice; ///< nothing: the best
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
@@ -113,8 +124,7 @@ private:
   };
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
-  bool packs = false, shortWindows = false; ///< of the choice at hand: whether kernels that can pack pixels do; OnChip's
-  bool fromBottom = false; ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
+  NetworkChoice choice; ///< the one at hand
   bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
@@ -124,28 +134,32 @@ private:
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();
   llvm::Error packLayer(Layer &layer);
+  /// What a search may decide.
+  llvm::Error listDecisions();
+  /// Which of a layer's candidates a search has picked.
+  unsigned pickOf(DecisionOn what, size_t layer) const {
+    return picks.size() > layers.size() ? picks[size_t(what) * layers.size() + layer] : 0;
+  }
+  struct Place {
+    bool isBehind = true; ///< the buffers of the layer before; with banks: in the other memories
+    std::optional<std::array<int64_t, 2>> banks;
+  };
+  Place placeOf(size_t layer) const;
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
   llvm::Error placeGroups();
   /// What the lower bound has to know of the ranges.
   std::vector<cost::NetworkTensor> describeTensors();
-  struct Choice {
-    unsigned kind; ///< how `fusion` was chosen
-    bool packs;
-    accel::Fusion fusion;
-    bool shortWindows = false, fromBottom = false;
-    size_t number() const { return 8 * kind + 4 * packs + 2 * shortWindows + fromBottom; }
-  };
-  /// What may stay on chip, as a whole or a band of rows at a time; each choice once.
-  llvm::Expected<std::vector<Choice>> onChipChoices();
+  /// What stays on chip under the choice at hand; nothing if there are not so many rules.
+  llvm::Expected<std::optional<accel::Fusion>> chooseOnChip();
   /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take. No program if that
   /// is `limit` or more.
-  llvm::Expected<double> emitWith(accel::Fusion choice, double limit);
+  llvm::Expected<double> emitWith(accel::Fusion chosen, double limit);
   llvm::Error emitKernels();
   /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
   int64_t planesOf(size_t range) const;
-  void describeProblem();
+  llvm::Error describeProblem();
   llvm::Error assemble();
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
   bool isOutput(size_t range) {
@@ -365,6 +379,75 @@ llvm::Error NetworkCompiler::packLayer(Layer &layer) {
   return llvm::Error::success();
 }
 
+NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
+  const accel::TileRequest &request = layers[layer].kernel.request;
+  Place place;
+  if ((place.banks = request.banks))
+    return place;
+  place.isBehind = request.behind.value_or(!choice.fromBottom);
+  if (request.behind)
+    return place;
+  auto picked = [&](size_t other) { return other < layers.size() ? pickOf(DecisionOn::Place, other) : 0; };
+  auto split = [&](size_t owner) {
+    const int64_t room = fusion.residency.room.empty() ? int64_t(machine.scratchpads[0].capacityBytes) : fusion.residency.room[owner];
+    const int64_t banks = room / int64_t(machine.scratchpads[0].bankBytes());
+    return std::pair(int64_t(kBankSplits[picked(owner) - 2] * double(banks)), banks);
+  };
+  if (picked(layer) == 1) {
+    place.isBehind = !place.isBehind;
+  } else if (picked(layer) > 1) {
+    auto [at, end] = split(layer);
+    place.banks = {at, end};
+  } else {
+    for (size_t owner : {layer - 1, layer + 1})
+      if (picked(owner) > 1)
+        place.banks = {0, split(owner).first};
+  }
+  if (place.banks && (*place.banks)[0] >= (*place.banks)[1])
+    place.banks.reset();
+  if (place.banks)
+    place.isBehind = true;
+  return place;
+}
+
+llvm::Error NetworkCompiler::listDecisions() {
+  std::map<std::string, unsigned> kinds;
+  for (const Layer &layer : layers)
+    kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
+  auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    result.decisions.push_back({unsigned(layer), candidates, 3 * kinds[kernel.kind] + unsigned(what), name + kernel.name});
+  };
+  network.candidates.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i)
+    add(i, network.candidates[i], DecisionOn::Tile, "");
+  if (layers.size() == 1)
+    return llvm::Error::success();
+  const bool hasPlaces = overlaps() && options.across != Across::None && machine.scratchpads[0].banks > 1;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const accel::TileRequest &request = layers[i].kernel.request;
+    const bool isFree = layers[i].kernel.copies.empty() && !request.banks && !request.behind;
+    add(i, hasPlaces && isFree ? 2 + std::size(kBankSplits) : 1, DecisionOn::Place, "place of ");
+  }
+  llvm::Expected<accel::NetworkUses> uses = describeUses();
+  if (!uses)
+    return uses.takeError();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+    bool canChange = overlaps() && options.across == Across::All && !uses->wanted[range];
+    if (canChange && !result.staysOnChip[i]) { // at least with all the room there is
+      accel::NetworkUses alone = *uses;
+      alone.wanted.assign(ranges.size(), false);
+      alone.wanted[range] = true;
+      canChange = accel::chooseResidents(alone, machine).refused.empty();
+    }
+    add(i, canChange ? 2 : 1, DecisionOn::Result, "result of ");
+  }
+  if (result.weighed.size() > 1)
+    result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});
+  return llvm::Error::success();
+}
+
 llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   accel::NetworkUses uses;
   uses.shapes.resize(ranges.size());
@@ -373,7 +456,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.alone.resize(layers.size(), false);
   uses.spare = lessons.spare;
   for (const Layer &layer : layers) {
-    uses.kernels.push_back(&layer.form(packs));
+    uses.kernels.push_back(&layer.form(choice.packs));
     uses.tensorOf.push_back(layer.ranges);
   }
   Block &body = mainFunction.getBody().front();
@@ -407,6 +490,10 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     if (uses.wantedBands[range])
       uses.wanted[range] = false; // not as a whole
   }
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+        !wantedBy[range] && pickOf(DecisionOn::Result, i) == 1)
+      uses.wanted[range] = !first->staysOnChip[i];
   return uses;
 }
 
@@ -476,7 +563,7 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
-    const accel::Kernel *kernel = &source.form(packs);
+    const accel::Kernel *kernel = &source.form(choice.packs);
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
                                      "only bases modulo and search keep any, not %s",
@@ -484,7 +571,7 @@ llvm::Error NetworkCompiler::emitKernels() {
                                      nameOf(options.schedule));
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
-    onChip.shortWindows = shortWindows;
+    onChip.shortWindows = choice.shortWindows;
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
@@ -508,19 +595,30 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (layer == group->first)
         groupBegin = network.steps.size();
     }
-    if (fromBottom)
+    const Place place = group ? Place() : placeOf(layer);
+    onChip.banks = place.banks;
+    if (!place.isBehind)
       network.nextOnChip = {};
     // Before and behind a group, what its kernels have on chip comes last.
     for (const accel::Group &other : fusion.groups)
       if (layer + 1 == other.first || layer == other.last() + 1)
         network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     DiagnosticText text(module.getContext());
-    if (llvm::Error error = accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network)) {
+    auto emitIt = [&] {
+      return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
+    };
+    llvm::Error error = emitIt();
+    if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
+      llvm::consumeError(std::move(error));
+      onChip.banks.reset();
+      error = emitIt();
+    }
+    if (error) {
       std::string details = text.str();
       if (group && llvm::none_of(group->tensors, [&](const auto &t) { return bandsAsked(t.tensor); })) {
         lessons.banned.push_back({group->first, group->last()});
         lessons.isNew = true;
-      } else if (onChip.room < capacity) {
+      } else if (onChip.room < capacity && !kernel->request.banks) {
         lessons.alone.resize(layers.size(), false);
         lessons.alone[layer] = lessons.isNew = true;
       }
@@ -536,6 +634,8 @@ llvm::Error NetworkCompiler::emitKernels() {
       network.nextOnChip = {};
     }
     network.chosen.resize(layer + 1);
+    if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks)
+      network.chosen[layer].behind = place.isBehind;
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
       network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
@@ -567,18 +667,20 @@ llvm::Error NetworkCompiler::emitKernels() {
   return llvm::Error::success();
 }
 
-/// What a search has to know beside the candidates: which layers are alike, and the name of the whole.
-void NetworkCompiler::describeProblem() {
-  std::map<std::string, unsigned> kinds;
+/// What a search has to know of the first program.
+llvm::Error NetworkCompiler::describeProblem() {
+  for (const accel::TileRequest &chosen : network.chosen)
+    result.staysOnChip.push_back(chosen.onChip.value_or(false));
+  if (llvm::Error error = listDecisions())
+    return error;
   llvm::SHA256 hash;
-  for (const Layer &layer : layers) {
+  for (const Layer &layer : layers)
     hash.update(layer.kernel.kind);
-    result.kinds.push_back(kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size())).first->second);
-  }
   // The code of the first program: how the layers are connected, where their tensors lie, and all that options changed.
   const std::vector<isa::Word> &code = result.program.code;
   hash.update({reinterpret_cast<const uint8_t *>(code.data()), code.size() * isa::kWordBytes});
   result.problem = llvm::toHex(hash.final(), true);
+  return llvm::Error::success();
 }
 
 llvm::Error NetworkCompiler::assemble() {
@@ -663,58 +765,46 @@ llvm::Error NetworkCompiler::assemble() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<NetworkCompiler::Choice>> NetworkCompiler::onChipChoices() {
-  std::vector<Choice> choices;
-  if (!overlaps() || options.across != Across::All) {
-    choices.push_back({0, packs, {}});
-    return choices;
-  }
+llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
+  // All that fit, those that save time in transfers, none; then the same in bands where those save transfers, and where they let
+  // engines work at the same time.
+  constexpr double kTransferShares[] = {0.0, 0.5, 1e9};
+  const unsigned shares = std::size(kTransferShares), bands = choice.residency / shares;
+  if (!overlaps() || options.across != Across::All)
+    return choice.residency ? std::nullopt : std::optional<accel::Fusion>(accel::Fusion());
+  if (bands > 2)
+    return std::nullopt;
   llvm::Expected<accel::NetworkUses> uses = describeUses();
   if (!uses)
     return uses.takeError();
-  unsigned kind = 0;
-  auto add = [&](accel::Fusion choice) -> llvm::Error {
-    choice.residency.refused.insert(choice.residency.refused.begin(), choice.refused.begin(), choice.refused.end());
-    for (const auto &[range, why] : choice.residency.refused) {
-      auto wantedBy = llvm::find_if(layers, [range = range](const Layer &layer) {
-        return layer.kernel.request.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
-      });
-      return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
-                                     accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
-                                     why.c_str());
-    }
-    if (llvm::none_of(choices, [&](const Choice &other) { return other.fusion.isSameChoice(choice); }))
-      choices.push_back({kind, packs, std::move(choice)});
-    ++kind;
-    return llvm::Error::success();
-  };
-  // All that fit, those that save time in transfers, none; and the rest in bands, unless a schedule file asks for those alone.
-  if (llvm::none_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }))
-    for (double transferShare : {0.0, 0.5, 1e9}) {
-      uses->transferShare = transferShare;
-      if (llvm::Error error = add({{}, accel::chooseResidents(*uses, machine), {}}))
-        return error;
-    }
-  for (bool mayFuseForOverlap : {false, true})
-    for (double transferShare : {0.0, 0.5, 1e9}) {
-      uses->mayFuseForOverlap = mayFuseForOverlap;
-      uses->transferShare = transferShare;
-      if (llvm::Error error = add(accel::chooseGroups(*uses, lessons.banned, machine)))
-        return error;
-    }
-  return choices;
+  uses->transferShare = kTransferShares[choice.residency % shares];
+  uses->mayFuseForOverlap = bands == 2;
+  // A schedule file that asks for bands asks for those alone.
+  const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; });
+  accel::Fusion chosen = bands || wantsBands ? accel::chooseGroups(*uses, lessons.banned, machine)
+                                             : accel::Fusion{{}, accel::chooseResidents(*uses, machine), {}};
+  chosen.residency.refused.insert(chosen.residency.refused.begin(), chosen.refused.begin(), chosen.refused.end());
+  for (const auto &[range, why] : chosen.residency.refused) {
+    auto wantedBy = llvm::find_if(layers, [range = range](const Layer &layer) {
+      return layer.kernel.request.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
+    });
+    if (wantedBy == layers.end()) // a search would like it
+      continue;
+    return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
+                                   accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
+                                   why.c_str());
+  }
+  return chosen;
 }
 
-llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion choice, double limit) {
-  fusion = std::move(choice);
+llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double limit) {
+  fusion = std::move(chosen);
   isRegrouped |= !fusion.groups.empty();
   if (isRegrouped)
     if (llvm::Error error = placeGroups())
       return error;
   if (llvm::Error error = emitKernels())
     return error;
-  result.candidates = network.candidates;
-  result.candidates.resize(layers.size());
   result.choices = network.choices;
   result.choices.resize(layers.size());
   result.tileBytes = network.tileBytes;
@@ -739,86 +829,96 @@ llvm::Error NetworkCompiler::emit() {
     return error;
   if (llvm::Error error = matchKernels())
     return error;
-  llvm::Expected<std::vector<Choice>> choices = onChipChoices();
-  if (!choices)
-    return choices.takeError();
-  if (residencyChoice) {
-    packs = *residencyChoice & 4;
-    if (packs && !(choices = onChipChoices()))
-      return choices.takeError();
-    auto known = llvm::find_if(*choices, [&](const Choice &choice) { return choice.kind == *residencyChoice / 8; });
-    if (known != choices->end())
-      std::swap(choices->front(), *known);
-    choices->resize(1);
-    choices->front().shortWindows = *residencyChoice & 2;
-    choices->front().fromBottom = *residencyChoice & 1;
-  }
   // What is gained on one side is lost on the other: the list scheduler weighs it.
   const accel::NetworkProgram emptyNetwork = network;
   const CompiledNetwork emptyResult = result;
   accel::NetworkProgram bestNetwork;
   CompiledNetwork bestResult;
-  std::optional<double> least, leastApart;
-  size_t bestApart = 0; ///< of the choices without groups
-  auto weigh = [&](Choice choice, double leastGain = 1) -> llvm::Error {
+  struct Weighed {
+    double cycles;
+    NetworkChoice choice;
+    bool hasGroups;
+  };
+  std::vector<Weighed> weighed; // the best first
+  std::vector<accel::Fusion> fusions; // of the rules so far
+  // Whether there is such a choice. What is not better by `leastGain` is not taken.
+  auto weigh = [&](const NetworkChoice &next, double leastGain = 1) -> llvm::Expected<bool> {
+    choice = next;
+    llvm::Expected<std::optional<accel::Fusion>> chosen = chooseOnChip();
+    if (!chosen)
+      return chosen.takeError();
+    if (!*chosen)
+      return false;
+    if (!next.packs && !next.shortWindows && !next.fromBottom) {
+      if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
+        return true;
+      fusions.push_back(**chosen);
+    }
     network = emptyNetwork;
     result = emptyResult;
-    packs = choice.packs;
-    shortWindows = choice.shortWindows;
-    fromBottom = choice.fromBottom;
-    const bool isApart = choice.fusion.groups.empty();
-    const double limit = least ? *least / leastGain : std::numeric_limits<double>::infinity();
-    llvm::Expected<double> cycles = emitWith(std::move(choice.fusion), limit);
+    const bool hasGroups = !(*chosen)->groups.empty();
+    const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
+    // A search wants to know what second best is.
+    const double limit = options.schedule == accel::Schedule::Search ? std::numeric_limits<double>::infinity() : least;
+    llvm::Expected<double> cycles = emitWith(std::move(**chosen), limit);
     if (!cycles)
       return cycles.takeError();
-    if (isApart && (!leastApart || *cycles < *leastApart)) {
-      leastApart = *cycles;
-      bestApart = choice.kind;
+    const bool isBest = weighed.empty() || *cycles < least;
+    auto place = isBest ? weighed.begin()
+                        : std::find_if(weighed.begin() + 1, weighed.end(), [&](const Weighed &w) { return *cycles < w.cycles; });
+    weighed.insert(place, {*cycles, next, hasGroups});
+    if (isBest) {
+      bestNetwork = std::move(network);
+      bestResult = std::move(result);
     }
-    if (*cycles >= limit)
-      return llvm::Error::success();
-    least = *cycles;
-    bestNetwork = std::move(network);
-    bestResult = std::move(result);
-    bestResult.residencyChoice = choice.number();
-    return llvm::Error::success();
+    return true;
   };
-  for (Choice &choice : *choices)
-    if (llvm::Error error = weigh(std::move(choice)))
-      return error;
+  if (fixedChoice) {
+    if (llvm::Expected<bool> done = weigh(*fixedChoice); !done)
+      return done.takeError();
+  }
+  for (NetworkChoice next; !fixedChoice; ++next.residency) {
+    llvm::Expected<bool> exists = weigh(next);
+    if (!exists)
+      return exists.takeError();
+    if (!*exists)
+      break;
+  }
   // Without it there is a program anyway.
   const bool learned = lessons.isNew;
-  auto again = [&](size_t kind, bool isPacked, bool isShort, bool isFromBottom, double leastGain) {
-    packs = isPacked;
-    llvm::Expected<std::vector<Choice>> others = onChipChoices();
-    if (!others)
-      return llvm::consumeError(others.takeError());
-    auto best = llvm::find_if(*others, [&](const Choice &other) { return other.kind == kind; });
-    if (best == others->end())
-      return;
-    best->shortWindows = isShort;
-    best->fromBottom = isFromBottom;
-    if (llvm::Error error = weigh(std::move(*best), leastGain))
-      llvm::consumeError(std::move(error));
+  auto weighToo = [&](const NetworkChoice &next, double leastGain = 1) {
+    if (llvm::Expected<bool> done = weigh(next, leastGain); !done)
+      llvm::consumeError(done.takeError());
     lessons.isNew = learned;
   };
   // The best of them, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes;
   // what is best then with short windows; and that with other places for buffers, as banks that two engines want cost time.
-  if (!residencyChoice && llvm::any_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); })) {
-    const size_t best = bestResult.residencyChoice / 8;
-    again(best, true, false, false, 1);
-    if (bestApart != best)
-      again(bestApart, true, false, false, 1);
+  if (!fixedChoice && llvm::any_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); })) {
+    NetworkChoice best = weighed.front().choice, apart = best;
+    if (auto found = llvm::find_if(weighed, [](const Weighed &w) { return !w.hasGroups; }); found != weighed.end())
+      apart = found->choice;
+    best.packs = apart.packs = true;
+    weighToo(best);
+    if (apart.residency != best.residency)
+      weighToo(apart);
   }
   auto isPooling = [](const Layer &l) {
     return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Window && l.kernel.anchor->weights < 0;
   };
-  if (!residencyChoice && overlaps() && options.across == Across::All && llvm::any_of(layers, isPooling))
-    again(bestResult.residencyChoice / 8, bestResult.residencyChoice & 4, true, false, kLeastGain);
-  if (!residencyChoice && overlaps() && options.across != Across::None && layers.size() > 1)
-    again(bestResult.residencyChoice / 8, bestResult.residencyChoice & 4, bestResult.residencyChoice & 2, true, 1);
+  if (!fixedChoice && overlaps() && options.across == Across::All && llvm::any_of(layers, isPooling)) {
+    NetworkChoice next = weighed.front().choice;
+    next.shortWindows = true;
+    weighToo(next, kLeastGain);
+  }
+  if (!fixedChoice && overlaps() && options.across != Across::None && layers.size() > 1) {
+    NetworkChoice next = weighed.front().choice;
+    next.fromBottom = true;
+    weighToo(next);
+  }
   network = std::move(bestNetwork);
   result = std::move(bestResult);
+  for (const Weighed &w : weighed)
+    result.weighed.push_back(w.choice);
   return llvm::Error::success();
 }
 
@@ -837,8 +937,9 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), choices);
   if (llvm::Error error = assemble())
     return error;
-  if (options.schedule == accel::Schedule::Search && network.picks.empty())
-    describeProblem();
+  if (options.schedule == accel::Schedule::Search && picks.empty())
+    if (llvm::Error error = describeProblem())
+      return error;
   return std::move(result);
 }
 
@@ -863,9 +964,9 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
 
 namespace {
 llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, accel::Rankings &rankings,
-                                            const Picks &picks = {}, std::optional<size_t> residencyChoice = std::nullopt) {
+                                            const Picks &picks = {}, const CompiledNetwork *first = nullptr) {
   return attempt([&](NetworkCompiler::Lessons &lessons) {
-    return NetworkCompiler(module, options, lessons, rankings, picks, residencyChoice).run();
+    return NetworkCompiler(module, options, lessons, rankings, picks, first).run();
   });
 }
 } // namespace
@@ -874,12 +975,16 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   accel::Rankings rankings;
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options, rankings);
-  std::optional<size_t> residencyChoice; // the first program's
+  CompiledNetwork first; // without its program
   return search(
       [&](const Picks &picks) {
-        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings, picks, residencyChoice);
-        if (network && !residencyChoice)
-          residencyChoice = network->residencyChoice;
+        if (!first.weighed.empty())
+          return compileOnce(module, options, rankings, picks, &first);
+        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings);
+        if (network) {
+          first.weighed = network->weighed;
+          first.staysOnChip = network->staysOnChip;
+        }
         return network;
       },
       options.search);

@@ -1,4 +1,4 @@
-//===- Search.cpp - Which tile each layer takes, found by running ---------===//
+//===- Search.cpp - Decisions of a schedule, found by running -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/pipeline/Search.h"
@@ -21,12 +21,15 @@ constexpr size_t kSmallRecord = 64;
 /// program teaches less.
 constexpr size_t kDistance = 2;
 
-/// One layer takes another tile.
+/// One decision goes another way.
 struct Move {
-  size_t layer;
+  size_t decision;
   unsigned candidate;
   int64_t gain = 0; ///< cycles, as far as the layers around tell
 };
+
+/// What part of its programs a search spends on ways to compile the whole network, before it looks at its layers.
+constexpr unsigned kWholeShare = 8;
 
 class Searcher {
 public:
@@ -43,18 +46,17 @@ private:
 
   SearchRecord record;
   std::string problem;
-  std::vector<unsigned> candidates, kinds;
-  std::vector<std::string> names;
-  std::vector<uint64_t> bounds;
+  std::vector<Decision> decisions;
+  std::vector<uint64_t> bounds; ///< of the layers
   SearchResult result;
 
   std::set<Picks> seen; ///< by this search
   Picks best;
   Measurement bestMeasurement;
   bool hasImproved = false;               ///< since the last round began
-  std::vector<std::vector<bool>> isTried; ///< [layer][candidate]
-  std::vector<unsigned> tries;            ///< per layer
-  /// [kind][candidate]: what part of its time a layer of this kind gained; layers of one kind learn from each other.
+  std::vector<std::vector<bool>> isTried; ///< [decision][candidate]
+  std::vector<unsigned> tries;            ///< per decision
+  /// [kind][candidate]: what part of its time a layer gained; decisions of one kind learn from each other.
   std::map<unsigned, std::map<unsigned, double>> learned;
 
   llvm::Expected<const Measurement *> measure(const Picks &picks, const isa::Program *program = nullptr);
@@ -63,18 +65,21 @@ private:
   llvm::Error tryMoves(std::vector<Move> moves);
   llvm::Error save(bool force);
   std::vector<Move> chooseMoves(size_t distance);
+  llvm::Error chooseWhole();
   llvm::Error descend();
   void takeBest();
   bool fits(const SearchRecord &record) const;
-  int64_t around(const Measurement &measurement, size_t layer) const;
+  int64_t around(const Measurement &measurement, const Move &move) const;
+  size_t layerOf(const Move &move) const { return *decisions[move.decision].layer; }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
   bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
   bool isOver() const { return result.evaluations >= options.budget; }
 };
 
 /// Cycles of a layer and its neighbours, whose work overlaps with its own.
-int64_t Searcher::around(const Measurement &measurement, size_t layer) const {
+int64_t Searcher::around(const Measurement &measurement, const Move &move) const {
   int64_t sum = 0;
+  const size_t layer = layerOf(move);
   for (size_t i = layer ? layer - 1 : 0; i <= layer + 1 && i < measurement.layerCycles.size(); ++i)
     sum += int64_t(measurement.layerCycles[i]);
   return sum;
@@ -114,7 +119,7 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
       for (size_t i = 0; i < best.size(); ++i)
         if (picks[i] != best[i])
           changed.push_back(i);
-      progress.what = names[changed.front()] + (changed.size() > 1 ? " and " + std::to_string(changed.size() - 1) + " more" : "");
+      progress.what = decisions[changed.front()].name + (changed.size() > 1 ? " and " + std::to_string(changed.size() - 1) + " more" : "");
       progress.best = isFaster(measurement) ? measurement.cycles : bestMeasurement.cycles;
     }
     options.progress(progress);
@@ -133,16 +138,19 @@ llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
   return measurement;
 }
 
-/// The layers that lose most come first, and of those the ones that were tried least; layers closer than `distance` are not
-/// changed together, so that the cycles around each tell what its change did.
+/// The layers that lose most come first, and of their decisions the ones that were tried least; layers closer than `distance` are
+/// not changed together, so that the cycles around each tell what its change did.
 std::vector<Move> Searcher::chooseMoves(size_t distance) {
   std::vector<std::pair<double, Move>> possible;
-  for (size_t layer = 0; layer < candidates.size(); ++layer) {
-    std::map<unsigned, double> &known = learned[kinds[layer]];
+  for (size_t i = 0; i < decisions.size(); ++i) {
+    const Decision &decision = decisions[i];
+    if (!decision.layer)
+      continue;
+    std::map<unsigned, double> &known = learned[decision.kind];
     int choice = -1;
     double value = 0;
-    for (unsigned candidate = 0; candidate < candidates[layer]; ++candidate) {
-      if (isTried[layer][candidate] || candidate == best[layer])
+    for (unsigned candidate = 0; candidate < decision.candidates; ++candidate) {
+      if (isTried[i][candidate] || candidate == best[i])
         continue;
       auto found = known.find(candidate);
       double gain = found == known.end() ? 0 : found->second;
@@ -151,25 +159,28 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     }
     if (choice < 0)
       continue;
-    uint64_t cycles = bestMeasurement.layerCycles[layer];
-    double loss = cycles > bounds[layer] ? double(cycles - bounds[layer]) : 0;
+    uint64_t cycles = bestMeasurement.layerCycles[*decision.layer];
+    double loss = cycles > bounds[*decision.layer] ? double(cycles - bounds[*decision.layer]) : 0;
     double jitter = 1 + double(random() >> 11) * 0x1p-53 / 4;
-    double priority = (loss + 1) / (1 + tries[layer]) * jitter * (value > 0 ? 8 : 1);
-    possible.push_back({priority, {layer, unsigned(choice)}});
+    double priority = (loss + 1) / (1 + tries[i]) * jitter * (value > 0 ? 8 : 1);
+    possible.push_back({priority, {i, unsigned(choice)}});
   }
   llvm::stable_sort(possible, [](const auto &a, const auto &b) { return a.first > b.first; });
   std::vector<Move> moves;
-  std::set<std::pair<unsigned, unsigned>> taken; // kind and candidate: one layer of a kind is enough to learn
+  std::set<std::pair<unsigned, unsigned>> taken; // kind and candidate: one decision of a kind is enough to learn
   for (auto &[priority, move] : possible) {
-    size_t layer = move.layer;
-    if (llvm::any_of(moves, [&](const Move &m) { return std::max(m.layer, layer) - std::min(m.layer, layer) < distance; }))
+    const size_t layer = layerOf(move);
+    if (llvm::any_of(moves, [&](const Move &m) {
+          return std::max(layerOf(m), layer) - std::min(layerOf(m), layer) < distance;
+        }))
       continue;
-    std::map<unsigned, double> &known = learned[kinds[move.layer]];
-    if (!known.count(move.candidate) && !taken.insert({kinds[move.layer], move.candidate}).second) {
+    const Decision &decision = decisions[move.decision];
+    std::map<unsigned, double> &known = learned[decision.kind];
+    if (!known.count(move.candidate) && !taken.insert({decision.kind, move.candidate}).second) {
       // A twin of it is trying this one: another that nobody knows.
-      for (unsigned candidate = 0; candidate < candidates[move.layer]; ++candidate)
-        if (!isTried[move.layer][candidate] && candidate != best[move.layer] && !known.count(candidate) &&
-            taken.insert({kinds[move.layer], candidate}).second) {
+      for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
+        if (!isTried[move.decision][candidate] && candidate != best[move.decision] && !known.count(candidate) &&
+            taken.insert({decision.kind, candidate}).second) {
           move.candidate = candidate;
           break;
         }
@@ -184,7 +195,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
 llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Move> &moves) {
   Picks picks = best;
   for (const Move &move : moves)
-    picks[move.layer] = move.candidate;
+    picks[move.decision] = move.candidate;
   llvm::Expected<const Measurement *> measurement = measure(picks);
   if (measurement && isFaster(**measurement)) {
     best = std::move(picks);
@@ -212,20 +223,20 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
   }
   std::vector<Move> good, bad;
   for (Move move : moves) {
-    isTried[move.layer][move.candidate] = true;
-    ++tries[move.layer];
+    isTried[move.decision][move.candidate] = true;
+    ++tries[move.decision];
     if (!measurement.failure.empty())
       continue;
-    int64_t cycles = around(old, move.layer);
-    move.gain = moves.size() == 1 ? int64_t(old.cycles) - int64_t(measurement.cycles) : cycles - around(measurement, move.layer);
-    learned[kinds[move.layer]][move.candidate] = double(move.gain) / double(std::max<int64_t>(1, cycles));
+    int64_t cycles = around(old, move);
+    move.gain = moves.size() == 1 ? int64_t(old.cycles) - int64_t(measurement.cycles) : cycles - around(measurement, move);
+    learned[decisions[move.decision].kind][move.candidate] = double(move.gain) / double(std::max<int64_t>(1, cycles));
     (move.gain > 0 ? good : bad).push_back(move);
   }
   std::vector<Move> next = good;
   if (isTaken) {
     next.clear();
     for (const Move &move : bad)
-      next.push_back({move.layer, before[move.layer], -move.gain});
+      next.push_back({move.decision, before[move.decision], -move.gain});
   }
   llvm::stable_sort(next, [](const Move &a, const Move &b) { return a.gain > b.gain; });
   if (!isTaken && bad.empty())
@@ -245,21 +256,35 @@ void Searcher::takeBest() {
     }
 }
 
+/// Of the ways to compile the whole network the fastest, in the order in which the compiler prefers them.
+llvm::Error Searcher::chooseWhole() {
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
+      if (result.evaluations > options.budget / kWholeShare)
+        return llvm::Error::success();
+      if (llvm::Expected<const Measurement *> measured = measureMoves({{i, candidate}}); !measured)
+        return measured.takeError();
+    }
+  return llvm::Error::success();
+}
+
 /// Whether the record is about layers like these, whose first program exists.
 bool Searcher::fits(const SearchRecord &record) const {
   return llvm::all_of(record.measured, [&](const auto &entry) {
     const auto &[picks, measurement] = entry;
     bool isFirst = llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
-    bool isPossible = picks.size() == candidates.size();
+    bool isPossible = picks.size() == decisions.size();
     for (size_t i = 0; isPossible && i < picks.size(); ++i)
-      isPossible = picks[i] < std::max(1u, candidates[i]);
-    return isPossible && (measurement.failure.empty() ? measurement.layerCycles.size() >= picks.size() : !isFirst);
+      isPossible = picks[i] < std::max(1u, decisions[i].candidates);
+    return isPossible && (measurement.failure.empty() ? measurement.layerCycles.size() >= bounds.size() : !isFirst);
   });
 }
 
 /// Rounds over all layers: many at once, then one at a time until none gains.
 llvm::Error Searcher::descend() {
-  for (size_t distance = candidates.size() > 1 ? kDistance : 0; !isOver(); distance = 0) {
+  if (llvm::Error error = chooseWhole())
+    return error;
+  for (size_t distance = bounds.size() > 1 ? kDistance : 0; !isOver(); distance = 0) {
     hasImproved = false;
     for (std::vector<bool> &layer : isTried)
       layer.assign(layer.size(), false);
@@ -277,15 +302,13 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
   llvm::Expected<CompiledNetwork> first = compile({});
   if (!first)
     return first;
-  candidates = first->candidates;
-  kinds = first->kinds;
+  decisions = first->decisions;
   problem = first->problem;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    bounds.push_back(first->program.layers[i].boundCycles);
-    names.push_back(first->program.layers[i].name);
-    isTried.emplace_back(candidates[i]);
-  }
-  tries.assign(candidates.size(), 0);
+  for (const isa::Layer &layer : first->program.layers)
+    bounds.push_back(layer.boundCycles);
+  for (const Decision &decision : decisions)
+    isTried.emplace_back(decision.candidates);
+  tries.assign(decisions.size(), 0);
   if (options.cache) {
     llvm::Expected<SearchRecord> loaded = options.cache->load(problem);
     if (!loaded)
@@ -294,7 +317,7 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
     if (!fits(record))
       record = {};
   }
-  const Picks start(candidates.size(), 0);
+  const Picks start(decisions.size(), 0);
   llvm::Expected<const Measurement *> measured = measure(start, &first->program);
   if (!measured)
     return measured.takeError();

@@ -1,9 +1,10 @@
-//===- Search.h - Which tile each layer takes, found by running -*- C++ -*-===//
+//===- Search.h - Decisions of a schedule, found by running ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The compiler ranks the tiles of each layer; the first of each make the program
-// of the schedule modulo. The search takes others and keeps what makes the whole
-// program faster. It knows layers only by their numbers and cycles.
+// The compiler ranks the ways in which each decision can go, such as the tiles of
+// a layer; the first of each make the program of the schedule modulo. The search
+// takes others and keeps what makes the whole program faster. It knows layers only
+// by their numbers and cycles.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_PIPELINE_SEARCH_H
 #define COMPILER_PIPELINE_SEARCH_H
@@ -15,11 +16,20 @@
 #include "llvm/Support/Error.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace tw::pipeline {
 
 struct CompiledNetwork;
+
+/// Something that a search may decide.
+struct Decision {
+  std::optional<unsigned> layer; ///< nothing: of the whole network
+  unsigned candidates = 1;       ///< the first is what the compiler prefers
+  unsigned kind = 0;             ///< those of one kind learn from each other
+  std::string name;              ///< for people
+};
 
 /// Keeps records beyond one search. A problem is named by a digest of the kernels, their shapes and how they are connected.
 class SearchCache {

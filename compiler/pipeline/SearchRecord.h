@@ -13,7 +13,7 @@
 
 namespace tw::pipeline {
 
-/// Which of its candidates each layer takes.
+/// Which of its candidates each decision takes.
 using Picks = std::vector<unsigned>;
 
 /// What a whole program took.
@@ -31,7 +31,7 @@ struct SearchRecord {
 
 struct SearchProgress {
   unsigned tried = 0, budget = 0;
-  std::string what; ///< the layers with other tiles than in the best program
+  std::string what; ///< what is decided in another way than in the best program
   uint64_t cycles = 0, best = 0;
   bool isRemembered = false; ///< from the cache
   double seconds = 0;        ///< since the search began

@@ -115,6 +115,7 @@ struct OnChip {
   bool hasNeighbours = false;            ///< other kernels run before or after this one
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
+  std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
   const Banding *banding = nullptr;      ///< in a group of kernels
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };

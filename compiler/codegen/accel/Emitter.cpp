@@ -144,6 +144,12 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::
     : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), onChip(onChip),
       layer(layer), network(network),
       bands(onChip.banding ? onChip.banding->rows : std::vector<Range>{{0, kernel.extent[P1]}}) {
+  const timing::MemoryParams &memory = machine.scratchpads[0];
+  room.end = std::min(int64_t(memory.capacityBytes), onChip.room);
+  if (onChip.banks) {
+    room.begin = (*onChip.banks)[0] * int64_t(memory.bankBytes());
+    room.end = std::min(room.end, (*onChip.banks)[1] * int64_t(memory.bankBytes()));
+  }
   if (bandedInput())
     bandIn = bandedInput()->band(0);
   if (bandedOutput())
@@ -307,8 +313,7 @@ Buffers Emitter::plan(const Tile &t) const {
 int64_t Emitter::capacityOf(const Buffer &buffer) const {
   if (buffer.memory == unsigned(isa::Memory::Accumulator))
     return int64_t(machine.accumulator.capacityBytes);
-  int64_t capacity = int64_t(machine.scratchpads[buffer.memory].capacityBytes);
-  return buffer.memory == 0 ? std::min(capacity, onChip.room) : capacity;
+  return buffer.memory == 0 ? std::max<int64_t>(0, room.size()) : int64_t(machine.scratchpads[buffer.memory].capacityBytes);
 }
 
 /// In a group: what the other kernels have on chip stays there.
@@ -359,9 +364,14 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   llvm::sort(order, [&](size_t x, size_t y) {
     return b.all[x].bytes != b.all[y].bytes ? b.all[x].bytes > b.all[y].bytes : x < y;
   });
+  std::array<Range, 8> places; // that the slots take one after the other, from `start` on
+  for (const Buffer &buffer : b.all)
+    places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
   auto attempt = [&](bool ownBanks) {
     std::array<int64_t, 8> next = start;
     std::array<bool, 8> wrapped{};
+    if (onChip.banks)
+      next[0] = room.begin;
     for (size_t index : order) {
       Buffer &buffer = b.all[index];
       bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
@@ -379,17 +389,20 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
           at = roundUp(at, int64_t(memory.bankBytes()));
         if (slot == 0 || beginsBank || !staysAligned)
           at = roundUp(at, widest);
-        if (at + buffer.bytes > capacityOf(buffer) && !wrapped[buffer.memory]) {
+        const Range &place = places[buffer.memory];
+        if (at + buffer.bytes > place.end && !wrapped[buffer.memory] && !(buffer.memory == 0 && onChip.banks)) {
           wrapped[buffer.memory] = true;
-          at = 0;
+          at = place.begin;
         }
-        int64_t limit = wrapped[buffer.memory] ? std::min(start[buffer.memory], capacityOf(buffer)) : capacityOf(buffer);
+        int64_t limit = wrapped[buffer.memory] ? std::min(start[buffer.memory], place.end) : place.end;
         if (at + buffer.bytes > limit)
           return false;
         buffer.address.push_back(at);
         at += buffer.bytes;
       }
     }
+    if (onChip.banks)
+      next[0] = start[0]; // those behind lie where they would without this one
     if (end)
       *end = next;
     return true;
@@ -664,7 +677,8 @@ std::string Emitter::rankingKey() const {
       text << value << ' ';
   };
   list(kernel.output.stride); // of a part: the whole's
-  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.shortWindows, onChip.room});
+  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.shortWindows, room.size()});
+  list(std::array<int64_t, 1>{room.begin});
   for (size_t tensor = 0; tensor < onChip.tensors.size(); ++tensor)
     if (const Resident *r = onChip.tensors[tensor]) {
       list(std::array<int64_t, 10>{int64_t(tensor), r->channels, r->width, r->rows, r->elementBytes, r->lanes, r->isPlanar,
@@ -825,6 +839,7 @@ llvm::Error Emitter::choose() {
     network.chosen[layer].size = tile.size;
     network.chosen[layer].size[P0] *= kernel.outputsPerVector;
     network.chosen[layer].depth = tile.depth;
+    network.chosen[layer].banks = onChip.banks;
     if (contraction()) {
       network.chosen[layer].ic = tile.ic;
       network.chosen[layer].order = tile.channelsOuter + 2u * tile.inputsOuter;
@@ -2136,13 +2151,13 @@ void Emitter::emitCopies() {
   network.choices[layer] = schedule == Schedule::Serial ? "copies, serial" : "copies, 2 slots";
   // A staging area of half the room per slot; a chunk is the largest run of inner dimensions that fits.
   unsigned slots = schedule == Schedule::Serial ? 1 : 2;
-  int64_t capacity = std::min(int64_t(machine.scratchpads[0].capacityBytes), onChip.room) / 2 / kBurst * kBurst;
+  int64_t capacity = room.size() / 2 / kBurst * kBurst;
   Buffer staging;
   staging.memory = 0;
   staging.bytes = capacity;
   staging.slots = slots;
   for (unsigned slot = 0; slot < slots; ++slot)
-    staging.address.push_back(int64_t(slot) * capacity);
+    staging.address.push_back(room.begin + int64_t(slot) * capacity);
   buffers.all = {staging};
   buffers.emptySlots();
   buffers.results = {0};

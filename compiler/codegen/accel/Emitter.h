@@ -78,6 +78,7 @@ private:
 
   Tile tile;
   Buffers buffers;
+  Range room; ///< of scratchpad 0, for buffers
   uint64_t clock = 0;
   double tapShare = 1; ///< of a window's taps, those that read no padding
   std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are

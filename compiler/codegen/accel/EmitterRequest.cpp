@@ -36,6 +36,14 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
       return refuse(r.tileAt, name, r.size[axis], "has weights of its own for each and needs 1");
   }
+  if (r.banks && (*r.banks)[1] > int64_t(machine.scratchpads[0].banks))
+    return refuse(r.buffersAt, "the end of banks", (*r.banks)[1],
+                  llvm::formatv("has {0} of them in {1}", machine.scratchpads[0].banks, machine.scratchpads[0].name));
+  if (r.banks && r.behind)
+    return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", "has banks of its own");
+  if ((r.banks || r.behind) && onChip.banding)
+    return refuse(r.buffersAt, r.banks ? "the first of banks" : "behind", r.banks ? std::to_string((*r.banks)[0]) : "given",
+                  "runs in bands, beside other kernels");
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");

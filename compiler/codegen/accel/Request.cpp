@@ -13,12 +13,12 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "overlap",
+constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
                                  "one_sum", "begins_small", "begins_wide", "one_loader", "packed", "on_chip", "bands", "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
-    {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},     {"begins_small", &TileRequest::beginsSmall},
-    {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader}};
+    {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
+    {"begins_small", &TileRequest::beginsSmall}, {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader}};
 
 std::string textOf(Attribute attribute) {
   std::string text;
@@ -92,6 +92,17 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
         request.bands = *count;
       else
         request.depth = unsigned(*count);
+    } else if (name == "banks") {
+      auto list = dyn_cast<ArrayAttr>(value);
+      std::optional<int64_t> first, end;
+      if (list && list.size() == 2) {
+        first = number(list[0], 0);
+        end = number(list[1], 1);
+      }
+      if (!first || !end || *first >= *end)
+        result = wrong(key, "two numbers, [first, end), the first less than the end");
+      else
+        request.banks = {*first, *end};
     } else if (name == "order") {
       result = choice(kOrderNames, request.order);
     } else if (name == "panel") {
@@ -166,6 +177,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       buffers.push_back("depth = " + std::to_string(request.depth));
     if (request.panel)
       buffers.push_back("panel = \"" + std::string(kPanelNames[*request.panel]) + "\"");
+    if (request.banks)
+      buffers.push_back(llvm::formatv("banks = [{0}, {1}]", (*request.banks)[0], (*request.banks)[1]));
     for (auto [key, member] : kBufferFlags)
       if (request.*member)
         buffers.push_back(flag(key, request.*member));

@@ -34,6 +34,8 @@ struct TileRequest {
   unsigned depth = 0;
   std::optional<unsigned> panel; ///< of kPanelNames: Tile::Panel
   std::optional<bool> overlap;
+  std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end: where the kernel's buffers lie
+  std::optional<bool> behind; ///< its buffers lie behind those of the kernel before, not where the memories begin
   std::optional<bool> oneSum, beginsSmall, beginsWide, oneLoader;
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
   std::optional<bool> onChip;    ///< the kernel's result
@@ -43,7 +45,7 @@ struct TileRequest {
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed; }
-  bool hasBuffers() const { return depth || panel || overlap || oneSum || beginsSmall || beginsWide || oneLoader; }
+  bool hasBuffers() const { return depth || panel || banks || behind || overlap || oneSum || beginsSmall || beginsWide || oneLoader; }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

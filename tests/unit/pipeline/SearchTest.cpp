@@ -31,8 +31,7 @@ struct Toy {
       return llvm::createStringError("%s", complaint.c_str());
     CompiledNetwork network;
     for (size_t i = 0; i < picks.size(); ++i) {
-      network.candidates.push_back(unsigned(cycles[i].size()));
-      network.kinds.push_back(kinds.empty() ? unsigned(i) : kinds[i]);
+      network.decisions.push_back({unsigned(i), unsigned(cycles[i].size()), kinds.empty() ? unsigned(i) : kinds[i], ""});
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
       network.program.code.push_back({picks[i]}); // the program is its picks
     }
