@@ -47,6 +47,9 @@ struct NetworkChoice {
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 };
 
+/// Where a kernel's result is until its readers have it: in DRAM, on chip as a whole, or on chip a band of rows at a time.
+enum class Stay { Away, Whole, Bands };
+
 /// Where one ONNX node ran, and why there.
 struct OffloadEntry {
   std::string node, target, reason;
@@ -65,9 +68,9 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
   std::vector<Decision> decisions;
-  /// The ways to compile the whole, best first (the program has the first), and, per layer, whether its result stays on chip.
+  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be.
   std::vector<NetworkChoice> weighed;
-  std::vector<bool> staysOnChip;
+  std::vector<std::vector<Stay>> elsewhere;
   std::string problem; ///< search: digest of the kernels and how they are connected
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.

@@ -432,16 +432,22 @@ llvm::Error NetworkCompiler::listDecisions() {
   llvm::Expected<accel::NetworkUses> uses = describeUses();
   if (!uses)
     return uses.takeError();
+  result.elsewhere.resize(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
-    bool canChange = overlaps() && options.across == Across::All && !uses->wanted[range];
-    if (canChange && !result.staysOnChip[i]) { // at least with all the room there is
-      accel::NetworkUses alone = *uses;
+    if (overlaps() && options.across == Across::All && !uses->wanted[range]) {
+      const accel::TileRequest &chosen = network.chosen[i];
+      if (chosen.onChip.value_or(false))
+        result.elsewhere[i].push_back(Stay::Away);
+      accel::NetworkUses alone = *uses; // with all the room there is
       alone.wanted.assign(ranges.size(), false);
       alone.wanted[range] = true;
-      canChange = accel::chooseResidents(alone, machine).refused.empty();
+      if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
+        result.elsewhere[i].push_back(Stay::Whole);
+      if (!chosen.bands && accel::rowsBetween(*uses, range, unsigned(i), machine))
+        result.elsewhere[i].push_back(Stay::Bands);
     }
-    add(i, canChange ? 2 : 1, DecisionOn::Result, "result of ");
+    add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");
   }
   if (result.weighed.size() > 1)
     result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});
@@ -491,9 +497,16 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
       uses.wanted[range] = false; // not as a whole
   }
   for (size_t i = 0; i < layers.size(); ++i)
-    if (size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
-        !wantedBy[range] && pickOf(DecisionOn::Result, i) == 1)
-      uses.wanted[range] = !first->staysOnChip[i];
+    if (unsigned pick = pickOf(DecisionOn::Result, i)) {
+      const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+      const Stay stay = first->elsewhere[i][pick - 1];
+      if (stay == Stay::Bands) {
+        uses.likesBands.resize(ranges.size());
+        uses.likesBands[range] = true;
+      } else if (!wantedBy[range]) {
+        uses.wanted[range] = stay == Stay::Whole;
+      }
+    }
   return uses;
 }
 
@@ -669,8 +682,6 @@ llvm::Error NetworkCompiler::emitKernels() {
 
 /// What a search has to know of the first program.
 llvm::Error NetworkCompiler::describeProblem() {
-  for (const accel::TileRequest &chosen : network.chosen)
-    result.staysOnChip.push_back(chosen.onChip.value_or(false));
   if (llvm::Error error = listDecisions())
     return error;
   llvm::SHA256 hash;
@@ -780,7 +791,8 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->transferShare = kTransferShares[choice.residency % shares];
   uses->mayFuseForOverlap = bands == 2;
   // A schedule file that asks for bands asks for those alone.
-  const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; });
+  const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
+  uses->onlyLiked = !bands && !uses->likesBands.empty();
   accel::Fusion chosen = bands || wantsBands ? accel::chooseGroups(*uses, lessons.banned, machine)
                                              : accel::Fusion{{}, accel::chooseResidents(*uses, machine), {}};
   chosen.residency.refused.insert(chosen.residency.refused.begin(), chosen.refused.begin(), chosen.refused.end());
@@ -983,7 +995,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
         llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings);
         if (network) {
           first.weighed = network->weighed;
-          first.staysOnChip = network->staysOnChip;
+          first.elsewhere = network->elsewhere;
         }
         return network;
       },

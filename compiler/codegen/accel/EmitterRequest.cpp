@@ -41,6 +41,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
                   llvm::formatv("has {0} of them in {1}", machine.scratchpads[0].banks, machine.scratchpads[0].name));
   if (r.banks && r.behind)
     return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", "has banks of its own");
+  if (r.behind && !overlaps())
+    return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", withBase + ", where no kernel waits for another's buffers");
   if ((r.banks || r.behind) && onChip.banding)
     return refuse(r.buffersAt, r.banks ? "the first of banks" : "behind", r.banks ? std::to_string((*r.banks)[0]) : "given",
                   "runs in bands, beside other kernels");

@@ -39,6 +39,7 @@ constexpr int64_t kAlignment = 256;     ///< of buffers: what rounding may cost 
 constexpr int64_t kGoodPass = 64;       ///< positions that hide a preload well
 constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its results
 constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
+constexpr double kLiked = 1e12; ///< cycles: more than any network takes
 constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
 
 /// What limits a kernel, in cycles, if nothing else does.
@@ -86,6 +87,12 @@ private:
   double gainOf(const Group &group, double least) const;
   std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
   void settle(Fusion &fusion);
+  int64_t likedIn(unsigned first, unsigned last) const {
+    int64_t count = 0;
+    for (unsigned k = first; k < last; ++k)
+      count += !uses.likesBands.empty() && uses.likesBands[outputOf(k)];
+    return count;
+  }
   bool isWanted(const Group &group) const { return rowsWanted(group.first) > 0; }
   int64_t rowsWanted(unsigned k) const { return outputOf(k) < uses.wantedBands.size() ? uses.wantedBands[outputOf(k)] : 0; }
   void takeWanted(Fusion &fusion) const;
@@ -362,7 +369,8 @@ std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
   return reserved;
 }
 
-/// Cycles that the group saves, by what limits its kernels one by one and all together; 0 if not more than `least`.
+/// Cycles that the group saves, by what limits its kernels one by one and all together; 0 if not more than `least`. What is liked
+/// is worth more than anything else.
 double Fuser::gainOf(const Group &group, double least) const {
   Cycles together;
   double apart = 0, firstBand = 0, dram = 0;
@@ -376,8 +384,10 @@ double Fuser::gainOf(const Group &group, double least) const {
   }
   double gain = apart - together.longest() * (group.ownBanks ? 1 : kSharedBanks) - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
-  if (!uses.mayFuseForOverlap)
+  const int64_t liked = likedIn(group.first, group.last());
+  if (!uses.mayFuseForOverlap && !liked)
     gain = std::min(gain, dram - together.dram);
+  gain += kLiked * double(liked);
   if (gain <= std::max(least, kLeastGain * apart))
     return 0;
   // Other tensors may have to leave.
@@ -449,7 +459,7 @@ Fusion Fuser::run() {
   takeWanted(fusion);
   auto isFree = [&](unsigned k) {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
-    return edges[k] && !isAsked && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
+    return edges[k] && !isAsked && (!uses.onlyLiked || likedIn(k, k + 1)) && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
   };
   // best[k]: of the kernels before k, what groups of them save; and the group that ends there.
   std::vector<double> best(count + 1, 0);

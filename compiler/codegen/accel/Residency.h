@@ -60,6 +60,9 @@ struct NetworkUses {
   std::vector<std::optional<bool>> wanted;
   /// Per tensor: rows of the last kernel's result in a band, where a schedule file wants the tensor in bands; 0: it does not.
   std::vector<int64_t> wantedBands;
+  /// Per tensor: it goes through in bands wherever that is possible, with as many rows as seems best. Empty: none.
+  std::vector<bool> likesBands;
+  bool onlyLiked = false; ///< no others go in bands
   /// Whether kernels run side by side for more than the transfers that it saves: so that engines work at the same time.
   bool mayFuseForOverlap = false;
 };

@@ -109,6 +109,27 @@ class DirectiveTest(ScheduleFileTest):
         choices, _ = self.layers(self.schedule("buffers %k {overlap = false}", base="double_buffer"))
         self.assertIn("serial", choices["down"])
 
+    def test_banks(self):
+        """The network's first scratchpad has 16 banks of 16 KiB."""
+        for first, end in [(9, 11), (0, 2), (12, 14)]:
+            path = self.schedule(f"buffers %k {{banks = [{first}, {end}]}}")
+            out, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
+            _, *layers = re.split(r"^# (.*?): .*\n", out, flags=re.M)
+            loads = [line for name, code in zip(layers[::2], layers[1::2]) if name == "down"
+                     for line in code.splitlines() if line.strip().startswith("load")]
+            places = [int(re.search(r" address=(\w+)", line)[1], 16) if " address=" in line else 0 for line in loads]
+            self.assertTrue(places)
+            self.assertTrue(all(first * 16384 <= place < end * 16384 for place in places), (first, end, places))
+            self.tilewright("run", NETWORK, *HW, "--schedule", path, "--input", DIGITS / "images.npy", "--batch", "--check")
+
+    def test_behind(self):
+        """Two kernels whose buffers begin at the bottom wait for each other."""
+        def starts(behind):
+            path = self.schedule(f"buffers %k {{behind = {behind}}}", "keep %k {on_chip = false}")
+            choices, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
+            return choices
+        self.assertNotEqual(starts("true"), starts("false"))
+
     def test_keep(self):
         _, on_chip = self.layers(self.schedule("keep %k {on_chip = true}"))
         _, in_dram = self.layers(self.schedule("keep %k {on_chip = false}"))
@@ -196,10 +217,12 @@ class RoundTripTest(ScheduleFileTest):
     def test_written_choices_give_the_same_program(self):
         for schedule in ["serial", "double_buffer", "modulo"]:
             self.round_trip(schedule)
-        self.round_trip("search", "--search-budget", "12")
+        self.round_trip("search", "--search-budget", "60")
 
     def test_of_a_file(self):
         self.round_trip(self.schedule("tile %k {sizes = [0, 0, 1, 1]}", "buffers %k {depth = 3}"))
+        self.round_trip(self.schedule("buffers %k {banks = [3, 9]}"))
+        self.round_trip(self.schedule("buffers %k {behind = false}"))
         self.round_trip(self.schedule('assign %k {engine = "tensor"}', "keep %k {on_chip = false}", node="depthwise"))
 
 
@@ -233,6 +256,12 @@ class RefusalTest(ScheduleFileTest):
         self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
         self.refused('buffers %k {panel = "three"}', message=['"three"', "none, one, and_tile, two or all"])
         self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
+        self.refused("buffers %k {banks = [3]}", message=["'banks' is [3]", "two numbers"])
+        self.refused("buffers %k {banks = [3, 3]}", message=["'banks' is [3, 3]", "the first less than the end"])
+        self.refused("buffers %k {banks = [3, 17]}", message=["the end of banks is 17", "has 16 of them in unified"])
+        self.refused("buffers %k {banks = [3, 5], behind = true}", message=["behind is true", "banks of its own"])
+        for base in ["serial", "double_buffer"]:
+            self.refused("buffers %k {behind = true}", base=base, message=["behind is true", f"base {base}"])
 
     def test_what_does_not_fit_the_memory(self):
         path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "gemm"
