@@ -24,6 +24,9 @@ constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows,
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
 constexpr double kLeastGain = 1.01;   ///< by the estimate, for what gains little
 
+/// How often a program that a search would like is tried, each time without what has failed before.
+constexpr unsigned kAttempts = 4;
+
 /// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
 /// chip. The choice of the whole network comes last.
 enum class DecisionOn { Tile, Place, Result };
@@ -629,11 +632,12 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (error) {
       std::string details = text.str();
       if (group && llvm::none_of(group->tensors, [&](const auto &t) { return bandsAsked(t.tensor); })) {
+        lessons.isNew = !llvm::is_contained(lessons.banned, std::pair(group->first, group->last()));
         lessons.banned.push_back({group->first, group->last()});
-        lessons.isNew = true;
       } else if (onChip.room < capacity && !kernel->request.banks) {
         lessons.alone.resize(layers.size(), false);
-        lessons.alone[layer] = lessons.isNew = true;
+        lessons.isNew = !lessons.alone[layer];
+        lessons.alone[layer] = true;
       }
       if (details.empty())
         return error;
@@ -955,11 +959,11 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   return std::move(result);
 }
 
-/// Runs `compile`, again if it failed but has learned how not to.
-template <typename Compile> auto attempt(Compile compile) {
+/// Runs `compile`, again if it failed but has learned how not to, `most` times at most.
+template <typename Compile> auto attempt(Compile compile, unsigned most = UINT_MAX) {
   NetworkCompiler::Lessons lessons;
   auto result = compile(lessons);
-  while (!result && std::exchange(lessons.isNew, false)) {
+  for (unsigned times = 1; !result && std::exchange(lessons.isNew, false) && times < most; ++times) {
     llvm::consumeError(result.takeError());
     result = compile(lessons);
   }
@@ -979,7 +983,7 @@ llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOption
                                             const Picks &picks = {}, const CompiledNetwork *first = nullptr) {
   return attempt([&](NetworkCompiler::Lessons &lessons) {
     return NetworkCompiler(module, options, lessons, rankings, picks, first).run();
-  });
+  }, first ? kAttempts : UINT_MAX);
 }
 } // namespace
 
