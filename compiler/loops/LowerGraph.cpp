@@ -924,11 +924,14 @@ private:
   // Reductions
   //===--------------------------------------------------------------------===//
 
-  /// Over dim 1 of [outer, n]: one number per row.
+  AffineMap everyRow(unsigned rank) { return builder.getMultiDimIdentityMap(rank).dropResult(rank - 1); }
+
+  /// Over the last dim: one number per row.
   Value reduceRows(Location loc, Value x, TypedAttr initial, Body body) {
     ArrayRef<int64_t> shape = shapeOf(x);
-    return generic(loc, {x}, filled(loc, {shape[0]}, initial), {map(2, {dim(0), dim(1)}), map(2, {dim(0)})}, iterators(1, 1),
-                   body);
+    const unsigned rank = unsigned(shape.size());
+    return generic(loc, {x}, filled(loc, shape.drop_back(), initial), {builder.getMultiDimIdentityMap(rank), everyRow(rank)},
+                   iterators(rank - 1, 1), body);
   }
 
   FailureOr<Value> lowerReduce(ReduceOp op) {
@@ -1027,16 +1030,17 @@ private:
       return failure();
     Value x = *input;
     SmallVector<int64_t> shape(shapeOf(x));
-    if (shape.size() != 2 || op.getAxis() != 1)
-      return op.emitOpError() << "is not along the rows of a matrix: run graph-decompose-ops before";
+    const unsigned rank = unsigned(shape.size());
+    if (rank < 2 || rank > 3 || op.getAxis() != rank - 1)
+      return op.emitOpError() << "is not along the rows of matrices: run graph-decompose-ops before";
     Type type = elementOf(op.getX());
-    AffineMap all = map(2, {dim(0), dim(1)}), row = map(2, {dim(0)});
+    AffineMap all = builder.getMultiDimIdentityMap(rank), row = everyRow(rank);
     FloatAttr lowest = builder.getFloatAttr(builder.getF32Type(), APFloat::getInf(APFloat::IEEEsingle(), true));
     Value most = reduceRows(loc, x, lowest, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
       return inner.create<arith::MaximumFOp>(where, arguments.back(), toF32(inner, where, {arguments[0], type}));
     });
     Value exponentials =
-        generic(loc, {x, most}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
+        generic(loc, {x, most}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(rank, 0),
                 [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
                   Value wide = toF32(inner, where, {arguments[0], type});
                   return inner.create<math::ExpOp>(where, inner.create<arith::SubFOp>(where, wide, arguments[1]));
@@ -1045,7 +1049,7 @@ private:
                            [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
                              return inner.create<arith::AddFOp>(where, arguments.back(), arguments[0]);
                            });
-    return generic(loc, {exponentials, sum}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(2, 0),
+    return generic(loc, {exponentials, sum}, empty(loc, shape, builder.getF32Type()), {all, row, all}, iterators(rank, 0),
                    [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
                      return inner.create<arith::DivFOp>(where, arguments[0], arguments[1]);
                    });

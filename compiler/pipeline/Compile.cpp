@@ -50,6 +50,7 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
     graphOptions.rows = options.machine->rows;
     graphOptions.columns = options.machine->cols;
     graphOptions.loadEngines = options.machine->loadEngines;
+    graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
     graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
                          : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
                                                                                  : "fp32";

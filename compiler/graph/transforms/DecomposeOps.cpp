@@ -120,19 +120,35 @@ struct CanonicalizeLayerNorm : OpRewritePattern<LayerNormOp> {
   }
 };
 
-/// softmax and qlinear_softmax: along dim 1 of [outer, n].
+/// Whether `value` is made of a matrix product, element by element.
+bool isMadeOfProduct(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (isa<MatmulOp, MatmulIntegerOp>(op))
+      return true;
+    if (!isElementwise(op) && !isa<ReshapeOp>(op))
+      return false;
+    value = op->getOperand(0);
+  }
+  return false;
+}
+
+/// softmax and qlinear_softmax: along dim 1 of [outer, n]; softmax of products that have weights of their own for each batch,
+/// which it may join, along dim 2 of [batch, outer, n].
 template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
   using OpRewritePattern<OpT>::OpRewritePattern;
   LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
     ArrayRef<int64_t> shape = shapeOf(op.getX());
     int64_t rank = shape.size(), axis = op.getAxis();
-    if (rank == 2 && axis == 1)
-      return failure();
     Location loc = op.getLoc();
     Value x = op.getX();
-    bool flattens = false;
+    bool flattens = false, keepsBatch = false;
     if constexpr (std::is_same_v<OpT, QLinearSoftmaxOp>)
       flattens = op.getOpset() < 13;
+    else
+      keepsBatch = rank > 2 && axis == rank - 1 && isMadeOfProduct(x);
+    const int64_t wanted = keepsBatch ? 3 : 2;
+    if (rank == wanted && axis == wanted - 1)
+      return failure();
     // With the axis last, or all dims from it on flattened, the vectors are contiguous.
     SmallVector<int64_t> perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
     if (!flattens && axis != rank - 1)
@@ -141,12 +157,15 @@ template <typename OpT> struct CanonicalizeSoftmax : OpRewritePattern<OpT> {
       x = createTranspose(rewriter, loc, x, perm);
     SmallVector<int64_t> moved(shapeOf(x));
     int64_t length = flattens ? product(ArrayRef<int64_t>(moved).drop_front(axis)) : moved.back();
-    Value flat = createReshape(rewriter, loc, x, {product(moved) / length, length});
+    SmallVector<int64_t> rows{product(moved) / length, length};
+    if (keepsBatch)
+      rows = {rows[0] / moved[size_t(rank - 2)], moved[size_t(rank - 2)], length};
+    Value flat = createReshape(rewriter, loc, x, rows);
     IRMapping mapping;
     mapping.map(op.getX(), flat);
     auto y = cast<OpT>(rewriter.clone(*op, mapping));
     y->getResult(0).setType(flat.getType());
-    y.setAxis(1);
+    y.setAxis(wanted - 1);
     Value result = createReshape(rewriter, loc, y, moved);
     if (!llvm::is_sorted(perm))
       result = createTranspose(rewriter, loc, result, perm);

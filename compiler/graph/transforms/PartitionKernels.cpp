@@ -81,10 +81,10 @@ std::string reasonAgainst(Operation *op, StringRef array) {
   return "";
 }
 
-/// The element type that the machine's array multiplies, its shape, and the load engines beside it.
+/// The element type that the machine's array multiplies, its shape, the load engines beside it, and how many sums it holds.
 struct Array {
   StringRef type;
-  int64_t rows, columns, loadEngines;
+  int64_t rows, columns, loadEngines, sums;
 };
 
 /// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
@@ -352,9 +352,16 @@ private:
     return slice && llvm::any_of(slice.getSteps(), [](int64_t step) { return step < 0; });
   }
 
+  /// A softmax of a product's rows needs all columns of a row at once: of as many rows as the array is high, twice.
+  bool isSoftmaxOfRows(Operation *op, const llvm::SmallSetVector<Operation *, 8> &inside) {
+    return isa<SoftmaxOp>(op) && roleOf(inside.front()) != Role::Reduction && !cpuOnly &&
+           llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Contraction; }) &&
+           2 * array.rows * int64_t(llvm::alignTo(shapeOf(op->getResult(0)).back(), uint64_t(array.columns))) <= array.sums;
+  }
+
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.
   bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
-    if (roleOf(op) != Role::Elementwise || assigned.contains(op) ||
+    if ((roleOf(op) != Role::Elementwise && !isSoftmaxOfRows(op, inside)) || assigned.contains(op) ||
         shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)) || reasonFor(op) != reason)
       return false;
     for (Value operand : op->getOperands())
@@ -512,7 +519,7 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    Partition(main, {array, rows, columns, loadEngines}, cpuOnly).run();
+    Partition(main, {array, rows, columns, loadEngines, sums}, cpuOnly).run();
   }
 };
 

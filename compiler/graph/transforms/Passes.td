@@ -59,6 +59,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       more cycles to read a row of taps of each channel apart, with up to two load engines, than to transpose the image,
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
+    A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
   }];
   let options = [
@@ -66,6 +67,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     Option<"rows", "rows", "int64_t", "16", "rows of the machine's array">,
     Option<"columns", "columns", "int64_t", "16", "columns of the machine's array">,
     Option<"loadEngines", "load-engines", "int64_t", "2", "load engines of the machine">,
+    Option<"sums", "sums", "int64_t", "16384", "elements of the machine's accumulator">,
     Option<"cpuOnly", "cpu-only", "bool", "false", "give every kernel to the CPU">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];

@@ -34,6 +34,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   partition.rows = options.rows;
   partition.columns = options.columns;
   partition.loadEngines = options.loadEngines;
+  partition.sums = options.sums;
   partition.cpuOnly = options.cpuOnly;
   manager.addPass(createPartitionKernelsPass(partition));
   if (options.array == "bf16" && !options.cpuOnly)

@@ -18,6 +18,7 @@ struct GraphPipelineOptions {
   std::string array = "fp32"; ///< what the machine's array multiplies: int8, bf16 or fp32
   int64_t rows = 16, columns = 16; ///< of the array
   int64_t loadEngines = 2;
+  int64_t sums = 16384; ///< elements of the accumulator
   bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
   bool exactQdq = false;      ///< graph-convert-qdq{exact}
 };

@@ -74,6 +74,15 @@ func.func @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   return %0 : tensor<2x3x4xf32>
 }
 
+// Of products it keeps the batch.
+// CHECK-LABEL: func.func @softmax_of_products
+func.func @softmax_of_products(%x: tensor<1x2x3x4xf32>, %y: tensor<1x2x4x5xf32>) -> tensor<1x2x3x5xf32> {
+  // CHECK: graph.softmax %{{.*}} {axis = 2 : i64} : tensor<2x3x5xf32>
+  %0 = graph.matmul %x, %y : (tensor<1x2x3x4xf32>, tensor<1x2x4x5xf32>) -> tensor<1x2x3x5xf32>
+  %1 = graph.softmax %0 {axis = 3 : i64} : tensor<1x2x3x5xf32>
+  return %1 : tensor<1x2x3x5xf32>
+}
+
 // Below opset 13 the dims from the axis on are one vector. floor(1 / 0.00390625) = 256.
 // CHECK-LABEL: func.func @qlinear_softmax
 func.func @qlinear_softmax(%x: tensor<2x3x4xui8>) -> tensor<2x3x4xui8> {

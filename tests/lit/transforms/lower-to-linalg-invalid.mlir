@@ -43,8 +43,8 @@ func.func private @reduction(%x: tensor<2x3x4x5xf32>) -> tensor<2x4x5xf32> {
 // -----
 
 func.func private @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
-  // expected-error@+1 {{is not along the rows of a matrix: run graph-decompose-ops before}}
-  %0 = graph.softmax %x {axis = 2 : i64} : tensor<2x3x4xf32>
+  // expected-error@+1 {{is not along the rows of matrices: run graph-decompose-ops before}}
+  %0 = graph.softmax %x {axis = 1 : i64} : tensor<2x3x4xf32>
   return %0 : tensor<2x3x4xf32>
 }
 

@@ -158,6 +158,15 @@ func.func private @softmax(%x: tensor<3x10xf32>) -> tensor<3x10xf32> {
 
 // -----
 
+// CHECK-LABEL: func.func private @softmax_of_batches
+// CHECK-COUNT-2: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]
+func.func private @softmax_of_batches(%x: tensor<2x3x10xf32>) -> tensor<2x3x10xf32> {
+  %0 = graph.softmax %x {axis = 2 : i64} : tensor<2x3x10xf32>
+  return %0 : tensor<2x3x10xf32>
+}
+
+// -----
+
 // CHECK-DAG: #[[BACK:.*]] = affine_map<(d0, d1) -> (d0, d1 * -2 + 4)>
 // CHECK-LABEL: func.func private @movement
 // CHECK: tensor.extract_slice %{{.*}}[1, 0] [2, 5] [1, 1] : tensor<4x6xf32> to tensor<2x5xf32>

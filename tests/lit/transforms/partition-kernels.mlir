@@ -1,4 +1,5 @@
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=fp32 | FileCheck %s
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 sums=1535" | FileCheck %s --check-prefix=FEW
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=int8 | FileCheck %s --check-prefix=INT8
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=cpu-only=true | FileCheck %s --check-prefix=CPU
 
@@ -107,16 +108,32 @@ func.func @main(%x: tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8> {
 // not.
 // CHECK-LABEL: func.func @main
 // CHECK: call @scores
-// CHECK: call @softmax
+// CHECK: call @norm
 // CHECK: call @value
 // CHECK: call @context
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %w = graph.constant dense<1.0> : tensor<8x8xf32>
   %value = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("value")
   %scores = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("scores")
-  %softmax = graph.softmax %scores {axis = 1 : i64} : tensor<8x8xf32> loc("softmax")
-  %context = graph.matmul %softmax, %value : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("context")
+  %norm = graph.layer_norm %scores {axis = 1 : i64, epsilon = 1.0e-5 : f32} : tensor<8x8xf32> loc("norm")
+  %context = graph.matmul %norm, %value : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("context")
   return %context : tensor<8x8xf32>
+}
+
+// -----
+
+// A softmax along the rows of a product joins it, where the accumulator holds enough of them.
+// CHECK-LABEL: func.func @main
+// CHECK: call @scores
+// CHECK-NEXT: return
+// FEW: call @scores
+// FEW: call @softmax
+func.func @main(%x: tensor<2x8x4xf32>, %y: tensor<2x4x40xf32>) -> tensor<2x8x40xf32> {
+  %scores = graph.matmul %x, %y : (tensor<2x8x4xf32>, tensor<2x4x40xf32>) -> tensor<2x8x40xf32> loc("scores")
+  %root = graph.constant dense<2.0> : tensor<1xf32>
+  %scaled = graph.div %scores, %root : (tensor<2x8x40xf32>, tensor<1xf32>) -> tensor<2x8x40xf32> loc("scaled")
+  %softmax = graph.softmax %scaled {axis = 2 : i64} : tensor<2x8x40xf32> loc("softmax")
+  return %softmax : tensor<2x8x40xf32>
 }
 
 // -----
