@@ -253,78 +253,82 @@ TW_AVX512 bool packQuadsAvx512(const int16_t *pairs, int8_t *quads, size_t rows,
   return !beyond;
 }
 
-constexpr int kByteBlock = 8;
-
-/// A few positions as unsigned bytes: u = a + offset. The sum over (a - zero_point) * w is the sum over u * w plus
-/// `corrections`, which depend on the column alone.
-struct ByteStrip {
-  alignas(64) uint8_t activations[kByteBlock][kMaxRows];
+/// What positions of one instruction share. Activations are read as unsigned bytes, u = a + offset: the sum over
+/// (a - zero_point) * w is the sum over u * w plus `corrections`, which depend on the column alone.
+struct ByteOperands {
   alignas(64) int32_t corrections[kMaxRows];
-  uint8_t *rows[kByteBlock];
+  alignas(64) uint8_t flip[64]; ///< 0x80 where activations are signed: adds 128
+  const WeightTile *weights;
+  int quads, cols;
+  bool accumulate;
+  int64_t vectorStride, rowStride; ///< bytes from one position to the next
 };
 
-/// `Block` positions from `first` on, 16 columns at a time, four rows a multiply-add.
+/// `Block` positions in a row, 16 columns at a time, four rows a multiply-add.
 template <int Block>
-TW_AVX512 inline void byteBlockAvx512(const ByteStrip &strip, int first, int quads, const WeightTile &weights, int cols,
-                                      bool accumulate) {
-  for (int n = 0; n < cols; n += 16) {
-    __mmask16 mask = cols - n >= 16 ? 0xffff : (1u << (cols - n)) - 1;
-    __m512i correction = _mm512_load_si512(strip.corrections + n);
+TW_AVX512 inline void byteBlockAvx512(const ByteOperands &operands, const uint8_t *vector, uint8_t *row) {
+  const __m512i flip = _mm512_load_si512(operands.flip);
+  for (int n = 0; n < operands.cols; n += 16) {
+    const int columns = operands.cols - n;
+    __mmask16 mask = columns >= 16 ? 0xffff : (1u << columns) - 1;
+    __m512i correction = _mm512_load_si512(operands.corrections + n);
     __m512i sums[Block];
     for (int p = 0; p < Block; ++p)
-      sums[p] = accumulate ? _mm512_add_epi32(_mm512_maskz_loadu_epi32(mask, strip.rows[first + p] + 4 * n), correction)
-                           : correction;
-    const int8_t *w = weights.quads() + 4 * n;
-    for (int k = 0; k < quads; ++k, w += 4 * weights.paddedCols()) {
+      sums[p] = operands.accumulate
+                    ? _mm512_add_epi32(_mm512_maskz_loadu_epi32(mask, row + p * operands.rowStride + 4 * n), correction)
+                    : correction;
+    const int8_t *w = operands.weights->quads() + 4 * n;
+    for (int k = 0; k < operands.quads; ++k, w += 4 * operands.weights->paddedCols()) {
       __m512i weight = _mm512_loadu_si512(w);
       for (int p = 0; p < Block; ++p) {
         int32_t four;
-        std::memcpy(&four, strip.activations[first + p] + 4 * k, 4);
-        sums[p] = _mm512_dpbusd_epi32(sums[p], _mm512_set1_epi32(four), weight);
+        std::memcpy(&four, vector + p * operands.vectorStride + 4 * k, 4);
+        sums[p] = _mm512_dpbusd_epi32(sums[p], _mm512_xor_si512(_mm512_set1_epi32(four), flip), weight);
       }
     }
     for (int p = 0; p < Block; ++p)
-      _mm512_mask_storeu_epi32(strip.rows[first + p] + 4 * n, mask, sums[p]);
+      _mm512_mask_storeu_epi32(row + p * operands.rowStride + 4 * n, mask, sums[p]);
   }
+}
+
+/// `count` positions in a row, as many as possible in blocks of `Block`.
+template <int Block>
+TW_AVX512 inline void byteRunAvx512(const ByteOperands &operands, const uint8_t *vector, uint8_t *row, int64_t count) {
+  for (; count >= Block; count -= Block) {
+    byteBlockAvx512<Block>(operands, vector, row);
+    vector += Block * operands.vectorStride;
+    row += Block * operands.rowStride;
+  }
+  if constexpr (Block > 1)
+    byteRunAvx512<Block / 2>(operands, vector, row, count);
 }
 
 /// Precondition: k_count is a multiple of 4, and the weights fit bytes.
 TW_AVX512 void bytesAvx512(const isa::Tensor &tensor, core::MachineState &state) {
   const WeightTile &weights = state.active;
-  const int count = int(tensor.k_count), quads = count / 4, cols = int(state.machine().cols);
-  ByteStrip strip;
-  for (int n = 0; n < cols; n += 16) {
+  const int64_t rowBytes = state.machine().accumulatorRowBytes();
+  ByteOperands operands;
+  operands.weights = &weights;
+  operands.quads = int(tensor.k_count) / 4;
+  operands.cols = int(state.machine().cols);
+  operands.accumulate = tensor.accumulate;
+  operands.vectorStride = tensor.strides[0];
+  operands.rowStride = tensor.acc_strides[0] * rowBytes;
+  std::memset(operands.flip, tensor.is_signed ? 0x80 : 0, sizeof operands.flip);
+  for (int n = 0; n < operands.cols; n += 16) {
     __m512i sums = _mm512_setzero_si512();
-    for (int k = 0; k < quads; ++k)
+    for (int k = 0; k < operands.quads; ++k)
       sums = _mm512_dpbusd_epi32(sums, _mm512_set1_epi8(1),
                                  _mm512_loadu_si512(weights.quads() + 4 * (size_t(k) * weights.paddedCols() + n)));
     const int offset = (tensor.is_signed ? 128 : 0) + int(tensor.zero_point);
-    _mm512_store_si512(strip.corrections + n, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-offset)));
+    _mm512_store_si512(operands.corrections + n, _mm512_mullo_epi32(sums, _mm512_set1_epi32(-offset)));
   }
-  const __m512i flip = _mm512_set1_epi8(tensor.is_signed ? char(0x80) : 0); // adds 128
   const uint8_t *activations = state.memory(tensor.memory) + tensor.address;
-  const int64_t rowBytes = state.machine().accumulatorRowBytes(), rowStride = tensor.acc_strides[0] * rowBytes;
   uint8_t *accumulator = state.memory(int64_t(isa::Memory::Accumulator)) + tensor.acc_address * rowBytes;
-  int positions = 0;
   for (int64_t i2 = 0; i2 < tensor.counts[2]; ++i2)
-    for (int64_t i1 = 0; i1 < tensor.counts[1]; ++i1) {
-      const uint8_t *vector = activations + i2 * tensor.strides[2] + i1 * tensor.strides[1];
-      uint8_t *row = accumulator + (i2 * tensor.acc_strides[2] + i1 * tensor.acc_strides[1]) * rowBytes;
-      for (int64_t i0 = 0; i0 < tensor.counts[0]; ++i0, vector += tensor.strides[0], row += rowStride) {
-        for (int k = 0; k < count; k += 64) {
-          __mmask64 mask = count - k >= 64 ? ~0ull : (1ull << (count - k)) - 1;
-          __m512i bytes = _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, vector + k), flip);
-          _mm512_store_si512(strip.activations[positions] + k, bytes);
-        }
-        strip.rows[positions] = row;
-        if (++positions == kByteBlock) {
-          byteBlockAvx512<kByteBlock>(strip, 0, quads, weights, cols, tensor.accumulate);
-          positions = 0;
-        }
-      }
-    }
-  for (int p = 0; p < positions; ++p)
-    byteBlockAvx512<1>(strip, p, quads, weights, cols, tensor.accumulate);
+    for (int64_t i1 = 0; i1 < tensor.counts[1]; ++i1)
+      byteRunAvx512<8>(operands, activations + i2 * tensor.strides[2] + i1 * tensor.strides[1],
+                       accumulator + (i2 * tensor.acc_strides[2] + i1 * tensor.acc_strides[1]) * rowBytes, tensor.counts[0]);
 }
 
 TW_AVX2 void integerAvx2(const isa::Tensor &tensor, core::MachineState &state) {

@@ -11,64 +11,39 @@
 
 namespace tw::stats {
 
-static bool isSameKind(const Interval &a, const Interval &b) {
-  return a.layer == b.layer && a.detail == b.detail && a.label == b.label && a.producer == b.producer;
-}
-
 /// Kinds repeat, mostly the last few; one that is kept twice costs nothing but its place.
 uint32_t IntervalList::kindOf(const Interval &interval) {
   constexpr size_t kRecent = 16;
-  for (size_t i = kinds.size(), last = i > kRecent ? i - kRecent : 0; i-- > last;)
+  for (size_t i = kinds.size(), oldest = i > kRecent ? i - kRecent : 0; i-- > oldest;)
     if (isSameKind(kinds[i], interval))
       return static_cast<uint32_t>(i);
   kinds.push_back(interval);
   return static_cast<uint32_t>(kinds.size() - 1);
 }
 
-void IntervalList::push_back(const Interval &interval) {
-  const bool repeats = !chunks.empty() && isSameKind(kinds[chunks.back().back().kind], interval);
-  const uint32_t kind = repeats ? chunks.back().back().kind : kindOf(interval);
-  for (Cycle begin = interval.begin, end; begin < interval.end; begin = end) {
-    end = std::min(interval.end, begin + kMaxLength);
+void IntervalList::append(const Interval &interval) {
+  const uint32_t kind = last && isSameKind(interval, latest) ? last->kind : kindOf(interval);
+  latest = interval;
+  for (Cycle begin = interval.begin; begin < interval.end; begin = latest.end) {
+    latest.begin = begin;
+    latest.end = std::min(interval.end, begin + kMax);
     if (chunks.empty() || chunks.back().size() == kChunk) {
       chunks.emplace_back();
       chunks.back().reserve(kChunk);
     }
-    chunks.back().push_back({begin, static_cast<uint32_t>(end - begin), kind});
+    chunks.back().push_back({begin, static_cast<uint32_t>(latest.end - begin), kind, 0, 1});
+    last = &chunks.back().back();
   }
 }
 
-void IntervalList::extend(Cycle end) {
-  Packed &last = chunks.back().back();
-  if (end - last.begin <= kMaxLength) {
-    last.length = static_cast<uint32_t>(end - last.begin);
-    return;
-  }
-  Interval rest = back();
-  rest.begin = rest.end;
-  rest.end = end;
-  push_back(rest);
-}
-
-void Track::clear() {
-  for (IntervalList &list : lists)
-    list.clear();
-  lastFed = 0;
-}
-
-void Track::busy(List list, Cycle begin, Cycle end, uint32_t layer) {
-  IntervalList &intervals = lists[list];
-  if (!intervals.empty()) {
-    const Interval last = intervals.back();
-    if (last.layer == layer && last.end >= begin) {
-      if (end > last.end)
-        intervals.extend(end);
-      return;
-    }
-    // A width above 1 lets two bursts share a cycle; the earlier one keeps it.
-    begin = std::max(begin, last.end);
-  }
-  add(list, {begin, end, Label::Busy, 0, kNoEngine, layer});
+void IntervalList::lengthen(Cycle end) {
+  Interval longer = latest;
+  longer.end = end;
+  if (last->count == 1)
+    longer.begin = latest.end;
+  else
+    --last->count;
+  append(longer);
 }
 
 void Track::dramWait(Cycle begin, Cycle end, unsigned channel, uint32_t layer) {
@@ -76,7 +51,7 @@ void Track::dramWait(Cycle begin, Cycle end, unsigned channel, uint32_t layer) {
   IntervalList &waits = lists[DramWait];
   const IntervalList &moves = lists[Move];
   if (begin < end && !waits.empty() && !moves.empty()) {
-    const Interval last = waits.back(), move = moves.back();
+    const Interval &last = waits.back(), &move = moves.back();
     if (last.detail == channel && last.layer == layer && move.begin <= last.end && move.end >= begin) {
       waits.extend(end);
       return;
@@ -103,87 +78,137 @@ namespace {
 
 constexpr Cycle kForever = std::numeric_limits<Cycle>::max();
 
-/// Visits the intervals of all lists in order, of each what the lists before its own leave free.
-template <typename Visit> void forEachVisible(const std::array<IntervalList, Track::NumLists> &lists, Visit visit) {
-  struct Next {
-    IntervalList::Cursor cursor;
-    Cycle begin = kForever, end = kForever;
-    explicit Next(const IntervalList &list) : cursor(list) { look(); }
-    void look() {
-      if (!cursor.valid()) {
-        begin = end = kForever;
-        return;
-      }
-      const Interval interval = cursor.get();
-      begin = interval.begin;
-      end = interval.end;
-    }
-  };
-  std::vector<Next> next; // lists with nothing in them cost nothing
-  for (const IntervalList &list : lists)
-    if (!list.empty())
-      next.emplace_back(list);
-  for (Cycle at = 0;;) {
-    // The first list that has this cycle, up to where one before it has one; or on to the next interval.
-    Cycle end = kForever;
-    const Next *visible = nullptr;
-    for (Next &candidate : next) {
-      while (candidate.end <= at) {
-        candidate.cursor.next();
-        candidate.look();
-      }
-      if (candidate.begin <= at) {
-        visible = &candidate;
-        end = std::min(end, candidate.end);
-        break;
-      }
-      end = std::min(end, candidate.begin);
-    }
-    if (end == kForever)
-      return;
-    if (visible) {
-      Interval piece = visible->cursor.get();
-      piece.begin = at;
-      piece.end = end;
-      visit(piece);
-    }
-    at = end;
-  }
-}
-
-/// Splits waits for DRAM by whether the channel's bus moves something.
+/// Follows the data buses.
 class BusCursor {
 public:
   explicit BusCursor(const std::vector<std::vector<BusInterval>> &channels) : channels(channels), at(channels.size(), 0) {}
-  template <typename Emit> void split(Interval wait, Emit emit) {
-    if (wait.detail >= channels.size()) {
-      emit(wait);
-      return;
-    }
-    const std::vector<BusInterval> &bus = channels[wait.detail];
-    size_t &next = at[wait.detail];
-    while (wait.begin < wait.end) {
-      while (next < bus.size() && bus[next].end <= wait.begin)
-        ++next;
-      Interval piece = wait;
-      if (next == bus.size() || bus[next].begin >= wait.end) {
-        piece.label = Label::DramLatency;
-      } else if (bus[next].begin > wait.begin) {
-        piece.label = Label::DramLatency;
-        piece.end = bus[next].begin;
-      } else {
-        piece.label = Label::DramBandwidth;
-        piece.end = std::min(wait.end, bus[next].end);
-      }
-      wait.begin = piece.end;
-      emit(piece);
-    }
+  /// Whether the bus of `channel` is busy in `cycle`, and up to where that stays so. Cycles must ascend.
+  std::pair<bool, Cycle> state(unsigned channel, Cycle cycle) {
+    if (channel >= channels.size())
+      return {false, kForever};
+    const std::vector<BusInterval> &bus = channels[channel];
+    size_t &next = at[channel];
+    while (next < bus.size() && bus[next].end <= cycle)
+      ++next;
+    if (next == bus.size())
+      return {false, kForever};
+    return bus[next].begin <= cycle ? std::pair(true, bus[next].end) : std::pair(false, bus[next].begin);
   }
 
 private:
   const std::vector<std::vector<BusInterval>> &channels;
   std::vector<size_t> at;
 };
+
+/// Visits the intervals of all lists in order, of each what the lists before its own leave free.
+class Visible {
+public:
+  Visible(const std::array<IntervalList, Track::NumLists> &lists, Cycle lastFed, BusCursor &bus) : lastFed(lastFed), bus(bus) {
+    // Lists with nothing in them cost nothing.
+    for (unsigned list = 0; list < lists.size(); ++list)
+      if (!lists[list].empty())
+        next.emplace_back(lists[list], list);
+  }
+
+  /// Calls visit(list, kind, begin, end, times) up to cycle `total`; `list` is NumLists where none has anything. With
+  /// `fold`, cycles that repeat in equal distances are visited once for all `times`.
+  template <typename Visit> void forEach(Cycle total, bool fold, Visit visit) {
+    constexpr unsigned kPatience = 8; // visits between two looks for a repetition
+    Cycle period = 0, limit = total;
+    uint64_t times = 1;
+    unsigned visits = 0;
+    for (Cycle at = 0; at < total;) {
+      if (at == limit) {
+        for (Next &candidate : next) {
+          candidate.advance(at);
+          if (candidate.repeats)
+            candidate.skip(times - 1);
+        }
+        at += period * (times - 1);
+        limit = total;
+        times = 1;
+        continue;
+      }
+      if (fold && times == 1 && ++visits == kPatience) {
+        visits = 0;
+        times = repetitions(at, total, period);
+        limit = times > 1 ? at + period : total;
+      }
+      // The first list that has this cycle, up to where one before it has one; or on to the next interval.
+      Cycle end = limit;
+      const Next *visible = nullptr;
+      for (Next &candidate : next) {
+        candidate.advance(at);
+        if (candidate.begin <= at) {
+          visible = &candidate;
+          end = std::min(end, candidate.end);
+          break;
+        }
+        end = std::min(end, candidate.begin);
+      }
+      visit(visible ? visible->list : Track::NumLists, visible ? visible->cursor.kind() : 0, at, end, times);
+      at = end;
+    }
+  }
+
+private:
+  struct Next {
+    const IntervalList *intervals;
+    IntervalList::Cursor cursor;
+    unsigned list;
+    bool repeats = false; ///< in the current repetition
+    Cycle begin = kForever, end = kForever;
+    Next(const IntervalList &intervals, unsigned list) : intervals(&intervals), cursor(intervals), list(list) { look(); }
+    void look() {
+      begin = cursor.valid() ? cursor.begin() : kForever;
+      end = cursor.valid() ? cursor.end() : kForever;
+    }
+    void advance(Cycle at) {
+      while (end <= at) {
+        cursor.next();
+        look();
+      }
+    }
+    void skip(uint64_t count) {
+      cursor.skip(static_cast<uint32_t>(count));
+      look();
+    }
+  };
+
+  /// How many times what lies in [at, at + period) comes one after the other; at least 1. Chooses the period.
+  uint64_t repetitions(Cycle at, Cycle total, Cycle &period) {
+    period = 0;
+    for (Next &candidate : next) {
+      candidate.advance(at);
+      if (!period && candidate.begin != kForever && candidate.cursor.left())
+        period = candidate.cursor.period();
+    }
+    if (!period)
+      return 1;
+    uint64_t times = (total - at) / period;
+    auto constantUntil = [&](Cycle cycle) { times = std::min(times, (cycle - at) / period); };
+    if (lastFed > at)
+      constantUntil(lastFed);
+    for (Next &candidate : next) {
+      candidate.repeats = candidate.end <= at + period && candidate.cursor.left() && candidate.cursor.period() == period;
+      if (candidate.repeats)
+        times = std::min<uint64_t>(times, candidate.cursor.left());
+      else
+        constantUntil(candidate.begin <= at ? candidate.end : candidate.begin);
+      if (candidate.list == Track::DramWait && candidate.begin < at + period)
+        constantUntil(bus.state(candidate.intervals->allKinds()[candidate.cursor.kind()].detail, at).second);
+    }
+    return std::max<uint64_t>(times, 1);
+  }
+
+  std::vector<Next> next;
+  const Cycle lastFed;
+  BusCursor &bus;
+};
+
+bool hasCause(Label label) {
+  return label == Label::Operand || label == Label::Interlock || label == Label::BankConflict || label == Label::BufferFull;
+}
 
 } // namespace
 
@@ -193,50 +218,67 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
   result.engine = engine;
   result.name = engineName(engine);
 
-  using Cause = std::tuple<Label, uint16_t, uint16_t>;
-  std::map<Cause, Cycle> causes;
-  std::pair<const Cause, Cycle> *recent = nullptr; // causes repeat
-  std::array<Cycle, kNumLabels> noLayer{}, *labels = &noLayer; // layers repeat as well
-  uint32_t layer = kNoLayer;
-  auto emit = [&](Interval interval) __attribute__((always_inline)) {
-    interval.end = std::min(interval.end, total);
-    if (interval.begin >= interval.end)
-      return;
-    const Cycle cycles = interval.end - interval.begin;
-    result.cycles[static_cast<unsigned>(interval.label)] += cycles;
-    if (interval.layer != layer) {
-      layer = interval.layer;
-      labels = layer < layers.size() ? &layers[layer].labels[engine] : &noLayer;
-    }
-    (*labels)[static_cast<unsigned>(interval.label)] += cycles;
-    if (interval.label == Label::Operand || interval.label == Label::Interlock || interval.label == Label::BankConflict ||
-        interval.label == Label::BufferFull) {
-      const Cause cause{interval.label, interval.detail, interval.producer};
-      if (!recent || recent->first != cause)
-        recent = &*causes.emplace(cause, 0).first;
-      recent->second += cycles;
-    }
-    if (keep)
+  // Cycles by kind first: there are few kinds.
+  struct Cycles {
+    Cycle all = 0, bandwidth = 0;
+  };
+  std::array<std::vector<Cycles>, Track::NumLists> cycles;
+  for (unsigned list = 0; list < cycles.size(); ++list)
+    cycles[list].resize(track.lists[list].allKinds().size());
+  auto keepPart = [&](Interval interval, Label label, Cycle begin, Cycle end) {
+    interval.label = label;
+    interval.begin = begin;
+    interval.end = end;
+    if (begin < end)
       result.intervals.push_back(interval);
   };
-  auto emitGap = [&](Cycle begin, Cycle end) {
-    if (begin >= end)
-      return;
-    emit({begin, std::min(end, std::max(begin, track.lastFed)), Label::Starved});
-    emit({std::max(begin, std::min(end, track.lastFed)), end, Label::Idle});
-  };
   BusCursor bus(channels);
-  Cycle cursor = 0;
-  forEachVisible(track.lists, [&](const Interval &interval) {
-    emitGap(cursor, std::min(interval.begin, total));
-    assert(interval.begin >= cursor && "labels overlap");
-    if (interval.label == Label::DramLatency)
-      bus.split(interval, emit);
-    else
-      emit(interval);
-    cursor = interval.end;
-  });
-  emitGap(cursor, total);
+  auto count = [&](unsigned list, uint32_t kind, Cycle begin, Cycle end, uint64_t times) {
+    if (list == Track::NumLists) {
+      const Cycle fed = std::max(begin, std::min(end, track.lastFed));
+      result.cycles[static_cast<unsigned>(Label::Starved)] += (fed - begin) * times;
+      result.cycles[static_cast<unsigned>(Label::Idle)] += (end - fed) * times;
+      if (keep) {
+        keepPart({}, Label::Starved, begin, fed);
+        keepPart({}, Label::Idle, fed, end);
+      }
+      return;
+    }
+    Cycles &sum = cycles[list][kind];
+    sum.all += (end - begin) * times;
+    const Interval &common = track.lists[list].allKinds()[kind];
+    if (list != Track::DramWait) {
+      if (keep)
+        keepPart(common, common.label, begin, end);
+      return;
+    }
+    while (begin < end) {
+      const auto [isBusy, change] = bus.state(common.detail, begin);
+      const Cycle upTo = std::min(end, change);
+      if (isBusy)
+        sum.bandwidth += (upTo - begin) * times;
+      if (keep)
+        keepPart(common, isBusy ? Label::DramBandwidth : Label::DramLatency, begin, upTo);
+      begin = upTo;
+    }
+  };
+  Visible(track.lists, track.lastFed, bus).forEach(total, !keep, count);
+
+  using Cause = std::tuple<Label, uint16_t, uint16_t>;
+  std::map<Cause, Cycle> causes;
+  auto add = [&](const Interval &kind, Label label, Cycle cycles) {
+    result.cycles[static_cast<unsigned>(label)] += cycles;
+    if (kind.layer < layers.size())
+      layers[kind.layer].labels[engine][static_cast<unsigned>(label)] += cycles;
+    if (cycles && hasCause(label))
+      causes[{label, kind.detail, kind.producer}] += cycles;
+  };
+  for (unsigned list = 0; list < cycles.size(); ++list)
+    for (size_t i = 0; i < cycles[list].size(); ++i) {
+      const Interval &kind = track.lists[list].allKinds()[i];
+      add(kind, kind.label, cycles[list][i].all - cycles[list][i].bandwidth);
+      add(kind, Label::DramBandwidth, cycles[list][i].bandwidth);
+    }
 
   Cycle sum = 0;
   for (Cycle cycles : result.cycles)

@@ -10,65 +10,107 @@
 
 #include "simulator/stats/SimResult.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace tw::stats {
 
-/// Millions of intervals: 16 bytes each, never copied to grow. What intervals have in common (label, detail, producer, layer) is
-/// kept once.
+/// Millions of intervals in little memory: what they have in common (label, detail, producer, layer), their kind, is kept
+/// once, and intervals of one kind and length in equal distances are one run.
 class IntervalList {
-  struct Packed {
+  struct Run {
     Cycle begin;
     uint32_t length, kind;
+    uint32_t period, count; ///< the period counts from two intervals on
   };
 
 public:
-  bool empty() const { return chunks.empty(); }
-  Interval back() const { return unpack(chunks.back().back()); }
-  void push_back(const Interval &interval);
+  IntervalList() = default;
+  IntervalList(const IntervalList &) = delete;
+  IntervalList &operator=(const IntervalList &) = delete;
+
+  bool empty() const { return !last; }
+  const Interval &back() const { return latest; }
+  void push_back(const Interval &interval) {
+    if (last && last->count < kMax && interval.end - interval.begin == last->length && isSameKind(interval, latest)) {
+      const Cycle period = interval.begin - latest.begin;
+      if (last->count == 1 ? period <= kMax : period == last->period) {
+        last->period = static_cast<uint32_t>(period);
+        ++last->count;
+        latest.begin = interval.begin;
+        latest.end = interval.end;
+        return;
+      }
+    }
+    append(interval);
+  }
   /// Lets the last interval end in `end`, not before it does.
-  void extend(Cycle end);
-  void clear() { *this = IntervalList(); }
+  void extend(Cycle end) {
+    if (last->count == 1 && end - latest.begin <= kMax) {
+      last->length = static_cast<uint32_t>(end - latest.begin);
+      latest.end = end;
+    } else {
+      lengthen(end);
+    }
+  }
+  /// Kinds by number; their cycles do not count, and two may be the same.
+  const std::vector<Interval> &allKinds() const { return kinds; }
 
   /// Visits the intervals in order.
   class Cursor {
   public:
-    explicit Cursor(const IntervalList &list)
-        : list(&list), chunk(list.chunks.data()), lastChunk(chunk + list.chunks.size()) {
+    explicit Cursor(const IntervalList &list) : chunk(list.chunks.data()), lastChunk(chunk + list.chunks.size()) {
       if (chunk != lastChunk)
-        at = chunk->data(), end = at + chunk->size();
+        run = chunk->data(), endOfChunk = run + chunk->size(), enter();
     }
     /// False after the last one.
-    bool valid() const { return at; }
-    Interval get() const { return list->unpack(*at); }
-    void next() {
-      if (++at != end)
-        return;
-      ++chunk;
-      at = chunk == lastChunk ? nullptr : chunk->data();
-      end = at ? at + chunk->size() : nullptr;
+    bool valid() const { return run; }
+    Cycle begin() const { return at; }
+    Cycle end() const { return at + run->length; }
+    uint32_t kind() const { return run->kind; }
+    /// So many more intervals follow, each `period` after the one before it.
+    uint32_t left() const { return repeats; }
+    uint32_t period() const { return run->period; }
+    void next() { repeats ? skip(1) : nextRun(); }
+    /// Precondition: `count` <= left().
+    void skip(uint32_t count) {
+      at += Cycle(count) * run->period;
+      repeats -= count;
     }
 
   private:
-    const IntervalList *list;
-    const std::vector<Packed> *chunk, *lastChunk;
-    const Packed *at = nullptr, *end = nullptr;
+    void enter() { at = run->begin, repeats = run->count - 1; }
+    void nextRun() {
+      if (++run == endOfChunk) {
+        ++chunk;
+        run = chunk == lastChunk ? nullptr : chunk->data();
+        endOfChunk = run ? run + chunk->size() : nullptr;
+      }
+      if (run)
+        enter();
+    }
+
+    const std::vector<Run> *chunk, *lastChunk;
+    const Run *run = nullptr, *endOfChunk = nullptr;
+    Cycle at = 0;
+    uint32_t repeats = 0;
   };
 
 private:
-  static constexpr size_t kChunk = 2048;
-  static constexpr Cycle kMaxLength = ~0u;
+  static constexpr size_t kChunk = 1024;
+  static constexpr Cycle kMax = ~0u;
 
-  Interval unpack(const Packed &packed) const {
-    Interval interval = kinds[packed.kind];
-    interval.begin = packed.begin;
-    interval.end = packed.begin + packed.length;
-    return interval;
+  static bool isSameKind(const Interval &a, const Interval &b) {
+    return a.layer == b.layer && a.detail == b.detail && a.label == b.label && a.producer == b.producer;
   }
   uint32_t kindOf(const Interval &interval);
+  void append(const Interval &interval);
+  void lengthen(Cycle end);
 
-  std::vector<Interval> kinds; ///< cycles do not count
-  std::vector<std::vector<Packed>> chunks; ///< none is empty
+  std::vector<Interval> kinds;
+  std::vector<std::vector<Run>> chunks; ///< of fixed capacity; none is empty
+  Run *last = nullptr;
+  Interval latest; ///< the last one of `last`
 };
 
 /// What one engine did. Each list is ascending and free of overlaps in itself; lists may overlap one another.
@@ -77,7 +119,6 @@ public:
   /// The cycles of one list of intervals, in the order of their precedence.
   enum List : unsigned { Issue, Move, Stall, DramWait, Full, NumLists };
 
-  void clear();
   void issue(Cycle cycle, uint32_t layer) { busy(Issue, cycle, cycle + 1, layer); }
   void move(Cycle begin, Cycle end, uint32_t layer) { busy(Move, begin, end, layer); }
   /// Operand, interlock and bank-conflict cycles.
@@ -93,7 +134,20 @@ public:
 private:
   friend EngineResult resolve(const Track &, unsigned, Cycle, const std::vector<std::vector<BusInterval>> &, bool,
                               std::vector<LayerResult> &);
-  void busy(List list, Cycle begin, Cycle end, uint32_t layer);
+  void busy(List list, Cycle begin, Cycle end, uint32_t layer) {
+    IntervalList &intervals = lists[list];
+    if (!intervals.empty()) {
+      const Interval &last = intervals.back();
+      if (last.end >= begin && last.layer == layer) {
+        if (end > last.end)
+          intervals.extend(end);
+        return;
+      }
+      // A width above 1 lets two bursts share a cycle; the earlier one keeps it.
+      begin = std::max(begin, last.end);
+    }
+    add(list, {begin, end, Label::Busy, 0, kNoEngine, layer});
+  }
   void add(List list, const Interval &interval) {
     if (interval.begin < interval.end)
       lists[list].push_back(interval);

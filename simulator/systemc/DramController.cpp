@@ -34,9 +34,13 @@ void DramController::advance(Cycle cycle, std::vector<timing::DramCompletion> &c
 void DramController::transport(int id, tlm::tlm_generic_payload &payload, sc_core::sc_time &delay) {
   BurstExtension *burst = payload.get_extension<BurstExtension>();
   if (burst) {
-    burst->completion = dram->submit({burst->id, payload.get_address(), payload.is_write(), burst->arrival});
-    if (burst->completion)
-      noteBus(*burst->completion);
+    const std::optional<timing::DramCompletion> completion =
+        dram->submit({burst->id, payload.get_address(), payload.is_write(), burst->arrival});
+    burst->completion = completion ? completion->completionCycle : kNever;
+    if (completion) {
+      burst->channel = completion->channel;
+      noteBus(*completion);
+    }
   }
   if (payload.get_data_ptr() && !debug(id, payload)) {
     payload.set_response_status(tlm::TLM_ADDRESS_ERROR_RESPONSE);

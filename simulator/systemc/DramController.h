@@ -16,8 +16,9 @@ namespace tw::systemc {
 struct BurstExtension : tlm::tlm_extension<BurstExtension> {
   uint64_t id = 0;
   Cycle arrival = 0;
-  /// Filled by the controller if the completion is known at once.
-  std::optional<timing::DramCompletion> completion;
+  /// Filled by the controller: when the burst is over, kNever if that is not decided yet, and where it lies.
+  Cycle completion = kNever;
+  unsigned channel = 0;
 
   tlm::tlm_extension_base *clone() const override { return new BurstExtension(*this); }
   void copy_from(const tlm::tlm_extension_base &other) override { *this = static_cast<const BurstExtension &>(other); }

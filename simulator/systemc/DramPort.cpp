@@ -36,6 +36,7 @@ void DramPort::reset(RunContext &run) {
   alarm.reset();
   readAt.fill(kNever);
   offerAt.fill(kNever);
+  nextOffer = kNever;
   decided.clear();
   nextCycle = lastIssue = lastRead = bufferEmptyAt = 0;
   holder = kNobody;
@@ -59,9 +60,10 @@ Cycle DramPort::nextStep() const {
   Cycle next = std::min({dram->nextDecision(), requestAt(kDrain), requestAt(kIdleDrain)});
   for (Cycle at : readAt)
     next = std::min(next, at);
-  const Cycle roomAt = !full() ? 0 : submitted.empty() ? kNever : submitted.front().freeAt;
-  for (Cycle at : offerAt)
-    next = std::min(next, std::max(at, roomAt));
+  if (nextOffer != kNever) {
+    const Cycle roomAt = !full() ? 0 : submitted.empty() ? kNever : submitted.front().freeAt;
+    next = std::min(next, std::max(nextOffer, roomAt));
+  }
   return std::max(next, nextCycle);
 }
 
@@ -96,8 +98,9 @@ unsigned DramPort::choose(Cycle cycle) {
       return holder;
     first = holder + 1;
   }
-  for (unsigned i = 0; i < kRequesters; ++i) {
-    const unsigned requester = (first + i) % kRequesters;
+  for (unsigned i = 0, requester = first; i < kRequesters; ++i, ++requester) {
+    if (requester >= kRequesters)
+      requester -= kRequesters;
     if (requestAt(requester) > cycle)
       continue;
     // Writes that merely may go do not keep reads waiting.
@@ -111,15 +114,18 @@ unsigned DramPort::choose(Cycle cycle) {
 void DramPort::issue(unsigned requester, Cycle cycle) {
   const bool isWrite = requester == kDrain || requester == kIdleDrain;
   const unsigned client = isWrite ? kReaders : requester - kFirstReader;
+  const uint32_t width = context->machine->burstsPerCycle;
   uint64_t usedChannels = 0;
-  for (uint32_t n = 0; n < context->machine->burstsPerCycle; ++n) {
+  for (uint32_t n = 0; n < width; ++n) {
     if (n && requestAt(requester) > cycle)
       break;
     const uint64_t address = isWrite ? waiting.front() : reader[client]->address();
-    const uint64_t channel = uint64_t(1) << dram->channelOf(address);
-    if (usedChannels & channel)
-      break;
-    usedChannels |= channel;
+    if (width > 1) {
+      const uint64_t channel = uint64_t(1) << dram->channelOf(address);
+      if (usedChannels & channel)
+        break;
+      usedChannels |= channel;
+    }
 
     DramReaderIf::Destination destination;
     if (!isWrite)
@@ -144,26 +150,26 @@ void DramPort::issue(unsigned requester, Cycle cycle) {
       ++readsUndecided;
       reader[client]->requested(cycle);
     }
-    if (burst->completion)
-      complete(*burst->completion);
+    if (burst->completion != kNever)
+      complete(burst->id, burst->completion, burst->channel);
     else if (!isWrite)
       lookAtReader(client);
   }
 }
 
-void DramPort::complete(const timing::DramCompletion &completion) {
-  const unsigned client = completion.id & ((1u << kIdShift) - 1);
+void DramPort::complete(uint64_t id, Cycle cycle, unsigned channel) {
+  const unsigned client = id & ((1u << kIdShift) - 1);
   if (client < kReaders) {
     --readsUndecided;
-    lastRead = std::max(lastRead, completion.completionCycle);
-    reader[client]->completed(completion.id >> kIdShift, completion.completionCycle, completion.channel);
+    lastRead = std::max(lastRead, cycle);
+    reader[client]->completed(id >> kIdShift, cycle, channel);
     lookAtReader(client);
     return;
   }
   for (Write &write : submitted)
-    if (write.id == completion.id)
-      write.freeAt = completion.completionCycle;
-  bufferEmptyAt = std::max(bufferEmptyAt, completion.completionCycle);
+    if (write.id == id)
+      write.freeAt = cycle;
+  bufferEmptyAt = std::max(bufferEmptyAt, cycle);
 }
 
 void DramPort::step(Cycle cycle) {
@@ -177,7 +183,7 @@ void DramPort::step(Cycle cycle) {
   if (requester != kNobody)
     issue(requester, cycle);
   uint32_t accepts = 0;
-  for (unsigned client = 0; client < stats::kMaxStoreEngines; ++client)
+  for (unsigned client = 0; nextOffer <= cycle && client < stats::kMaxStoreEngines; ++client)
     while (offerAt[client] <= cycle && accepts < context->machine->burstsPerCycle && !full()) {
       waiting.push_back(writer[client]->address());
       ++bufferCount;
@@ -195,7 +201,7 @@ void DramPort::step(Cycle cycle) {
     decided.clear();
     dram->advance(cycle, decided);
     for (const timing::DramCompletion &completion : decided)
-      complete(completion);
+      complete(completion.id, completion.completionCycle, completion.channel);
   }
 }
 

@@ -47,11 +47,14 @@ private:
   void step(Cycle cycle);
   /// Looks again at what a client asks for.
   void lookAtReader(unsigned client) { readAt[client] = reader[client] ? reader[client]->nextRequest() : kNever; }
-  void lookAtWriter(unsigned client) { offerAt[client] = writer[client] ? writer[client]->nextOffer() : kNever; }
+  void lookAtWriter(unsigned client) {
+    offerAt[client] = writer[client] ? writer[client]->nextOffer() : kNever;
+    nextOffer = *std::min_element(offerAt.begin(), offerAt.end());
+  }
   Cycle requestAt(unsigned requester) const;
   unsigned choose(Cycle cycle);
   void issue(unsigned requester, Cycle cycle);
-  void complete(const timing::DramCompletion &completion);
+  void complete(uint64_t id, Cycle cycle, unsigned channel);
   bool full() const { return bufferCount >= context->machine->dram.writeBufferBursts; }
 
   RunContext *context = nullptr;
@@ -62,6 +65,7 @@ private:
   std::array<DramWriterIf *, stats::kMaxStoreEngines> writer{};
   std::array<Cycle, kReaders> readAt{};                 ///< nextRequest() of each reader
   std::array<Cycle, stats::kMaxStoreEngines> offerAt{}; ///< nextOffer() of each writer
+  Cycle nextOffer = kNever;                             ///< the first of them
   tlm::tlm_generic_payload payload;
   BurstExtension *burst;
   std::vector<timing::DramCompletion> decided;

@@ -31,9 +31,11 @@ void Timebase::work() {
     const Moment moment = due[first];
     if (moment > lastMoment)
       break;
-    if (const uint64_t time = picoseconds(moment); time > now.value() && time >= horizon) {
-      wakeUp.notify(sc_time::from_value(time - now.value()));
-      return;
+    if (horizon != kNever) {
+      if (const uint64_t time = picoseconds(moment); time > now.value() && time >= horizon) {
+        wakeUp.notify(sc_time::from_value(time - now.value()));
+        return;
+      }
     }
     current = moment;
     alarms[first]->ring(cycleOf(moment));

@@ -83,10 +83,15 @@ public:
   /// Rings in `cycle`. Precondition: that phase of that cycle is not over.
   void at(Cycle cycle) {
     assert(momentOf(cycle, phase) >= timebase.current && "an alarm cannot ring in the past");
-    if (!cycles.empty() && cycles.front() == cycle)
+    // Few are set at a time, and mostly for soon.
+    size_t place = cycles.size();
+    while (place && cycles[place - 1] < cycle)
+      --place;
+    if (place && cycles[place - 1] == cycle)
       return;
     cycles.push_back(cycle);
-    std::push_heap(cycles.begin(), cycles.end(), std::greater<Cycle>());
+    for (size_t i = cycles.size() - 1; i > place; --i)
+      std::swap(cycles[i], cycles[i - 1]);
     arm();
   }
   void reset() {
@@ -96,12 +101,10 @@ public:
 
 private:
   friend class Timebase;
-  void arm() { timebase.due[number] = cycles.empty() ? kNever : momentOf(cycles.front(), phase); }
+  void arm() { timebase.due[number] = cycles.empty() ? kNever : momentOf(cycles.back(), phase); }
   void ring(Cycle now) {
-    while (!cycles.empty() && cycles.front() <= now) {
-      std::pop_heap(cycles.begin(), cycles.end(), std::greater<Cycle>());
+    while (!cycles.empty() && cycles.back() <= now)
       cycles.pop_back();
-    }
     arm();
     process(now);
   }
@@ -110,7 +113,7 @@ private:
   const size_t number;
   const Phase phase;
   const std::function<void(Cycle)> process;
-  std::vector<Cycle> cycles; ///< a heap, earliest first
+  std::vector<Cycle> cycles; ///< earliest last, each once
 };
 
 } // namespace tw::systemc

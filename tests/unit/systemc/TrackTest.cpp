@@ -103,6 +103,35 @@ TEST(TrackTest, LayersGetTheirCycles) {
   EXPECT_EQ(layers[0].labels[kVector][0], 3u);
 }
 
+// Without the intervals, cycles that repeat are counted at once: the sums must be those of one by one.
+TEST(TrackTest, RepetitionsCountAsOneByOne) {
+  for (Cycle seed = 0; seed < 60; ++seed) {
+    Track track;
+    std::vector<std::vector<BusInterval>> channels(2);
+    const Cycle period = 3 + seed % 4, width = 1 + seed % 3, waits = seed % 2 * 300 + 7 * seed, busy = 400 - 5 * seed;
+    for (Cycle i = 0; i < 200; ++i) {
+      track.issue(10 + period * i + (i > 120 ? seed % 5 : 0), i / 90);
+      track.move(40 + seed + period * i, 40 + seed + period * i + width, i / 70);
+    }
+    track.stall({300, 303, Label::Operand, 4});
+    track.dramWait(8, 8 + waits, 0, 0);
+    if (seed % 3 == 0)
+      track.dramWait(8 + waits, 900, 1, 1);
+    track.full(700, 950, 2, 0);
+    track.fed(500 + seed);
+    addBusInterval(channels[0], 20, busy);
+    addBusInterval(channels[1], busy + 30, 2 * busy);
+    std::vector<LayerResult> folded(3), single(3);
+    const EngineResult result = resolve(track, kFirstLoad, 1000, channels, false, folded);
+    std::array<Cycle, kNumLabels> sums{};
+    for (const Interval &interval : resolve(track, kFirstLoad, 1000, channels, true, single).intervals)
+      sums[static_cast<unsigned>(interval.label)] += interval.end - interval.begin;
+    ASSERT_EQ(result.cycles, sums) << "seed " << seed;
+    for (size_t layer = 0; layer < single.size(); ++layer)
+      ASSERT_EQ(folded[layer].labels, single[layer].labels) << "seed " << seed;
+  }
+}
+
 TEST(TrackTest, BusIntervalsMerge) {
   std::vector<BusInterval> bus;
   addBusInterval(bus, 2, 5);
