@@ -242,6 +242,7 @@ Buffers Emitter::plan(const Tile &t) const {
     return int(b.all.size()) - 1;
   };
   int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
+  const int64_t drainBlocks = ceilDiv(drained(t), lanes), drains = ceilDiv(t.size[C], drained(t));
   // A stream with fewer different tiles than slots needs no more slots than tiles.
   int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
@@ -292,11 +293,11 @@ Buffers Emitter::plan(const Tile &t) const {
           b.sources.back().push_back(-1);
           continue;
         }
-        int64_t bytes = (source.view.stride[C] ? blocks * lanes : lanes) * byteSize(source.type);
+        int64_t bytes = (source.view.stride[C] ? drainBlocks * lanes : lanes) * byteSize(source.type);
         for (unsigned axis = P0; axis < kAxes; ++axis)
           if (source.view.stride[axis])
             bytes *= t.size[axis];
-        b.sources.back().push_back(add(0, bytes, slotsFor(mTiles * nTiles)));
+        b.sources.back().push_back(add(0, bytes, slotsFor(mTiles * nTiles * drains)));
       }
     }
     bool last = i + 1 == chains.size();
@@ -305,9 +306,32 @@ Buffers Emitter::plan(const Tile &t) const {
       b.results.push_back(-1);
     else
       b.results.push_back(
-          add(0, pos * (reduced ? 1 : blocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles) : 1));
+          add(0, pos * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
   }
   return b;
+}
+
+int64_t Emitter::leastDrain() const {
+  const int64_t lanes = machine.lanes;
+  return residentOf(kernel.output.tensor) ? lanes : roundUp(std::max(lanes, kBurst / byteSize(kernel.outputType)), lanes);
+}
+
+bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
+  t.drain = 0;
+  b = plan(t);
+  if (allocate(b))
+    return true;
+  // Row reductions need whole rows; kernels in bands have their places already.
+  const bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  if (!overlaps() || !contraction() || onChip.banding || reduces || machine.lanes != machine.cols)
+    return false;
+  for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.size[C] > unit; parts *= 2) {
+    t.drain = roundUp(ceilDiv(t.size[C], parts), unit);
+    b = plan(t);
+    if (allocate(b))
+      return true;
+  }
+  return false;
 }
 
 int64_t Emitter::capacityOf(const Buffer &buffer) const {
@@ -523,6 +547,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     }
   }
   double vectorTile = 0;
+  const double drains = double(ceilDiv(t.size[C], drained(t)));
   for (size_t i = 0; i < chains.size(); ++i) {
     double perOutput = 1;
     if (i == 0 && window()) {
@@ -530,8 +555,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
     }
-    vectorTile +=
-        double(pos * blocks) * perOutput + double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+    vectorTile += double(pos * blocks) * perOutput +
+                  drains * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     if (i >= kernel.steps.size())
       continue;
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
@@ -542,12 +567,13 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       for (unsigned axis = P0; axis < kAxes; ++axis)
         if (source.view.stride[axis])
           (axis == P0 ? width : rows) *= t.size[axis];
-      int64_t own = source.view.stride[C] ? t.size[C] : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
+      int64_t own = source.view.stride[C] ? drained(t) : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
       bool scattered = source.view.stride[C] > 1;
       Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine.dram)
                                : Transfer::box(own, all, width, rows, byteSize(source.type), machine.dram);
-      loads[0] += box * outTiles;
-      loadCount += outTiles;
+      const double count = outTiles * (source.view.stride[C] ? drains : 1);
+      loads[0] += box * count;
+      loadCount += count;
     }
   }
   // Pooling from and to tensors on chip is one vector instruction after the other. Its neighbours' results go in between, so that their
@@ -561,8 +587,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   int64_t resultSize = byteSize(chains.back().dType);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
   Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
-                                        : Transfer::box(t.size[C], outputPixel, t.size[P0], t.size[P1] * t.size[P2], resultSize,
-                                                        machine.dram);
+                                        : Transfer::box(drained(t), outputPixel, t.size[P0], t.size[P1] * t.size[P2],
+                                                        resultSize, machine.dram) * drains;
   if (!onChip.storesResult)
     store = {};
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
@@ -752,7 +778,8 @@ llvm::Error Emitter::choose() {
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes) {
               // Every form of a tile needs as many slots as this one, or more.
-              if (Buffers least = plan(clampTile({{c, w, h, n}, ic})); !allocate(least))
+              Tile leastTile = clampTile({{c, w, h, n}, ic});
+              if (Buffers least; !fitsDrained(leastTile, least))
                 continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
@@ -775,8 +802,8 @@ llvm::Error Emitter::choose() {
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
-                Buffers b = plan(t);
-                if (!allocate(b))
+                Buffers b;
+                if (!fitsDrained(t, b))
                   continue;
                 double busCycles = 0, estimate = cost(t, b, busCycles);
                 // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
@@ -877,6 +904,7 @@ llvm::Error Emitter::choose() {
                           (contraction() && kernel.anchor->pixels.count > 1
                                ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
                                : "") +
+                          (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
                       uint64_t(best));
   }
@@ -1763,20 +1791,22 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     }
     if (!chain.parameters.empty()) {
       Buffer &b = buffers.all[buffers.parameters[i]];
-      int64_t bytes = blocks * int64_t(chain.parameters.size()) * lanes * 4;
+      const int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
+      // Those of all channels of the tile, also where its results leave a few at a time.
+      const int64_t first = tile.drain ? origin[C] / tile.size[C] * tile.size[C] : origin[C];
+      const int64_t bytes = tile.drain ? ceilDiv(std::min(tile.size[C], channels() - first), lanes) * perBlock : blocks * perBlock;
       bool miss;
-      unsigned slot = acquire(b, {group, origin[C]}, miss);
+      unsigned slot = acquire(b, {group, first}, miss);
       if (miss) {
-        int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
         int64_t perGroup = 0; // every channel tile starts a new block
         for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
           perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
-        addLoad(step, b, slot, weightUnit(tile), parametersAddress[i] + uint64_t(group * perGroup + origin[C] / lanes * perBlock),
+        addLoad(step, b, slot, weightUnit(tile), parametersAddress[i] + uint64_t(group * perGroup + first / lanes * perBlock),
                 4, {{bytes / 4, 4, 4, 0, 0}}, 0);
       }
       v.p_memory = weightMemory();
-      v.p_address = b.address[slot];
-      v.p_span = bytes;
+      v.p_address = b.address[slot] + (origin[C] - first) / lanes * perBlock;
+      v.p_span = blocks * perBlock;
       v.p_count = int64_t(chain.parameters.size());
     }
     int64_t ds = byteSize(chain.dType);
@@ -2112,10 +2142,25 @@ void Emitter::emitTiles() {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
+          const int64_t row = machine.accumulatorRowBytes(), all = part[P0] * part[P1] * part[P2];
+          if (tile.drain && part[C] > tile.drain) {
+            const int64_t begin = at[C], end = begin + part[C];
+            for (int64_t c = begin; c < end; c += tile.drain) {
+              if (c > begin) {
+                steps.push_back(std::exchange(step, {}));
+                step.band = visit.band;
+              }
+              at[C] = c;
+              part[C] = std::min(tile.drain, end - c);
+              vectorSteps(step, at, part, group, anchorSlot, (c - begin) / machine.cols * all * row, all * row);
+            }
+            steps.push_back(std::move(step));
+            continue;
+          }
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
           const int64_t runs = visit.isLast ? std::min<int64_t>(4, part[outer]) : 1;
-          const int64_t row = machine.accumulatorRowBytes(), all = part[P0] * part[P1] * part[P2], inner = all / part[outer];
+          const int64_t inner = all / part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
             if (run)

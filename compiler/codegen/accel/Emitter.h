@@ -133,6 +133,12 @@ private:
   bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }
 
   Tile clampTile(Tile t) const;
+  /// Channels of results that leave the accumulator at a time.
+  int64_t drained(const Tile &t) const { return t.drain ? std::min(t.drain, t.size[C]) : t.size[C]; }
+  /// The fewest channels that may: whole vectors, and whole bursts of DRAM.
+  int64_t leastDrain() const;
+  /// Whether the tile fits, if need be with fewer of its results at a time.
+  bool fitsDrained(Tile &t, Buffers &b) const;
   Buffers plan(const Tile &t) const;
   /// Assigns addresses from `start` (per memory) on and round; false if the memories are too small. Slots start on banks of
   /// their own where that fits.
