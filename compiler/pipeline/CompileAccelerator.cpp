@@ -468,6 +468,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     uses.kernels.push_back(&layer.form(choice.packs));
     uses.tensorOf.push_back(layer.ranges);
   }
+  uses.cycles = accel::cyclesAlone(uses.kernels, machine);
   Block &body = mainFunction.getBody().front();
   // The shape of the whole, whatever view of it a kernel has.
   for (auto call : body.getOps<func::CallOp>())

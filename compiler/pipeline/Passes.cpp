@@ -101,7 +101,7 @@ struct EmitTilesPass : impl::EmitTilesPassBase<EmitTilesPass> {
         isa::Loop loop;
         loop.count = int64_t(block.count);
         for (const schedule::Operation &operation : block.operations)
-          loop.body_words += operation.instruction.words();
+          loop.body_words += operation.instruction->words();
         isa::build(builder, locationOf(block.operations.front()), isa::Instruction(loop));
       }
       for (const schedule::Operation &operation : block.operations) {

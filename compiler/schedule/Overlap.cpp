@@ -8,8 +8,8 @@
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <set>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -17,18 +17,58 @@ using namespace tw::schedule;
 namespace {
 /// A block that goes to one engine; a loop of preloads and tensor instructions counts as the tensor engine's.
 struct Node {
-  Block block;
+  Operation *first = nullptr; ///< of the block's operations
+  size_t size = 0;
+  Block *block = nullptr; ///< null: the operation stands alone
+  uint64_t count = 1;     ///< Block::count
   unsigned engine = 0;
-  double occupancy = 0; ///< cycles until its engine takes the next one
-  double bus = 0;       ///< cycles of the DRAM data bus
-  double drain = 0;     ///< from there until its result is there
-  std::vector<uint32_t> after;  ///< nodes that must have retired
-  std::vector<uint32_t> behind; ///< nodes of the same engine that must have started
-  std::vector<uint32_t> next;   ///< nodes that have this one in `after` or `behind`
-  uint32_t open = 0;            ///< how many of those before it have no place yet
-  double ready = 0;             ///< when all before it let it start
-  double start = 0, end = 0;    ///< estimated; end: the result is there
-  std::vector<std::pair<uint8_t, uint64_t>> banks; ///< memory, and a bit for each of its banks that the block touches
+  uint32_t open = 0; ///< how many of those before it have no place yet
+  /// Its parts of the Overlapper's lists; they end where the next node's begin.
+  uint32_t firstBefore = 0, firstNext = 0, firstBank = 0;
+  double occupancy = 0;      ///< cycles until its engine takes the next one
+  double bus = 0;            ///< cycles of the DRAM data bus
+  double drain = 0;          ///< from there until its result is there
+  double ready = 0;          ///< when all before it let it start
+  double start = 0, end = 0; ///< estimated; end: the result is there
+};
+
+/// Part of a list of all nodes' items.
+template <typename T> struct Part {
+  const T *from, *to;
+  const T *begin() const { return from; }
+  const T *end() const { return to; }
+};
+
+/// A node that must have started, or retired, before another one.
+struct Edge {
+  uint32_t node : 31;
+  uint32_t retired : 1;
+};
+
+/// Banks of one memory, a bit for each.
+struct Banks {
+  uint64_t mask;
+  uint8_t space;
+};
+
+/// Until when engines have a bank to themselves, as estimated: the last of them, and the last other one.
+struct Bank {
+  unsigned engine = ~0u;
+  double free = 0, freeOfOthers = 0;
+
+  double freeFor(unsigned other) const { return other == engine ? freeOfOthers : free; }
+  /// An engine's own times only grow.
+  void take(unsigned by, double until) {
+    if (by == engine) {
+      free = until;
+    } else if (until > free) {
+      freeOfOthers = free;
+      engine = by;
+      free = until;
+    } else {
+      freeOfOthers = std::max(freeOfOthers, until);
+    }
+  }
 };
 
 double dramBytesPerCycle(const timing::MachineParams &machine) {
@@ -47,14 +87,15 @@ double dramLatency(const timing::MachineParams &machine) {
 
 /// The last accesses to a run of bytes.
 struct History {
-  int64_t writer = -1;
-  int64_t reader = -1; ///< the last one since the write, index into Overlapper::readers
+  int32_t writer = -1;
+  int32_t reader = -1; ///< the last one since the write, index into Overlapper::readers
 };
 
 /// Lists of readers share their older parts, as the pieces of a run that was read as a whole do.
 struct Reader {
   uint32_t node, engine;
-  int64_t before; ///< the one before, index into Overlapper::readers
+  int32_t before;        ///< the one before, index into Overlapper::readers
+  uint32_t seenBy = ~0u; ///< the last node that went over the list from here on
 };
 
 /// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
@@ -63,41 +104,56 @@ constexpr double kPatience = 0.25;
 
 class Overlapper {
 public:
-  explicit Overlapper(const timing::MachineParams &machine)
-      : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), spaces(kDramSpace + 1),
-        ready(numEngines(machine)), ordered(numEngines(machine)), engineFree(numEngines(machine), 0) {
-    bankFree.assign(kDramSpace, std::vector<std::vector<double>>(64, std::vector<double>(numEngines(machine), 0)));
-  }
+  /// The steps outlive the scheduler.
+  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine);
 
-  /// The next so many calls of add() need no more room.
-  void expect(size_t blocks) { nodes.reserve(nodes.size() + blocks); }
-  void add(Block block);
-  TileProgram run(double limit);
   double estimated = 0; ///< run(): cycles until everything has retired
+  /// Takes the blocks out of the steps.
+  TileProgram run(double limit);
   /// Schedules; returns when the last node ends, or `limit` or more as soon as it must be that.
   double schedule(double limit = std::numeric_limits<double>::infinity());
 
 private:
   const timing::MachineParams &machine;
   double bytesPerCycle, latency;
-  std::vector<Node> nodes;
+  std::vector<Node> nodes; ///< and one behind the last
+  std::vector<Edge> before;
+  std::vector<Edge> next; ///< nodes that have this one before them, and how
+  std::vector<Banks> banks;
+  std::vector<uint32_t> edgeTo; ///< per node: where it was put into `before` last
   std::vector<SpaceMap<History>> spaces;
   std::vector<Reader> readers;
-  std::vector<std::set<uint32_t>> ready;      ///< per engine: nodes that wait for nothing without a place
+  std::vector<std::vector<uint32_t>> ready;   ///< per engine: nodes that wait for nothing without a place, sorted
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
   std::vector<double> engineFree;
   double busFree = 0;
-  /// By memory, bank and engine: until when the engine has the bank to itself, as estimated.
-  std::vector<std::vector<std::vector<double>>> bankFree;
+  std::array<std::array<Bank, 64>, kDramSpace> bankFree{};
+  /// An engine's next node, while nothing changes that it was chosen by.
+  struct Candidate {
+    bool isKnown = false;
+    int64_t node = -1;
+    double start = 0;
+    std::array<uint64_t, kDramSpace> banks; ///< that it depends on
+  };
+  std::vector<Candidate> candidates;
 
   const timing::MemoryParams &memoryOf(unsigned space) const {
     return space == unsigned(isa::Memory::Accumulator) ? machine.accumulator : machine.scratchpads[space];
   }
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
+  Part<Operation> operationsOf(const Node &node) const { return {node.first, node.first + node.size}; }
+  Part<Edge> beforeOf(const Node &node) const {
+    return {before.data() + node.firstBefore, before.data() + (&node)[1].firstBefore};
+  }
+  Part<Edge> nextOf(const Node &node) const { return {next.data() + node.firstNext, next.data() + (&node)[1].firstNext}; }
+  Part<Banks> banksOf(const Node &node) const { return {banks.data() + node.firstBank, banks.data() + (&node)[1].firstBank}; }
+  void add(Operation *first, size_t size, Block *block);
   void estimate(Node &node);
-  void findBanks(Node &node) const;
+  void findBanks(const Node &node);
   double banksFree(const Node &node) const;
-  void depend(Node &node, uint32_t index);
+  void depend(const Node &node, uint32_t index);
+  void findNext();
+  void choose(unsigned engine);
   TileProgram merge();
 };
 
@@ -137,7 +193,7 @@ void Overlapper::estimate(Node &node) {
     node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus);
   };
   double tensor = 0, preload = 0;
-  for (const Operation &operation : node.block.operations) {
+  for (const Operation &operation : operationsOf(node)) {
     const isa::Instruction &instruction = operation.instruction;
     if (auto *load = instruction.getIf<isa::Load>()) {
       transfer(transferOf(*load, machine.dram.burstBytes));
@@ -159,119 +215,184 @@ void Overlapper::estimate(Node &node) {
     }
   }
   if (tensor)
-    node.occupancy = double(node.block.count) * std::max(tensor, preload + 2);
+    node.occupancy = double(node.count) * std::max(tensor, preload + 2);
 }
 
-void Overlapper::findBanks(Node &node) const {
+void Overlapper::findBanks(const Node &node) {
   std::array<uint64_t, kDramSpace> masks{};
-  for (const Operation &operation : node.block.operations)
+  for (const Operation &operation : operationsOf(node))
     for (const Region &region : operation.regions) {
       if (region.space >= kDramSpace)
         continue;
-      const timing::MemoryParams &memory = memoryOf(region.space);
-      const uint64_t last = std::min<uint64_t>((region.end - 1) / memory.bankBytes(), 63);
-      for (uint64_t bank = region.begin / memory.bankBytes(); bank <= last; ++bank)
-        masks[region.space] |= uint64_t(1) << bank;
+      const uint64_t bytes = memoryOf(region.space).bankBytes();
+      const uint64_t first = std::min<uint64_t>(region.begin / bytes, 64);
+      const uint64_t last = std::min<uint64_t>((region.end - 1) / bytes, 63);
+      if (first <= last)
+        masks[region.space] |= (~uint64_t(0) >> (63 - last)) & (~uint64_t(0) << first);
     }
   for (uint8_t space = 0; space < kDramSpace; ++space)
     if (masks[space])
-      node.banks.push_back({space, masks[space]});
+      banks.push_back({masks[space], space});
 }
 
 double Overlapper::banksFree(const Node &node) const {
   double free = 0;
-  for (auto [space, mask] : node.banks)
-    for (uint64_t rest = mask; rest; rest &= rest - 1) {
-      const std::vector<double> &engines = bankFree[space][size_t(__builtin_ctzll(rest))];
-      for (size_t engine = 0; engine < engines.size(); ++engine)
-        if (engine != node.engine)
-          free = std::max(free, engines[engine]);
-    }
+  for (auto [mask, space] : banksOf(node))
+    for (uint64_t rest = mask; rest; rest &= rest - 1)
+      free = std::max(free, bankFree[space][size_t(__builtin_ctzll(rest))].freeFor(node.engine));
   return free;
 }
 
-void Overlapper::depend(Node &node, uint32_t index) {
+void Overlapper::depend(const Node &node, uint32_t index) {
   auto orderAfter = [&](uint32_t earlier, bool retired) {
     if (earlier == index)
       return;
-    auto &list = retired ? node.after : node.behind;
-    if (list.empty() || list.back() != earlier)
-      list.push_back(earlier);
+    uint32_t &edge = edgeTo[earlier];
+    if (edge < node.firstBefore || edge >= before.size() || before[edge].node != earlier) {
+      edge = uint32_t(before.size());
+      before.push_back({earlier, false});
+    }
+    before[edge].retired |= retired;
   };
-  bool accumulates = node.engine == tensorEngine();
-  for (const Operation &operation : node.block.operations)
-    for (const Region &region : operation.regions)
-      spaces[region.space].forRange(region.begin, region.end, [&](const History &history) {
-        if (history.writer >= 0) {
-          bool own = nodes[size_t(history.writer)].engine == node.engine;
-          bool accumulation = accumulates && own && region.space == unsigned(isa::Memory::Accumulator);
-          orderAfter(uint32_t(history.writer), !own || (!region.write && !accumulation));
-        }
-        if (region.write)
-          for (int64_t i = history.reader; i >= 0; i = readers[size_t(i)].before)
-            orderAfter(readers[size_t(i)].node, readers[size_t(i)].engine != node.engine);
-      });
+  const bool accumulates = node.engine == tensorEngine();
+  // Neighbours mostly have the same history.
+  int32_t lastWriter = -1;
+  const Region *lastRegion = nullptr;
+  auto orderAfterWriter = [&](const History &history, const Region &region) {
+    if (history.writer < 0)
+      return;
+    if (history.writer == lastWriter && region.space == lastRegion->space && region.write == lastRegion->write)
+      return;
+    lastWriter = history.writer;
+    lastRegion = &region;
+    const bool own = nodes[size_t(history.writer)].engine == node.engine;
+    const bool accumulation = accumulates && own && region.space == unsigned(isa::Memory::Accumulator);
+    orderAfter(uint32_t(history.writer), !own || (!region.write && !accumulation));
+  };
+  int32_t lastReader = -2, added = -1;
   // Reads first: an operation that reads what it writes is its own last writer.
-  for (const Operation &operation : node.block.operations)
-    for (const Region &region : operation.regions)
-      if (!region.write)
-        spaces[region.space].forRange(region.begin, region.end, [&](History &history) {
-          if (history.reader >= 0 && readers[size_t(history.reader)].node == index)
-            return;
-          readers.push_back({index, node.engine, history.reader});
-          history.reader = int64_t(readers.size()) - 1;
-        });
-  for (const Operation &operation : node.block.operations)
-    for (const Region &region : operation.regions)
+  for (const Operation &operation : operationsOf(node))
+    for (const Region &region : operation.regions) {
       if (region.write)
-        spaces[region.space].merge(region.begin, region.end) = {int64_t(index), -1};
-  for (auto *list : {&node.after, &node.behind}) {
-    std::sort(list->begin(), list->end());
-    list->erase(std::unique(list->begin(), list->end()), list->end());
-  }
+        continue;
+      spaces[region.space].forRange(region.begin, region.end, [&](History &history) {
+        orderAfterWriter(history, region);
+        if (history.reader >= 0 && readers[size_t(history.reader)].node == index)
+          return;
+        if (history.reader != lastReader) {
+          lastReader = history.reader;
+          added = int32_t(readers.size());
+          readers.push_back({index, node.engine, lastReader});
+        }
+        history.reader = added;
+      });
+    }
+  for (const Operation &operation : operationsOf(node))
+    for (const Region &region : operation.regions) {
+      if (!region.write)
+        continue;
+      spaces[region.space].assign(region.begin, region.end, {int32_t(index), -1}, [&](const History &history) {
+        orderAfterWriter(history, region);
+        for (int32_t i = history.reader; i >= 0 && readers[size_t(i)].seenBy != index; i = readers[size_t(i)].before) {
+          readers[size_t(i)].seenBy = index;
+          orderAfter(readers[size_t(i)].node, readers[size_t(i)].engine != node.engine);
+        }
+      });
+    }
 }
 
-void Overlapper::add(Block block) {
-  Node node;
-  node.engine = engineIndex(block.operations.front().instruction, machine);
-  for (const Operation &operation : block.operations)
-    if (operation.instruction.getIf<isa::Tensor>())
+void Overlapper::add(Operation *first, size_t size, Block *block) {
+  const uint32_t index = uint32_t(nodes.size());
+  Node &node = nodes.emplace_back();
+  node.first = first;
+  node.size = size;
+  node.block = block;
+  node.count = block ? block->count : 1;
+  node.engine = engineIndex(first->instruction, machine);
+  for (const Operation &operation : operationsOf(node))
+    if (operation.instruction->getIf<isa::Tensor>())
       node.engine = tensorEngine();
-  node.block = std::move(block);
+  node.firstBefore = uint32_t(before.size());
+  node.firstBank = uint32_t(banks.size());
   estimate(node);
   findBanks(node);
-  uint32_t index = uint32_t(nodes.size());
-  nodes.push_back(std::move(node));
-  depend(nodes.back(), index);
+  depend(node, index);
+}
+
+Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine)
+    : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), ready(numEngines(machine)),
+      ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
+  for (unsigned space = 0; space <= kDramSpace; ++space)
+    spaces.emplace_back(space == kDramSpace ? kDramPageBytes : kChipPageBytes);
+  size_t blocks = 0;
+  for (const Step &step : steps)
+    blocks += step.loads.size() + step.compute.size();
+  nodes.reserve(blocks + 1);
+  edgeTo.assign(blocks, 0);
+  for (Step &step : steps) {
+    for (Operation &load : step.loads)
+      add(&load, 1, nullptr);
+    for (Block &block : step.compute)
+      add(block.operations.data(), block.operations.size(), &block);
+  }
+  nodes.emplace_back();
+  nodes.back().firstBefore = uint32_t(before.size());
+  nodes.back().firstBank = uint32_t(banks.size());
+  findNext();
+}
+
+void Overlapper::findNext() {
+  const size_t count = nodes.size() - 1;
+  for (Edge edge : before)
+    ++nodes[edge.node + 1].firstNext;
+  for (size_t i = 0; i < count; ++i)
+    nodes[i + 1].firstNext += nodes[i].firstNext;
+  next.resize(before.size());
+  std::vector<uint32_t> used(count, 0);
+  for (uint32_t i = 0; i < count; ++i)
+    for (Edge edge : beforeOf(nodes[i]))
+      next[nodes[edge.node].firstNext + used[edge.node]++] = {i, edge.retired};
+}
+
+/// The first in the order of the steps, unless one behind it is done before that can start.
+void Overlapper::choose(unsigned engine) {
+  Candidate best;
+  best.isKnown = true;
+  best.banks = {};
+  for (uint32_t index : ready[engine]) {
+    const Node &node = nodes[index];
+    for (auto [mask, space] : banksOf(node))
+      best.banks[space] |= mask;
+    double start = std::max({node.ready, engineFree[engine], banksFree(node)});
+    if (best.node < 0 || start + kPatience * node.occupancy < best.start) {
+      best.node = index;
+      best.start = start;
+    }
+    if (start <= engineFree[engine])
+      break;
+  }
+  candidates[engine] = best;
 }
 
 double Overlapper::schedule(double limit) {
   double last = 0;
-  for (uint32_t i = 0; i < nodes.size(); ++i) {
-    for (auto *list : {&nodes[i].after, &nodes[i].behind})
-      for (uint32_t earlier : *list)
-        nodes[earlier].next.push_back(i);
-    nodes[i].open = uint32_t(nodes[i].after.size() + nodes[i].behind.size());
+  auto makeReady = [&](uint32_t index) {
+    std::vector<uint32_t> &list = ready[nodes[index].engine];
+    list.insert(std::upper_bound(list.begin(), list.end(), index), index);
+    candidates[nodes[index].engine].isKnown = false;
+  };
+  for (uint32_t i = 0; i + 1 < nodes.size(); ++i) {
+    nodes[i].open = nodes[i + 1].firstBefore - nodes[i].firstBefore;
     if (!nodes[i].open)
-      ready[nodes[i].engine].insert(i);
+      makeReady(i);
   }
   while (true) {
     int64_t chosen = -1;
     double chosenStart = 0;
-    for (size_t engine = 0; engine < ready.size(); ++engine) {
-      // The first in the order of the steps, unless one behind it is done before that can start.
-      int64_t best = -1;
-      double bestStart = 0;
-      for (uint32_t index : ready[engine]) {
-        const Node &node = nodes[index];
-        double start = std::max({node.ready, engineFree[engine], banksFree(node)});
-        if (best < 0 || start + kPatience * node.occupancy < bestStart) {
-          best = index;
-          bestStart = start;
-        }
-        if (start <= engineFree[engine])
-          break;
-      }
+    for (unsigned engine = 0; engine < ready.size(); ++engine) {
+      if (!candidates[engine].isKnown)
+        choose(engine);
+      const auto &[isKnown, best, bestStart, on] = candidates[engine];
       if (best >= 0 && (chosen < 0 || bestStart < chosenStart || (bestStart == chosenStart && best < chosen))) {
         chosen = best;
         chosenStart = bestStart;
@@ -280,7 +401,9 @@ double Overlapper::schedule(double limit) {
     if (chosen < 0 || last >= limit)
       return last;
     Node &node = nodes[size_t(chosen)];
-    ready[node.engine].erase(uint32_t(chosen));
+    std::vector<uint32_t> &list = ready[node.engine];
+    list.erase(std::lower_bound(list.begin(), list.end(), uint32_t(chosen)));
+    candidates[node.engine].isKnown = false;
     node.start = chosenStart;
     double done = chosenStart + node.occupancy;
     if (node.bus > 0) {
@@ -288,19 +411,20 @@ double Overlapper::schedule(double limit) {
       done = std::max(done, busFree);
     }
     engineFree[node.engine] = done;
-    for (auto [space, mask] : node.banks)
+    for (auto [mask, space] : banksOf(node)) {
       for (uint64_t rest = mask; rest; rest &= rest - 1)
-        bankFree[space][size_t(__builtin_ctzll(rest))][node.engine] = done;
+        bankFree[space][size_t(__builtin_ctzll(rest))].take(node.engine, done);
+      for (Candidate &candidate : candidates)
+        candidate.isKnown &= !(candidate.banks[space] & mask);
+    }
     node.end = done + node.drain;
     last = std::max(last, node.end);
     ordered[node.engine].push_back(uint32_t(chosen));
-    for (uint32_t later : node.next) {
-      Node &other = nodes[later];
-      // In `after`, or in `behind`, or in both.
-      bool retired = std::binary_search(other.after.begin(), other.after.end(), uint32_t(chosen));
-      other.ready = std::max(other.ready, retired ? node.end : node.start);
+    for (Edge edge : nextOf(node)) {
+      Node &other = nodes[edge.node];
+      other.ready = std::max(other.ready, edge.retired ? node.end : node.start);
       if (!--other.open)
-        ready[other.engine].insert(later);
+        makeReady(edge.node);
     }
   }
 }
@@ -311,20 +435,25 @@ TileProgram Overlapper::merge() {
   TileProgram program;
   std::vector<size_t> next(ordered.size(), 0);
   std::vector<bool> emitted(nodes.size(), false);
+  program.blocks.reserve(nodes.size() - 1);
   auto emit = [&](unsigned engine) {
     uint32_t index = ordered[engine][next[engine]++];
     emitted[index] = true;
-    program.blocks.push_back(std::move(nodes[index].block));
-    program.blocks.back().plannedStart = nodes[index].start;
-    program.blocks.back().plannedEvery = nodes[index].occupancy / double(program.blocks.back().count);
+    const Node &node = nodes[index];
+    Block &block = program.blocks.emplace_back();
+    if (node.block)
+      block = std::move(*node.block);
+    else
+      block.operations.push_back(std::move(*node.first));
+    block.plannedStart = node.start;
+    block.plannedEvery = node.occupancy / double(block.count);
   };
   auto head = [&](unsigned engine) -> Node * {
     return next[engine] < ordered[engine].size() ? &nodes[ordered[engine][next[engine]]] : nullptr;
   };
   auto waitsForNothing = [&](const Node &node) {
-    auto isEmitted = [&](uint32_t earlier) { return bool(emitted[earlier]); };
-    return std::all_of(node.after.begin(), node.after.end(), isEmitted) &&
-           std::all_of(node.behind.begin(), node.behind.end(), isEmitted);
+    const Part<Edge> list = beforeOf(node);
+    return std::all_of(list.begin(), list.end(), [&](Edge edge) { return bool(emitted[edge.node]); });
   };
   // The engine whose next node starts first, not later than `until`.
   auto earliest = [&](double until, auto accept) {
@@ -362,26 +491,8 @@ TileProgram Overlapper::run(double limit) {
 }
 } // namespace
 
-static Overlapper overlapperOf(std::vector<Step> steps, const timing::MachineParams &machine) {
-  Overlapper overlapper(machine);
-  size_t blocks = 0;
-  for (const Step &step : steps)
-    blocks += step.loads.size() + step.compute.size();
-  overlapper.expect(blocks);
-  for (Step &step : steps) {
-    for (Operation &load : step.loads) {
-      Block block;
-      block.operations.push_back(std::move(load)); // a list in braces would copy it
-      overlapper.add(std::move(block));
-    }
-    for (Block &block : step.compute)
-      overlapper.add(std::move(block));
-  }
-  return overlapper;
-}
-
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit) {
-  Overlapper overlapper = overlapperOf(std::move(steps), machine);
+  Overlapper overlapper(steps, machine);
   TileProgram program = overlapper.run(limit);
   if (cycles)
     *cycles = overlapper.estimated;
@@ -392,7 +503,7 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
   std::vector<PlannedStarts> starts(numEngines(machine));
   for (const Block &block : program.blocks)
     for (const Operation &operation : block.operations) {
-      if (operation.instruction.getIf<isa::Preload>())
+      if (operation.instruction->getIf<isa::Preload>())
         continue;
       PlannedStarts &own = starts[engineIndex(operation.instruction, machine)];
       for (uint64_t i = 0; i < block.count; ++i)
@@ -402,5 +513,5 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
 }
 
 double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
-  return overlapperOf(std::move(steps), machine).schedule();
+  return Overlapper(steps, machine).schedule();
 }

@@ -339,21 +339,22 @@ uint32_t wordsOf(const Leaf &leaf, const Odometer &odometer) {
 }
 
 uint32_t Reroller::adopt(const Operation &operation, bool inLoop) {
-  const isa::Header &header = operation.instruction.header;
+  const isa::Instruction &instruction = operation.instruction;
+  const isa::Header &header = instruction.header;
   Leaf leaf;
-  leaf.source = leaf.last = &operation.instruction;
+  leaf.source = leaf.last = &instruction;
   leaf.layer = operation.layer;
-  auto fields = addressFields(const_cast<isa::Instruction &>(operation.instruction));
+  auto fields = addressFields(const_cast<isa::Instruction &>(instruction));
   for (size_t k = 0; k < 4; ++k)
     leaf.addresses[k] = fields[k] ? *fields[k] : 0;
   Odometer &odometer = leaf.odometer;
-  odometer.levels.assign(operation.instruction.levels.begin(), operation.instruction.levels.begin() + header.num_levels);
+  odometer.levels.assign(instruction.levels.begin(), instruction.levels.begin() + header.num_levels);
   odometer.loops = inLoop;
   odometer.perLoop[0] = inLoop ? uint8_t(header.num_levels) : 0;
   odometer.waitMask = any(header.wait_count) ? header.wait_mask : 0;
   odometer.postMask = any(header.post_count) ? header.post_mask : 0;
   odometer.predicateMask = header.predicate_mask;
-  if (auto *tensor = operation.instruction.getIf<isa::Tensor>())
+  if (auto *tensor = instruction.getIf<isa::Tensor>())
     odometer.clearMask = tensor->clear_mask;
   odometer.edgeLevel = header.edge_level;
   for (size_t e = 0; e < 2; ++e)
@@ -372,7 +373,7 @@ void Reroller::adopt(const Block &block, Sequence &top) {
     for (const Operation &operation : block.operations) {
       top.push_back(adopt(operation, false));
       // Outside loops only the first execution of an odometer counts: no copy continues it.
-      if (operation.instruction.header.num_levels)
+      if (operation.instruction->header.num_levels)
         nodes.back().shape = nodes.back().work = nextNumber++;
     }
     return;

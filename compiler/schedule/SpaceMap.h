@@ -3,55 +3,105 @@
 #ifndef COMPILER_SCHEDULE_SPACEMAP_H
 #define COMPILER_SCHEDULE_SPACEMAP_H
 
+#include <algorithm>
 #include <cstdint>
-#include <iterator>
-#include <map>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace tw::schedule {
 
-/// Bytes of one address space, in pieces that are cut where histories differ.
+/// Instructions touch short runs on chip and long ones in DRAM.
+constexpr uint64_t kChipPageBytes = 1024, kDramPageBytes = 65536;
+
+/// Bytes of one address space, in pieces that are cut where histories differ. No piece reaches from one page into the next, so
+/// that few lie between an access and its own.
 template <typename History> class SpaceMap {
 public:
-  explicit SpaceMap(History untouched = {}) { near = pieces.emplace(0, std::move(untouched)).first; }
-  SpaceMap(SpaceMap &&) = default; // iterators stay good
+  explicit SpaceMap(uint64_t pageBytes, History untouched = {}) : pageBytes(pageBytes), untouched(std::move(untouched)) {}
 
-  /// Calls `visit` on every piece of [begin, end), cut to exactly that run.
-  template <typename Visit> void forRange(uint64_t begin, uint64_t end, Visit visit) {
-    for (Iterator it = pieceAt(begin); it != pieces.end() && it->first < end; ++it) {
-      if (Iterator next = std::next(it); next == pieces.end() || next->first > end)
-        pieces.emplace_hint(next, end, it->second);
-      visit(it->second);
-    }
+  /// Calls `visit` on every piece that has a byte of [begin, end).
+  template <typename Visit> void look(uint64_t begin, uint64_t end, Visit visit) {
+    forEachPage(begin, end, [&](Page &page, uint32_t first, uint32_t last) {
+      for (size_t i = pieceOf(page, first); i < page.size() && page[i].begin < last; ++i)
+        visit(std::as_const(page[i].history));
+    });
   }
-  /// Makes [begin, end) one piece with the history of its first byte, which is returned.
-  History &merge(uint64_t begin, uint64_t end) {
-    Iterator first = pieceAt(begin), last = std::next(first);
-    while (last != pieces.end() && last->first < end)
-      ++last;
-    pieces.erase(std::next(first), last);
-    return first->second;
+  /// The same for pieces cut to exactly that run, whose histories `visit` may change.
+  template <typename Visit> void forRange(uint64_t begin, uint64_t end, Visit visit) {
+    forEachPage(begin, end, [&](Page &page, uint32_t first, uint32_t last) {
+      size_t i = cut(page, first);
+      for (; i < page.size() && page[i].begin < last; ++i) {
+        if (last < pageBytes && (i + 1 == page.size() || page[i + 1].begin > last))
+          page.insert(page.begin() + long(i) + 1, {last, page[i].history});
+        visit(page[i].history);
+      }
+    });
+  }
+  /// Gives all of [begin, end) that history, after a look at what it had.
+  template <typename Visit> void assign(uint64_t begin, uint64_t end, const History &history, Visit visit) {
+    forEachPage(begin, end, [&](Page &page, uint32_t first, uint32_t last) {
+      const size_t from = cut(page, first);
+      size_t to = from;
+      for (; to < page.size() && page[to].begin < last; ++to)
+        visit(std::as_const(page[to].history));
+      if (last < pageBytes && (to == page.size() || page[to].begin > last)) {
+        Piece rest{last, page[to - 1].history};
+        if (to > from + 1)
+          page[--to] = std::move(rest);
+        else
+          page.insert(page.begin() + long(to), std::move(rest));
+      }
+      page[from].history = history;
+      page.erase(page.begin() + long(from) + 1, page.begin() + long(to));
+    });
   }
 
 private:
-  using Iterator = typename std::map<uint64_t, History>::iterator;
+  static constexpr uint64_t kDense = uint64_t(1) << 16; ///< pages that are found without a search
 
+  struct Piece {
+    uint32_t begin; ///< in the page
+    History history;
+  };
+  using Page = std::vector<Piece>;
+
+  template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
+    for (uint64_t index = begin / pageBytes; begin < end; ++index) {
+      const uint64_t start = index * pageBytes, stop = std::min(end, start + pageBytes);
+      Page &page = pageAt(index);
+      if (page.empty())
+        page.push_back({0, untouched});
+      visit(page, uint32_t(begin - start), uint32_t(stop - start));
+      begin = stop;
+    }
+  }
+  Page &pageAt(uint64_t index) {
+    if (index >= kDense)
+      return sparse[index];
+    if (index >= dense.size())
+      dense.resize(index + 1);
+    return dense[index];
+  }
+  /// The piece that holds the byte.
+  static size_t pieceOf(const Page &page, uint32_t at) {
+    auto isBefore = [](uint32_t at, const Piece &piece) { return at < piece.begin; };
+    return size_t(std::upper_bound(page.begin(), page.end(), at, isBefore) - page.begin()) - 1;
+  }
   /// The piece that begins there.
-  Iterator pieceAt(uint64_t at) {
-    // The runs of an instruction follow each other: the next one is seldom far.
-    constexpr int kSteps = 8;
-    Iterator next = near;
-    for (int i = 0; i < kSteps && next != pieces.end() && next->first <= at; ++i)
-      ++next;
-    if (next == near || (next != pieces.end() && next->first <= at))
-      next = pieces.upper_bound(at);
-    near = std::prev(next);
-    if (near->first != at)
-      near = pieces.emplace_hint(next, at, near->second);
-    return near;
+  static size_t cut(Page &page, uint32_t at) {
+    size_t i = pieceOf(page, at);
+    if (page[i].begin == at)
+      return i;
+    Piece piece{at, page[i].history};
+    page.insert(page.begin() + long(i) + 1, std::move(piece));
+    return i + 1;
   }
 
-  std::map<uint64_t, History> pieces;
-  Iterator near; ///< the piece that was looked for last
+  uint64_t pageBytes;
+  History untouched;
+  std::vector<Page> dense;
+  std::unordered_map<uint64_t, Page> sparse;
 };
 
 } // namespace tw::schedule

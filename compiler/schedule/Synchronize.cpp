@@ -46,7 +46,7 @@ public:
       : program(program), machine(machine), spare(spare), engines(numEngines(machine)), order(engines),
         semaphoreOf(engines, std::vector<int>(engines, -1)) {
     for (unsigned i = 0; i <= kDramSpace; ++i)
-      spaces.emplace_back(History{-1, 0, Knowledge(engines, 0)});
+      spaces.emplace_back(i == kDramSpace ? kDramPageBytes : kChipPageBytes, History{-1, 0, Knowledge(engines, 0)});
   }
 
   /// One for each pair of engines that one waits for the other, more for pairs with long leads.
@@ -108,7 +108,7 @@ void Synchronizer::collect(const Operation &operation, unsigned self, std::vecto
   };
   bool accumulates = self == tensorEngine();
   for (const Region &region : operation.regions)
-    spaces[region.space].forRange(region.begin, region.end, [&](const History &history) {
+    spaces[region.space].look(region.begin, region.end, [&](const History &history) {
       // The order of one engine covers WAW and WAR, and accumulation; RAW needs the write to have retired.
       if (history.writer >= 0 && (unsigned(history.writer) != self || (!region.write && !accumulates)))
         need(unsigned(history.writer), history.writePosition);
@@ -124,26 +124,20 @@ void Synchronizer::collect(const Operation &operation, unsigned self, std::vecto
 }
 
 void Synchronizer::record(const Operation &operation, unsigned self, uint32_t position) {
+  const History written{int(self), position, Knowledge(engines, 0)};
   for (const Region &region : operation.regions) {
     SpaceMap<History> &space = spaces[region.space];
     if (region.write)
-      space.forRange(region.begin, region.end, [&](History &history) {
-        history.writer = int(self);
-        history.writePosition = position;
-        std::fill(history.reads.begin(), history.reads.end(), 0);
-      });
+      space.assign(region.begin, region.end, written, [](const History &) {});
     else
       space.forRange(region.begin, region.end, [&](History &history) { history.reads[self] = position; });
   }
-  for (const Region &region : operation.regions)
-    if (region.write)
-      spaces[region.space].merge(region.begin, region.end);
 }
 
 std::optional<std::pair<unsigned, uint32_t>> Synchronizer::findPost(unsigned engine, uint32_t position, unsigned waiter,
                                                                     const Knowledge &knowledge) {
   auto hasPost = [&](const Entry &entry) {
-    return !entry.alternates && freeSlot(entry.operation->instruction.header.post_count) >= 0;
+    return !entry.alternates && freeSlot(entry.operation->instruction->header.post_count) >= 0;
   };
   // The operation itself, or a later one of its engine, which retires in order.
   for (uint32_t p = position; p <= order[engine].size(); ++p)
@@ -165,7 +159,7 @@ void Synchronizer::connect(unsigned engine, uint32_t position, isa::Header &wait
   int &semaphore = semaphoreOf[engine][waitingEngine];
   if (semaphore < 0)
     semaphore = nextSemaphore++;
-  isa::Header &poster = entry.operation->instruction.header;
+  isa::Header &poster = entry.operation->instruction.edit().header;
   int post = freeSlot(poster.post_count), wait = freeSlot(waiter.wait_count);
   poster.post_semaphore[post] = waiter.wait_semaphore[wait] = semaphore;
   poster.post_count[post] = waiter.wait_count[wait] = 1;
@@ -174,12 +168,12 @@ void Synchronizer::connect(unsigned engine, uint32_t position, isa::Header &wait
 }
 
 bool Synchronizer::addWait(Operation &waiter, unsigned self, unsigned engine, uint32_t position, Knowledge &knowledge) {
-  if (freeSlot(waiter.instruction.header.wait_count) < 0)
+  if (freeSlot(waiter.instruction->header.wait_count) < 0)
     return false;
   auto post = findPost(engine, position, self, knowledge);
   if (!post)
     return false;
-  connect(post->first, post->second, waiter.instruction.header, self, knowledge);
+  connect(post->first, post->second, waiter.instruction.edit().header, self, knowledge);
   return true;
 }
 
@@ -190,7 +184,7 @@ bool Synchronizer::delegate(unsigned self, const std::vector<Need> &needs, unsig
     if (f == self || f == engine || order[f].empty())
       continue;
     Entry &last = order[f].back();
-    isa::Header &header = last.operation->instruction.header;
+    isa::Header &header = last.operation->instruction.edit().header;
     bool waitedFor = needs[f].position == order[f].size() || knowledge[f] == order[f].size();
     if (!waitedFor || last.alternates || freeSlot(header.wait_count) < 0 || last.known[engine] >= position)
       continue;
@@ -272,7 +266,7 @@ void Synchronizer::boundCounts() {
   std::vector<Count> counts(waiterOf.size());
   Knowledge dispatched(engines, 0);
   for (auto [entry, engine] : inOrder) {
-    const isa::Header &header = entry->operation->instruction.header;
+    const isa::Header &header = entry->operation->instruction->header;
     ++dispatched[engine];
     for (size_t i = 0; i < header.wait_count.size(); ++i)
       if (header.wait_count[i])
@@ -301,7 +295,7 @@ void Synchronizer::boundCounts() {
       turns[i].semaphores.push_back(nextSemaphore++);
   }
   for (auto [entry, engine] : inOrder) {
-    isa::Header &header = entry->operation->instruction.header;
+    isa::Header &header = entry->operation->instruction.edit().header;
     auto next = [](const Turns &turn, size_t number) { return turn.semaphores[number % turn.semaphores.size()]; };
     for (size_t i = 0; i < header.wait_count.size(); ++i)
       if (header.wait_count[i]) {
@@ -323,7 +317,7 @@ void Synchronizer::insertRelays() {
   size_t next = 0;
   for (size_t i = 0; i < program.blocks.size(); ++i) {
     for (; next < relays.size() && relays[next].first == i; ++next) {
-      isa::Header &header = relays[next].second.instruction.header;
+      isa::Header &header = relays[next].second.instruction.edit().header;
       header.wait_mask = header.post_mask = 0;
       blocks.push_back({1, {std::move(relays[next].second)}});
       blocks.back().plannedStart = program.blocks[i].plannedStart;
@@ -337,7 +331,7 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
   unsigned self = engineIndex(operation.instruction, machine);
   Knowledge knowledge = order[self].empty() ? Knowledge(engines, 0) : order[self].back().known;
   // The shadow-register interlock orders preloads and swapping tensor instructions.
-  if (self == tensorEngine() && operation.instruction.as<isa::Tensor>().swap && !order[preloadEngine()].empty()) {
+  if (self == tensorEngine() && operation.instruction->as<isa::Tensor>().swap && !order[preloadEngine()].empty()) {
     join(knowledge, order[preloadEngine()].back().known);
     knowledge[preloadEngine()] = uint32_t(order[preloadEngine()].size());
   }
@@ -378,12 +372,12 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
       break;
     if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge) &&
         !delegate(self, needs, unsigned(best), knowledge) &&
-        (freeSlot(operation.instruction.header.wait_count) < 0 || !relay(self, needs, knowledge, operation.layer, unsigned(best))))
+        (freeSlot(operation.instruction->header.wait_count) < 0 || !relay(self, needs, knowledge, operation.layer, unsigned(best))))
       return "an operation of " + engineName(self, machine) + kTooMany + std::to_string(isa::kMaxWaits) +
              " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) +
              " posts";
   }
-  isa::Header &header = operation.instruction.header;
+  isa::Header &header = operation.instruction.edit().header;
   int64_t all = (int64_t(1) << header.num_levels) - 1;
   header.wait_mask = all;
   header.post_mask = all;

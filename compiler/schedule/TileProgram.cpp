@@ -6,6 +6,9 @@
 #include "isa/Legality.h"
 
 #include <algorithm>
+#include <array>
+#include <cassert>
+#include <initializer_list>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -58,10 +61,35 @@ struct Step {
   int64_t count, stride;
 };
 
+/// As many as an instruction and its odometer can have.
+class Steps {
+public:
+  Steps() = default;
+  Steps(std::initializer_list<Step> list) {
+    for (const Step &step : list)
+      push_back(step);
+  }
+  void push_back(const Step &step) { insert(size, step); }
+  void insert(size_t at, const Step &step) {
+    assert(size < all.size() && "an instruction has fewer dimensions");
+    std::copy_backward(all.begin() + at, all.begin() + size, all.begin() + size + 1);
+    all[at] = step;
+    ++size;
+  }
+  void pop_front() { std::copy(all.begin() + 1, all.begin() + size--, all.begin()); }
+  bool empty() const { return size == 0; }
+  const Step &front() const { return all.front(); }
+  const Step *begin() const { return all.data(); }
+  const Step *end() const { return all.data() + size; }
+
+private:
+  std::array<Step, 16> all;
+  size_t size = 0;
+};
+
 /// Appends the runs of `bytes` at `begin` and all multiples of `steps` from there.
-void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const std::vector<Step> &all,
-             bool write) {
-  std::vector<Step> steps;
+void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const Steps &all, bool write) {
+  Steps steps; // sorted
   for (Step step : all) {
     if (step.count <= 1 || step.stride == 0)
       continue;
@@ -69,9 +97,9 @@ void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_
       begin += step.stride * (step.count - 1);
       step.stride = -step.stride;
     }
-    steps.push_back(step);
+    auto isShorter = [](const Step &x, const Step &y) { return x.stride < y.stride; };
+    steps.insert(size_t(std::upper_bound(steps.begin(), steps.end(), step, isShorter) - steps.begin()), step);
   }
-  std::stable_sort(steps.begin(), steps.end(), [](const Step &x, const Step &y) { return x.stride < y.stride; });
   int64_t runs = 1;
   for (const Step &step : steps)
     runs *= step.count;
@@ -79,8 +107,9 @@ void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_
   while (!steps.empty() && (steps.front().stride <= bytes || runs > kMaxRuns)) {
     bytes += steps.front().stride * (steps.front().count - 1);
     runs /= steps.front().count;
-    steps.erase(steps.begin());
+    steps.pop_front();
   }
+  regions.reserve(regions.size() + size_t(runs));
   for (int64_t i = 0; i < runs; ++i) {
     int64_t at = begin, rest = i;
     for (const Step &step : steps) {
@@ -96,22 +125,22 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
   std::vector<Region> regions;
   // The odometer's steps of one address, in units of `scale` bytes.
   auto turns = [&](int64_t isa::Level::*stride, int64_t scale = 1) {
-    std::vector<Step> steps;
+    Steps steps;
     for (int64_t i = 0; i < instruction.header.num_levels; ++i) {
       const isa::Level &level = instruction.levels[size_t(i)];
       steps.push_back({level.wrap ? std::min(level.wrap, level.count) : level.count, level.*stride * scale});
     }
     return steps;
   };
-  auto add = [&](int64_t space, int64_t begin, int64_t bytes, std::vector<Step> steps, const std::vector<Step> &odometer,
-                 bool write) {
-    steps.insert(steps.end(), odometer.begin(), odometer.end());
+  auto add = [&](int64_t space, int64_t begin, int64_t bytes, Steps steps, const Steps &odometer, bool write) {
+    for (const Step &step : odometer)
+      steps.push_back(step);
     addRuns(regions, unsigned(space), begin, bytes, steps, write);
   };
-  const std::vector<Step> a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
+  const Steps a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
                           c = turns(&isa::Level::stride_c), d = turns(&isa::Level::stride_d);
   auto box = [&](const auto &transfer, bool write) {
-    std::vector<Step> steps;
+    Steps steps;
     for (size_t i = 1; i < 5; ++i)
       steps.push_back({transfer.counts[i], transfer.strides[i - 1]});
     add(transfer.memory, transfer.address, transfer.counts[0] << transfer.element_log2, steps, b, write);
@@ -124,14 +153,14 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
       reads &= inside[i] > 0;
     }
     if (reads) {
-      std::vector<Step> steps;
+      Steps steps;
       for (size_t i = 1; i < 5; ++i)
         steps.push_back({inside[i], load->dram_strides[i - 1]});
       add(kDramSpace, load->dram_address, (load->broadcast ? 1 : inside[0]) << load->element_log2, steps, a, false);
     }
     box(*load, true);
   } else if (auto *store = instruction.getIf<isa::Store>()) {
-    std::vector<Step> steps;
+    Steps steps;
     for (size_t i = 1; i < 5; ++i)
       steps.push_back({store->counts[i], store->dram_strides[i - 1]});
     add(kDramSpace, store->dram_address, store->counts[0] << store->element_log2, steps, a, true);
@@ -143,7 +172,7 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
     add(preload->memory, preload->address, run * bytes, {{rows, preload->row_stride}}, b, false);
   } else if (auto *tensor = instruction.getIf<isa::Tensor>()) {
     int64_t row = machine.accumulatorRowBytes();
-    std::vector<Step> reads, accumulates;
+    Steps reads, accumulates;
     for (size_t i = 0; i < 3; ++i) {
       reads.push_back({tensor->counts[i], tensor->strides[i]});
       accumulates.push_back({tensor->counts[i], tensor->acc_strides[i] * row});
@@ -155,12 +184,12 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
     int64_t lanes = machine.lanes;
     auto bytesOf = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
     auto along = [&](const std::array<int64_t, 4> &strides) {
-      std::vector<Step> steps;
+      Steps steps;
       for (size_t i = 0; i < 4; ++i)
         steps.push_back({vector->counts[i], strides[i]});
       return steps;
     };
-    std::vector<Step> window = along(vector->a_strides);
+    Steps window = along(vector->a_strides);
     for (size_t i = 0; i < 2; ++i)
       window.push_back({vector->window[i], vector->a_window_strides[i]});
     add(vector->a_memory, vector->a_address, bytesOf(vector->a_type), window, b, false);

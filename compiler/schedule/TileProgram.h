@@ -13,6 +13,7 @@
 #include "isa/timing/MachineParams.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,10 +30,29 @@ struct Region {
   bool write = false;
 };
 
+/// An instruction that copies share until one of them changes it: instructions are large, and programs of them are moved about
+/// and weighed against each other.
+class SharedInstruction {
+public:
+  SharedInstruction() = default; ///< none yet
+  SharedInstruction(const isa::Instruction &instruction) : shared(std::make_shared<isa::Instruction>(instruction)) {}
+
+  operator const isa::Instruction &() const { return *shared; }
+  const isa::Instruction *operator->() const { return shared.get(); }
+  isa::Instruction &edit() {
+    if (shared.use_count() > 1)
+      shared = std::make_shared<isa::Instruction>(*shared);
+    return *shared;
+  }
+
+private:
+  std::shared_ptr<isa::Instruction> shared;
+};
+
 /// One instruction of the stream. Inside a loop it stands for all its executions: its waits are taken in the first one, its
 /// posts made in the last.
 struct Operation {
-  isa::Instruction instruction;
+  SharedInstruction instruction;
   std::vector<Region> regions;
   /// Index into TileProgram::layers.
   uint32_t layer = 0;

@@ -21,6 +21,7 @@ using timing::EngineKind;
 namespace {
 constexpr size_t kMaxProblems = 20;
 constexpr unsigned kMaxEngines = 4 + 4 + 3; ///< loads, stores, and the compute engines
+constexpr unsigned kDram = 8;               ///< behind all isa::Memory
 
 /// clock[e]: the first so many instructions of engine e have retired.
 using Clock = std::array<uint32_t, kMaxEngines>;
@@ -62,9 +63,8 @@ std::optional<int64_t> leastDistance(const Walk &earlier, const Walk &later, int
   return least;
 }
 
-/// Bytes from `begin` to the next cell that have the same history.
+/// Bytes that have the same history.
 struct Cell {
-  uint64_t begin = 0;
   bool written = false;
   bool initial = false; ///< DRAM contents from before the start
   uint8_t writer = 0;
@@ -76,39 +76,54 @@ struct Cell {
 /// The cells of a memory, in order. None reaches from one page into the next, so that few lie between an access and its own.
 class Cells {
 public:
-  using Page = std::vector<Cell>;
+  struct Page {
+    std::vector<uint16_t> begins; ///< of each cell, bytes into the page
+    std::vector<Cell> cells;
+  };
 
   explicit Cells(bool initial) : initial(initial) {}
   /// Calls visit(page, first, last) for the cells of each page in [begin, end), cut to exactly that run.
   template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
     while (begin < end) {
-      const uint64_t index = begin / kPageBytes, stop = std::min(end, (index + 1) * kPageBytes);
+      const uint64_t index = begin / kPageBytes, start = index * kPageBytes, stop = std::min(end, start + kPageBytes);
       if (index >= pages.size())
         pages.resize(index + 1);
       Page &page = pages[index];
-      if (page.empty())
-        page.push_back({index * kPageBytes, false, initial});
-      auto isBefore = [](uint64_t at, const Cell &cell) { return at < cell.begin; };
-      size_t first = size_t(std::upper_bound(page.begin(), page.end(), begin, isBefore) - page.begin()) - 1;
-      if (page[first].begin != begin)
-        cut(page, ++first, begin);
+      if (page.begins.empty()) {
+        page.begins.push_back(0);
+        page.cells.push_back({false, initial});
+      }
+      const uint16_t from = uint16_t(begin - start), to = uint16_t(stop - start);
+      // Counting takes all of them, but needs no guess.
+      uint16_t before = 0;
+      for (uint16_t at : page.begins)
+        before += at <= from;
+      size_t first = size_t(before) - 1;
+      if (page.begins[first] != from)
+        cut(page, ++first, from);
       size_t last = first + 1;
-      while (last < page.size() && page[last].begin < stop)
+      while (last < page.begins.size() && page.begins[last] < to)
         ++last;
-      if (stop == end && end % kPageBytes && (last == page.size() || page[last].begin != end))
-        cut(page, last, end);
+      if (to < kPageBytes && (last == page.begins.size() || page.begins[last] != to))
+        cut(page, last, to);
       visit(page, first, last);
       begin = stop;
     }
+  }
+  /// Makes them one, with that history.
+  static void join(Page &page, size_t first, size_t last, const Cell &cell) {
+    page.cells[first] = cell;
+    page.begins.erase(page.begins.begin() + long(first) + 1, page.begins.begin() + long(last));
+    page.cells.erase(page.cells.begin() + long(first) + 1, page.cells.begin() + long(last));
   }
 
 private:
   static constexpr uint64_t kPageBytes = 512;
 
-  static void cut(Page &page, size_t index, uint64_t at) {
-    Cell cell = page[index - 1];
-    cell.begin = at;
-    page.insert(page.begin() + long(index), cell);
+  static void cut(Page &page, size_t index, uint16_t at) {
+    Cell cell = page.cells[index - 1];
+    page.begins.insert(page.begins.begin() + long(index), at);
+    page.cells.insert(page.cells.begin() + long(index), cell);
   }
 
   bool initial;
@@ -132,6 +147,8 @@ public:
     counts.assign(engines, 0);
     words.resize(engines);
     semaphores.resize(machine.semaphores);
+    for (unsigned space = 0; space <= kDram; ++space)
+      memories.emplace_back(space == kDram);
   }
 
   Diagnostics run();
@@ -145,7 +162,7 @@ private:
   std::vector<uint32_t> counts;
   std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
   std::vector<Semaphore> semaphores;
-  std::map<unsigned, Cells> memories;
+  std::vector<Cells> memories; ///< by isa::Memory, and DRAM
   std::vector<Walk> walks{Walk()};
   using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
   std::map<WalkPair, bool> distances; ///< see keepsDistance()
@@ -288,7 +305,7 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
   auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
     if (problems.size() < kMaxProblems)
       problem(std::string(kind) + " hazard on " +
-              (space == 8 ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
+              (space == kDram ? "dram" : isa::caseName(isa::kMemoryEnumeration, int64_t(space))) + " bytes [" +
               std::to_string(begin) + ", " + std::to_string(end) + "): " + nameOf(self) + " does not wait for " +
               nameOf(other) + " at word " + std::to_string(words[other][position - 1]));
   };
@@ -312,17 +329,14 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
         if (e != self && cell.read[e] > clock[e])
           conflict("write after read", e, cell.read[e]);
   };
-  Cells &cells = memories.try_emplace(space, space == 8).first->second;
-  cells.forEachPage(begin, end, [&](Cells::Page &page, size_t first, size_t last) {
+  memories[space].forEachPage(begin, end, [&](Cells::Page &page, size_t first, size_t last) {
     for (size_t i = first; i < last; ++i) {
-      check(page[i]);
+      check(page.cells[i]);
       if (!write)
-        page[i].read[self] = position;
+        page.cells[i].read[self] = position;
     }
-    if (write) {
-      page[first] = {page[first].begin, true, page[first].initial, uint8_t(self), position, walk, {}};
-      page.erase(page.begin() + long(first) + 1, page.begin() + long(last));
-    }
+    if (write)
+      Cells::join(page, first, last, {true, page.cells[first].initial, uint8_t(self), position, walk, {}});
   });
   if (!write && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
     problem(nameOf(self) + " reads bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
@@ -429,7 +443,7 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, 8, uint64_t(at), uint64_t(at + run), true, write, 0);
+      access(self, clock, kDram, uint64_t(at), uint64_t(at + run), true, write, 0);
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])

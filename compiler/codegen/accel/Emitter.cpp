@@ -319,16 +319,16 @@ int64_t Emitter::leastDrain() const {
 bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
   t.drain = 0;
   b = plan(t);
-  if (allocate(b))
+  if (onChip.banding || !exceedsMemory(b)) // kernels in bands have their places already
     return true;
-  // Row reductions need whole rows; kernels in bands have their places already.
+  // Row reductions need whole rows.
   const bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
-  if (!overlaps() || !contraction() || onChip.banding || reduces || machine.lanes != machine.cols)
+  if (!overlaps() || !contraction() || reduces || machine.lanes != machine.cols)
     return false;
   for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.size[C] > unit; parts *= 2) {
     t.drain = roundUp(ceilDiv(t.size[C], parts), unit);
     b = plan(t);
-    if (allocate(b))
+    if (!exceedsMemory(b))
       return true;
   }
   return false;
@@ -374,14 +374,20 @@ bool Emitter::allocateOwn(Buffers &b) const {
   return b.ownBanks || attempt(false);
 }
 
-bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
-  if (onChip.banding)
-    return allocateOwn(b);
-  // Most candidates need more than there is, wherever their slots would lie.
+/// Most candidates need more than there is, wherever their slots would lie.
+bool Emitter::exceedsMemory(const Buffers &b) const {
   std::array<int64_t, 8> needed{};
   for (const Buffer &buffer : b.all)
     if ((needed[buffer.memory] += buffer.bytes * buffer.slots) > capacityOf(buffer))
-      return false;
+      return true;
+  return false;
+}
+
+bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
+  if (onChip.banding)
+    return allocateOwn(b);
+  if (exceedsMemory(b))
+    return false;
   // Large slots first, so that bank rounding costs least.
   llvm::SmallVector<size_t, 16> order(b.all.size());
   std::iota(order.begin(), order.end(), size_t(0));
@@ -703,21 +709,44 @@ std::string Emitter::rankingKey() const {
       text << value << ' ';
   };
   list(kernel.output.stride); // of a part: the whole's
-  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, onChip.shortWindows, room.size()});
+  const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
+  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 1>{room.begin});
+  auto describe = [&](size_t tensor, const Resident &r) {
+    list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
+                                 r.pixelBytes, r.rowBytes});
+    list(r.padLow);
+    list(r.padHigh);
+  };
   for (size_t tensor = 0; tensor < onChip.tensors.size(); ++tensor)
-    if (const Resident *r = onChip.tensors[tensor]) {
-      list(std::array<int64_t, 10>{int64_t(tensor), r->channels, r->width, r->rows, r->elementBytes, r->lanes, r->isPlanar,
-                                   r->blockBytes, r->pixelBytes, r->rowBytes});
-      list(r->padLow);
-      list(r->padHigh);
-    }
+    if (const Resident *r = onChip.tensors[tensor])
+      describe(tensor, *r);
+  if (!onChip.banding)
+    return key;
+  // In a group they also depend on the others.
+  auto listRanges = [&](const auto &ranges) {
+    text << '(';
+    for (const Range &range : ranges)
+      list(std::array<int64_t, 2>{range.begin, range.end});
+    text << ')';
+  };
+  listRanges(onChip.banding->rows);
+  listRanges(onChip.banding->own);
+  for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->output}) {
+    text << (banded ? 'b' : '-');
+    if (!banded)
+      continue;
+    describe(0, banded->layout);
+    list(std::array<int64_t, 1>{banded->rows});
+    listRanges(banded->bands);
+    list(banded->slots);
+  }
   return key;
 }
 
 llvm::Error Emitter::choose() {
-  // A kernel like this may have ranked the tiles. In a group they depend on the others.
-  Ranking *known = network.rankings && !onChip.banding ? &(*network.rankings)[rankingKey()] : nullptr;
+  // A kernel like this may have ranked the tiles.
+  Ranking *known = network.rankings ? &(*network.rankings)[rankingKey()] : nullptr;
   bool isKnown = known && !known->empty();
   int64_t unit = contraction() ? machine.cols : machine.lanes;
   bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
@@ -779,7 +808,7 @@ llvm::Error Emitter::choose() {
             for (int64_t ic : icSizes) {
               // Every form of a tile needs as many slots as this one, or more.
               Tile leastTile = clampTile({{c, w, h, n}, ic});
-              if (Buffers least; !fitsDrained(leastTile, least))
+              if (Buffers least; !fitsDrained(leastTile, least) || !allocate(least))
                 continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
@@ -805,23 +834,36 @@ llvm::Error Emitter::choose() {
                 Buffers b;
                 if (!fitsDrained(t, b))
                   continue;
-                double busCycles = 0, estimate = cost(t, b, busCycles);
-                // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
-                if (style.overlap)
-                  estimate *= b.ownBanks ? 1.03 : 1.18;
-                if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
-                  estimate *= 1.05;
-                // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
-                if (onChip.banding && contraction() &&
-                    int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
-                  estimate *= 1.1;
-                if (scatters(t))
-                  estimate *= 1.2;
-                // What hides behind this kernel's passes is missing for its neighbours' loads.
-                if (overlaps() && onChip.hasNeighbours)
-                  estimate += 0.1 * busCycles;
+                double busCycles = 0;
+                const double cycles = cost(t, b, busCycles);
+                auto estimateWith = [&](bool ownBanks) {
+                  double estimate = cycles;
+                  // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+                  if (style.overlap)
+                    estimate *= ownBanks ? 1.03 : 1.18;
+                  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
+                    estimate *= 1.05;
+                  // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its
+                  // sums.
+                  if (onChip.banding && contraction() &&
+                      int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
+                    estimate *= 1.1;
+                  if (scatters(t))
+                    estimate *= 1.2;
+                  // What hides behind this kernel's passes is missing for its neighbours' loads.
+                  if (overlaps() && onChip.hasNeighbours)
+                    estimate += 0.1 * busCycles;
+                  return estimate;
+                };
                 const size_t most = schedule == Schedule::Search ? kSearched : kCandidates;
-                if (candidates.size() == most && std::prev(candidates.end())->first <= estimate)
+                auto isWorse = [&](double estimate) {
+                  return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
+                };
+                // Places are looked for only where they can matter.
+                if (isWorse(estimateWith(true)) || !allocate(b))
+                  continue;
+                const double estimate = estimateWith(b.ownBanks);
+                if (isWorse(estimate))
                   continue;
                 if (onChip.hasNeighbours)
                   candidates.insert({estimate, t});
@@ -1104,11 +1146,11 @@ unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss
   return victim;
 }
 
-Operation Emitter::operation(isa::Instruction instruction) const {
+Operation Emitter::operation(const isa::Instruction &instruction) const {
   Operation op;
-  instruction.header.opcode = int64_t(instruction.opcode());
+  op.instruction = instruction;
+  op.instruction.edit().header.opcode = int64_t(instruction.opcode());
   op.regions = schedule::regionsOf(instruction, machine);
-  op.instruction = std::move(instruction);
   op.layer = layer;
   op.barrier = schedule == Schedule::Serial;
   return op;

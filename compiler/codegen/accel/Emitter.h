@@ -137,9 +137,10 @@ private:
   int64_t drained(const Tile &t) const { return t.drain ? std::min(t.drain, t.size[C]) : t.size[C]; }
   /// The fewest channels that may: whole vectors, and whole bursts of DRAM.
   int64_t leastDrain() const;
-  /// Whether the tile fits, if need be with fewer of its results at a time.
+  /// Whether the memories hold the tile, if need be with fewer of its results at a time.
   bool fitsDrained(Tile &t, Buffers &b) const;
   Buffers plan(const Tile &t) const;
+  bool exceedsMemory(const Buffers &b) const;
   /// Assigns addresses from `start` (per memory) on and round; false if the memories are too small. Slots start on banks of
   /// their own where that fits.
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
@@ -204,7 +205,7 @@ private:
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,
               const std::vector<BoxDim> &box, uint32_t fill, bool broadcast);
   void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
-  schedule::Operation operation(isa::Instruction instruction) const;
+  schedule::Operation operation(const isa::Instruction &instruction) const;
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot);
   void loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);

@@ -34,6 +34,18 @@ bool Resident::canWalk(int64_t elements, int64_t count) const {
   return false; // along the channels: only whole vectors have a place of their own
 }
 
+std::vector<KernelCycles> accel::cyclesAlone(const std::vector<const Kernel *> &kernels, const timing::MachineParams &machine) {
+  const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
+  const double dramBytesPerCycle = double(peak.numerator) / double(peak.denominator);
+  std::vector<KernelCycles> all;
+  for (const Kernel *kernel : kernels) {
+    const cost::LayerWork work = workOf(*kernel, machine);
+    all.push_back({double(cost::layerTraffic(work, machine).referenceBytes) / dramBytesPerCycle,
+                   double(std::max(work.arrayCycles, work.vectorCycles + work.windowVectorCycles))});
+  }
+  return all;
+}
+
 namespace {
 /// One use of a tensor by a kernel.
 struct Use {
@@ -215,15 +227,9 @@ Residency Chooser::run() {
   result.room.assign(uses.kernels.size(), capacity);
   std::vector<bool> possible(uses.shapes.size(), true);
   std::vector<std::vector<Use>> all = collect(possible);
-  const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
-  const double dramBytesPerCycle = double(peak.numerator) / double(peak.denominator);
   std::vector<bool> transfers;
-  for (const Kernel *kernel : uses.kernels) {
-    const cost::LayerWork work = workOf(*kernel, machine);
-    const double compute = double(std::max(work.arrayCycles, work.vectorCycles + work.windowVectorCycles));
-    transfers.push_back(double(cost::layerTraffic(work, machine).referenceBytes) / dramBytesPerCycle >
-                        uses.transferShare * compute);
-  }
+  for (const KernelCycles &cycles : uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles)
+    transfers.push_back(cycles.transfer > uses.transferShare * cycles.compute);
   struct Candidate {
     size_t tensor;
     Resident resident;

@@ -41,9 +41,16 @@ struct Resident {
   bool canWalk(int64_t elements, int64_t count) const;
 };
 
+/// What a kernel takes at least: for its transfers if it runs alone, and on the busier of the array and the vector engine.
+struct KernelCycles {
+  double transfer = 0, compute = 0;
+};
+std::vector<KernelCycles> cyclesAlone(const std::vector<const Kernel *> &kernels, const timing::MachineParams &machine);
+
 /// How the kernels of a network use one tensor. `kernels[i].tensors[j]` is tensor `tensorOf[i][j]`.
 struct NetworkUses {
   std::vector<const Kernel *> kernels;
+  std::vector<KernelCycles> cycles; ///< cyclesAlone(kernels), where it is asked for often; empty: not known yet
   std::vector<std::vector<size_t>> tensorOf;
   /// Per tensor: dense shape of the whole (outermost first); empty: it must lie in DRAM.
   std::vector<std::vector<int64_t>> shapes;

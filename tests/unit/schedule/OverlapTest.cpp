@@ -65,7 +65,7 @@ TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
   second.loads.push_back(operation("load dram_address=65536 address=4096 counts=[1024,1,1,1,1] span=1024", machine));
   const TileProgram program = schedule::overlap({first, second}, machine);
   ASSERT_EQ(program.blocks.size(), 3u);
-  EXPECT_TRUE(program.blocks[1].operations[0].instruction.getIf<isa::Store>());
+  EXPECT_TRUE(program.blocks[1].operations[0].instruction->getIf<isa::Store>());
 }
 
 TEST(OverlapTest, TheResultVerifiesOnceSynchronised) {

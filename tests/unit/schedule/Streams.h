@@ -35,7 +35,7 @@ inline isa::Program encode(const TileProgram &tiles) {
 
 inline int64_t waits(const Operation &operation) {
   int64_t count = 0;
-  for (int64_t n : operation.instruction.header.wait_count)
+  for (int64_t n : operation.instruction->header.wait_count)
     count += n;
   return count;
 }

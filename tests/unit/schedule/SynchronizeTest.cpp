@@ -192,7 +192,7 @@ TEST(SynchronizeTest, ALoadOfTheSpareByteWaitsForWhatAnInstructionCannot) {
   ASSERT_TRUE(done) << done.message();
   ASSERT_EQ(with.blocks.size(), lines.size() + 1);
   const Operation &relay = with.blocks[lines.size() - 1].operations[0];
-  EXPECT_EQ(relay.instruction.as<isa::Load>().address, spare);
+  EXPECT_EQ(relay.instruction->as<isa::Load>().address, spare);
   EXPECT_GE(waits(relay), 2);
   Diagnostics problems = schedule::verifySchedule(encode(with), machine);
   EXPECT_TRUE(problems.empty()) << problems.front().str();
