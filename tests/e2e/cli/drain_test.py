@@ -1,0 +1,57 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Tiles whose sums fit the accumulator, but whose results do not fit the scratchpad: they leave a few channels at a time."""
+
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+POSITIONS, INPUTS, CHANNELS = 70, 150, 200
+SCHEDULE = """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {
+    %k = transform.tilewright.match_node "product"
+    transform.tilewright.tile %k {sizes = [208, 32, 1, 1]}
+    transform.yield
+  }
+}
+"""
+
+
+def hexed(array):
+    return f'dense<"0x{array.tobytes().hex()}">'
+
+
+class DrainTest(CliTest):
+    def test_results_leave_in_parts(self):
+        random = np.random.default_rng(1)
+        w = random.integers(-128, 128, (INPUTS, CHANNELS)).astype(np.int8)
+        scales = 2.0 ** random.integers(-6, 3, CHANNELS)  # per channel: exact, and told apart
+        x = random.integers(-128, 128, (POSITIONS, INPUTS)).astype(np.int8)
+        r = random.integers(-99, 100, (POSITIONS, CHANNELS)).astype(np.float32)
+        np.save(self.path / "x.npy", x)
+        np.save(self.path / "r.npy", r)
+        self.write("schedule.mlir", SCHEDULE)
+        sums, floats = f"tensor<{POSITIONS}x{CHANNELS}xi32>", f"tensor<{POSITIONS}x{CHANNELS}xf32>"
+        self.write("net.mlir", f"""func.func @main(%x: tensor<{POSITIONS}x{INPUTS}xi8>, %r: {floats}) -> {floats} {{
+  %w = graph.constant {hexed(w)} : tensor<{INPUTS}x{CHANNELS}xi8>
+  %m = graph.matmul_integer %x, %w {{a_zero_point = 3 : i32, b_zero_points = array<i32: 0>}}
+    : (tensor<{POSITIONS}x{INPUTS}xi8>, tensor<{INPUTS}x{CHANNELS}xi8>) -> {sums} loc("product")
+  %d = graph.dequantize %m {{axis = 1 : i64, scales = array<f32: {", ".join(f"{s:.8e}" for s in scales)}>,
+    zero_points = array<i32: {", ".join(["0"] * CHANNELS)}>}} : ({sums}) -> {floats} loc("scaled")
+  %y = graph.add %d, %r : ({floats}, {floats}) -> {floats} loc("sum")
+  return %y : {floats}
+}}
+""")
+        options = ["net.mlir", "--hw", "vdla_16x16", "--schedule", "schedule.mlir"]
+        tiles, _ = self.tilewright("compile", *options, "--emit", "tiles")
+        # 208 x 32 results of 4 bytes take 26 KiB, two slots of them and of what is added more than there is: 32 KiB.
+        self.assertRegex(tiles, r"32 positions, 208 channels .* \d+ channels leave at a time")
+        self.tilewright("run", *options, "--input", "x.npy", "--input", "r.npy", "--check", "--output-dir", "out")
+        expected = ((x.astype(np.int64) - 3) @ w.astype(np.int64)).astype(np.float32) * scales.astype(np.float32) + r
+        np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()
