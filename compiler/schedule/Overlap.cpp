@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -157,12 +158,14 @@ private:
   TileProgram merge();
 };
 
-/// What a box costs: bursts of DRAM, and segments, the pieces that move one after the other.
+/// What a box costs: bursts of DRAM, segments, the pieces that move one after the other, and which part of all channels its runs meet
+/// only, if they lie at regular distances.
 struct Transfer {
-  double bursts = 0, segments = 0;
+  double bursts = 0, segments = 0, channels = 1;
 };
 
-template <typename Box> Transfer transferOf(const Box &box, int64_t burst) {
+template <typename Box> Transfer transferOf(const Box &box, const timing::DramParams &dram) {
+  const int64_t burst = dram.burstBytes;
   int64_t runs = 1, extent = box.counts[0] << box.element_log2;
   for (int d = 1; d < 5; ++d)
     runs *= box.counts[d];
@@ -184,22 +187,27 @@ template <typename Box> Transfer transferOf(const Box &box, int64_t burst) {
     runs /= box.counts[d];
   }
   transfer.bursts = pieces();
+  int64_t apart = dram.channels;
+  for (; d < 5; ++d)
+    if (box.counts[d] > 1)
+      apart = box.dram_strides[d - 1] % burst ? 1 : std::gcd(apart, box.dram_strides[d - 1] / burst);
+  transfer.channels = double(std::min((extent + burst - 1) / burst, apart)) / double(apart);
   return transfer;
 }
 
 void Overlapper::estimate(Node &node) {
   auto transfer = [&](const Transfer &work) {
     node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
-    node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus);
+    node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels);
   };
   double tensor = 0, preload = 0;
   for (const Operation &operation : operationsOf(node)) {
     const isa::Instruction &instruction = operation.instruction;
     if (auto *load = instruction.getIf<isa::Load>()) {
-      transfer(transferOf(*load, machine.dram.burstBytes));
+      transfer(transferOf(*load, machine.dram));
       node.drain = latency;
     } else if (auto *store = instruction.getIf<isa::Store>()) {
-      transfer(transferOf(*store, machine.dram.burstBytes));
+      transfer(transferOf(*store, machine.dram));
       node.drain = 10;
     } else if (auto *vector = instruction.getIf<isa::Vector>()) {
       timing::InstructionTime time = timing::timeOf(*vector, machine);

@@ -43,7 +43,8 @@ struct Tile {
   /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel
   /// stay.
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
-  /// Contractions: all tiles of a block of input channels before the next block; every tile has its own slot in the accumulator.
+  /// Contractions: all tiles, or as many as have sums side by side, take a block of input channels before the next block; each has
+  /// its own slot in the accumulator.
   bool inputsOuter = false;
   /// Contractions at the start of a program: the first tile takes its input channels in pieces that begin small.
   bool beginsSmall = false;

@@ -20,7 +20,9 @@ namespace {
 constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
 constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
 constexpr size_t kSearched = 32;     ///< the same, for a search
+constexpr size_t kSearchedAlone = 128; ///< the same, of a kernel without neighbours: the list scheduler puts them in order
 constexpr size_t kOfSize = 4;        ///< of these, of one size
+constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
 constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 
@@ -228,6 +230,16 @@ int64_t Emitter::tileCount(const Tile &t) const {
          ceilDiv(channels(), t.size[C]);
 }
 
+/// With inputs outermost: how many tiles take a block of input channels before the next one. All, or as much of the outer loop as
+/// has its sums in the accumulator, in equal parts.
+int64_t Emitter::tilesTogether(const Tile &t) const {
+  const int64_t all = tileCount(t), channelTiles = ceilDiv(channels(), t.size[C]);
+  const int64_t inner = t.channelsOuter ? all / channelTiles : channelTiles, outer = all / inner;
+  const int64_t bytes = roundUp(positions(t) * ceilDiv(t.size[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
+  const int64_t most = int64_t(machine.accumulator.capacityBytes) / bytes / inner;
+  return most == 0 ? all : ceilDiv(outer, ceilDiv(outer, most)) * inner;
+}
+
 //===----------------------------------------------------------------------===//
 // Buffers
 //===----------------------------------------------------------------------===//
@@ -262,7 +274,7 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
     b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(),
-                        t.inputsOuter ? unsigned(mTiles * nTiles) : t.oneSum ? 1 : slotsFor(mTiles * nTiles));
+                        t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles));
     if (!residentInput())
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
@@ -502,7 +514,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
-  double loadCount = 0, tensor = 0, perTileTensor = 0;
+  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0;
+  double runs = 1; // of tiles that take input channels together
   if (kernel.anchor) {
     const Anchor &anchor = *kernel.anchor;
     int64_t tileChannels = contraction() ? t.ic : t.size[C];
@@ -523,12 +536,14 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (t.inputsOuter) {
       inputStays = !t.channelsOuter || mTiles <= inputSlots;
       weightsStay = t.channelsOuter || nTiles <= weightSlots;
+      runs = double(ceilDiv(int64_t(outTiles), tilesTogether(t)));
     }
     if (inputStays && contraction())
-      inputLoads = mTiles * kTiles * groups;
+      inputLoads = mTiles * kTiles * groups * (t.channelsOuter ? runs : 1);
     // A kernel of a group goes over its weights once per band.
     if (weightsStay && weightLoads > 0)
-      weightLoads = nTiles * kTiles * groups * (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
+      weightLoads = nTiles * kTiles * groups * (t.channelsOuter ? 1 : runs) *
+                    (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
     if (unpacked) {
       // Runs of a row of taps; rows that tiles share are read again.
       int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
@@ -550,9 +565,18 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       perTileTensor =
           !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos) * tapShare, preload + 6) + preload;
       tensor = perTileTensor * outTiles * kTiles;
+      // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
+      // turn. Operands that stay longer have more time.
+      auto turns = [&](double loads, double slots, double load) {
+        if (loads == outTiles * kTiles && slots > 1 && loads > slots)
+          roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
+      };
+      turns(inputLoads, inputSlots, input.cycles(bandwidth));
+      turns(weightLoads, weightSlots, weightBytes / bandwidth);
     }
   }
   double vectorTile = 0;
+  Transfer sources;
   const double drains = double(ceilDiv(t.size[C], drained(t)));
   for (size_t i = 0; i < chains.size(); ++i) {
     double perOutput = 1;
@@ -579,6 +603,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
                                : Transfer::box(own, all, width, rows, byteSize(source.type), machine.dram);
       const double count = outTiles * (source.view.stride[C] ? drains : 1);
       loads[0] += box * count;
+      sources += box * count;
       loadCount += count;
     }
   }
@@ -611,6 +636,9 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
            (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0);
   if (t.oneSum)
     tensor += (outTiles - 1) * (vectorTile + 40);
+  // The results of a run all leave while the next one takes its first input channels.
+  if (t.inputsOuter)
+    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + sources.cycles(bandwidth)) / runs - tensor / (runs * kTiles));
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
@@ -632,7 +660,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     }
     firstLoad = begin + (panels - 1) * (missing * late + alone);
   }
-  return std::max({transfer, tensor, vector}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
+  return std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
          vectorTile + storeTile + steps * 12;
 }
 
@@ -685,7 +713,7 @@ bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   return std::equal(mine.all.begin(), mine.all.end(), others.all.begin(), others.all.end(), hasSameSlots);
 }
 
-void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t) const {
+void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t, size_t most) const {
   auto same = llvm::find_if(candidates, [&](const auto &other) { return givesSameProgram(other.second, t); });
   if (same != candidates.end() && same->first <= estimate)
     return;
@@ -694,7 +722,7 @@ void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estima
   candidates.insert({estimate, t});
   size_t ofSize = 0;
   for (auto it = candidates.begin(); it != candidates.end(); ++it)
-    if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > kOfSize) {
+    if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > most) {
       candidates.erase(it);
       return;
     }
@@ -850,12 +878,15 @@ llvm::Error Emitter::choose() {
                     estimate *= 1.1;
                   if (scatters(t))
                     estimate *= 1.2;
+                  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+                  if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
+                    estimate *= 1.05;
                   // What hides behind this kernel's passes is missing for its neighbours' loads.
                   if (overlaps() && onChip.hasNeighbours)
                     estimate += 0.1 * busCycles;
                   return estimate;
                 };
-                const size_t most = schedule == Schedule::Search ? kSearched : kCandidates;
+                const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
                 auto isWorse = [&](double estimate) {
                   return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
                 };
@@ -868,7 +899,7 @@ llvm::Error Emitter::choose() {
                 if (onChip.hasNeighbours)
                   candidates.insert({estimate, t});
                 else
-                  insertApart(candidates, estimate, t);
+                  insertApart(candidates, estimate, t, schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
                 if (candidates.size() > most)
                   candidates.erase(std::prev(candidates.end()));
               }
@@ -892,7 +923,16 @@ llvm::Error Emitter::choose() {
           others.insert(others.end(), ways.begin() + 1, ways.end());
       }
       // A search begins with what modulo takes: the best of the candidates that it looks at.
-      auto first = std::min_element(ranking.begin(), ranking.begin() + long(std::min(ranking.size(), kCandidates)), isFaster);
+      auto first = ranking.begin();
+      size_t looked = 0;
+      for (auto it = ranking.begin(); it != ranking.end() && looked < kCandidates; ++it) {
+        auto isOfSize = [&](const auto &other) { return other.second.size == it->second.size && other.second.ic == it->second.ic; };
+        if (!onChip.hasNeighbours && size_t(std::count_if(ranking.begin(), it, isOfSize)) >= kOfSize)
+          continue;
+        ++looked;
+        if (it->first < first->first)
+          first = it;
+      }
       std::rotate(ranking.begin(), first, first + 1);
       ranking.insert(ranking.end(), others.begin(), others.end());
       std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
@@ -2015,10 +2055,25 @@ int64_t Emitter::pieces(const Tile &t) const {
   return count;
 }
 
+/// Appends visits that are like `tiles` but take the input channels block by block, `together` tiles each block before the next.
+/// One tile alone takes all its blocks in one visit.
+void Emitter::takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const {
+  for (; !tiles.empty(); tiles = tiles.drop_front(std::min(together, tiles.size()))) {
+    llvm::ArrayRef<Visit> run = tiles.take_front(together);
+    const int64_t all = run.front().kEnd, step = together == 1 ? all : tile.ic;
+    for (int64_t k = 0; k < all; k += step)
+      for (Visit visit : run) {
+        visit.kBegin = k;
+        visit.kEnd = std::min(k + step, all);
+        order.push_back(visit);
+      }
+  }
+}
+
 std::vector<Emitter::Visit> Emitter::orderVisits() const {
   int64_t groups = contraction() ? kernel.anchor->groups : 1;
   std::vector<Visit> order;
-  int64_t allInputs = contraction() ? kernel.anchor->ic : 1, inputs = tile.inputsOuter ? tile.ic : allInputs;
+  int64_t allInputs = contraction() ? kernel.anchor->ic : 1;
   uint32_t band = 0;
   for (const Range &rows : bands) {
     std::vector<Extent> mTiles;
@@ -2026,32 +2081,28 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       for (int64_t h = rows.begin; h < rows.end; h += tile.size[P1])
         for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
           mTiles.push_back({0, w, h, n});
-    for (int64_t g = 0; g < groups; ++g)
-      for (int64_t k = 0; k < allInputs; k += inputs) {
-        auto visit = [&](int64_t c, const Extent &m) {
-          order.push_back({{c, m[P0], m[P1], m[P2]}, g, k, std::min(k + inputs, allInputs), 0,
-                           ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band, rows.end});
-        };
-        if (tile.channelsOuter || !contraction())
-          for (int64_t c = 0; c < channels(); c += tile.size[C])
-            for (const Extent &m : mTiles)
-              visit(c, m);
-        else
+    for (int64_t g = 0; g < groups; ++g) {
+      std::vector<Visit> tiles;
+      auto visit = [&](int64_t c, const Extent &m) {
+        tiles.push_back({{c, m[P0], m[P1], m[P2]}, g, 0, allInputs, 0,
+                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band, rows.end});
+      };
+      if (tile.channelsOuter || !contraction())
+        for (int64_t c = 0; c < channels(); c += tile.size[C])
           for (const Extent &m : mTiles)
-            for (int64_t c = 0; c < channels(); c += tile.size[C])
-              visit(c, m);
-      }
+            visit(c, m);
+      else
+        for (const Extent &m : mTiles)
+          for (int64_t c = 0; c < channels(); c += tile.size[C])
+            visit(c, m);
+      takeInputs(order, tiles, tile.inputsOuter ? size_t(tilesTogether(tile)) : 1);
+    }
     ++band;
   }
   if (tile.beginsWide) {
     const size_t count = std::min<size_t>(buffers.all[size_t(buffers.accumulator)].slots, order.size());
     std::vector<Visit> first;
-    for (int64_t k = 0; k < allInputs; k += tile.ic)
-      for (size_t i = 0; i < count; ++i) {
-        first.push_back(order[i]);
-        first.back().kBegin = k;
-        first.back().kEnd = std::min(k + tile.ic, allInputs);
-      }
+    takeInputs(first, {order.data(), count}, count);
     order.erase(order.begin(), order.begin() + long(count));
     order.insert(order.begin(), first.begin(), first.end());
   }

@@ -107,6 +107,7 @@ private:
     bool isLast = false; ///< nothing hides its results
   };
   std::vector<Visit> orderVisits() const;
+  void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   bool hasOpenEnds() const;
   int64_t firstPiece() const;
   int64_t pieces(const Tile &t) const; ///< of the first tile
@@ -153,8 +154,8 @@ private:
   double tryTile(const Tile &candidate);
   /// Whether the tiles differ only in wishes for slots and order that come to the same.
   bool givesSameProgram(const Tile &x, const Tile &y) const;
-  /// Each program counts once, and the worst of a size makes room for other sizes.
-  void insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t) const;
+  /// Each program counts once, and the worst of a size that has `most` makes room for other sizes.
+  void insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t, size_t most) const;
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
   /// What the ranking of tiles depends on, as text.
@@ -176,6 +177,7 @@ private:
   int64_t bandRows() const;
   int64_t rowTiles(const Tile &t) const;
   int64_t tileCount(const Tile &t) const; ///< of results of a group
+  int64_t tilesTogether(const Tile &t) const;
   void beginBand(uint32_t band);
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
   int64_t inputSpan(const Tile &t, unsigned axis) const;

@@ -91,6 +91,17 @@ class DirectiveTest(ScheduleFileTest):
             np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), x.astype(np.int32) @ w.astype(np.int32), order)
         self.assertEqual(len(images), len(orders))
 
+    def test_inputs_outermost_without_room_for_all_sums(self):
+        """Eight channel blocks of 256 positions have two accumulators' worth of sums: half of the positions after the other."""
+        path = self.schedule('tile %k {sizes = [16, 64, 1, 1], ic = 16, order = "inputs_outer"}', node="gemm")
+        tiles, _ = self.tilewright("compile", "gemm:256x128x64:int8", *HW, "--schedule", path, "--emit", "tiles")
+        self.assertIn("inputs outermost", tiles)
+        values = {}
+        for schedule in [path, "serial"]:
+            self.tilewright("run", "gemm:256x128x64:int8", *HW, "--schedule", schedule, "--check", "--output-dir", "out")
+            values[schedule], = [np.load(file) for file in (self.path / "out").glob("*.npy")]
+        np.testing.assert_array_equal(values[path], values["serial"])
+
     def test_depth(self):
         choices, _ = self.layers(self.schedule("buffers %k {depth = 3}"))
         self.assertIn("3 slots", choices["down"])

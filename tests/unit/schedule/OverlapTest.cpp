@@ -125,6 +125,19 @@ TEST(OverlapTest, ElementsOfOneBurstCostOneRequest) {
   EXPECT_GT(cyclesOf("64"), cyclesOf("2"));
 }
 
+TEST(OverlapTest, RunsThatMeetOneChannelTakeLonger) {
+  const timing::MachineParams machine = *hwconfigs::loadMachine("edge_32x32_int8");
+  ASSERT_EQ(machine.dram.channels, 4u);
+  ASSERT_EQ(machine.dram.burstBytes, 32u);
+  auto cyclesOf = [&](const std::string &stride) {
+    Step step;
+    step.loads.push_back(operation("load counts=[32,64,1,1,1] dram_strides=[" + stride + "] strides=[32] span=2048", machine));
+    return schedule::estimateOverlapped({step}, machine);
+  };
+  EXPECT_GT(cyclesOf("64"), cyclesOf("96"));  // two channels, all
+  EXPECT_GT(cyclesOf("128"), cyclesOf("64")); // one
+}
+
 TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
   const timing::MachineParams machine = tiny();
   const Operation load = operation("load counts=[64,3,1,1,1] dram_strides=[1024] strides=[256] span=576", machine);

@@ -1,0 +1,35 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""DRAM latency behind the array's work: cycles of schedule search grow no faster than the lower bound, plus 1 %."""
+
+import json
+import unittest
+
+from cli_test import CliTest
+
+CONV = "conv:1x28x28x128:3x3x256:s2:p1:int8"
+
+
+class LatencyTest(CliTest):
+    def hides(self, model, hw, bursts, *settings):
+        """Of two settings, the second one is the longer latency."""
+        first, second = [], []
+        for setting, result in zip(settings, [first, second]):
+            self.tilewright("run", model, "--hw", hw, "--set", setting, "--set", f"dma.outstanding_bursts={bursts}", "--set",
+                            f"dram.write_buffer_bursts={bursts}", "--schedule", "search", "--search-budget", 33, "--json", "r.json")
+            report = json.loads((self.path / "r.json").read_text())
+            result += [report["total_cycles"], report["lower_bound_cycles"]]
+        self.assertLessEqual(second[0] - first[0], second[1] - first[1] + 0.01 * first[0])
+
+    def test_weights_that_fill_a_small_scratchpad(self):
+        self.hides(CONV, "vdla_16x16", 128, "dram.latency_cycles=64", "dram.latency_cycles=512")
+
+    def test_pixels_that_meet_some_of_the_channels(self):
+        self.hides(CONV, "edge_32x32_int8", 512, "dram.path_latency_cycles=0", "dram.path_latency_cycles=413")
+
+    def test_operands_without_reuse_between_tiles(self):
+        self.hides("gemm:512x512x512:int8", "onnxim_128x128", 8192, "dram.path_latency_cycles=0", "dram.path_latency_cycles=315")
+
+
+if __name__ == "__main__":
+    unittest.main()
