@@ -176,12 +176,13 @@ void Emitter::skipUnread() {
 }
 
 /// A contraction over few channels fills a part of the array's rows only. If its weights are constant, the load engine lays the
-/// channels of all taps side by side: one pass for `rows` of them, whatever tap they are of.
+/// channels of all taps side by side: one pass for `rows` of them, whatever tap they are of. The rows of a window follow one another,
+/// so that they are part of the windows below as well.
 bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows;
   bool byChannel = a.input.stride[C] == 1 || a.ic == 1, byColumn = a.input.stride[P0] == 1;
   return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && kw * kh > 1 && (byChannel || byColumn) &&
-         a.pixels.count == 1 && ceilDiv(kw * kh * a.ic, rows) * 2 <= kw * kh * ceilDiv(a.ic, rows);
+         a.axes[1].dilation == 1 && a.pixels.count == 1 && ceilDiv(kw * kh * a.ic, rows) * 2 <= kw * kh * ceilDiv(a.ic, rows);
 }
 
 void Emitter::packTaps() {
@@ -190,7 +191,7 @@ void Emitter::packTaps() {
   const Anchor &a = *kernel.anchor;
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel;
   unpacked = a;
-  packedStride = packsPlanes() ? std::array<int64_t, 3>{kw * kh, 1, kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
+  packedStride = packsPlanes() ? std::array<int64_t, 3>{kw, 1, a.ic * kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
   Anchor &packed = *kernel.anchor;
   packed.ic = kw * kh * a.ic;
   for (WindowAxis &axis : packed.axes) {
@@ -198,6 +199,12 @@ void Emitter::packTaps() {
     one.size = one.inputSize = axis.size;
     axis = one;
   }
+}
+
+Extent Emitter::packedStrides(const Extent &size) const {
+  const WindowAxis &rows = unpacked->axes[1];
+  const int64_t row = packedStride[2] * elementBytes(), column = rows.span(size[P1]) * row;
+  return {machine.rows * elementBytes(), column, rows.stride * row, size[P0] * column};
 }
 
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.anchor->axes[axis - P0].span(t.size[axis]); }
@@ -275,8 +282,11 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
     b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(),
                         t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles));
+    int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes();
+    if (unpacked) // the last vector reaches behind the last column
+      inputBytes = t.size[P2] * packedStrides(t.size)[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
     if (!residentInput())
-      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes(),
+      b.input = add(0, inputBytes,
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
@@ -545,17 +555,20 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       weightLoads = nTiles * kTiles * groups * (t.channelsOuter ? 1 : runs) *
                     (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
     if (unpacked) {
-      // Runs of a row of taps; rows that tiles share are read again.
-      int64_t outputs = t.size[P0] * t.size[P1] * t.size[P2], taps = unpacked->axes[1].kernel;
-      int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
-      input.segments = double(outputs * taps * channelsApart) / (packsPlanes() && weightUnit(t) && inputSlots > 1 ? 2 : 1);
-      input.bytes = double(t.size[P1] * t.size[P2] * taps * channelsApart) *
-                    (double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es) + kBurst / 2.0);
+      // A run for every row of every column; rows that tiles share are read again.
+      const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
+      const double rows = double(unpacked->axes[1].span(t.size[P1]) * t.size[P2] * channelsApart);
+      const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
+      input.segments = rows * double(t.size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
+      input.bytes = rows * double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es + kBurst - 1);
     }
     inputTile = input;
     if (residentInput())
       inputLoads = 0;
-    loads[0] += input * inputLoads;
+    // Engines that take turns share the loads; each has a slot while it loads.
+    const double engines = takesTurns() && weightUnit(t) && inputSlots > 1 ? 2 : 1;
+    loads[0] += input * (inputLoads / engines);
+    loads[1] += input * (inputLoads - inputLoads / engines);
     loads[weightUnit(t)] += Transfer::dense(weightBytes) * weightLoads;
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
@@ -573,6 +586,11 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       };
       turns(inputLoads, inputSlots, input.cycles(bandwidth));
       turns(weightLoads, weightSlots, weightBytes / bandwidth);
+      // The array reads a slot, or an engine loads it; others in the same bank wait.
+      if (unpacked && inputLoads > 0 && t.overlap) {
+        const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
+        tensor = std::max(tensor, inputLoads * (input.cycles(bandwidth) + perTileTensor) / atOnce);
+      }
     }
   }
   double vectorTile = 0;
@@ -788,7 +806,7 @@ llvm::Error Emitter::choose() {
     icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
   // A matrix product has one axis of positions to look along.
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
-  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : 8), p1 = tileSizes(bandRows(), 1, 14),
+  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   // What is asked for need not be what the compiler would look at.
   auto take = [](std::vector<int64_t> &sizes, int64_t asked) {
@@ -829,8 +847,12 @@ llvm::Error Emitter::choose() {
             candidates = {known->front()};
             break;
           }
-          // Splitting an inner position axis only pays once the outer ones are down to one.
-          if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && w < kernel.extent[P0] && !request.size[P0]))
+          // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
+          // of them is a burst.
+          const bool isWide = w == kernel.extent[P0] ||
+                              (unpacked && kernel.outputsPerVector == 1 &&
+                               unpacked->axes[0].span(w) * unpacked->input.stride[P0] * elementBytes() >= kBurst);
+          if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes) {
@@ -862,6 +884,8 @@ llvm::Error Emitter::choose() {
                 Buffers b;
                 if (!fitsDrained(t, b))
                   continue;
+                if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
+                  continue;
                 double busCycles = 0;
                 const double cycles = cost(t, b, busCycles);
                 auto estimateWith = [&](bool ownBanks) {
@@ -881,6 +905,9 @@ llvm::Error Emitter::choose() {
                   // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
                   if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
                     estimate *= 1.05;
+                  // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
+                  if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
+                    estimate *= 1.02;
                   // What hides behind this kernel's passes is missing for its neighbours' loads.
                   if (overlaps() && onChip.hasNeighbours)
                     estimate += 0.1 * busCycles;
@@ -891,7 +918,7 @@ llvm::Error Emitter::choose() {
                   return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
                 };
                 // Places are looked for only where they can matter.
-                if (isWorse(estimateWith(true)) || !allocate(b))
+                if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
                   continue;
                 const double estimate = estimateWith(b.ownBanks);
                 if (isWorse(estimate))
@@ -1248,71 +1275,59 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
              });
 }
 
-/// loadInput() for packed taps. Where padding begins and ends differs from output to output: outputs with the same padding are
-/// one box.
+/// loadInput() for packed taps. Where padding begins and ends differs from column to column: columns with the same padding are one
+/// box.
 void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst) {
   const Anchor &a = *unpacked;
   const Buffer &b = buffers.all[size_t(buffers.input)];
-  int64_t es = elementBytes(), used = kernel.anchor->ic, pixel = roundUp(used, machine.rows) * es;
-  if (int64_t rest = pixel / es - used; rest && isFirst) {
-    // What no tap fills meets weights of zero, but it must be there.
-    int64_t pixels = b.bytes / pixel;
-    for (int64_t done = 0, part; done < pixels; done += part) {
-      part = std::min<int64_t>(pixels - done, 4095);
-      isa::Load load;
-      load.memory = b.memory;
-      load.address = b.address[slot] + done * pixel + used * es;
-      load.element_log2 = log2Size(unsigned(es));
-      load.counts = {rest, part, 1, 1, 1};
-      load.high[1] = part;
-      load.strides[0] = part > 1 ? pixel : 0;
-      load.span = (part - 1) * pixel + rest * es;
-      (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
-    }
+  const int64_t es = elementBytes();
+  const Extent stride = packedStrides(size);
+  if (int64_t end = size[P2] * stride[P2], rest = b.bytes - end; rest && isFirst) {
+    // What the last vector reaches meets weights of zero, but it must be there.
+    isa::Load load;
+    load.memory = b.memory;
+    load.address = b.address[slot] + end;
+    load.element_log2 = log2Size(unsigned(es));
+    load.counts = {rest / es, 1, 1, 1, 1};
+    load.high[1] = 1;
+    load.span = rest;
+    (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
   }
-  /// Outputs from `begin` on whose first `low` and last `high` taps lie in the padding.
-  struct Part {
-    int64_t begin, count, low, high;
-  };
-  auto partsOf = [&](unsigned axis) {
-    const WindowAxis &w = a.axes[axis - P0];
-    std::vector<Part> parts;
-    for (int64_t o = origin[axis]; o < origin[axis] + size[axis]; ++o) {
-      int64_t first = o * w.stride - w.padLow, low = 0, high = 0;
-      while (low < w.kernel && first + low * w.dilation < 0)
-        ++low;
-      while (high < w.kernel - low && first + (w.kernel - 1 - high) * w.dilation >= w.inputSize)
-        ++high;
-      if (!parts.empty() && parts.back().low == low && parts.back().high == high)
-        ++parts.back().count;
-      else
-        parts.push_back({o, 1, low, high});
-    }
-    return parts;
-  };
   const KernelTensor &tensor = kernel.tensors[a.input.tensor];
-  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
-  int64_t image = size[P0] * size[P1] * pixel;
-  // Planes of channels take a run for each output, row and channel: the load engines take turns.
-  unsigned unit = packsPlanes() && slot % 2 ? weightUnit(tile) : 0;
-  for (const Part &y : partsOf(P1))
-    for (const Part &x : partsOf(P0)) {
-      int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
-      address += (y.begin * a.axes[1].stride - a.axes[1].padLow + y.low * a.axes[1].dilation) * a.input.stride[P1];
-      address += (x.begin * a.axes[0].stride - a.axes[0].padLow + x.low * a.axes[0].dilation) * a.input.stride[P0];
-      int64_t onChip = b.address[slot] + ((y.begin - origin[P1]) * size[P0] + x.begin - origin[P0]) * pixel;
-      std::vector<BoxDim> dims = {
-          {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
-          {a.axes[0].kernel, a.axes[0].dilation * a.input.stride[P0] * es, packedStride[1] * es, x.low, x.high},
-          {x.count, a.axes[0].stride * a.input.stride[P0] * es, pixel, 0, 0},
-          {a.axes[1].kernel, a.axes[1].dilation * a.input.stride[P1] * es, packedStride[2] * es, y.low, y.high},
-          {y.count, a.axes[1].stride * a.input.stride[P1] * es, size[P0] * pixel, 0, 0},
-          {size[P2], a.axes[2].stride * a.input.stride[P2] * es, image, 0, 0}};
-      forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es), onChip,
-                 [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
-                   addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
-                 });
-    }
+  const uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  const WindowAxis &w = a.axes[0], &h = a.axes[1];
+  auto paddingOf = [&](int64_t column) {
+    int64_t first = column * w.stride - w.padLow, low = 0, high = 0;
+    while (low < w.kernel && first + low * w.dilation < 0)
+      ++low;
+    while (high < w.kernel - low && first + (w.kernel - 1 - high) * w.dilation >= w.inputSize)
+      ++high;
+    return std::pair(low, high);
+  };
+  const int64_t firstRow = origin[P1] * h.stride - h.padLow, rows = h.span(size[P1]);
+  BoxDim rowDim{rows, a.input.stride[P1] * es, packedStride[2] * es, std::clamp<int64_t>(-firstRow, 0, rows), 0};
+  rowDim.high = std::clamp<int64_t>(firstRow + rows - h.inputSize, 0, rows - rowDim.low);
+  const unsigned unit = takesTurns() && turn++ % 2 ? weightUnit(tile) : 0;
+  const int64_t end = origin[P0] + size[P0];
+  for (int64_t begin = origin[P0], next; begin < end; begin = next) {
+    const auto padding = paddingOf(begin);
+    for (next = begin + 1; next < end && paddingOf(next) == padding; ++next)
+      ;
+    int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
+    address += (firstRow + rowDim.low) * a.input.stride[P1];
+    address += (begin * w.stride - w.padLow + padding.first * w.dilation) * a.input.stride[P0];
+    std::vector<BoxDim> dims = {
+        {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
+        {w.kernel, w.dilation * a.input.stride[P0] * es, packedStride[1] * es, padding.first, padding.second},
+        {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
+        rowDim,
+        {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
+    forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
+               b.address[slot] + (begin - origin[P0]) * stride[P0],
+               [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
+                 addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
+               });
+  }
 }
 
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
@@ -1407,6 +1422,10 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
     return place;
   }
   place.address = buffers.all[size_t(buffers.input)].address[slot];
+  if (unpacked) {
+    place.stride = packedStrides(size);
+    return place;
+  }
   place.stride[C] = (contraction() ? machine.rows : machine.lanes) * elementBytes();
   int64_t bytes = roundUp(icSize, contraction() ? machine.rows : machine.lanes) * elementBytes();
   for (unsigned axis = P0; axis < kAxes; ++axis) {
@@ -1564,7 +1583,18 @@ bool Emitter::keepDistance(const std::vector<Taps> &groups, const Extent &size) 
 
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit) {
-  for (const Taps &taps : tapGroups(visit.origin, size)) {
+  std::vector<Taps> groups = tapGroups(visit.origin, size);
+  // Behind packed taps lie those of the next row, which need not be numbers: the last vector leaves them out.
+  const int64_t rest = icSize % machine.rows;
+  if (unpacked && rest && machine.arrayType != timing::ArrayType::Int8) {
+    assert(groups.size() == 1 && "packed taps are one");
+    if (icSize > rest)
+      groups.push_back(groups[0]);
+    groups[0].kEnd = icSize - rest;
+    groups.back().kBegin = icSize - rest;
+    groups.back().kEnd = icSize;
+  }
+  for (const Taps &taps : groups) {
     passes(step, size, first, icSize, input, weightSlot, accSlot, visit, taps);
     first = false;
   }
@@ -1591,8 +1621,11 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tensor.acc_address += taps.low[i] * tensor.acc_strides[i];
   }
   tensor.address += taps.x * a.axes[0].dilation * input.stride[P0] + taps.y * a.axes[1].dilation * input.stride[P1];
+  const int64_t firstBlock = taps.kBegin / rows;
+  tensor.address += firstBlock * input.stride[C];
   // Behind the channels of a pixel lie those of the next one, which may not be there yet.
-  tensor.k_count = residentInput() && residentInput()->isDense() ? std::min(icSize, rows) : rows;
+  const bool isShort = taps.kEnd % rows || (residentInput() && residentInput()->isDense());
+  tensor.k_count = isShort ? std::min((taps.kEnd ? taps.kEnd : icSize) - taps.kBegin, rows) : rows;
   tensor.acc_span = 1;
   tensor.span = tensor.k_count * es;
   for (int i = 0; i < 3; ++i) {
@@ -1631,13 +1664,14 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     tapStride = nBlocks * nStride;
   }
   preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
-  preload.address += (taps.y * kw + taps.x) * tapStride + visit.blockBegin * nStride;
+  preload.address += (taps.y * kw + taps.x) * tapStride + visit.blockBegin * nStride + firstBlock * kStride;
 
   struct PassLevel {
     int64_t count, weight, input, acc;
     bool clears;
   };
-  std::vector<PassLevel> levels = {{kBlocks, kStride, input.stride[C], 0, true},
+  const int64_t blocks = taps.kEnd ? ceilDiv(taps.kEnd - taps.kBegin, rows) : kBlocks;
+  std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
                                    {taps.countX, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
                                    {taps.countY, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
                                    {visit.blockEnd - visit.blockBegin, nStride, 0, pos, false}};
@@ -1696,7 +1730,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     return;
   }
   // Serial: preload and tensor alternate. The first preload and the last tensor instruction stand outside the loop.
-  bool linear = constantWeights();
+  bool linear = constantWeights() && blocks == kBlocks;
   if (!linear) {
     for (int64_t i = 0; i < count; ++i)
       step.compute.push_back({1, {operation(single(i, false)), operation(single(i, true))}});
@@ -2189,6 +2223,7 @@ void Emitter::emitTiles() {
   }
   const size_t begin = steps.size();
   uint32_t nextBand = 0;
+  turn = 0;
   const std::vector<Visit> visits = orderVisits();
   Ahead ahead;
   for (const Visit &visit : visits) {

@@ -67,7 +67,13 @@ private:
   std::optional<Anchor> unpacked;
   /// The channels of a pixel do not lie side by side, but the pixels of a row do.
   bool packsPlanes() const { return unpacked && unpacked->input.stride[C] != 1 && unpacked->ic != 1; }
+  /// A run for every column, row and channel takes a cycle however short it is: the load engines take turns, a tile each.
+  bool takesTurns() const { return packsPlanes(); }
+  unsigned turn = 0; ///< packed tiles loaded so far
   std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
+  /// Bytes of packed taps from one output of a tile to the next: columns of rows, so that the windows of outputs below one another
+  /// share what they have in common.
+  Extent packedStrides(const Extent &size) const;
   std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
   const timing::MachineParams &machine;
   Schedule schedule;
@@ -218,6 +224,7 @@ private:
   struct Taps {
     int64_t x, countX, y, countY;
     std::array<int64_t, 2> low, high;
+    int64_t kBegin = 0, kEnd = 0; ///< channels of these taps; 0: all
   };
   bool skipsPadding() const;
   double usefulTaps() const;

@@ -76,8 +76,9 @@ private:
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
   bool packs(const Kernel &kernel) const;
-  /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0.
-  int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment) const;
+  /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
+  /// turns need two slots each.
+  int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const;
   /// Bytes of weights that may stay.
   int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
   bool cutRows(Group &group) const;
@@ -120,19 +121,20 @@ int64_t Fuser::parameterBytes(const Kernel &kernel) const {
 bool Fuser::packs(const Kernel &kernel) const {
   const Anchor &a = *kernel.anchor;
   int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
-  return a.kind == Anchor::Contraction && a.groups == 1 && taps > 1 && a.ic < machine.rows &&
+  return a.kind == Anchor::Contraction && a.groups == 1 && taps > 1 && a.ic < machine.rows && a.axes[1].dilation == 1 &&
          ceilDiv(taps * a.ic, machine.rows) * 2 <= taps * ceilDiv(a.ic, machine.rows);
 }
 
-int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment) const {
+int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const {
   const Kernel &kernel = *uses.kernels[k];
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   int64_t width = kernel.extent[P0], channels = roundUp(kernel.extent[C], machine.lanes), bytes = 0;
   auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
   if (k == group.first && a && !isWhole(k, a->input.tensor)) {
-    int64_t size = byteSize(a->inputType), taps = a->axes[0].kernel * a->axes[1].kernel;
+    int64_t size = byteSize(a->inputType);
     if (packs(kernel))
-      add(rows * width * roundUp(taps * a->ic, machine.rows) * size);
+      for (unsigned engine = 0; engine < engines; ++engine)
+        add(width * a->axes[1].span(rows) * a->axes[0].kernel * a->ic * size + machine.rows * size);
     else
       add(a->axes[1].span(rows) * a->axes[0].span(width) *
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
@@ -181,7 +183,7 @@ bool Fuser::place(Group &group, std::string *why) const {
   auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
   for (unsigned k = group.first; k <= group.last(); ++k)
     contractions += isContraction(*uses.kernels[k]);
-  auto placeAll = [&](bool ownBanks, bool isRoomy) {
+  auto placeAll = [&](bool ownBanks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
     auto align = [&](unsigned memory) {
       at[memory] = roundUp(at[memory], ownBanks ? int64_t(machine.scratchpads[memory].bankBytes()) : kAlignment);
@@ -212,7 +214,8 @@ bool Fuser::place(Group &group, std::string *why) const {
       if (!isRoomy)
         most = std::min(most, ceilDiv(kGoodPass, kernel.extent[P0]));
       align(0);
-      int64_t bytes = streamBytes(k, group, most, ownBanks ? int64_t(machine.scratchpads[0].bankBytes()) : kAlignment);
+      int64_t bytes = streamBytes(k, group, most, ownBanks ? int64_t(machine.scratchpads[0].bankBytes()) : kAlignment,
+                                  engines);
       group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
       at[0] += bytes;
       // Kernels take turns at half of the accumulator where there are several.
@@ -244,8 +247,9 @@ bool Fuser::place(Group &group, std::string *why) const {
   };
   for (bool ownBanks : {true, false})
     for (bool isRoomy : {true, false})
-      if (placeAll(ownBanks, isRoomy))
-        return true;
+      for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
+        if (placeAll(ownBanks, isRoomy, engines))
+          return true;
   if (why)
     *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
            std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(capacity);

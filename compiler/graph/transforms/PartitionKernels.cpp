@@ -95,8 +95,8 @@ template <typename ConvT> bool readsPlanes(ConvT conv, const Array &array) {
   ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY());
   int64_t taps = w[0] * w[1], channels = x[3], outputs = y[1] * y[2];
   int64_t packedPasses = llvm::divideCeil(taps * channels, array.rows);
-  // As Emitter::packTaps() decides.
-  if (taps == 1 || packedPasses * 2 > taps * int64_t(llvm::divideCeil(channels, array.rows)))
+  // As accel::packsTaps() decides.
+  if (taps == 1 || conv.getDilations()[0] != 1 || packedPasses * 2 > taps * int64_t(llvm::divideCeil(channels, array.rows)))
     return false;
   int64_t packed = outputs * w[0] * (conv.getDilations()[1] == 1 ? 1 : w[1]);
   int64_t passes = outputs * packedPasses * int64_t(llvm::divideCeil(w[3], array.columns));
