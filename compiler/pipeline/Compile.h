@@ -44,6 +44,7 @@ struct NetworkChoice {
   unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
+  bool byDeadline = false;   ///< operations in the order in which the array needs them, not in that of the layers
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 };
 

@@ -830,7 +830,8 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps())
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit,
+                                      choice.byDeadline ? schedule::Order::Deadlines : schedule::Order::Steps);
   return cycles;
 }
 
@@ -866,7 +867,7 @@ llvm::Error NetworkCompiler::emit() {
       return chosen.takeError();
     if (!*chosen)
       return false;
-    if (!next.packs && !next.shortWindows && !next.fromBottom) {
+    if (!next.packs && !next.shortWindows && !next.fromBottom && !next.byDeadline) {
       if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
         return true;
       fusions.push_back(**chosen);
@@ -930,6 +931,9 @@ llvm::Error NetworkCompiler::emit() {
   if (!fixedChoice && overlaps() && options.across != Across::None && layers.size() > 1) {
     NetworkChoice next = weighed.front().choice;
     next.fromBottom = true;
+    weighToo(next);
+    next = weighed.front().choice;
+    next.byDeadline = true;
     weighToo(next);
   }
   network = std::move(bestNetwork);

@@ -24,6 +24,7 @@ struct Node {
   uint64_t count = 1;     ///< Block::count
   unsigned engine = 0;
   uint32_t open = 0; ///< how many of those before it have no place yet
+  uint32_t rank = 0; ///< what is first goes first, if it can
   /// Its parts of the Overlapper's lists; they end where the next node's begin.
   uint32_t firstBefore = 0, firstNext = 0, firstBank = 0;
   double occupancy = 0;      ///< cycles until its engine takes the next one
@@ -106,7 +107,7 @@ constexpr double kPatience = 0.25;
 class Overlapper {
 public:
   /// The steps outlive the scheduler.
-  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine);
+  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order);
 
   double estimated = 0; ///< run(): cycles until everything has retired
   /// Takes the blocks out of the steps.
@@ -154,6 +155,7 @@ private:
   double banksFree(const Node &node) const;
   void depend(const Node &node, uint32_t index);
   void findNext();
+  void rankByDeadlines();
   void choose(unsigned engine);
   TileProgram merge();
 };
@@ -327,7 +329,7 @@ void Overlapper::add(Operation *first, size_t size, Block *block) {
   depend(node, index);
 }
 
-Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine)
+Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order)
     : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
@@ -347,6 +349,32 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
   nodes.back().firstBefore = uint32_t(before.size());
   nodes.back().firstBank = uint32_t(banks.size());
   findNext();
+  if (order == Order::Deadlines)
+    rankByDeadlines();
+  else
+    for (uint32_t i = 0; i + 1 < nodes.size(); ++i)
+      nodes[i].rank = i;
+}
+
+/// Earliest deadline first: a node is due when the array, if it never stood still, would begin what needs it, less what lies
+/// between. What the array never needs comes last.
+void Overlapper::rankByDeadlines() {
+  const size_t count = nodes.size() - 1;
+  double work = 0;
+  std::vector<double> due(count);
+  for (size_t i = 0; i < count; ++i) {
+    due[i] = nodes[i].engine == tensorEngine() ? work : std::numeric_limits<double>::infinity();
+    if (nodes[i].engine == tensorEngine())
+      work += nodes[i].occupancy;
+  }
+  for (size_t i = count; i-- > 0;)
+    for (Edge edge : nextOf(nodes[i]))
+      due[i] = std::min(due[i], due[edge.node] - (edge.retired ? nodes[i].occupancy + nodes[i].drain : 0));
+  std::vector<uint32_t> byDue(count);
+  std::iota(byDue.begin(), byDue.end(), 0);
+  std::stable_sort(byDue.begin(), byDue.end(), [&](uint32_t a, uint32_t b) { return due[a] < due[b]; });
+  for (uint32_t i = 0; i < count; ++i)
+    nodes[byDue[i]].rank = i;
 }
 
 void Overlapper::findNext() {
@@ -362,7 +390,7 @@ void Overlapper::findNext() {
       next[nodes[edge.node].firstNext + used[edge.node]++] = {i, edge.retired};
 }
 
-/// The first in the order of the steps, unless one behind it is done before that can start.
+/// The first by rank, unless one behind it is done before that can start.
 void Overlapper::choose(unsigned engine) {
   Candidate best;
   best.isKnown = true;
@@ -384,9 +412,10 @@ void Overlapper::choose(unsigned engine) {
 
 double Overlapper::schedule(double limit) {
   double last = 0;
+  auto isEarlier = [&](uint32_t a, uint32_t b) { return nodes[a].rank < nodes[b].rank; };
   auto makeReady = [&](uint32_t index) {
     std::vector<uint32_t> &list = ready[nodes[index].engine];
-    list.insert(std::upper_bound(list.begin(), list.end(), index), index);
+    list.insert(std::upper_bound(list.begin(), list.end(), index, isEarlier), index);
     candidates[nodes[index].engine].isKnown = false;
   };
   for (uint32_t i = 0; i + 1 < nodes.size(); ++i) {
@@ -410,7 +439,7 @@ double Overlapper::schedule(double limit) {
       return last;
     Node &node = nodes[size_t(chosen)];
     std::vector<uint32_t> &list = ready[node.engine];
-    list.erase(std::lower_bound(list.begin(), list.end(), uint32_t(chosen)));
+    list.erase(std::lower_bound(list.begin(), list.end(), uint32_t(chosen), isEarlier));
     candidates[node.engine].isKnown = false;
     node.start = chosenStart;
     double done = chosenStart + node.occupancy;
@@ -499,8 +528,9 @@ TileProgram Overlapper::run(double limit) {
 }
 } // namespace
 
-TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit) {
-  Overlapper overlapper(steps, machine);
+TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
+                              Order order) {
+  Overlapper overlapper(steps, machine, order);
   TileProgram program = overlapper.run(limit);
   if (cycles)
     *cycles = overlapper.estimated;
@@ -521,5 +551,5 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
 }
 
 double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
-  return Overlapper(steps, machine).schedule();
+  return Overlapper(steps, machine, Order::Steps).schedule();
 }

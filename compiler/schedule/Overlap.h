@@ -23,12 +23,16 @@ struct Step {
   uint32_t band = 0;          ///< of a group of kernels: their steps take turns
 };
 
+/// Which of several operations that could start has an engine first: the one ahead in the steps, or the one that the array needs
+/// first. The second lets kernels run side by side whose steps follow one another, and takes more care of the array than of others.
+enum class Order { Steps, Deadlines };
+
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
 /// given, is set to the estimate of estimateOverlapped(). As soon as that must be `limit` or more the program is empty, and `cycles`
 /// something that is.
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
-                    double limit = std::numeric_limits<double>::infinity());
+                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps);
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;
