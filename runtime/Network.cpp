@@ -153,6 +153,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.scheduleFile = std::move(*file);
     result.schedulePath = options.schedule;
     schedule = result.scheduleFile.base;
+    result.options.byDeadline = result.scheduleFile.byDeadline;
   } else {
     schedule = scheduleOf(options.schedule);
   }

@@ -68,6 +68,21 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     }
     file.base = *schedule;
   }
+  if (Attribute order = (*file.module)->getAttr(accel::kOperationOrderAttr)) {
+    auto name = dyn_cast<StringAttr>(order);
+    auto known = name ? llvm::find(accel::kOperationOrderNames, name.getValue()) : std::end(accel::kOperationOrderNames);
+    if (known == std::end(accel::kOperationOrderNames)) {
+      file.module->emitError() << accel::kOperationOrderAttr << " is " << order << " but must be "
+                               << accel::alternatives(accel::kOperationOrderNames);
+      return errorFrom(text, "");
+    }
+    if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search) {
+      file.module->emitError() << accel::kOperationOrderAttr << " is " << order << " but the base is " << nameOf(file.base)
+                               << ", and only modulo and search have one";
+      return errorFrom(text, "");
+    }
+    file.byDeadline = known != std::begin(accel::kOperationOrderNames);
+  }
   return file;
 }
 

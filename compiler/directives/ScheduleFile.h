@@ -21,6 +21,7 @@ struct ScheduleFile {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// What decides where the file says nothing.
   accel::Schedule base = accel::Schedule::Modulo;
+  std::optional<bool> byDeadline; ///< tilewright.order
 };
 
 /// Whether an argument of --schedule names a file.

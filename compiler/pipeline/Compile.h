@@ -32,6 +32,8 @@ struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
   Across across = Across::All;
+  /// modulo and search: NetworkChoice::byDeadline; nothing: what the estimate prefers.
+  std::optional<bool> byDeadline;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.

@@ -612,7 +612,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (layer == group->first)
         groupBegin = network.steps.size();
     }
-    const Place place = group ? Place() : placeOf(layer);
+    const Place place = group || !kernel->copies.empty() ? Place() : placeOf(layer);
     onChip.banks = place.banks;
     if (!place.isBehind)
       network.nextOnChip = {};
@@ -652,7 +652,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       network.nextOnChip = {};
     }
     network.chosen.resize(layer + 1);
-    if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks)
+    if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks && kernel->copies.empty())
       network.chosen[layer].behind = place.isBehind;
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
@@ -867,7 +867,7 @@ llvm::Error NetworkCompiler::emit() {
       return chosen.takeError();
     if (!*chosen)
       return false;
-    if (!next.packs && !next.shortWindows && !next.fromBottom && !next.byDeadline) {
+    if (!next.packs && !next.shortWindows && !next.fromBottom && next.byDeadline == options.byDeadline.value_or(false)) {
       if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
         return true;
       fusions.push_back(**chosen);
@@ -895,8 +895,10 @@ llvm::Error NetworkCompiler::emit() {
     if (llvm::Expected<bool> done = weigh(*fixedChoice); !done)
       return done.takeError();
   }
-  for (NetworkChoice next; !fixedChoice; ++next.residency) {
-    llvm::Expected<bool> exists = weigh(next);
+  NetworkChoice rule;
+  rule.byDeadline = options.byDeadline.value_or(false);
+  for (; !fixedChoice; ++rule.residency) {
+    llvm::Expected<bool> exists = weigh(rule);
     if (!exists)
       return exists.takeError();
     if (!*exists)
@@ -934,7 +936,8 @@ llvm::Error NetworkCompiler::emit() {
     weighToo(next);
     next = weighed.front().choice;
     next.byDeadline = true;
-    weighToo(next);
+    if (!options.byDeadline)
+      weighToo(next);
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);
@@ -955,7 +958,10 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   std::vector<std::pair<std::string, accel::TileRequest>> choices;
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
-  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), choices);
+  std::optional<unsigned> order;
+  if (overlaps() && options.across != Across::None)
+    order = result.weighed.front().byDeadline;
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, choices);
   if (llvm::Error error = assemble())
     return error;
   if (options.schedule == accel::Schedule::Search && picks.empty())

@@ -145,10 +145,14 @@ FailureOr<TileRequest> accel::requestOf(func::FuncOp function) {
   return parseRequest(keys, [&] { return function.emitError() << "in '" << kRequestAttr << "': "; });
 }
 
-std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
+std::string accel::printScheduleFile(const std::string &base, std::optional<unsigned> order,
+                                     llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "module attributes {transform.with_named_sequence, " << kBaseAttr << " = \"" << base << "\"} {\n"
+  os << "module attributes {transform.with_named_sequence, " << kBaseAttr << " = \"" << base << "\"";
+  if (order)
+    os << ", " << kOperationOrderAttr << " = \"" << kOperationOrderNames[*order] << "\"";
+  os << "} {\n"
      << "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n";
   unsigned number = 0;
   for (const auto &[name, request] : choices) {

@@ -21,7 +21,11 @@ inline constexpr llvm::StringLiteral kRequestAttr = "tilewright.schedule";
 /// A schedule file's base: the schedule that decides what the file leaves open.
 inline constexpr llvm::StringLiteral kBaseAttr = "tilewright.base";
 
+/// A schedule file's order of operations of all kernels: schedule::Order.
+inline constexpr llvm::StringLiteral kOperationOrderAttr = "tilewright.order";
+
 /// Spellings, by index.
+constexpr const char *kOperationOrderNames[] = {"steps", "deadlines"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
@@ -56,8 +60,10 @@ mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::funct
 /// The request of a kernel function, empty if it has none.
 mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
 
-/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel.
-std::string printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
+/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `order`: an index of
+/// kOperationOrderNames, or nothing.
+std::string printScheduleFile(const std::string &base, std::optional<unsigned> order,
+                              llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
 
 /// "place: ", if there is one.
 inline std::string placed(const std::string &place) { return place.empty() ? "" : place + ": "; }

@@ -159,6 +159,12 @@ class DirectiveTest(ScheduleFileTest):
     def test_a_ring_longer_than_its_loop(self):
         self.image(self.schedule("tile %k {sizes = [0, 2, 1, 1]}", "buffers %k {depth = 4}", node="depthwise"))
 
+    def test_order_of_operations(self):
+        def image(order):
+            return self.image(self.write("schedule.mlir", FILE.format(base=f', tilewright.order = "{order}"', body="")))
+        self.assertNotEqual(image("steps"), image("deadlines"))
+        self.assertIn(self.image("modulo"), [image("steps"), image("deadlines")])
+
     def test_every_command_takes_one(self):
         path = self.schedule("buffers %k {depth = 3}")
         for command in ["run", "profile", "compare"]:
@@ -349,6 +355,10 @@ class RefusalTest(ScheduleFileTest):
         self.schedule("buffers %k {depth = 2}", base="fast")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
                    message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
+        for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps or deadlines'),
+                                    ('order = "steps", tilewright.base = "serial"', "only modulo and search have one")]:
+            self.write("schedule.mlir", FILE.format(base=f", tilewright.{attributes}", body=""))
+            self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
     def test_what_has_no_schedule(self):
         path = self.schedule("buffers %k {depth = 3}")
