@@ -12,6 +12,8 @@
 
 namespace tw::accel {
 
+constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
+
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Of a long stream.
 double dramBytesPerCycle(const timing::MachineParams &machine);

@@ -1,0 +1,640 @@
+//===- EmitterChoice.cpp - What a tile costs, and which one is taken -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include "isa/timing/InstructionTiming.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <tuple>
+
+using namespace tw;
+using namespace tw::accel;
+
+namespace {
+constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
+constexpr size_t kSearched = 32;     ///< the same, for a search
+constexpr size_t kSearchedAlone = 128; ///< the same, of a kernel without neighbours: the list scheduler puts them in order
+constexpr size_t kOfSize = 4;        ///< of these, of one size
+constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
+
+double dramLatency(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  if (dram.kind == timing::DramKind::Ideal)
+    return dram.latencyCycles + dram.pathLatencyCycles;
+  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+}
+
+/// Distinct useful tile sizes of an extent: those that change the number of tiles, in units of `unit`, at most `limit` of them.
+std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
+  std::vector<int64_t> sizes;
+  for (int64_t q = 1; q <= ceilDiv(extent, unit); ++q) {
+    int64_t size = std::min(roundUp(ceilDiv(extent, q), unit), roundUp(extent, unit));
+    if (sizes.empty() || size < sizes.back())
+      sizes.push_back(size);
+  }
+  // What leaves a smaller last tile goes first, then every second one behind the largest. The smallest stays: it may be the only
+  // one that fits.
+  for (size_t i = sizes.size() - 1; i-- > 1 && sizes.size() > limit;)
+    if (extent % sizes[i])
+      sizes.erase(sizes.begin() + long(i));
+  while (sizes.size() > limit)
+    for (size_t i = 1; i + 1 < sizes.size() && sizes.size() > limit; ++i)
+      sizes.erase(sizes.begin() + long(i));
+  return sizes;
+}
+} // namespace
+
+namespace {
+/// What a transfer costs: bytes of whole bursts on the data bus, and segments on the scratchpad side, one a cycle.
+struct Transfer {
+  double bytes = 0, segments = 0;
+
+  /// A box of `rows` x `width` runs of `channels` elements out of `allChannels` in DRAM; runs join where whole pixels do.
+  static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize,
+                      const timing::DramParams &dram) {
+    double run = double(std::min(channels, allChannels) * elementSize);
+    Transfer t;
+    t.segments = double(rows * width) * std::max(1.0, run / kBurst);
+    // A run that may start anywhere on a grid of g bytes touches 64 - g bytes more than its length, on average of its ends.
+    double excess = double(kBurst - std::gcd(std::gcd(allChannels, channels) * elementSize, kBurst));
+    if (channels >= allChannels)
+      t.bytes = double(rows) * (run * double(width) + excess);
+    else
+      t.bytes = double(rows * width) * (run + excess) * sameGroup(run, dram);
+    return t;
+  }
+  /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
+  static double sameGroup(double run, const timing::DramParams &dram) {
+    double bursts = std::max(1.0, run / kBurst);
+    if (dram.kind == timing::DramKind::Ideal || bursts >= dram.bankGroups)
+      return 1;
+    return ((bursts - 1) * dram.nCCDS + dram.nCCDL) / (bursts * dram.nCCDS);
+  }
+  static Transfer dense(double bytes) { return {bytes, bytes / kBurst}; }
+  Transfer operator*(double n) const { return {bytes * n, segments * n}; }
+  Transfer &operator+=(const Transfer &other) {
+    bytes += other.bytes;
+    segments += other.segments;
+    return *this;
+  }
+  double cycles(double bandwidth) const { return std::max(bytes / bandwidth, segments); }
+};
+} // namespace
+
+/// How much longer the data bus takes when reads and writes are interleaved: turnarounds and closed rows.
+double Emitter::mixed(double readBytes, double writeBytes) const {
+  if (machine.dram.kind == timing::DramKind::Ideal || readBytes + writeBytes == 0)
+    return 1;
+  return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
+}
+
+double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
+  double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
+  double mTiles = 1;
+  for (unsigned axis = P0; axis < kAxes; ++axis)
+    mTiles *= double(axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]));
+  double nTiles = double(ceilDiv(channels(), t.size[C]));
+  double groups = contraction() ? double(kernel.anchor->groups) : 1;
+  double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
+  double outTiles = mTiles * nTiles * groups;
+  int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
+
+  Transfer loads[2]; // by load engine
+  Transfer inputTile;
+  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0;
+  double runs = 1; // of tiles that take input channels together
+  if (kernel.anchor) {
+    const Anchor &anchor = *kernel.anchor;
+    int64_t tileChannels = contraction() ? t.ic : t.size[C];
+    int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
+    int64_t es = elementBytes();
+    int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize),
+            height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
+    // A channel stride other than 1 makes every element a run of its own.
+    bool scattered = anchor.input.stride[C] > 1;
+    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
+                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
+    double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
+    double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
+    double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
+    double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
+    bool inputStays = t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
+    bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= weightSlots : nTiles * kTiles <= weightSlots;
+    if (t.inputsOuter) {
+      inputStays = !t.channelsOuter || mTiles <= inputSlots;
+      weightsStay = t.channelsOuter || nTiles <= weightSlots;
+      runs = double(ceilDiv(int64_t(outTiles), tilesTogether(t)));
+    }
+    if (inputStays && contraction())
+      inputLoads = mTiles * kTiles * groups * (t.channelsOuter ? runs : 1);
+    // A kernel of a group goes over its weights once per band.
+    if (weightsStay && weightLoads > 0)
+      weightLoads = nTiles * kTiles * groups * (t.channelsOuter ? 1 : runs) *
+                    (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
+    if (unpacked) {
+      // A run for every row of every column; rows that tiles share are read again.
+      const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
+      const double rows = double(unpacked->axes[1].span(t.size[P1]) * t.size[P2] * channelsApart);
+      const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
+      input.segments = rows * double(t.size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
+      input.bytes = rows * double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es + kBurst - 1);
+    }
+    inputTile = input;
+    if (residentInput())
+      inputLoads = 0;
+    // Engines that take turns share the loads; each has a slot while it loads.
+    const double engines = takesTurns() && weightUnit(t) && inputSlots > 1 ? 2 : 1;
+    loads[0] += input * (inputLoads / engines);
+    loads[1] += input * (inputLoads - inputLoads / engines);
+    loads[weightUnit(t)] += Transfer::dense(weightBytes) * weightLoads;
+    loadCount += inputLoads + weightLoads;
+    if (contraction()) {
+      double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
+                                ceilDiv(t.size[C], machine.cols));
+      double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
+      perTileTensor =
+          !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos) * tapShare, preload + 6) + preload;
+      tensor = perTileTensor * outTiles * kTiles;
+      // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
+      // turn. Operands that stay longer have more time.
+      auto turns = [&](double loads, double slots, double load) {
+        if (loads == outTiles * kTiles && slots > 1 && loads > slots)
+          roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
+      };
+      turns(inputLoads, inputSlots, input.cycles(bandwidth));
+      turns(weightLoads, weightSlots, weightBytes / bandwidth);
+      // The array reads a slot, or an engine loads it; others in the same bank wait.
+      if (unpacked && inputLoads > 0 && t.overlap) {
+        const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
+        tensor = std::max(tensor, inputLoads * (input.cycles(bandwidth) + perTileTensor) / atOnce);
+      }
+    }
+  }
+  double vectorTile = 0;
+  Transfer sources;
+  const double drains = double(ceilDiv(t.size[C], drained(t)));
+  for (size_t i = 0; i < chains.size(); ++i) {
+    double perOutput = 1;
+    if (i == 0 && window()) {
+      const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
+      bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
+      perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
+    }
+    vectorTile += double(pos * blocks) * perOutput +
+                  drains * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+    if (i >= kernel.steps.size())
+      continue;
+    for (size_t k = 0; k < b.sources[i].size(); ++k) {
+      if (b.sources[i][k] < 0)
+        continue;
+      const Source &source = kernel.steps[i].sources[k];
+      int64_t rows = 1, width = 1;
+      for (unsigned axis = P0; axis < kAxes; ++axis)
+        if (source.view.stride[axis])
+          (axis == P0 ? width : rows) *= t.size[axis];
+      int64_t own = source.view.stride[C] ? drained(t) : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
+      bool scattered = source.view.stride[C] > 1;
+      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine.dram)
+                               : Transfer::box(own, all, width, rows, byteSize(source.type), machine.dram);
+      const double count = outTiles * (source.view.stride[C] ? drains : 1);
+      loads[0] += box * count;
+      sources += box * count;
+      loadCount += count;
+    }
+  }
+  // Pooling from and to tensors on chip is one vector instruction after the other. Its neighbours' results go in between, so that their
+  // kernels run beside it, if none takes long.
+  if (onChip.shortWindows && window() && kernel.anchor->weights < 0 && residentInput() && !onChip.storesResult &&
+      residentOf(kernel.output.tensor)) {
+    const double drain = double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+    return (vectorTile - drain + 12) * outTiles + 2 * vectorTile;
+  }
+  double vector = vectorTile * outTiles;
+  int64_t resultSize = byteSize(chains.back().dType);
+  int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
+  Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
+                                        : Transfer::box(drained(t), outputPixel, t.size[P0], t.size[P1] * t.size[P2],
+                                                        resultSize, machine.dram) * drains;
+  if (!onChip.storesResult)
+    store = {};
+  double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
+  double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
+  if (!t.overlap)
+    return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
+  double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles;
+  double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
+  busCycles = bus;
+  double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
+  double steps = outTiles * kTiles;
+  if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
+    return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40 +
+           (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0);
+  if (t.oneSum)
+    tensor += (outTiles - 1) * (vectorTile + 40);
+  // The results of a run all leave while the next one takes its first input channels.
+  if (t.inputsOuter)
+    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + sources.cycles(bandwidth)) / runs - tensor / (runs * kTiles));
+  double firstLoad = (load0 + load1) / std::max(1.0, steps);
+  if (overlaps() && contraction()) {
+    // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
+    // the next panel that has no slots of its own.
+    double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
+    double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
+    double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
+    double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
+    // A single slot is free only when the last step of its panel is done.
+    if (t.inputsOuter)
+      late = missing = 0;
+    double alone = t.panel == Tile::OnePanel && kTiles == 1 ? (t.channelsOuter ? weightLoad : inputLoad) + latency : 0;
+    double begin = inputLoad + weightLoad + (kTiles - 1) * late;
+    if (canBeginWide(t)) {
+      double sums = b.all[size_t(b.accumulator)].slots, inner = t.channelsOuter ? mTiles : nTiles;
+      double along = std::min(sums, inner), across = std::ceil(sums / inner);
+      double operands = inputLoad * (t.channelsOuter ? along : across) + weightLoad * (t.channelsOuter ? across : along);
+      begin = std::min(begin, inputLoad + weightLoad + (kTiles - 1) * std::max(0.0, operands - sums * perTileTensor));
+    }
+    firstLoad = begin + (panels - 1) * (missing * late + alone);
+  }
+  return std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency + perTileTensor / std::max(1.0, kTiles) * 0.05 +
+         vectorTile + storeTile + steps * 12;
+}
+
+/// Whether the tile takes pieces of a tensor on chip that lie far apart, so that neighbouring tiles meet in all its banks.
+bool Emitter::scatters(const Tile &t) const {
+  bool splitsPositions = positions(t) < kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
+  const Resident *input = residentInput(), *output = residentOf(kernel.output.tensor);
+  bool splitsInput = contraction() ? t.ic < kernel.anchor->ic : t.size[C] < channels();
+  return (output && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
+         (input && (input->isPlanar ? splitsPositions : splitsInput));
+}
+
+/// Whether the buffers fill more than half of what there is: then the next kernel cannot begin beside this one.
+bool Emitter::crowds(const Buffers &b) const {
+  std::array<int64_t, 8> used{}; // per memory
+  for (const Buffer &buffer : b.all) {
+    int64_t &bytes = used[buffer.memory];
+    bytes += buffer.bytes * buffer.slots;
+    if (bytes * 2 > capacityOf(buffer))
+      return true;
+  }
+  return false;
+}
+
+/// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
+double Emitter::tryTile(const Tile &candidate) {
+  // Constants have no place yet; nothing else lies there.
+  constexpr uint64_t kElsewhere = uint64_t(1) << 39;
+  tile = candidate;
+  buffers = plan(tile);
+  buffers.emptySlots();
+  allocate(buffers);
+  weightsAddress = kElsewhere;
+  parametersAddress.assign(chains.size(), kElsewhere);
+  constantAddress.assign(kernel.tensors.size(), kElsewhere);
+  emitTiles();
+  std::vector<schedule::Step> trial = takeSteps();
+  steps.clear();
+  clock = 0;
+  return schedule::estimateOverlapped(std::move(trial), machine);
+}
+
+bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
+  const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
+  if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap ||
+      (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
+    return false;
+  const Buffers mine = plan(x), others = plan(y);
+  auto hasSameSlots = [](const Buffer &a, const Buffer &b) { return a.slots == b.slots; };
+  return std::equal(mine.all.begin(), mine.all.end(), others.all.begin(), others.all.end(), hasSameSlots);
+}
+
+void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t, size_t most) const {
+  auto same = llvm::find_if(candidates, [&](const auto &other) { return givesSameProgram(other.second, t); });
+  if (same != candidates.end() && same->first <= estimate)
+    return;
+  if (same != candidates.end())
+    candidates.erase(same);
+  candidates.insert({estimate, t});
+  size_t ofSize = 0;
+  for (auto it = candidates.begin(); it != candidates.end(); ++it)
+    if (it->second.size == t.size && it->second.ic == t.ic && ++ofSize > most) {
+      candidates.erase(it);
+      return;
+    }
+}
+
+std::string Emitter::rankingKey() const {
+  std::string key = kernel.kind;
+  llvm::raw_string_ostream text(key);
+  auto list = [&](const auto &values) {
+    text << '[';
+    for (int64_t value : values)
+      text << value << ' ';
+  };
+  list(kernel.output.stride); // of a part: the whole's
+  const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
+  list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
+  list(std::array<int64_t, 1>{room.begin});
+  auto describe = [&](size_t tensor, const Resident &r) {
+    list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
+                                 r.pixelBytes, r.rowBytes});
+    list(r.padLow);
+    list(r.padHigh);
+  };
+  for (size_t tensor = 0; tensor < onChip.tensors.size(); ++tensor)
+    if (const Resident *r = onChip.tensors[tensor])
+      describe(tensor, *r);
+  if (!onChip.banding)
+    return key;
+  // In a group they also depend on the others.
+  auto listRanges = [&](const auto &ranges) {
+    text << '(';
+    for (const Range &range : ranges)
+      list(std::array<int64_t, 2>{range.begin, range.end});
+    text << ')';
+  };
+  listRanges(onChip.banding->rows);
+  listRanges(onChip.banding->own);
+  for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->output}) {
+    text << (banded ? 'b' : '-');
+    if (!banded)
+      continue;
+    describe(0, banded->layout);
+    list(std::array<int64_t, 1>{banded->rows});
+    listRanges(banded->bands);
+    list(banded->slots);
+  }
+  return key;
+}
+
+llvm::Error Emitter::choose() {
+  // A kernel like this may have ranked the tiles.
+  Ranking *known = network.rankings ? &(*network.rankings)[rankingKey()] : nullptr;
+  bool isKnown = known && !known->empty();
+  int64_t unit = contraction() ? machine.cols : machine.lanes;
+  bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  const TileRequest &request = kernel.request;
+  if (llvm::Error error = checkRequest(unit, wholeChannels))
+    return error;
+  std::vector<int64_t> cSizes =
+      wholeChannels ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12);
+  std::vector<int64_t> icSizes{1};
+  if (contraction())
+    icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
+  // A matrix product has one axis of positions to look along.
+  bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
+  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
+                       p2 = tileSizes(kernel.extent[P2], 1, 4);
+  // What is asked for need not be what the compiler would look at.
+  auto take = [](std::vector<int64_t> &sizes, int64_t asked) {
+    if (asked)
+      sizes = {asked};
+  };
+  take(cSizes, request.size[C]);
+  take(p0, request.size[P0]);
+  take(p1, request.size[P1]);
+  take(p2, request.size[P2]);
+  take(icSizes, request.ic);
+  const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
+  std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
+  const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
+  tapShare = contraction() ? usefulTaps() : 1;
+  // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
+  struct Style {
+    unsigned depth;
+    bool overlap;
+  };
+  std::vector<Style> styles{{1, false}};
+  if (schedule == Schedule::DoubleBuffer)
+    styles = {{1, true}, {2, true}, {1, false}};
+  if (overlaps())
+    styles = {{1, true}, {2, true}, {3, true}, {4, true}};
+  if (request.depth) {
+    styles.clear();
+    if (schedule != Schedule::Serial)
+      styles.push_back({request.depth, true});
+    if (request.depth == 1 && !overlaps())
+      styles.push_back({1, false});
+  }
+  for (Style style : styles)
+    for (int64_t n : p2)
+      for (int64_t h : p1)
+        for (int64_t w : p0) {
+          if (isKnown) {
+            candidates = {known->front()};
+            break;
+          }
+          // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
+          // of them is a burst.
+          const bool isWide = w == kernel.extent[P0] ||
+                              (unpacked && kernel.outputsPerVector == 1 &&
+                               unpacked->axes[0].span(w) * unpacked->input.stride[P0] * elementBytes() >= kBurst);
+          if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
+            continue;
+          for (int64_t c : cSizes)
+            for (int64_t ic : icSizes) {
+              // Every form of a tile needs as many slots as this one, or more.
+              Tile leastTile = clampTile({{c, w, h, n}, ic});
+              if (Buffers least; !fitsDrained(leastTile, least) || !allocate(least))
+                continue;
+              for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
+                Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
+                                    form < 10 ? Tile::Panel(form / 2) : form < 12 ? Tile::NoPanel : Tile::Panel(form / 2 - 6),
+                                    form == 10 || form == 11, false, form >= 12});
+                if (t.panel == Tile::AllWeights && !onChip.banding && request.panel != unsigned(Tile::AllWeights))
+                  continue;
+                // Kernels of a group have their turns at the accumulator.
+                if (onChip.banding && (t.inputsOuter || t.oneSum))
+                  continue;
+                // With one tile there is one sum anyway.
+                if (t.oneSum && !request.oneSum &&
+                    (t.depth == 1 || (t.size[C] >= channels() && positions(t) == allPositions && kernel.anchor->groups == 1)))
+                  continue;
+                if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
+                  continue;
+                if (t.panel != Tile::NoPanel && t.depth == 1)
+                  continue;
+                if (!isAskedFor(t) || (asksForWay && waysToLoad(t).empty()))
+                  continue;
+                if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
+                  continue;
+                Buffers b;
+                if (!fitsDrained(t, b))
+                  continue;
+                if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
+                  continue;
+                double busCycles = 0;
+                const double cycles = cost(t, b, busCycles);
+                auto estimateWith = [&](bool ownBanks) {
+                  double estimate = cycles;
+                  // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+                  if (style.overlap)
+                    estimate *= ownBanks ? 1.03 : 1.18;
+                  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
+                    estimate *= 1.05;
+                  // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its
+                  // sums.
+                  if (onChip.banding && contraction() &&
+                      int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
+                    estimate *= 1.1;
+                  if (scatters(t))
+                    estimate *= 1.2;
+                  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+                  if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
+                    estimate *= 1.05;
+                  // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
+                  if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
+                    estimate *= 1.02;
+                  // What hides behind this kernel's passes is missing for its neighbours' loads.
+                  if (overlaps() && onChip.hasNeighbours)
+                    estimate += 0.1 * busCycles;
+                  return estimate;
+                };
+                const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
+                auto isWorse = [&](double estimate) {
+                  return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
+                };
+                // Places are looked for only where they can matter.
+                if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
+                  continue;
+                const double estimate = estimateWith(b.ownBanks);
+                if (isWorse(estimate))
+                  continue;
+                if (onChip.hasNeighbours)
+                  candidates.insert({estimate, t});
+                else
+                  insertApart(candidates, estimate, t, schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
+                if (candidates.size() > most)
+                  candidates.erase(std::prev(candidates.end()));
+              }
+            }
+        }
+  if (!candidates.empty()) {
+    Ranking ranking = isKnown ? *known : Ranking(candidates.begin(), candidates.end());
+    if (!isKnown && overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
+      // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
+      // a tile whose loads take as long as its passes.
+      auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
+      Ranking others; // the same tiles, loaded in other ways
+      for (auto &[estimate, candidate] : ranking) {
+        double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
+        Ranking ways;
+        for (const Tile &way : waysToLoad(candidate))
+          ways.push_back({tryTile(way) * doubt, way});
+        std::stable_sort(ways.begin(), ways.end(), isFaster);
+        std::tie(estimate, candidate) = ways.front();
+        if (schedule == Schedule::Search)
+          others.insert(others.end(), ways.begin() + 1, ways.end());
+      }
+      // A search begins with what modulo takes: the best of the candidates that it looks at.
+      auto first = ranking.begin();
+      size_t looked = 0;
+      for (auto it = ranking.begin(); it != ranking.end() && looked < kCandidates; ++it) {
+        auto isOfSize = [&](const auto &other) { return other.second.size == it->second.size && other.second.ic == it->second.ic; };
+        if (!onChip.hasNeighbours && size_t(std::count_if(ranking.begin(), it, isOfSize)) >= kOfSize)
+          continue;
+        ++looked;
+        if (it->first < first->first)
+          first = it;
+      }
+      std::rotate(ranking.begin(), first, first + 1);
+      ranking.insert(ranking.end(), others.begin(), others.end());
+      std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
+    }
+    if (known)
+      *known = ranking;
+    size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
+    auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
+    tile = chosen;
+    network.candidates.resize(layer + 1);
+    network.candidates[layer] = unsigned(ranking.size());
+    network.chosen.resize(layer + 1);
+    network.chosen[layer].size = tile.size;
+    network.chosen[layer].size[P0] *= kernel.outputsPerVector;
+    network.chosen[layer].depth = tile.depth;
+    network.chosen[layer].banks = onChip.banks;
+    if (contraction()) {
+      network.chosen[layer].ic = tile.ic;
+      network.chosen[layer].order = tile.channelsOuter + 2u * tile.inputsOuter;
+      network.chosen[layer].panel = tile.panel;
+      if (overlaps())
+        network.chosen[layer].oneSum = tile.oneSum;
+      if (canBeginSmall(tile))
+        network.chosen[layer].beginsSmall = tile.beginsSmall;
+      if (canBeginWide(tile))
+        network.chosen[layer].beginsWide = tile.beginsWide;
+      if (canShareLoader())
+        network.chosen[layer].oneLoader = tile.oneLoader;
+    }
+    if (schedule == Schedule::DoubleBuffer)
+      network.chosen[layer].overlap = tile.overlap;
+    if (!tile.overlap)
+      schedule = Schedule::Serial;
+    network.choices.resize(layer + 1);
+    network.choices[layer] =
+        llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2],
+                      tile.size[P1], tile.size[P0], tile.size[C],
+                      contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth, tile.depth > 1 ? "s" : "",
+                      std::string(!tile.overlap        ? "serial"
+                                  : tile.channelsOuter ? "channels outer"
+                                                       : "positions outer") +
+                          (tile.oneSum ? ", one sum" : "") +
+                          (tile.inputsOuter                  ? ", inputs outermost"
+                           : tile.panel == Tile::NoPanel     ? ""
+                           : tile.panel == Tile::TwoPanels   ? ", two panels stay"
+                           : tile.panel == Tile::AllWeights ? ", all weights stay"
+                                                             : ", a panel stays") +
+                          (kernel.outputsPerVector > 1
+                               ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side"
+                               : "") +
+                          (contraction() && kernel.anchor->pixels.count > 1
+                               ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
+                               : "") +
+                          (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
+                          (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
+                      uint64_t(best));
+  }
+  if (candidates.empty()) {
+    auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
+    Tile least = clampTile({{orLeast(request.size[C], wholeChannels ? channels() : unit), orLeast(request.size[P0], 1),
+                             orLeast(request.size[P1], 1), orLeast(request.size[P2], 1)},
+                            contraction() ? orLeast(request.ic, unpacked ? kernel.anchor->ic : machine.rows) : 1,
+                            unsigned(orLeast(request.depth, request.panel.value_or(0) || request.order.value_or(0) >= 2 ? 2 : 1)),
+                            request.order.value_or(0) % 2 == 1, false, Tile::Panel(request.panel.value_or(0)),
+                            request.order.value_or(0) >= 2});
+    std::map<unsigned, std::pair<int64_t, int64_t>> needed; ///< and what there is
+    for (const Buffer &buffer : plan(least).all) {
+      needed[buffer.memory].first += buffer.bytes * buffer.slots;
+      needed[buffer.memory].second = capacityOf(buffer);
+    }
+    std::string text;
+    for (auto [memory, bytes] : needed) {
+      bool acc = memory == unsigned(isa::Memory::Accumulator);
+      const timing::MemoryParams &params = acc ? machine.accumulator : machine.scratchpads[memory];
+      text += (text.empty() ? "" : ", ") + std::to_string(bytes.first) + " bytes of " + (acc ? "accumulator" : params.name) +
+              " (the machine has " + std::to_string(params.capacityBytes);
+      if (bytes.second < int64_t(params.capacityBytes))
+        text += ", " + std::to_string(bytes.second) + " of them beside tensors that stay on chip";
+      text += ")";
+    }
+    if (request.hasTile() || request.hasBuffers())
+      return llvm::createStringError("%skernel '%s': no tile that is asked for fits machine '%s'; the smallest one needs %s",
+                                     placed(request.at()).c_str(), kernel.name.c_str(), machine.name.c_str(), text.c_str());
+    return llvm::createStringError("%s: no tile fits machine '%s'; the smallest one needs %s", kernel.name.c_str(),
+                                   machine.name.c_str(), text.c_str());
+  }
+  buffers = plan(tile);
+  buffers.emptySlots();
+  network.tileBytes.resize(layer + 1);
+  for (const Buffer &buffer : buffers.all)
+    if (buffer.memory != unsigned(isa::Memory::Accumulator))
+      network.tileBytes[layer] += uint64_t(buffer.bytes);
+  if (!overlaps() || !allocate(buffers, network.nextOnChip, &network.nextOnChip))
+    allocate(buffers);
+  return llvm::Error::success();
+}

@@ -1,0 +1,147 @@
+//===- EmitterConstants.cpp - Weights and parameters in the order of use ---===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include <algorithm>
+
+using namespace tw;
+using namespace tw::accel;
+
+namespace {
+/// Raw bytes of element `index` of a constant.
+const char *element(const mlir::DenseElementsAttr &value, int64_t index, unsigned size) {
+  llvm::ArrayRef<char> raw = value.getRawData();
+  return raw.data() + (value.isSplat() ? 0 : index * size);
+}
+} // namespace
+
+void Emitter::packConstants() {
+  constantAddress.assign(kernel.tensors.size(), 0);
+  parametersAddress.assign(chains.size(), 0);
+  auto whole = [&](int tensor) {
+    const KernelTensor &t = kernel.tensors[tensor];
+    if (t.role != KernelTensor::Constant || constantAddress[tensor])
+      return;
+    unsigned size = byteSize(t.type);
+    const size_t all = size_t(t.elements) * size;
+    constantAddress[tensor] = network.addConstant(all, [all, size, value = t.value] {
+      std::vector<uint8_t> bytes(all);
+      for (size_t at = 0; at < all; at += size)
+        memcpy(bytes.data() + at, element(value, int64_t(at / size), size), size);
+      return bytes;
+    });
+  };
+  int64_t lanes = machine.lanes;
+  if (contraction() && constantWeights()) {
+    // Tiles in the order of use, each one contiguous: [batch][group][channel tile][ic tile][n block][kh][kw][k block][rows][cols].
+    const Anchor &a = *kernel.anchor;
+    const KernelTensor &w = kernel.tensors[a.weights];
+    unsigned size = byteSize(w.type);
+    int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
+    int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
+    auto blocks = [](int64_t extent, int64_t step, int64_t block) { // of all tiles
+      return extent / step * ceilDiv(step, block) + ceilDiv(extent % step, block);
+    };
+    const int64_t squares = blocks(a.oc, tile.size[C], cols) * kh * kw * blocks(a.ic, tile.ic, rows);
+    const int64_t all = batches * a.groups * squares * rows * cols * size;
+    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, tile = tile] {
+      const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(value, 0, size));
+      const int64_t apart = value.isSplat() ? 0 : size;
+      std::vector<uint8_t> bytes(size_t(all), 0);
+      uint8_t *to = bytes.data(), zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+      // Elements from an output channel's first weight to that of channel k of a tap.
+      auto weightOf = [&](int64_t k, int64_t x, int64_t y) {
+        if (unpacked) {
+          x = k / packedStride[1] % unpacked->axes[0].kernel;
+          y = k / packedStride[2] % unpacked->axes[1].kernel;
+          k = k / packedStride[0] % unpacked->ic;
+        }
+        return k * a.weightIc + y * a.weightKh + x * a.weightKw;
+      };
+      auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
+        int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
+        for (int64_t nb = n0; nb < nEnd; nb += cols)
+          for (int64_t y = 0; y < kh; ++y)
+            for (int64_t x = 0; x < kw; ++x)
+              for (int64_t kb = k0; kb < kEnd; kb += rows)
+                for (int64_t k = kb; k < kb + rows; ++k) {
+                  const int64_t first = base + weightOf(k, x, y);
+                  for (int64_t n = nb; n < nb + cols; ++n) {
+                    const uint8_t *from = k < kEnd && n < nEnd ? raw + (first + n * a.weightOc) * apart : zero;
+                    for (unsigned b = 0; b < size; ++b)
+                      *to++ = from[b];
+                  }
+                }
+      };
+      for (int64_t batch = 0; batch < batches; ++batch)
+        for (int64_t g = 0; g < a.groups; ++g)
+          for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
+            for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+              packTile(a.weightOffset + batch * a.weightBatch + g * a.weightGroup, n0, k0);
+      assert(to == bytes.data() + all && "every byte was packed");
+      return bytes;
+    };
+    weightsAddress = network.addConstant(size_t(all), pack);
+  } else if (window() && kernel.anchor->weights >= 0) {
+    // [block][tap][lanes].
+    const Anchor &a = *kernel.anchor;
+    const KernelTensor &w = kernel.tensors[a.weights];
+    unsigned size = byteSize(w.type);
+    const int64_t channels = kernel.extent[C];
+    const size_t all = size_t(roundUp(channels, lanes) * a.axes[0].kernel * a.axes[1].kernel * size);
+    weightsAddress = network.addConstant(all, [=, a = a, value = w.value] {
+      std::vector<uint8_t> bytes;
+      bytes.reserve(all);
+      uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+      for (int64_t block = 0; block < channels; block += lanes)
+        for (int64_t y = 0; y < a.axes[1].kernel; ++y)
+          for (int64_t x = 0; x < a.axes[0].kernel; ++x)
+            for (int64_t c = block; c < block + lanes; ++c) {
+              const uint8_t *from = zero;
+              if (c < channels)
+                from = reinterpret_cast<const uint8_t *>(
+                    element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
+              bytes.insert(bytes.end(), from, from + size);
+            }
+      assert(bytes.size() == all && "every byte was packed");
+      return bytes;
+    });
+  }
+  for (size_t i = 0; i < kernel.steps.size(); ++i) {
+    const Step &step = kernel.steps[i];
+    for (const Source &source : step.sources)
+      if (source.kind == Source::Tensor)
+        whole(source.view.tensor);
+    if (chains[i].parameters.empty())
+      continue;
+    // [group][channel tile][block][parameter][lanes]; a tile's part is one run.
+    const int64_t groups = contraction() ? kernel.anchor->groups : 1, channels = this->channels(), perTile = tile.size[C];
+    std::vector<mlir::DenseElementsAttr> parameters;
+    for (int source : chains[i].parameters)
+      parameters.push_back(step.sources[source].parameter);
+    const int64_t blocks = channels / perTile * ceilDiv(perTile, lanes) + ceilDiv(channels % perTile, lanes);
+    const size_t all = size_t(groups * blocks * lanes * 4) * parameters.size();
+    parametersAddress[i] = network.addConstant(all, [=] {
+      std::vector<uint8_t> bytes;
+      bytes.reserve(all);
+      for (int64_t g = 0; g < groups; ++g)
+        for (int64_t n0 = 0; n0 < channels; n0 += perTile)
+          for (int64_t block = n0; block < std::min(channels, n0 + perTile); block += lanes)
+            for (const mlir::DenseElementsAttr &parameter : parameters)
+              for (int64_t c = block; c < block + lanes; ++c) {
+                uint8_t zero[4] = {};
+                const uint8_t *from = zero;
+                if (c < channels)
+                  from = reinterpret_cast<const uint8_t *>(element(parameter, g * channels + c, 4));
+                bytes.insert(bytes.end(), from, from + 4);
+              }
+      assert(bytes.size() == all && "every byte was packed");
+      return bytes;
+    });
+  }
+  for (const Copy &copy : kernel.copies)
+    whole(copy.from.tensor);
+  if (kernel.anchor)
+    whole(kernel.anchor->input.tensor);
+}
