@@ -139,9 +139,9 @@ private:
   llvm::Error packLayer(Layer &layer);
   /// What a search may decide.
   llvm::Error listDecisions();
-  /// Which of a layer's candidates a search has picked.
+  /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
   unsigned pickOf(DecisionOn what, size_t layer) const {
-    return picks.size() > layers.size() ? picks[size_t(what) * layers.size() + layer] : 0;
+    return layers.size() > 1 && !picks.empty() ? picks[size_t(what) * layers.size() + layer] : 0;
   }
   struct Place {
     bool isBehind = true; ///< the buffers of the layer before; with banks: in the other memories
