@@ -139,6 +139,7 @@ private:
   llvm::Error packLayer(Layer &layer);
   /// What a search may decide.
   llvm::Error listDecisions();
+  llvm::Error listPlaces(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
   unsigned pickOf(DecisionOn what, size_t layer) const {
     return layers.size() > 1 && !picks.empty() ? picks[size_t(what) * layers.size() + layer] : 0;
@@ -413,19 +414,8 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   return place;
 }
 
-llvm::Error NetworkCompiler::listDecisions() {
-  std::map<std::string, unsigned> kinds;
-  for (const Layer &layer : layers)
-    kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
-  auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
-    const accel::Kernel &kernel = layers[layer].kernel;
-    result.decisions.push_back({unsigned(layer), candidates, 3 * kinds[kernel.kind] + unsigned(what), name + kernel.name});
-  };
-  network.candidates.resize(layers.size());
-  for (size_t i = 0; i < layers.size(); ++i)
-    add(i, network.candidates[i], DecisionOn::Tile, "");
-  if (layers.size() == 1)
-    return llvm::Error::success();
+/// Where buffers lie, and where results stay: what matters to neighbours.
+llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
   const bool hasPlaces = overlaps() && options.across != Across::None && machine.scratchpads[0].banks > 1;
   for (size_t i = 0; i < layers.size(); ++i) {
     const accel::TileRequest &request = layers[i].kernel.request;
@@ -452,6 +442,23 @@ llvm::Error NetworkCompiler::listDecisions() {
     }
     add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");
   }
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkCompiler::listDecisions() {
+  std::map<std::string, unsigned> kinds;
+  for (const Layer &layer : layers)
+    kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
+  auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    result.decisions.push_back({unsigned(layer), candidates, 3 * kinds[kernel.kind] + unsigned(what), name + kernel.name});
+  };
+  network.candidates.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i)
+    add(i, network.candidates[i], DecisionOn::Tile, "");
+  if (layers.size() > 1)
+    if (llvm::Error error = listPlaces(add))
+      return error;
   if (result.weighed.size() > 1)
     result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});
   return llvm::Error::success();

@@ -562,6 +562,17 @@ class TuneTest(CliTest):
         cycles = [int(n.replace(",", "")) for n in re.findall(r"^(?:modulo|best) ([\d,]+)", out, re.M)]
         self.assertLessEqual(cycles[1], cycles[0])
 
+    def test_a_layer_alone_that_can_be_compiled_in_several_ways(self):
+        """With pixels side by side and without, beside its tiles."""
+        out, _ = self.tilewright("tune", "conv:1x12x12x64:3x3x64:s1:p1:int8", "--hw", "onnxim_128x128", "--budget", 9)
+        self.assertIn("s, the whole network\n", out)
+        self.assertIn("0 failed", out)
+
+    def test_a_network_decides_more_than_tiles(self):
+        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 40)
+        for what in ["the whole network", "place of ", "result of "]:
+            self.assertIn(f"s, {what}", out)
+
     def test_a_killed_search_goes_on_and_ends_the_same(self):
         model = [NETWORK, "--hw", "tiny_8x8"]
         process = subprocess.Popen([BINARY, "tune", *map(str, model), "--budget", "40", "--cache", "killed"], cwd=self.path, stdout=subprocess.PIPE)
