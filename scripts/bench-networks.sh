@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--compare] [MACHINE...]
 # Runs the networks of scripts/networks.txt, on these machines only, under a schedule (default modulo) and prints cycles, lower
-# bound, DRAM traffic and the time it took as a Markdown table; for all machines it also writes docs/networks.md. --compare: also
+# bound, DRAM traffic and the time it took as a Markdown table; for all machines it also writes docs/networks.md, or
+# docs/networks-search.md under search. --compare: also
 # how far the results are from the CPU's. Exit status 1 if a network fails or disagrees. TILEWRIGHT names a tilewright that is
 # built already.
 set -euo pipefail
@@ -116,7 +117,9 @@ TEXT
   echo
   table
 } >"$scratch/page"
-cp "$scratch/page" docs/networks.md
-chmod 644 docs/networks.md
-cat docs/networks.md
+page=docs/networks.md
+[ "$schedule" != search ] || page=docs/networks-search.md
+cp "$scratch/page" "$page"
+chmod 644 "$page"
+cat "$page"
 exit $status
