@@ -54,6 +54,11 @@ struct Cycles {
   }
 };
 
+/// Cycles that a group saves at most, and what it must save to be worth it.
+struct Gain {
+  double most = 0, least = 0;
+};
+
 class Fuser {
 public:
   Fuser(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned, const timing::MachineParams &machine)
@@ -85,7 +90,8 @@ private:
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
   Cycles cyclesOf(unsigned k, const Group *group) const;
-  double gainOf(const Group &group, double least) const;
+  Gain mostGainOf(const Group &group) const;
+  double costOf(const Group &group) const;
   std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
   void settle(Fusion &fusion);
   int64_t likedIn(unsigned first, unsigned last) const {
@@ -373,9 +379,9 @@ std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
   return reserved;
 }
 
-/// Cycles that the group saves, by what limits its kernels one by one and all together; 0 if not more than `least`. What is liked
-/// is worth more than anything else.
-double Fuser::gainOf(const Group &group, double least) const {
+/// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it. What
+/// is liked is worth more than anything else.
+Gain Fuser::mostGainOf(const Group &group) const {
   Cycles together;
   double apart = 0, firstBand = 0, dram = 0;
   for (unsigned k = group.first; k <= group.last(); ++k) {
@@ -391,16 +397,18 @@ double Fuser::gainOf(const Group &group, double least) const {
   const int64_t liked = likedIn(group.first, group.last());
   if (!uses.mayFuseForOverlap && !liked)
     gain = std::min(gain, dram - together.dram);
-  gain += kLiked * double(liked);
-  if (gain <= std::max(least, kLeastGain * apart))
-    return 0;
-  // Other tensors may have to leave.
+  return {gain + kLiked * double(liked), kLeastGain * apart};
+}
+
+/// Cycles that it takes to move the tensors that have to leave for it.
+double Fuser::costOf(const Group &group) const {
   std::vector<Reserved> reserved = reserve({group});
   Residency rest = chooseResidents(uses, machine, reserved);
+  double bytes = 0;
   for (size_t t = 0; t < whole.tensors.size(); ++t)
     if (whole.tensors[t] && !rest.tensors[t] && !llvm::is_contained(reserved[0].tensors, t))
-      gain -= 2 * double(whole.tensors[t]->bytes) / dramBytesPerCycle(machine);
-  return gain > std::max(least, kLeastGain * apart) ? gain : 0;
+      bytes += 2 * double(whole.tensors[t]->bytes);
+  return bytes / dramBytesPerCycle(machine);
 }
 
 /// Groups that a schedule file asks for.
@@ -470,6 +478,12 @@ Fusion Fuser::run() {
   std::vector<std::optional<Group>> ends(count + 1);
   for (unsigned end = 1; end <= count; ++end) {
     best[end] = best[end - 1];
+    struct Possible {
+      double most; ///< that is saved up to `end`
+      Gain gain;
+      Group group;
+    };
+    std::vector<Possible> possible;
     for (unsigned first = end - 1; first > 0 && isFree(first - 1);) {
       --first;
       if (llvm::is_contained(banned, std::pair(first, end - 1)))
@@ -479,11 +493,19 @@ Fusion Fuser::run() {
         if (rows % perBand && (perBand & (perBand - 1)))
           continue;
         std::optional<Group> group = plan(first, end - 1, perBand);
-        double gain = group ? gainOf(*group, best[end] - best[first]) : 0;
-        if (gain > 0) {
-          best[end] = best[first] + gain;
-          ends[end] = std::move(group);
-        }
+        if (Gain gain = group ? mostGainOf(*group) : Gain(); gain.most > gain.least)
+          possible.push_back({best[first] + gain.most, gain, std::move(*group)});
+      }
+    }
+    // What has to leave takes long to find out: of the most promising ones only.
+    llvm::stable_sort(possible, [](const Possible &a, const Possible &b) { return a.most > b.most; });
+    for (auto &[most, gain, group] : possible) {
+      if (most <= best[end])
+        break;
+      const double cost = costOf(group);
+      if (gain.most - cost > gain.least && most - cost > best[end]) {
+        best[end] = most - cost;
+        ends[end] = std::move(group);
       }
     }
   }
