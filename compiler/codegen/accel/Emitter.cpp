@@ -1262,7 +1262,7 @@ void Emitter::emitTiles() {
         step.band = visit.band;
         const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
         icSize = std::min({isPiece ? piece : tile.ic, tile.ic - k % tile.ic, a.ic - k});
-        piece *= 2;
+        piece = std::min(piece * 2, tile.ic);
         unsigned input = 0;
         if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
