@@ -442,11 +442,13 @@ void Fuser::settle(Fusion &fusion) {
   fusion.residency = chooseResidents(uses, machine, reserve(fusion.groups));
   NetworkUses rest = uses;
   rest.wanted.resize(uses.shapes.size());
+  bool isLast = false; // chance of a tensor that is asked for: no group left that could have made room for it
   while (!fusion.groups.empty()) {
     whole = std::move(fusion.residency);
     for (size_t t = 0; t < whole.tensors.size(); ++t)
-      if (!whole.tensors[t] && rest.wanted[t] != true)
+      if (!whole.tensors[t] && (isLast || rest.wanted[t] != true))
         rest.wanted[t] = false;
+    const size_t count = fusion.groups.size();
     llvm::erase_if(fusion.groups, [&](Group &group) {
       std::string why;
       if (place(group, &why))
@@ -455,6 +457,7 @@ void Fuser::settle(Fusion &fusion) {
         fusion.refused.push_back({group.tensors[0].tensor, why});
       return true;
     });
+    isLast = fusion.groups.size() == count;
     fusion.residency = chooseResidents(rest, machine, reserve(fusion.groups));
     auto isSame = [](const auto &a, const auto &b) { return a.has_value() == b.has_value(); };
     if (std::equal(whole.tensors.begin(), whole.tensors.end(), fusion.residency.tensors.begin(), isSame))
