@@ -58,13 +58,15 @@ cycles, bound = r["total_cycles"], r["lower_bound_cycles"]
 if reference > bound * r["machine"]["dram"]["peak_bytes_per_cycle"]:
     busy = 0.85 if 4 * r["dram_write_bytes"] > moved else 0.90
     target, met = f"bus {100 * busy:.0f} %, 1.15", r["data_bus_busy"] >= busy and moved <= 1.15 * reference
+    # Tensors that stay on chip leave the bus idle; that is no loss if a schedule that just meets the target took longer.
+    no = "no, but faster" if r["data_bus_busy"] / moved * 1.15 * reference >= busy else "no"
 else:
     share = 0.80 if "128x128" in sys.argv[2] else 0.85 if sys.argv[3] == "mobilenetv2" else 0.95
-    target, met = f"{share:.2f}", bound >= share * cycles
+    target, met, no = f"{share:.2f}", bound >= share * cycles, "no"
 print(f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", r["bound_by"],
       f"{100 * r['utilisation']:.1f} %", f"{moved / 2**20:.2f}", f"{moved / reference:.2f}", f"{100 * r['data_bus_busy']:.1f} %",
       f"{r['compile_wall_seconds']:.1f}", f"{r['simulate_wall_seconds']:.1f}", f"{r['peak_memory_bytes'] / 2**20:.0f}",
-      f"{target}: {'met' if met else 'no'}", sep=" | ")
+      f"{target}: {'met' if met else no}", sep=" | ")
 PYTHON
 }
 
@@ -112,7 +114,7 @@ it is. **utilisation**: useful MACs / (peak MACs per cycle x cycles). **/ refere
 reference, which is not a bound. **bus busy**: part of the time outside refresh in which the DRAM's data buses move something.
 **peak**: memory of the process that compiles and simulates. **target**: what we want, and whether it is met: bound / cycles where an
 engine is what there is to wait for; where it is the DRAM, because the reference's bytes take longer than the bound, how busy its
-buses are at least, and by how much the bytes may exceed the reference.
+buses are at least, and by how much the bytes may exceed the reference. "No, but faster": a schedule that just meets it takes longer.
 TEXT
   echo
   table
