@@ -492,7 +492,7 @@ llvm::Error Emitter::choose() {
                     estimate *= 1.02;
                   // What hides behind this kernel's passes is missing for its neighbours' loads.
                   if (overlaps() && onChip.hasNeighbours)
-                    estimate += 0.1 * busCycles;
+                    estimate += 0.16 * busCycles;
                   return estimate;
                 };
                 const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
