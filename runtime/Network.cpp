@@ -154,6 +154,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.schedulePath = options.schedule;
     schedule = result.scheduleFile.base;
     result.options.byDeadline = result.scheduleFile.byDeadline;
+    result.options.busTurns = result.scheduleFile.busTurns;
   } else {
     schedule = scheduleOf(options.schedule);
   }

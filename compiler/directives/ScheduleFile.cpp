@@ -68,21 +68,24 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     }
     file.base = *schedule;
   }
-  if (Attribute order = (*file.module)->getAttr(accel::kOperationOrderAttr)) {
-    auto name = dyn_cast<StringAttr>(order);
-    auto known = name ? llvm::find(accel::kOperationOrderNames, name.getValue()) : std::end(accel::kOperationOrderNames);
-    if (known == std::end(accel::kOperationOrderNames)) {
-      file.module->emitError() << accel::kOperationOrderAttr << " is " << order << " but must be "
-                               << accel::alternatives(accel::kOperationOrderNames);
-      return errorFrom(text, "");
-    }
-    if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search) {
-      file.module->emitError() << accel::kOperationOrderAttr << " is " << order << " but the base is " << nameOf(file.base)
-                               << ", and only modulo and search have one";
-      return errorFrom(text, "");
-    }
-    file.byDeadline = known != std::begin(accel::kOperationOrderNames);
-  }
+  // One of two names, the second of which is `flag`.
+  auto choose = [&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, std::optional<bool> &flag) {
+    Attribute given = (*file.module)->getAttr(attribute);
+    if (!given)
+      return success();
+    auto name = dyn_cast<StringAttr>(given);
+    auto known = name ? llvm::find(names, name.getValue()) : names.end();
+    if (known == names.end())
+      return LogicalResult(file.module->emitError() << attribute << " is " << given << " but must be " << accel::alternatives(names));
+    if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search)
+      return LogicalResult(file.module->emitError() << attribute << " is " << given << " but the base is " << nameOf(file.base)
+                                                    << ", and only modulo and search have one");
+    flag = known != names.begin();
+    return success();
+  };
+  if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.byDeadline)) ||
+      failed(choose(accel::kBusAttr, accel::kBusNames, file.busTurns)))
+    return errorFrom(text, "");
   return file;
 }
 

@@ -22,6 +22,7 @@ struct ScheduleFile {
   /// What decides where the file says nothing.
   accel::Schedule base = accel::Schedule::Modulo;
   std::optional<bool> byDeadline; ///< tilewright.order
+  std::optional<bool> busTurns;   ///< tilewright.bus
 };
 
 /// Whether an argument of --schedule names a file.

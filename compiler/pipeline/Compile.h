@@ -32,8 +32,8 @@ struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
   Across across = Across::All;
-  /// modulo and search: NetworkChoice::byDeadline; nothing: what the estimate prefers.
-  std::optional<bool> byDeadline;
+  /// modulo and search, as in NetworkChoice; nothing: what the estimate prefers.
+  std::optional<bool> byDeadline, busTurns;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -47,6 +47,7 @@ struct NetworkChoice {
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
   bool byDeadline = false;   ///< operations in the order in which the array needs them, not in that of the layers
+  bool busTurns = false;     ///< loads and stores have the data bus in turns
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 };
 

@@ -838,7 +838,8 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps())
     network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit,
-                                      choice.byDeadline ? schedule::Order::Deadlines : schedule::Order::Steps);
+                                      choice.byDeadline ? schedule::Order::Deadlines : schedule::Order::Steps,
+                                      choice.busTurns ? schedule::Bus::Turns : schedule::Bus::Shared);
   return cycles;
 }
 
@@ -874,7 +875,8 @@ llvm::Error NetworkCompiler::emit() {
       return chosen.takeError();
     if (!*chosen)
       return false;
-    if (!next.packs && !next.shortWindows && !next.fromBottom && next.byDeadline == options.byDeadline.value_or(false)) {
+    if (!next.packs && !next.shortWindows && !next.fromBottom && next.byDeadline == options.byDeadline.value_or(false) &&
+        next.busTurns == options.busTurns.value_or(false)) {
       if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
         return true;
       fusions.push_back(**chosen);
@@ -904,6 +906,7 @@ llvm::Error NetworkCompiler::emit() {
   }
   NetworkChoice rule;
   rule.byDeadline = options.byDeadline.value_or(false);
+  rule.busTurns = options.busTurns.value_or(false);
   for (; !fixedChoice; ++rule.residency) {
     llvm::Expected<bool> exists = weigh(rule);
     if (!exists)
@@ -946,6 +949,12 @@ llvm::Error NetworkCompiler::emit() {
     if (!options.byDeadline)
       weighToo(next);
   }
+  if (!fixedChoice && overlaps() && options.across != Across::None && !options.busTurns &&
+      machine.dram.kind != timing::DramKind::Ideal) {
+    NetworkChoice next = weighed.front().choice;
+    next.busTurns = true;
+    weighToo(next);
+  }
   network = std::move(bestNetwork);
   result = std::move(bestResult);
   for (const Weighed &w : weighed)
@@ -965,10 +974,12 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   std::vector<std::pair<std::string, accel::TileRequest>> choices;
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
-  std::optional<unsigned> order;
-  if (overlaps() && options.across != Across::None)
+  std::optional<unsigned> order, bus;
+  if (overlaps() && options.across != Across::None) {
     order = result.weighed.front().byDeadline;
-  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, choices);
+    bus = result.weighed.front().busTurns;
+  }
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, bus, choices);
   if (llvm::Error error = assemble())
     return error;
   if (options.schedule == accel::Schedule::Search && picks.empty())

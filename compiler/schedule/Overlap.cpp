@@ -73,9 +73,9 @@ struct Bank {
   }
 };
 
-double dramBytesPerCycle(const timing::MachineParams &machine) {
-  // Of a device's peak, what refresh, changes of row and turnarounds leave of a mixed stream: plans are nearest the simulation so.
-  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1 : 0.8;
+double dramBytesPerCycle(const timing::MachineParams &machine, Bus bus) {
+  // Of a device's peak, what refresh and changes of row leave; turnarounds as well of a mixed stream, more with short bursts.
+  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1 : bus == Bus::Turns ? 0.95 : 0.8;
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   return share * double(peak.numerator) / double(peak.denominator);
 }
@@ -100,6 +100,9 @@ struct Reader {
   uint32_t seenBy = ~0u; ///< the last node that went over the list from here on
 };
 
+/// Cycles from the retirement of a transfer until one that waits for it moves something.
+constexpr double kTurn = 10;
+
 /// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
 /// own time less. 1 keeps engines idle for what comes; 0 never waits.
 constexpr double kPatience = 0.25;
@@ -107,7 +110,7 @@ constexpr double kPatience = 0.25;
 class Overlapper {
 public:
   /// The steps outlive the scheduler.
-  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order);
+  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order, Bus bus);
 
   double estimated = 0; ///< run(): cycles until everything has retired
   /// Takes the blocks out of the steps.
@@ -117,6 +120,7 @@ public:
 
 private:
   const timing::MachineParams &machine;
+  const Bus bus;
   double bytesPerCycle, latency;
   std::vector<Node> nodes; ///< and one behind the last
   std::vector<Edge> before;
@@ -129,6 +133,7 @@ private:
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
   std::vector<double> engineFree;
   double busFree = 0;
+  double readEnd = 0, writeEnd = 0; ///< Bus::Turns: when the other direction may have it
   std::array<std::array<Bank, 64>, kDramSpace> bankFree{};
   /// An engine's next node, while nothing changes that it was chosen by.
   struct Candidate {
@@ -143,6 +148,9 @@ private:
     return space == unsigned(isa::Memory::Accumulator) ? machine.accumulator : machine.scratchpads[space];
   }
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
+  bool isStore(const Node &node) const { return node.engine < machine.storeEngines; }
+  /// Whether the bus turns round for a store: where it takes longer than that does.
+  bool takesTurn(const Node &node) const { return bus == Bus::Turns && isStore(node) && node.bus > latency; }
   Part<Operation> operationsOf(const Node &node) const { return {node.first, node.first + node.size}; }
   Part<Edge> beforeOf(const Node &node) const {
     return {before.data() + node.firstBefore, before.data() + (&node)[1].firstBefore};
@@ -329,8 +337,8 @@ void Overlapper::add(Operation *first, size_t size, Block *block) {
   depend(node, index);
 }
 
-Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order)
-    : machine(machine), bytesPerCycle(dramBytesPerCycle(machine)), latency(dramLatency(machine)), ready(numEngines(machine)),
+Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order, Bus bus)
+    : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)), latency(dramLatency(machine)), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
     spaces.emplace_back(space == kDramSpace ? kDramPageBytes : kChipPageBytes);
@@ -442,10 +450,18 @@ double Overlapper::schedule(double limit) {
     list.erase(std::lower_bound(list.begin(), list.end(), uint32_t(chosen), isEarlier));
     candidates[node.engine].isKnown = false;
     node.start = chosenStart;
-    double done = chosenStart + node.occupancy;
+    if (takesTurn(node))
+      node.start = std::max(node.start, readEnd);
+    else if (node.bus > 0 && !isStore(node))
+      node.start = std::max(node.start, writeEnd);
+    double done = node.start + node.occupancy;
     if (node.bus > 0) {
-      busFree = std::max(busFree, chosenStart) + node.bus;
+      busFree = std::max(busFree, node.start) + node.bus;
       done = std::max(done, busFree);
+      if (takesTurn(node))
+        writeEnd = done + node.drain + kTurn;
+      else if (!isStore(node))
+        readEnd = done + node.drain + kTurn;
     }
     engineFree[node.engine] = done;
     for (auto [mask, space] : banksOf(node)) {
@@ -473,6 +489,7 @@ TileProgram Overlapper::merge() {
   std::vector<size_t> next(ordered.size(), 0);
   std::vector<bool> emitted(nodes.size(), false);
   program.blocks.reserve(nodes.size() - 1);
+  std::vector<bool> turned(ordered.size(), false); // per engine: stores have had the bus since its last load
   auto emit = [&](unsigned engine) {
     uint32_t index = ordered[engine][next[engine]++];
     emitted[index] = true;
@@ -482,6 +499,13 @@ TileProgram Overlapper::merge() {
       block = std::move(*node.block);
     else
       block.operations.push_back(std::move(*node.first));
+    if (takesTurn(node)) {
+      block.operations[0].turns = true;
+      turned.assign(ordered.size(), true);
+    } else if (node.bus > 0 && !isStore(node) && turned[engine]) {
+      block.operations[0].turns = true;
+      turned[engine] = false;
+    }
     block.plannedStart = node.start;
     block.plannedEvery = node.occupancy / double(block.count);
   };
@@ -529,8 +553,8 @@ TileProgram Overlapper::run(double limit) {
 } // namespace
 
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
-                              Order order) {
-  Overlapper overlapper(steps, machine, order);
+                              Order order, Bus bus) {
+  Overlapper overlapper(steps, machine, order, bus);
   TileProgram program = overlapper.run(limit);
   if (cycles)
     *cycles = overlapper.estimated;
@@ -551,5 +575,5 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
 }
 
 double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
-  return Overlapper(steps, machine, Order::Steps).schedule();
+  return Overlapper(steps, machine, Order::Steps, Bus::Shared).schedule();
 }

@@ -27,12 +27,17 @@ struct Step {
 /// first. The second lets kernels run side by side whose steps follow one another, and takes more care of the array than of others.
 enum class Order { Steps, Deadlines };
 
+/// Who has the data bus: loads and stores side by side, or in turns. Where reads and writes mix, a device's bus turns round every few
+/// bursts, and does nothing meanwhile; a turn costs the round trip of the transfers that end.
+enum class Bus { Shared, Turns };
+
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
 /// given, is set to the estimate of estimateOverlapped(). As soon as that must be `limit` or more the program is empty, and `cycles`
 /// something that is.
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
-                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps);
+                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps,
+                    Bus bus = Bus::Shared);
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;

@@ -377,6 +377,11 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
              " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) +
              " posts";
   }
+  // Nothing is wrong without these.
+  if (operation.turns && 2 * nextSemaphore < int(machine.semaphores))
+    for (unsigned e = 0; e < engines; ++e)
+      if ((isLoadEngine(self) ? e < machine.storeEngines : isLoadEngine(e)) && order[e].size() > knowledge[e])
+        addWait(operation, self, e, uint32_t(order[e].size()), knowledge);
   isa::Header &header = operation.instruction.edit().header;
   int64_t all = (int64_t(1) << header.num_levels) - 1;
   header.wait_mask = all;

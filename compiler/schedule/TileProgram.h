@@ -60,6 +60,8 @@ struct Operation {
   bool barrier = false;
   /// Posts to (tensor) or waits for (preload) its partner in every iteration of a serial loop, so that the two do not overlap.
   bool alternates = false;
+  /// A transfer that waits for those before it in the other direction to retire, if waits and semaphores are left.
+  bool turns = false;
 };
 
 /// A run of operations that a hardware loop repeats; `count` 1 means straight line.

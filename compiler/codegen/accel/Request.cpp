@@ -145,13 +145,15 @@ FailureOr<TileRequest> accel::requestOf(func::FuncOp function) {
   return parseRequest(keys, [&] { return function.emitError() << "in '" << kRequestAttr << "': "; });
 }
 
-std::string accel::printScheduleFile(const std::string &base, std::optional<unsigned> order,
+std::string accel::printScheduleFile(const std::string &base, std::optional<unsigned> order, std::optional<unsigned> bus,
                                      llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "module attributes {transform.with_named_sequence, " << kBaseAttr << " = \"" << base << "\"";
   if (order)
     os << ", " << kOperationOrderAttr << " = \"" << kOperationOrderNames[*order] << "\"";
+  if (bus)
+    os << ", " << kBusAttr << " = \"" << kBusNames[*bus] << "\"";
   os << "} {\n"
      << "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n";
   unsigned number = 0;

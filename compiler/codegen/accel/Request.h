@@ -24,8 +24,12 @@ inline constexpr llvm::StringLiteral kBaseAttr = "tilewright.base";
 /// A schedule file's order of operations of all kernels: schedule::Order.
 inline constexpr llvm::StringLiteral kOperationOrderAttr = "tilewright.order";
 
+/// Who has the data bus, loads or stores: schedule::Bus.
+inline constexpr llvm::StringLiteral kBusAttr = "tilewright.bus";
+
 /// Spellings, by index.
 constexpr const char *kOperationOrderNames[] = {"steps", "deadlines"};
+constexpr const char *kBusNames[] = {"shared", "turns"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
@@ -60,9 +64,9 @@ mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::funct
 /// The request of a kernel function, empty if it has none.
 mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
 
-/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `order`: an index of
-/// kOperationOrderNames, or nothing.
-std::string printScheduleFile(const std::string &base, std::optional<unsigned> order,
+/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `order`, `bus`: indices of
+/// kOperationOrderNames and kBusNames, or nothing.
+std::string printScheduleFile(const std::string &base, std::optional<unsigned> order, std::optional<unsigned> bus,
                               llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
 
 /// "place: ", if there is one.

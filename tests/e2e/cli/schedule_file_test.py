@@ -165,6 +165,14 @@ class DirectiveTest(ScheduleFileTest):
         self.assertNotEqual(image("steps"), image("deadlines"))
         self.assertIn(self.image("modulo"), [image("steps"), image("deadlines")])
 
+    def test_loads_and_stores_take_turns(self):
+        def image(bus):
+            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.bus = "{bus}"', body=""))
+            self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
+            return self.image(path)
+        self.assertNotEqual(image("shared"), image("turns"))
+        self.assertIn(self.image("modulo"), [image("shared"), image("turns")])
+
     def test_every_command_takes_one(self):
         path = self.schedule("buffers %k {depth = 3}")
         for command in ["run", "profile", "compare"]:
@@ -356,7 +364,9 @@ class RefusalTest(ScheduleFileTest):
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
                    message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
         for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps or deadlines'),
-                                    ('order = "steps", tilewright.base = "serial"', "only modulo and search have one")]:
+                                    ('order = "steps", tilewright.base = "serial"', "only modulo and search have one"),
+                                    ('bus = "both"', 'tilewright.bus is "both" but must be shared or turns'),
+                                    ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one")]:
             self.write("schedule.mlir", FILE.format(base=f", tilewright.{attributes}", body=""))
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 

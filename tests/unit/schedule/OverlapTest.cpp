@@ -59,6 +59,22 @@ TEST(OverlapTest, OneSlotLeavesTheOrderOfTheSteps) {
   EXPECT_EQ(orderOf(schedule::overlap({copy(0, 0, machine), copy(0, 1, machine)}, machine)), "l0 s0 l1 s1 ");
 }
 
+TEST(OverlapTest, LoadsAndStoresTakeTurnsAtTheBus) {
+  const timing::MachineParams machine = *hwconfigs::loadMachine("edge_32x32_int8");
+  const std::vector<Step> steps = {copy(0, 0, machine), copy(1, 1, machine), copy(2, 2, machine), copy(3, 3, machine)};
+  auto turns = [&](schedule::Bus bus, std::vector<schedule::PlannedStarts> &starts) {
+    TileProgram program = schedule::overlap(steps, machine, nullptr, 1e9, schedule::Order::Steps, bus);
+    starts = schedule::plannedStarts(program, machine);
+    return std::count_if(program.blocks.begin(), program.blocks.end(),
+                         [](const schedule::Block &block) { return block.operations[0].turns; });
+  };
+  std::vector<schedule::PlannedStarts> shared, inTurns;
+  EXPECT_EQ(turns(schedule::Bus::Shared, shared), 0);
+  EXPECT_GE(turns(schedule::Bus::Turns, inTurns), 4) << "every store, and the loads behind the first";
+  // The first store waits for all loads that have the bus.
+  EXPECT_GT(inTurns[0][0], shared[0][0]);
+}
+
 TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
   const timing::MachineParams machine = tiny();
   Step first = copy(0, 0, machine), second;

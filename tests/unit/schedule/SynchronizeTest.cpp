@@ -44,6 +44,22 @@ TEST(SynchronizeTest, ABarrierWaitsForEveryEngineBeforeIt) {
   EXPECT_EQ(waits(program.blocks[2].operations[0]), 2);
 }
 
+TEST(SynchronizeTest, ATurnOfTheBusWaitsForTransfersInTheOtherDirection) {
+  timing::MachineParams machine = tiny();
+  auto turn = [&] {
+    TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
+                                  "store address=128 dram_address=4096 counts=[64,1,1,1,1] span=64",
+                                  "load address=192 counts=[64,1,1,1,1] span=64"},
+                                 machine);
+    program.blocks[2].operations[0].turns = program.blocks[3].operations[0].turns = true;
+    EXPECT_TRUE(schedule::synchronize(program, machine));
+    return std::pair(waits(program.blocks[2].operations[0]), waits(program.blocks[3].operations[0]));
+  };
+  EXPECT_EQ(turn(), std::pair(int64_t(2), int64_t(1)));
+  machine.semaphores = 2; // kept for what has to wait
+  EXPECT_EQ(turn().second, 0);
+}
+
 TEST(SynchronizeTest, AMachineWithTooFewSemaphoresIsNamed) {
   timing::MachineParams machine = tiny();
   machine.semaphores = 1;
