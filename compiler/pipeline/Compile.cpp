@@ -51,6 +51,7 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
     graphOptions.columns = options.machine->cols;
     graphOptions.loadEngines = options.machine->loadEngines;
     graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
+    graphOptions.scratchpad = int64_t(options.machine->scratchpads[0].capacityBytes);
     graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
                          : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
                                                                                  : "fp32";

@@ -60,6 +60,9 @@ struct Tile {
   /// Contractions: how many channels of its results leave the accumulator at a time; 0: all. What they need beside it in the
   /// scratchpad need not hold a whole tile then.
   int64_t drain = 0;
+  /// Windows over rows that neighbouring tiles share: so many tiles, one below the other, find their input in one piece of memory, and
+  /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own.
+  int64_t rolling = 1;
 };
 
 /// Tiles and what the cost model says of them, best first.

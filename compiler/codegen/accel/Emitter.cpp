@@ -275,8 +275,8 @@ void Emitter::addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dr
 }
 
 void Emitter::addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
-                      std::vector<BoxDim> dims, uint32_t fill) {
-  forEachBox(std::move(dims), elementSize, dram, b.address[slot],
+                      std::vector<BoxDim> dims, uint32_t fill, int64_t offset) {
+  forEachBox(std::move(dims), elementSize, dram, b.address[slot] + offset,
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool broadcast) {
                addBox(step, b, unit, address, onChip, elementSize, box, fill, broadcast);
              });
@@ -346,7 +346,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
 }
 
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
-                        int64_t icSize, unsigned slot) {
+                        int64_t icSize, unsigned slot, std::optional<Range> rows, int64_t offset) {
   const Anchor &a = *kernel.anchor;
   if (a.pixels.count > 1)
     return loadPixels(step, origin, size, slot);
@@ -361,19 +361,100 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const WindowAxis &w = a.axes[axis - P0];
     int64_t start = origin[axis] * w.stride - w.padLow, span = w.span(size[axis]);
+    if (axis == P1 && rows) {
+      start = rows->begin;
+      span = rows->size();
+    }
     BoxDim dim;
     dim.count = span;
     dim.low = std::clamp<int64_t>(-start, 0, span);
     dim.high = std::clamp<int64_t>(start + span - w.inputSize, 0, span - dim.low);
     dim.dram = a.input.stride[axis] * es;
     dim.onChip = onChip;
-    address += std::max<int64_t>(start, 0) * a.input.stride[axis];
+    if (dim.low + dim.high < span)
+      address += std::max<int64_t>(start, 0) * a.input.stride[axis];
     onChip *= span;
     dims.push_back(dim);
   }
   const KernelTensor &tensor = kernel.tensors[a.input.tensor];
   uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
-  addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern);
+  addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern,
+          offset);
+}
+
+/// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
+bool Emitter::canRoll(const Tile &t) const {
+  if (!overlaps() || !kernel.anchor || residentInput() || onChip.banding || unpacked || t.size[P2] != 1 || t.depth == 1)
+    return false;
+  const Anchor &a = *kernel.anchor;
+  const WindowAxis &h = a.axes[1];
+  if (a.pixels.count > 1 || h.span(1) <= h.stride || t.size[P1] >= kernel.extent[P1])
+    return false;
+  return !contraction() || (onChip.hasNeighbours && t.ic >= a.ic && a.groups == 1 && !a.batchAxis && !t.channelsOuter &&
+                            !t.inputsOuter && t.panel == Tile::NoPanel);
+}
+
+int64_t Emitter::rollingRows(const Tile &t) const {
+  return kernel.anchor->axes[1].span(std::min(t.rolling * t.size[P1], kernel.extent[P1]));
+}
+
+/// As many tiles as there is room for, and as leave half of it to the kernels beside; a load must find room beside the tile that is read.
+std::vector<int64_t> Emitter::rollings(const Tile &t) const {
+  std::vector<int64_t> counts{1};
+  if (!canRoll(t))
+    return kernel.request.rolling > 1 ? std::vector<int64_t>() : counts;
+  if (kernel.request.rolling)
+    return {kernel.request.rolling};
+  const WindowAxis &h = kernel.anchor->axes[1];
+  Tile column = t;
+  column.size[P1] = kernel.extent[P1];
+  if (!exceedsMemory(plan(column))) // nothing is loaded twice anyway
+    return counts;
+  Buffers b = plan(t);
+  const Buffer &input = b.all[size_t(b.input)];
+  const int64_t tile = h.span(t.size[P1]), rowBytes = input.bytes / tile;
+  int64_t others = 0;
+  for (const Buffer &buffer : b.all)
+    if (buffer.memory == 0 && &buffer != &input)
+      others += roundUp(buffer.bytes, int64_t(machine.scratchpads[0].bankBytes())) * buffer.slots;
+  for (int64_t bytes : {capacityOf(input), capacityOf(input) / 2}) {
+    const int64_t rows = (bytes - others) / rowBytes, all = ceilDiv(kernel.extent[P1], t.size[P1]);
+    if (rows < 2 * tile)
+      continue;
+    const int64_t most = std::min((rows - tile) / (t.size[P1] * h.stride) + 1, all);
+    const int64_t count = ceilDiv(all, ceilDiv(all, most)); // in equal parts
+    if (count != counts.back())
+      counts.push_back(count);
+  }
+  return counts;
+}
+
+double Emitter::rowsLoaded(const Tile &t) const {
+  const WindowAxis &h = kernel.anchor->axes[1];
+  int64_t loaded = 0;
+  for (int64_t row = 0; row < kernel.extent[P1]; row += t.rolling * t.size[P1]) {
+    const int64_t count = std::min(t.rolling * t.size[P1], kernel.extent[P1] - row), first = row * h.stride - h.padLow;
+    loaded += std::min(first + h.span(count), h.inputSize) - std::max<int64_t>(first, 0);
+  }
+  return double(loaded);
+}
+
+/// loadInput() for what the tiles above have not loaded.
+void Emitter::rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize) {
+  const Anchor &a = *kernel.anchor;
+  const WindowAxis &h = a.axes[1];
+  const int64_t first = origin[P1] * h.stride - h.padLow;
+  const Range needed{first, first + h.span(size[P1])};
+  const std::vector<int64_t> column{channel, origin[P0], origin[P2]};
+  const int64_t rowBytes = a.axes[0].span(size[P0]) * roundUp(icSize, contraction() ? machine.rows : machine.lanes) * elementBytes();
+  if (rolled.column != column || needed.begin < rolled.rows.begin || needed.begin > rolled.rows.end ||
+      needed.end - rolled.rows.begin > rollingRows(tile))
+    rolled = {column, {needed.begin, needed.begin}};
+  if (const Range missing{rolled.rows.end, needed.end}; !missing.isEmpty()) {
+    loadInput(step, origin, size, 0, channel, icSize, 0, missing, (missing.begin - rolled.rows.begin) * rowBytes);
+    rolled.rows.end = needed.end;
+  }
+  rolled.offset = (needed.begin - rolled.rows.begin) * rowBytes;
 }
 
 /// loadInput() for vectors of several pixels. Those with the same pixels in the padding are one box.
@@ -436,7 +517,7 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
     place.address -= a.pixels.padLow * resident->pixelBytes;
     return place;
   }
-  place.address = buffers.all[size_t(buffers.input)].address[slot];
+  place.address = buffers.all[size_t(buffers.input)].address[slot] + rolled.offset;
   if (unpacked) {
     place.stride = packedStrides(size);
     return place;
@@ -768,13 +849,15 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), pos = size[P0] * size[P1] * size[P2];
+  const Extent made = kernel.made(size);
   int64_t groupChannels = group * channels();
   std::vector<unsigned> resultSlot(chains.size(), 0);
   for (size_t i = 0; i < chains.size(); ++i) {
     const Chain &chain = chains[i];
     const Step *s = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
     isa::Vector v;
-    v.counts = {size[P0], size[P1], size[P2], blocks};
+    const Extent own = kernel.made(size, i);
+    v.counts = {own[P0], own[P1], own[P2], blocks};
     v.window = {1, 1};
 
     struct Operand {
@@ -797,9 +880,10 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       } else if (source->kind == Source::Value) {
         const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
         bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
+        const Extent box = kernel.made(size, size_t(source->value));
         int64_t inner = (reduced ? 1 : blocks) * o.vectorBytes;
         o.address = b.address[resultSlot[size_t(source->value)]];
-        o.strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduced ? 0 : o.vectorBytes};
+        o.strides = {inner, box[P0] * inner, box[P0] * box[P1] * inner, reduced ? 0 : o.vectorBytes};
       } else {
         const View &view = source->view;
         int64_t es = byteSize(type);
@@ -903,6 +987,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         v.tail_lanes = size[C] % lanes;
         v.a_strides[3] = 0;
         v.a_span = spanOf(v.a_strides, lanes * es) + (blocks - 1) * a.strides[3];
+      } else if (s && s->sumsPositions) {
+        v.window = {size[P0], size[P1]};
+        v.a_window_strides = {a.strides[0], a.strides[1]};
+        v.window_op = int64_t(s->reduceOp);
+        v.a_span = spanOf(v.a_strides, lanes * es) + (size[P0] - 1) * a.strides[0] + (size[P1] - 1) * a.strides[1];
       } else {
         v.a_span = spanOf(v.a_strides, lanes * es);
       }
@@ -949,7 +1038,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       resultSlot[i] = acquire(d, {int64_t(clock)}, miss);
       int64_t inner = (reduces ? 1 : blocks) * lanes * ds;
       v.d_address = d.address[resultSlot[i]];
-      v.d_strides = {inner, size[P0] * inner, size[P0] * size[P1] * inner, reduces ? 0 : lanes * ds};
+      v.d_strides = {inner, own[P0] * inner, own[P0] * own[P1] * inner, reduces ? 0 : lanes * ds};
     } else {
       const Resident &resident = *residentOf(kernel.output.tensor);
       int64_t element = kernel.output.offset + origin[C] + groupChannels;
@@ -977,7 +1066,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     step.compute.push_back({1, {operation(instruction)}});
   }
   if (onChip.storesResult)
-    storeResult(step, origin, size, group, resultSlot.back());
+    storeResult(step, origin, made, group, resultSlot.back());
 }
 
 /// The last instruction of a tile, once for every band that some of its rows belong to.
@@ -1130,6 +1219,8 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       for (int64_t h = rows.begin; h < rows.end; h += tile.size[P1])
         for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
           mTiles.push_back({0, w, h, n});
+    if (tile.rolling > 1) // column after column
+      llvm::stable_sort(mTiles, [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
     for (int64_t g = 0; g < groups; ++g) {
       std::vector<Visit> tiles;
       auto visit = [&](int64_t c, const Extent &m) {
@@ -1239,6 +1330,7 @@ void Emitter::emitTiles() {
   const size_t begin = steps.size();
   uint32_t nextBand = 0;
   turn = 0;
+  rolled = {};
   const std::vector<Visit> visits = orderVisits();
   Ahead ahead;
   for (const Visit &visit : visits) {
@@ -1264,7 +1356,9 @@ void Emitter::emitTiles() {
         icSize = std::min({isPiece ? piece : tile.ic, tile.ic - k % tile.ic, a.ic - k});
         piece = std::min(piece * 2, tile.ic);
         unsigned input = 0;
-        if (!residentInput()) {
+        if (tile.rolling > 1) {
+          rollInput(step, origin, size, k, icSize);
+        } else if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
           std::vector<bool> isEmpty;
           for (const std::vector<int64_t> &held : b.key)
@@ -1302,7 +1396,7 @@ void Emitter::emitTiles() {
           }
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
-          const int64_t runs = visit.isLast ? std::min<int64_t>(4, part[outer]) : 1;
+          const int64_t runs = visit.isLast && !kernel.pool ? std::min<int64_t>(4, part[outer]) : 1;
           const int64_t inner = all / part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
@@ -1318,7 +1412,9 @@ void Emitter::emitTiles() {
     } else {
       TileStep step;
       step.band = visit.band;
-      if (window() && !residentInput()) {
+      if (tile.rolling > 1) {
+        rollInput(step, origin, size, origin[C], size[C]);
+      } else if (window() && !residentInput()) {
         anchorSlot = acquire(buffers.all[buffers.input], {origin[C], origin[P0], origin[P1], origin[P2]}, miss);
         if (miss)
           loadInput(step, origin, size, 0, origin[C], size[C], anchorSlot);
@@ -1501,9 +1597,10 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       else // A maximum keeps the sign of what it compares.
         types.push_back(kernel.anchor->windowOp == isa::WindowOp::Max ? kernel.anchor->inputType : kernel.anchor->resultType);
     Chain chain;
-    if (step.reducesChannels || !step.op) {
+    if (step.reducesChannels || step.sumsPositions || !step.op) {
       chain.a = 0;
-      chain.aType = types[0];
+      chain.aType = step.sumsPositions ? step.sources[0].type : types[0];
+      chain.aZero = step.zero;
       chain.dType = step.type;
     } else {
       mlir::FailureOr<Chain> built = buildChain(step, types);

@@ -125,6 +125,18 @@ private:
   /// The tile with every start and order of loads that is possible and not ruled out by the request.
   std::vector<Tile> waysToLoad(const Tile &t) const;
 
+  /// With rolling tiles: the rows of the input that are there, those of which tiles, and where the tile at hand begins.
+  struct Rolled {
+    std::vector<int64_t> column;
+    Range rows;
+    int64_t offset = 0; ///< bytes
+  } rolled;
+  bool canRoll(const Tile &t) const;
+  int64_t rollingRows(const Tile &t) const; ///< that there is room for
+  std::vector<int64_t> rollings(const Tile &t) const; ///< worth a look
+  double rowsLoaded(const Tile &t) const;             ///< of a column of tiles, from top to bottom
+  void rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize);
+
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
   struct InputPlace {
     int64_t address = 0;
@@ -211,13 +223,14 @@ private:
   /// The slot of `b` that holds `key`; `miss` if it must be loaded first.
   unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
-               std::vector<BoxDim> dims, uint32_t fill);
+               std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,
               const std::vector<BoxDim> &box, uint32_t fill, bool broadcast);
   void addStore(TileStep &step, int64_t from, uint64_t dram, unsigned elementSize, std::vector<BoxDim> dims);
   schedule::Operation operation(const isa::Instruction &instruction) const;
+  /// `rows`: of the input, padding included, to `offset` in the slot; nothing: those of the tile.
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
-                 unsigned slot);
+                 unsigned slot, std::optional<Range> rows = std::nullopt, int64_t offset = 0);
   void loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
   void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
                    unsigned slot);

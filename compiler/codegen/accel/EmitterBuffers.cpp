@@ -47,7 +47,9 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes();
     if (unpacked) // the last vector reaches behind the last column
       inputBytes = t.size[P2] * packedStrides(t.size)[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
-    if (!residentInput())
+    if (t.rolling > 1)
+      b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
+    else if (!residentInput())
       b.input = add(0, inputBytes,
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
@@ -56,7 +58,9 @@ Buffers Emitter::plan(const Tile &t) const {
                     : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
-    if (!residentInput())
+    if (t.rolling > 1)
+      b.input = add(0, rollingRows(t) * inputSpan(t, P0) * blocks * lanes * elementBytes(), 1);
+    else if (!residentInput())
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
                     slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
@@ -86,11 +90,13 @@ Buffers Emitter::plan(const Tile &t) const {
     }
     bool last = i + 1 == chains.size();
     bool reduced = step && step->reducesChannels;
+    const Extent box = kernel.made(t.size, i);
+    const int64_t made = box[P0] * box[P1] * box[P2];
     if (last && residentOf(kernel.output.tensor))
       b.results.push_back(-1);
     else
       b.results.push_back(
-          add(0, pos * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
+          add(0, made * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
   }
   return b;
 }

@@ -119,11 +119,14 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     bool scattered = anchor.input.stride[C] > 1;
     Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
                                : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
+    if (t.rolling > 1)
+      input = Transfer::box(tileChannels, allChannels, width, 1, es, machine.dram) * (rowsLoaded(t) / double(rowTiles(t)));
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
     double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
     double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
-    bool inputStays = t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
+    bool inputStays = t.rolling > 1     ? true
+                      : t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
     bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= weightSlots : nTiles * kTiles <= weightSlots;
     if (t.inputsOuter) {
       inputStays = !t.channelsOuter || mTiles <= inputSlots;
@@ -185,7 +188,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
     }
-    vectorTile += double(pos * blocks) * perOutput +
+    const Extent read = i ? kernel.made(t.size, i - 1) : t.size; // a window over all positions reads each once
+    vectorTile += double(read[P0] * read[P1] * read[P2] * blocks) * perOutput +
                   drains * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     if (i >= kernel.steps.size())
       continue;
@@ -216,10 +220,11 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   }
   double vector = vectorTile * outTiles;
   int64_t resultSize = byteSize(chains.back().dType);
+  const Extent made = kernel.made(t.size);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
   Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
-                                        : Transfer::box(drained(t), outputPixel, t.size[P0], t.size[P1] * t.size[P2],
-                                                        resultSize, machine.dram) * drains;
+                                        : Transfer::box(drained(t), outputPixel, made[P0], made[P1] * made[P2], resultSize,
+                                                        machine.dram) * drains;
   if (!onChip.storesResult)
     store = {};
   double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
@@ -269,7 +274,7 @@ bool Emitter::scatters(const Tile &t) const {
   bool splitsPositions = positions(t) < kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   const Resident *input = residentInput(), *output = residentOf(kernel.output.tensor);
   bool splitsInput = contraction() ? t.ic < kernel.anchor->ic : t.size[C] < channels();
-  return (output && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
+  return (output && !kernel.pool && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
          (input && (input->isPlanar ? splitsPositions : splitsInput));
 }
 
@@ -305,7 +310,7 @@ double Emitter::tryTile(const Tile &candidate) {
 
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
-  if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap ||
+  if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap || x.rolling != y.rolling ||
       (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
     return false;
   const Buffers mine = plan(x), others = plan(y);
@@ -390,6 +395,10 @@ llvm::Error Emitter::choose() {
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
   std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
+  if (kernel.pool) {
+    p0 = {kernel.extent[P0]};
+    p1 = {kernel.extent[P1]};
+  }
   // What is asked for need not be what the compiler would look at.
   auto take = [](std::vector<int64_t> &sizes, int64_t asked) {
     if (asked)
@@ -463,54 +472,60 @@ llvm::Error Emitter::choose() {
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
-                Buffers b;
-                if (!fitsDrained(t, b))
-                  continue;
-                if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
-                  continue;
-                double busCycles = 0;
-                const double cycles = cost(t, b, busCycles);
-                auto estimateWith = [&](bool ownBanks) {
-                  double estimate = cycles;
-                  // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
-                  if (style.overlap)
-                    estimate *= ownBanks ? 1.03 : 1.18;
-                  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
-                    estimate *= 1.05;
-                  // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its
-                  // sums.
-                  if (onChip.banding && contraction() &&
-                      int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
-                    estimate *= 1.1;
-                  if (scatters(t))
-                    estimate *= 1.2;
-                  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
-                  if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
-                    estimate *= 1.05;
-                  // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
-                  if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
-                    estimate *= 1.02;
-                  // What hides behind this kernel's passes is missing for its neighbours' loads.
-                  if (overlaps() && onChip.hasNeighbours)
-                    estimate += 0.16 * busCycles;
-                  return estimate;
-                };
-                const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
-                auto isWorse = [&](double estimate) {
-                  return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
-                };
-                // Places are looked for only where they can matter.
-                if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
-                  continue;
-                const double estimate = estimateWith(b.ownBanks);
-                if (isWorse(estimate))
-                  continue;
-                if (onChip.hasNeighbours)
-                  candidates.insert({estimate, t});
-                else
-                  insertApart(candidates, estimate, t, schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
-                if (candidates.size() > most)
-                  candidates.erase(std::prev(candidates.end()));
+                for (int64_t rolling : rollings(t)) {
+                  t.rolling = rolling;
+                  Buffers b;
+                  if (!fitsDrained(t, b))
+                    continue;
+                  if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
+                    continue;
+                  double busCycles = 0;
+                  const double cycles = cost(t, b, busCycles);
+                  auto estimateWith = [&](bool ownBanks) {
+                    double estimate = cycles;
+                    // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+                    if (style.overlap)
+                      estimate *= ownBanks ? 1.03 : 1.18;
+                    // Rows that are loaded may lie in a bank with those that are read.
+                    if (t.rolling > 1)
+                      estimate *= 1.05;
+                    if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
+                      estimate *= 1.05;
+                    // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its
+                    // sums.
+                    if (onChip.banding && contraction() &&
+                        int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
+                      estimate *= 1.1;
+                    if (scatters(t))
+                      estimate *= 1.2;
+                    // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+                    if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
+                      estimate *= 1.05;
+                    // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
+                    if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
+                      estimate *= 1.02;
+                    // What hides behind this kernel's passes is missing for its neighbours' loads.
+                    if (overlaps() && onChip.hasNeighbours)
+                      estimate += 0.16 * busCycles;
+                    return estimate;
+                  };
+                  const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
+                  auto isWorse = [&](double estimate) {
+                    return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
+                  };
+                  // Places are looked for only where they can matter.
+                  if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
+                    continue;
+                  const double estimate = estimateWith(b.ownBanks);
+                  if (isWorse(estimate))
+                    continue;
+                  if (onChip.hasNeighbours)
+                    candidates.insert({estimate, t});
+                  else
+                    insertApart(candidates, estimate, t, schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
+                  if (candidates.size() > most)
+                    candidates.erase(std::prev(candidates.end()));
+                }
               }
             }
         }
@@ -571,6 +586,8 @@ llvm::Error Emitter::choose() {
       if (canShareLoader())
         network.chosen[layer].oneLoader = tile.oneLoader;
     }
+    if (canRoll(tile))
+      network.chosen[layer].rolling = tile.rolling;
     if (schedule == Schedule::DoubleBuffer)
       network.chosen[layer].overlap = tile.overlap;
     if (!tile.overlap)
@@ -595,6 +612,7 @@ llvm::Error Emitter::choose() {
                           (contraction() && kernel.anchor->pixels.count > 1
                                ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
                                : "") +
+                          (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
                           (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
                       uint64_t(best));

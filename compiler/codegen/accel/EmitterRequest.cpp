@@ -31,6 +31,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     const int64_t together = axis == P0 ? kernel.outputsPerVector : 1;
     if (r.size[axis] > kernel.extent[axis])
       return refuse(r.tileAt, name, r.size[axis] * together, llvm::formatv("has {0} there", kernel.extent[axis] * together));
+    if (kernel.pool && axis != P2 && r.size[axis] && r.size[axis] != kernel.extent[axis])
+      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("sums over all positions and needs {0}", kernel.extent[axis]));
     if (axis == P1 && r.size[axis] > bandRows())
       return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has bands of {0}", bandRows()));
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
@@ -63,6 +65,15 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     if (unpacked || kernel.anchor->ic <= std::max<int64_t>(r.ic, machine.rows))
       return refuse(r.buffersAt, "begins_wide", "true",
                     llvm::formatv("has no more tiles of input channels ({0} of them)", kernel.anchor->ic));
+  }
+  if (r.rolling > 1) {
+    if (!overlaps())
+      return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only modulo and search can do that");
+    if (!kernel.anchor || kernel.anchor->axes[1].span(1) <= kernel.anchor->axes[1].stride || residentInput() || onChip.banding ||
+        unpacked || kernel.anchor->pixels.count > 1 || (contraction() && (!onChip.hasNeighbours || kernel.anchor->groups > 1)))
+      return refuse(r.buffersAt, "rolling", r.rolling, "has no tiles whose windows share rows of an input in DRAM");
+    if (r.depth == 1)
+      return refuse(r.buffersAt, "depth", r.depth, "has tiles that share rows and needs 2 or more");
   }
   if (r.oneLoader.value_or(false) && (!hasOpenEnds() || unpacked))
     return refuse(r.buffersAt, "one_loader", "true",

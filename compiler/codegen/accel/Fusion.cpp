@@ -357,7 +357,8 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
                     int64_t(positions) * (source.view.stride[C] ? kernel.extent[C] : 1) * byteSize(source.type));
   }
   addTensor(kernel.output.tensor, output,
-            int64_t(positions) * (kernel.outputReduced ? 1 : kernel.extent[C]) * byteSize(kernel.outputType));
+            (kernel.pool ? kernel.extent[P2] : int64_t(positions)) * (kernel.outputReduced ? 1 : kernel.extent[C]) *
+                byteSize(kernel.outputType));
   // Rows of two bands are written twice.
   if (output) {
     double rows = -double(output->rows);

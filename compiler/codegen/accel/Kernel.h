@@ -108,12 +108,14 @@ struct Source {
   mlir::DenseElementsAttr parameter; ///< one element per channel
 };
 
-/// One linalg.generic: elementwise, or a reduction over all channels.
+/// One linalg.generic: elementwise, a reduction over all channels, or a sum over all positions of an image.
 struct Step {
   mlir::linalg::GenericOp op;
   std::vector<Source> sources; ///< one per input
   bool reducesChannels = false;
   isa::WindowOp reduceOp = isa::WindowOp::None;
+  bool sumsPositions = false; ///< steps from here on have one position along P0 and P1
+  int64_t zero = 0;           ///< sumsPositions: taken off every element
   LaneType type = LaneType::F32;
 };
 
@@ -142,6 +144,14 @@ struct Kernel {
   uint64_t macs = 0; ///< products of the definition that do not fall into the padding
   TileRequest request; ///< what a schedule file asks for
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
+  std::optional<size_t> pool; ///< the step that sums all positions of an image
+
+  /// What step `step` makes of a box of the iteration space; without it: what the kernel does.
+  Extent made(Extent box, std::optional<size_t> step = std::nullopt) const {
+    if (pool && step.value_or(steps.size()) >= *pool)
+      box[P0] = box[P1] = 1;
+    return box;
+  }
 };
 
 /// Recognises a kernel function. Failure explains itself on the function's location.

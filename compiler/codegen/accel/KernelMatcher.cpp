@@ -122,6 +122,8 @@ private:
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
+  /// A sum over all positions of what a contraction's kernel has made so far.
+  LogicalResult matchPool(linalg::GenericOp op);
   bool mergesIntoReduction(linalg::GenericOp op);
   LogicalResult matchCopies(func::ReturnOp op);
   /// Whether the engine that was asked for is the one that computes the kernel.
@@ -536,6 +538,29 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   return success();
 }
 
+namespace {
+/// How an operand of a window's body is widened, and what is taken off it.
+std::pair<LaneType, int64_t> widened(BlockArgument argument, LaneType type) {
+  int64_t zero = 0;
+  Value current = argument;
+  while (current.hasOneUse()) {
+    Operation *user = *current.getUsers().begin();
+    APInt value;
+    if (llvm::isa<arith::ExtUIOp>(user))
+      type = LaneType::U8;
+    else if (llvm::isa<arith::ExtSIOp>(user))
+      type = LaneType::I8;
+    else if (auto sub = dyn_cast<arith::SubIOp>(user);
+             sub && sub.getLhs() == current && matchPattern(sub.getRhs(), m_ConstantInt(&value)))
+      zero = value.getSExtValue();
+    else
+      break;
+    current = user->getResult(0);
+  }
+  return {type, zero};
+}
+} // namespace
+
 LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   if (kernel.anchor || !kernel.steps.empty())
     return error(op) << "a window operation must come first in its kernel";
@@ -643,23 +668,7 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
     BlockArgument argument = body->getArgument(i);
     if (!argument.getType().isInteger(8))
       continue;
-    LaneType type = i == 0 ? anchor.inputType : LaneType::I8;
-    int64_t zero = 0;
-    Value current = argument;
-    while (current.hasOneUse()) {
-      Operation *user = *current.getUsers().begin();
-      APInt value;
-      if (llvm::isa<arith::ExtUIOp>(user))
-        type = LaneType::U8;
-      else if (llvm::isa<arith::ExtSIOp>(user))
-        type = LaneType::I8;
-      else if (auto sub = dyn_cast<arith::SubIOp>(user);
-               sub && sub.getLhs() == current && matchPattern(sub.getRhs(), m_ConstantInt(&value)))
-        zero = value.getSExtValue();
-      else
-        break;
-      current = user->getResult(0);
-    }
+    auto [type, zero] = widened(argument, i == 0 ? anchor.inputType : LaneType::I8);
     (i == 0 ? anchor.inputType : anchor.weightType) = type;
     (i == 0 ? anchor.inputZero : anchor.weightZero) = zero;
   }
@@ -678,6 +687,45 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   result.shape.assign(outType.getShape().begin(), outType.getShape().end());
   result.stride = rowMajor(result.shape);
   values[op.getResult(0)] = result;
+  return success();
+}
+
+LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
+  FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
+  if (failed(input))
+    return failure();
+  auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
+  Operation *combine = yield.getOperand(0).getDefiningOp();
+  // The loops are those of the result, and rows and columns of the window.
+  auto outType = cast<RankedTensorType>(op.getResult(0).getType());
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges(), whole(outType.getShape());
+  whole.append({kernel.extent[P1], kernel.extent[P0]});
+  const Extent &extent = kernel.extent;
+  if (kernel.pool || input->tensor >= 0 || input->step != int(kernel.steps.size()) - 1 || outType.getRank() != int64_t(kAxes) ||
+      outType.getShape() != ArrayRef<int64_t>{extent[P2], 1, 1, extent[C]} || sizes != whole || !combine ||
+      !llvm::isa<arith::AddIOp, arith::AddFOp>(combine))
+    return error(op) << "a window behind a contraction must sum all positions of its result";
+  auto inType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[0])), type = vectorType(outType.getElementType());
+  if (!inType || !type)
+    return error(op) << "element types must be i8, i32, bf16 or f32";
+  Step step;
+  step.op = op;
+  step.sumsPositions = true;
+  step.reduceOp = isa::WindowOp::Sum;
+  step.type = *type;
+  Source source;
+  source.kind = Source::Value;
+  source.value = input->step;
+  source.view.stride = {1, 1, 1, 1};
+  std::tie(source.type, step.zero) = widened(op.getBlock()->getArgument(0), *inType);
+  step.sources.push_back(source);
+  TensorValue result;
+  result.step = int(kernel.steps.size());
+  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  kernel.pool = kernel.steps.size();
+  kernel.steps.push_back(step);
   return success();
 }
 
@@ -727,7 +775,7 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
   for (unsigned loop = 0; loop < loops; ++loop) {
     axisOfLoop[loop] = axisOf(loop, loops);
     int axis = axisOfLoop[loop];
-    if (axis >= int(kAxes) ? sizes[loop] != 1 : kernel.extent[axis] != sizes[loop])
+    if (axis >= int(kAxes) ? sizes[loop] != 1 : kernel.made(kernel.extent)[axis] != sizes[loop])
       return error(op) << "steps of one kernel must share their iteration space";
   }
   auto maps = op.getIndexingMapsArray();
@@ -843,7 +891,7 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
                op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
   if (plain && op.getNumDpsInputs() == 1)
     return matchStep(op);
-  return matchWindow(op);
+  return kernel.anchor && kernel.anchor->kind == Anchor::Contraction ? matchPool(op) : matchWindow(op);
 }
 
 LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {
@@ -926,7 +974,7 @@ FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
     if (axis == C && kernel.outputReduced)
       continue;
     kernel.output.stride[axis] = stride;
-    stride *= kernel.extent[axis];
+    stride *= kernel.made(kernel.extent)[axis];
   }
   if (movements.empty())
     return result;
@@ -958,7 +1006,8 @@ FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
       return failure();
     }
   }
-  if (failed(reshaped({kernel.extent[P2], kernel.extent[P1], kernel.extent[P0], kernel.extent[C]})))
+  const Extent made = kernel.made(kernel.extent);
+  if (failed(reshaped({made[P2], made[P1], made[P0], made[C]})))
     return failure();
   for (unsigned axis = 0; axis < kAxes; ++axis)
     kernel.output.stride[axis] = view.stride[size_t(axisOf(axis, kAxes))];

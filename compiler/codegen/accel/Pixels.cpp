@@ -47,7 +47,7 @@ private:
 };
 
 bool Packer::isPossible() const {
-  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced)
+  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced || kernel.pool)
     return false;
   const Anchor &a = anchor();
   if (a.groups != 1 || a.batchAxis || a.axes[2].kernel != 1 || (row().dilation != 1 && row().kernel != 1))

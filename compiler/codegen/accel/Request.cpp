@@ -14,7 +14,7 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
-                                 "one_sum", "begins_small", "begins_wide", "one_loader", "packed", "on_chip", "bands", "engine"};
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "rolling", "packed", "on_chip", "bands", "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
@@ -82,7 +82,7 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       }
       if (!fits)
         result = wrong(key, "four sizes, [channels, x, y, n], 0 where the compiler chooses");
-    } else if (name == "ic" || name == "depth" || name == "bands") {
+    } else if (name == "ic" || name == "depth" || name == "bands" || name == "rolling") {
       std::optional<int64_t> count = number(value, 1);
       if (!count)
         result = wrong(key, "a positive number");
@@ -90,6 +90,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
         request.ic = *count;
       else if (name == "bands")
         request.bands = *count;
+      else if (name == "rolling")
+        request.rolling = *count;
       else
         request.depth = unsigned(*count);
     } else if (name == "banks") {
@@ -188,6 +190,8 @@ std::string accel::printScheduleFile(const std::string &base, std::optional<unsi
     for (auto [key, member] : kBufferFlags)
       if (request.*member)
         buffers.push_back(flag(key, request.*member));
+    if (request.rolling)
+      buffers.push_back("rolling = " + std::to_string(request.rolling));
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)

@@ -213,7 +213,7 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
     return true;
   }
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    if (view.stride[axis] && !r.canWalk(view.stride[axis], kernel.extent[axis]))
+    if (view.stride[axis] && !r.canWalk(view.stride[axis], use.writes ? kernel.made(kernel.extent)[axis] : kernel.extent[axis]))
       return false;
   return true;
 }
@@ -339,7 +339,7 @@ std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) con
     const Kernel &kernel = *uses.kernels[use.kernel];
     int64_t rows = use.isAnchor ? anchor.axes[1].inputSize : kernel.extent[P1];
     int64_t width = use.isAnchor ? anchor.axes[0].inputSize : kernel.extent[P0];
-    if (kernel.extent[P2] != 1 || use.view->offset || use.view->stride[P0] != resident->channels ||
+    if (kernel.pool || kernel.extent[P2] != 1 || use.view->offset || use.view->stride[P0] != resident->channels ||
         use.view->stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
       return std::nullopt;
   }

@@ -110,7 +110,7 @@ cost::Dependence dependenceOf(const Kernel &kernel) {
   const Anchor &a = *kernel.anchor;
   bool single = true;
   for (const WindowAxis &axis : a.axes) {
-    single &= axis.size == 1;
+    single &= axis.size == 1 || (kernel.pool && &axis != &a.axes[2]);
     for (int64_t o = 0; o < axis.size; ++o) { // an output of padding alone hangs on nothing
       int64_t first = o * axis.stride - axis.padLow, last = first + (axis.kernel - 1) * axis.dilation;
       if (axis.dilation == 1 ? last < 0 || first >= axis.inputSize : first < 0 || last >= axis.inputSize)
@@ -155,9 +155,9 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   // Vector engine: a reduction reads every element, and results are written in an instruction of their own, one vector
   // of lanes a cycle. Steps in between may be part of either.
   if (kernel.copies.empty()) {
-    uint64_t passes = kernel.outputReduced ? 0 : 1;
+    uint64_t passes = kernel.outputReduced || kernel.pool ? 0 : 1;
     for (const Step &step : kernel.steps)
-      passes += step.reducesChannels;
+      passes += step.reducesChannels || step.sumsPositions;
     work.vectorCycles = cost::ceilDiv(elements, lanes) * passes;
   }
   if (!kernel.anchor)

@@ -81,10 +81,11 @@ std::string reasonAgainst(Operation *op, StringRef array) {
   return "";
 }
 
-/// The element type that the machine's array multiplies, its shape, the load engines beside it, and how many sums it holds.
+/// The element type that the machine's array multiplies, its shape, the load engines beside it, how many sums it holds, and the
+/// bytes of the scratchpad that it reads.
 struct Array {
   StringRef type;
-  int64_t rows, columns, loadEngines, sums;
+  int64_t rows, columns, loadEngines, sums, scratchpad;
 };
 
 /// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
@@ -355,14 +356,40 @@ private:
   /// A softmax of a product's rows needs all columns of a row at once: of as many rows as the array is high, twice.
   bool isSoftmaxOfRows(Operation *op, const llvm::SmallSetVector<Operation *, 8> &inside) {
     return isa<SoftmaxOp>(op) && roleOf(inside.front()) != Role::Reduction && !cpuOnly &&
+           llvm::none_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }) &&
            llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Contraction; }) &&
            2 * array.rows * int64_t(llvm::alignTo(shapeOf(op->getResult(0)).back(), uint64_t(array.columns))) <= array.sums;
   }
 
+  /// Whether op is the mean of all positions of a contraction's result, and those of a block of its columns have room as sums, twice,
+  /// and in half of the scratchpad as floats, beside what else is read there and the image of as many channels as the array has rows.
+  bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside) {
+    if (!isa<AveragePoolOp, QLinearGlobalAveragePoolOp>(op) || cpuOnly || op->getOperand(0) != output->getResult(0) ||
+        !output->hasOneUse())
+      return false;
+    ArrayRef<int64_t> y = shapeOf(output->getResult(0));
+    if (auto pool = dyn_cast<AveragePoolOp>(op);
+        pool && (pool.getKernel() != y.slice(1, 2) || llvm::any_of(pool.getPads(), [](int64_t pad) { return pad != 0; })))
+      return false;
+    auto conv = llvm::find_if(inside, [](Operation *other) { return isa<ConvOp, ConvIntegerOp>(other); });
+    if (conv == inside.end() || llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }))
+      return false;
+    ArrayRef<int64_t> x = shapeOf((*conv)->getOperand(0)), w = shapeOf((*conv)->getOperand(1));
+    const int64_t sums = y[1] * y[2] * array.columns;
+    const int64_t image = x[1] * x[2] * std::max<int64_t>(array.rows, w[1] * std::min(w[2], array.rows));
+    const int64_t others = std::max<int64_t>(countTensors(inside.getArrayRef()), 2) - 2; // but the image and the weights
+    const int64_t bytes = 4 * sums * (1 + others) + image * (elementOf((*conv)->getOperand(0)).getIntOrFloatBitWidth() / 8);
+    return 2 * sums <= array.sums && 2 * bytes <= array.scratchpad;
+  }
+
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.
   bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
-    if ((roleOf(op) != Role::Elementwise && !isSoftmaxOfRows(op, inside)) || assigned.contains(op) ||
-        shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)) || reasonFor(op) != reason)
+    if (assigned.contains(op) || reasonFor(op) != reason)
+      return false;
+    if (isPoolOfAll(op, output, inside))
+      return true;
+    if ((roleOf(op) != Role::Elementwise && !isSoftmaxOfRows(op, inside)) ||
+        shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)))
       return false;
     for (Value operand : op->getOperands())
       if (inside.contains(operand.getDefiningOp()) && shapeOf(operand) != shapeOf(op->getResult(0)))
@@ -519,7 +546,7 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    Partition(main, {array, rows, columns, loadEngines, sums}, cpuOnly).run();
+    Partition(main, {array, rows, columns, loadEngines, sums, scratchpad}, cpuOnly).run();
   }
 };
 

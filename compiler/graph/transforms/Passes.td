@@ -60,6 +60,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
     A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
+    So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
   }];
   let options = [
@@ -68,6 +69,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     Option<"columns", "columns", "int64_t", "16", "columns of the machine's array">,
     Option<"loadEngines", "load-engines", "int64_t", "2", "load engines of the machine">,
     Option<"sums", "sums", "int64_t", "16384", "elements of the machine's accumulator">,
+    Option<"scratchpad", "scratchpad", "int64_t", "262144", "bytes of the machine's first scratchpad">,
     Option<"cpuOnly", "cpu-only", "bool", "false", "give every kernel to the CPU">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];

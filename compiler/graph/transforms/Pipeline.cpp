@@ -35,6 +35,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   partition.columns = options.columns;
   partition.loadEngines = options.loadEngines;
   partition.sums = options.sums;
+  partition.scratchpad = options.scratchpad;
   partition.cpuOnly = options.cpuOnly;
   manager.addPass(createPartitionKernelsPass(partition));
   if (options.array == "bf16" && !options.cpuOnly)

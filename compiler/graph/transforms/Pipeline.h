@@ -19,6 +19,7 @@ struct GraphPipelineOptions {
   int64_t rows = 16, columns = 16; ///< of the array
   int64_t loadEngines = 2;
   int64_t sums = 16384; ///< elements of the accumulator
+  int64_t scratchpad = 262144; ///< bytes of the first one
   bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
   bool exactQdq = false;      ///< graph-convert-qdq{exact}
 };

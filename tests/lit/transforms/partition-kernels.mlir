@@ -1,7 +1,9 @@
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=fp32 | FileCheck %s
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 sums=1535" | FileCheck %s --check-prefix=FEW
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 scratchpad=16384" | FileCheck %s
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=int8 | FileCheck %s --check-prefix=INT8
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=cpu-only=true | FileCheck %s --check-prefix=CPU
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 scratchpad=16383" | FileCheck %s --check-prefix=SMALL
 
 // A convolution takes what follows it: an activation that reads its value twice, and a residual computed before.
 // CHECK-LABEL: func.func @main
@@ -230,4 +232,23 @@ func.func @main(%q: tensor<4x8xi8>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %1 = graph.mul %0, %0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("square")
   %2 = graph.relu %0 : tensor<4x8xf32> loc("relu")
   return %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
+// -----
+
+// The mean of all positions joins the convolution: 64 positions of 16 columns are 4096 bytes, the image of 16 channels as many, and
+// half of the scratchpad must hold both.
+// CHECK: func.func private @pooled(
+// CHECK-SAME: tilewright.nodes = ["pooled", "relu", "pool"]
+// SMALL: func.func private @pooled(
+// SMALL-SAME: tilewright.nodes = ["pooled", "relu"]
+// SMALL: func.func private @pool(
+func.func @main(%x: tensor<1x8x8x16xf32>) -> tensor<1x1x1x16xf32> {
+  %w = graph.constant dense<1.0> : tensor<1x1x16x16xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x8x8x16xf32>, tensor<1x1x16x16xf32>) -> tensor<1x8x8x16xf32> loc("pooled")
+  %1 = graph.relu %0 : tensor<1x8x8x16xf32> loc("relu")
+  %2 = graph.average_pool %1 {kernel = array<i64: 8, 8>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    count_include_pad = false, layout = "nhwc"} : (tensor<1x8x8x16xf32>) -> tensor<1x1x1x16xf32> loc("pool")
+  return %2 : tensor<1x1x1x16xf32>
 }
