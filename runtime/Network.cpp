@@ -153,8 +153,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.scheduleFile = std::move(*file);
     result.schedulePath = options.schedule;
     schedule = result.scheduleFile.base;
-    result.options.byDeadline = result.scheduleFile.byDeadline;
-    result.options.busTurns = result.scheduleFile.busTurns;
+    result.options.order = result.scheduleFile.order;
+    result.options.bus = result.scheduleFile.bus;
   } else {
     schedule = scheduleOf(options.schedule);
   }

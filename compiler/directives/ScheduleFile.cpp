@@ -68,8 +68,7 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     }
     file.base = *schedule;
   }
-  // One of two names, the second of which is `flag`.
-  auto choose = [&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, std::optional<bool> &flag) {
+  auto choose = [&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto &choice) {
     Attribute given = (*file.module)->getAttr(attribute);
     if (!given)
       return success();
@@ -80,11 +79,11 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search)
       return LogicalResult(file.module->emitError() << attribute << " is " << given << " but the base is " << nameOf(file.base)
                                                     << ", and only modulo and search have one");
-    flag = known != names.begin();
+    choice.emplace(std::decay_t<decltype(*choice)>(known - names.begin()));
     return success();
   };
-  if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.byDeadline)) ||
-      failed(choose(accel::kBusAttr, accel::kBusNames, file.busTurns)))
+  if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.order)) ||
+      failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)))
     return errorFrom(text, "");
   return file;
 }

@@ -21,8 +21,8 @@ struct ScheduleFile {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// What decides where the file says nothing.
   accel::Schedule base = accel::Schedule::Modulo;
-  std::optional<bool> byDeadline; ///< tilewright.order
-  std::optional<bool> busTurns;   ///< tilewright.bus
+  std::optional<schedule::Order> order; ///< tilewright.order
+  std::optional<schedule::Bus> bus;     ///< tilewright.bus
 };
 
 /// Whether an argument of --schedule names a file.

@@ -32,8 +32,9 @@ struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
   Across across = Across::All;
-  /// modulo and search, as in NetworkChoice; nothing: what the estimate prefers.
-  std::optional<bool> byDeadline, busTurns;
+  /// modulo and search: nothing is what the estimate prefers.
+  std::optional<schedule::Order> order;
+  std::optional<schedule::Bus> bus;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -46,8 +47,9 @@ struct NetworkChoice {
   unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
-  bool byDeadline = false;   ///< operations in the order in which the array needs them, not in that of the layers
-  bool busTurns = false;     ///< loads and stores have the data bus in turns
+  schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
+  schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
+  bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 };
 

@@ -33,6 +33,7 @@ enum class DecisionOn { Tile, Place, Result };
 
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
 constexpr double kBankSplits[] = {0.625, 0.8125, 0.75, 0.5};
+constexpr size_t kSplitBeside = 4; ///< the pick of 0.75: of a kernel that runs between the steps of the next one
 
 /// Where a value of @main lies.
 struct Home {
@@ -149,6 +150,12 @@ private:
     std::optional<std::array<int64_t, 2>> banks;
   };
   Place placeOf(size_t layer) const;
+  /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
+  bool runsBeside(size_t layer) const {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    return choice.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
+           !fusion.groupOf(unsigned(layer));
+  }
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
@@ -391,11 +398,24 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   place.isBehind = request.behind.value_or(!choice.fromBottom);
   if (request.behind)
     return place;
-  auto picked = [&](size_t other) { return other < layers.size() ? pickOf(DecisionOn::Place, other) : 0; };
+  auto picked = [&](size_t other) -> size_t {
+    if (other >= layers.size())
+      return 0;
+    const size_t pick = pickOf(DecisionOn::Place, other);
+    return pick || other > layer || !runsBeside(other) ? pick : kSplitBeside;
+  };
+  // What runs between the steps of the next kernels lies neither among their bands nor where they keep tensors.
   auto split = [&](size_t owner) {
-    const int64_t room = fusion.residency.room.empty() ? int64_t(machine.scratchpads[0].capacityBytes) : fusion.residency.room[owner];
-    const int64_t banks = room / int64_t(machine.scratchpads[0].bankBytes());
-    return std::pair(int64_t(kBankSplits[picked(owner) - 2] * double(banks)), banks);
+    const std::vector<int64_t> &rooms = fusion.residency.room;
+    const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
+    const accel::Group *group = fusion.groupOf(unsigned(owner) + 1);
+    int64_t room = int64_t(machine.scratchpads[0].capacityBytes), taken = 0;
+    for (size_t other = owner; other < rooms.size() && other <= (group ? group->last() : owner + 1); ++other)
+      if (other == owner || runsBeside(owner))
+        room = std::min(room, rooms[other]);
+    if (group && runsBeside(owner))
+      taken = (group->bytes + bank - 1) / bank;
+    return std::pair(std::max(taken, int64_t(kBankSplits[picked(owner) - 2] * double(room / bank))), room / bank);
   };
   if (picked(layer) == 1) {
     place.isBehind = !place.isBehind;
@@ -802,6 +822,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
     return uses.takeError();
   uses->transferShare = kTransferShares[choice.residency % shares];
   uses->mayFuseForOverlap = bands == 2;
+  uses->tallBands = choice.tallBands;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
   uses->onlyLiked = !bands && !uses->likesBands.empty();
@@ -837,9 +858,7 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps())
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit,
-                                      choice.byDeadline ? schedule::Order::Deadlines : schedule::Order::Steps,
-                                      choice.busTurns ? schedule::Bus::Turns : schedule::Bus::Shared);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus);
   return cycles;
 }
 
@@ -875,8 +894,8 @@ llvm::Error NetworkCompiler::emit() {
       return chosen.takeError();
     if (!*chosen)
       return false;
-    if (!next.packs && !next.shortWindows && !next.fromBottom && next.byDeadline == options.byDeadline.value_or(false) &&
-        next.busTurns == options.busTurns.value_or(false)) {
+    if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands &&
+        next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared)) {
       if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
         return true;
       fusions.push_back(**chosen);
@@ -905,8 +924,8 @@ llvm::Error NetworkCompiler::emit() {
       return done.takeError();
   }
   NetworkChoice rule;
-  rule.byDeadline = options.byDeadline.value_or(false);
-  rule.busTurns = options.busTurns.value_or(false);
+  rule.order = options.order.value_or(schedule::Order::Steps);
+  rule.bus = options.bus.value_or(schedule::Bus::Shared);
   for (; !fixedChoice; ++rule.residency) {
     llvm::Expected<bool> exists = weigh(rule);
     if (!exists)
@@ -944,15 +963,24 @@ llvm::Error NetworkCompiler::emit() {
     NetworkChoice next = weighed.front().choice;
     next.fromBottom = true;
     weighToo(next);
+    for (schedule::Order order : {schedule::Order::Deadlines, schedule::Order::Interleaved}) {
+      next = weighed.front().choice;
+      next.order = order;
+      if (!options.order)
+        weighToo(next);
+    }
+    auto packsTaps = [&](const Layer &l) {
+      return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Contraction && accel::packsTaps(*l.kernel.anchor, machine);
+    };
     next = weighed.front().choice;
-    next.byDeadline = true;
-    if (!options.byDeadline)
+    next.tallBands = true;
+    if (weighed.front().hasGroups && llvm::any_of(layers, packsTaps))
       weighToo(next);
   }
-  if (!fixedChoice && overlaps() && options.across != Across::None && !options.busTurns &&
+  if (!fixedChoice && overlaps() && options.across != Across::None && !options.bus &&
       machine.dram.kind != timing::DramKind::Ideal) {
     NetworkChoice next = weighed.front().choice;
-    next.busTurns = true;
+    next.bus = schedule::Bus::Turns;
     weighToo(next);
   }
   network = std::move(bestNetwork);
@@ -976,8 +1004,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     choices.push_back({layer.name, chosen});
   std::optional<unsigned> order, bus;
   if (overlaps() && options.across != Across::None) {
-    order = result.weighed.front().byDeadline;
-    bus = result.weighed.front().busTurns;
+    order = unsigned(result.weighed.front().order);
+    bus = unsigned(result.weighed.front().bus);
   }
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, bus, choices);
   if (llvm::Error error = assemble())

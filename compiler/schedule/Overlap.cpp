@@ -163,7 +163,7 @@ private:
   double banksFree(const Node &node) const;
   void depend(const Node &node, uint32_t index);
   void findNext();
-  void rankByDeadlines();
+  void rankBy(Order order);
   void choose(unsigned engine);
   TileProgram merge();
 };
@@ -179,9 +179,12 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   int64_t runs = 1, extent = box.counts[0] << box.element_log2;
   for (int d = 1; d < 5; ++d)
     runs *= box.counts[d];
+  // Runs begin on a grid, and where on it is as good as random.
   auto pieces = [&] {
-    bool aligned = extent % burst == 0 && box.dram_address % burst == 0;
-    return double(runs) * (double((extent + burst - 1) / burst) + (aligned ? 0 : 0.5));
+    int64_t grid = std::gcd(std::gcd(int64_t(box.dram_address), extent), burst);
+    for (int d = 1; d < 5; ++d)
+      grid = box.counts[d] > 1 ? std::gcd(grid, int64_t(box.dram_strides[d - 1])) : grid;
+    return double(runs) * double(extent + burst - grid) / double(burst);
   };
   // Dense boxes are one run.
   int d = 1;
@@ -191,12 +194,17 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   }
   Transfer transfer;
   transfer.segments = pieces();
-  // Runs less than a burst apart share bursts.
+  // Runs less than a burst apart share bursts. Where some overlap, those across the end of a burst take turns at it and the next one.
+  const int64_t run = extent;
+  double again = 0;
   for (; d < 5 && (box.counts[d] == 1 || std::abs(box.dram_strides[d - 1]) < burst); ++d) {
-    extent += (box.counts[d] - 1) * std::abs(box.dram_strides[d - 1]);
+    const int64_t stride = std::abs(box.dram_strides[d - 1]);
+    if (box.counts[d] > 1 && stride && extent == run)
+      again = 2 * std::max(0.0, double(run - 1) / double(stride) - 1);
+    extent += (box.counts[d] - 1) * stride;
     runs /= box.counts[d];
   }
-  transfer.bursts = pieces();
+  transfer.bursts = pieces() + double(runs) * again * double(extent - 1) / double(burst);
   int64_t apart = dram.channels;
   for (; d < 5; ++d)
     if (box.counts[d] > 1)
@@ -357,27 +365,44 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
   nodes.back().firstBefore = uint32_t(before.size());
   nodes.back().firstBank = uint32_t(banks.size());
   findNext();
-  if (order == Order::Deadlines)
-    rankByDeadlines();
-  else
-    for (uint32_t i = 0; i + 1 < nodes.size(); ++i)
-      nodes[i].rank = i;
+  rankBy(order);
 }
 
 /// Earliest deadline first: a node is due when the array, if it never stood still, would begin what needs it, less what lies
-/// between. What the array never needs comes last.
-void Overlapper::rankByDeadlines() {
+/// between. What the array never needs comes last. Where only some are ranked so, the others are due when they come.
+void Overlapper::rankBy(Order order) {
   const size_t count = nodes.size() - 1;
+  if (order == Order::Steps) {
+    for (uint32_t i = 0; i < count; ++i)
+      nodes[i].rank = i;
+    return;
+  }
   double work = 0;
-  std::vector<double> due(count);
+  std::vector<double> due(count), reached(count);
+  // Layers that keep their steps' order: those with work for the array, and those that already take turns with others.
+  std::vector<bool> isSeen, keepsOrder;
   for (size_t i = 0; i < count; ++i) {
-    due[i] = nodes[i].engine == tensorEngine() ? work : std::numeric_limits<double>::infinity();
-    if (nodes[i].engine == tensorEngine())
+    const bool isTensor = nodes[i].engine == tensorEngine();
+    due[i] = isTensor ? work : std::numeric_limits<double>::infinity();
+    reached[i] = work;
+    if (isTensor)
       work += nodes[i].occupancy;
+    const uint32_t layer = nodes[i].first->layer;
+    if (isSeen.size() <= layer) {
+      isSeen.resize(layer + 1);
+      keepsOrder.resize(layer + 1);
+    }
+    if (isTensor || (isSeen[layer] && layer != nodes[i - 1].first->layer))
+      keepsOrder[layer] = true;
+    isSeen[layer] = true;
   }
   for (size_t i = count; i-- > 0;)
     for (Edge edge : nextOf(nodes[i]))
       due[i] = std::min(due[i], due[edge.node] - (edge.retired ? nodes[i].occupancy + nodes[i].drain : 0));
+  if (order == Order::Interleaved)
+    for (size_t i = 0; i < count; ++i)
+      if (keepsOrder[nodes[i].first->layer])
+        due[i] = reached[i];
   std::vector<uint32_t> byDue(count);
   std::iota(byDue.begin(), byDue.end(), 0);
   std::stable_sort(byDue.begin(), byDue.end(), [&](uint32_t a, uint32_t b) { return due[a] < due[b]; });

@@ -25,7 +25,8 @@ struct Step {
 
 /// Which of several operations that could start has an engine first: the one ahead in the steps, or the one that the array needs
 /// first. The second lets kernels run side by side whose steps follow one another, and takes more care of the array than of others.
-enum class Order { Steps, Deadlines };
+/// Interleaved does that for kernels that give the array no work only, between the steps of all others.
+enum class Order { Steps, Deadlines, Interleaved };
 
 /// Who has the data bus: loads and stores side by side, or in turns. Where reads and writes mix, a device's bus turns round every few
 /// bursts, and does nothing meanwhile; a turn costs the round trip of the transfers that end.

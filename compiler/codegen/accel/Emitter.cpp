@@ -921,7 +921,9 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         if (miss) {
           bool constant = kernel.tensors[view.tensor].role == KernelTensor::Constant;
           uint64_t base = constant ? constantAddress[view.tensor] : addresses[view.tensor];
-          addLoad(step, b, slot, 0, base + uint64_t(dram * es), unsigned(es), dims, 0);
+          const bool takesPlanes = this->onChip.planes > 1 && !kernel.anchor; // of an image, the engines by turns
+          const unsigned unit = takesPlanes ? turn++ % 2 * weightUnit(tile) : 0;
+          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, 0);
         }
       }
       return o;

@@ -42,8 +42,11 @@ Buffers Emitter::plan(const Tile &t) const {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
-    b.accumulator = add(unsigned(isa::Memory::Accumulator), pos * nBlocks * machine.accumulatorRowBytes(),
-                        t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles));
+    const int64_t sumBytes = pos * nBlocks * machine.accumulatorRowBytes();
+    unsigned sums = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
+    if (unpacked && sums > 2 && sums * sumBytes > int64_t(machine.accumulator.capacityBytes))
+      sums = 2; // more slots are for the many short runs of the loads
+    b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, sums);
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes();
     if (unpacked) // the last vector reaches behind the last column
       inputBytes = t.size[P2] * packedStrides(t.size)[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
@@ -187,12 +190,13 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   std::array<Range, 8> places; // that the slots take one after the other, from `start` on
   for (const Buffer &buffer : b.all)
     places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
-  auto attempt = [&](bool ownBanks) {
+  // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these.
+  auto attempt = [&](size_t ownBanks) {
     std::array<int64_t, 8> next = start;
     std::array<bool, 8> wrapped{};
     if (onChip.banks)
       next[0] = room.begin;
-    for (size_t index : order) {
+    for (auto [i, index] : llvm::enumerate(order)) {
       Buffer &buffer = b.all[index];
       bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
       const timing::MemoryParams &memory = acc ? machine.accumulator : machine.scratchpads[buffer.memory];
@@ -204,7 +208,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       buffer.address.reserve(buffer.slots);
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
         // The slots of a panel are filled and read one after the other, seldom next to each other.
-        const bool beginsBank = ownBanks && (slot == 0 || buffer.slots <= kMaxOwnBanks);
+        const bool beginsBank =
+            i < ownBanks ? slot == 0 || buffer.slots <= kMaxOwnBanks : ownBanks && i == ownBanks && slot == 0;
         if (beginsBank)
           at = roundUp(at, int64_t(memory.bankBytes()));
         if (slot == 0 || beginsBank || !staysAligned)
@@ -227,6 +232,10 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       *end = next;
     return true;
   };
-  b.ownBanks = attempt(true);
-  return b.ownBanks || attempt(false);
+  b.ownBanks = attempt(order.size());
+  // In banks that are asked for, small ones share what large ones leave.
+  for (size_t own = order.size(); onChip.banks && !b.ownBanks && --own > 0;)
+    if (attempt(own))
+      return true;
+  return b.ownBanks || attempt(0);
 }

@@ -20,7 +20,9 @@ constexpr size_t kCandidates = 8;    ///< tiles that are looked at closely
 constexpr size_t kSearched = 32;     ///< the same, for a search
 constexpr size_t kSearchedAlone = 128; ///< the same, of a kernel without neighbours: the list scheduler puts them in order
 constexpr size_t kOfSize = 4;        ///< of these, of one size
+constexpr size_t kOfSizePacked = 2;  ///< the same, of a kernel with packed taps beside others
 constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
+constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 
 double dramLatency(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
@@ -145,7 +147,10 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       const double rows = double(unpacked->axes[1].span(t.size[P1]) * t.size[P2] * channelsApart);
       const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
       input.segments = rows * double(t.size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
-      input.bytes = rows * double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es + kBurst - 1);
+      // Runs across the end of a burst take turns at it and the next one.
+      const double length = double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es);
+      const double step = double(unpacked->axes[0].stride * unpacked->ic / channelsApart * es);
+      input.bytes = rows * (length + kBurst - 1 + 2 * std::max(0.0, (run - 1) / step - 1) * (length - 1));
     }
     inputTile = input;
     if (residentInput())
@@ -409,6 +414,8 @@ llvm::Error Emitter::choose() {
   take(p1, request.size[P1]);
   take(p2, request.size[P2]);
   take(icSizes, request.ic);
+  // Of a row of `w` columns of packed taps.
+  auto rowBytes = [&](int64_t w) { return unpacked->axes[0].span(w) * unpacked->input.stride[P0] * elementBytes(); };
   const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
@@ -439,10 +446,9 @@ llvm::Error Emitter::choose() {
             break;
           }
           // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
-          // of them is a burst.
-          const bool isWide = w == kernel.extent[P0] ||
-                              (unpacked && kernel.outputsPerVector == 1 &&
-                               unpacked->axes[0].span(w) * unpacked->input.stride[P0] * elementBytes() >= kBurst);
+          // of them is half a burst.
+          const bool isWide =
+              w == kernel.extent[P0] || (unpacked && kernel.outputsPerVector == 1 && rowBytes(w) * 2 >= kBurst);
           if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)
@@ -506,7 +512,7 @@ llvm::Error Emitter::choose() {
                       estimate *= 1.02;
                     // What hides behind this kernel's passes is missing for its neighbours' loads.
                     if (overlaps() && onChip.hasNeighbours)
-                      estimate += 0.16 * busCycles;
+                      estimate += kBusShare * busCycles;
                     return estimate;
                   };
                   const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
@@ -519,10 +525,11 @@ llvm::Error Emitter::choose() {
                   const double estimate = estimateWith(b.ownBanks);
                   if (isWorse(estimate))
                     continue;
-                  if (onChip.hasNeighbours)
+                  if (onChip.hasNeighbours && !packsPlanes())
                     candidates.insert({estimate, t});
                   else
-                    insertApart(candidates, estimate, t, schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
+                    insertApart(candidates, estimate, t,
+                                onChip.hasNeighbours ? kOfSizePacked : schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
                   if (candidates.size() > most)
                     candidates.erase(std::prev(candidates.end()));
                 }
@@ -539,8 +546,14 @@ llvm::Error Emitter::choose() {
       for (auto &[estimate, candidate] : ranking) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
         Ranking ways;
+        // As above: short rows are more than they seem.
+        if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
+          doubt *= 1.02;
+        double busCycles = 0; // neighbours want the bus as well
+        if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
+          cost(candidate, b, busCycles);
         for (const Tile &way : waysToLoad(candidate))
-          ways.push_back({tryTile(way) * doubt, way});
+          ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
         std::stable_sort(ways.begin(), ways.end(), isFaster);
         std::tie(estimate, candidate) = ways.front();
         if (schedule == Schedule::Search)

@@ -493,7 +493,8 @@ Fusion Fuser::run() {
       if (llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = uses.kernels[end - 1]->extent[P1];
-      for (int64_t perBand = rows / 2; perBand > 0; --perBand) {
+      const bool isTall = uses.tallBands && uses.kernels[first]->anchor && packs(*uses.kernels[first]);
+      for (int64_t perBand = rows / 2; perBand > isTall; --perBand) {
         if (rows % perBand && (perBand & (perBand - 1)))
           continue;
         std::optional<Group> group = plan(first, end - 1, perBand);

@@ -28,7 +28,7 @@ inline constexpr llvm::StringLiteral kOperationOrderAttr = "tilewright.order";
 inline constexpr llvm::StringLiteral kBusAttr = "tilewright.bus";
 
 /// Spellings, by index.
-constexpr const char *kOperationOrderNames[] = {"steps", "deadlines"};
+constexpr const char *kOperationOrderNames[] = {"steps", "deadlines", "interleaved"};
 constexpr const char *kBusNames[] = {"shared", "turns"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};

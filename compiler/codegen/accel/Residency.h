@@ -72,6 +72,8 @@ struct NetworkUses {
   bool onlyLiked = false; ///< no others go in bands
   /// Whether kernels run side by side for more than the transfers that it saves: so that engines work at the same time.
   bool mayFuseForOverlap = false;
+  /// Bands of a kernel with packed taps have two rows of results at least: it loads what its tiles share again for each.
+  bool tallBands = false;
 };
 
 /// Kernels that run side by side take the first `bytes` of scratchpad 0; the tensors between them never lie anywhere else.

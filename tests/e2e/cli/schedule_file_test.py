@@ -163,7 +163,8 @@ class DirectiveTest(ScheduleFileTest):
         def image(order):
             return self.image(self.write("schedule.mlir", FILE.format(base=f', tilewright.order = "{order}"', body="")))
         self.assertNotEqual(image("steps"), image("deadlines"))
-        self.assertIn(self.image("modulo"), [image("steps"), image("deadlines")])
+        self.assertNotEqual(image("steps"), image("interleaved"))
+        self.assertIn(self.image("modulo"), [image("steps"), image("deadlines"), image("interleaved")])
 
     def test_loads_and_stores_take_turns(self):
         def image(bus):
@@ -363,7 +364,7 @@ class RefusalTest(ScheduleFileTest):
         self.schedule("buffers %k {depth = 2}", base="fast")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
                    message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
-        for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps or deadlines'),
+        for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps, deadlines or interleaved'),
                                     ('order = "steps", tilewright.base = "serial"', "only modulo and search have one"),
                                     ('bus = "both"', 'tilewright.bus is "both" but must be shared or turns'),
                                     ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one")]:

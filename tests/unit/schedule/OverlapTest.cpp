@@ -84,6 +84,35 @@ TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
   EXPECT_TRUE(program.blocks[1].operations[0].instruction->getIf<isa::Store>());
 }
 
+TEST(OverlapTest, AKernelWithoutWorkForTheArrayRunsBetweenTheStepsOfItsReaders) {
+  const timing::MachineParams machine = tiny();
+  std::vector<Step> steps;
+  for (int i = 0; i < 8; ++i)
+    steps.push_back(copy(i, i, machine));
+  Step reader; // of the first copy
+  reader.loads.push_back(operation("load dram_address=65536 address=12288 counts=[1024,1,1,1,1] span=1024", machine));
+  reader.compute.push_back({1,
+                            {operation("preload address=8192 span=64 row_stride=8 k_count=8 n_count=8", machine),
+                             operation("tensor address=12288 span=8 counts=[1,1,1] acc_span=1 k_count=8 swap=1", machine)}});
+  reader.loads[0].layer = 1;
+  for (Operation &op : reader.compute[0].operations)
+    op.layer = 1;
+  steps.push_back(reader);
+  auto loadsBeforeTheReaders = [&](schedule::Order order) {
+    double cycles = 0;
+    const TileProgram program = schedule::overlap(steps, machine, &cycles, 1e9, order);
+    size_t count = 0;
+    for (const schedule::Block &block : program.blocks) {
+      if (block.operations[0].layer == 1)
+        break;
+      count += block.operations[0].instruction->getIf<isa::Load>() != nullptr;
+    }
+    return count;
+  };
+  EXPECT_EQ(loadsBeforeTheReaders(schedule::Order::Steps), 8u);
+  EXPECT_LT(loadsBeforeTheReaders(schedule::Order::Interleaved), 8u);
+}
+
 TEST(OverlapTest, TheResultVerifiesOnceSynchronised) {
   const timing::MachineParams machine = tiny();
   std::vector<Step> steps;
@@ -139,6 +168,18 @@ TEST(OverlapTest, ElementsOfOneBurstCostOneRequest) {
   };
   // 64 bytes of as many bursts, or every second byte of two bursts.
   EXPECT_GT(cyclesOf("64"), cyclesOf("2"));
+}
+
+TEST(OverlapTest, RunsThatOverlapAtTheEndOfABurstFetchItAgain) {
+  const timing::MachineParams machine = *hwconfigs::loadMachine("vdla_16x16"); // its bus takes a burst in 8 cycles
+  auto cyclesOf = [&](const std::string &run) {
+    Step step;
+    step.loads.push_back(
+        operation("load counts=[" + run + ",64,16,1,1] dram_strides=[2,256] strides=[8,512] span=8192", machine));
+    return schedule::estimateOverlapped({step}, machine);
+  };
+  // A segment each and three bursts a row; but of 7 bytes three runs reach over each end of a burst, of 3 bytes one.
+  EXPECT_GT(cyclesOf("7"), 1.3 * cyclesOf("3"));
 }
 
 TEST(OverlapTest, RunsThatMeetOneChannelTakeLonger) {
