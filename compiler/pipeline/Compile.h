@@ -45,6 +45,8 @@ struct CompileOptions {
 /// How a whole network is compiled (decision 0010).
 struct NetworkChoice {
   unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
+  std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
+  std::vector<size_t> beside;    ///< layers that begin with half of what the contraction before them makes
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first

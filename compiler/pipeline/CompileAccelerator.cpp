@@ -24,6 +24,11 @@ constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows,
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
 constexpr double kLeastGain = 1.01;   ///< by the estimate, for what gains little
 
+constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
+constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contraction before them
+constexpr double kBesideSplit = 0.6875; ///< of scratchpad 0, for that contraction
+constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
+
 /// How often a program that a search would like is tried, each time without what has failed before.
 constexpr unsigned kAttempts = 4;
 
@@ -151,11 +156,14 @@ private:
   };
   Place placeOf(size_t layer) const;
   /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
-  bool runsBeside(size_t layer) const {
+  bool isInterleaved(size_t layer) const {
     const accel::Kernel &kernel = layers[layer].kernel;
     return choice.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
            !fusion.groupOf(unsigned(layer));
   }
+  /// Whether rows are all that ties the layer to the contraction before it, whose second half it could run beside.
+  bool canRunBeside(size_t layer) const;
+  bool runsBeside(size_t layer) const { return llvm::is_contained(choice.beside, layer); }
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
@@ -402,7 +410,7 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
     if (other >= layers.size())
       return 0;
     const size_t pick = pickOf(DecisionOn::Place, other);
-    return pick || other > layer || !runsBeside(other) ? pick : kSplitBeside;
+    return pick || other > layer || !isInterleaved(other) ? pick : kSplitBeside;
   };
   // What runs between the steps of the next kernels lies neither among their bands nor where they keep tensors.
   auto split = [&](size_t owner) {
@@ -411,13 +419,16 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
     const accel::Group *group = fusion.groupOf(unsigned(owner) + 1);
     int64_t room = int64_t(machine.scratchpads[0].capacityBytes), taken = 0;
     for (size_t other = owner; other < rooms.size() && other <= (group ? group->last() : owner + 1); ++other)
-      if (other == owner || runsBeside(owner))
+      if (other == owner || isInterleaved(owner))
         room = std::min(room, rooms[other]);
-    if (group && runsBeside(owner))
+    if (group && isInterleaved(owner))
       taken = (group->bytes + bank - 1) / bank;
     return std::pair(std::max(taken, int64_t(kBankSplits[picked(owner) - 2] * double(room / bank))), room / bank);
   };
-  if (picked(layer) == 1) {
+  if (runsBeside(layer) || runsBeside(layer + 1)) {
+    const int64_t banks = int64_t(machine.scratchpads[0].banks), at = int64_t(kBesideSplit * double(banks));
+    place.banks = runsBeside(layer) ? std::array<int64_t, 2>{at, banks} : std::array<int64_t, 2>{0, at};
+  } else if (picked(layer) == 1) {
     place.isBehind = !place.isBehind;
   } else if (picked(layer) > 1) {
     auto [at, end] = split(layer);
@@ -432,6 +443,17 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   if (place.banks)
     place.isBehind = true;
   return place;
+}
+
+bool NetworkCompiler::canRunBeside(size_t layer) const {
+  if (!layer || layer >= layers.size())
+    return false;
+  const accel::Kernel &kernel = layers[layer].kernel, &before = layers[layer - 1].kernel;
+  const bool reduces = llvm::any_of(kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
+  const bool isProduct = before.anchor && before.anchor->kind == accel::Anchor::Contraction;
+  return !kernel.anchor && kernel.copies.empty() && reduces && isProduct && !before.request.size[accel::P0] &&
+         before.extent[accel::P1] * before.extent[accel::P2] == 1 && before.extent[accel::P0] >= 2 * int64_t(machine.rows) &&
+         llvm::is_contained(layers[layer].ranges, layers[layer - 1].ranges[size_t(before.output.tensor)]);
 }
 
 /// Where buffers lie, and where results stay: what matters to neighbours.
@@ -527,6 +549,9 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     if (uses.wantedBands[range])
       uses.wanted[range] = false; // not as a whole
   }
+  for (size_t range : choice.keptFirst)
+    if (!uses.wanted[range])
+      uses.wanted[range] = true;
   for (size_t i = 0; i < layers.size(); ++i)
     if (unsigned pick = pickOf(DecisionOn::Result, i)) {
       const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
@@ -608,6 +633,14 @@ llvm::Error NetworkCompiler::emitKernels() {
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.form(choice.packs);
+    const bool isPacked = source.packed && kernel == &*source.packed;
+    accel::Kernel halved;
+    if (runsBeside(size_t(&source - layers.data()) + 1)) {
+      halved = *kernel;
+      halved.request.size[accel::P0] = (halved.extent[accel::P0] + 1) / 2;
+      halved.request.order = halved.request.order.value_or(0); // one half after the other
+      kernel = &halved;
+    }
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
                                      "only bases modulo and search keep any, not %s",
@@ -641,6 +674,18 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     const Place place = group || !kernel->copies.empty() ? Place() : placeOf(layer);
     onChip.banks = place.banks;
+    // Side by side, the parameters of the one have a place of their own behind the weights of the other.
+    const size_t index = size_t(&source - layers.data());
+    auto parametersBeside = [&](size_t other) {
+      return other < layers.size() && machine.scratchpads.size() > 1 && !layers[other].kernel.anchor && placeOf(other).banks
+                 ? accel::parameterBytes(layers[other].kernel, machine)
+                 : 0;
+    };
+    const int64_t weightBytes = int64_t(machine.scratchpads.back().capacityBytes);
+    if (int64_t bytes = parametersBeside(index + 1); bytes && place.banks && kernel->anchor)
+      onChip.weightRoom = std::max<int64_t>(weightBytes - bytes, 0);
+    if (int64_t bytes = parametersBeside(index); bytes && index && placeOf(index - 1).banks && layers[index - 1].kernel.anchor)
+      network.nextOnChip[1] = std::max<int64_t>(weightBytes - bytes, 0);
     if (!place.isBehind)
       network.nextOnChip = {};
     // Before and behind a group, what its kernels have on chip comes last.
@@ -692,7 +737,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       }
     }
     if (source.packed)
-      network.chosen[layer].packed = kernel == &*source.packed;
+      network.chosen[layer].packed = isPacked;
     work.push_back(accel::workOf(source.kernel, machine));
     work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
     for (cost::TensorUse &use : work.back().inputs)
@@ -883,6 +928,7 @@ llvm::Error NetworkCompiler::emit() {
     double cycles;
     NetworkChoice choice;
     bool hasGroups;
+    std::vector<size_t> leftOut;
   };
   std::vector<Weighed> weighed; // the best first
   std::vector<accel::Fusion> fusions; // of the rules so far
@@ -894,7 +940,7 @@ llvm::Error NetworkCompiler::emit() {
       return chosen.takeError();
     if (!*chosen)
       return false;
-    if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands &&
+    if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
         next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared)) {
       if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
         return true;
@@ -903,6 +949,7 @@ llvm::Error NetworkCompiler::emit() {
     network = emptyNetwork;
     result = emptyResult;
     const bool hasGroups = !(*chosen)->groups.empty();
+    std::vector<size_t> leftOut = (*chosen)->residency.leftOut;
     const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
     // A search wants to know what second best is.
     const double limit = options.schedule == accel::Schedule::Search ? std::numeric_limits<double>::infinity() : least;
@@ -912,7 +959,7 @@ llvm::Error NetworkCompiler::emit() {
     const bool isBest = weighed.empty() || *cycles < least;
     auto place = isBest ? weighed.begin()
                         : std::find_if(weighed.begin() + 1, weighed.end(), [&](const Weighed &w) { return *cycles < w.cycles; });
-    weighed.insert(place, {*cycles, next, hasGroups});
+    weighed.insert(place, {*cycles, next, hasGroups, std::move(leftOut)});
     if (isBest) {
       bestNetwork = std::move(network);
       bestResult = std::move(result);
@@ -940,6 +987,23 @@ llvm::Error NetworkCompiler::emit() {
       llvm::consumeError(done.takeError());
     lessons.isNew = learned;
   };
+  // Of tensors that need the same room those with most readers for their time stay. What each is worth is not in that rule: others
+  // first, one after the other.
+  auto keeping = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.residency == 0; });
+  if (!fixedChoice && keeping != weighed.end() && keeping->cycles < kWorthRefining * weighed.front().cycles) {
+    Weighed base = *keeping;
+    llvm::SmallVector<size_t> tried;
+    auto isUntried = [&](size_t tensor) { return !llvm::is_contained(tried, tensor); };
+    while (tried.size() < kTriedFirst && llvm::any_of(base.leftOut, isUntried)) {
+      NetworkChoice next = base.choice;
+      next.keptFirst.push_back(*llvm::find_if(base.leftOut, isUntried));
+      tried.push_back(next.keptFirst.back());
+      weighToo(next);
+      auto found = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.keptFirst == next.keptFirst; });
+      if (found != weighed.end() && found->cycles < base.cycles)
+        base = *found;
+    }
+  }
   // The best of them, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes;
   // what is best then with short windows; and that with other places for buffers, as banks that two engines want cost time.
   if (!fixedChoice && llvm::any_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); })) {
@@ -977,6 +1041,16 @@ llvm::Error NetworkCompiler::emit() {
     if (weighed.front().hasGroups && llvm::any_of(layers, packsTaps))
       weighToo(next);
   }
+  // The array waits for a normalisation, unless that begins with half of the rows while it computes the others: weights are loaded
+  // twice then, and both need room. The last one first, as nothing can follow it.
+  size_t tried = 0;
+  for (size_t i = layers.size(); !fixedChoice && overlaps() && options.across != Across::None && i-- > 0 && tried < kTriedBeside;)
+    if (canRunBeside(i)) {
+      ++tried;
+      NetworkChoice next = weighed.front().choice;
+      next.beside.push_back(i);
+      weighToo(next);
+    }
   if (!fixedChoice && overlaps() && options.across != Across::None && !options.bus &&
       machine.dram.kind != timing::DramKind::Ideal) {
     NetworkChoice next = weighed.front().choice;

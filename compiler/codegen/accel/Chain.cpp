@@ -491,3 +491,69 @@ FailureOr<Chain> accel::buildChain(const Step &step, ArrayRef<LaneType> sourceTy
   }
   return ChainBuilder(step, sourceTypes, false).run();
 }
+
+namespace {
+/// `second` behind `first`, whose result it starts from; nothing if that is too long.
+std::optional<Chain> append(const Chain &first, const Chain &second, size_t firstSources, size_t maxStages) {
+  Chain joined = first;
+  joined.dType = second.dType;
+  // What entered the second chain is saved there until something else is.
+  for (const Chain::Stage &stage : second.stages) {
+    if (stage.operand == kOperandSaved || stage.op == StageOp::LoadSaved)
+      joined.stages.push_back({StageOp::Save, 0});
+    if (stage.operand == kOperandSaved || stage.op == StageOp::LoadSaved || stage.op == StageOp::Save)
+      break;
+  }
+  for (int parameter : second.parameters)
+    joined.parameters.push_back(int(firstSources) + parameter);
+  joined.immediates.insert(joined.immediates.end(), second.immediates.begin(), second.immediates.end());
+  for (Chain::Stage stage : second.stages) {
+    if (stage.operand >= kFirstImmediate)
+      stage.operand += int64_t(first.immediates.size());
+    else if (stage.operand >= kFirstParameter)
+      stage.operand += int64_t(first.parameters.size());
+    joined.stages.push_back(stage);
+  }
+  if (joined.stages.size() > maxStages || joined.immediates.size() > size_t(isa::kMaxImmediates) ||
+      joined.parameters.size() > size_t(isa::kMaxParams))
+    return std::nullopt;
+  return joined;
+}
+
+bool isElementwise(const Step &step) { return step.op && !step.reducesChannels; }
+} // namespace
+
+void accel::joinChains(std::vector<Step> &steps, std::vector<Chain> &chains, size_t maxStages) {
+  for (size_t i = 0; i + 1 < steps.size();) {
+    size_t readers = 0;
+    for (const Step &step : steps)
+      for (const Source &source : step.sources)
+        readers += source.kind == Source::Value && source.value == int(i);
+    const Chain &second = chains[i + 1];
+    const Source &entry = steps[i + 1].sources[size_t(second.a)];
+    const bool isDirect = entry.kind == Source::Value && entry.value == int(i) && second.b < 0 && !second.aZero &&
+                          second.aType == chains[i].dType && byteSize(second.aType) == 4;
+    std::optional<Chain> joined;
+    if (readers == 1 && isDirect && isElementwise(steps[i]) && isElementwise(steps[i + 1]))
+      joined = append(chains[i], second, steps[i].sources.size(), maxStages);
+    if (!joined) {
+      ++i;
+      continue;
+    }
+    Step &into = steps[i];
+    into.type = steps[i + 1].type;
+    // The value between the two goes, but keeps its place: operands are numbered.
+    into.sources.insert(into.sources.end(), steps[i + 1].sources.begin(), steps[i + 1].sources.end());
+    Source &between = into.sources[into.sources.size() - steps[i + 1].sources.size() + size_t(second.a)];
+    between = Source();
+    between.kind = Source::Value;
+    between.value = -1;
+    chains[i] = *joined;
+    steps.erase(steps.begin() + long(i) + 1);
+    chains.erase(chains.begin() + long(i) + 1);
+    for (size_t k = i + 1; k < steps.size(); ++k)
+      for (Source &source : steps[k].sources)
+        if (source.kind == Source::Value && source.value > int(i))
+          --source.value;
+  }
+}

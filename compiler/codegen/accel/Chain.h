@@ -29,6 +29,10 @@ struct Chain {
 /// Fails with an error on the operation the engine has no stage for, or when the chain is too long.
 mlir::FailureOr<Chain> buildChain(const Step &step, llvm::ArrayRef<LaneType> sourceTypes);
 
+/// Element-by-element steps whose only reader is one as well become part of it where one chain of `maxStages` holds both: what lies
+/// between them is neither written nor read back.
+void joinChains(std::vector<Step> &steps, std::vector<Chain> &chains, size_t maxStages);
+
 } // namespace tw::accel
 
 #endif // COMPILER_CODEGEN_ACCEL_CHAIN_H

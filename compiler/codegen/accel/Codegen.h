@@ -63,6 +63,8 @@ struct Tile {
   /// Windows over rows that neighbouring tiles share: so many tiles, one below the other, find their input in one piece of memory, and
   /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own.
   int64_t rolling = 1;
+  /// Row reductions: steps leave their results where they read, as there is no room for both.
+  bool inPlace = false;
 };
 
 /// Tiles and what the cost model says of them, best first.
@@ -101,6 +103,9 @@ struct NetworkProgram {
   uint64_t addConstant(size_t size, std::function<std::vector<uint8_t>()> bytes);
 };
 
+/// Bytes that the parameters of all channels take in the weight scratchpad, in banks of their own.
+int64_t parameterBytes(const Kernel &kernel, const timing::MachineParams &machine);
+
 /// What the kernel asks of each engine at least, whatever the tiling: the operands of the lower bound.
 cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machine);
 
@@ -123,6 +128,8 @@ struct OnChip {
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
+  /// Bytes of the weight scratchpad that are the kernel's; 0: all.
+  int64_t weightRoom = 0;
   const Banding *banding = nullptr;      ///< in a group of kernels
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };

@@ -852,6 +852,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
   const Extent made = kernel.made(size);
   int64_t groupChannels = group * channels();
   std::vector<unsigned> resultSlot(chains.size(), 0);
+  std::vector<int> slotOf(buffers.all.size(), -1); ///< of this tile
   for (size_t i = 0; i < chains.size(); ++i) {
     const Chain &chain = chains[i];
     const Step *s = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
@@ -903,6 +904,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
         bool miss;
         unsigned slot = acquire(b, key, miss);
+        slotOf[size_t(buffers.sources[i][size_t(index)])] = int(slot);
         int64_t width = view.stride[C] ? blocks * lanes : lanes;
         int64_t onChip = width * es;
         o.address = b.address[slot];
@@ -1036,8 +1038,13 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     v.d_type = int64_t(chain.dType);
     if (buffers.results[i] >= 0) {
       Buffer &d = buffers.all[size_t(buffers.results[i])];
+      int &slot = slotOf[size_t(buffers.results[i])];
       bool miss;
-      resultSlot[i] = acquire(d, {int64_t(clock)}, miss);
+      if (slot < 0)
+        slot = int(acquire(d, {int64_t(clock)}, miss));
+      else // what was there is gone
+        d.key[size_t(slot)] = {int64_t(clock)};
+      resultSlot[i] = unsigned(slot);
       int64_t inner = (reduces ? 1 : blocks) * lanes * ds;
       v.d_address = d.address[resultSlot[i]];
       v.d_strides = {inner, own[P0] * inner, own[P0] * own[P1] * inner, reduces ? 0 : lanes * ds};
@@ -1613,6 +1620,7 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
     resultTypes.push_back(chain.dType);
     chains.push_back(std::move(chain));
   }
+  joinChains(kernel.steps, chains, machine.vectorStages);
   if (chains.empty() && kernel.anchor) {
     Chain chain;
     chain.aType = chain.dType = kernel.anchor->resultType;

@@ -161,6 +161,8 @@ private:
   /// Whether the memories hold the tile, if need be with fewer of its results at a time.
   bool fitsDrained(Tile &t, Buffers &b) const;
   Buffers plan(const Tile &t) const;
+  int sameSource(const Buffers &b, size_t step, const Source &source) const;
+  int overwritten(const Buffers &b, size_t i) const;
   bool exceedsMemory(const Buffers &b) const;
   /// Assigns addresses from `start` (per memory) on and round; false if the memories are too small. Slots start on banks of
   /// their own where that fits.

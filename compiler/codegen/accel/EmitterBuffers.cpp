@@ -84,6 +84,10 @@ Buffers Emitter::plan(const Tile &t) const {
           b.sources.back().push_back(-1);
           continue;
         }
+        if (int same = sameSource(b, i, source); same >= 0) {
+          b.sources.back().push_back(same);
+          continue;
+        }
         int64_t bytes = (source.view.stride[C] ? drainBlocks * lanes : lanes) * byteSize(source.type);
         for (unsigned axis = P0; axis < kAxes; ++axis)
           if (source.view.stride[axis])
@@ -97,11 +101,51 @@ Buffers Emitter::plan(const Tile &t) const {
     const int64_t made = box[P0] * box[P1] * box[P2];
     if (last && residentOf(kernel.output.tensor))
       b.results.push_back(-1);
+    else if (int same = t.inPlace ? overwritten(b, i) : -1; same >= 0)
+      b.results.push_back(same);
     else
       b.results.push_back(
           add(0, made * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
   }
   return b;
+}
+
+/// The buffer that step `i` may leave its result in, as nothing needs what it reads there any more; -1: none.
+int Emitter::overwritten(const Buffers &b, size_t i) const {
+  auto reduces = [](const Step &step) { return step.reducesChannels; };
+  if (i >= kernel.steps.size() || reduces(kernel.steps[i]))
+    return -1;
+  const Source &a = kernel.steps[i].sources[size_t(chains[i].a)];
+  const bool isTensor = a.kind == Source::Tensor;
+  if (!isTensor && (a.kind != Source::Value || a.value < 0 || reduces(kernel.steps[size_t(a.value)])))
+    return -1;
+  const int buffer = isTensor ? b.sources[i][size_t(chains[i].a)] : b.results[size_t(a.value)];
+  const LaneType type = isTensor ? a.type : chains[size_t(a.value)].dType;
+  if (buffer < 0 || byteSize(type) != byteSize(chains[i].dType) || (i + 1 == chains.size() && b.all[size_t(buffer)].slots < 2))
+    return -1;
+  for (unsigned axis = C; axis < kAxes; ++axis)
+    if (!a.view.stride[axis] && kernel.extent[axis] > 1)
+      return -1;
+  // Sources and values of later steps that are that buffer.
+  for (size_t later = i; later < kernel.steps.size(); ++later)
+    for (auto [k, source] : llvm::enumerate(kernel.steps[later].sources)) {
+      const bool isEntry = later == i && k == size_t(chains[i].a);
+      if (!isEntry && source.kind == a.kind &&
+          (isTensor ? source.view.tensor == a.view.tensor : source.value >= 0 && b.results.size() > size_t(source.value) &&
+                                                                b.results[size_t(source.value)] == buffer))
+        return -1;
+    }
+  return buffer;
+}
+
+/// The buffer of a tensor that a step before `step` reads in the same way: a tile of it is loaded once.
+int Emitter::sameSource(const Buffers &b, size_t step, const Source &source) const {
+  for (size_t i = 0; i < step; ++i)
+    for (auto [k, other] : llvm::enumerate(kernel.steps[i].sources))
+      if (other.kind == Source::Tensor && other.view.tensor == source.view.tensor && other.view.stride == source.view.stride &&
+          other.view.offset == source.view.offset && other.type == source.type)
+        return b.sources[i][k];
+  return -1;
 }
 
 int64_t Emitter::leastDrain() const {
@@ -111,11 +155,17 @@ int64_t Emitter::leastDrain() const {
 
 bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
   t.drain = 0;
+  t.inPlace = false;
   b = plan(t);
   if (onChip.banding || !exceedsMemory(b)) // kernels in bands have their places already
     return true;
   // Row reductions need whole rows.
   const bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  if (overlaps() && reduces) {
+    t.inPlace = true;
+    b = plan(t);
+    return !exceedsMemory(b);
+  }
   if (!overlaps() || !contraction() || reduces || machine.lanes != machine.cols)
     return false;
   for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.size[C] > unit; parts *= 2) {
@@ -130,7 +180,9 @@ bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
 int64_t Emitter::capacityOf(const Buffer &buffer) const {
   if (buffer.memory == unsigned(isa::Memory::Accumulator))
     return int64_t(machine.accumulator.capacityBytes);
-  return buffer.memory == 0 ? std::max<int64_t>(0, room.size()) : int64_t(machine.scratchpads[buffer.memory].capacityBytes);
+  if (buffer.memory == 0)
+    return std::max<int64_t>(0, room.size());
+  return onChip.weightRoom ? onChip.weightRoom : int64_t(machine.scratchpads[buffer.memory].capacityBytes);
 }
 
 /// In a group: what the other kernels have on chip stays there.
@@ -187,22 +239,38 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   llvm::sort(order, [&](size_t x, size_t y) {
     return b.all[x].bytes != b.all[y].bytes ? b.all[x].bytes > b.all[y].bytes : x < y;
   });
+  // A row's sum is read beside the row, at half the speed if both lie in one bank: the sums first, and what is only written.
+  size_t ahead = 0;
+  auto putAhead = [&](int index) {
+    if (auto it = llvm::find(order, size_t(index)); index >= 0 && it != order.end())
+      std::rotate(order.begin() + long(ahead++), it, it + 1);
+  };
+  for (size_t i = 0; i < kernel.steps.size(); ++i)
+    if (kernel.steps[i].reducesChannels)
+      putAhead(b.results[i]);
+  if (ahead && llvm::count(b.results, b.results.back()) == 1 && llvm::none_of(b.sources, [&](const auto &sources) {
+        return llvm::is_contained(sources, b.results.back());
+      }))
+    putAhead(b.results.back());
   std::array<Range, 8> places; // that the slots take one after the other, from `start` on
   for (const Buffer &buffer : b.all)
     places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
+  std::array<int64_t, 8> next = start;
   // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these.
-  auto attempt = [&](size_t ownBanks) {
-    std::array<int64_t, 8> next = start;
-    std::array<bool, 8> wrapped{};
-    if (onChip.banks)
-      next[0] = room.begin;
+  auto attempt = [&](unsigned memory, size_t ownBanks, bool sumsApart) {
+    const bool acc = memory == unsigned(isa::Memory::Accumulator), isFixed = memory == 0 && onChip.banks;
+    const int64_t bankBytes = int64_t((acc ? machine.accumulator : machine.scratchpads[memory]).bankBytes());
+    // Vectors are read whole: a slot starts on a multiple of the widest one.
+    const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
+    const Range &place = places[memory];
+    int64_t at = isFixed ? room.begin : start[memory];
+    bool wrapped = false;
     for (auto [i, index] : llvm::enumerate(order)) {
       Buffer &buffer = b.all[index];
-      bool acc = buffer.memory == unsigned(isa::Memory::Accumulator);
-      const timing::MemoryParams &memory = acc ? machine.accumulator : machine.scratchpads[buffer.memory];
-      int64_t &at = next[buffer.memory];
-      // Vectors are read whole: a slot starts on a multiple of the widest one.
-      const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
+      if (buffer.memory != memory)
+        continue;
+      if (sumsApart && index == order[ahead])
+        at = roundUp(at, bankBytes);
       const bool staysAligned = buffer.bytes % widest == 0;
       buffer.address.clear();
       buffer.address.reserve(buffer.slots);
@@ -211,31 +279,39 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
         const bool beginsBank =
             i < ownBanks ? slot == 0 || buffer.slots <= kMaxOwnBanks : ownBanks && i == ownBanks && slot == 0;
         if (beginsBank)
-          at = roundUp(at, int64_t(memory.bankBytes()));
+          at = roundUp(at, bankBytes);
         if (slot == 0 || beginsBank || !staysAligned)
           at = roundUp(at, widest);
-        const Range &place = places[buffer.memory];
-        if (at + buffer.bytes > place.end && !wrapped[buffer.memory] && !(buffer.memory == 0 && onChip.banks)) {
-          wrapped[buffer.memory] = true;
+        if (at + buffer.bytes > place.end && !wrapped && !isFixed) {
+          wrapped = true;
           at = place.begin;
         }
-        int64_t limit = wrapped[buffer.memory] ? std::min(start[buffer.memory], place.end) : place.end;
-        if (at + buffer.bytes > limit)
+        if (at + buffer.bytes > (wrapped ? std::min(start[memory], place.end) : place.end))
           return false;
         buffer.address.push_back(at);
         at += buffer.bytes;
       }
     }
-    if (onChip.banks)
-      next[0] = start[0]; // those behind lie where they would without this one
-    if (end)
-      *end = next;
+    if (!isFixed) // those behind lie where they would without this one
+      next[memory] = at;
     return true;
   };
-  b.ownBanks = attempt(order.size());
-  // In banks that are asked for, small ones share what large ones leave.
-  for (size_t own = order.size(); onChip.banks && !b.ownBanks && --own > 0;)
-    if (attempt(own))
-      return true;
-  return b.ownBanks || attempt(0);
+  b.ownBanks = true;
+  uint32_t memories = 0;
+  for (const Buffer &buffer : b.all)
+    memories |= 1u << buffer.memory;
+  for (unsigned memory = 0; memory < next.size(); ++memory) {
+    if (!(memories >> memory & 1) || attempt(memory, order.size(), false))
+      continue;
+    b.ownBanks = false;
+    bool found = false;
+    // In banks that are asked for, small ones share what large ones leave.
+    for (size_t own = order.size(); memory == 0 && onChip.banks && !found && --own > 0;)
+      found = attempt(memory, own, false);
+    if (!found && !(memory == 0 && ahead && ahead < order.size() && attempt(memory, 0, true)) && !attempt(memory, 0, false))
+      return false;
+  }
+  if (end)
+    *end = next;
+  return true;
 }

@@ -199,9 +199,9 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (i >= kernel.steps.size())
       continue;
     for (size_t k = 0; k < b.sources[i].size(); ++k) {
-      if (b.sources[i][k] < 0)
-        continue;
       const Source &source = kernel.steps[i].sources[k];
+      if (b.sources[i][k] < 0 || sameSource(b, i, source) >= 0)
+        continue;
       int64_t rows = 1, width = 1;
       for (unsigned axis = P0; axis < kAxes; ++axis)
         if (source.view.stride[axis])
@@ -349,7 +349,7 @@ std::string Emitter::rankingKey() const {
   list(kernel.output.stride); // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 1>{room.begin});
+  list(std::array<int64_t, 2>{room.begin, onChip.weightRoom});
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
                                  r.pixelBytes, r.rowBytes});

@@ -235,8 +235,9 @@ Residency Chooser::run() {
     Resident resident;
     unsigned begin, end;
     double value;
+    int64_t bytesSaved;
   };
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates, leftOut;
   auto wanted = [&](size_t t) { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; };
   auto refuse = [&](size_t t, const std::string &why) {
     if (wanted(t) == true)
@@ -266,7 +267,7 @@ Residency Chooser::run() {
       refuse(t, "kernel '" + uses.kernels[misfit->kernel]->name + "' cannot use it there");
       continue;
     }
-    Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0};
+    Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0, 0};
     size_t saved = 0;
     for (const Use &use : list) {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
@@ -282,6 +283,7 @@ Residency Chooser::run() {
       refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
       continue;
     }
+    candidate.bytesSaved = int64_t(saved) * resident->bytes;
     candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }
@@ -307,12 +309,16 @@ Residency Chooser::run() {
     if (isTooLarge(attempt)) {
       refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
                                    machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
+      leftOut.push_back(candidate);
       continue;
     }
     chosen = std::move(attempt);
     owners.push_back(candidate.tensor);
     result.tensors[candidate.tensor] = candidate.resident;
   }
+  llvm::stable_sort(leftOut, [](const Candidate &a, const Candidate &b) { return a.bytesSaved > b.bytesSaved; });
+  for (const Candidate &candidate : leftOut)
+    result.leftOut.push_back(candidate.tensor);
   // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
   for (size_t i = 0; i < chosen.size(); ++i) {
     Resident &resident = *result.tensors[owners[i]];

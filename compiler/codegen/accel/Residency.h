@@ -90,6 +90,8 @@ struct Residency {
   std::vector<int64_t> room;
   /// Tensors that are wanted on chip and cannot be there, and why.
   std::vector<std::pair<size_t, std::string>> refused;
+  /// Tensors that only lack the room that others take, those first that would save most bytes.
+  std::vector<size_t> leftOut;
 };
 
 /// Chooses the tensors that save most transfers for the room and time they take. Deterministic.

@@ -218,3 +218,12 @@ uint64_t accel::touchedBytes(const Kernel &kernel, int tensor) {
   }
   return uint64_t(most) * byteSize(t.type);
 }
+
+int64_t accel::parameterBytes(const Kernel &kernel, const timing::MachineParams &machine) {
+  int64_t count = 0;
+  for (const Step &step : kernel.steps)
+    count += llvm::count_if(step.sources, [](const Source &source) { return source.kind == Source::Parameter; });
+  const int64_t bytes = count * ceilDiv(kernel.extent[C], machine.lanes) * machine.lanes * 4;
+  const int64_t bank = int64_t(machine.scratchpads.back().bankBytes());
+  return ceilDiv(bytes, bank) * bank;
+}

@@ -1,0 +1,69 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Layer normalisation behind a product: passes over its rows, what it loads, and how much of it hides."""
+
+import json
+import re
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+ROWS, DEPTH, WIDTH = 128, 768, 384
+
+
+class NormTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        rows, row = f"tensor<{ROWS}x{WIDTH}xf32>", f"tensor<{WIDTH}xf32>"
+        self.write("net.mlir", f"""func.func @main(%x: tensor<{ROWS}x{DEPTH}xf32>, %w: tensor<{DEPTH}x{WIDTH}xf32>) -> {rows} {{
+  %p = graph.matmul %x, %w : (tensor<{ROWS}x{DEPTH}xf32>, tensor<{DEPTH}x{WIDTH}xf32>) -> {rows} loc("product")
+  %n = graph.layer_norm %p {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("norm")
+  %g = graph.constant dense<2.0> : {row}
+  %s = graph.mul %n, %g : ({rows}, {row}) -> {rows} loc("gamma")
+  %b = graph.constant dense<0.5> : {row}
+  %y = graph.add %s, %b : ({rows}, {row}) -> {rows} loc("beta")
+  return %y : {rows}
+}}
+""")
+        random = np.random.default_rng(1)
+        self.x, self.w = (random.normal(size=shape).astype(np.float32) for shape in [(ROWS, DEPTH), (DEPTH, WIDTH)])
+        np.save(self.path / "x.npy", self.x)
+        np.save(self.path / "w.npy", self.w)
+
+    def run_on(self, *options):
+        self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--input", "w.npy", "--check", "--output-dir", "out",
+                        "--json", "report.json")
+        p = self.x.astype(np.float64) @ self.w
+        centred = p - p.mean(axis=1, keepdims=True)
+        expected = centred / np.sqrt((centred ** 2).mean(axis=1, keepdims=True) + 1e-5) * 2 + 0.5
+        # fp32 sums of 768 products, then of a row.
+        np.testing.assert_allclose(np.load(self.path / "out/output0.npy"), expected, rtol=0, atol=1e-4)
+        return json.loads((self.path / "report.json").read_text())
+
+    def compiled(self, phase, *options):
+        return self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "modulo", *options, "--emit", phase,
+                               "-o", "-")[0]
+
+    def test_scale_and_shift_are_no_passes_of_their_own(self):
+        self.assertRegex(self.compiled("tiles"), r"fsqrt:none,frdiv:saved,fmul:\w+,fadd:\w+\]")
+
+    def test_rows_are_loaded_once(self):
+        report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--across", "prefetch")
+        norm = next(layer for layer in report["layers"] if layer["name"] == "norm")
+        self.assertEqual(norm["dram_read_bytes"], ROWS * WIDTH * 4)
+
+    def test_begins_with_half_of_the_rows(self):
+        # DRAM with time to load the weights twice.
+        text = self.compiled("schedule", "--set", "dram.channels=4")
+        self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
+        product, norm = ([int(bank) for bank in banks] for banks in re.findall(r"banks = \[(\d+), (\d+)\]", text))
+        self.assertEqual(product[1], norm[0])
+
+    def test_few_rows_fit(self):
+        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
+
+
+if __name__ == "__main__":
+    unittest.main()
