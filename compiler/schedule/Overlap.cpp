@@ -23,12 +23,14 @@ struct Node {
   Block *block = nullptr; ///< null: the operation stands alone
   uint64_t count = 1;     ///< Block::count
   unsigned engine = 0;
+  uint32_t step = 0; ///< that it belongs to
   uint32_t open = 0; ///< how many of those before it have no place yet
   uint32_t rank = 0; ///< what is first goes first, if it can
   /// Its parts of the Overlapper's lists; they end where the next node's begin.
   uint32_t firstBefore = 0, firstNext = 0, firstBank = 0;
   double occupancy = 0;      ///< cycles until its engine takes the next one
   double bus = 0;            ///< cycles of the DRAM data bus
+  double buffered = 0;       ///< how many of them the engine need not wait for
   double drain = 0;          ///< from there until its result is there
   double ready = 0;          ///< when all before it let it start
   double start = 0, end = 0; ///< estimated; end: the result is there
@@ -157,7 +159,7 @@ private:
   }
   Part<Edge> nextOf(const Node &node) const { return {next.data() + node.firstNext, next.data() + (&node)[1].firstNext}; }
   Part<Banks> banksOf(const Node &node) const { return {banks.data() + node.firstBank, banks.data() + (&node)[1].firstBank}; }
-  void add(Operation *first, size_t size, Block *block);
+  void add(Operation *first, size_t size, Block *block, uint32_t step);
   void estimate(Node &node);
   void findBanks(const Node &node);
   double banksFree(const Node &node) const;
@@ -214,18 +216,19 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
 }
 
 void Overlapper::estimate(Node &node) {
-  auto transfer = [&](const Transfer &work) {
-    node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
-    node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels);
-  };
   double tensor = 0, preload = 0;
   for (const Operation &operation : operationsOf(node)) {
     const isa::Instruction &instruction = operation.instruction;
     if (auto *load = instruction.getIf<isa::Load>()) {
-      transfer(transferOf(*load, machine.dram));
+      const Transfer work = transferOf(*load, machine.dram);
+      node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
+      node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels);
       node.drain = latency;
     } else if (auto *store = instruction.getIf<isa::Store>()) {
-      transfer(transferOf(*store, machine.dram));
+      const Transfer work = transferOf(*store, machine.dram);
+      node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
+      node.buffered = double(machine.dram.writeBufferBursts) * machine.dram.burstBytes / bytesPerCycle;
+      node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels - node.buffered);
       node.drain = 10;
     } else if (auto *vector = instruction.getIf<isa::Vector>()) {
       timing::InstructionTime time = timing::timeOf(*vector, machine);
@@ -327,12 +330,13 @@ void Overlapper::depend(const Node &node, uint32_t index) {
     }
 }
 
-void Overlapper::add(Operation *first, size_t size, Block *block) {
+void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step) {
   const uint32_t index = uint32_t(nodes.size());
   Node &node = nodes.emplace_back();
   node.first = first;
   node.size = size;
   node.block = block;
+  node.step = step;
   node.count = block ? block->count : 1;
   node.engine = engineIndex(first->instruction, machine);
   for (const Operation &operation : operationsOf(node))
@@ -355,11 +359,11 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
     blocks += step.loads.size() + step.compute.size();
   nodes.reserve(blocks + 1);
   edgeTo.assign(blocks, 0);
-  for (Step &step : steps) {
-    for (Operation &load : step.loads)
-      add(&load, 1, nullptr);
-    for (Block &block : step.compute)
-      add(block.operations.data(), block.operations.size(), &block);
+  for (uint32_t index = 0; index < steps.size(); ++index) {
+    for (Operation &load : steps[index].loads)
+      add(&load, 1, nullptr, index);
+    for (Block &block : steps[index].compute)
+      add(block.operations.data(), block.operations.size(), &block, index);
   }
   nodes.emplace_back();
   nodes.back().firstBefore = uint32_t(before.size());
@@ -482,7 +486,8 @@ double Overlapper::schedule(double limit) {
     double done = node.start + node.occupancy;
     if (node.bus > 0) {
       busFree = std::max(busFree, node.start) + node.bus;
-      done = std::max(done, busFree);
+      done = std::max(done, busFree - node.buffered);
+      last = std::max(last, busFree);
       if (takesTurn(node))
         writeEnd = done + node.drain + kTurn;
       else if (!isStore(node))
@@ -508,7 +513,8 @@ double Overlapper::schedule(double limit) {
 }
 
 /// One program out of the orders of all engines. The sequencer stands still in a loop of passes until the last ones are
-/// dispatched: what starts meanwhile goes before the loop if it waits for nothing of it, as far as queues have room.
+/// dispatched: what starts meanwhile goes before the loop if it waits for nothing of it, as far as queues have room. So does what
+/// starts between the loops of one step: steps that look the same become iterations of one loop.
 TileProgram Overlapper::merge() {
   TileProgram program;
   std::vector<size_t> next(ordered.size(), 0);
@@ -560,7 +566,11 @@ TileProgram Overlapper::merge() {
       for (size_t i = next[engine]; i > 0 && nodes[ordered[engine][i - 1]].start > tensor->start; --i)
         ++ahead[engine];
     auto fits = [&](unsigned engine, const Node &node) { return ahead[engine] < room && waitsForNothing(node); };
-    for (int engine; (engine = earliest(tensor->start + tensor->occupancy, fits)) >= 0;) {
+    double until = tensor->start + tensor->occupancy;
+    const std::vector<uint32_t> &passes = ordered[tensorEngine()];
+    for (size_t i = next[tensorEngine()] + 1; i < passes.size() && nodes[passes[i]].step == tensor->step; ++i)
+      until = nodes[passes[i]].start + nodes[passes[i]].occupancy;
+    for (int engine; (engine = earliest(until, fits)) >= 0;) {
       ++ahead[size_t(engine)];
       emit(unsigned(engine));
     }

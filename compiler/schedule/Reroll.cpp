@@ -24,6 +24,8 @@ using namespace tw::schedule;
 namespace {
 /// Slots of a ring whose addresses are not evenly spaced: steps may repeat after so many copies.
 constexpr size_t kMaxRing = 12;
+/// How many nodes a run may begin later so that a loop round a ring fits.
+constexpr size_t kMaxShift = 64;
 /// A loop costs its word and longer instructions in every iteration; it must save so many words of code.
 constexpr int64_t kMinSaving = 4;
 
@@ -631,14 +633,21 @@ bool Reroller::evaluate(const Sequence &sequence, size_t outer, size_t freeBegin
   }
   if (outer + 1 + depth > size_t(isa::kMaxLoopDepth))
     return false;
-  size_t copies = std::min<size_t>(run.copies(), 65535);
+  const size_t copies = std::min<size_t>(run.copies(), 65535), begin = run.begin;
+  const size_t end = std::min(run.end, begin + (copies + 1) * run.period - 1);
   run.end = run.begin + copies * run.period;
   if (!fit(sequence, outer, run, odometers)) {
-    // A ring must be gone round in full.
-    if (run.ring == 1 || copies % run.ring == 0 || copies < run.ring)
+    // A ring must be gone round in full, for some levels from its first slot on.
+    if (run.ring == 1 || copies < run.ring)
       return false;
-    run.end -= copies % run.ring * run.period;
-    if (!fit(sequence, outer, run, odometers))
+    const size_t round = run.ring * run.period;
+    bool fits = false;
+    for (size_t shift = 0; !fits && shift < std::min(round, kMaxShift) && begin + shift + round <= end; ++shift) {
+      run.begin = begin + shift;
+      run.end = run.begin + (end - run.begin) / round * round;
+      fits = fit(sequence, outer, run, odometers);
+    }
+    if (!fits)
       return false;
   }
   // A first copy that waits for more, a last one that posts more.

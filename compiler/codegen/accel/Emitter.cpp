@@ -607,14 +607,23 @@ double Emitter::usefulTaps() const {
   return share;
 }
 
-/// The taps of a tile in groups that read real input for the same outputs. The first group covers all of them.
+/// The taps of a tile in groups that read real input for the same outputs, or for as many in a regular order. The first group
+/// covers all of them.
 std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent &size) const {
   const Anchor &a = *kernel.anchor;
-  const Taps all = {0, a.axes[0].kernel, 0, a.axes[1].kernel, {}, {}};
-    if (!skipsPadding())
-    return {all};
+  for (bool joins : {true, false})
+    if (std::vector<Taps> groups = skipsPadding() ? tapGroups(origin, size, joins) : std::vector<Taps>(); !groups.empty())
+      return groups;
+  return {{0, a.axes[0].kernel, 0, a.axes[1].kernel, {}, {}}};
+}
+
+/// Nothing if that is not worth it. `joins`: taps at both ends of the window are one group, so that code is short: it comes from
+/// DRAM too.
+std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent &size, bool joins) const {
+  const Anchor &a = *kernel.anchor;
   struct Run {
     int64_t begin, count, low, high; ///< taps, and outputs at either end that they give nothing but padding
+    int64_t step = 1, shift = 0;
   };
   auto runsOf = [&](unsigned axis) {
     const WindowAxis &w = a.axes[axis - P0];
@@ -631,6 +640,17 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
       else
         runs.push_back({tap, 1, low, high});
     }
+    for (size_t i = 0; joins && i < runs.size(); ++i)
+      for (size_t j = i + 1; j < runs.size(); ++j) {
+        Run &x = runs[i];
+        const Run y = runs[j];
+        if (x.count > 1 || y.count > 1 || x.low + x.high != y.low + y.high)
+          continue;
+        x.count = 2;
+        x.step = y.begin - x.begin;
+        x.shift = y.low - x.low;
+        runs.erase(runs.begin() + ptrdiff_t(j));
+      }
     return runs;
   };
   std::vector<Taps> groups;
@@ -640,7 +660,7 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
     for (const Run &x : columns) {
       int64_t left = std::max<int64_t>(size[P0] - x.low - x.high, 0) * std::max<int64_t>(size[P1] - y.low - y.high, 0) * size[P2];
       saved += x.count * y.count * (std::max(outputs, preload) - (left ? std::max(left, preload) : 0));
-      Taps taps{x.begin, x.count, y.begin, y.count, {x.low, y.low}, {x.high, y.high}};
+      Taps taps{x.begin, x.count, y.begin, y.count, {x.low, y.low}, {x.high, y.high}, {x.step, y.step}, {x.shift, y.shift}};
       if (left == outputs)
         groups.insert(groups.begin(), taps);
       else if (left)
@@ -651,13 +671,23 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   int64_t blocks = ceilDiv(std::min(tile.ic, a.ic), machine.rows) * ceilDiv(size[C], machine.cols);
   if (groups.empty() || groups[0].low[0] + groups[0].low[1] + groups[0].high[0] + groups[0].high[1] > 0 ||
       saved * blocks <= kCyclesPerLoop * int64_t(groups.size()) || !keepDistance(groups, size))
-    return {all};
+    return {};
   return groups;
 }
 
 /// Whether a sum that passes of several groups add to comes again late enough (decision 0009), also when the next input channels
 /// begin with the first group. As the verifier has it: what runs between two groups is not counted.
-bool Emitter::keepDistance(const std::vector<Taps> &groups, const Extent &size) const {
+bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const {
+  std::vector<Taps> groups; // whose taps all visit the same rows
+  for (const Taps &taps : joined)
+    for (int64_t y = 0; y < (taps.shift[1] ? taps.countY : 1); ++y)
+      for (int64_t x = 0; x < (taps.shift[0] ? taps.countX : 1); ++x) {
+        Taps &one = groups.emplace_back(taps);
+        for (auto [i, tap] : {std::pair(0, x), std::pair(1, y)}) {
+          one.low[size_t(i)] += tap * taps.shift[size_t(i)];
+          one.high[size_t(i)] -= tap * taps.shift[size_t(i)];
+        }
+      }
   const int64_t distance = int64_t(timing::accumulatorDistance(machine));
   auto widthOf = [&](const Taps &t, unsigned i) { return size[P0 + i] - t.low[i] - t.high[i]; };
   auto rowsOf = [&](const Taps &t) { return widthOf(t, 0) * widthOf(t, 1) * size[P2]; };
@@ -767,9 +797,13 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     bool clears;
   };
   const int64_t blocks = taps.kEnd ? ceilDiv(taps.kEnd - taps.kBegin, rows) : kBlocks;
+  // From tap to tap.
+  auto moved = [&](unsigned i) {
+    return (taps.step[i] * a.axes[i].dilation + taps.shift[i] * a.axes[i].stride) * input.stride[P0 + i];
+  };
   std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
-                                   {taps.countX, tapStride, a.axes[0].dilation * input.stride[P0], 0, true},
-                                   {taps.countY, kw * tapStride, a.axes[1].dilation * input.stride[P1], 0, true},
+                                   {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
+                                   {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
                                    {visit.blockEnd - visit.blockBegin, nStride, 0, pos, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;

@@ -236,17 +236,19 @@ private:
   void loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
   void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
                    unsigned slot);
-  /// Taps x .. x + countX - 1 of rows y .. y + countY - 1 of a window; the first and last outputs of a tile, along the width and
-  /// the rows, for which they read nothing but padding.
+  /// countX taps from x on in each of countY rows from y on, `step` apart along the width and the rows; the first and last outputs
+  /// of a tile for which the first of them reads nothing but padding, and how far these move from tap to tap.
   struct Taps {
     int64_t x, countX, y, countY;
     std::array<int64_t, 2> low, high;
+    std::array<int64_t, 2> step{1, 1}, shift{};
     int64_t kBegin = 0, kEnd = 0; ///< channels of these taps; 0: all
   };
   bool skipsPadding() const;
   double usefulTaps() const;
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
-  bool keepDistance(const std::vector<Taps> &groups, const Extent &size) const;
+  std::vector<Taps> tapGroups(const Extent &origin, const Extent &size, bool joins) const;
+  bool keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const;
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
               unsigned weightSlot, unsigned accSlot, const Visit &visit);
   void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,

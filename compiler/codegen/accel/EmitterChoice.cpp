@@ -97,12 +97,22 @@ double Emitter::mixed(double readBytes, double writeBytes) const {
 
 double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
-  double mTiles = 1;
-  for (unsigned axis = P0; axis < kAxes; ++axis)
-    mTiles *= double(axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]));
+  // The last tile of each axis may be smaller: how much of their size tiles have on average. For kernels alone, whose best tiles the
+  // list scheduler looks at again.
+  auto shareOf = [&](int64_t extent, double tiles, int64_t size) {
+    return onChip.hasNeighbours ? 1 : std::min(1.0, double(extent) / (tiles * double(size)));
+  };
+  double mTiles = 1, mShare = 1;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    const double tiles = double(axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]));
+    mTiles *= tiles;
+    mShare *= shareOf(kernel.extent[axis], tiles, t.size[axis]);
+  }
   double nTiles = double(ceilDiv(channels(), t.size[C]));
   double groups = contraction() ? double(kernel.anchor->groups) : 1;
   double kTiles = contraction() ? double(ceilDiv(kernel.anchor->ic, t.ic)) : 1;
+  const double nShare = shareOf(channels(), nTiles, t.size[C]);
+  const double kShare = contraction() ? shareOf(kernel.anchor->ic, kTiles, t.ic) : 1;
   double outTiles = mTiles * nTiles * groups;
   int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
 
@@ -157,9 +167,9 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       inputLoads = 0;
     // Engines that take turns share the loads; each has a slot while it loads.
     const double engines = takesTurns() && weightUnit(t) && inputSlots > 1 ? 2 : 1;
-    loads[0] += input * (inputLoads / engines);
-    loads[1] += input * (inputLoads - inputLoads / engines);
-    loads[weightUnit(t)] += Transfer::dense(weightBytes) * weightLoads;
+    loads[0] += input * (inputLoads / engines * mShare * kShare);
+    loads[1] += input * ((inputLoads - inputLoads / engines) * mShare * kShare);
+    loads[weightUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
@@ -167,7 +177,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
       perTileTensor =
           !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos) * tapShare, preload + 6) + preload;
-      tensor = perTileTensor * outTiles * kTiles;
+      tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare;
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.
       auto turns = [&](double loads, double slots, double load) {
@@ -223,7 +233,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     const double drain = double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     return (vectorTile - drain + 12) * outTiles + 2 * vectorTile;
   }
-  double vector = vectorTile * outTiles;
+  double vector = vectorTile * outTiles * mShare * nShare;
   int64_t resultSize = byteSize(chains.back().dType);
   const Extent made = kernel.made(t.size);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
@@ -232,11 +242,11 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
                                                         machine.dram) * drains;
   if (!onChip.storesResult)
     store = {};
-  double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles;
+  double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles * mShare * nShare;
   double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
   if (!t.overlap)
     return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
-  double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles;
+  double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles * mShare * nShare;
   double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
   busCycles = bus;
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
@@ -573,6 +583,23 @@ llvm::Error Emitter::choose() {
       std::rotate(ranking.begin(), first, first + 1);
       ranking.insert(ranking.end(), others.begin(), others.end());
       std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
+      // Tiles of one size that it cannot tell apart, loaded in one way, make room for others.
+      constexpr double kForEachAlike = 0.01;
+      auto keyOf = [](const auto &entry) {
+        const auto &[estimate, t] = entry;
+        return std::tie(estimate, t.size, t.ic, t.beginsSmall, t.beginsWide, t.oneLoader);
+      };
+      std::vector<std::pair<double, size_t>> order;
+      for (size_t i = 1; i < ranking.size(); ++i) {
+        auto isAlike = [&](const auto &other) { return keyOf(other) == keyOf(ranking[i]); };
+        const auto alike = std::count_if(ranking.begin(), ranking.begin() + long(i), isAlike);
+        order.push_back({ranking[i].first * (1 + kForEachAlike * double(alike)), i});
+      }
+      llvm::sort(order);
+      others.assign(1, ranking.front());
+      for (auto [estimate, i] : order)
+        others.push_back(ranking[i]);
+      ranking = std::move(others);
     }
     if (known)
       *known = ranking;

@@ -104,6 +104,20 @@ TEST(RerollTest, ARingOfSlotsBesideAnAdvancingAddressTakesTwoLevels) {
   EXPECT_EQ(code[0].body[0].instruction.header.num_levels, 2);
 }
 
+TEST(RerollTest, ALoopRoundARingBeginsWhereAllAreAtTheFirstSlot) {
+  // Loads run three slots ahead: a level cannot begin in the midst of its ring.
+  TileProgram program;
+  for (int i = 0; i < 12; ++i) {
+    add(program, load(4096 + 64 * i, (i + 3) % 4 * 64));
+    add(program, store(8192 + 64 * i, i % 4 * 64));
+  }
+  add(program, load(4096 + 64 * 12, 3 * 64));
+  std::vector<Code> code = rerolled(program);
+  ASSERT_EQ(code.size(), 2u);
+  EXPECT_EQ(code[1].instruction.as<isa::Loop>().count, 12);
+  EXPECT_EQ(code[1].body.size(), 2u);
+}
+
 TEST(RerollTest, ARingOfUnevenSlotsIsRepeatedAsAWhole) {
   const int64_t slot[] = {0, 64, 512};
   TileProgram program;
