@@ -33,20 +33,11 @@ Status FileSet::addFolder(const std::string &path) {
   return {};
 }
 
-Status FileSet::add(const std::string &path, std::string_view bytes) {
-  if (path == "-") {
-    standardOutput += bytes;
-    return {};
-  }
-  std::error_code failure;
-  if (std::filesystem::is_directory(path, failure))
-    return cannot("write", path, EISDIR);
-  std::string temporary = path + ".tmp" + std::to_string(getpid());
+static Status write(const std::string &to, const std::string &path, std::string_view bytes) {
   errno = 0;
-  FILE *file = std::fopen(temporary.c_str(), "wb");
+  FILE *file = std::fopen(to.c_str(), "wb");
   if (!file)
     return cannot("write", path, errno);
-  staged.push_back({temporary, path});
   bool whole = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
   int number = errno;
   if (std::fclose(file) != 0 && whole) {
@@ -58,10 +49,31 @@ Status FileSet::add(const std::string &path, std::string_view bytes) {
   return {};
 }
 
+Status FileSet::add(const std::string &path, std::string_view bytes) {
+  if (path == "-") {
+    standardOutput += bytes;
+    return {};
+  }
+  std::error_code failure;
+  if (std::filesystem::is_directory(path, failure))
+    return cannot("write", path, EISDIR);
+  if (std::filesystem::is_other(path, failure)) {
+    devices.push_back({path, std::string(bytes)});
+    return {};
+  }
+  std::string temporary = path + ".tmp" + std::to_string(getpid());
+  staged.push_back({temporary, path});
+  return write(temporary, path, bytes);
+}
+
 Status FileSet::commit() {
   if (std::fwrite(standardOutput.data(), 1, standardOutput.size(), stdout) != standardOutput.size() || std::fflush(stdout) != 0)
     return cannot("write", "standard output", errno);
   standardOutput.clear();
+  for (const Device &device : devices)
+    if (Status status = write(device.path, device.path, device.bytes); !status)
+      return status;
+  devices.clear();
   folders.clear();
   while (!staged.empty()) {
     const Staged &file = staged.back();

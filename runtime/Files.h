@@ -22,7 +22,7 @@ public:
 
   /// Makes a folder, unless it exists; its parent must.
   Status addFolder(const std::string &path);
-  /// Stages a file. `-` is standard output, written by commit().
+  /// Stages a file. `-` is standard output, written by commit(), as are devices and pipes: they have no other name.
   Status add(const std::string &path, std::string_view bytes);
   /// Gives all files their names.
   Status commit();
@@ -31,7 +31,11 @@ private:
   struct Staged {
     std::string temporary, path;
   };
+  struct Device {
+    std::string path, bytes;
+  };
   std::vector<Staged> staged;
+  std::vector<Device> devices;
   std::vector<std::string> folders;
   std::string standardOutput;
 };

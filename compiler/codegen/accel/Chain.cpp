@@ -520,7 +520,7 @@ std::optional<Chain> append(const Chain &first, const Chain &second, size_t firs
   return joined;
 }
 
-bool isElementwise(const Step &step) { return step.op && !step.reducesChannels; }
+bool isElementwise(const Step &step) { return step.op && !step.reducesChannels && !step.sumsPositions; }
 } // namespace
 
 void accel::joinChains(std::vector<Step> &steps, std::vector<Chain> &chains, size_t maxStages) {

@@ -8,6 +8,10 @@
 #include <gtest/gtest.h>
 #include <iterator>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 using namespace tw::runtime;
 namespace fs = std::filesystem;
 
@@ -68,6 +72,20 @@ TEST_F(FilesTest, AFolderIsNotOverwritten) {
   Status status = writeFile(path("d"), "x");
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message, "cannot write '" + path("d") + "': Is a directory");
+  EXPECT_EQ(entries(), 1u);
+}
+
+TEST_F(FilesTest, APipeIsWrittenAndStaysOne) {
+  const std::string pipe = path("p");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  int reader = open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  ASSERT_TRUE(writeFile(pipe, "x"));
+  char byte = 0;
+  EXPECT_EQ(read(reader, &byte, 1), 1);
+  EXPECT_EQ(byte, 'x');
+  close(reader);
+  EXPECT_TRUE(fs::is_fifo(pipe));
   EXPECT_EQ(entries(), 1u);
 }
 
