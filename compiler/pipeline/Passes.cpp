@@ -22,7 +22,7 @@ namespace tw::pipeline {
 #include "compiler/pipeline/Passes.h.inc"
 
 namespace {
-constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates";
+constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates", kTurns = "turns";
 
 FailureOr<timing::MachineParams> machineFor(Operation *op, const std::string &name) {
   Result<timing::MachineParams> machine = hwconfigs::loadMachine(name);
@@ -60,6 +60,7 @@ FailureOr<schedule::TileProgram> readBlocks(func::FuncOp program, const timing::
     operation.regions = schedule::regionsOf(instruction, machine);
     operation.barrier = op.hasAttr(kBarrier);
     operation.alternates = op.hasAttr(kAlternates);
+    operation.turns = op.hasAttr(kTurns);
     if (left <= 0)
       tiles.blocks.push_back({1, {}});
     else
@@ -110,6 +111,8 @@ struct EmitTilesPass : impl::EmitTilesPassBase<EmitTilesPass> {
           op->setAttr(kBarrier, builder.getUnitAttr());
         if (operation.alternates)
           op->setAttr(kAlternates, builder.getUnitAttr());
+        if (operation.turns)
+          op->setAttr(kTurns, builder.getUnitAttr());
       }
     }
     isa::build(builder, module.getLoc(), isa::Instruction(isa::Halt()));

@@ -10,8 +10,8 @@ def EmitTilesPass : Pass<"accel-emit-tiles", "::mlir::ModuleOp"> {
   let summary = "kernels on tensors become instructions in program order, without semaphores";
   let description = [{
     Every kernel of @main is tiled for the machine; constants and tensors get their DRAM addresses. The result is one function
-    @program of isa instructions. Attributes that synchronisation reads: `barrier` (nothing overlaps what came before) and
-    `alternates` (takes turns with its partner in a loop).
+    @program of isa instructions. Attributes that synchronisation reads: `barrier` (nothing overlaps what came before),
+    `alternates` (takes turns with its partner in a loop) and `turns` (loads and stores take turns at the data bus).
   }];
   let options = [
     Option<"machine", "machine", "std::string", "\"gemmini_16x16_int8\"", "a machine file, or the name of a shipped machine">,
