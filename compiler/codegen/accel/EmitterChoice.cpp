@@ -100,7 +100,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   // The last tile of each axis may be smaller: how much of their size tiles have on average. For kernels alone, whose best tiles the
   // list scheduler looks at again.
   auto shareOf = [&](int64_t extent, double tiles, int64_t size) {
-    return onChip.hasNeighbours ? 1 : std::min(1.0, double(extent) / (tiles * double(size)));
+    return onChip.hasNeighbours || !overlaps() ? 1 : std::min(1.0, double(extent) / (tiles * double(size)));
   };
   double mTiles = 1, mShare = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
