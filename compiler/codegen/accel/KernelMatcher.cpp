@@ -122,6 +122,8 @@ private:
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
+  /// A step whose result is that of `op`.
+  void addStep(linalg::GenericOp op, const Step &step);
   /// A sum over all positions of what a contraction's kernel has made so far.
   LogicalResult matchPool(linalg::GenericOp op);
   bool mergesIntoReduction(linalg::GenericOp op);
@@ -690,6 +692,16 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   return success();
 }
 
+void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
+  TensorValue result;
+  result.step = int(kernel.steps.size());
+  result.shape.assign(shape.begin(), shape.end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  kernel.steps.push_back(step);
+}
+
 LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
   FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
   if (failed(input))
@@ -719,13 +731,8 @@ LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
   source.view.stride = {1, 1, 1, 1};
   std::tie(source.type, step.zero) = widened(op.getBlock()->getArgument(0), *inType);
   step.sources.push_back(source);
-  TensorValue result;
-  result.step = int(kernel.steps.size());
-  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
-  result.stride = rowMajor(result.shape);
-  values[op.getResult(0)] = result;
   kernel.pool = kernel.steps.size();
-  kernel.steps.push_back(step);
+  addStep(op, step);
   return success();
 }
 
@@ -829,12 +836,7 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
     }
     step.sources.push_back(source);
   }
-  TensorValue result;
-  result.step = int(kernel.steps.size());
-  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
-  result.stride = rowMajor(result.shape);
-  values[op.getResult(0)] = result;
-  kernel.steps.push_back(step);
+  addStep(op, step);
   return success();
 }
 
