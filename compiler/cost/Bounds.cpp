@@ -80,9 +80,10 @@ struct Latencies {
 // Engines
 //===----------------------------------------------------------------------===//
 
-/// The least max(array, vector) over all ways to split depthwise windows between the two engines (fractions allowed).
-std::pair<uint64_t, uint64_t> balance(const std::vector<const LayerWork *> &layers) {
-  double array = 0, vector = 0;
+/// The least max(array, vector) over all ways to split depthwise windows between the two engines (fractions allowed), if the array
+/// has `others` to do beside these layers.
+std::pair<uint64_t, uint64_t> balance(const std::vector<const LayerWork *> &layers, uint64_t others = 0) {
+  double array = double(others), vector = 0;
   std::vector<std::pair<double, double>> windows; // vector cycles, array cycles
   for (const LayerWork *layer : layers) {
     array += double(layer->arrayCycles);
@@ -398,6 +399,20 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
     uint64_t after =
         std::max({arrayAfter, vectorAfter, preloadAfter > tile ? preloadAfter - tile : 0, l.bus(bytesAfter)});
     candidates.push_back({"cut", before.cycles - before.fillCycles + after, before.fillCycles + l.t.done_cycles});
+    // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
+    if (machine.rows != machine.cols)
+      continue;
+    uint64_t others = 0;
+    auto contains = [](const std::vector<const LayerWork *> &some, const LayerWork *layer) {
+      return std::find(some.begin(), some.end(), layer) != some.end();
+    };
+    for (const LayerWork *layer : all)
+      if (!contains(cut.before, layer)) {
+        const uint64_t least = layer->contraction ? layer->contraction->macs() / (machine.rows * machine.cols) : 0;
+        others += contains(cut.after, layer) ? std::max(least, layer->preloadCycles) : least;
+      }
+    if (others > tile)
+      candidates.push_back({"cut", balance(cut.before, others - tile).first, head + l.tensorDrain() + l.t.done_cycles});
   }
   Bound bound = largest(candidates);
   if (isOneLayer(layers, tensors))
