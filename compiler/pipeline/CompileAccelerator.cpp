@@ -868,6 +868,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->transferShare = kTransferShares[choice.residency % shares];
   uses->mayFuseForOverlap = bands == 2;
   uses->tallBands = choice.tallBands;
+  uses->isInterleaved = choice.order == schedule::Order::Interleaved;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
   uses->onlyLiked = !bands && !uses->likesBands.empty();

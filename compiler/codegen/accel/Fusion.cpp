@@ -39,6 +39,8 @@ constexpr int64_t kAlignment = 256;     ///< of buffers: what rounding may cost 
 constexpr int64_t kGoodPass = 64;       ///< positions that hide a preload well
 constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its results
 constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
+constexpr double kRoom = 0.9375;       ///< of a memory, for a group
+constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
 constexpr double kLiked = 1e12; ///< cycles: more than any network takes
 constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
 
@@ -186,6 +188,9 @@ bool Fuser::cutRows(Group &group) const {
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
   unsigned contractions = 0;
+  const Kernel *before = group.first ? uses.kernels[group.first - 1] : nullptr;
+  const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
+  const int64_t room = int64_t((isShared ? kRoomBeside : kRoom) * double(capacity));
   auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
   for (unsigned k = group.first; k <= group.last(); ++k)
     contractions += isContraction(*uses.kernels[k]);
@@ -249,7 +254,7 @@ bool Fuser::place(Group &group, std::string *why) const {
     align(0);
     group.bytes = at[0];
     group.ownBanks = ownBanks;
-    return at[0] <= capacity * 15 / 16 && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
+    return at[0] <= room && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
   for (bool ownBanks : {true, false})
     for (bool isRoomy : {true, false})
@@ -258,7 +263,7 @@ bool Fuser::place(Group &group, std::string *why) const {
           return true;
   if (why)
     *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
-           std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(capacity);
+           std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) + " for them";
   return false;
 }
 

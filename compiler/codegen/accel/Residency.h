@@ -74,6 +74,8 @@ struct NetworkUses {
   bool mayFuseForOverlap = false;
   /// Bands of a kernel with packed taps have two rows of results at least: it loads what its tiles share again for each.
   bool tallBands = false;
+  /// Kernels without array work run between the steps of the next ones: a group behind one leaves them banks of their own.
+  bool isInterleaved = false;
 };
 
 /// Kernels that run side by side take the first `bytes` of scratchpad 0; the tensors between them never lie anywhere else.
