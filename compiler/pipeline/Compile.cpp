@@ -7,6 +7,7 @@
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "isa/timing/Dram.h"
 
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Parser/Parser.h"
@@ -52,6 +53,8 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
     graphOptions.loadEngines = options.machine->loadEngines;
     graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
     graphOptions.scratchpad = int64_t(options.machine->scratchpads[0].capacityBytes);
+    const timing::Ratio peak = timing::dramPeakBytesPerCycle(*options.machine);
+    graphOptions.dramBytes = double(peak.numerator) / double(peak.denominator);
     graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
                          : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
                                                                                  : "fp32";

@@ -166,7 +166,9 @@ Extent Emitter::packedStrides(const Extent &size) const {
   return {machine.rows * elementBytes(), column, rows.stride * row, size[P0] * column};
 }
 
-int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const { return kernel.anchor->axes[axis - P0].span(t.size[axis]); }
+int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
+  return kernel.anchor->axes[axis - P0].span(kernel.sums(t.size)[axis]);
+}
 
 Tile Emitter::clampTile(Tile t) const {
   t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
@@ -201,7 +203,7 @@ int64_t Emitter::tileCount(const Tile &t) const {
 int64_t Emitter::tilesTogether(const Tile &t) const {
   const int64_t all = tileCount(t), channelTiles = ceilDiv(channels(), t.size[C]);
   const int64_t inner = t.channelsOuter ? all / channelTiles : channelTiles, outer = all / inner;
-  const int64_t bytes = roundUp(positions(t) * ceilDiv(t.size[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
+  const int64_t bytes = roundUp(sums(t) * ceilDiv(t.size[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
   const int64_t most = int64_t(machine.accumulator.capacityBytes) / bytes / inner;
   return most == 0 ? all : ceilDiv(outer, ceilDiv(outer, most)) * inner;
 }
@@ -384,7 +386,8 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
 
 /// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
 bool Emitter::canRoll(const Tile &t) const {
-  if (!overlaps() || !kernel.anchor || residentInput() || onChip.banding || unpacked || t.size[P2] != 1 || t.depth == 1)
+  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || unpacked || t.size[P2] != 1 ||
+      t.depth == 1)
     return false;
   const Anchor &a = *kernel.anchor;
   const WindowAxis &h = a.axes[1];
@@ -709,7 +712,7 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
 
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit) {
-  std::vector<Taps> groups = tapGroups(visit.origin, size);
+  std::vector<Taps> groups = tapGroups(kernel.firstSums(visit.origin), size);
   // Behind packed taps lie those of the next row, which need not be numbers: the last vector leaves them out.
   const int64_t rest = icSize % machine.rows;
   if (unpacked && rest && machine.arrayType != timing::ArrayType::Int8) {
@@ -882,7 +885,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
 
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock) {
-  int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), pos = size[P0] * size[P1] * size[P2];
+  int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
   const Extent made = kernel.made(size);
   int64_t groupChannels = group * channels();
   std::vector<unsigned> resultSlot(chains.size(), 0);
@@ -911,7 +914,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         o.memory = unsigned(isa::Memory::Accumulator);
         o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
         int64_t row = machine.accumulatorRowBytes();
-        o.strides = {row, size[P0] * row, size[P0] * size[P1] * row, accBlock ? accBlock : pos * row};
+        const Extent sums = kernel.sums(size);
+        o.strides = {row, sums[P0] * row, sums[P0] * sums[P1] * row, accBlock ? accBlock : sums[P0] * sums[P1] * sums[P2] * row};
       } else if (source->kind == Source::Value) {
         const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
         bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
@@ -1030,6 +1034,17 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         v.a_window_strides = {a.strides[0], a.strides[1]};
         v.window_op = int64_t(s->reduceOp);
         v.a_span = spanOf(v.a_strides, lanes * es) + (size[P0] - 1) * a.strides[0] + (size[P1] - 1) * a.strides[1];
+      } else if (kernel.maxima && i == 0) {
+        const auto &[w, h] = *kernel.maxima;
+        v.window = {w.kernel, h.kernel};
+        v.a_window_strides = {v.a_strides[0], v.a_strides[1]};
+        v.window_op = int64_t(isa::WindowOp::Max);
+        if (w.kernel <= 3 && h.kernel <= 3 && w.stride <= 7)
+          v.window_step = w.stride;
+        v.a_strides[0] *= w.stride;
+        v.a_strides[1] *= h.stride;
+        v.a_span = spanOf(v.a_strides, lanes * es) + (w.kernel - 1) * v.a_window_strides[0] +
+                   (h.kernel - 1) * v.a_window_strides[1];
       } else {
         v.a_span = spanOf(v.a_strides, lanes * es);
       }
@@ -1347,7 +1362,7 @@ Emitter::Ahead Emitter::lookAhead(const std::vector<Visit> &visits, size_t first
 
 void Emitter::loadAhead(TileStep &step, const Visit &next, Ahead &ahead) {
   const Anchor &a = *kernel.anchor;
-  const Extent &origin = next.origin, size = sizeOf(next);
+  const Extent origin = kernel.firstSums(next.origin), size = kernel.sums(sizeOf(next));
   const int64_t kTiles = ceilDiv(a.ic, tile.ic), group = next.group, batch = a.batchAxis ? origin[*a.batchAxis] : 0;
   const int64_t done = ++ahead.done - ahead.begin, all = ahead.steps - ahead.begin;
   for (; ahead.loaded < kTiles && ahead.loaded * all < done * kTiles; ++ahead.loaded) {
@@ -1384,6 +1399,7 @@ void Emitter::emitTiles() {
     const Extent &origin = visit.origin;
     const int64_t group = visit.group;
     const Extent size = sizeOf(visit);
+    const Extent first = kernel.firstSums(origin), sums = kernel.sums(size);
     bool miss;
     unsigned anchorSlot = 0;
     if (contraction()) {
@@ -1408,21 +1424,21 @@ void Emitter::emitTiles() {
             isEmpty.push_back(held.empty());
           input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k, isPiece}, miss);
           if (miss && unpacked)
-            loadPacked(step, origin, size, input, isEmpty[input]);
+            loadPacked(step, first, sums, input, isEmpty[input]);
           else if (miss)
-            loadInput(step, origin, size, group, k, icSize, input);
+            loadInput(step, first, sums, group, k, icSize, input);
         }
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
         if (miss)
           loadWeights(step, origin, size, group, batch, k, icSize, weights);
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
-        passes(step, size, k == 0, icSize, inputPlace(origin, size, group, k, icSize, input), weights, anchorSlot, visit);
+        passes(step, sums, k == 0, icSize, inputPlace(first, sums, group, k, icSize, input), weights, anchorSlot, visit);
         if (k + icSize >= a.ic) {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
-          const int64_t row = machine.accumulatorRowBytes(), all = part[P0] * part[P1] * part[P2];
+          const int64_t row = machine.accumulatorRowBytes(), all = sums[P0] * sums[P1] * sums[P2];
           if (tile.drain && part[C] > tile.drain) {
             const int64_t begin = at[C], end = begin + part[C];
             for (int64_t c = begin; c < end; c += tile.drain) {
@@ -1439,7 +1455,7 @@ void Emitter::emitTiles() {
           }
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
-          const int64_t runs = visit.isLast && !kernel.pool ? std::min<int64_t>(4, part[outer]) : 1;
+          const int64_t runs = visit.isLast && !kernel.pool && !kernel.maxima ? std::min<int64_t>(4, part[outer]) : 1;
           const int64_t inner = all / part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
@@ -1594,13 +1610,13 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
   Kernel kernel = matched;
   // A window gives its result to the instruction that computes it and to no other, and the weights of a depthwise one are B: a
   // first step that is something else, or has a second tensor then, is preceded by an instruction for the window alone.
-  if (kernel.anchor && kernel.anchor->kind == Anchor::Window && !kernel.steps.empty()) {
+  if (kernel.anchor && (kernel.anchor->kind == Anchor::Window || kernel.maxima) && !kernel.steps.empty()) {
     auto isWindow = [](const Source &source) { return source.kind == Source::Value && source.value == -1; };
     auto readsWindow = [&](const Step &step) { return llvm::any_of(step.sources, isWindow); };
     unsigned tensors = 0;
     for (const Source &source : kernel.steps[0].sources)
       tensors += source.kind != Source::Parameter;
-    if ((kernel.anchor->windowOp == isa::WindowOp::Mac && tensors > 1) || !readsWindow(kernel.steps[0]) ||
+    if (((kernel.anchor->windowOp == isa::WindowOp::Mac || kernel.maxima) && tensors > 1) || !readsWindow(kernel.steps[0]) ||
         std::any_of(kernel.steps.begin() + 1, kernel.steps.end(), readsWindow)) {
       for (Step &step : kernel.steps)
         for (Source &source : step.sources)

@@ -202,6 +202,10 @@ private:
   int64_t tilesTogether(const Tile &t) const;
   void beginBand(uint32_t band);
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
+  int64_t sums(const Tile &t) const { ///< of a block of columns
+    const Extent size = kernel.sums(t.size);
+    return size[P0] * size[P1] * size[P2];
+  }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
 
   void skipUnread();

@@ -22,7 +22,7 @@ Buffers Emitter::plan(const Tile &t) const {
     buffer.slots = slots;
     return int(b.all.size()) - 1;
   };
-  int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes), pos = positions(t);
+  int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
   const int64_t drainBlocks = ceilDiv(drained(t), lanes), drains = ceilDiv(t.size[C], drained(t));
   // A stream with fewer different tiles than slots needs no more slots than tiles.
   int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
@@ -42,14 +42,14 @@ Buffers Emitter::plan(const Tile &t) const {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
     int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
-    const int64_t sumBytes = pos * nBlocks * machine.accumulatorRowBytes();
-    unsigned sums = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
-    if (unpacked && sums > 2 && sums * sumBytes > int64_t(machine.accumulator.capacityBytes))
-      sums = 2; // more slots are for the many short runs of the loads
-    b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, sums);
+    const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
+    unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
+    if (unpacked && slots > 2 && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
+      slots = 2; // more slots are for the many short runs of the loads
+    b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes();
     if (unpacked) // the last vector reaches behind the last column
-      inputBytes = t.size[P2] * packedStrides(t.size)[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
+      inputBytes = t.size[P2] * packedStrides(kernel.sums(t.size))[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
     if (t.rolling > 1)
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())

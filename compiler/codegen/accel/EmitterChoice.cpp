@@ -114,7 +114,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   const double nShare = shareOf(channels(), nTiles, t.size[C]);
   const double kShare = contraction() ? shareOf(kernel.anchor->ic, kTiles, t.ic) : 1;
   double outTiles = mTiles * nTiles * groups;
-  int64_t pos = positions(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
+  int64_t pos = sums(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
@@ -154,11 +154,12 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (unpacked) {
       // A run for every row of every column; rows that tiles share are read again.
       const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
-      const double rows = double(unpacked->axes[1].span(t.size[P1]) * t.size[P2] * channelsApart);
+      const Extent size = kernel.sums(t.size);
+      const double rows = double(unpacked->axes[1].span(size[P1]) * size[P2] * channelsApart);
       const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
-      input.segments = rows * double(t.size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
+      input.segments = rows * double(size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
       // Runs across the end of a burst take turns at it and the next one.
-      const double length = double(unpacked->axes[0].span(t.size[P0]) * unpacked->ic / channelsApart * es);
+      const double length = double(unpacked->axes[0].span(size[P0]) * unpacked->ic / channelsApart * es);
       const double step = double(unpacked->axes[0].stride * unpacked->ic / channelsApart * es);
       input.bytes = rows * (length + kBurst - 1 + 2 * std::max(0.0, (run - 1) / step - 1) * (length - 1));
     }
@@ -198,8 +199,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   const double drains = double(ceilDiv(t.size[C], drained(t)));
   for (size_t i = 0; i < chains.size(); ++i) {
     double perOutput = 1;
-    if (i == 0 && window()) {
-      const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
+    if (i == 0 && (window() || kernel.maxima)) {
+      const WindowAxis &w = kernel.window(P0), &h = kernel.window(P1);
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
     }
@@ -425,7 +426,9 @@ llvm::Error Emitter::choose() {
   take(p2, request.size[P2]);
   take(icSizes, request.ic);
   // Of a row of `w` columns of packed taps.
-  auto rowBytes = [&](int64_t w) { return unpacked->axes[0].span(w) * unpacked->input.stride[P0] * elementBytes(); };
+  auto rowBytes = [&](int64_t w) {
+    return unpacked->axes[0].span(kernel.sums({1, w, 1, 1})[P0]) * unpacked->input.stride[P0] * elementBytes();
+  };
   const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
@@ -456,9 +459,10 @@ llvm::Error Emitter::choose() {
             break;
           }
           // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
-          // of them is half a burst.
+          // of them is half a burst, or where windows share rows.
           const bool isWide =
-              w == kernel.extent[P0] || (unpacked && kernel.outputsPerVector == 1 && rowBytes(w) * 2 >= kBurst);
+              w == kernel.extent[P0] || (kernel.maxima && !unpacked) ||
+              (unpacked && kernel.outputsPerVector == 1 && rowBytes(w) * 2 >= kBurst);
           if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
             continue;
           for (int64_t c : cSizes)

@@ -6,6 +6,7 @@
 #include "compiler/codegen/accel/Emitter.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace tw;
 using namespace tw::accel;
@@ -83,6 +84,7 @@ private:
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
   bool packs(const Kernel &kernel) const;
+  int64_t sumsMade(const Kernel &kernel, int64_t rows) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
   int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const;
@@ -140,11 +142,12 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
   if (k == group.first && a && !isWhole(k, a->input.tensor)) {
     int64_t size = byteSize(a->inputType);
+    const Extent sums = kernel.sums({1, width, rows, 1});
     if (packs(kernel))
       for (unsigned engine = 0; engine < engines; ++engine)
-        add(width * a->axes[1].span(rows) * a->axes[0].kernel * a->ic * size + machine.rows * size);
+        add(sums[P0] * a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic * size + machine.rows * size);
     else
-      add(a->axes[1].span(rows) * a->axes[0].span(width) *
+      add(a->axes[1].span(sums[P1]) * a->axes[0].span(sums[P0]) *
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
   }
   for (const Step &step : kernel.steps) {
@@ -299,6 +302,21 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
   return group;
 }
 
+/// Sums of a block of columns for `rows` rows of the result. Tiles of windows make again what they share; they are about as high as
+/// wide where the rows allow it.
+int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows) const {
+  const int64_t width = kernel.extent[P0], positions = width * rows * kernel.extent[P2];
+  if (!kernel.maxima || !rows)
+    return positions;
+  const auto &[w, h] = *kernel.maxima;
+  const int64_t held = int64_t(machine.accumulatorRows()) / 2;
+  auto fitting = [](const WindowAxis &axis, int64_t sums, int64_t most) {
+    return std::clamp<int64_t>((sums - axis.kernel) / axis.stride + 1, 1, most);
+  };
+  const int64_t high = fitting(h, int64_t(std::sqrt(double(held))), rows), wide = fitting(w, held / h.span(high), width);
+  return int64_t(double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide));
+}
+
 /// What the engines and the DRAM have to do for a kernel, in a group or on its own.
 Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   const Kernel &kernel = *uses.kernels[k];
@@ -328,7 +346,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     const int64_t most = std::max(held / width, int64_t(1)) * width;
     const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
     for (const Range &rows : bands) {
-      int64_t left = rows.size() * width * kernel.extent[P2];
+      int64_t left = sumsMade(kernel, rows.size());
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop;
@@ -349,8 +367,8 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   double last = 0;
   for (size_t i = 0; i < count; ++i) {
     last = double(blocks);
-    if (i == 0 && a && a->kind == Anchor::Window) {
-      const WindowAxis &w = a->axes[0], &h = a->axes[1];
+    if (i == 0 && a && (a->kind == Anchor::Window || kernel.maxima)) {
+      const WindowAxis &w = kernel.window(P0), &h = kernel.window(P1);
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       last *= double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
     }

@@ -145,6 +145,24 @@ struct Kernel {
   TileRequest request; ///< what a schedule file asks for
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
   std::optional<size_t> pool; ///< the step that sums all positions of an image
+  /// Along P0 and P1: windows of a contraction's sums, of which the first step takes the largest. `extent` counts windows then, the
+  /// anchor's axes count sums.
+  std::optional<std::array<WindowAxis, 2>> maxima;
+
+  /// What the vector engine looks through: its input, or the sums.
+  const WindowAxis &window(unsigned axis) const { return maxima ? (*maxima)[axis - P0] : anchor->axes[axis - P0]; }
+
+  /// The sums that a box of results is made of: how many, and where they begin.
+  Extent sums(Extent box) const {
+    for (unsigned axis = P0; maxima && axis <= P1; ++axis)
+      box[axis] = (*maxima)[axis - P0].span(box[axis]);
+    return box;
+  }
+  Extent firstSums(Extent origin) const {
+    for (unsigned axis = P0; maxima && axis <= P1; ++axis)
+      origin[axis] *= (*maxima)[axis - P0].stride;
+    return origin;
+  }
 
   /// What step `step` makes of a box of the iteration space; without it: what the kernel does.
   Extent made(Extent box, std::optional<size_t> step = std::nullopt) const {

@@ -125,6 +125,7 @@ private:
   /// A step whose result is that of `op`.
   void addStep(linalg::GenericOp op, const Step &step);
   /// A sum over all positions of what a contraction's kernel has made so far.
+  LogicalResult matchMaxima(linalg::GenericOp op);
   LogicalResult matchPool(linalg::GenericOp op);
   bool mergesIntoReduction(linalg::GenericOp op);
   LogicalResult matchCopies(func::ReturnOp op);
@@ -702,6 +703,45 @@ void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
   kernel.steps.push_back(step);
 }
 
+/// The largest of a contraction's sums in every window.
+LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
+  FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
+  if (failed(input))
+    return failure();
+  auto outType = cast<RankedTensorType>(op.getResult(0).getType());
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  AffineMap map = op.getIndexingMapsArray()[0];
+  const bool isImage = outType.getRank() == int64_t(kAxes) && sizes.size() == kAxes + 2 && map.getNumResults() == kAxes;
+  if (!isImage || !kernel.steps.empty() || kernel.maxima || input->tensor >= 0 || input->padded || kernel.outputsPerVector > 1)
+    return error(op) << "a window behind a contraction must take the maximum of its sums, or sum all positions of its result";
+  std::array<WindowAxis, 2> maxima;
+  for (unsigned axis = P0; axis <= P1; ++axis) {
+    const unsigned dim = unsigned(axisOf(axis, kAxes)), tap = kAxes + (axis == P0);
+    std::optional<LinearForm> form = linearForm(map.getResult(dim));
+    WindowAxis &window = maxima[axis - P0];
+    if (!form || form->constant || !form->terms.count(dim) || !form->terms.count(tap) || form->terms.at(tap) != 1)
+      return error(op) << "the windows of a maximum behind a contraction must be dense";
+    window.size = sizes[dim];
+    window.kernel = sizes[tap];
+    window.stride = form->terms.at(dim);
+  }
+  kernel.maxima = maxima;
+  for (unsigned axis = P0; axis <= P1; ++axis) {
+    // No window reads the sums behind the last one: nobody makes them.
+    WindowAxis &window = maxima[axis - P0], &sums = kernel.anchor->axes[axis - P0];
+    window.inputSize = window.span(window.size);
+    kernel.macs = kernel.macs / uint64_t(sums.size) * uint64_t(window.inputSize);
+    sums.size = window.inputSize;
+    kernel.extent[axis] = window.size;
+  }
+  TensorValue result;
+  result.step = -1;
+  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
+  result.stride = rowMajor(result.shape);
+  values[op.getResult(0)] = result;
+  return success();
+}
+
 LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
   FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
   if (failed(input))
@@ -893,7 +933,10 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
                op.getIteratorTypesArray().back() == utils::IteratorType::reduction;
   if (plain && op.getNumDpsInputs() == 1)
     return matchStep(op);
-  return kernel.anchor && kernel.anchor->kind == Anchor::Contraction ? matchPool(op) : matchWindow(op);
+  if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction)
+    return matchWindow(op);
+  Operation *combine = cast<linalg::YieldOp>(body->getTerminator()).getOperand(0).getDefiningOp();
+  return llvm::isa_and_nonnull<arith::MaxSIOp, arith::MaximumFOp, arith::MaxNumFOp>(combine) ? matchMaxima(op) : matchPool(op);
 }
 
 LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {

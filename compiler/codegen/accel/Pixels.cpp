@@ -47,7 +47,7 @@ private:
 };
 
 bool Packer::isPossible() const {
-  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced || kernel.pool)
+  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced || kernel.pool || kernel.maxima)
     return false;
   const Anchor &a = anchor();
   if (a.groups != 1 || a.batchAxis || a.axes[2].kernel != 1 || (row().dilation != 1 && row().kernel != 1))
@@ -222,7 +222,7 @@ std::optional<Kernel> Packer::run() const {
   Form best;
   const double plain = cyclesOf(formOf(1, 1));
   double least = plain;
-  for (int64_t outputs = 1; outputs <= (sharesColumns ? machine.cols / a.oc : 1); ++outputs) {
+  for (int64_t outputs = 1; outputs <= (sharesColumns ? std::max<int64_t>(machine.cols / a.oc, 1) : 1); ++outputs) {
     if (width % outputs)
       continue;
     for (int64_t inputs = 1; inputs == 1 || (sharesRows && inputs * a.ic <= machine.rows); ++inputs) {

@@ -340,6 +340,8 @@ std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) con
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
   if (!resident || resident->isDense() || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
     return std::nullopt;
+  if (uses.kernels[writer + 1]->maxima) // bands are of rows of sums, of which some are made twice
+    return std::nullopt;
   const Anchor &anchor = *uses.kernels[list[1].kernel]->anchor;
   for (const Use &use : list) {
     const Kernel &kernel = *uses.kernels[use.kernel];

@@ -107,6 +107,8 @@ cost::Dependence dependenceOf(const Kernel &kernel) {
         return Dependence::None;
     return Dependence::Elementwise;
   }
+  if (kernel.maxima)
+    return Dependence::None;
   const Anchor &a = *kernel.anchor;
   bool single = true;
   for (const WindowAxis &axis : a.axes) {
@@ -159,6 +161,10 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
     for (const Step &step : kernel.steps)
       passes += step.reducesChannels || step.sumsPositions;
     work.vectorCycles = cost::ceilDiv(elements, lanes) * passes;
+    if (kernel.maxima) { // every sum is looked at
+      const Extent sums = kernel.sums(kernel.extent);
+      work.vectorCycles = std::max(work.vectorCycles, cost::ceilDiv(uint64_t(sums[C] * sums[P0] * sums[P1] * sums[P2]), lanes));
+    }
   }
   if (!kernel.anchor)
     return work;

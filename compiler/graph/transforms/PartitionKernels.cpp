@@ -382,11 +382,16 @@ private:
     return 2 * sums <= array.sums && 2 * bytes <= array.scratchpad;
   }
 
+  /// Whether op takes the largest of a convolution's sums in every window; graph-move-pools put it there.
+  bool isMaximumOfSums(Operation *op, Operation *output) {
+    return op->hasAttr(kOfSumsAttr) && !cpuOnly && isa<ConvOp, ConvIntegerOp>(output) && output->hasOneUse();
+  }
+
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.
   bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
     if (assigned.contains(op) || reasonFor(op) != reason)
       return false;
-    if (isPoolOfAll(op, output, inside))
+    if (isPoolOfAll(op, output, inside) || isMaximumOfSums(op, output))
       return true;
     if ((roleOf(op) != Role::Elementwise && !isSoftmaxOfRows(op, inside)) ||
         shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)))

@@ -44,6 +44,28 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
+def MovePoolsPass : Pass<"graph-move-pools", "::mlir::ModuleOp"> {
+  let summary = "pools in front of concatenations, and maxima of a convolution's sums in front of what never falls";
+  let description = [{
+    A pool of a concatenation of channels becomes a concatenation of pools, each of which can run beside the kernel that it
+    follows: where nothing else reads the concatenation or its inputs, and where all inputs but the last fill whole vectors.
+
+    max_pool(f(conv(x))) becomes f(max_pool(conv(x))), where f is a bias, relu, clip or requantisation:
+    graph-partition-kernels makes one kernel of them, which finds the maxima in the accumulator, and what
+    the pool does not keep is never written. Windows of two tiles share sums, which the array makes twice: only where the
+    vector engine would take longer than the array, or where DRAM has to move the convolution's result.
+  }];
+  let options = [
+    Option<"rows", "rows", "int64_t", "16", "rows of the machine's array">,
+    Option<"columns", "columns", "int64_t", "16", "columns of the machine's array, and lanes of a vector">,
+    Option<"sums", "sums", "int64_t", "16384", "elements of the machine's accumulator">,
+    Option<"scratchpad", "scratchpad", "int64_t", "262144", "bytes of the machine's first scratchpad">,
+    Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that DRAM moves in a cycle">,
+    Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">
+  ];
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
 def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
   let summary = "group ops into kernel functions, each for one target";
   let description = [{
@@ -60,7 +82,8 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
     A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
-    So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice.
+    So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
+    a maximum over windows of a convolution's sums.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
   }];
   let options = [

@@ -29,6 +29,16 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createDecomposeOpsPass());
   manager.addPass(createFoldConstantsPass());
   manager.addPass(createCSEPass());
+  if (!options.cpuOnly) {
+    MovePoolsPassOptions move;
+    move.rows = options.rows;
+    move.columns = options.columns;
+    move.sums = options.sums;
+    move.scratchpad = options.scratchpad;
+    move.dramBytes = options.dramBytes;
+    move.array = options.array;
+    manager.addPass(createMovePoolsPass(move));
+  }
   PartitionKernelsPassOptions partition;
   partition.array = options.array;
   partition.rows = options.rows;

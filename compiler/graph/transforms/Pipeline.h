@@ -14,12 +14,16 @@ inline constexpr llvm::StringLiteral kNodesAttr = "tilewright.nodes";
 inline constexpr llvm::StringLiteral kTargetAttr = "tilewright.target";
 inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
 
+/// Of a max pool: it joins the convolution whose sums it reads (graph-move-pools).
+inline constexpr llvm::StringLiteral kOfSumsAttr = "tilewright.of_sums";
+
 struct GraphPipelineOptions {
   std::string array = "fp32"; ///< what the machine's array multiplies: int8, bf16 or fp32
   int64_t rows = 16, columns = 16; ///< of the array
   int64_t loadEngines = 2;
   int64_t sums = 16384; ///< elements of the accumulator
   int64_t scratchpad = 262144; ///< bytes of the first one
+  double dramBytes = 19.2;     ///< a cycle
   bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
   bool exactQdq = false;      ///< graph-convert-qdq{exact}
 };

@@ -39,7 +39,7 @@ class PixelsTest(CliTest):
     def test_outputs_and_taps_in_pairs(self):
         """Outputs in the columns, pixels in the rows, and both."""
         self.same_values_in_less("tiny_8x8", "conv:1x8x8x8:3x3x4:s1:p1:int8", "conv:1x8x8x4:3x3x8:s1:p1:int8",
-                                 "conv:1x8x8x4:3x3x4:s1:p1:int8")
+                                 "conv:1x8x8x4:3x3x4:s1:p1:int8", "conv:1x8x8x4:3x3x12:s1:p1:int8")
 
     def test_strides_odd_widths_and_large_kernels(self):
         self.same_values_in_less("tiny_8x8", "conv:2x7x9x4:3x3x8:s2:p1:int8", "conv:1x9x12x3:5x5x2:s1:p2:int8",

@@ -1,0 +1,185 @@
+//===- MovePools.cpp - Pools where they cost least ------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Passes.h"
+#include "compiler/graph/transforms/Pipeline.h"
+#include "compiler/graph/transforms/Rewriting.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+namespace tw::graph {
+
+#define GEN_PASS_DEF_MOVEPOOLSPASS
+#include "compiler/graph/transforms/Passes.h.inc"
+
+namespace {
+
+/// A copy of `op` that reads `to` in place of `from` and gives a tensor of `shape`.
+Value cloneOn(OpBuilder &builder, Operation *op, Value from, Value to, ArrayRef<int64_t> shape) {
+  IRMapping mapping;
+  mapping.map(from, to);
+  Operation *copy = builder.clone(*op, mapping);
+  copy->getResult(0).setType(RankedTensorType::get(shape, elementOf(op->getResult(0))));
+  return copy->getResult(0);
+}
+
+/// A window sees one channel: that of a concatenation of channels is a concatenation of windows.
+void splitPool(Operation *pool, int64_t columns, SmallVectorImpl<MaxPoolOp> &parts) {
+  auto concat = pool->getOperand(0).getDefiningOp<ConcatOp>();
+  if (!concat || !concat->hasOneUse() || concat.getAxis() != 3)
+    return;
+  for (Value input : concat.getInputs())
+    if (!input.getDefiningOp() || !input.hasOneUse() ||
+        (input != concat.getInputs().back() && shapeOf(input)[concat.getAxis()] % columns))
+      return;
+  OpBuilder builder(pool);
+  SmallVector<Value> pooled;
+  for (Value input : concat.getInputs()) {
+    SmallVector<int64_t> shape(shapeOf(pool->getResult(0)));
+    shape[concat.getAxis()] = shapeOf(input)[concat.getAxis()];
+    pooled.push_back(cloneOn(builder, pool, concat, input, shape));
+    if (auto part = pooled.back().getDefiningOp<MaxPoolOp>())
+      parts.push_back(part);
+  }
+  auto joined = builder.create<ConcatOp>(concat.getLoc(), pool->getResult(0).getType(), pooled, concat.getAxis());
+  pool->getResult(0).replaceAllUsesWith(joined);
+  pool->erase();
+  concat->erase();
+}
+
+/// The operand of which `op` is a function, element by element, that never falls where that rises; null if it is not known to be one.
+/// The largest result is that of the largest operand then, to the last bit, as rounding never falls either. `most`: of an integer.
+Value risesWith(Operation *op, double most) {
+  if (isa<ReluOp, ClipOp, QuantizeOp>(op))
+    return op->getOperand(0);
+  if (auto add = dyn_cast<AddOp>(op); add && elementOf(add).isF32()) {
+    const bool isFirst = bool(constantOf(add.getA()));
+    Value bias = isFirst ? add.getA() : add.getB();
+    const bool isOfChannels = tensorOf(bias).getNumElements() == (shapeOf(bias).empty() ? 1 : shapeOf(bias).back());
+    return constantOf(bias) && isOfChannels ? (isFirst ? add.getB() : add.getA()) : Value();
+  }
+  if (auto requantize = dyn_cast<RequantizeOp>(op)) {
+    if (Value bias = requantize.getBias()) { // the sum must not wrap
+      ElementsAttr elements = constantOf(bias);
+      if (!elements)
+        return {};
+      for (const APInt &value : elements.getValues<APInt>())
+        if (std::abs(double(value.getSExtValue())) + most >= double(1u << 31))
+          return {};
+    }
+    return requantize.getX(); // multipliers are positive
+  }
+  return {};
+}
+
+constexpr double kMostOnChip = 0.75;     ///< of the scratchpad
+constexpr double kBusShare = 1.0 / 3;    ///< of the time of transfers, what they cost beside other engines
+
+struct Machine {
+  int64_t rows, columns, sums; ///< of the array; elements of its accumulator
+  int64_t scratchpad;          ///< bytes of the first one
+  double dramBytes;            ///< a cycle
+  int64_t floatBytes;          ///< of a number between kernels
+};
+
+/// Whether a kernel may take the largest of the convolution's sums in the pool's windows, and that takes less time: the vector engine
+/// no longer writes each of the results, and DRAM does not see them; but the array makes again what two tiles need.
+bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
+  ArrayRef<int64_t> dilations;
+  bool isOnArray = false;
+  llvm::TypeSwitch<Operation *>(convolution).Case<ConvOp, ConvIntegerOp>([&](auto op) {
+    dilations = op.getDilations();
+    isOnArray = op.getGroup() == 1 && !isDepthwise(op) && op.getLayout() == "nhwc" && constantOf(op.getW());
+  });
+  const int64_t kh = pool.getKernel()[0], kw = pool.getKernel()[1], sh = pool.getStrides()[0], sw = pool.getStrides()[1];
+  auto isInside = [](int64_t pad) { return pad == 0; };
+  auto isDense = [](int64_t dilation) { return dilation == 1; };
+  if (!isOnArray || kh < sh || kw < sw || !llvm::all_of(pool.getPads(), isInside) || !llvm::all_of(pool.getDilations(), isDense))
+    return false;
+  ArrayRef<int64_t> w = shapeOf(convolution->getOperand(1)), y = shapeOf(convolution->getResult(0)), p = shapeOf(pool);
+  const int64_t taps = w[0] * w[1], packed = llvm::divideCeil(taps * w[2], machine.rows);
+  int64_t passes = taps * int64_t(llvm::divideCeil(w[2], machine.rows));
+  if (taps > 1 && dilations[0] == 1 && packed * 2 <= passes) // as accel::packsTaps() decides
+    passes = packed;
+  // The sums of all tiles, for the best size of a tile that a block of columns has room for, twice.
+  auto made = [](int64_t size, int64_t tile, int64_t kernel, int64_t stride) {
+    return double(int64_t(llvm::divideCeil(size, tile)) * (kernel - stride) + size * stride);
+  };
+  double least = 0;
+  for (int64_t rows = 1; rows <= p[1]; ++rows)
+    for (int64_t columns = 1; columns <= p[2]; ++columns)
+      if (2 * machine.columns * ((rows - 1) * sh + kh) * ((columns - 1) * sw + kw) <= machine.sums) {
+        const double sums = made(p[1], rows, kh, sh) * made(p[2], columns, kw, sw);
+        least = least ? std::min(least, sums) : sums;
+      }
+  const double blocks = double(y[0] * int64_t(llvm::divideCeil(y[3], machine.columns)));
+  const double window = double(kh * (kw <= 3 && kh <= 3 ? std::min(sw, kw) : kw)); // cycles
+  const double pooling = blocks * double(p[1] * p[2]) * window, results = blocks * double(y[1] * y[2]);
+  // A result that leaves too little room for others goes through DRAM.
+  const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * (isa<ConvOp>(convolution) ? machine.floatBytes : 1));
+  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) ? 2 * bytes / machine.dramBytes : 0;
+  const double joined = std::max(blocks * least * double(passes), pooling);
+  return least > 0 && joined < std::max(results * double(passes), results + pooling) + kBusShare * transfers;
+}
+
+/// max_pool(f(conv(x))), nothing else reading what lies between: f(max_pool(conv(x))), for an f that never falls.
+void joinConvolution(MaxPoolOp pool, const Machine &machine) {
+  auto inputOf = [](Operation *op) {
+    auto input = llvm::find_if(op->getOperands(), [](Value operand) { return !constantOf(operand); });
+    return input == op->operand_end() ? Value() : *input;
+  };
+  SmallVector<Operation *> between;
+  Operation *conv = pool.getX().getDefiningOp();
+  while (conv && conv->hasOneUse() && isElementwise(conv)) {
+    between.push_back(conv);
+    Value input = inputOf(conv);
+    conv = input ? input.getDefiningOp() : nullptr;
+  }
+  if (!conv || !conv->hasOneUse() || !joinsSums(pool, conv, machine))
+    return;
+  ArrayRef<int64_t> w = shapeOf(conv->getOperand(1));
+  const double most = 255.0 * 255.0 * double(w[0] * w[1] * w[2]);
+  for (Operation *op : between)
+    if (Value x = risesWith(op, most); !x || x != inputOf(op) || shapeOf(x) != shapeOf(op->getResult(0)))
+      return;
+  OpBuilder builder(pool);
+  SmallVector<int64_t> shape(shapeOf(pool));
+  Value value = cloneOn(builder, pool, pool.getX(), conv->getResult(0), shape);
+  value.setType(RankedTensorType::get(shape, elementOf(conv->getResult(0))));
+  value.getDefiningOp()->setAttr(kOfSumsAttr, builder.getUnitAttr());
+  for (Operation *op : llvm::reverse(between))
+    value = cloneOn(builder, op, inputOf(op), value, shape);
+  pool->getResult(0).replaceAllUsesWith(value);
+  pool->erase();
+  for (Operation *op : between)
+    op->erase();
+}
+
+struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
+  using MovePoolsPassBase::MovePoolsPassBase;
+  void runOnOperation() override {
+    SmallVector<MaxPoolOp> pools;
+    SmallVector<Operation *> all;
+    getOperation().walk([&](Operation *op) {
+      if (auto layout = op->getAttrOfType<StringAttr>("layout"); !layout || layout != "nhwc")
+        return;
+      if (isa<MaxPoolOp, AveragePoolOp, QLinearAveragePoolOp, QLinearGlobalAveragePoolOp>(op))
+        all.push_back(op);
+    });
+    for (Operation *op : all) {
+      const size_t count = pools.size();
+      auto pool = dyn_cast<MaxPoolOp>(op);
+      splitPool(op, columns, pools);
+      if (pool && pools.size() == count)
+        pools.push_back(pool);
+    }
+    for (MaxPoolOp pool : pools)
+      joinConvolution(pool, {rows, columns, sums, scratchpad, dramBytes, array == "bf16" ? 2 : 4});
+  }
+};
+
+} // namespace
+} // namespace tw::graph

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""A maximum over windows of a convolution's result is found among its sums; a pool of a concatenation is one of each part."""
+
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+FACTOR, ZERO = 2.0 ** -9, -5
+INT8 = ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]
+GEMMINI = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
+
+
+def hexed(array):
+    return f'dense<"0x{array.tobytes().hex()}">'
+
+
+def conv_of(x, w, stride, pad):
+    padded = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
+    taps = np.lib.stride_tricks.sliding_window_view(padded, w.shape[:2], (1, 2))[:, ::stride, ::stride]
+    return np.einsum("nhwcyx,yxco->nhwo", taps, w)
+
+
+def pool_of(y):
+    return np.lib.stride_tricks.sliding_window_view(y, (3, 3), (1, 2))[:, ::2, ::2].max((-2, -1))
+
+
+def tensor(shape, element):
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
+class MovedPoolsTest(CliTest):
+    def image(self, shape, low=-128, high=128, element=np.int8):
+        self.random = np.random.default_rng(1)
+        self.x = self.random.integers(low, high, shape).astype(element)
+        np.save(self.path / "x.npy", self.x)
+
+    def conv(self, name, kernel, stride, pad, channels=40, source="x", x=None):
+        """The text of a convolution with a bias that gives bytes, and these."""
+        x = self.x if x is None else x
+        inputs = x.shape[3]
+        w = self.random.integers(-128, 128, (kernel, kernel, inputs, channels)).astype(np.int8)
+        bias = self.random.integers(-9999, 9999, channels).astype(np.int32)
+        sums = conv_of(x.astype(np.int64) - 3, w.astype(np.int64), stride, pad) + bias
+        y = np.clip(np.rint(sums.astype(np.float32) * np.float32(FACTOR)) + ZERO, -128, 127).astype(np.int8)
+        return f"""%w{name} = graph.constant {hexed(w)} : {tensor(w.shape, "i8")}
+  %b{name} = graph.constant {hexed(bias)} : {tensor(bias.shape, "i32")}
+  %s{name} = graph.conv_integer %{source}, %w{name} {{x_zero_point = 3 : i32, w_zero_points = array<i32: 0>,
+    strides = array<i64: {stride}, {stride}>, pads = array<i64: {pad}, {pad}, {pad}, {pad}>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"}} : ({tensor(x.shape, "i8")}, {tensor(w.shape, "i8")}) -> {tensor(y.shape, "i32")} loc("{name}")
+  %{name} = graph.requantize %s{name}, %b{name} {{multipliers = array<f32: {FACTOR}>, axis = 3 : i64, zero_point = {ZERO} : i32}}
+    : ({tensor(y.shape, "i32")}, {tensor(bias.shape, "i32")}) -> {tensor(y.shape, "i8")}""", y
+
+    def pool(self, value, shape, element="i8", pad=0):
+        out = (shape[0], (shape[1] + 2 * pad - 3) // 2 + 1, (shape[2] + 2 * pad - 3) // 2 + 1, shape[3])
+        return f"""%y = graph.max_pool %{value} {{kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>,
+    pads = array<i64: {pad}, {pad}, {pad}, {pad}>, dilations = array<i64: 1, 1>, layout = "nhwc"}}
+    : ({tensor(shape, element)}) -> {tensor(out, element)} loc("pool")""", tensor(out, element)
+
+    def network(self, ops, results, types):
+        element = "f32" if self.x.dtype == np.float32 else "i8"
+        self.write("net.mlir", "func.func @main(%x: " + tensor(self.x.shape, element) + ") -> (" + ", ".join(types) + ") {\n  " +
+                   "\n  ".join(ops) + "\n  return " + ", ".join(results) + " : " + ", ".join(types) + "\n}\n")
+
+    def kernels(self, *options):
+        tiles, _ = self.tilewright("compile", "net.mlir", *options, "--emit", "tiles")
+        return {line[2:].split(":")[0] for line in tiles.splitlines() if line.startswith("# ")}
+
+    def output(self, *options):
+        self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
+        return np.load(self.path / "out/output0.npy")
+
+    def one_conv(self, shape, kernel, stride, pad):
+        self.image(shape)
+        ops, y = self.conv("conv", kernel, stride, pad)
+        pool, of = self.pool("conv", y.shape)
+        self.network([ops, pool], ["%y"], [of])
+        return pool_of(y)
+
+    def test_sums_in_the_accumulator(self):
+        for layer in [((2, 19, 23, 16), 1, 1, 0), ((1, 43, 37, 3), 3, 2, 1)]:
+            expected = self.one_conv(*layer)
+            for hw in INT8:
+                for schedule in ["serial", "double_buffer", "modulo"]:
+                    options = ["--hw", hw, "--schedule", schedule]
+                    self.assertEqual(self.kernels(*options), {"conv"}, (layer, options))
+                    np.testing.assert_array_equal(self.output(*options), expected, str((layer, options)))
+
+    def test_tiles_that_are_asked_for(self):
+        expected = self.one_conv((1, 43, 37, 3), 3, 2, 1)  # 10 x 9 windows
+        for tile in ["16, 4, 3, 1", "48, 9, 2, 1", "32, 5, 10, 1"]:
+            schedule = self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %k = transform.tilewright.match_node "conv"
+    transform.tilewright.tile %k {{sizes = [{tile}]}}
+    transform.yield
+  }}
+}}
+""")
+            np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected, tile)
+
+    def test_bands_for_the_next_kernel(self):
+        self.image((1, 43, 37, 3))
+        first, y = self.conv("conv", 3, 2, 1, 48)
+        pool, _ = self.pool("conv", y.shape)
+        second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y))
+        self.network([first, pool, second], ["%next"], [tensor(z.shape, "i8")])
+        for bands in [1, 4]:
+            schedule = self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %k = transform.tilewright.match_node "conv"
+    transform.tilewright.keep %k {{on_chip = true, bands = {bands}}}
+    transform.yield
+  }}
+}}
+""")
+            np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), z, str(bands))
+
+    def test_floats(self):
+        self.image((1, 19, 23, 16), -4, 5, np.float32)
+        w = self.random.integers(-4, 5, (1, 1, 16, 40)).astype(np.float32)
+        bias = self.random.integers(-9, 9, (1, 1, 1, 40)).astype(np.float32)
+        values = conv_of(self.x, w, 1, 0) + bias
+        of = tensor(values.shape, "f32")
+        pool, type_ = self.pool("r", values.shape, "f32")
+        self.network([f"%w = graph.constant {hexed(w)} : {tensor(w.shape, 'f32')}",
+                      f"%b = graph.constant {hexed(bias)} : {tensor(bias.shape, 'f32')}",
+                      "%s = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,"
+                      f" group = 1 : i64, layout = \"nhwc\"}} : ({tensor(self.x.shape, 'f32')}, {tensor(w.shape, 'f32')}) -> {of} loc(\"conv\")",
+                      f"%a = graph.add %s, %b : ({of}, {tensor(bias.shape, 'f32')}) -> {of}", f"%r = graph.relu %a : {of}", pool],
+                     ["%y"], [type_])
+        expected = pool_of(np.maximum(values, 0))
+        options = ["--hw", "gemmini_16x16_fp32", "--schedule", "modulo"]
+        self.assertEqual(self.kernels(*options), {"conv"})
+        np.testing.assert_array_equal(self.output(*options), expected)
+
+    def test_parts_of_a_concatenation(self):
+        # The array takes longest for a second convolution of 3 x 3: its pool is a kernel. The first must fill whole vectors.
+        for channels, kernel, kernels in [(48, 1, {"left", "right"}), (48, 3, {"left", "right", "pool"}),
+                                          (40, 1, {"left", "right", "pool"})]:
+            self.image((1, 19, 23, 16))
+            left, a = self.conv("left", 1, 1, 0, channels)
+            right, b = self.conv("right", kernel, 1, kernel // 2, channels)
+            c, part = np.concatenate([a, b], 3), tensor(a.shape, "i8")
+            pool, of = self.pool("c", c.shape)
+            concat = f"%c = graph.concat %left, %right {{axis = 3 : i64}} : ({part}, {part}) -> {tensor(c.shape, 'i8')}"
+            self.network([left, right, concat, pool], ["%y"], [of])
+            self.assertEqual(self.kernels(*GEMMINI), kernels, (channels, kernel))
+            np.testing.assert_array_equal(self.output(*GEMMINI), pool_of(c), str((channels, kernel)))
+
+    def test_kernels_of_their_own(self):
+        shape = (1, 19, 23, 16)
+        self.one_conv(shape, 1, 1, 0)  # no room for a window of a block of channels, twice
+        self.assertEqual(self.kernels(*GEMMINI, "--set", "accumulator.capacity_bytes=1024"), {"conv", "pool"})
+        self.one_conv(shape, 3, 1, 1)  # the array takes longer than the vector engine
+        self.assertEqual(self.kernels(*GEMMINI), {"conv", "pool"})
+        self.image(shape)
+        ops, y = self.conv("conv", 1, 1, 0)
+        pool, of = self.pool("conv", y.shape, pad=1)  # sums that are not there
+        self.network([ops, pool], ["%y"], [of])
+        self.assertEqual(self.kernels(*GEMMINI), {"conv", "pool"})
+        pool, of = self.pool("conv", y.shape)  # the convolution's result is one of the network's
+        self.network([ops, pool], ["%y", "%conv"], [of, tensor(y.shape, "i8")])
+        self.assertEqual(self.kernels(*GEMMINI), {"conv", "pool"})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,123 @@
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools | FileCheck %s
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 sums=71" | FileCheck %s --check-prefix=FEW
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1046" | FileCheck %s --check-prefix=FITS
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=SLOW
+
+// Each part of a concatenation has its own pool, behind a kernel or not; the results are joined.
+// CHECK-LABEL: func.func @parts
+// CHECK: %[[A:.*]] = graph.relu
+// CHECK: %[[B:.*]] = graph.sigmoid
+// CHECK: %[[P:.*]] = graph.average_pool %[[A]] {{.*}} -> tensor<1x3x3x16xf32>
+// CHECK: %[[Q:.*]] = graph.average_pool %[[B]] {{.*}} -> tensor<1x3x3x5xf32>
+// CHECK: %[[C:.*]] = graph.concat %[[P]], %[[Q]] {axis = 3 : i64} : (tensor<1x3x3x16xf32>, tensor<1x3x3x5xf32>) -> tensor<1x3x3x21xf32>
+// CHECK: return %[[C]]
+func.func @parts(%x: tensor<1x7x7x16xf32>, %y: tensor<1x7x7x5xf32>) -> tensor<1x3x3x21xf32> {
+  %0 = graph.relu %x : tensor<1x7x7x16xf32>
+  %1 = graph.sigmoid %y : tensor<1x7x7x5xf32>
+  %2 = graph.concat %0, %1 {axis = 3 : i64} : (tensor<1x7x7x16xf32>, tensor<1x7x7x5xf32>) -> tensor<1x7x7x21xf32>
+  %3 = graph.average_pool %2 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false,
+    layout = "nhwc"} : (tensor<1x7x7x21xf32>) -> tensor<1x3x3x21xf32>
+  return %3 : tensor<1x3x3x21xf32>
+}
+
+// -----
+
+// Not where the first part leaves lanes of its last vector empty, and not where the concatenation has another reader.
+// CHECK-LABEL: func.func @whole
+// CHECK: %[[C:.*]] = graph.concat
+// CHECK: graph.max_pool %[[C]]
+// CHECK: %[[D:.*]] = graph.concat
+// CHECK: graph.max_pool %[[D]]
+func.func @whole(%x: tensor<1x7x7x16xf32>, %y: tensor<1x7x7x5xf32>)
+    -> (tensor<1x3x3x21xf32>, tensor<1x3x3x21xf32>, tensor<1x7x7x21xf32>) {
+  %0 = graph.relu %x : tensor<1x7x7x16xf32>
+  %1 = graph.sigmoid %y : tensor<1x7x7x5xf32>
+  %2 = graph.concat %1, %0 {axis = 3 : i64} : (tensor<1x7x7x5xf32>, tensor<1x7x7x16xf32>) -> tensor<1x7x7x21xf32>
+  %3 = graph.max_pool %2 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x21xf32>) -> tensor<1x3x3x21xf32>
+  %4 = graph.tanh %x : tensor<1x7x7x16xf32>
+  %5 = graph.exp %y : tensor<1x7x7x5xf32>
+  %6 = graph.concat %4, %5 {axis = 3 : i64} : (tensor<1x7x7x16xf32>, tensor<1x7x7x5xf32>) -> tensor<1x7x7x21xf32>
+  %7 = graph.max_pool %6 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x21xf32>) -> tensor<1x3x3x21xf32>
+  return %3, %7, %6 : tensor<1x3x3x21xf32>, tensor<1x3x3x21xf32>, tensor<1x7x7x21xf32>
+}
+
+// -----
+
+// The maximum is taken of the sums, and what never falls follows. An accumulator without room for two windows of a block of columns,
+// 2 * 4 * 9 sums, leaves it where it is.
+// CHECK-LABEL: func.func @sums
+// CHECK: %[[S:.*]] = graph.conv_integer
+// CHECK: %[[M:.*]] = graph.max_pool %[[S]] {{.*}} : (tensor<1x7x7x4xi32>) -> tensor<1x3x3x4xi32>
+// CHECK: %[[Q:.*]] = graph.requantize %[[M]], %{{.*}} -> tensor<1x3x3x4xi8>
+// CHECK: return %[[Q]]
+// FEW-LABEL: func.func @sums
+// FEW: %[[Q:.*]] = graph.requantize
+// FEW: graph.max_pool %[[Q]]
+func.func @sums(%x: tensor<1x7x7x3xi8>) -> tensor<1x3x3x4xi8> {
+  %w = graph.constant dense<1> : tensor<1x1x3x4xi8>
+  %b = graph.constant dense<[1, -2, 3, -4]> : tensor<4xi32>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x7x7x3xi8>, tensor<1x1x3x4xi8>) -> tensor<1x7x7x4xi32>
+  %1 = graph.requantize %0, %b {multipliers = array<f32: 1.0>, axis = 3 : i64, zero_point = 0 : i32}
+    : (tensor<1x7x7x4xi32>, tensor<4xi32>) -> tensor<1x7x7x4xi8>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xi8>) -> tensor<1x3x3x4xi8>
+  return %2 : tensor<1x3x3x4xi8>
+}
+
+// -----
+
+// A sum with its bias that may wrap around can fall where the sum rises.
+// CHECK-LABEL: func.func @wraps
+// CHECK: %[[Q:.*]] = graph.requantize
+// CHECK: graph.max_pool %[[Q]]
+func.func @wraps(%x: tensor<1x7x7x3xi8>) -> tensor<1x3x3x4xi8> {
+  %w = graph.constant dense<1> : tensor<1x1x3x4xi8>
+  %b = graph.constant dense<[1, -2, 3, 2147480000]> : tensor<4xi32>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x7x7x3xi8>, tensor<1x1x3x4xi8>) -> tensor<1x7x7x4xi32>
+  %1 = graph.requantize %0, %b {multipliers = array<f32: 1.0>, axis = 3 : i64, zero_point = 0 : i32}
+    : (tensor<1x7x7x4xi32>, tensor<4xi32>) -> tensor<1x7x7x4xi8>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xi8>) -> tensor<1x3x3x4xi8>
+  return %2 : tensor<1x3x3x4xi8>
+}
+
+// -----
+
+// What is multiplied by a constant, which may be negative, stays in front of the maximum.
+// CHECK-LABEL: func.func @falls
+// CHECK: %[[M:.*]] = graph.mul
+// CHECK: graph.max_pool %[[M]]
+func.func @falls(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
+  %w = graph.constant dense<1.0> : tensor<1x1x3x4xf32>
+  %f = graph.constant dense<[1.0, -2.0, 3.0, -4.0]> : tensor<4xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x7x7x3xf32>, tensor<1x1x3x4xf32>) -> tensor<1x7x7x4xf32>
+  %1 = graph.mul %0, %f : (tensor<1x7x7x4xf32>, tensor<4xf32>) -> tensor<1x7x7x4xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xf32>) -> tensor<1x3x3x4xf32>
+  return %2 : tensor<1x3x3x4xf32>
+}
+
+// -----
+
+// Nine passes take the array longer than the vector engine. Only DRAM gains: the result's 784 bytes are three quarters of 1046 bytes and less.
+// FITS-LABEL: func.func @dram
+// FITS: %[[R:.*]] = graph.relu
+// FITS: graph.max_pool %[[R]]
+// SLOW-LABEL: func.func @dram
+// SLOW: %[[S:.*]] = graph.conv
+// SLOW: %[[M:.*]] = graph.max_pool %[[S]] {{.*}}tilewright.of_sums
+// SLOW: graph.relu %[[M]]
+func.func @dram(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
+  %w = graph.constant dense<1.0> : tensor<3x3x3x4xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x7x7x3xf32>, tensor<3x3x3x4xf32>) -> tensor<1x7x7x4xf32>
+  %1 = graph.relu %0 : tensor<1x7x7x4xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xf32>) -> tensor<1x3x3x4xf32>
+  return %2 : tensor<1x3x3x4xf32>
+}
