@@ -2,10 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/cost/Bounds.h"
+#include "compiler/cost/Cuts.h"
 
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <numeric>
 #include <set>
+#include <tuple>
 
 using namespace tw;
 using namespace tw::cost;
@@ -50,13 +54,20 @@ struct Latencies {
     return t.semaphore_cycles + t.dma_setup_cycles + 1 + std::max<uint64_t>(t.dma_drain_cycles, 1 + write()) +
            t.done_cycles;
   }
-  /// Cycles the data bus needs for `bytes` at its peak.
+  /// Ticks around each refresh without data: no column command from the tick it is due until its rows are open again.
+  uint64_t refreshTicks() const {
+    uint64_t shift = std::max(dram.nCL, dram.nCWL) - std::min(dram.nCL, dram.nCWL) + dram.nBurst;
+    uint64_t without = uint64_t(dram.nRFC) + dram.nRCD;
+    return without > shift && without < dram.nREFI ? without - shift : 0;
+  }
+  /// Cycles the data bus needs for `bytes` at its peak, and the refreshes in between.
   uint64_t bus(uint64_t bytes) const {
     using Wide = unsigned __int128;
     if (ideal)
       return uint64_t(Wide(bytes) * dram.bytesPerCycleDenominator / dram.bytesPerCycleNumerator);
-    return uint64_t(Wide(bytes) * dram.nBurst * machine.clockMhz /
-                    (Wide(dram.burstBytes) * dram.channels * dram.clockMhz));
+    uint64_t data = uint64_t(Wide(bytes) * dram.nBurst / (uint64_t(dram.burstBytes) * dram.channels));
+    uint64_t refreshes = data ? (data - 1) / (dram.nREFI - refreshTicks()) : 0;
+    return uint64_t(Wide(data + refreshes * refreshTicks()) * machine.clockMhz / dram.clockMhz);
   }
   /// From the start to the first transfer that is not a program fetch, and from the last one to the end.
   uint64_t busFill() const {
@@ -228,110 +239,117 @@ uint64_t boundaryStores(const std::vector<const LayerWork *> &layers, const std:
   return bytes;
 }
 
-/// A network split in two by layers all of whose results hang on everything before: no operation of `after` can begin
-/// before the last one of `before` has ended.
-struct Cut {
-  std::vector<const LayerWork *> before, after;
-};
-
-class CutFinder {
+/// What layers, or parts of them, do on the two sides of a cut.
+class Parts {
 public:
-  CutFinder(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors)
-      : layers(layers), tensors(tensors) {
-    writers.resize(tensors.size());
-    for (size_t i = 0; i < layers.size(); ++i)
-      writers[layers[i].output.tensor].push_back(i);
+  Parts(const std::vector<LayerWork> &layers, const timing::MachineParams &machine) : layers(layers), machine(machine) {}
+
+  /// The pointers are valid until the next call.
+  std::vector<const LayerWork *> before(const Cut &cut) {
+    clear();
+    for (const Cut::Before &part : cut.before) {
+      const LayerWork &layer = layers[part.layer];
+      if (part.whole) {
+        pointers.push_back(&layer);
+        continue;
+      }
+      LayerWork &work = addPart();
+      work.vectorCycles = vectorCycles(layer, part.outputs);
+      if (!layer.contraction)
+        continue;
+      const Products &products = productsOf(part.layer, part.outputs, withOutputs);
+      work.arrayCycles = products.arrayCycles;
+      work.preloadCycles = products.preloadCycles;
+      if (layer.weights)
+        work.constants.push_back({layer.constants[*layer.weights].key, products.weightBytes});
+    }
+    return pointers;
   }
 
-  std::vector<Cut> cuts() const {
-    std::vector<Cut> all;
-    for (size_t i = 0; i < layers.size(); ++i) {
-      std::optional<unsigned> needed = neededBy(i);
-      if (!needed)
+  std::vector<const LayerWork *> after(const Cut &cut) {
+    clear();
+    for (const Cut::After &part : cut.after) {
+      const LayerWork &layer = layers[part.layer];
+      if (part.whole) {
+        pointers.push_back(&layer);
         continue;
-      Cut cut{before(*needed), after(i)};
-      if (!cut.before.empty() && !cut.after.empty())
-        all.push_back(std::move(cut));
+      }
+      LayerWork &work = addPart();
+      work.vectorCycles = vectorCycles(layer, part.outputs, true);
+      if (layer.contraction)
+        work.arrayCycles = productsOf(part.layer, part.inputs, withInputs).arrayCycles;
+      if (part.weights) {
+        work.preloadCycles = layer.preloadCycles;
+        work.constants.push_back(layer.constants[*layer.weights]);
+      }
     }
-    return all;
+    return pointers;
   }
 
 private:
+  struct Products {
+    uint64_t arrayCycles = 0, preloadCycles = 0, weightBytes = 0;
+  };
+  using Restriction = Contraction (*)(Contraction, const Box &);
+
   const std::vector<LayerWork> &layers;
-  const std::vector<NetworkTensor> &tensors;
-  std::vector<std::vector<size_t>> writers;
+  const timing::MachineParams &machine;
+  /// Many cuts have the same parts.
+  std::map<std::tuple<size_t, Restriction, std::array<int64_t, 6>>, Products> known;
 
-  bool whole(const TensorUse &use) const { return use.bytes >= tensors[use.tensor].bytes; }
-
-  /// The tensor every element of which every result of layer `i` hangs on, if there is one.
-  std::optional<unsigned> neededBy(size_t i) const {
-    const LayerWork *layer = &layers[i];
-    if (layer->dependence != Dependence::All && layer->dependence != Dependence::GlobalWindow)
-      return std::nullopt;
-    // Back from the window, channel by channel, to the contraction that mixes the channels.
-    while (!layer->inputs.empty()) {
-      bool mixes = layer->dependence == Dependence::All || layer->dependence == Dependence::Channels;
-      bool passes = layer->dependence != Dependence::None;
-      const TensorUse &use = layer->inputs.front();
-      if (!passes || !whole(use))
-        return std::nullopt;
-      if (mixes)
-        return use.tensor;
-      if (writers[use.tensor].size() != 1 || layers[writers[use.tensor].front()].channels != layer->channels)
-        return std::nullopt;
-      layer = &layers[writers[use.tensor].front()];
+  const Products &productsOf(size_t layer, const Box &box, Restriction restricted) {
+    std::array<int64_t, 6> ends;
+    int64_t positions = 1;
+    for (size_t a = 0; a < 3; ++a) {
+      ends[2 * a] = box[a].first;
+      ends[2 * a + 1] = box[a].last;
+      positions *= box[a].size();
     }
-    return std::nullopt;
+    auto [entry, isNew] = known.try_emplace({layer, restricted, ends});
+    if (!isNew || positions == 0)
+      return entry->second;
+    Contraction c = restricted(*layers[layer].contraction, box);
+    entry->second.arrayCycles = streamCycles(c, machine.rows, machine.cols);
+    entry->second.preloadCycles = c.weights() / (std::max(machine.rows, machine.cols) * machine.preloadRowsPerCycle);
+    entry->second.weightBytes = c.weights() * c.weightBytes;
+    return entry->second;
   }
 
-  /// Layers all of whose results `tensor` hangs on, given that all of it is needed.
-  std::vector<const LayerWork *> before(unsigned tensor) const {
-    std::vector<bool> needed(layers.size(), false);
-    std::vector<unsigned> open{tensor};
-    std::set<unsigned> seen{tensor};
-    std::vector<const LayerWork *> result;
-    while (!open.empty()) {
-      unsigned next = open.back();
-      open.pop_back();
-      for (size_t writer : writers[next]) {
-        if (needed[writer])
-          continue;
-        needed[writer] = true;
-        result.push_back(&layers[writer]);
-        for (const TensorUse &use : layers[writer].inputs)
-          if (whole(use) && seen.insert(use.tensor).second)
-            open.push_back(use.tensor);
-      }
-    }
-    return result;
+  std::vector<const LayerWork *> pointers;
+  std::deque<LayerWork> parts;
+
+  void clear() {
+    pointers.clear();
+    parts.clear();
   }
 
-  /// Layers all of whose operations hang on a result of layer `i`.
-  std::vector<const LayerWork *> after(size_t i) const {
-    std::vector<size_t> dependent(tensors.size(), 0); // writers that do
-    std::vector<const LayerWork *> result;
-    auto hangs = [&](unsigned tensor) {
-      return !writers[tensor].empty() && dependent[tensor] == writers[tensor].size();
-    };
-    ++dependent[layers[i].output.tensor];
-    for (size_t j = i + 1; j < layers.size(); ++j) {
-      const LayerWork &layer = layers[j];
-      auto of = [&](const TensorUse &use) { return hangs(use.tensor); };
-      bool yes = false;
-      if (layer.inputs.empty() || layer.dependence == Dependence::None)
-        continue;
-      if (layer.dependence == Dependence::Elementwise)
-        yes = std::any_of(layer.inputs.begin(), layer.inputs.end(), of);
-      else
-        yes = of(layer.inputs.front());
-      if (!yes)
-        continue;
-      ++dependent[layer.output.tensor];
-      result.push_back(&layer);
+  LayerWork &addPart() {
+    parts.emplace_back();
+    pointers.push_back(&parts.back());
+    return parts.back();
+  }
+
+  /// Of the results at the positions `outputs`, or of writing them only. What was rounded up to whole vectors counts for
+  /// less.
+  uint64_t vectorCycles(const LayerWork &layer, const Box &outputs, bool onlyWrites = false) const {
+    if (layer.poolsPositions || !layer.output.grid || layer.dependence == Dependence::Window)
+      return 0;
+    double all = double(layer.output.grid->channels), part = all, lanes = double(machine.lanes);
+    for (size_t a = 0; a < 3; ++a) {
+      all *= double(layer.window[a].size);
+      part *= double(outputs[a].size());
     }
-    return result;
+    double cycles = double(layer.vectorCycles) * part / (all + lanes);
+    return uint64_t(onlyWrites ? std::min(cycles, part / lanes) : cycles);
   }
 };
+
+std::vector<const LayerWork *> pointersTo(const std::vector<LayerWork> &layers) {
+  std::vector<const LayerWork *> all;
+  for (const LayerWork &layer : layers)
+    all.push_back(&layer);
+  return all;
+}
 } // namespace
 
 /// Whether the network is one layer whose inputs and results cross the bus.
@@ -344,9 +362,7 @@ static bool isOneLayer(const std::vector<LayerWork> &layers, const std::vector<N
 
 uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
                             const timing::MachineParams &machine) {
-  std::vector<const LayerWork *> all;
-  for (const LayerWork &layer : layers)
-    all.push_back(&layer);
+  std::vector<const LayerWork *> all = pointersTo(layers);
   uint64_t bytes = constantBytes(all) + boundaryLoads(all, tensors) + boundaryStores(all, tensors);
   return isOneLayer(layers, tensors) ? std::max(bytes, boundsOf(layers[0], machine).unavoidableBytes) : bytes;
 }
@@ -354,10 +370,9 @@ uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vec
 Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
                          const timing::MachineParams &machine) {
   Latencies l{machine};
-  std::vector<const LayerWork *> all;
+  std::vector<const LayerWork *> all = pointersTo(layers);
   bool inputsFirst = true; // no layer works on constants alone
   for (const LayerWork &layer : layers) {
-    all.push_back(&layer);
     inputsFirst &= std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](const TensorUse &use) {
       auto writes = [&](const LayerWork &other) { return other.output.tensor == use.tensor; };
       const NetworkTensor &tensor = tensors[use.tensor];
@@ -379,42 +394,73 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
       {"vector", vector, vector ? head + l.vectorDrain() + l.t.done_cycles : 0},
       {"dram", l.bus(bytes), bytes ? l.busFill() : 0},
       {"port", std::max(l.loadPorts(bytes - stores), l.storePorts(stores)), l.t.start_cycles}};
-  for (const Cut &cut : CutFinder(layers, tensors).cuts()) {
-    auto [arrayBefore, vectorBefore] = balance(cut.before);
-    auto [arrayAfter, vectorAfter] = balance(cut.after);
-    uint64_t bytesBefore = constantBytes(cut.before) + boundaryLoads(cut.before, tensors);
-    Bound before = largest({{"array", arrayBefore, arrayBefore ? head : 0},
-                            {"preload", preload(cut.before), 0},
-                            {"vector", vectorBefore, vectorBefore ? head : 0},
-                            {"dram", l.bus(bytesBefore), l.firstRequest()}});
-    // One weight tile and a chip full of constants may be there already.
-    std::set<const void *> earlier;
-    for (const LayerWork *layer : cut.before)
-      for (const ConstantUse &use : layer->constants)
-        earlier.insert(use.key);
-    uint64_t constants = constantBytes(cut.after, earlier), onChip = onChipBytes(machine);
-    uint64_t tile = ceilDiv(std::max(machine.rows, machine.cols), machine.preloadRowsPerCycle);
-    uint64_t bytesAfter = (constants > onChip ? constants - onChip : 0) + boundaryStores(cut.after, tensors);
-    uint64_t preloadAfter = preload(cut.after);
-    uint64_t after =
-        std::max({arrayAfter, vectorAfter, preloadAfter > tile ? preloadAfter - tile : 0, l.bus(bytesAfter)});
-    candidates.push_back({"cut", before.cycles - before.fillCycles + after, before.fillCycles + l.t.done_cycles});
-    // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
-    if (machine.rows != machine.cols)
-      continue;
-    uint64_t others = 0;
-    auto contains = [](const std::vector<const LayerWork *> &some, const LayerWork *layer) {
-      return std::find(some.begin(), some.end(), layer) != some.end();
-    };
-    for (const LayerWork *layer : all)
-      if (!contains(cut.before, layer)) {
-        const uint64_t least = layer->contraction ? layer->contraction->macs() / (machine.rows * machine.cols) : 0;
-        others += contains(cut.after, layer) ? std::max(least, layer->preloadCycles) : least;
-      }
-    if (others > tile)
-      candidates.push_back({"cut", balance(cut.before, others - tile).first, head + l.tensorDrain() + l.t.done_cycles});
-  }
   Bound bound = largest(candidates);
+
+  auto workBefore = [&](const std::vector<const LayerWork *> &before) {
+    auto [array, vector] = balance(before);
+    uint64_t loads = constantBytes(before) + boundaryLoads(before, tensors);
+    return largest({{"array", array, array ? head : 0},
+                    {"preload", preload(before), 0},
+                    {"vector", vector, vector ? head : 0},
+                    {"dram", l.bus(loads), l.firstRequest()},
+                    {"port", l.loadPorts(loads), l.t.start_cycles}});
+  };
+  const uint64_t tile = ceilDiv(std::max(machine.rows, machine.cols), machine.preloadRowsPerCycle);
+  auto workAfter = [&](const std::vector<const LayerWork *> &after) {
+    auto [array, vector] = balance(after);
+    // A chip full of constants, and weights in both planes, may be there already.
+    uint64_t constants = constantBytes(after), onChip = onChipBytes(machine), weights = preload(after);
+    uint64_t loads = constants > onChip ? constants - onChip : 0;
+    return std::max({array, vector, weights > 2 * tile ? weights - 2 * tile : 0,
+                     l.bus(loads + boundaryStores(after, tensors)), l.loadPorts(loads)});
+  };
+  // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
+  // Of layers that are whole on one side of a cut.
+  std::vector<uint64_t> least;
+  for (const LayerWork &layer : layers)
+    least.push_back(layer.contraction ? layer.contraction->macs() / (machine.rows * machine.cols) : 0);
+  auto workOnArray = [&](const std::vector<const LayerWork *> &before, const std::vector<const LayerWork *> &after) -> Candidate {
+    std::vector<uint64_t> cycles = least;
+    for (const LayerWork *layer : before)
+      cycles[size_t(layer - layers.data())] = 0;
+    for (const LayerWork *layer : after)
+      cycles[size_t(layer - layers.data())] = std::max(least[size_t(layer - layers.data())], layer->preloadCycles);
+    const uint64_t others = std::accumulate(cycles.begin(), cycles.end(), uint64_t(0));
+    if (machine.rows != machine.cols || others <= tile)
+      return {"cut", 0, 0};
+    return {"cut", balance(before, others - tile).first, head + l.tensorDrain() + l.t.done_cycles};
+  };
+  // The most that a cut can give is what all layers up to its tensor and all behind ask for. Tensors with more first.
+  std::map<unsigned, size_t> writers; // the last ones
+  for (size_t i = 0; i < layers.size(); ++i)
+    writers[layers[i].output.tensor] = i;
+  std::vector<std::pair<uint64_t, unsigned>> most;
+  for (auto [tensor, writer] : writers) {
+    std::vector<const LayerWork *> before(all.begin(), all.begin() + long(writer) + 1);
+    std::vector<const LayerWork *> after(all.begin() + long(writer) + 1, all.end());
+    const Candidate onArray = workOnArray(before, after);
+    most.push_back({std::max(workBefore(before).cycles + workAfter(after) + l.t.done_cycles, onArray.work + onArray.fill), tensor});
+  }
+  std::stable_sort(most.begin(), most.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  Parts parts(layers, machine);
+  for (auto [limit, tensor] : most) {
+    if (limit <= bound.cycles)
+      break;
+    for (const Cut &cut : cutsAt(tensor, layers, tensors)) {
+      std::vector<const LayerWork *> before, after; // whole ones
+      for (const Cut::Before &part : cut.before)
+        if (part.whole)
+          before.push_back(&layers[part.layer]);
+      for (const Cut::After &part : cut.after)
+        if (part.whole)
+          after.push_back(&layers[part.layer]);
+      candidates.push_back(workOnArray(before, after));
+      Bound first = workBefore(parts.before(cut));
+      uint64_t second = workAfter(parts.after(cut));
+      candidates.push_back({"cut", first.cycles - first.fillCycles + second, first.fillCycles + l.t.done_cycles});
+    }
+    bound = largest(candidates);
+  }
   if (isOneLayer(layers, tensors))
     if (Bound alone = layerBound(layers[0], machine); alone.cycles > bound.cycles)
       bound = alone;

@@ -15,10 +15,25 @@
 
 namespace tw::cost {
 
+/// Where the positions w, h and n of a tensor lie, in elements; the channels of a position lie side by side.
+struct Grid {
+  std::array<int64_t, 3> size{1, 1, 1}, stride{};
+  int64_t channels = 1, offset = 0;
+
+  bool hasPositionsOf(const Grid &other) const {
+    for (size_t a = 0; a < 3; ++a)
+      if (size[a] != other.size[a] || (size[a] > 1 && stride[a] != other.stride[a]))
+        return false;
+    return true;
+  }
+};
+
 /// A tensor in DRAM of a network: an index into the list that networkBound takes.
 struct TensorUse {
   unsigned tensor = 0;
   uint64_t bytes = 0; ///< that the layer touches at least
+  /// How the layer walks it, if it does so plainly: inputs as a whole, each element once.
+  std::optional<Grid> grid;
 };
 
 /// A constant of a layer. Two with the same key, unless it is null, are the same bytes.
@@ -27,15 +42,13 @@ struct ConstantUse {
   uint64_t bytes = 0;
 };
 
-/// Which outputs of a layer hang on which of its inputs, as far as cuts need to know. Every output hangs on inputs[0]
-/// unless nothing is known.
+/// How the results of a layer hang on inputs[0], as far as cuts need to know: on what LayerWork::window says of the
+/// positions, and of the channels there on
 enum class Dependence {
-  None,         ///< nothing is known
-  Elementwise,  ///< and on every other input; the outputs of a channel together on that channel of inputs[0]
-  Window,       ///< the outputs of a channel together on that channel of inputs[0]
-  GlobalWindow, ///< the same, one output per channel
-  Channels,     ///< the outputs of a channel together on all of inputs[0]
-  All,          ///< the same, one output per channel
+  None,        ///< nothing is known
+  Elementwise, ///< their own, and of the other inputs too
+  Window,      ///< their own
+  Channels,    ///< all
 };
 
 /// What one layer asks of the engines at least.
@@ -51,7 +64,14 @@ struct LayerWork {
   std::vector<ConstantUse> constants;
   TensorUse output;
   Dependence dependence = Dependence::None;
-  uint64_t channels = 1; ///< of the output, innermost
+  std::array<PositionAxis, 3> window; ///< which positions of inputs[0] a result takes, unless nothing is known
+  bool poolsPositions = false;        ///< the results of all positions of an image are summed
+  std::optional<size_t> weights;      ///< among the constants, what the contraction multiplies by
+
+  /// Whether all results of a channel are one.
+  bool onePosition() const {
+    return window[0].size == 1 && window[1].size == 1 && window[2].size == 1;
+  }
 };
 
 struct Bound {

@@ -110,9 +110,7 @@ cost::Dependence dependenceOf(const Kernel &kernel) {
   if (kernel.maxima)
     return Dependence::None;
   const Anchor &a = *kernel.anchor;
-  bool single = true;
   for (const WindowAxis &axis : a.axes) {
-    single &= axis.size == 1 || (kernel.pool && &axis != &a.axes[2]);
     for (int64_t o = 0; o < axis.size; ++o) { // an output of padding alone hangs on nothing
       int64_t first = o * axis.stride - axis.padLow, last = first + (axis.kernel - 1) * axis.dilation;
       if (axis.dilation == 1 ? last < 0 || first >= axis.inputSize : first < 0 || last >= axis.inputSize)
@@ -120,10 +118,69 @@ cost::Dependence dependenceOf(const Kernel &kernel) {
     }
   }
   if (a.kind == Anchor::Contraction)
-    return a.groups > 1 || a.batchAxis ? Dependence::None : single ? Dependence::All : Dependence::Channels;
+    return a.groups > 1 || a.batchAxis ? Dependence::None : Dependence::Channels;
   if (a.input.stride[C] != 1 && kernel.extent[C] > 1)
     return Dependence::None;
-  return single ? Dependence::GlobalWindow : Dependence::Window;
+  return Dependence::Window;
+}
+
+/// How a view walks all of an input, each element once; nothing if it does not.
+std::optional<cost::Grid> inputGrid(const KernelTensor &tensor, const View &view, int64_t channels,
+                                    const std::array<int64_t, 3> &size) {
+  cost::Grid grid;
+  grid.size = size;
+  grid.channels = channels;
+  std::vector<std::pair<int64_t, int64_t>> walk{{1, channels}};
+  int64_t elements = channels;
+  for (size_t a = 0; a < 3; ++a) {
+    grid.stride[a] = view.stride[P0 + a];
+    walk.push_back({grid.stride[a], size[a]});
+    elements *= size[a];
+  }
+  if (view.offset || (channels > 1 && view.stride[C] != 1) || elements != tensor.elements || overlaps(std::move(walk)))
+    return std::nullopt;
+  return grid;
+}
+
+/// The grids of all tensors, and the window.
+void describePositions(const Kernel &kernel, cost::LayerWork &work) {
+  if (!kernel.copies.empty() || work.inputs.empty())
+    return;
+  const Extent made = kernel.made(kernel.extent);
+  std::array<int64_t, 3> size, madeSize, inputSize;
+  for (unsigned a = 0; a < 3; ++a) {
+    size[a] = inputSize[a] = kernel.extent[P0 + a];
+    madeSize[a] = made[P0 + a];
+    work.window[a].size = work.window[a].inputSize = size[a];
+  }
+  work.poolsPositions = kernel.pool.has_value();
+  cost::Grid grid;
+  grid.size = madeSize;
+  grid.channels = kernel.outputReduced ? 1 : made[C];
+  grid.offset = kernel.output.offset;
+  for (unsigned a = 0; a < 3; ++a)
+    grid.stride[a] = kernel.output.stride[P0 + a];
+  if (grid.channels == 1 || kernel.output.stride[C] == 1)
+    work.output.grid = grid;
+  for (const Step &step : kernel.steps)
+    for (const auto &[index, source] : llvm::enumerate(step.sources))
+      if (source.kind == Source::Tensor && !step.sumsPositions &&
+          !mlir::linalg::GenericOp(step.op).getBlock()->getArgument(unsigned(index)).use_empty())
+        for (cost::TensorUse &use : work.inputs)
+          if (int(use.tensor) == source.view.tensor && !use.grid)
+            use.grid = inputGrid(kernel.tensors[use.tensor], source.view, kernel.extent[C], size);
+  if (!kernel.anchor)
+    return;
+  const Anchor &a = *kernel.anchor;
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    work.window[axis] = axisOf(a.axes[axis], a.input.stride[P0 + axis] == 0);
+    inputSize[axis] = a.axes[axis].inputSize;
+  }
+  for (unsigned axis = 0; axis < 3; ++axis)
+    if (work.window[axis].size != size[axis])
+      work.output.grid.reset();
+  int64_t channels = a.kind == Anchor::Contraction ? a.groups * a.ic : kernel.extent[C];
+  work.inputs.front().grid = inputGrid(kernel.tensors[work.inputs.front().tensor], a.input, channels, inputSize);
 }
 } // namespace
 
@@ -137,10 +194,12 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   for (size_t i = 0; i < kernel.tensors.size(); ++i) {
     const KernelTensor &tensor = kernel.tensors[i];
     uint64_t bytes = touchedBytes(kernel, int(i));
+    if (tensor.role == KernelTensor::Constant && kernel.anchor && kernel.anchor->weights == int(i))
+      work.weights = work.constants.size();
     if (tensor.role == KernelTensor::Result)
-      work.output = {unsigned(i), bytes};
+      work.output = {unsigned(i), bytes, {}};
     else if (tensor.role == KernelTensor::Argument)
-      work.inputs.push_back({unsigned(i), bytes});
+      work.inputs.push_back({unsigned(i), bytes, {}});
     else if (!tensor.value.isSplat())
       work.constants.push_back({tensor.value.getAsOpaquePointer(), bytes});
     else if (kernel.anchor && kernel.anchor->weights == int(i)) // immediates or fills make the others
@@ -152,7 +211,8 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   // Without its own input in front nothing is known of the dependences.
   if (kernel.anchor && kernel.tensors[size_t(kernel.anchor->input.tensor)].role != KernelTensor::Argument)
     work.dependence = cost::Dependence::None;
-  work.channels = kernel.outputReduced ? 1 : uint64_t(kernel.extent[C]);
+  if (work.dependence != cost::Dependence::None)
+    describePositions(kernel, work);
 
   // Vector engine: a reduction reads every element, and results are written in an instruction of their own, one vector
   // of lanes a cycle. Steps in between may be part of either.

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/cost/Bounds.h"
+#include "isa/timing/Dram.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <random>
 
 using namespace tw;
 using namespace tw::cost;
@@ -25,10 +27,9 @@ timing::MachineParams machineOf() {
 /// A layer from tensor `from` to tensor `to`, of `bytes` each.
 LayerWork layerOf(unsigned from, unsigned to, uint64_t bytes, Dependence dependence) {
   LayerWork layer;
-  layer.inputs = {{from, bytes}};
-  layer.output = {to, bytes};
+  layer.inputs = {{from, bytes, {}}};
+  layer.output = {to, bytes, {}};
   layer.dependence = dependence;
-  layer.channels = 16;
   return layer;
 }
 
@@ -124,10 +125,27 @@ TEST(BoundsTest, FewBurstsInFlightBindAsAPort) {
   EXPECT_GT(bound.cycles, 500u * 104);
 }
 
+/// A layer over tensors of 16 channels at `from` and `to` positions, with all of them in each window.
+LayerWork poolOf(unsigned from, unsigned to, int64_t fromSize, int64_t toSize, Dependence dependence) {
+  LayerWork layer = layerOf(from, to, 64, dependence);
+  Grid grid;
+  grid.channels = 16;
+  grid.stride[0] = 16;
+  grid.size[0] = fromSize;
+  layer.inputs[0].grid = grid;
+  grid.size[0] = toSize;
+  layer.output.grid = grid;
+  layer.window[0].inputSize = fromSize;
+  layer.window[0].size = toSize;
+  layer.window[0].kernel = fromSize - toSize + 1;
+  return layer;
+}
+
 /// conv -> conv -> global pool -> matrix product, the array busy before the pool, DRAM behind it.
 std::vector<LayerWork> poolNetwork() {
-  std::vector<LayerWork> layers = {layerOf(0, 1, 64, Dependence::Channels), layerOf(1, 2, 64, Dependence::Channels),
-                                   layerOf(2, 3, 64, Dependence::GlobalWindow), layerOf(3, 4, 64, Dependence::All)};
+  std::vector<LayerWork> layers = {
+      poolOf(0, 1, 4, 4, Dependence::Channels), poolOf(1, 2, 4, 4, Dependence::Channels),
+      poolOf(2, 3, 4, 1, Dependence::Window), poolOf(3, 4, 1, 1, Dependence::Channels)};
   layers[0].arrayCycles = 10000;
   layers[1].arrayCycles = 500;
   layers[3].constants = {{nullptr, 1600000}};
@@ -145,7 +163,10 @@ TEST(BoundsTest, LayersBeforeAndBehindAGlobalPoolCannotOverlap) {
 
 TEST(BoundsTest, NoCutWhereAPartOfTheTensorIsNotNeeded) {
   std::vector<LayerWork> layers = poolNetwork();
-  layers[1].inputs[0].bytes = 32; // a stride skips half of it
+  layers[1].window[0].size = 1; // a stride skips the others
+  layers[1].inputs[0].bytes = 16;
+  layers[1].output.grid->size[0] = 1;
+  layers[2] = poolOf(2, 3, 1, 1, Dependence::Window);
   EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
 }
 
@@ -157,8 +178,89 @@ TEST(BoundsTest, NoCutWhereNothingMixesTheChannels) {
 
 TEST(BoundsTest, NoCutWhereTheLayerBehindHasAnotherInput) {
   std::vector<LayerWork> layers = poolNetwork();
-  layers[3].inputs = {{0, 64}, {3, 64}};
+  layers[3].inputs = {{0, 64, {}}, {3, 64, {}}};
   EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
+}
+
+/// Three matrix products over four positions, the array busy in the first, DRAM in the last.
+std::vector<LayerWork> lateWeights() {
+  std::vector<LayerWork> layers;
+  for (unsigned i = 0; i < 3; ++i) {
+    layers.push_back(poolOf(i, i + 1, 4, 4, Dependence::Channels));
+    Contraction contraction;
+    contraction.axes = layers[i].window;
+    contraction.ic = contraction.oc = 16;
+    layers[i].contraction = contraction;
+  }
+  layers[0].arrayCycles = 10000;
+  layers[2].constants = {{nullptr, 1600000}};
+  layers[2].weights = 0;
+  return layers;
+}
+
+TEST(BoundsTest, WeightsOfLaterLayersAreNeededUntilEarlierOnesAreComplete) {
+  timing::MachineParams machine = machineOf();
+  Bound bound = networkBound(lateWeights(), chainOf(3, 64), machine);
+  EXPECT_EQ(bound.by, "cut");
+  EXPECT_EQ(workOf(bound), 10000 + (1600000 - onChipBytes(machine)) / 16);
+}
+
+TEST(BoundsTest, WeightsRightBehindALayerMayBeDoneWithItsFirstChannels) {
+  std::vector<LayerWork> layers = lateWeights();
+  layers[1].dependence = Dependence::Window;
+  layers[1].contraction.reset();
+  EXPECT_EQ(networkBound(layers, chainOf(3, 64), machineOf()).by, "dram");
+}
+
+/// Cycles from the first to the last data of `bursts` bursts side by side that arrive together at `start`.
+uint64_t cyclesOfBursts(const timing::MachineParams &machine, uint64_t bursts, uint64_t start, unsigned writeEvery) {
+  std::unique_ptr<timing::DramTiming> dram = timing::makeDram(machine);
+  std::vector<timing::DramCompletion> done;
+  for (uint64_t i = 0; i < bursts; ++i) {
+    timing::DramRequest request;
+    request.id = i;
+    request.address = i * machine.dram.burstBytes;
+    request.write = writeEvery && i / 64 % writeEvery == 0;
+    request.arrivalCycle = start;
+    if (auto completion = dram->submit(request))
+      done.push_back(*completion);
+  }
+  dram->advance(start + 100 * bursts + 100000, done);
+  EXPECT_EQ(done.size(), bursts);
+  uint64_t first = UINT64_MAX, last = 0;
+  for (const timing::DramCompletion &completion : done) {
+    first = std::min(first, uint64_t(completion.busStartCycle));
+    last = std::max(last, uint64_t(completion.busEndCycle));
+  }
+  return last - first;
+}
+
+TEST(BoundsTest, NoStreamOfBurstsIsFasterThanThePeakWithoutRefreshes) {
+  std::mt19937 random(3);
+  timing::MachineParams machine = machineOf();
+  machine.dram.kind = timing::DramKind::Ddr4;
+  machine.clockMhz = machine.dram.clockMhz;
+  double tightest = 2;
+  for (int round = 0; round < 40; ++round) {
+    machine.dram.controller = round % 2 ? timing::DramController::Windowed : timing::DramController::InOrder;
+    const uint64_t bursts = 1000 + random() % 20000, start = random() % 20000;
+    const uint64_t cycles = cyclesOfBursts(machine, bursts, start, round % 4 < 2 ? 0 : 2 + random() % 6);
+    Bound bound = layerBound(layerOf(0, 1, bursts * machine.dram.burstBytes / 2, Dependence::None), machine);
+    EXPECT_EQ(bound.by, "dram");
+    EXPECT_GE(cycles, workOf(bound));
+    tightest = std::min(tightest, double(cycles) / double(workOf(bound)));
+  }
+  printf("streams of bursts: at best %.4f of the bound\n", tightest);
+  EXPECT_LT(tightest, 1.02);
+}
+
+TEST(BoundsTest, RefreshesCountBetweenTransfers) {
+  timing::MachineParams machine = machineOf();
+  machine.dram.kind = timing::DramKind::Ddr4;
+  machine.clockMhz = machine.dram.clockMhz; // a burst of 64 bytes in 4 cycles
+  const uint64_t without = 420 + 16 - 4 - 4, bytes = 2 * 6400000;
+  Bound bound = layerBound(layerOf(0, 1, bytes / 2, Dependence::None), machine);
+  EXPECT_EQ(workOf(bound), 800000 + 799999 / (9360 - without) * without);
 }
 
 } // namespace

@@ -72,10 +72,10 @@ int boundOf(int arrayRows, int channels, int positions, int weightRows) {
   machine.accumulator = {"accumulator", 16384, 4};
   std::vector<LayerWork> layers(4);
   std::vector<NetworkTensor> tensors(5);
-  const Dependence dependences[] = {Dependence::Channels, Dependence::Channels, Dependence::GlobalWindow, Dependence::All};
+  const Dependence dependences[] = {Dependence::Channels, Dependence::Channels, Dependence::Window, Dependence::Channels};
   for (unsigned i = 0; i < 4; ++i) {
-    layers[i].inputs = {{i, 1}};
-    layers[i].output = {i + 1, 1};
+    layers[i].inputs = {{i, 1, {}}};
+    layers[i].output = {i + 1, 1, {}};
     layers[i].dependence = dependences[i];
     tensors[i].bytes = 1;
   }
