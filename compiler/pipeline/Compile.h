@@ -42,11 +42,20 @@ struct CompileOptions {
   SearchOptions search;
 };
 
+/// A layer without work for the array that runs beside the contractions next to it (decision 0016).
+struct Beside {
+  size_t layer = 0;
+  bool before = false;  ///< it begins with half of the positions, while the contraction before it makes the others
+  bool behind = false;  ///< the contraction behind it begins with half of the positions
+  bool columns = false; ///< that one begins with some of the channels
+  bool apart = false;   ///< in banks of its own
+};
+
 /// How a whole network is compiled (decision 0010).
 struct NetworkChoice {
   unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
   std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
-  std::vector<size_t> beside;    ///< layers that begin with half of what the contraction before them makes
+  std::vector<Beside> beside;    ///< a layer once
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first

@@ -23,10 +23,11 @@ constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows,
 
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
 constexpr double kLeastGain = 1.01;   ///< by the estimate, for what gains little
+constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
 
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
-constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contraction before them
-constexpr double kBesideSplit = 0.6875; ///< of scratchpad 0, for that contraction
+constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
+constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
 constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
 
 /// How often a program that a search would like is tried, each time without what has failed before.
@@ -161,9 +162,18 @@ private:
     return choice.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
            !fusion.groupOf(unsigned(layer));
   }
-  /// Whether rows are all that ties the layer to the contraction before it, whose second half it could run beside.
-  bool canRunBeside(size_t layer) const;
-  bool runsBeside(size_t layer) const { return llvm::is_contained(choice.beside, layer); }
+  /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to
+  /// them.
+  llvm::SmallVector<Beside> waysBeside(size_t layer) const;
+  const Beside *besideOf(size_t layer) const {
+    auto it = llvm::find_if(choice.beside, [&](const Beside &b) { return b.layer == layer; });
+    return it == choice.beside.end() ? nullptr : &*it;
+  }
+  bool isApart(size_t layer) const {
+    const Beside *beside = besideOf(layer);
+    return beside && beside->apart;
+  }
+  void askForParts(size_t layer, accel::Kernel &kernel) const;
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
@@ -425,9 +435,17 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
       taken = (group->bytes + bank - 1) / bank;
     return std::pair(std::max(taken, int64_t(kBankSplits[picked(owner) - 2] * double(room / bank))), room / bank);
   };
-  if (runsBeside(layer) || runsBeside(layer + 1)) {
-    const int64_t banks = int64_t(machine.scratchpads[0].banks), at = int64_t(kBesideSplit * double(banks));
-    place.banks = runsBeside(layer) ? std::array<int64_t, 2>{at, banks} : std::array<int64_t, 2>{0, at};
+  auto isShared = [&](size_t other) { // with the layer behind it
+    const Beside *own = besideOf(other), *next = besideOf(other + 1);
+    return (own && own->apart && (own->behind || own->columns)) || (next && next->apart && next->before);
+  };
+  if (isShared(layer) || (layer && isShared(layer - 1))) {
+    int64_t room = int64_t(machine.scratchpads[0].capacityBytes);
+    for (size_t other = layer ? layer - 1 : 0; other <= layer + 1 && other < fusion.residency.room.size(); ++other)
+      if (other == layer || isShared(std::min(layer, other)))
+        room = std::min(room, fusion.residency.room[other]);
+    const int64_t banks = room / int64_t(machine.scratchpads[0].bankBytes()), at = int64_t(kBesideSplit * double(banks));
+    place.banks = isApart(layer) ? std::array<int64_t, 2>{at, banks} : std::array<int64_t, 2>{0, at};
   } else if (picked(layer) == 1) {
     place.isBehind = !place.isBehind;
   } else if (picked(layer) > 1) {
@@ -445,15 +463,57 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   return place;
 }
 
-bool NetworkCompiler::canRunBeside(size_t layer) const {
-  if (!layer || layer >= layers.size())
-    return false;
-  const accel::Kernel &kernel = layers[layer].kernel, &before = layers[layer - 1].kernel;
+llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
+  llvm::SmallVector<Beside> ways;
+  const accel::Kernel &kernel = layers[layer].kernel;
+  if (kernel.anchor || !kernel.copies.empty())
+    return ways;
   const bool reduces = llvm::any_of(kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
-  const bool isProduct = before.anchor && before.anchor->kind == accel::Anchor::Contraction;
-  return !kernel.anchor && kernel.copies.empty() && reduces && isProduct && !before.request.size[accel::P0] &&
-         before.extent[accel::P1] * before.extent[accel::P2] == 1 && before.extent[accel::P0] >= 2 * int64_t(machine.rows) &&
-         llvm::is_contained(layers[layer].ranges, layers[layer - 1].ranges[size_t(before.output.tensor)]);
+  // Passes of half of the positions hide their preloads.
+  const int64_t least = 2 * int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle);
+  auto isProduct = [&](const accel::Kernel &other) {
+    return other.anchor && other.anchor->kind == accel::Anchor::Contraction && !other.request.size[accel::P0] &&
+           other.extent[accel::P1] * other.extent[accel::P2] == 1 && other.extent[accel::P0] >= least;
+  };
+  auto isReadBy = [&](size_t from, size_t by) {
+    const Layer &reader = layers[by];
+    const size_t range = layers[from].ranges[size_t(layers[from].kernel.output.tensor)];
+    return reader.kernel.anchor ? reader.ranges[size_t(reader.kernel.anchor->input.tensor)] == range
+                                : llvm::is_contained(reader.ranges, range);
+  };
+  const bool before = reduces && layer && isProduct(layers[layer - 1].kernel) && isReadBy(layer - 1, layer);
+  const bool behind = layer + 1 < layers.size() && isProduct(layers[layer + 1].kernel) && isReadBy(layer, layer + 1) &&
+                      layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
+  for (bool apart : {true, false}) {
+    if (before)
+      ways.push_back({layer, true, false, false, apart});
+    if (behind)
+      ways.push_back({layer, false, true, false, apart});
+    if (before && behind)
+      ways.push_back({layer, true, true, false, apart});
+    if (behind && !reduces && !kernel.request.size[accel::P0] && !layers[layer + 1].kernel.request.ic)
+      ways.push_back({layer, false, false, true, apart});
+  }
+  return ways;
+}
+
+/// The tiles that let the layer, or the one next to it, begin with a part of its input.
+void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
+  const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
+  const int64_t burst = machine.dram.burstBytes / timing::elementBytes(machine.arrayType);
+  const int64_t someChannels = 2 * std::max<int64_t>(machine.rows, burst);
+  if ((next && next->before) || (before && before->behind)) {
+    kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
+    kernel.request.order = kernel.request.order.value_or(0); // one half after the other
+  }
+  if (before && before->columns)
+    kernel.request.ic = std::min(someChannels, kernel.anchor->ic);
+  if (own && own->behind) // rows as well
+    kernel.request.size[accel::C] = kernel.extent[accel::C];
+  if (own && own->columns) {
+    kernel.request.size[accel::C] = std::min(someChannels, kernel.extent[accel::C]);
+    kernel.request.size[accel::P0] = kernel.extent[accel::P0];
+  }
 }
 
 /// Where buffers lie, and where results stay: what matters to neighbours.
@@ -634,12 +694,11 @@ llvm::Error NetworkCompiler::emitKernels() {
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.form(choice.packs);
     const bool isPacked = source.packed && kernel == &*source.packed;
-    accel::Kernel halved;
-    if (runsBeside(size_t(&source - layers.data()) + 1)) {
-      halved = *kernel;
-      halved.request.size[accel::P0] = (halved.extent[accel::P0] + 1) / 2;
-      halved.request.order = halved.request.order.value_or(0); // one half after the other
-      kernel = &halved;
+    accel::Kernel inParts;
+    if (!choice.beside.empty()) {
+      inParts = *kernel;
+      askForParts(size_t(&source - layers.data()), inParts);
+      kernel = &inParts;
     }
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
@@ -1042,16 +1101,19 @@ llvm::Error NetworkCompiler::emit() {
     if (weighed.front().hasGroups && llvm::any_of(layers, packsTaps))
       weighToo(next);
   }
-  // The array waits for a normalisation, unless that begins with half of the rows while it computes the others: weights are loaded
-  // twice then, and both need room. The last one first, as nothing can follow it.
+  // The array waits for a normalisation, unless that begins with half of the rows while it computes the others, and goes on beside the
+  // next product's first half: weights are loaded twice then, and both need room. The last one first, as nothing can follow it.
   size_t tried = 0;
-  for (size_t i = layers.size(); !fixedChoice && overlaps() && options.across != Across::None && i-- > 0 && tried < kTriedBeside;)
-    if (canRunBeside(i)) {
-      ++tried;
-      NetworkChoice next = weighed.front().choice;
-      next.beside.push_back(i);
-      weighToo(next);
+  for (size_t i = layers.size(); !fixedChoice && overlaps() && options.across != Across::None && i-- > 0 && tried < kTriedBeside;) {
+    const NetworkChoice base = weighed.front().choice;
+    const auto ways = waysBeside(i);
+    tried += !ways.empty();
+    for (const Beside &way : ways) {
+      NetworkChoice next = base;
+      next.beside.push_back(way);
+      weighToo(next, kLeastBeside);
     }
+  }
   if (!fixedChoice && overlaps() && options.across != Across::None && !options.bus &&
       machine.dram.kind != timing::DramKind::Ideal) {
     NetworkChoice next = weighed.front().choice;

@@ -515,12 +515,30 @@ double Overlapper::schedule(double limit) {
 /// One program out of the orders of all engines. The sequencer stands still in a loop of passes until the last ones are
 /// dispatched: what starts meanwhile goes before the loop if it waits for nothing of it, as far as queues have room. So does what
 /// starts between the loops of one step: steps that look the same become iterations of one loop.
+///
+/// An engine's instructions follow one another in a bank without a gap: others that want it wait until the engine leaves. Where the
+/// vector engine has its turn between passes, these wait for it.
 TileProgram Overlapper::merge() {
   TileProgram program;
   std::vector<size_t> next(ordered.size(), 0);
   std::vector<bool> emitted(nodes.size(), false);
   program.blocks.reserve(nodes.size() - 1);
   std::vector<bool> turned(ordered.size(), false); // per engine: stores have had the bus since its last load
+  auto meet = [&](const Node &a, const Node &b) {
+    const Part<Banks> list = banksOf(b);
+    return std::any_of(list.begin(), list.end(), [&](const Banks &other) {
+      const Part<Banks> own = banksOf(a);
+      return std::any_of(own.begin(), own.end(), [&](const Banks &k) { return k.space == other.space && (k.mask & other.mask); });
+    });
+  };
+  // The last of the vector engine's nodes that start between two of the tensor engine's and want a bank of both.
+  auto yieldsTo = [&](const Node &from, const Node &to) -> uint32_t {
+    const std::vector<uint32_t> &list = ordered[machine.storeEngines];
+    for (size_t i = next[machine.storeEngines]; i > 0 && nodes[list[i - 1]].start >= from.start; --i)
+      if (const Node &node = nodes[list[i - 1]]; node.start < to.start && meet(node, from) && meet(node, to))
+        return uint32_t(i);
+    return 0;
+  };
   auto emit = [&](unsigned engine) {
     uint32_t index = ordered[engine][next[engine]++];
     emitted[index] = true;
@@ -537,6 +555,12 @@ TileProgram Overlapper::merge() {
       block.operations[0].turns = true;
       turned[engine] = false;
     }
+    if (engine == tensorEngine() && next[engine] > 1)
+      for (Operation &operation : block.operations)
+        if (operation.instruction->getIf<isa::Tensor>()) {
+          operation.yieldsTo = yieldsTo(nodes[ordered[engine][next[engine] - 2]], node);
+          break;
+        }
     block.plannedStart = node.start;
     block.plannedEvery = node.occupancy / double(block.count);
   };

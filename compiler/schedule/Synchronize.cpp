@@ -382,6 +382,9 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     for (unsigned e = 0; e < engines; ++e)
       if ((isLoadEngine(self) ? e < machine.storeEngines : isLoadEngine(e)) && order[e].size() > knowledge[e])
         addWait(operation, self, e, uint32_t(order[e].size()), knowledge);
+  const unsigned vector = machine.storeEngines;
+  if (operation.yieldsTo > knowledge[vector] && operation.yieldsTo <= order[vector].size())
+    addWait(operation, self, vector, operation.yieldsTo, knowledge);
   isa::Header &header = operation.instruction.edit().header;
   int64_t all = (int64_t(1) << header.num_levels) - 1;
   header.wait_mask = all;

@@ -54,9 +54,6 @@ std::string schedule::engineName(unsigned engine, const timing::MachineParams &m
 }
 
 namespace {
-/// More runs than this become the range from the first to the last.
-constexpr int64_t kMaxRuns = 64;
-
 struct Step {
   int64_t count, stride;
 };
@@ -87,8 +84,9 @@ private:
   size_t size = 0;
 };
 
-/// Appends the runs of `bytes` at `begin` and all multiples of `steps` from there.
-void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const Steps &all, bool write) {
+/// Appends the runs of `bytes` at `begin` and all multiples of `steps` from there, `most` at most.
+void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const Steps &all, bool write,
+             int64_t most) {
   Steps steps; // sorted
   for (Step step : all) {
     if (step.count <= 1 || step.stride == 0)
@@ -104,7 +102,7 @@ void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_
   for (const Step &step : steps)
     runs *= step.count;
   // Runs that touch are one; the shortest steps are given up first.
-  while (!steps.empty() && (steps.front().stride <= bytes || runs > kMaxRuns)) {
+  while (!steps.empty() && (steps.front().stride <= bytes || runs > most)) {
     bytes += steps.front().stride * (steps.front().count - 1);
     runs /= steps.front().count;
     steps.pop_front();
@@ -121,7 +119,8 @@ void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_
 }
 } // namespace
 
-std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine) {
+std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine,
+                                        int64_t most) {
   std::vector<Region> regions;
   // The odometer's steps of one address, in units of `scale` bytes.
   auto turns = [&](int64_t isa::Level::*stride, int64_t scale = 1) {
@@ -135,7 +134,7 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
   auto add = [&](int64_t space, int64_t begin, int64_t bytes, Steps steps, const Steps &odometer, bool write) {
     for (const Step &step : odometer)
       steps.push_back(step);
-    addRuns(regions, unsigned(space), begin, bytes, steps, write);
+    addRuns(regions, unsigned(space), begin, bytes, steps, write, most);
   };
   const Steps a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
                           c = turns(&isa::Level::stride_c), d = turns(&isa::Level::stride_d);

@@ -62,6 +62,8 @@ struct Operation {
   bool alternates = false;
   /// A transfer that waits for those before it in the other direction to retire, if waits and semaphores are left.
   bool turns = false;
+  /// It waits, if it can, until so many operations of the vector engine have retired: one of them wants its banks meanwhile.
+  uint32_t yieldsTo = 0;
 };
 
 /// A run of operations that a hardware loop repeats; `count` 1 means straight line.
@@ -82,7 +84,8 @@ unsigned numEngines(const timing::MachineParams &machine);
 std::string engineName(unsigned engine, const timing::MachineParams &machine);
 
 /// The regions `instruction` (addresses final, odometer levels included) touches over all its executions.
-std::vector<Region> regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine);
+/// More runs than `most` become the range from the first to the last.
+std::vector<Region> regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine, int64_t most = 64);
 
 } // namespace tw::schedule
 

@@ -15,6 +15,7 @@ using schedule::Block;
 using schedule::Operation;
 
 namespace {
+constexpr int64_t kMaxRuns = 64, kMaxRows = 128; ///< of memory that an instruction touches, for dependences
 constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
 
 int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
@@ -234,7 +235,9 @@ Operation Emitter::operation(const isa::Instruction &instruction) const {
   Operation op;
   op.instruction = instruction;
   op.instruction.edit().header.opcode = int64_t(instruction.opcode());
-  op.regions = schedule::regionsOf(instruction, machine);
+  // The rows of a matrix are all that its kernels have in common: one may begin with those that are there.
+  const bool isMatrix = kernel.extent[P1] * kernel.extent[P2] == 1 || (kernel.anchor && kernel.anchor->batchAxis);
+  op.regions = schedule::regionsOf(instruction, machine, isMatrix ? kMaxRows : kMaxRuns);
   op.layer = layer;
   op.barrier = schedule == Schedule::Serial;
   return op;

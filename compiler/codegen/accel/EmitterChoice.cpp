@@ -361,6 +361,8 @@ std::string Emitter::rankingKey() const {
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 2>{room.begin, onChip.weightRoom});
+  list(kernel.request.size); // kernels of a kind may be asked for different parts
+  list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
                                  r.pixelBytes, r.rowBytes});

@@ -61,6 +61,18 @@ class NormTest(CliTest):
         product, norm = ([int(bank) for bank in banks] for banks in re.findall(r"banks = \[(\d+), (\d+)\]", text))
         self.assertEqual(product[1], norm[0])
 
+    def test_the_product_behind_begins_with_half_of_the_rows(self):
+        rows = f"tensor<{ROWS}x{WIDTH}xf32>"
+        self.write("net.mlir", f"""func.func @main(%p: {rows}, %w: tensor<{WIDTH}x{DEPTH}xf32>) -> tensor<{ROWS}x{DEPTH}xf32> {{
+  %n = graph.layer_norm %p {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("norm")
+  %y = graph.matmul %n, %w : ({rows}, tensor<{WIDTH}x{DEPTH}xf32>) -> tensor<{ROWS}x{DEPTH}xf32> loc("product")
+  return %y : tensor<{ROWS}x{DEPTH}xf32>
+}}
+""")
+        text = self.tilewright("compile", "net.mlir", "--hw", "cloud_128x128", "--schedule", "modulo", "--emit", "schedule",
+                               "-o", "-")[0]
+        self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
+
     def test_few_rows_fit(self):
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
 

@@ -180,6 +180,29 @@ TEST(OverlapTest, WhatStartsBetweenTheLoopsOfAStepGoesBeforeThem) {
     EXPECT_TRUE(program.blocks[size_t(i)].operations[0].instruction->getIf<isa::Load>()) << i;
 }
 
+TEST(OverlapTest, PassesYieldABankThatTheVectorEngineWants) {
+  const timing::MachineParams machine = tiny();
+  const schedule::Block passes = {1,
+                                  {operation("preload address=1024 span=64 row_stride=8 k_count=8 n_count=8", machine),
+                                   operation("tensor address=2048 span=256 counts=[32,1,1] strides=[8] acc_strides=[1] acc_span=32 "
+                                             "k_count=8 swap=1", machine)}};
+  auto yields = [&](int address) {
+    const std::string at = std::to_string(address);
+    Step step;
+    step.compute = {passes,
+                    {1, {operation("vector a_address=" + at + " a_span=64 a_strides=[8] d_address=" + at +
+                                   " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]", machine)}},
+                    passes};
+    uint32_t count = 0;
+    for (const schedule::Block &block : schedule::overlap({step}, machine).blocks)
+      for (const Operation &op : block.operations)
+        count += op.yieldsTo;
+    return count;
+  };
+  EXPECT_EQ(yields(2048 + 256), 1u) << "the second pass, to the first vector operation";
+  EXPECT_EQ(yields(4096), 0u) << "another bank";
+}
+
 TEST(OverlapTest, AStoreIsDoneWhenTheWriteBufferHasIt) {
   timing::MachineParams machine = tiny();
   const std::vector<Step> steps = {copy(0, 0, machine), copy(0, 1, machine)};
@@ -234,6 +257,13 @@ TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
       onChip.push_back({region.begin, region.end});
   const std::vector<std::pair<uint64_t, uint64_t>> wanted = {{0, 64}, {256, 320}, {512, 576}};
   EXPECT_EQ(onChip, wanted);
+}
+
+TEST(RegionTest, MoreRunsThanAskedForAreOneRange) {
+  const timing::MachineParams machine = tiny();
+  const isa::Instruction load = *isa::parse("load counts=[64,3,1,1,1] dram_strides=[1024] span=192");
+  EXPECT_EQ(schedule::regionsOf(load, machine, 3).size(), 4u) << "three runs of DRAM, one on chip";
+  EXPECT_EQ(schedule::regionsOf(load, machine, 2).size(), 2u);
 }
 
 } // namespace

@@ -60,6 +60,21 @@ TEST(SynchronizeTest, ATurnOfTheBusWaitsForTransfersInTheOtherDirection) {
   EXPECT_EQ(turn().second, 0);
 }
 
+TEST(SynchronizeTest, APassThatYieldsWaitsForTheVectorEngine) {
+  auto waitsOfPass = [](uint32_t yieldsTo) {
+    const timing::MachineParams machine = tiny();
+    TileProgram program = stream({"vector a_address=2304 a_span=64 a_strides=[8] d_address=2304 d_span=64 d_strides=[8] "
+                                  "counts=[8,1,1,1] window=[1,1]",
+                                  "tensor address=2048 span=8 counts=[1,1,1] acc_span=1 k_count=8"},
+                                 machine);
+    program.blocks[1].operations[0].yieldsTo = yieldsTo;
+    EXPECT_TRUE(schedule::synchronize(program, machine));
+    return waits(program.blocks[1].operations[0]);
+  };
+  EXPECT_EQ(waitsOfPass(0), 0);
+  EXPECT_EQ(waitsOfPass(1), 1);
+}
+
 TEST(SynchronizeTest, AMachineWithTooFewSemaphoresIsNamed) {
   timing::MachineParams machine = tiny();
   machine.semaphores = 1;
