@@ -180,13 +180,14 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       result.options.search.cache = result.cache.get();
     }
     result.options.search.progress = options.progress;
-    result.options.search.evaluate = [machine](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
-      core::MachineState state(*machine);
-      if (std::optional<std::string> problem = state.load(program))
+    // One for all programs: its memories are large.
+    auto state = std::make_shared<core::MachineState>(*machine);
+    result.options.search.evaluate = [state](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
+      if (std::optional<std::string> problem = state->load(program))
         return llvm::createStringError("internal: a program of the search does not load: %s", problem->c_str());
       systemc::SimOptions timing;
       timing.timingOnly = true;
-      stats::SimResult run = systemc::SystemCModel().run(program, state, timing);
+      stats::SimResult run = systemc::SystemCModel().run(program, *state, timing);
       if (run.fault)
         return llvm::createStringError("internal: a program of the search does not run: %s", run.fault->str().c_str());
       pipeline::Measurement measurement{run.totalCycles, {}, ""};

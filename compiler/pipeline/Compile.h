@@ -17,6 +17,7 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace tw::pipeline {
 
@@ -49,6 +50,11 @@ struct Beside {
   bool behind = false;  ///< the contraction behind it begins with half of the positions
   bool columns = false; ///< that one begins with some of the channels
   bool apart = false;   ///< in banks of its own
+
+  bool operator==(const Beside &other) const {
+    return std::tie(layer, before, behind, columns, apart) ==
+           std::tie(other.layer, other.before, other.behind, other.columns, other.apart);
+  }
 };
 
 /// How a whole network is compiled (decision 0010).
@@ -62,6 +68,13 @@ struct NetworkChoice {
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
+
+  bool operator==(const NetworkChoice &other) const {
+    auto all = [](const NetworkChoice &c) {
+      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.shortWindows, c.order, c.bus, c.tallBands, c.fromBottom);
+    };
+    return all(*this) == all(other);
+  }
 };
 
 /// Where a kernel's result is until its readers have it: in DRAM, on chip as a whole, or on chip a band of rows at a time.

@@ -93,8 +93,9 @@ public:
   };
 
   NetworkCompiler(ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
-                  const Picks &picks = {}, const CompiledNetwork *first = nullptr)
-      : module(module), options(options), machine(*options.machine), lessons(lessons), picks(picks), first(first) {
+                  const Picks &picks = {}, const CompiledNetwork *first = nullptr, bool onlyTimed = false)
+      : module(module), options(options), machine(*options.machine), lessons(lessons), picks(picks), first(first),
+        onlyTimed(onlyTimed) {
     network.picks = picks; // the tiles come first
     if (first)
       fixedChoice = first->weighed[picks.empty() || first->weighed.size() == 1 ? 0 : picks.back()];
@@ -102,6 +103,13 @@ public:
   }
 
   llvm::Expected<CompiledNetwork> run();
+  /// The ways to compile the whole network, in the order of their full estimates: run() leaves one as soon as it cannot be the best,
+  /// and may refine others than these for that.
+  llvm::Expected<std::vector<NetworkChoice>> weigh();
+  /// For run(): what a search may try besides.
+  std::vector<NetworkChoice> others;
+  /// What the list scheduler expects of run()'s program.
+  llvm::Expected<Measurement> estimate();
   /// The tiles phase alone.
   llvm::Expected<Tiles> runTiles();
 
@@ -112,6 +120,7 @@ private:
   Lessons &lessons;
   const Picks picks;                        ///< of `first->decisions`
   const CompiledNetwork *first;             ///< of a search, without picks; null: this is it
+  const bool onlyTimed = false;             ///< the program has no constants, and there is no text of it
   std::optional<NetworkChoice> fixedChoice; ///< nothing: the best
   func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
@@ -135,6 +144,7 @@ private:
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
   NetworkChoice choice; ///< the one at hand
+  bool weighsAll = false;   ///< estimates are not cut short
   bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
@@ -857,6 +867,8 @@ llvm::Error NetworkCompiler::assemble() {
                                      program.layers[owner].name.c_str(), why.c_str());
     isa::encode(instruction, program.code);
     program.layerOf.resize(program.code.size(), owner);
+    if (onlyTimed)
+      return llvm::Error::success();
     if (owner != layer && owner < program.layers.size()) {
       layer = owner;
       text << "# " << program.layers[owner].name;
@@ -883,8 +895,9 @@ llvm::Error NetworkCompiler::assemble() {
     program.layers.push_back({"empty", {}, 0, 0, "dram"});
   if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, 0))
     return error;
-  for (const accel::Constant &constant : network.constants)
-    program.constants.push_back({constant.address, constant.bytes()});
+  if (!onlyTimed)
+    for (const accel::Constant &constant : network.constants)
+      program.constants.push_back({constant.address, constant.bytes()});
   program.codeAddress = (network.nextAddress + kAlignment - 1) / kAlignment * kAlignment;
   program.dramBytes = program.codeAddress + program.code.size() * isa::kWordBytes;
   program.dramBytes = (program.dramBytes + 63) / 64 * 64;
@@ -1011,8 +1024,7 @@ llvm::Error NetworkCompiler::emit() {
     const bool hasGroups = !(*chosen)->groups.empty();
     std::vector<size_t> leftOut = (*chosen)->residency.leftOut;
     const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
-    // A search wants to know what second best is.
-    const double limit = options.schedule == accel::Schedule::Search ? std::numeric_limits<double>::infinity() : least;
+    const double limit = weighsAll ? std::numeric_limits<double>::infinity() : least;
     llvm::Expected<double> cycles = emitWith(std::move(**chosen), limit);
     if (!cycles)
       return cycles.takeError();
@@ -1122,8 +1134,14 @@ llvm::Error NetworkCompiler::emit() {
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);
+  result.weighed = {weighed.front().choice};
+  auto addNew = [&](const NetworkChoice &other) {
+    if (!llvm::is_contained(result.weighed, other))
+      result.weighed.push_back(other);
+  };
+  llvm::for_each(others, addNew);
   for (const Weighed &w : weighed)
-    result.weighed.push_back(w.choice);
+    addNew(w.choice);
   return llvm::Error::success();
 }
 
@@ -1153,6 +1171,31 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   return std::move(result);
 }
 
+llvm::Expected<std::vector<NetworkChoice>> NetworkCompiler::weigh() {
+  weighsAll = true;
+  if (llvm::Error error = emit())
+    return error;
+  return std::move(result.weighed);
+}
+
+llvm::Expected<Measurement> NetworkCompiler::estimate() {
+  if (llvm::Error error = emit())
+    return error;
+  std::vector<double> ends(layers.size(), 0);
+  for (const schedule::Block &block : network.tiles.blocks)
+    for (const schedule::Operation &operation : block.operations) {
+      double &end = ends[operation.layer];
+      end = std::max(end, block.plannedStart + double(block.count) * block.plannedEvery);
+    }
+  Measurement measurement;
+  for (double end : ends) {
+    const uint64_t before = measurement.cycles;
+    measurement.cycles = std::max(before, uint64_t(end));
+    measurement.layerCycles.push_back(measurement.cycles - before);
+  }
+  return measurement;
+}
+
 /// Runs `compile`, again if it failed but has learned how not to, `most` times at most.
 template <typename Compile> auto attempt(Compile compile, unsigned most = UINT_MAX) {
   NetworkCompiler::Lessons lessons;
@@ -1174,9 +1217,10 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
 
 namespace {
 llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, accel::Rankings &rankings,
-                                            const Picks &picks = {}, const CompiledNetwork *first = nullptr) {
+                                            const Picks &picks = {}, const CompiledNetwork *first = nullptr,
+                                            bool onlyTimed = false) {
   return attempt([&](NetworkCompiler::Lessons &lessons) {
-    return NetworkCompiler(module, options, lessons, rankings, picks, first).run();
+    return NetworkCompiler(module, options, lessons, rankings, picks, first, onlyTimed).run();
   }, first ? kAttempts : UINT_MAX);
 }
 } // namespace
@@ -1186,16 +1230,42 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options, rankings);
   CompiledNetwork first; // without its program
-  return search(
-      [&](const Picks &picks) {
-        if (!first.weighed.empty())
-          return compileOnce(module, options, rankings, picks, &first);
-        llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings);
-        if (network) {
-          first.weighed = network->weighed;
-          first.elsewhere = network->elsewhere;
-        }
-        return network;
-      },
-      options.search);
+  auto compile = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
+    if (!first.weighed.empty())
+      return compileOnce(module, options, rankings, picks, &first, onlyTimed);
+    auto weigh = [&](const CompileOptions &asked) {
+      return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, asked, lessons, rankings).weigh(); });
+    };
+    auto others = weigh(options);
+    if (!others)
+      return others.takeError();
+    // What is best with each order goes first: the orders differ by less than the estimate may err.
+    for (schedule::Order order : {schedule::Order::Steps, schedule::Order::Deadlines, schedule::Order::Interleaved}) {
+      CompileOptions asked = options;
+      asked.order = order;
+      if (options.order || options.across == Across::None)
+        break;
+      if (auto found = weigh(asked))
+        others->insert(others->begin(), found->front());
+      else
+        llvm::consumeError(found.takeError());
+    }
+    llvm::Expected<CompiledNetwork> network = attempt([&](NetworkCompiler::Lessons &lessons) {
+      NetworkCompiler compiler(module, options, lessons, rankings);
+      compiler.others = *others;
+      return compiler.run();
+    });
+    if (network) {
+      first.weighed = network->weighed;
+      first.elsewhere = network->elsewhere;
+    }
+    return network;
+  };
+  auto estimate = [&](const Picks &picks) {
+    return attempt([&](NetworkCompiler::Lessons &lessons) {
+      return NetworkCompiler(module, options, lessons, rankings, picks, &first).estimate();
+    }, kAttempts);
+  };
+  // One layer's tiles are in the order of their estimates, and layers that drain are not planned.
+  return options.across == Across::None ? search(compile, options.search) : search(compile, options.search, estimate);
 }

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <random>
 #include <set>
+#include <utility>
 
 using namespace tw;
 using namespace tw::pipeline;
@@ -30,17 +31,25 @@ struct Move {
 
 /// What part of its programs a search spends on ways to compile the whole network, before it looks at its layers.
 constexpr unsigned kWholeShare = 8;
+/// The first of these are tried whatever the estimate says, others up to so much of the best one's.
+constexpr unsigned kTriedFirst = 3;
+constexpr double kWorthTrying = 1.003;
+/// The same as kDistance for estimates, which cost less.
+constexpr size_t kEstimateDistance = 3;
+/// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
+constexpr double kForEachTry = 1e-4;
 
 class Searcher {
 public:
-  Searcher(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile, const SearchOptions &options)
-      : compile(compile), options(options), random(options.seed) {}
+  Searcher(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate)
+      : compile(compile), options(options), estimate(estimate), random(options.seed) {}
 
   llvm::Expected<CompiledNetwork> run();
 
 private:
-  llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile;
+  CompilePicks compile;
   const SearchOptions &options;
+  EstimatePicks estimate;
   std::mt19937_64 random;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now(), saved = begin;
 
@@ -53,6 +62,11 @@ private:
   std::set<Picks> seen; ///< by this search
   Picks best;
   Measurement bestMeasurement;
+  std::vector<std::vector<int64_t>> gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
+  std::vector<std::vector<bool>> isDoubted; ///< [decision][candidate]: the estimate liked it and the simulator did not
+  bool hasDoubts = false;
+  Picks surveyed, expectedOf;             ///< the best program when all moves, and it itself, were estimated
+  Measurement expected;                   ///< what the estimate said
   bool hasImproved = false;               ///< since the last round began
   std::vector<std::vector<bool>> isTried; ///< [decision][candidate]
   std::vector<unsigned> tries;            ///< per decision
@@ -63,6 +77,12 @@ private:
   llvm::Expected<Measurement> compileAndRun(const Picks &picks);
   llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
   llvm::Error tryMoves(std::vector<Move> moves);
+  const Measurement &expectBest();
+  Measurement expect(const std::vector<Move> &moves);
+  void survey();
+  void estimateGains(std::vector<Move> moves);
+  std::vector<Move> likedMoves();
+  std::vector<Move> sift(std::vector<Move> moves);
   llvm::Error save(bool force);
   std::vector<Move> chooseMoves(size_t distance);
   llvm::Error chooseWhole();
@@ -128,7 +148,7 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
 }
 
 llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
-  llvm::Expected<CompiledNetwork> compiled = compile(picks);
+  llvm::Expected<CompiledNetwork> compiled = compile(picks, true);
   if (compiled)
     return options.evaluate(compiled->program);
   Measurement measurement;
@@ -149,6 +169,15 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     std::map<unsigned, double> &known = learned[decision.kind];
     int choice = -1;
     double value = 0;
+    if (estimate && distance == 0) {
+      for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
+        if (!isTried[i][candidate] && candidate != best[i] && (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
+          choice = int(candidate);
+      if (choice >= 0)
+        possible.push_back({double(gains[i][size_t(choice)]) - kForEachTry * double(tries[i] * bestMeasurement.cycles),
+                            {i, unsigned(choice)}});
+      continue;
+    }
     for (unsigned candidate = 0; candidate < decision.candidates; ++candidate) {
       if (isTried[i][candidate] || candidate == best[i])
         continue;
@@ -205,6 +234,113 @@ llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Mov
   return measurement;
 }
 
+/// What the estimate says of the best program.
+const Measurement &Searcher::expectBest() {
+  if (expectedOf != best) {
+    expectedOf = best;
+    expected = expect({});
+  }
+  return expected;
+}
+
+/// What it says of that with `moves`.
+Measurement Searcher::expect(const std::vector<Move> &moves) {
+  Picks picks = best;
+  for (const Move &move : moves)
+    picks[move.decision] = move.candidate;
+  Measurement measurement;
+  if (llvm::Expected<Measurement> done = estimate(picks))
+    measurement = std::move(*done);
+  else
+    measurement.failure = llvm::toString(done.takeError());
+  return measurement;
+}
+
+/// The gains of `moves`, which are far apart.
+void Searcher::estimateGains(std::vector<Move> moves) {
+  const Measurement all = expect(moves);
+  if (!all.failure.empty() && moves.size() > 1) { // which of them it was is not known
+    auto middle = moves.begin() + long(moves.size() / 2);
+    estimateGains({moves.begin(), middle});
+    return estimateGains({middle, moves.end()});
+  }
+  for (const Move &move : moves) {
+    isTried[move.decision][move.candidate] = !all.failure.empty();
+    gains[move.decision][move.candidate] = around(expectBest(), move) - around(all, move);
+  }
+}
+
+/// Estimates all moves, in each round another one of every so many layers; again only those near layers that have changed since.
+void Searcher::survey() {
+  std::vector<bool> isNear(bounds.size(), surveyed.empty());
+  for (size_t i = 0; i < surveyed.size(); ++i)
+    if (surveyed[i] != best[i])
+      for (size_t layer = 0; layer < bounds.size(); ++layer)
+        if (!decisions[i].layer || size_t(std::abs(int64_t(layer) - int64_t(*decisions[i].layer))) < kEstimateDistance)
+          isNear[layer] = true;
+  surveyed = best;
+  std::vector<std::vector<Move>> ofLayer(bounds.size());
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
+      if (candidate != best[i] && isNear[*decisions[i].layer])
+        ofLayer[*decisions[i].layer].push_back({i, candidate});
+  for (size_t first = 0; first < kEstimateDistance; ++first)
+    for (size_t round = 0;; ++round) {
+      std::vector<Move> moves;
+      for (size_t layer = first; layer < ofLayer.size(); layer += kEstimateDistance)
+        if (round < ofLayer[layer].size())
+          moves.push_back(ofLayer[layer][round]);
+      if (moves.empty())
+        break;
+      estimateGains(std::move(moves));
+    }
+}
+
+/// The moves that gain most by the estimate, one for each of layers far apart.
+std::vector<Move> Searcher::likedMoves() {
+  std::vector<std::pair<double, Move>> liked;
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
+      if (int64_t gain = gains[i][candidate];
+          gain > 0 && !isTried[i][candidate] && !isDoubted[i][candidate] && candidate != best[i])
+        liked.push_back({double(gain) * (1 + double(random() >> 11) * 0x1p-53 / 4), {i, candidate, gain}});
+  llvm::stable_sort(liked, [](const auto &a, const auto &b) { return a.first > b.first; });
+  std::vector<Move> moves;
+  for (auto &[value, move] : liked)
+    if (llvm::none_of(moves, [&, layer = layerOf(move)](const Move &m) {
+          return std::max(layerOf(m), layer) - std::min(layerOf(m), layer) < kDistance;
+        }))
+      moves.push_back(move);
+  return moves;
+}
+
+/// Of `moves` those that the estimate likes, together.
+std::vector<Move> Searcher::sift(std::vector<Move> moves) {
+  const int64_t before = int64_t(expectBest().cycles);
+  const Measurement all = expect(moves);
+  std::vector<Move> good;
+  for (const Move &move : moves) {
+    int64_t &gain = gains[move.decision][move.candidate];
+    if (all.failure.empty())
+      gain = moves.size() == 1 ? before - int64_t(all.cycles) : around(expected, move) - around(all, move);
+    if (gain > 0)
+      good.push_back({move.decision, move.candidate, gain});
+    else
+      isTried[move.decision][move.candidate] = true;
+  }
+  if (good.size() == moves.size() && all.failure.empty() && int64_t(all.cycles) < before)
+    return good;
+  llvm::stable_sort(good, [](const Move &a, const Move &b) { return a.gain > b.gain; });
+  if (good.size() == moves.size())
+    good.resize(good.size() / 2);
+  for (; !good.empty(); good.resize(good.size() / 2))
+    if (Measurement some = expect(good); some.failure.empty() && int64_t(some.cycles) < before)
+      return good;
+  for (const Move &move : moves)
+    isTried[move.decision][move.candidate] = true;
+  return {};
+}
+
 /// Makes all `moves` at once. The best program changes if it gets faster as a whole: with all of them, without those that seem to
 /// have hurt, or with the better half of the others, and so on.
 llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
@@ -231,6 +367,8 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
     move.gain = moves.size() == 1 ? int64_t(old.cycles) - int64_t(measurement.cycles) : cycles - around(measurement, move);
     learned[decisions[move.decision].kind][move.candidate] = double(move.gain) / double(std::max<int64_t>(1, cycles));
     (move.gain > 0 ? good : bad).push_back(move);
+    isDoubted[move.decision][move.candidate] = move.gain <= 0;
+    hasDoubts |= move.gain <= 0;
   }
   std::vector<Move> next = good;
   if (isTaken) {
@@ -262,6 +400,11 @@ llvm::Error Searcher::chooseWhole() {
     for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
       if (result.evaluations > options.budget / kWholeShare)
         return llvm::Error::success();
+      if (estimate && candidate > kTriedFirst) {
+        const Measurement all = expect({{i, candidate}});
+        if (!all.failure.empty() || double(all.cycles) > kWorthTrying * double(expectBest().cycles))
+          continue;
+      }
       if (llvm::Expected<const Measurement *> measured = measureMoves({{i, candidate}}); !measured)
         return measured.takeError();
     }
@@ -280,34 +423,58 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Rounds over all layers: many at once, then one at a time until none gains.
+/// Rounds over all layers: many at once, those that the estimate likes if there is one; when that gains no more, one at a time. It ends
+/// when that gains nothing either.
 llvm::Error Searcher::descend() {
   if (llvm::Error error = chooseWhole())
     return error;
-  for (size_t distance = bounds.size() > 1 ? kDistance : 0; !isOver(); distance = 0) {
+  bool asksEstimate = bool(estimate), asksAgain = false;
+  for (size_t distance = bounds.size() > 1 ? kDistance : 0; !isOver();) {
     hasImproved = false;
     for (std::vector<bool> &layer : isTried)
       layer.assign(layer.size(), false);
-    for (std::vector<Move> moves; !isOver() && !(moves = chooseMoves(distance)).empty();)
-      if (llvm::Error error = tryMoves(std::move(moves)))
-        return error;
-    if (!distance && !hasImproved)
+    if (asksEstimate)
+      survey();
+    while (!isOver()) {
+      std::vector<Move> moves = asksEstimate ? likedMoves() : chooseMoves(distance);
+      if (moves.empty())
+        break;
+      if (asksEstimate)
+        moves = sift(std::move(moves));
+      if (!moves.empty())
+        if (llvm::Error error = tryMoves(std::move(moves)))
+          return error;
+    }
+    if (!asksEstimate && !distance && !hasImproved)
       break;
+    // Doubts may have been about others that changed in the same program: once more without.
+    const bool doubts = asksEstimate && !hasImproved && std::exchange(hasDoubts, false);
+    for (std::vector<bool> &decision : isDoubted)
+      if (doubts)
+        decision.assign(decision.size(), false);
+    asksEstimate = estimate && (hasImproved || (doubts && !asksAgain));
+    asksAgain = doubts;
+    distance = 0;
   }
   record.budget = std::max(record.budget, options.budget);
   return save(true);
 }
 
 llvm::Expected<CompiledNetwork> Searcher::run() {
-  llvm::Expected<CompiledNetwork> first = compile({});
+  llvm::Expected<CompiledNetwork> first = compile({}, false);
   if (!first)
     return first;
   decisions = first->decisions;
   problem = first->problem;
   for (const isa::Layer &layer : first->program.layers)
     bounds.push_back(layer.boundCycles);
+  if (bounds.size() == 1) // its tiles are in the order of their estimates
+    estimate = {};
   for (const Decision &decision : decisions)
     isTried.emplace_back(decision.candidates);
+  isDoubted = isTried;
+  for (const Decision &decision : decisions)
+    gains.emplace_back(decision.candidates);
   tries.assign(decisions.size(), 0);
   if (options.cache) {
     llvm::Expected<SearchRecord> loaded = options.cache->load(problem);
@@ -330,7 +497,7 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
     return error;
   result.bestCycles = bestMeasurement.cycles;
   if (best != start) {
-    first = compile(best);
+    first = compile(best, false);
     if (!first)
       return first;
     // Only a record that somebody has written by hand can be wrong here.
@@ -348,7 +515,6 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
 }
 } // namespace
 
-llvm::Expected<CompiledNetwork> pipeline::search(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile,
-                                                 const SearchOptions &options) {
-  return Searcher(compile, options).run();
+llvm::Expected<CompiledNetwork> pipeline::search(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate) {
+  return Searcher(compile, options, estimate).run();
 }

@@ -53,11 +53,14 @@ struct SearchOptions {
   std::function<void(const SearchProgress &)> progress;
 };
 
+using CompilePicks = llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &, bool onlyTimed)>;
+using EstimatePicks = llvm::function_ref<llvm::Expected<Measurement>(const Picks &)>;
+
 /// The fastest program that was found: never a slower one than that of the first candidates. `compile` makes the program of some
-/// picks (none: the first candidates). A program that does not verify or run is an internal error; one that the machine has no
-/// room for (semaphores, DRAM) counts as failed.
-llvm::Expected<CompiledNetwork> search(llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &)> compile,
-                                       const SearchOptions &options);
+/// picks (none: the first candidates), without what only values depend on if it is `onlyTimed`. A program that does not verify or run is an internal error; one that the machine has no
+/// room for (semaphores, DRAM) counts as failed. `estimate`, if given, says what is expected of a program that need not be made for
+/// that: what it does not like is not compiled as long as there is something that it likes.
+llvm::Expected<CompiledNetwork> search(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate = {});
 
 } // namespace tw::pipeline
 

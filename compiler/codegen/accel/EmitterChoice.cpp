@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <tuple>
 
@@ -433,6 +434,9 @@ llvm::Error Emitter::choose() {
   };
   const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
+  // Where the list scheduler has the last word, a search also keeps what modulo would show it.
+  const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
+  std::multimap<double, Tile> ofModulo;
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   tapShare = contraction() ? usefulTaps() : 1;
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
@@ -531,9 +535,14 @@ llvm::Error Emitter::choose() {
                       estimate += kBusShare * busCycles;
                     return estimate;
                   };
-                  const size_t most = schedule != Schedule::Search ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
+                  const bool searches = schedule == Schedule::Search;
+                  const size_t most = !searches ? kCandidates : onChip.hasNeighbours ? kSearched : kSearchedAlone;
+                  auto isFull = [](const auto &list, size_t most, double estimate) {
+                    return list.size() == most && std::prev(list.end())->first <= estimate;
+                  };
+                  const bool isForModulo = searches && asksScheduler;
                   auto isWorse = [&](double estimate) {
-                    return candidates.size() == most && std::prev(candidates.end())->first <= estimate;
+                    return isFull(candidates, most, estimate) && (!isForModulo || isFull(ofModulo, kCandidates, estimate));
                   };
                   // Places are looked for only where they can matter.
                   if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
@@ -541,52 +550,65 @@ llvm::Error Emitter::choose() {
                   const double estimate = estimateWith(b.ownBanks);
                   if (isWorse(estimate))
                     continue;
-                  if (onChip.hasNeighbours && !packsPlanes())
-                    candidates.insert({estimate, t});
-                  else
-                    insertApart(candidates, estimate, t,
-                                onChip.hasNeighbours ? kOfSizePacked : schedule == Schedule::Search ? kOfSizeAlone : kOfSize);
-                  if (candidates.size() > most)
-                    candidates.erase(std::prev(candidates.end()));
+                  auto insert = [&](std::multimap<double, Tile> &list, size_t most, size_t mostAlone) {
+                    if (isFull(list, most, estimate))
+                      return;
+                    if (!onChip.hasNeighbours || packsPlanes())
+                      insertApart(list, estimate, t, onChip.hasNeighbours ? kOfSizePacked : mostAlone);
+                    else
+                      list.insert({estimate, t});
+                    if (list.size() > most)
+                      list.erase(std::prev(list.end()));
+                  };
+                  insert(candidates, most, searches ? kOfSizeAlone : kOfSize);
+                  if (isForModulo)
+                    insert(ofModulo, kCandidates, kOfSize);
                 }
               }
             }
         }
   if (!candidates.empty()) {
     Ranking ranking = isKnown ? *known : Ranking(candidates.begin(), candidates.end());
-    if (!isKnown && overlaps() && (!onChip.hasNeighbours || packsPlanes())) {
+    if (!isKnown && asksScheduler) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
       // a tile whose loads take as long as its passes.
       auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
-      Ranking others; // the same tiles, loaded in other ways
-      for (auto &[estimate, candidate] : ranking) {
+      // The ways to load a tile, the fastest first.
+      auto waysOf = [&](double estimate, const Tile &candidate) {
         double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
-        Ranking ways;
         // As above: short rows are more than they seem.
         if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
           doubt *= 1.02;
         double busCycles = 0; // neighbours want the bus as well
         if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
           cost(candidate, b, busCycles);
+        Ranking ways;
         for (const Tile &way : waysToLoad(candidate))
           ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
         std::stable_sort(ways.begin(), ways.end(), isFaster);
+        return ways;
+      };
+      // A search begins with what modulo takes.
+      if (schedule == Schedule::Search) {
+        auto first = ofModulo.begin();
+        double least = std::numeric_limits<double>::infinity();
+        for (auto it = ofModulo.begin(); it != ofModulo.end(); ++it)
+          if (double cycles = waysOf(it->first, it->second).front().first; cycles < least)
+            std::tie(least, first) = std::pair(cycles, it);
+        llvm::erase_if(ranking, [&](const auto &other) { return givesSameProgram(other.second, first->second); });
+        ranking.insert(ranking.begin(), *first);
+      }
+      Ranking others; // the same tiles, loaded in other ways
+      for (auto &[estimate, candidate] : ranking) {
+        Ranking ways = waysOf(estimate, candidate);
         std::tie(estimate, candidate) = ways.front();
         if (schedule == Schedule::Search)
           others.insert(others.end(), ways.begin() + 1, ways.end());
       }
-      // A search begins with what modulo takes: the best of the candidates that it looks at.
-      auto first = ranking.begin();
-      size_t looked = 0;
-      for (auto it = ranking.begin(); it != ranking.end() && looked < kCandidates; ++it) {
-        auto isOfSize = [&](const auto &other) { return other.second.size == it->second.size && other.second.ic == it->second.ic; };
-        if (!onChip.hasNeighbours && size_t(std::count_if(ranking.begin(), it, isOfSize)) >= kOfSize)
-          continue;
-        ++looked;
-        if (it->first < first->first)
-          first = it;
+      if (schedule != Schedule::Search) {
+        auto first = std::min_element(ranking.begin(), ranking.end(), isFaster);
+        std::rotate(ranking.begin(), first, first + 1);
       }
-      std::rotate(ranking.begin(), first, first + 1);
       ranking.insert(ranking.end(), others.begin(), others.end());
       std::stable_sort(ranking.begin() + 1, ranking.end(), isFaster);
       // Tiles of one size that it cannot tell apart, loaded in one way, make room for others.

@@ -549,6 +549,12 @@ class TuneTest(CliTest):
         self.tilewright("compile", *self.MODEL, "--schedule", "modulo", "-o", "modulo.twp")
         self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "modulo.twp").read_bytes())
 
+    def test_the_first_program_of_a_network_takes_what_modulo_takes(self):
+        self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo", "--json", "modulo.json")
+        self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "search", "--search-budget", "1", "--json", "first.json")
+        first, modulo = [json.loads((self.path / f"{name}.json").read_text())["total_cycles"] for name in ["first", "modulo"]]
+        self.assertEqual(first, modulo)
+
     def test_equal_seeds_give_equal_programs(self):
         for name in ["a.twp", "b.twp"]:
             self.tune("--budget", 30, "--seed", 3, "-o", name, model=[NETWORK, "--hw", "tiny_8x8"])
@@ -569,8 +575,8 @@ class TuneTest(CliTest):
         self.assertIn("0 failed", out)
 
     def test_a_network_decides_more_than_tiles(self):
-        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 40)
-        for what in ["the whole network", "place of ", "result of "]:
+        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 400)
+        for what in ["place of ", "result of "]:
             self.assertIn(f"s, {what}", out)
 
     def test_a_killed_search_goes_on_and_ends_the_same(self):

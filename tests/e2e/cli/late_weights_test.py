@@ -13,8 +13,8 @@ CONV = """  %w_{name} = graph.constant dense<0.01> : tensor<{weights}xf32>
     pads = array<i64: {pad}, {pad}, {pad}, {pad}>, strides = array<i64: {stride}, {stride}>}}
     : (tensor<{input}xf32>, tensor<{weights}xf32>) -> tensor<{output}xf32> loc("{name}")
 """
-POOL = """  {result} = graph.max_pool {x} {{kernel = array<i64: 8, 8>, layout = "nchw", pads = array<i64: 0, 0, 0, 0>,
-    strides = array<i64: 8, 8>, dilations = array<i64: 1, 1>}} : (tensor<{input}xf32>) -> tensor<{output}xf32> loc("{name}")
+POOL = """  {result} = graph.average_pool {x} {{kernel = array<i64: 8, 8>, layout = "nchw", pads = array<i64: 0, 0, 0, 0>,
+    strides = array<i64: 8, 8>, count_include_pad = false}} : (tensor<{input}xf32>) -> tensor<{output}xf32> loc("{name}")
 """
 
 

@@ -50,9 +50,21 @@ struct Toy {
     return measurement;
   }
 
+  /// With an estimate of `expected`, where no program is made.
+  llvm::Expected<CompiledNetwork> searchExpecting(const Toy &expected, SearchOptions options) {
+    options.evaluate = [this](const isa::Program &program) { return run(program); };
+    auto estimate = [&](const Picks &picks) {
+      isa::Program program;
+      for (unsigned pick : picks)
+        program.code.push_back({pick});
+      return expected.run(program);
+    };
+    return pipeline::search([this](const Picks &picks, bool) { return compile(picks); }, options, estimate);
+  }
+
   llvm::Expected<CompiledNetwork> search(SearchOptions options) {
     options.evaluate = [this](const isa::Program &program) { return run(program); };
-    return pipeline::search([this](const Picks &picks) { return compile(picks); }, options);
+    return pipeline::search([this](const Picks &picks, bool) { return compile(picks); }, options);
   }
 };
 
@@ -96,6 +108,23 @@ TEST(SearchTest, IndependentLayersAreAllSolvedWithinAFewProgramsPerCandidate) {
   auto found = toy.search(budget(100));
   ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
   EXPECT_EQ(found->search->bestCycles, leastOf(toy)) << "8^30 programs exist, and 30 x 7 with one change";
+}
+
+TEST(SearchTest, AnEstimateThatIsRightSavesPrograms) {
+  Toy toy = randomToy(30, 8, 1);
+  auto found = toy.searchExpecting(toy, budget(16));
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, leastOf(toy));
+}
+
+TEST(SearchTest, AnEstimateThatIsWrongHoldsUpNothing) {
+  Toy toy = randomToy(4, 5, 2), wrong = toy;
+  for (std::vector<uint64_t> &layer : wrong.cycles)
+    for (uint64_t &cycles : layer)
+      cycles = 2000 - cycles;
+  auto found = toy.searchExpecting(wrong, budget(10000));
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, leastOf(toy)) << "changes of one layer each need no estimate";
 }
 
 TEST(SearchTest, OneLayerIsSearchedExhaustively) {
