@@ -1,0 +1,404 @@
+//===- NetworkChoices.cpp - The ways to compile a network ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// What is gained on one side is lost on the other: the list scheduler weighs
+// it (docs/decisions/0010-what-stays-on-chip-is-weighed.md).
+//===----------------------------------------------------------------------===//
+
+#include "compiler/pipeline/NetworkCompiler.h"
+
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
+constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
+constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
+constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
+constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
+constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
+
+/// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
+constexpr double kBankSplits[] = {0.625, 0.8125, 0.75, 0.5};
+constexpr size_t kSplitBeside = 4; ///< the pick of 0.75: of a kernel that runs between the steps of the next one
+} // namespace
+
+NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
+  const accel::TileRequest &request = layers[layer].kernel.request;
+  Place place;
+  if ((place.banks = request.banks))
+    return place;
+  place.isBehind = request.behind.value_or(!choice.fromBottom);
+  if (request.behind)
+    return place;
+  auto picked = [&](size_t other) -> size_t {
+    if (other >= layers.size())
+      return 0;
+    const size_t pick = pickOf(DecisionOn::Place, other);
+    return pick || other > layer || !isInterleaved(other) ? pick : kSplitBeside;
+  };
+  // What runs between the steps of the next kernels lies neither among their bands nor where they keep tensors.
+  auto split = [&](size_t owner) {
+    const std::vector<int64_t> &rooms = fusion.residency.room;
+    const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
+    const accel::Group *group = fusion.groupOf(unsigned(owner) + 1);
+    int64_t room = int64_t(machine.scratchpads[0].capacityBytes), taken = 0;
+    for (size_t other = owner; other < rooms.size() && other <= (group ? group->last() : owner + 1); ++other)
+      if (other == owner || isInterleaved(owner))
+        room = std::min(room, rooms[other]);
+    if (group && isInterleaved(owner))
+      taken = (group->bytes + bank - 1) / bank;
+    return std::pair(std::max(taken, int64_t(kBankSplits[picked(owner) - 2] * double(room / bank))), room / bank);
+  };
+  auto isShared = [&](size_t other) { // with the layer behind it
+    const Beside *own = besideOf(other), *next = besideOf(other + 1);
+    return (own && own->apart && (own->behind || own->columns)) || (next && next->apart && next->before);
+  };
+  if (isShared(layer) || (layer && isShared(layer - 1))) {
+    int64_t room = int64_t(machine.scratchpads[0].capacityBytes);
+    for (size_t other = layer ? layer - 1 : 0; other <= layer + 1 && other < fusion.residency.room.size(); ++other)
+      if (other == layer || isShared(std::min(layer, other)))
+        room = std::min(room, fusion.residency.room[other]);
+    const int64_t banks = room / int64_t(machine.scratchpads[0].bankBytes()), at = int64_t(kBesideSplit * double(banks));
+    place.banks = isApart(layer) ? std::array<int64_t, 2>{at, banks} : std::array<int64_t, 2>{0, at};
+  } else if (picked(layer) == 1) {
+    place.isBehind = !place.isBehind;
+  } else if (picked(layer) > 1) {
+    auto [at, end] = split(layer);
+    place.banks = {at, end};
+  } else {
+    for (size_t owner : {layer - 1, layer + 1})
+      if (picked(owner) > 1)
+        place.banks = {0, split(owner).first};
+  }
+  if (place.banks && (*place.banks)[0] >= (*place.banks)[1])
+    place.banks.reset();
+  if (place.banks)
+    place.isBehind = true;
+  return place;
+}
+
+llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
+  llvm::SmallVector<Beside> ways;
+  const accel::Kernel &kernel = layers[layer].kernel;
+  if (kernel.anchor || !kernel.copies.empty())
+    return ways;
+  const bool reduces = llvm::any_of(kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
+  // Passes of half of the positions hide their preloads.
+  const int64_t least = 2 * int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle);
+  auto isProduct = [&](const accel::Kernel &other) {
+    return other.anchor && other.anchor->kind == accel::Anchor::Contraction && !other.request.size[accel::P0] &&
+           other.extent[accel::P1] * other.extent[accel::P2] == 1 && other.extent[accel::P0] >= least;
+  };
+  auto isReadBy = [&](size_t from, size_t by) {
+    const Layer &reader = layers[by];
+    const size_t range = layers[from].ranges[size_t(layers[from].kernel.output.tensor)];
+    return reader.kernel.anchor ? reader.ranges[size_t(reader.kernel.anchor->input.tensor)] == range
+                                : llvm::is_contained(reader.ranges, range);
+  };
+  const bool before = reduces && layer && isProduct(layers[layer - 1].kernel) && isReadBy(layer - 1, layer);
+  const bool behind = layer + 1 < layers.size() && isProduct(layers[layer + 1].kernel) && isReadBy(layer, layer + 1) &&
+                      layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
+  for (bool apart : {true, false}) {
+    if (before)
+      ways.push_back({layer, true, false, false, apart});
+    if (behind)
+      ways.push_back({layer, false, true, false, apart});
+    if (before && behind)
+      ways.push_back({layer, true, true, false, apart});
+    if (behind && !reduces && !kernel.request.size[accel::P0] && !layers[layer + 1].kernel.request.ic)
+      ways.push_back({layer, false, false, true, apart});
+  }
+  return ways;
+}
+
+/// The tiles that let the layer, or the one next to it, begin with a part of its input.
+void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
+  const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
+  const int64_t burst = machine.dram.burstBytes / timing::elementBytes(machine.arrayType);
+  const int64_t someChannels = 2 * std::max<int64_t>(machine.rows, burst);
+  if ((next && next->before) || (before && before->behind)) {
+    kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
+    kernel.request.order = kernel.request.order.value_or(0); // one half after the other
+  }
+  if (before && before->columns)
+    kernel.request.ic = std::min(someChannels, kernel.anchor->ic);
+  if (own && own->behind) // rows as well
+    kernel.request.size[accel::C] = kernel.extent[accel::C];
+  if (own && own->columns) {
+    kernel.request.size[accel::C] = std::min(someChannels, kernel.extent[accel::C]);
+    kernel.request.size[accel::P0] = kernel.extent[accel::P0];
+  }
+}
+
+/// Where buffers lie, and where results stay: what matters to neighbours.
+llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
+  const bool hasPlaces = overlaps() && options.across != Across::None && machine.scratchpads[0].banks > 1;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const accel::TileRequest &request = layers[i].kernel.request;
+    const bool isFree = layers[i].kernel.copies.empty() && !request.banks && !request.behind;
+    add(i, hasPlaces && isFree ? 2 + std::size(kBankSplits) : 1, DecisionOn::Place, "place of ");
+  }
+  llvm::Expected<accel::NetworkUses> uses = describeUses();
+  if (!uses)
+    return uses.takeError();
+  result.elsewhere.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+    if (overlaps() && options.across == Across::All && !uses->wanted[range]) {
+      const accel::TileRequest &chosen = network.chosen[i];
+      if (chosen.onChip.value_or(false))
+        result.elsewhere[i].push_back(Stay::Away);
+      accel::NetworkUses alone = *uses; // with all the room there is
+      alone.wanted.assign(ranges.size(), false);
+      alone.wanted[range] = true;
+      if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
+        result.elsewhere[i].push_back(Stay::Whole);
+      if (!chosen.bands && accel::rowsBetween(*uses, range, unsigned(i), machine))
+        result.elsewhere[i].push_back(Stay::Bands);
+    }
+    add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkCompiler::listDecisions() {
+  std::map<std::string, unsigned> kinds;
+  for (const Layer &layer : layers)
+    kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
+  auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    result.decisions.push_back({unsigned(layer), candidates, 3 * kinds[kernel.kind] + unsigned(what), name + kernel.name});
+  };
+  network.candidates.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i)
+    add(i, network.candidates[i], DecisionOn::Tile, "");
+  if (layers.size() > 1)
+    if (llvm::Error error = listPlaces(add))
+      return error;
+  if (result.weighed.size() > 1)
+    result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
+  // All that fit, those that save time in transfers, none; then the same in bands where those save transfers, and where they let
+  // engines work at the same time.
+  constexpr double kTransferShares[] = {0.0, 0.5, 1e9};
+  const unsigned shares = std::size(kTransferShares), bands = choice.residency / shares;
+  if (!overlaps() || options.across != Across::All)
+    return choice.residency ? std::nullopt : std::optional<accel::Fusion>(accel::Fusion());
+  if (bands > 2)
+    return std::nullopt;
+  llvm::Expected<accel::NetworkUses> uses = describeUses();
+  if (!uses)
+    return uses.takeError();
+  uses->transferShare = kTransferShares[choice.residency % shares];
+  uses->mayFuseForOverlap = bands == 2;
+  uses->tallBands = choice.tallBands;
+  uses->isInterleaved = choice.order == schedule::Order::Interleaved;
+  // A schedule file that asks for bands asks for those alone.
+  const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
+  uses->onlyLiked = !bands && !uses->likesBands.empty();
+  accel::Fusion chosen = bands || wantsBands ? accel::chooseGroups(*uses, lessons.banned, machine)
+                                             : accel::Fusion{{}, accel::chooseResidents(*uses, machine), {}};
+  chosen.residency.refused.insert(chosen.residency.refused.begin(), chosen.refused.begin(), chosen.refused.end());
+  for (const auto &[range, why] : chosen.residency.refused) {
+    auto wantedBy = llvm::find_if(layers, [range = range](const Layer &layer) {
+      return layer.kernel.request.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
+    });
+    if (wantedBy == layers.end()) // a search would like it
+      continue;
+    return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
+                                   accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
+                                   why.c_str());
+  }
+  return chosen;
+}
+
+llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double leastGain) {
+  choice = next;
+  llvm::Expected<std::optional<accel::Fusion>> chosen = chooseOnChip();
+  if (!chosen)
+    return chosen.takeError();
+  if (!*chosen)
+    return false;
+  if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
+      next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared)) {
+    if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
+      return true;
+    fusions.push_back(**chosen);
+  }
+  network = emptyNetwork;
+  result = emptyResult;
+  const bool hasGroups = !(*chosen)->groups.empty();
+  std::vector<size_t> leftOut = (*chosen)->residency.leftOut;
+  const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
+  const double limit = weighsAll ? std::numeric_limits<double>::infinity() : least;
+  llvm::Expected<double> cycles = emitWith(std::move(**chosen), limit);
+  if (!cycles)
+    return cycles.takeError();
+  const bool isBest = weighed.empty() || *cycles < least;
+  auto place = isBest ? weighed.begin()
+                      : std::find_if(weighed.begin() + 1, weighed.end(), [&](const Weighed &w) { return *cycles < w.cycles; });
+  weighed.insert(place, {*cycles, next, hasGroups, std::move(leftOut)});
+  if (isBest) {
+    bestNetwork = std::move(network);
+    bestResult = std::move(result);
+  }
+  return true;
+}
+
+void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
+  const bool learned = lessons.isNew;
+  if (llvm::Expected<bool> done = weigh(next, leastGain); !done)
+    llvm::consumeError(done.takeError());
+  lessons.isNew = learned;
+}
+
+/// Of tensors that need the same room those with most readers for their time stay. What each is worth is not in that rule: others
+/// first, one after the other.
+void NetworkCompiler::weighResidents() {
+  auto keeping = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.residency == 0; });
+  if (keeping == weighed.end() || keeping->cycles >= kWorthRefining * weighed.front().cycles)
+    return;
+  Weighed base = *keeping;
+  llvm::SmallVector<size_t> tried;
+  auto isUntried = [&](size_t tensor) { return !llvm::is_contained(tried, tensor); };
+  while (tried.size() < kTriedFirst && llvm::any_of(base.leftOut, isUntried)) {
+    NetworkChoice next = base.choice;
+    next.keptFirst.push_back(*llvm::find_if(base.leftOut, isUntried));
+    tried.push_back(next.keptFirst.back());
+    weighToo(next);
+    auto found = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.keptFirst == next.keptFirst; });
+    if (found != weighed.end() && found->cycles < base.cycles)
+      base = *found;
+  }
+}
+
+/// The best, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes.
+void NetworkCompiler::weighPixels() {
+  if (llvm::none_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); }))
+    return;
+  NetworkChoice best = weighed.front().choice, apart = best;
+  if (auto found = llvm::find_if(weighed, [](const Weighed &w) { return !w.hasGroups; }); found != weighed.end())
+    apart = found->choice;
+  best.packs = apart.packs = true;
+  weighToo(best);
+  if (apart.residency != best.residency)
+    weighToo(apart);
+}
+
+/// Pooling that lets its neighbours' vector work in between.
+void NetworkCompiler::weighWindows() {
+  auto isPooling = [](const Layer &l) {
+    return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Window && l.kernel.anchor->weights < 0;
+  };
+  if (!overlaps() || options.across != Across::All || llvm::none_of(layers, isPooling))
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.shortWindows = true;
+  weighToo(next, kLeastGain);
+}
+
+/// Other places for buffers, as banks that two engines want cost time; and other orders.
+void NetworkCompiler::weighOrders() {
+  if (!hasWays() || layers.size() < 2)
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.fromBottom = true;
+  weighToo(next);
+  for (schedule::Order order : {schedule::Order::Deadlines, schedule::Order::Interleaved}) {
+    next = weighed.front().choice;
+    next.order = order;
+    if (!options.order)
+      weighToo(next);
+  }
+  auto packsTaps = [&](const Layer &l) {
+    return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Contraction && accel::packsTaps(*l.kernel.anchor, machine);
+  };
+  next = weighed.front().choice;
+  next.tallBands = true;
+  if (weighed.front().hasGroups && llvm::any_of(layers, packsTaps))
+    weighToo(next);
+}
+
+/// The array waits for a normalisation, unless that begins with half of the rows while it computes the others, and goes on beside the
+/// next product's first half: weights are loaded twice then, and both need room. The last one first, as nothing can follow it.
+void NetworkCompiler::weighParts() {
+  size_t tried = 0;
+  for (size_t i = layers.size(); hasWays() && i-- > 0 && tried < kTriedBeside;) {
+    const NetworkChoice base = weighed.front().choice;
+    const auto ways = waysBeside(i);
+    tried += !ways.empty();
+    for (const Beside &way : ways) {
+      NetworkChoice next = base;
+      next.beside.push_back(way);
+      weighToo(next, kLeastBeside);
+    }
+  }
+}
+
+/// Loads and stores that take turns.
+void NetworkCompiler::weighBus() {
+  if (!hasWays() || options.bus || machine.dram.kind == timing::DramKind::Ideal)
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.bus = schedule::Bus::Turns;
+  weighToo(next);
+}
+
+llvm::Error NetworkCompiler::emit() {
+  mainFunction = module.lookupSymbol<mlir::func::FuncOp>("main");
+  if (!mainFunction || mainFunction.isExternal())
+    return llvm::createStringError("the module has no function @main");
+  if (llvm::Error error = placeTensors())
+    return error;
+  if (llvm::Error error = describe(true))
+    return error;
+  if (llvm::Error error = describe(false))
+    return error;
+  if (llvm::Error error = matchKernels())
+    return error;
+  emptyNetwork = network;
+  emptyResult = result;
+  if (fixedChoice) {
+    if (llvm::Expected<bool> done = weigh(*fixedChoice); !done)
+      return done.takeError();
+  } else {
+    NetworkChoice rule;
+    rule.order = options.order.value_or(schedule::Order::Steps);
+    rule.bus = options.bus.value_or(schedule::Bus::Shared);
+    for (;; ++rule.residency) {
+      llvm::Expected<bool> exists = weigh(rule);
+      if (!exists)
+        return exists.takeError();
+      if (!*exists)
+        break;
+    }
+    weighResidents();
+    weighPixels();
+    weighWindows();
+    weighOrders();
+    weighParts();
+    weighBus();
+  }
+  network = std::move(bestNetwork);
+  result = std::move(bestResult);
+  result.weighed = {weighed.front().choice};
+  auto addNew = [&](const NetworkChoice &other) {
+    if (!llvm::is_contained(result.weighed, other))
+      result.weighed.push_back(other);
+  };
+  llvm::for_each(others, addNew);
+  for (const Weighed &w : weighed)
+    addNew(w.choice);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<NetworkChoice>> NetworkCompiler::weighAll() {
+  weighsAll = true;
+  if (llvm::Error error = emit())
+    return error;
+  return std::move(result.weighed);
+}

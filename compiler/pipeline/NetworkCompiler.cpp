@@ -1,0 +1,677 @@
+//===- NetworkCompiler.cpp - Kernels to one verified program ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/pipeline/NetworkCompiler.h"
+
+#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/schedule/Reroll.h"
+#include "compiler/schedule/Sequence.h"
+#include "compiler/schedule/Synchronize.h"
+#include "compiler/schedule/Verifier.h"
+#include "isa/timing/Digest.h"
+
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/SHA256.h"
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
+constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
+
+/// The concatenation a function consists of, if it does nothing else.
+tensor::ConcatOp onlyConcat(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  if (body.getOperations().size() != 2)
+    return {};
+  auto concat = dyn_cast<tensor::ConcatOp>(body.front());
+  if (!concat)
+    return {};
+  for (Value input : concat.getInputs())
+    if (!llvm::isa<BlockArgument>(input) || !input.hasOneUse())
+      return {};
+  return concat;
+}
+
+std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
+  if (type.isInteger(8))
+    return isUnsigned || type.isUnsignedInteger() ? isa::ElementKind::U8 : isa::ElementKind::I8;
+  if (type.isInteger(1))
+    return isa::ElementKind::Bool;
+  if (type.isInteger(32))
+    return isa::ElementKind::I32;
+  if (type.isInteger(64))
+    return isa::ElementKind::I64;
+  if (type.isF32())
+    return isa::ElementKind::F32;
+  if (type.isBF16())
+    return isa::ElementKind::Bf16;
+  return std::nullopt;
+}
+
+uint64_t bytesOf(RankedTensorType type) {
+  return uint64_t(type.getNumElements()) * std::max(1u, type.getElementTypeBitWidth() / 8);
+}
+} // namespace
+
+llvm::Error NetworkCompiler::placeTensors() {
+  Block &body = mainFunction.getBody().front();
+  unsigned step = 0;
+  auto define = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    homes[value] = {ranges.size()};
+    ranges.push_back({bytesOf(type), step, step, 0});
+  };
+  for (BlockArgument argument : body.getArguments())
+    define(argument);
+  for (Operation &op : body) {
+    ++step;
+    for (Value operand : op.getOperands())
+      if (auto home = homes.find(operand); home != homes.end())
+        ranges[home->second.range].end = step;
+    if (llvm::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(op)) {
+      homes[op.getResult(0)] = homes[op.getOperand(0)];
+    } else if (llvm::isa<func::CallOp, arith::ConstantOp>(op)) {
+      for (Value value : op.getResults())
+        if (llvm::isa<RankedTensorType>(value.getType()))
+          define(value);
+    } else if (!llvm::isa<func::ReturnOp>(op)) {
+      return llvm::createStringError("internal: '%s' has no place in @main", op.getName().getStringRef().str().c_str());
+    }
+  }
+  joinConcats();
+  // Inputs are written before the program starts and outputs read after it ends: neither shares memory with anything.
+  for (BlockArgument argument : body.getArguments())
+    ranges[homes[argument].range].end = step + 1;
+  for (Value output : body.getTerminator()->getOperands()) {
+    ranges[homes[output].range].begin = 0;
+    ranges[homes[output].range].end = step + 1;
+  }
+  network.nextAddress = memory::place(ranges, kAlignment);
+  apart = ranges;
+  return llvm::Error::success();
+}
+
+/// A concatenation of kernel results that nothing else reads needs no copies: each producer stores its part in place.
+void NetworkCompiler::joinConcats() {
+  for (auto call : mainFunction.getOps<func::CallOp>()) {
+    auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    tensor::ConcatOp concat = function ? onlyConcat(function) : tensor::ConcatOp();
+    if (!concat)
+      continue;
+    bool possible = true;
+    for (Value operand : call.getOperands()) {
+      auto producer = operand.getDefiningOp<func::CallOp>();
+      auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
+      // Copies have views of their own, and a part of a part would need two, as would a part of a transposed result.
+      possible &= made && operand.hasOneUse() && !parts.count(operand) && !onlyConcat(made) &&
+                  llvm::any_of(made.getBody().front(), [](Operation &op) { return llvm::isa<linalg::GenericOp>(op); }) &&
+                  !made.getBody().front().getTerminator()->getOperand(0).getDefiningOp<linalg::TransposeOp>() &&
+                  cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
+    }
+    if (!possible)
+      continue;
+    Home whole = homes[call.getResult(0)];
+    SmallVector<int64_t> shape(concat.getResultType().getShape());
+    int64_t inner = 1, offset = 0;
+    for (size_t i = concat.getDim() + 1; i < shape.size(); ++i)
+      inner *= shape[i];
+    for (Value input : concat.getInputs()) {
+      Value operand = call.getOperand(cast<BlockArgument>(input).getArgNumber());
+      memory::LiveRange &own = ranges[homes[operand].range];
+      ranges[whole.range].begin = std::min(ranges[whole.range].begin, own.begin);
+      own.bytes = 0;
+      homes[operand] = whole;
+      parts[operand] = {shape, offset};
+      offset += cast<RankedTensorType>(input.getType()).getDimSize(int64_t(concat.getDim())) * inner;
+    }
+    inPlace.insert(call);
+  }
+}
+
+llvm::Error NetworkCompiler::describe(bool inputs) {
+  Block &body = mainFunction.getBody().front();
+  auto add = [&](Value value, DictionaryAttr attributes, const std::string &fallback, std::vector<isa::TensorInfo> &list)
+      -> llvm::Error {
+    auto type = cast<RankedTensorType>(value.getType());
+    isa::TensorInfo info;
+    info.name = fallback;
+    bool isUnsigned = false;
+    if (attributes) {
+      if (auto name = attributes.getAs<StringAttr>("graph.name"))
+        info.name = name.getValue().str();
+      isUnsigned = attributes.contains("tilewright.unsigned");
+    }
+    std::optional<isa::ElementKind> kind = elementKind(type.getElementType(), isUnsigned);
+    if (!kind) {
+      std::string text;
+      llvm::raw_string_ostream(text) << type.getElementType();
+      return llvm::createStringError("%s '%s' has element type %s, which the accelerator does not store",
+                                     inputs ? "input" : "output", info.name.c_str(), text.c_str());
+    }
+    info.type = *kind;
+    info.shape.assign(type.getShape().begin(), type.getShape().end());
+    info.address = addressOf(value);
+    info.bytes = bytesOf(type);
+    list.push_back(info);
+    return llvm::Error::success();
+  };
+  if (inputs) {
+    for (BlockArgument argument : body.getArguments())
+      if (llvm::Error error = add(argument, mainFunction.getArgAttrDict(argument.getArgNumber()),
+                                  "input" + std::to_string(argument.getArgNumber()), result.program.inputs))
+        return error;
+  } else {
+    for (auto [i, output] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (llvm::Error error = add(output, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i),
+                                  result.program.outputs))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Constants of @main go to DRAM, its calls become layers.
+llvm::Error NetworkCompiler::matchKernels() {
+  unsigned step = 0;
+  for (Operation &op : mainFunction.getBody().front()) {
+    ++step;
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
+      if (!value || op.use_empty())
+        continue;
+      unsigned size = std::max(1u, value.getElementType().getIntOrFloatBitWidth() / 8);
+      network.constants.push_back({addressOf(constant.getResult()), [value, size] {
+        std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
+        if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
+          llvm::copy(value.getValues<bool>(), bytes.begin());
+        else
+          for (int64_t i = 0; i < value.getNumElements(); ++i)
+            memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+        return bytes;
+      }});
+      continue;
+    }
+    auto call = dyn_cast<func::CallOp>(op);
+    if (!call)
+      continue;
+    auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    if (inPlace.contains(call)) {
+      FailureOr<accel::TileRequest> request = accel::requestOf(function);
+      if (succeeded(request) && function->hasAttr(accel::kRequestAttr))
+        return llvm::createStringError("%skernel '%s' has no code of its own: its producers write its result in place",
+                                       accel::placed(request->at()).c_str(), function.getName().str().c_str());
+      if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
+        for (Attribute node : nodes)
+          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "accelerator", "written in place by its producers"});
+      continue;
+    }
+    if (auto target = function->getAttrOfType<StringAttr>("tilewright.target"); target && target.getValue() != "accel") {
+      auto reason = function->getAttrOfType<StringAttr>("tilewright.reason");
+      return llvm::createStringError("kernel %s cannot run on machine '%s': %s", function.getName().str().c_str(),
+                                     machine.name.c_str(),
+                                     reason ? reason.getValue().str().c_str() : "it is marked for the CPU");
+    }
+    DiagnosticText text(module.getContext());
+    FailureOr<accel::Kernel> kernel = accel::matchKernel(function);
+    if (failed(kernel))
+      return llvm::createStringError("%s", text.str().c_str());
+    if (auto part = parts.find(call.getResult(0)); part != parts.end()) {
+      int64_t stride = 1, rank = int64_t(part->second.shape.size());
+      for (int64_t axis = 0; axis < rank; ++axis) {
+        kernel->output.stride[size_t(axis)] = stride;
+        stride *= part->second.shape[size_t(rank - 1 - axis)];
+      }
+      kernel->output.offset = part->second.offset;
+    }
+    Layer layer{function, std::move(*kernel), {}, {}, step, {}};
+    if (llvm::Error error = packLayer(layer))
+      return error;
+    for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
+      bool isConstant = tensor.role == accel::KernelTensor::Constant;
+      Value value = isConstant                                         ? Value()
+                    : tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index)
+                                                                   : call.getResult(tensor.index);
+      layer.ranges.push_back(isConstant ? 0 : homes.find(value)->second.range);
+      layer.addresses.push_back(isConstant ? 0 : addressOf(value));
+    }
+    layers.push_back(std::move(layer));
+  }
+  return llvm::Error::success();
+}
+
+/// The layer's other form, and whether it is what a schedule file asks for.
+llvm::Error NetworkCompiler::packLayer(Layer &layer) {
+  const accel::TileRequest &request = layer.kernel.request;
+  if (overlaps())
+    layer.packed = accel::packPixels(layer.kernel, machine);
+  if (request.packed != true)
+    return llvm::Error::success();
+  auto refuse = [&](const std::string &why) {
+    return llvm::createStringError("%spacked is true but kernel '%s' %s", accel::placed(request.tileAt).c_str(),
+                                   layer.kernel.name.c_str(), why.c_str());
+  };
+  if (!overlaps())
+    return refuse("has base " + std::string(nameOf(options.schedule)) + ", and only modulo and search pack pixels");
+  if (!layer.packed)
+    return refuse("would take no fewer cycles so");
+  if (int64_t count = layer.packed->outputsPerVector; request.size[1] % count)
+    return refuse("then makes " + std::to_string(count) + " outputs along x at once, which do not divide the size of " +
+                  std::to_string(request.size[1]));
+  return llvm::Error::success();
+}
+
+llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
+  accel::NetworkUses uses;
+  uses.shapes.resize(ranges.size());
+  uses.alsoInDram.assign(ranges.size(), false);
+  uses.alone = lessons.alone;
+  uses.alone.resize(layers.size(), false);
+  uses.spare = lessons.spare;
+  for (const Layer &layer : layers) {
+    uses.kernels.push_back(&layer.form(choice.packs));
+    uses.tensorOf.push_back(layer.ranges);
+  }
+  uses.cycles = accel::cyclesAlone(uses.kernels, machine);
+  Block &body = mainFunction.getBody().front();
+  // The shape of the whole, whatever view of it a kernel has.
+  for (auto call : body.getOps<func::CallOp>())
+    if (call.getNumResults() == 1 && !parts.count(call.getResult(0)))
+      uses.shapes[homes.find(call.getResult(0))->second.range] =
+          cast<RankedTensorType>(call.getResult(0).getType()).getShape().vec();
+  for (Value output : body.getTerminator()->getOperands())
+    uses.alsoInDram[homes.find(output)->second.range] = true;
+  for (BlockArgument argument : body.getArguments())
+    uses.shapes[homes.find(argument)->second.range].clear();
+  for (auto constant : body.getOps<arith::ConstantOp>())
+    if (auto home = homes.find(constant.getResult()); home != homes.end())
+      uses.shapes[home->second.range].clear();
+  uses.wanted.resize(ranges.size());
+  uses.wantedBands.resize(ranges.size());
+  std::vector<const accel::Kernel *> wantedBy(ranges.size());
+  for (const Layer &layer : layers) {
+    std::optional<bool> onChip = layer.kernel.request.onChip;
+    size_t range = layer.ranges[size_t(layer.kernel.output.tensor)];
+    if (!onChip)
+      continue;
+    if (uses.wanted[range] && *uses.wanted[range] != *onChip)
+      return llvm::createStringError("%skernels '%s' and '%s' write parts of one tensor and must agree on on_chip",
+                                     accel::placed(layer.kernel.request.keepAt).c_str(), wantedBy[range]->name.c_str(),
+                                     layer.kernel.name.c_str());
+    uses.wanted[range] = onChip;
+    wantedBy[range] = &layer.kernel;
+    uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
+    if (uses.wantedBands[range])
+      uses.wanted[range] = false; // not as a whole
+  }
+  for (size_t range : choice.keptFirst)
+    if (!uses.wanted[range])
+      uses.wanted[range] = true;
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (unsigned pick = pickOf(DecisionOn::Result, i)) {
+      const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+      const Stay stay = first->elsewhere[i][pick - 1];
+      if (stay == Stay::Bands) {
+        uses.likesBands.resize(ranges.size());
+        uses.likesBands[range] = true;
+      } else if (!wantedBy[range]) {
+        uses.wanted[range] = stay == Stay::Whole;
+      }
+    }
+  return uses;
+}
+
+llvm::Error NetworkCompiler::placeGroups() {
+  ranges = apart;
+  for (const accel::Group &group : fusion.groups)
+    for (unsigned k = group.first; k <= group.last(); ++k)
+      for (auto [i, tensor] : llvm::enumerate(layers[k].kernel.tensors))
+        if (tensor.role != accel::KernelTensor::Constant) {
+          memory::LiveRange &range = ranges[layers[k].ranges[i]];
+          range.begin = std::min(range.begin, layers[group.first].step);
+          range.end = std::max(range.end, layers[group.last()].step);
+        }
+  network.nextAddress = memory::place(ranges, kAlignment);
+  network.constants.clear();
+  result.program.inputs.clear();
+  result.program.outputs.clear();
+  result.offload.clear();
+  layers.clear();
+  for (bool inputs : {true, false})
+    if (llvm::Error error = describe(inputs))
+      return error;
+  return matchKernels();
+}
+
+std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
+  std::vector<cost::NetworkTensor> tensors(ranges.size());
+  for (size_t i = 0; i < ranges.size(); ++i)
+    tensors[i].bytes = ranges[i].bytes;
+  Block &body = mainFunction.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    tensors[homes.find(argument)->second.range].input = true;
+  for (auto constant : mainFunction.getOps<arith::ConstantOp>())
+    if (auto home = homes.find(constant.getResult()); home != homes.end())
+      if (auto value = dyn_cast<DenseElementsAttr>(constant.getValue()); value && !value.isSplat()) // a fill makes the others
+        tensors[home->second.range].constant = true;
+  for (Value output : body.getTerminator()->getOperands())
+    tensors[homes.find(output)->second.range].output = true;
+  return tensors;
+}
+
+int64_t NetworkCompiler::planesOf(size_t range) const {
+  int64_t planes = 1;
+  for (const Layer &layer : layers)
+    for (auto [i, tensor] : llvm::enumerate(layer.kernel.tensors)) {
+      if (tensor.role != accel::KernelTensor::Argument || layer.ranges[i] != range)
+        continue;
+      const std::optional<accel::Anchor> &anchor = layer.kernel.anchor;
+      if (planes > 1 || !anchor || anchor->kind != accel::Anchor::Contraction || anchor->input.tensor != int(i) ||
+          anchor->input.stride[accel::C] <= 1)
+        return 1;
+      planes = anchor->ic;
+    }
+  return planes;
+}
+
+llvm::Error NetworkCompiler::emitKernels() {
+  std::vector<cost::LayerWork> work;
+  std::vector<cost::NetworkTensor> tensors = describeTensors();
+  const accel::Residency &residency = fusion.residency;
+  size_t groupBegin = 0; ///< steps before the group's
+  auto bandsAsked = [&](size_t range) {
+    return llvm::any_of(layers, [&](const Layer &l) {
+      return l.kernel.request.bands && l.ranges[size_t(l.kernel.output.tensor)] == range;
+    });
+  };
+  std::vector<bool> isFilled(ranges.size(), false);
+  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
+  for (const Layer &source : layers) {
+    const accel::Kernel *kernel = &source.form(choice.packs);
+    const bool isPacked = source.packed && kernel == &*source.packed;
+    accel::Kernel inParts;
+    if (!choice.beside.empty()) {
+      inParts = *kernel;
+      askForParts(size_t(&source - layers.data()), inParts);
+      kernel = &inParts;
+    }
+    if (kernel->request.onChip.value_or(false) && !overlaps())
+      return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
+                                     "only bases modulo and search keep any, not %s",
+                                     accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str(),
+                                     nameOf(options.schedule));
+    accel::OnChip onChip;
+    onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
+    onChip.shortWindows = choice.shortWindows;
+    onChip.room = capacity;
+    if (!residency.tensors.empty()) {
+      onChip.room = residency.room[size_t(&source - layers.data())];
+      for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
+        const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[i]];
+        onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
+        if (tensor.role == accel::KernelTensor::Result && resident) {
+          onChip.storesResult = isOutput(source.ranges[i]);
+          onChip.fillsBorders = (resident->isPadded() || resident->isDense()) && !isFilled[source.ranges[i]];
+          isFilled[source.ranges[i]] = true;
+        }
+      }
+    }
+    if (overlaps())
+      onChip.planes = planesOf(source.ranges[size_t(kernel->output.tensor)]);
+    uint32_t layer = uint32_t(result.program.layers.size());
+    const accel::Group *group = fusion.groupOf(layer);
+    if (group) {
+      onChip.banding = &group->kernels[layer - group->first];
+      onChip.storesResult &= layer == group->last();
+      if (layer == group->first)
+        groupBegin = network.steps.size();
+    }
+    const Place place = group || !kernel->copies.empty() ? Place() : placeOf(layer);
+    onChip.banks = place.banks;
+    // Side by side, the parameters of the one have a place of their own behind the weights of the other.
+    const size_t index = size_t(&source - layers.data());
+    auto parametersBeside = [&](size_t other) {
+      return other < layers.size() && machine.scratchpads.size() > 1 && !layers[other].kernel.anchor && placeOf(other).banks
+                 ? accel::parameterBytes(layers[other].kernel, machine)
+                 : 0;
+    };
+    const int64_t weightBytes = int64_t(machine.scratchpads.back().capacityBytes);
+    if (int64_t bytes = parametersBeside(index + 1); bytes && place.banks && kernel->anchor)
+      onChip.weightRoom = std::max<int64_t>(weightBytes - bytes, 0);
+    if (int64_t bytes = parametersBeside(index); bytes && index && placeOf(index - 1).banks && layers[index - 1].kernel.anchor)
+      network.nextOnChip[1] = std::max<int64_t>(weightBytes - bytes, 0);
+    if (!place.isBehind)
+      network.nextOnChip = {};
+    // Before and behind a group, what its kernels have on chip comes last.
+    for (const accel::Group &other : fusion.groups)
+      if (layer + 1 == other.first || layer == other.last() + 1)
+        network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
+    DiagnosticText text(module.getContext());
+    auto emitIt = [&] {
+      return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
+    };
+    llvm::Error error = emitIt();
+    if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
+      llvm::consumeError(std::move(error));
+      onChip.banks.reset();
+      error = emitIt();
+    }
+    if (error) {
+      std::string details = text.str();
+      if (group && llvm::none_of(group->tensors, [&](const auto &t) { return bandsAsked(t.tensor); })) {
+        lessons.isNew = !llvm::is_contained(lessons.banned, std::pair(group->first, group->last()));
+        lessons.banned.push_back({group->first, group->last()});
+      } else if (onChip.room < capacity && !kernel->request.banks) {
+        lessons.alone.resize(layers.size(), false);
+        lessons.isNew = !lessons.alone[layer];
+        lessons.alone[layer] = true;
+      }
+      if (details.empty())
+        return error;
+      return llvm::createStringError("%s\n%s", llvm::toString(std::move(error)).c_str(), details.c_str());
+    }
+    if (group && layer == group->last())
+      std::stable_sort(network.steps.begin() + long(groupBegin), network.steps.end(),
+                       [](const schedule::Step &a, const schedule::Step &b) { return a.band < b.band; });
+    if (overlaps() && options.across == Across::None) {
+      drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
+      network.nextOnChip = {};
+    }
+    network.chosen.resize(layer + 1);
+    if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks && kernel->copies.empty())
+      network.chosen[layer].behind = place.isBehind;
+    if (kernel->copies.empty()) {
+      bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
+      network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
+      if (!residency.tensors.empty())
+        network.chosen[layer].onChip = residency.tensors[source.ranges[size_t(kernel->output.tensor)]].has_value();
+      if (onChip.banding && onChip.banding->output) {
+        network.chosen[layer].onChip = true;
+        network.chosen[layer].bands = group->rowsPerBand;
+      }
+    }
+    if (source.packed)
+      network.chosen[layer].packed = isPacked;
+    work.push_back(accel::workOf(source.kernel, machine));
+    work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
+    for (cost::TensorUse &use : work.back().inputs)
+      use.tensor = unsigned(source.ranges[use.tensor]);
+    cost::Bound bound = cost::layerBound(work.back(), machine);
+    result.layerTraffic.push_back(cost::layerTraffic(work.back(), machine));
+    result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, bound.cycles, bound.by});
+    result.macs += kernel->macs;
+    result.layerSerialCycles += bound.cycles;
+    for (const std::string &node : kernel->nodes)
+      result.offload.push_back({node, "accelerator", "layer " + kernel->name});
+  }
+  cost::Bound bound = cost::networkBound(work, tensors, machine);
+  result.lowerBoundBytes = cost::networkBytes(work, tensors, machine);
+  result.lowerBoundCycles = bound.cycles;
+  result.boundBy = bound.by;
+  return llvm::Error::success();
+}
+
+llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double limit) {
+  fusion = std::move(chosen);
+  isRegrouped |= !fusion.groups.empty();
+  if (isRegrouped)
+    if (llvm::Error error = placeGroups())
+      return error;
+  if (llvm::Error error = emitKernels())
+    return error;
+  result.choices = network.choices;
+  result.choices.resize(layers.size());
+  result.tileBytes = network.tileBytes;
+  result.tileBytes.resize(layers.size());
+  double cycles = 0;
+  if (overlaps() && options.across == Across::None)
+    network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
+  else if (overlaps())
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus);
+  return cycles;
+}
+
+/// What a search has to know of the first program.
+llvm::Error NetworkCompiler::describeProblem() {
+  if (llvm::Error error = listDecisions())
+    return error;
+  llvm::SHA256 hash;
+  for (const Layer &layer : layers)
+    hash.update(layer.kernel.kind);
+  // The code of the first program: how the layers are connected, where their tensors lie, and all that options changed.
+  const std::vector<isa::Word> &code = result.program.code;
+  hash.update({reinterpret_cast<const uint8_t *>(code.data()), code.size() * isa::kWordBytes});
+  result.problem = llvm::toHex(hash.final(), true);
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkCompiler::assemble() {
+  std::optional<int64_t> spare;
+  if (lessons.spare)
+    spare = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
+  Result<bool> synchronized = schedule::synchronize(network.tiles, machine, spare);
+  if (!synchronized) {
+    if (!spare && schedule::wantsSpare(synchronized.message())) {
+      lessons.spare = kSpareBytes;
+      lessons.isNew = true;
+    }
+    return llvm::createStringError("%s", synchronized.message().c_str());
+  }
+  if (overlaps() && options.across != Across::None)
+    result.plannedStarts = schedule::plannedStarts(network.tiles, machine);
+  isa::Program &program = result.program;
+  program.machine = machine.name;
+  program.architecturalDigest = timing::architecturalDigest(machine);
+  program.timingDigest = timing::timingDigest(machine);
+  llvm::raw_string_ostream text(result.tilesText);
+  uint32_t layer = UINT32_MAX;
+  auto append = [&](const isa::Instruction &instruction, uint32_t owner, unsigned depth) -> llvm::Error {
+    std::string why;
+    if (!isa::fits(instruction, &why))
+      return llvm::createStringError("internal: an instruction of layer %s cannot be encoded: %s",
+                                     program.layers[owner].name.c_str(), why.c_str());
+    isa::encode(instruction, program.code);
+    program.layerOf.resize(program.code.size(), owner);
+    if (onlyTimed)
+      return llvm::Error::success();
+    if (owner != layer && owner < program.layers.size()) {
+      layer = owner;
+      text << "# " << program.layers[owner].name;
+      if (owner < network.choices.size())
+        text << ": " << network.choices[owner];
+      text << "\n";
+    }
+    text << std::string(2 * depth, ' ') << isa::print(instruction) << "\n";
+    return llvm::Error::success();
+  };
+  std::function<llvm::Error(const std::vector<schedule::Code> &, unsigned)> appendAll = [&](const auto &code, unsigned depth) -> llvm::Error {
+    for (const schedule::Code &c : code) {
+      if (llvm::Error error = append(c.instruction, c.layer, depth))
+        return error;
+      if (llvm::Error error = appendAll(c.body, depth + 1))
+        return error;
+    }
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = appendAll(schedule::reroll(network.tiles, machine), 0))
+    return error;
+  uint32_t last = program.layers.empty() ? 0 : uint32_t(program.layers.size()) - 1;
+  if (program.layers.empty())
+    program.layers.push_back({"empty", {}, 0, 0, "dram"});
+  if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, 0))
+    return error;
+  if (!onlyTimed)
+    for (const accel::Constant &constant : network.constants)
+      program.constants.push_back({constant.address, constant.bytes()});
+  program.codeAddress = (network.nextAddress + kAlignment - 1) / kAlignment * kAlignment;
+  program.dramBytes = program.codeAddress + program.code.size() * isa::kWordBytes;
+  program.dramBytes = (program.dramBytes + 63) / 64 * 64;
+  if (program.dramBytes > machine.dram.capacityBytes)
+    return llvm::createStringError("the network needs %llu bytes of DRAM but machine '%s' has %llu",
+                                   (unsigned long long)program.dramBytes, machine.name.c_str(),
+                                   (unsigned long long)machine.dram.capacityBytes);
+  Diagnostics problems = schedule::verifySchedule(program, machine);
+  if (!problems.empty()) {
+    std::string all;
+    for (const tw::Diagnostic &problem : problems) {
+      // Counts depend on the program; a machine may simply count too little.
+      if (problem.message.find("may reach") != std::string::npos) {
+        auto asked = llvm::find_if(layers, [&](const Layer &layer) {
+          return problem.message.find("(layer " + layer.kernel.name + ")") != std::string::npos;
+        });
+        std::string place = asked == layers.end() ? "" : accel::placed(asked->kernel.request.at());
+        return llvm::createStringError("%smachine '%s' is too small: %s", place.c_str(), machine.name.c_str(),
+                                       problem.str().c_str());
+      }
+      all += "\n  " + problem.str();
+    }
+    return llvm::createStringError("internal: the schedule does not verify:%s", all.c_str());
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Tiles> NetworkCompiler::runTiles() {
+  if (llvm::Error error = emit())
+    return error;
+  return Tiles{std::move(network), std::move(result.program.layers)};
+}
+
+llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
+  if (llvm::Error error = emit())
+    return error;
+  std::vector<std::pair<std::string, accel::TileRequest>> choices;
+  for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
+    choices.push_back({layer.name, chosen});
+  std::optional<unsigned> order, bus;
+  if (overlaps() && options.across != Across::None) {
+    order = unsigned(result.weighed.front().order);
+    bus = unsigned(result.weighed.front().bus);
+  }
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, bus, choices);
+  if (llvm::Error error = assemble())
+    return error;
+  if (options.schedule == accel::Schedule::Search && picks.empty())
+    if (llvm::Error error = describeProblem())
+      return error;
+  return std::move(result);
+}
+
+llvm::Expected<Measurement> NetworkCompiler::estimate() {
+  if (llvm::Error error = emit())
+    return error;
+  std::vector<double> ends(layers.size(), 0);
+  for (const schedule::Block &block : network.tiles.blocks)
+    for (const schedule::Operation &operation : block.operations) {
+      double &end = ends[operation.layer];
+      end = std::max(end, block.plannedStart + double(block.count) * block.plannedEvery);
+    }
+  Measurement measurement;
+  for (double end : ends) {
+    const uint64_t before = measurement.cycles;
+    measurement.cycles = std::max(before, uint64_t(end));
+    measurement.layerCycles.push_back(measurement.cycles - before);
+  }
+  return measurement;
+}

@@ -1,0 +1,186 @@
+//===- NetworkCompiler.h - Kernels to one program ----------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Inside the pipeline: what compileForAccelerator() consists of. Tensors get
+// places and functions become kernels (NetworkCompiler.cpp); the ways to
+// compile the whole are weighed (NetworkChoices.cpp).
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_PIPELINE_NETWORKCOMPILER_H
+#define COMPILER_PIPELINE_NETWORKCOMPILER_H
+
+#include "compiler/memory/Placement.h"
+#include "compiler/pipeline/Compile.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
+
+namespace tw::pipeline {
+
+/// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
+/// chip. The choice of the whole network comes last.
+enum class DecisionOn { Tile, Place, Result };
+
+/// Where a value of @main lies.
+struct Home {
+  size_t range = 0; ///< index into the live ranges
+};
+
+/// A kernel result that lies inside a larger tensor, the concatenation it is part of.
+struct Part {
+  llvm::SmallVector<int64_t> shape; ///< of the whole
+  int64_t offset = 0;         ///< elements
+};
+
+class NetworkCompiler {
+public:
+  /// What an attempt has found out that the next one must heed.
+  struct Lessons {
+    std::vector<bool> alone; ///< per layer: its own tiles need the room that tensors took
+    int64_t spare = 0;       ///< bytes of scratchpad 0 to leave free
+    std::vector<std::pair<unsigned, unsigned>> banned; ///< groups of layers, first and last, for which there is no room
+    bool isNew = false;      ///< another attempt may succeed
+  };
+
+  NetworkCompiler(mlir::ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
+                  const Picks &picks = {}, const CompiledNetwork *first = nullptr, bool onlyTimed = false)
+      : module(module), options(options), machine(*options.machine), lessons(lessons), picks(picks), first(first),
+        onlyTimed(onlyTimed) {
+    network.picks = picks; // the tiles come first
+    if (first)
+      fixedChoice = first->weighed[picks.empty() || first->weighed.size() == 1 ? 0 : picks.back()];
+    network.rankings = &rankings;
+  }
+
+  llvm::Expected<CompiledNetwork> run();
+  /// The ways to compile the whole network, in the order of their full estimates: run() leaves one as soon as it cannot be the best,
+  /// and may refine others than these for that.
+  llvm::Expected<std::vector<NetworkChoice>> weighAll();
+  /// For run(): what a search may try besides.
+  std::vector<NetworkChoice> others;
+  /// What the list scheduler expects of run()'s program.
+  llvm::Expected<Measurement> estimate();
+  /// The tiles phase alone.
+  llvm::Expected<Tiles> runTiles();
+
+private:
+  mlir::ModuleOp module;
+  const CompileOptions &options;
+  const timing::MachineParams &machine;
+  Lessons &lessons;
+  const Picks picks;                        ///< of `first->decisions`
+  const CompiledNetwork *first;             ///< of a search, without picks; null: this is it
+  const bool onlyTimed = false;             ///< the program has no constants, and there is no text of it
+  std::optional<NetworkChoice> fixedChoice; ///< nothing: the best
+  mlir::func::FuncOp mainFunction;
+  std::vector<memory::LiveRange> ranges;
+  std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
+  llvm::DenseMap<mlir::Value, Home> homes;
+  llvm::DenseMap<mlir::Value, Part> parts;
+  llvm::DenseSet<mlir::Operation *> inPlace; ///< concatenations whose producers write the result
+  CompiledNetwork result;
+  accel::NetworkProgram network;
+
+  /// A kernel of @main, with the live range of each of its tensors.
+  struct Layer {
+    mlir::func::FuncOp function;
+    accel::Kernel kernel;
+    std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
+    std::vector<uint64_t> addresses;
+    unsigned step = 0; ///< as live ranges count
+    std::optional<accel::Kernel> packed; ///< with pixels side by side in the array, if it can be
+    const accel::Kernel &form(bool packs) const { return packed && kernel.request.packed.value_or(packs) ? *packed : kernel; }
+  };
+  std::vector<Layer> layers;
+  accel::Fusion fusion; ///< what stays on chip
+  NetworkChoice choice; ///< the one at hand
+  bool weighsAll = false;   ///< estimates are not cut short
+  bool isRegrouped = false; ///< tensors lie where some groups want them
+  std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
+
+  /// A way that has been tried.
+  struct Weighed {
+    double cycles; ///< estimated; if that is no less than those of the best one then, maybe not all
+    NetworkChoice choice;
+    bool hasGroups;
+    std::vector<size_t> leftOut;
+  };
+  std::vector<Weighed> weighed;       ///< the best first
+  std::vector<accel::Fusion> fusions; ///< of the rules so far
+  accel::NetworkProgram emptyNetwork, bestNetwork;
+  CompiledNetwork emptyResult, bestResult;
+
+  /// Tensors, kernels, and the best way to compile them: `network` and `result`.
+  llvm::Error emit();
+  /// Whether there is such a choice. What is not better by `leastGain` is not taken.
+  llvm::Expected<bool> weigh(const NetworkChoice &next, double leastGain = 1);
+  /// The same, of a choice without which there is a program anyway.
+  void weighToo(const NetworkChoice &next, double leastGain = 1);
+  void weighResidents();
+  void weighPixels();
+  void weighWindows();
+  void weighOrders();
+  void weighParts();
+  void weighBus();
+  llvm::Error placeTensors();
+  void joinConcats();
+  llvm::Error describe(bool inputs);
+  llvm::Error matchKernels();
+  llvm::Error packLayer(Layer &layer);
+  /// What a search may decide.
+  llvm::Error listDecisions();
+  llvm::Error listPlaces(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
+  /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
+  unsigned pickOf(DecisionOn what, size_t layer) const {
+    return layers.size() > 1 && !picks.empty() ? picks[size_t(what) * layers.size() + layer] : 0;
+  }
+  struct Place {
+    bool isBehind = true; ///< the buffers of the layer before; with banks: in the other memories
+    std::optional<std::array<int64_t, 2>> banks;
+  };
+  Place placeOf(size_t layer) const;
+  /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
+  bool isInterleaved(size_t layer) const {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    return choice.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
+           !fusion.groupOf(unsigned(layer));
+  }
+  /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to
+  /// them.
+  llvm::SmallVector<Beside> waysBeside(size_t layer) const;
+  const Beside *besideOf(size_t layer) const {
+    auto it = llvm::find_if(choice.beside, [&](const Beside &b) { return b.layer == layer; });
+    return it == choice.beside.end() ? nullptr : &*it;
+  }
+  bool isApart(size_t layer) const {
+    const Beside *beside = besideOf(layer);
+    return beside && beside->apart;
+  }
+  void askForParts(size_t layer, accel::Kernel &kernel) const;
+  /// What the kernels do with the tensors, and what schedule files want.
+  llvm::Expected<accel::NetworkUses> describeUses();
+  /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.
+  llvm::Error placeGroups();
+  /// What the lower bound has to know of the ranges.
+  std::vector<cost::NetworkTensor> describeTensors();
+  /// What stays on chip under the choice at hand; nothing if there are not so many rules.
+  llvm::Expected<std::optional<accel::Fusion>> chooseOnChip();
+  /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take. No program if that
+  /// is `limit` or more.
+  llvm::Expected<double> emitWith(accel::Fusion chosen, double limit);
+  llvm::Error emitKernels();
+  /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
+  int64_t planesOf(size_t range) const;
+  llvm::Error describeProblem();
+  llvm::Error assemble();
+  bool hasWays() const { return overlaps() && options.across != Across::None; }
+  bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
+  bool isOutput(size_t range) {
+    return llvm::any_of(mainFunction.getBody().front().getTerminator()->getOperands(),
+                        [&](mlir::Value output) { return homes.find(output)->second.range == range; });
+  }
+  uint64_t addressOf(mlir::Value value) { return ranges[homes.find(value)->second.range].address; }
+};
+
+} // namespace tw::pipeline
+
+#endif // COMPILER_PIPELINE_NETWORKCOMPILER_H
