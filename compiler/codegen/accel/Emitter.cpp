@@ -15,7 +15,7 @@ using schedule::Block;
 using schedule::Operation;
 
 namespace {
-constexpr int64_t kMaxRuns = 64, kMaxRows = 128; ///< of memory that an instruction touches, for dependences
+constexpr int64_t kMaxRows = 128; ///< of a matrix that an instruction touches: told apart for dependences
 constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
 
 int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
@@ -237,7 +237,7 @@ Operation Emitter::operation(const isa::Instruction &instruction) const {
   op.instruction.edit().header.opcode = int64_t(instruction.opcode());
   // The rows of a matrix are all that its kernels have in common: one may begin with those that are there.
   const bool isMatrix = kernel.extent[P1] * kernel.extent[P2] == 1 || (kernel.anchor && kernel.anchor->batchAxis);
-  op.regions = schedule::regionsOf(instruction, machine, isMatrix ? kMaxRows : kMaxRuns);
+  op.regions = isMatrix ? schedule::regionsOf(instruction, machine, kMaxRows) : schedule::regionsOf(instruction, machine);
   op.layer = layer;
   op.barrier = schedule == Schedule::Serial;
   return op;
