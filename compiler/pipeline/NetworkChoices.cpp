@@ -234,7 +234,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   const bool hasGroups = !(*chosen)->groups.empty();
   std::vector<size_t> leftOut = (*chosen)->residency.leftOut;
   const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
-  const double limit = weighsAll ? std::numeric_limits<double>::infinity() : least;
+  const double limit = inFull ? std::numeric_limits<double>::infinity() : least;
   llvm::Expected<double> cycles = emitWith(std::move(**chosen), limit);
   if (!cycles)
     return cycles.takeError();
@@ -397,7 +397,7 @@ llvm::Error NetworkCompiler::emit() {
 }
 
 llvm::Expected<std::vector<NetworkChoice>> NetworkCompiler::weighAll() {
-  weighsAll = true;
+  inFull = true;
   if (llvm::Error error = emit())
     return error;
   return std::move(result.weighed);

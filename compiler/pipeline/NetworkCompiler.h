@@ -28,9 +28,10 @@ struct Home {
 /// A kernel result that lies inside a larger tensor, the concatenation it is part of.
 struct Part {
   llvm::SmallVector<int64_t> shape; ///< of the whole
-  int64_t offset = 0;         ///< elements
+  int64_t offset = 0;               ///< elements
 };
 
+/// One attempt to compile a network: run(), weighAll(), estimate() or runTiles(), once.
 class NetworkCompiler {
 public:
   /// What an attempt has found out that the next one must heed.
@@ -93,7 +94,7 @@ private:
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
   NetworkChoice choice; ///< the one at hand
-  bool weighsAll = false;   ///< estimates are not cut short
+  bool inFull = false;      ///< estimates are not cut short
   bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 

@@ -122,10 +122,12 @@ private:
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
+  /// `op` has a result of step `step`, or of the anchor: -1.
+  void setResult(linalg::GenericOp op, int step);
   /// A step whose result is that of `op`.
   void addStep(linalg::GenericOp op, const Step &step);
-  /// A sum over all positions of what a contraction's kernel has made so far.
   LogicalResult matchMaxima(linalg::GenericOp op);
+  /// A sum over all positions of what a contraction's kernel has made so far.
   LogicalResult matchPool(linalg::GenericOp op);
   bool mergesIntoReduction(linalg::GenericOp op);
   LogicalResult matchCopies(func::ReturnOp op);
@@ -532,12 +534,7 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
     return error(op) << "a depthwise window has a loop that is no position";
   kernel.macs = macs;
   kernel.anchor = anchor;
-  TensorValue result;
-  result.step = -1;
-  auto type = cast<RankedTensorType>(op.getResult(0).getType());
-  result.shape.assign(type.getShape().begin(), type.getShape().end());
-  result.stride = rowMajor(result.shape);
-  values[op.getResult(0)] = result;
+  setResult(op, -1);
   return success();
 }
 
@@ -685,21 +682,21 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
       kernel.macs *= uint64_t(size);
   }
   kernel.anchor = anchor;
-  TensorValue result;
-  result.step = -1;
-  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
-  result.stride = rowMajor(result.shape);
-  values[op.getResult(0)] = result;
+  setResult(op, -1);
   return success();
 }
 
-void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
+void KernelMatcher::setResult(linalg::GenericOp op, int step) {
   ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
   TensorValue result;
-  result.step = int(kernel.steps.size());
+  result.step = step;
   result.shape.assign(shape.begin(), shape.end());
   result.stride = rowMajor(result.shape);
   values[op.getResult(0)] = result;
+}
+
+void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
+  setResult(op, int(kernel.steps.size()));
   kernel.steps.push_back(step);
 }
 
@@ -734,11 +731,7 @@ LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
     sums.size = window.inputSize;
     kernel.extent[axis] = window.size;
   }
-  TensorValue result;
-  result.step = -1;
-  result.shape.assign(outType.getShape().begin(), outType.getShape().end());
-  result.stride = rowMajor(result.shape);
-  values[op.getResult(0)] = result;
+  setResult(op, -1);
   return success();
 }
 

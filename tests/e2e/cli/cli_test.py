@@ -73,6 +73,16 @@ class CliTest(unittest.TestCase):
         self.assertEqual(result.returncode, status, f"{arguments}\n{out}\n{err}")
         return out, err
 
+    def kernels(self, *options):
+        """Names of net.mlir's kernels."""
+        tiles, _ = self.tilewright("compile", "net.mlir", *options, "--emit", "tiles")
+        return {line[2:].split(":")[0] for line in tiles.splitlines() if line.startswith("# ")}
+
+    def output(self, *options):
+        """What net.mlir makes of x.npy."""
+        self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
+        return np.load(self.path / "out/output0.npy")
+
     def fails(self, *arguments, message, status=USER):
         """It fails, says why, and leaves no new file. `message` is one text or several."""
         before = sorted(self.path.rglob("*"))

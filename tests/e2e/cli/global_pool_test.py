@@ -51,14 +51,6 @@ class GlobalPoolTest(CliTest):
             f"%y = graph.average_pool %r {{kernel = array<i64: {kernel[0]}, {kernel[1]}>, {POOL}}} : ({of}f32>) -> {pooled} loc(\"pool\")",
             results=["%y", "%r"][:1 + keeps], types=[pooled, f"{of}f32>"][:1 + keeps])
 
-    def kernels(self, *options):
-        tiles, _ = self.tilewright("compile", "net.mlir", *options, "--emit", "tiles")
-        return {line[2:].split(":")[0] for line in tiles.splitlines() if line.startswith("# ")}
-
-    def output(self, *options):
-        self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
-        return np.load(self.path / "out/output0.npy")
-
     def test_floats(self):
         self.floats()
         values = np.maximum(self.sums * np.float32(SCALE), 0)  # multiples of SCALE: their sums are exact

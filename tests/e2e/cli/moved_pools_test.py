@@ -64,14 +64,6 @@ class MovedPoolsTest(CliTest):
         self.write("net.mlir", "func.func @main(%x: " + tensor(self.x.shape, element) + ") -> (" + ", ".join(types) + ") {\n  " +
                    "\n  ".join(ops) + "\n  return " + ", ".join(results) + " : " + ", ".join(types) + "\n}\n")
 
-    def kernels(self, *options):
-        tiles, _ = self.tilewright("compile", "net.mlir", *options, "--emit", "tiles")
-        return {line[2:].split(":")[0] for line in tiles.splitlines() if line.startswith("# ")}
-
-    def output(self, *options):
-        self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
-        return np.load(self.path / "out/output0.npy")
-
     def one_conv(self, shape, kernel, stride, pad):
         self.image(shape)
         ops, y = self.conv("conv", kernel, stride, pad)

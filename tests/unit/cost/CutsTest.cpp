@@ -474,36 +474,35 @@ TEST(CutsTest, EveryStatementOfACutIsTrueInTheGraphOfAllElements) {
   EXPECT_GT(found * 10, late * 5);
 }
 
-TEST(CutsTest, TheWholeTensorIsTooMuchToSayOfEveryCut) {
+/// Violations among the cuts of random networks of which `plant` says too much.
+template <typename Plant> int violationsWith(const char *what, Plant plant) {
   std::mt19937 random(1);
   int cuts = 0, violations = 0;
   for (int round = 0; round < kNetworks; ++round) {
     Network n = randomNetwork(random);
     for (Cut &cut : allCuts(n)) {
       ++cuts;
-      cut.box = Truth::wholeOf(n, cut.tensor);
+      plant(n, cut);
       violations += !isTrue(n, cut);
     }
   }
-  printf("the whole tensor instead of the box: %d violations in %d cuts\n", violations, cuts);
-  EXPECT_GT(violations, 0);
+  printf("%s: %d violations in %d cuts\n", what, violations, cuts);
+  return violations;
+}
+
+TEST(CutsTest, TheWholeTensorIsTooMuchToSayOfEveryCut) {
+  EXPECT_GT(violationsWith("the whole tensor instead of the box",
+                           [](const Network &n, Cut &cut) { cut.box = Truth::wholeOf(n, cut.tensor); }),
+            0);
 }
 
 TEST(CutsTest, TheLayerRightBehindHasNoLateWeights) {
-  std::mt19937 random(1);
-  int cuts = 0, violations = 0;
-  for (int round = 0; round < kNetworks; ++round) {
-    Network n = randomNetwork(random);
-    for (Cut &cut : allCuts(n)) {
-      ++cuts;
-      for (size_t i = 0; i < n.layers.size(); ++i)
-        if (n.layers[i].inputs[0].tensor == cut.tensor && n.layers[i].weights)
-          cut.after.push_back({i, false, true, {}, {}});
-      violations += !isTrue(n, cut);
-    }
-  }
-  printf("late weights right behind the tensor: %d violations in %d cuts\n", violations, cuts);
-  EXPECT_GT(violations, 0);
+  auto plant = [](const Network &n, Cut &cut) {
+    for (size_t i = 0; i < n.layers.size(); ++i)
+      if (n.layers[i].inputs[0].tensor == cut.tensor && n.layers[i].weights)
+        cut.after.push_back({i, false, true, {}, {}});
+  };
+  EXPECT_GT(violationsWith("late weights right behind the tensor", plant), 0);
 }
 
 struct Runs {
