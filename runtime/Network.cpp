@@ -155,6 +155,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     schedule = result.scheduleFile.base;
     result.options.order = result.scheduleFile.order;
     result.options.bus = result.scheduleFile.bus;
+    result.options.loaders = result.scheduleFile.loaders;
   } else {
     schedule = scheduleOf(options.schedule);
   }

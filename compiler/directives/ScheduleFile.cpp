@@ -83,7 +83,8 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     return success();
   };
   if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.order)) ||
-      failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)))
+      failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)) ||
+      failed(choose(accel::kLoadersAttr, accel::kLoadersNames, file.loaders)))
     return errorFrom(text, "");
   return file;
 }

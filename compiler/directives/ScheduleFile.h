@@ -23,6 +23,7 @@ struct ScheduleFile {
   accel::Schedule base = accel::Schedule::Modulo;
   std::optional<schedule::Order> order; ///< tilewright.order
   std::optional<schedule::Bus> bus;     ///< tilewright.bus
+  std::optional<accel::Loaders> loaders; ///< tilewright.loaders
 };
 
 /// Whether an argument of --schedule names a file.

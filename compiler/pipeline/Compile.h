@@ -36,6 +36,7 @@ struct CompileOptions {
   /// modulo and search: nothing is what the estimate prefers.
   std::optional<schedule::Order> order;
   std::optional<schedule::Bus> bus;
+  std::optional<accel::Loaders> loaders;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -66,12 +67,14 @@ struct NetworkChoice {
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
+  accel::Loaders loaders = accel::Loaders::Apart;
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.shortWindows, c.order, c.bus, c.tallBands, c.fromBottom);
+      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.shortWindows, c.order, c.bus, c.loaders, c.tallBands,
+                      c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -224,7 +224,8 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!*chosen)
     return false;
   if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
-      next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared)) {
+      next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
+      next.loaders == options.loaders.value_or(accel::Loaders::Apart)) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
       return true;
     fusions.push_back(**chosen);
@@ -348,6 +349,15 @@ void NetworkCompiler::weighBus() {
   weighToo(next);
 }
 
+/// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019).
+void NetworkCompiler::weighLoaders() {
+  if (!hasWays() || options.loaders || machine.loadEngines == 1)
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.loaders = accel::Loaders::One;
+  weighToo(next);
+}
+
 llvm::Error NetworkCompiler::emit() {
   mainFunction = module.lookupSymbol<mlir::func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
@@ -369,6 +379,7 @@ llvm::Error NetworkCompiler::emit() {
     NetworkChoice rule;
     rule.order = options.order.value_or(schedule::Order::Steps);
     rule.bus = options.bus.value_or(schedule::Bus::Shared);
+    rule.loaders = options.loaders.value_or(accel::Loaders::Apart);
     for (;; ++rule.residency) {
       llvm::Expected<bool> exists = weigh(rule);
       if (!exists)
@@ -382,6 +393,7 @@ llvm::Error NetworkCompiler::emit() {
     weighOrders();
     weighParts();
     weighBus();
+    weighLoaders();
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);

@@ -405,6 +405,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.shortWindows = choice.shortWindows;
+    onChip.loaders = choice.loaders;
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
@@ -644,12 +645,14 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   std::vector<std::pair<std::string, accel::TileRequest>> choices;
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
-  std::optional<unsigned> order, bus;
-  if (overlaps() && options.across != Across::None) {
-    order = unsigned(result.weighed.front().order);
-    bus = unsigned(result.weighed.front().bus);
+  std::vector<std::pair<llvm::StringRef, std::string>> attributes;
+  if (hasWays()) {
+    const NetworkChoice &way = result.weighed.front();
+    attributes = {{accel::kOperationOrderAttr, accel::kOperationOrderNames[unsigned(way.order)]},
+                  {accel::kBusAttr, accel::kBusNames[unsigned(way.bus)]},
+                  {accel::kLoadersAttr, accel::kLoadersNames[unsigned(way.loaders)]}};
   }
-  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), order, bus, choices);
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), attributes, choices);
   if (llvm::Error error = assemble())
     return error;
   if (options.schedule == accel::Schedule::Search && picks.empty())

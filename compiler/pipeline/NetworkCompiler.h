@@ -122,6 +122,7 @@ private:
   void weighOrders();
   void weighParts();
   void weighBus();
+  void weighLoaders();
   llvm::Error placeTensors();
   void joinConcats();
   llvm::Error describe(bool inputs);

@@ -30,6 +30,8 @@ struct Node {
   uint32_t firstBefore = 0, firstNext = 0, firstBank = 0;
   double occupancy = 0;      ///< cycles until its engine takes the next one
   double bus = 0;            ///< cycles of the DRAM data bus
+  double channel = 0;        ///< the same, of the channel that is busy longest
+  uint64_t from = 0, to = 0; ///< a load's, in DRAM
   double buffered = 0;       ///< how many of them the engine need not wait for
   double drain = 0;          ///< from there until its result is there
   double ready = 0;          ///< when all before it let it start
@@ -102,6 +104,10 @@ struct Reader {
   uint32_t seenBy = ~0u; ///< the last node that went over the list from here on
 };
 
+/// How much longer two loads take that are in different rows of one bank: each closes the other's row every few bursts. Of two alone it
+/// was 1.8 with DDR4 and 2.7 with LPDDR4.
+constexpr double kMeeting = 2;
+
 /// Cycles from the retirement of a transfer until one that waits for it moves something.
 constexpr double kTurn = 10;
 
@@ -124,6 +130,7 @@ private:
   const timing::MachineParams &machine;
   const Bus bus;
   double bytesPerCycle, latency;
+  const timing::DramAddressMap map;
   std::vector<Node> nodes; ///< and one behind the last
   std::vector<Edge> before;
   std::vector<Edge> next; ///< nodes that have this one before them, and how
@@ -153,6 +160,9 @@ private:
   bool isStore(const Node &node) const { return node.engine < machine.storeEngines; }
   /// Whether the bus turns round for a store: where it takes longer than that does.
   bool takesTurn(const Node &node) const { return bus == Bus::Turns && isStore(node) && node.bus > latency; }
+  unsigned firstLoadEngine() const { return machine.storeEngines + 3; }
+  bool isDevice() const { return machine.dram.kind != timing::DramKind::Ideal; }
+  double meeting(const Node &node) const;
   Part<Operation> operationsOf(const Node &node) const { return {node.first, node.first + node.size}; }
   Part<Edge> beforeOf(const Node &node) const {
     return {before.data() + node.firstBefore, before.data() + (&node)[1].firstBefore};
@@ -222,7 +232,12 @@ void Overlapper::estimate(Node &node) {
     if (auto *load = instruction.getIf<isa::Load>()) {
       const Transfer work = transferOf(*load, machine.dram);
       node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
-      node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels);
+      node.channel = node.bus / work.channels;
+      node.from = node.to = uint64_t(load->dram_address);
+      for (int d = 1; d < 5; ++d)
+        node.to += uint64_t((load->counts[d] - 1) * std::max<int64_t>(load->dram_strides[d - 1], 0));
+      node.to += uint64_t(load->counts[0]) << load->element_log2;
+      node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.channel);
       node.drain = latency;
     } else if (auto *store = instruction.getIf<isa::Store>()) {
       const Transfer work = transferOf(*store, machine.dram);
@@ -245,6 +260,32 @@ void Overlapper::estimate(Node &node) {
   }
   if (tensor)
     node.occupancy = double(node.count) * std::max(tensor, preload + 2);
+}
+
+/// How much longer a load takes because another engine's goes through other rows of the same banks meanwhile.
+double Overlapper::meeting(const Node &node) const {
+  constexpr int kSamples = 4;
+  // Neighbours in address differ in channel and bank group first.
+  const uint64_t block = uint64_t(machine.dram.burstBytes) * machine.dram.channels * machine.dram.bankGroups;
+  auto rowAt = [&](const Node &load, double end, double time) {
+    const double done = (time - load.start) / (end - load.start);
+    return map.locate((load.from + uint64_t(double(load.to - load.from) * done)) / block * block);
+  };
+  const double end = node.start + node.occupancy;
+  double cycles = 0;
+  for (unsigned engine = firstLoadEngine(); engine < engineFree.size(); ++engine) {
+    if (engine == node.engine || engineFree[engine] <= node.start)
+      continue;
+    const Node &other = nodes[ordered[engine].back()];
+    const double begin = std::max(node.start, other.start), together = std::min(end, engineFree[engine]) - begin;
+    for (int i = 0; i < kSamples && together > 0; ++i) {
+      const double time = begin + together * (i + 0.5) / kSamples;
+      const timing::DramLocation a = rowAt(node, end, time), b = rowAt(other, engineFree[engine], time);
+      if (a.flatBank == b.flatBank && a.row != b.row)
+        cycles += together / kSamples * (kMeeting - 1);
+    }
+  }
+  return cycles;
 }
 
 void Overlapper::findBanks(const Node &node) {
@@ -350,7 +391,7 @@ void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step)
 }
 
 Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order, Bus bus)
-    : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)), latency(dramLatency(machine)), ready(numEngines(machine)),
+    : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)), latency(dramLatency(machine)), map(machine.dram), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
     spaces.emplace_back(space == kDramSpace ? kDramPageBytes : kChipPageBytes);
@@ -483,9 +524,10 @@ double Overlapper::schedule(double limit) {
       node.start = std::max(node.start, readEnd);
     else if (node.bus > 0 && !isStore(node))
       node.start = std::max(node.start, writeEnd);
-    double done = node.start + node.occupancy;
+    const double wait = isDevice() && node.to ? meeting(node) : 0;
+    double done = node.start + std::max(node.occupancy, node.channel + wait);
     if (node.bus > 0) {
-      busFree = std::max(busFree, node.start) + node.bus;
+      busFree = std::max(busFree, node.start) + node.bus + wait;
       done = std::max(done, busFree - node.buffered);
       last = std::max(last, busFree);
       if (takesTurn(node))

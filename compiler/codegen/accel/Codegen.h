@@ -126,6 +126,7 @@ struct OnChip {
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
+  Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
   /// Bytes of the weight scratchpad that are the kernel's; 0: all.

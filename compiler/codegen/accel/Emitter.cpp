@@ -327,7 +327,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   const int64_t firstRow = origin[P1] * h.stride - h.padLow, rows = h.span(size[P1]);
   BoxDim rowDim{rows, a.input.stride[P1] * es, packedStride[2] * es, std::clamp<int64_t>(-firstRow, 0, rows), 0};
   rowDim.high = std::clamp<int64_t>(firstRow + rows - h.inputSize, 0, rows - rowDim.low);
-  const unsigned unit = takesTurns() && turn++ % 2 ? weightUnit(tile) : 0;
+  const unsigned unit = takesTurns() && turn++ % 2 ? secondUnit(tile) : 0;
   const int64_t end = origin[P0] + size[P0];
   for (int64_t begin = origin[P0], next; begin < end; begin = next) {
     const auto padding = paddingOf(begin);

@@ -148,7 +148,9 @@ private:
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
-  unsigned weightUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
+  /// The load engine that takes turns with the first, and that of weights.
+  unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
+  unsigned weightUnit(const Tile &t) const { return onChip.loaders == Loaders::One ? 0 : secondUnit(t); }
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
   int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
   bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }

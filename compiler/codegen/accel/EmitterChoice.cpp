@@ -168,10 +168,10 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (residentInput())
       inputLoads = 0;
     // Engines that take turns share the loads; each has a slot while it loads.
-    const double engines = takesTurns() && weightUnit(t) && inputSlots > 1 ? 2 : 1;
+    const double engines = takesTurns() && secondUnit(t) && inputSlots > 1 ? 2 : 1;
     loads[0] += input * (inputLoads / engines * mShare * kShare);
     loads[1] += input * ((inputLoads - inputLoads / engines) * mShare * kShare);
-    loads[weightUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
+    loads[secondUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
       double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *

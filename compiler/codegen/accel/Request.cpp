@@ -147,15 +147,13 @@ FailureOr<TileRequest> accel::requestOf(func::FuncOp function) {
   return parseRequest(keys, [&] { return function.emitError() << "in '" << kRequestAttr << "': "; });
 }
 
-std::string accel::printScheduleFile(const std::string &base, std::optional<unsigned> order, std::optional<unsigned> bus,
+std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<llvm::StringRef, std::string>> attributes,
                                      llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "module attributes {transform.with_named_sequence, " << kBaseAttr << " = \"" << base << "\"";
-  if (order)
-    os << ", " << kOperationOrderAttr << " = \"" << kOperationOrderNames[*order] << "\"";
-  if (bus)
-    os << ", " << kBusAttr << " = \"" << kBusNames[*bus] << "\"";
+  for (const auto &[name, value] : attributes)
+    os << ", " << name << " = \"" << value << "\"";
   os << "} {\n"
      << "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n";
   unsigned number = 0;

@@ -27,9 +27,16 @@ inline constexpr llvm::StringLiteral kOperationOrderAttr = "tilewright.order";
 /// Who has the data bus, loads or stores: schedule::Bus.
 inline constexpr llvm::StringLiteral kBusAttr = "tilewright.bus";
 
+/// Who loads constants: Loaders.
+inline constexpr llvm::StringLiteral kLoadersAttr = "tilewright.loaders";
+
+/// Who loads constants, and other weights: the second load engine, where there is one, or the one that loads activations.
+enum class Loaders { Apart, One };
+
 /// Spellings, by index.
 constexpr const char *kOperationOrderNames[] = {"steps", "deadlines", "interleaved"};
 constexpr const char *kBusNames[] = {"shared", "turns"};
+constexpr const char *kLoadersNames[] = {"apart", "one"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
@@ -65,9 +72,9 @@ mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::funct
 /// The request of a kernel function, empty if it has none.
 mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
 
-/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `order`, `bus`: indices of
-/// kOperationOrderNames and kBusNames, or nothing.
-std::string printScheduleFile(const std::string &base, std::optional<unsigned> order, std::optional<unsigned> bus,
+/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `attributes`: names and
+/// values of the module's own.
+std::string printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<llvm::StringRef, std::string>> attributes,
                               llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
 
 /// "place: ", if there is one.

@@ -174,6 +174,15 @@ class DirectiveTest(ScheduleFileTest):
         self.assertNotEqual(image("shared"), image("turns"))
         self.assertIn(self.image("modulo"), [image("shared"), image("turns")])
 
+    def test_weights_by_the_engine_of_activations(self):
+        def image(loaders):
+            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.loaders = "{loaders}"', body=""))
+            self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
+            code, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
+            self.assertEqual("load unit=1" in code, loaders == "apart")
+            return self.image(path)
+        self.assertIn(self.image("modulo"), [image("apart"), image("one")])
+
     def test_every_command_takes_one(self):
         path = self.schedule("buffers %k {depth = 3}")
         for command in ["run", "profile", "compare"]:
@@ -367,7 +376,8 @@ class RefusalTest(ScheduleFileTest):
         for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps, deadlines or interleaved'),
                                     ('order = "steps", tilewright.base = "serial"', "only modulo and search have one"),
                                     ('bus = "both"', 'tilewright.bus is "both" but must be shared or turns'),
-                                    ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one")]:
+                                    ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one"),
+                                    ('loaders = "two"', 'tilewright.loaders is "two" but must be apart or one')]:
             self.write("schedule.mlir", FILE.format(base=f", tilewright.{attributes}", body=""))
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 

@@ -5,6 +5,7 @@
 #include "compiler/schedule/Synchronize.h"
 #include "compiler/schedule/Verifier.h"
 #include "hw-configs/Machine.h"
+#include "isa/timing/Dram.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -74,6 +75,28 @@ TEST(OverlapTest, LoadsAndStoresTakeTurnsAtTheBus) {
   EXPECT_GE(turns(schedule::Bus::Turns, inTurns), 4) << "every store, and the loads behind the first";
   // The first store waits for all loads that have the bus.
   EXPECT_GT(inTurns[0][0], shared[0][0]);
+}
+
+TEST(OverlapTest, LoadsOfTwoEnginesInOneBankTakeLonger) {
+  for (const char *name : {"edge_32x32_int8", "gemmini_16x16_int8"}) {
+    const timing::MachineParams machine = *hwconfigs::loadMachine(name);
+    const timing::DramAddressMap map(machine.dram);
+    auto cycles = [&](uint64_t address, int unit) {
+      auto load = [&](uint64_t from, int to, int by) {
+        return operation("load unit=" + std::to_string(by) + " dram_address=" + std::to_string(from) + " address=" + std::to_string(to) +
+                             " counts=[8192,1,1,1,1] span=8192",
+                         machine);
+      };
+      Step step;
+      step.loads = {load(0, 0, 0), load(address, 65536, unit)}; // in banks of their own
+      return schedule::estimateOverlapped({step}, machine);
+    };
+    uint64_t sameBank = 8192;
+    while (map.locate(sameBank).flatBank || !map.locate(sameBank).row)
+      sameBank += 8192;
+    EXPECT_GT(cycles(sameBank, 1), cycles(8192, 1)) << name;
+    EXPECT_EQ(cycles(sameBank, 0), cycles(8192, 0)) << name << ", one after the other";
+  }
 }
 
 TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
