@@ -64,6 +64,7 @@ struct NetworkChoice {
   std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
   std::vector<Beside> beside;    ///< a layer once
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
+  bool packsWindows = false; ///< those that can have them side by side in the vector engine do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
@@ -73,7 +74,7 @@ struct NetworkChoice {
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.shortWindows, c.order, c.bus, c.loaders, c.tallBands,
+      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.tallBands,
                       c.fromBottom);
     };
     return all(*this) == all(other);

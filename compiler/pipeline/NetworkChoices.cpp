@@ -13,6 +13,7 @@ using namespace tw::pipeline;
 namespace {
 constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
 constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
+constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
@@ -223,7 +224,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
     return chosen.takeError();
   if (!*chosen)
     return false;
-  if (!next.packs && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
+  if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart)) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
@@ -277,17 +278,22 @@ void NetworkCompiler::weighResidents() {
   }
 }
 
-/// The best, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes.
+/// The best, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes; then in the
+/// lanes of the vector engine.
 void NetworkCompiler::weighPixels() {
-  if (llvm::none_of(layers, [](const Layer &l) { return &l.form(true) != &l.form(false); }))
-    return;
-  NetworkChoice best = weighed.front().choice, apart = best;
-  if (auto found = llvm::find_if(weighed, [](const Weighed &w) { return !w.hasGroups; }); found != weighed.end())
-    apart = found->choice;
-  best.packs = apart.packs = true;
-  weighToo(best);
-  if (apart.residency != best.residency)
-    weighToo(apart);
+  for (bool windows : {false, true}) {
+    auto isPacked = [&](const Layer &l) { return l.isWindow() == windows && l.packed && !l.kernel.request.packed; };
+    if (llvm::none_of(layers, isPacked))
+      continue;
+    NetworkChoice best = weighed.front().choice, apart = best;
+    if (auto found = llvm::find_if(weighed, [](const Weighed &w) { return !w.hasGroups; }); found != weighed.end())
+      apart = found->choice;
+    for (NetworkChoice *next : {&best, &apart})
+      (windows ? next->packsWindows : next->packs) = true;
+    weighToo(best);
+    if (apart.residency != best.residency)
+      weighToo(apart);
+  }
 }
 
 /// Pooling that lets its neighbours' vector work in between.
@@ -346,7 +352,12 @@ void NetworkCompiler::weighBus() {
     return;
   NetworkChoice next = weighed.front().choice;
   next.bus = schedule::Bus::Turns;
-  weighToo(next);
+  // A shared bus turns round whenever the write buffer has been emptied, which the estimate does not see. Where that takes less time than
+  // to turn round, a tie is none.
+  const timing::DramParams &dram = machine.dram;
+  const uint32_t turn = dram.nRTW + dram.nCWL + dram.nWTRL - dram.nBurst; // ticks without data, there and back
+  const bool turnsLongest = (dram.writeHighWatermark - dram.writeLowWatermark) * dram.nBurst < turn * dram.channels;
+  weighToo(next, turnsLongest ? kLeastTurns : 1);
 }
 
 /// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019).

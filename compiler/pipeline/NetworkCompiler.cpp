@@ -271,7 +271,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.alone.resize(layers.size(), false);
   uses.spare = lessons.spare;
   for (const Layer &layer : layers) {
-    uses.kernels.push_back(&layer.form(choice.packs));
+    uses.kernels.push_back(&layer.form(choice));
     uses.tensorOf.push_back(layer.ranges);
   }
   uses.cycles = accel::cyclesAlone(uses.kernels, machine);
@@ -389,7 +389,7 @@ llvm::Error NetworkCompiler::emitKernels() {
   std::vector<bool> isFilled(ranges.size(), false);
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
-    const accel::Kernel *kernel = &source.form(choice.packs);
+    const accel::Kernel *kernel = &source.form(choice);
     const bool isPacked = source.packed && kernel == &*source.packed;
     accel::Kernel inParts;
     if (!choice.beside.empty()) {

@@ -88,8 +88,12 @@ private:
     std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
     std::vector<uint64_t> addresses;
     unsigned step = 0; ///< as live ranges count
-    std::optional<accel::Kernel> packed; ///< with pixels side by side in the array, if it can be
-    const accel::Kernel &form(bool packs) const { return packed && kernel.request.packed.value_or(packs) ? *packed : kernel; }
+    std::optional<accel::Kernel> packed; ///< with pixels side by side, if it can be
+    bool isWindow() const { return kernel.anchor && kernel.anchor->kind == accel::Anchor::Window; }
+    const accel::Kernel &form(const NetworkChoice &choice) const {
+      const bool packs = isWindow() ? choice.packsWindows : choice.packs;
+      return packed && kernel.request.packed.value_or(packs) ? *packed : kernel;
+    }
   };
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip

@@ -112,8 +112,8 @@ cost::LayerWork workOf(const Kernel &kernel, const timing::MachineParams &machin
 /// Bytes of kernel.tensors[tensor] that every program of the kernel reads or writes at least once.
 uint64_t touchedBytes(const Kernel &kernel, int tensor);
 
-/// The kernel with neighbouring pixels side by side in the rows and columns of the array, where it needs fewer cycles so; nothing
-/// where it does not.
+/// The kernel with neighbouring pixels side by side in the rows and columns of the array, or in the lanes of the vector engine, where
+/// it needs fewer cycles so; nothing where it does not.
 std::optional<Kernel> packPixels(const Kernel &kernel, const timing::MachineParams &machine);
 
 /// Whether the load engine lays the channels of all taps side by side, if the input comes from DRAM.

@@ -127,7 +127,7 @@ void Emitter::skipUnread() {
   Anchor &a = *kernel.anchor;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     WindowAxis &w = a.axes[axis - P0];
-    if (w.kernel != 1 || w.stride == 1 || w.padLow || (w.size - 1) * w.stride >= w.inputSize)
+    if (w.kernel != 1 || w.stride == 1 || w.padLow || (w.size - 1) * w.stride >= w.inputSize || (packsRows() && axis == P0))
       continue;
     a.input.stride[axis] *= w.stride;
     w.stride = 1;
@@ -169,6 +169,13 @@ Extent Emitter::packedStrides(const Extent &size) const {
 
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
   return kernel.anchor->axes[axis - P0].span(kernel.sums(t.size)[axis]);
+}
+
+int64_t Emitter::inputRowBytes(int64_t vectors, int64_t channels) const {
+  const Anchor::Pixels &pixels = kernel.anchor->pixels;
+  if (pixels.count > 1)
+    return pixels.span(vectors) * pixelChannels() * elementBytes();
+  return vectors * roundUp(channels, contraction() ? machine.rows : machine.lanes) * elementBytes();
 }
 
 Tile Emitter::clampTile(Tile t) const {
@@ -353,17 +360,29 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
                         int64_t icSize, unsigned slot, std::optional<Range> rows, int64_t offset) {
   const Anchor &a = *kernel.anchor;
-  if (a.pixels.count > 1)
-    return loadPixels(step, origin, size, slot);
   int64_t es = elementBytes();
   int64_t padded = roundUp(icSize, contraction() ? machine.rows : machine.lanes);
   int64_t address = a.input.offset + group * a.inputGroup + icOrigin * (contraction() ? a.input.stride[C] : 1);
   if (!contraction())
     address = a.input.offset + icOrigin * a.input.stride[C];
   std::vector<BoxDim> dims;
-  dims.push_back({padded, (a.input.stride[C] ? a.input.stride[C] : 1) * es, es, 0, padded - icSize});
   int64_t onChip = padded * es;
-  for (unsigned axis = P0; axis < kAxes; ++axis) {
+  unsigned firstAxis = P0;
+  if (const Anchor::Pixels &pixels = a.pixels; pixels.count > 1) {
+    // Vectors share the pixels of a row, which are one run.
+    const int64_t channels = pixelChannels(), count = pixels.span(a.axes[0].span(size[P0]));
+    const int64_t first = origin[P0] * a.axes[0].stride * pixels.step - pixels.padLow;
+    const int64_t low = std::clamp<int64_t>(-first, 0, count);
+    const int64_t high = std::clamp<int64_t>(first + count - pixels.inputSize, 0, count - low);
+    dims.push_back({count * channels, es, es, low * channels, high * channels});
+    if (low + high < count)
+      address += (first + low) * channels;
+    onChip = count * channels * es;
+    firstAxis = P1;
+  } else {
+    dims.push_back({padded, (a.input.stride[C] ? a.input.stride[C] : 1) * es, es, 0, padded - icSize});
+  }
+  for (unsigned axis = firstAxis; axis < kAxes; ++axis) {
     const WindowAxis &w = a.axes[axis - P0];
     int64_t start = origin[axis] * w.stride - w.padLow, span = w.span(size[axis]);
     if (axis == P1 && rows) {
@@ -394,7 +413,7 @@ bool Emitter::canRoll(const Tile &t) const {
     return false;
   const Anchor &a = *kernel.anchor;
   const WindowAxis &h = a.axes[1];
-  if (a.pixels.count > 1 || h.span(1) <= h.stride || t.size[P1] >= kernel.extent[P1])
+  if ((contraction() && a.pixels.count > 1) || h.span(1) <= h.stride || t.size[P1] >= kernel.extent[P1])
     return false;
   return !contraction() || (onChip.hasNeighbours && t.ic >= a.ic && a.groups == 1 && !a.batchAxis && !t.channelsOuter &&
                             !t.inputsOuter && t.panel == Tile::NoPanel);
@@ -452,7 +471,7 @@ void Emitter::rollInput(TileStep &step, const Extent &origin, const Extent &size
   const int64_t first = origin[P1] * h.stride - h.padLow;
   const Range needed{first, first + h.span(size[P1])};
   const std::vector<int64_t> column{channel, origin[P0], origin[P2]};
-  const int64_t rowBytes = a.axes[0].span(size[P0]) * roundUp(icSize, contraction() ? machine.rows : machine.lanes) * elementBytes();
+  const int64_t rowBytes = inputRowBytes(a.axes[0].span(size[P0]), icSize);
   if (rolled.column != column || needed.begin < rolled.rows.begin || needed.begin > rolled.rows.end ||
       needed.end - rolled.rows.begin > rollingRows(tile))
     rolled = {column, {needed.begin, needed.begin}};
@@ -461,51 +480,6 @@ void Emitter::rollInput(TileStep &step, const Extent &origin, const Extent &size
     rolled.rows.end = needed.end;
   }
   rolled.offset = (needed.begin - rolled.rows.begin) * rowBytes;
-}
-
-/// loadInput() for vectors of several pixels. Those with the same pixels in the padding are one box.
-void Emitter::loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot) {
-  const Anchor &a = *kernel.anchor;
-  const Anchor::Pixels &pixels = a.pixels;
-  const int64_t es = elementBytes(), padded = roundUp(a.ic, machine.rows), channels = a.ic / pixels.count;
-  const int64_t span = a.axes[0].span(size[P0]);
-  struct Part {
-    int64_t begin, count, low, high;
-  };
-  std::vector<Part> parts;
-  auto firstOf = [&](int64_t vector) { return (origin[P0] * a.axes[0].stride + vector) * pixels.step - pixels.padLow; };
-  for (int64_t vector = 0; vector < span; ++vector) {
-    int64_t low = std::clamp<int64_t>(-firstOf(vector), 0, pixels.count);
-    int64_t high = std::clamp<int64_t>(firstOf(vector) + pixels.count - pixels.inputSize, 0, pixels.count - low);
-    if (!parts.empty() && parts.back().low == low && parts.back().high == high)
-      ++parts.back().count;
-    else
-      parts.push_back({vector, 1, low, high});
-  }
-  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
-  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
-  for (const Part &part : parts) {
-    const bool isEmpty = part.low + part.high == pixels.count;
-    int64_t address = a.input.offset + (isEmpty ? 0 : (firstOf(part.begin) + part.low) * channels);
-    std::vector<BoxDim> dims = {
-        {padded, es, es, isEmpty ? padded : part.low * channels, isEmpty ? 0 : part.high * channels + padded - a.ic},
-        {part.count, pixels.step * channels * es, padded * es, 0, 0}};
-    int64_t onChip = padded * es * span;
-    for (unsigned axis = P1; axis < kAxes; ++axis) {
-      const WindowAxis &w = a.axes[axis - P0];
-      int64_t start = origin[axis] * w.stride - w.padLow, rows = w.span(size[axis]);
-      BoxDim dim{rows, a.input.stride[axis] * es, onChip, std::clamp<int64_t>(-start, 0, rows), 0};
-      dim.high = std::clamp<int64_t>(start + rows - w.inputSize, 0, rows - dim.low);
-      address += std::max<int64_t>(start, 0) * a.input.stride[axis];
-      onChip *= rows;
-      dims.push_back(dim);
-    }
-    forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
-               buffers.all[size_t(buffers.input)].address[slot] + part.begin * padded * es,
-               [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
-                 addBox(step, buffers.all[size_t(buffers.input)], 0, from, to, unsigned(es), box, a.padPattern, broadcast);
-               });
-  }
 }
 
 Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
@@ -529,11 +503,9 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
     return place;
   }
   place.stride[C] = (contraction() ? machine.rows : machine.lanes) * elementBytes();
-  int64_t bytes = roundUp(icSize, contraction() ? machine.rows : machine.lanes) * elementBytes();
-  for (unsigned axis = P0; axis < kAxes; ++axis) {
-    place.stride[axis] = bytes;
-    bytes *= a.axes[axis - P0].span(size[axis]);
-  }
+  place.stride[P0] = a.pixels.count > 1 ? a.pixels.step * pixelChannels() * elementBytes() : inputRowBytes(1, icSize);
+  place.stride[P1] = inputRowBytes(a.axes[0].span(size[P0]), icSize);
+  place.stride[P2] = place.stride[P1] * a.axes[1].span(size[P1]);
   return place;
 }
 
@@ -716,7 +688,8 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit) {
   std::vector<Taps> groups = tapGroups(kernel.firstSums(visit.origin), size);
-  // Behind packed taps lie those of the next row, which need not be numbers: the last vector leaves them out.
+  // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one. They need not be numbers: the last
+  // vector leaves them out.
   const int64_t rest = icSize % machine.rows;
   if (unpacked && rest && machine.arrayType != timing::ArrayType::Int8) {
     assert(groups.size() == 1 && "packed taps are one");
@@ -725,6 +698,18 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     groups[0].kEnd = icSize - rest;
     groups.back().kBegin = icSize - rest;
     groups.back().kEnd = icSize;
+  }
+  if (const Anchor::Pixels &pixels = kernel.anchor->pixels; pixels.lastCount < pixels.count) {
+    std::vector<Taps> parts;
+    for (Taps taps : groups) {
+      assert(taps.countX == kernel.anchor->axes[0].kernel && "vectors of pixels have no padding");
+      Taps last = taps;
+      last.x += --taps.countX;
+      last.countX = 1;
+      last.kEnd = pixels.lastCount * icSize / pixels.count;
+      parts.insert(parts.end(), {taps, last});
+    }
+    groups = std::move(parts);
   }
   for (const Taps &taps : groups) {
     passes(step, size, first, icSize, input, weightSlot, accSlot, visit, taps);
@@ -755,8 +740,8 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   tensor.address += taps.x * a.axes[0].dilation * input.stride[P0] + taps.y * a.axes[1].dilation * input.stride[P1];
   const int64_t firstBlock = taps.kBegin / rows;
   tensor.address += firstBlock * input.stride[C];
-  // Behind the channels of a pixel lie those of the next one, which may not be there yet.
-  const bool isShort = taps.kEnd % rows || (residentInput() && residentInput()->isDense());
+  // Behind the channels of a vector lie those of the next pixel, which may not be there yet.
+  const bool isShort = taps.kEnd % rows || a.pixels.count > 1 || (residentInput() && residentInput()->isDense());
   tensor.k_count = isShort ? std::min((taps.kEnd ? taps.kEnd : icSize) - taps.kBegin, rows) : rows;
   tensor.acc_span = 1;
   tensor.span = tensor.k_count * es;
@@ -994,8 +979,9 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.window = {a.axes[0].kernel, a.axes[1].kernel};
       v.a_window_strides = {a.axes[0].dilation * input.stride[P0], a.axes[1].dilation * input.stride[P1]};
       v.window_op = int64_t(a.windowOp);
-      if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && a.axes[0].dilation == 1 && a.axes[0].stride <= 7)
-        v.window_step = a.axes[0].stride;
+      const WindowAxis &along = a.axes[packsRows() ? 1 : 0];
+      if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && along.dilation == 1 && along.stride <= 7)
+        v.window_step = along.stride;
       v.a_zero_point = a.inputZero;
       v.a_span = spanOf(v.a_strides, lanes * es) + (v.window[0] - 1) * v.a_window_strides[0] +
                  (v.window[1] - 1) * v.a_window_strides[1];
@@ -1118,7 +1104,14 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     }
     for (size_t k = 0; k < chain.immediates.size(); ++k)
       v.immediates[k] = chain.immediates[k];
+    if (fromWindow && packsRows()) {
+      for (auto *fields : {&v.a_strides, &v.b_strides, &v.d_strides, &v.counts})
+        std::swap((*fields)[0], (*fields)[1]);
+      std::swap(v.window[0], v.window[1]);
+      std::swap(v.a_window_strides[0], v.a_window_strides[1]);
+    }
     if (bandedOutput() && i + 1 == chains.size()) {
+      assert(!packsRows() && "bands hold pixels apart");
       writeBands(step, v, origin, size);
       continue;
     }

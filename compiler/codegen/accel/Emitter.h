@@ -209,6 +209,12 @@ private:
     return size[P0] * size[P1] * size[P2];
   }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
+  /// Bytes of a row of an input tile: so many vectors of `channels`, or the pixels that they share.
+  int64_t inputRowBytes(int64_t vectors, int64_t channels) const;
+  /// A window with several outputs side by side: its vectors go down the rows, as that is the way in which neighbours share taps.
+  bool packsRows() const { return window() && kernel.anchor->pixels.count > 1; }
+  /// Of a pixel, where several lie in a vector.
+  int64_t pixelChannels() const { return (contraction() ? kernel.anchor->ic : kernel.extent[C]) / kernel.anchor->pixels.count; }
 
   void skipUnread();
   void packTaps();
@@ -239,7 +245,6 @@ private:
   /// `rows`: of the input, padding included, to `offset` in the slot; nothing: those of the tile.
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot, std::optional<Range> rows = std::nullopt, int64_t offset = 0);
-  void loadPixels(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
   void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
                    unsigned slot);
   /// countX taps from x on in each of countY rows from y on, `step` apart along the width and the rows; the first and last outputs

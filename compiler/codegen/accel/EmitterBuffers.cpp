@@ -47,7 +47,7 @@ Buffers Emitter::plan(const Tile &t) const {
     if (unpacked && slots > 2 && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
       slots = 2; // more slots are for the many short runs of the loads
     b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
-    int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * kBlocks * machine.rows * elementBytes();
+    int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
     if (unpacked) // the last vector reaches behind the last column
       inputBytes = t.size[P2] * packedStrides(kernel.sums(t.size))[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
     if (t.rolling > 1)
@@ -62,9 +62,9 @@ Buffers Emitter::plan(const Tile &t) const {
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
     if (t.rolling > 1)
-      b.input = add(0, rollingRows(t) * inputSpan(t, P0) * blocks * lanes * elementBytes(), 1);
+      b.input = add(0, rollingRows(t) * inputRowBytes(inputSpan(t, P0), t.size[C]), 1);
     else if (!residentInput())
-      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputSpan(t, P0) * blocks * lanes * elementBytes(),
+      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.size[C]),
                     slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights =

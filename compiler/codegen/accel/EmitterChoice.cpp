@@ -128,6 +128,10 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     int64_t es = elementBytes();
     int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize),
             height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
+    if (const Anchor::Pixels &pixels = anchor.pixels; pixels.count > 1) { // a row is one run
+      tileChannels = allChannels = std::min(pixels.span(inputSpan(t, P0)), pixels.inputSize) * pixelChannels();
+      width = 1;
+    }
     // A channel stride other than 1 makes every element a run of its own.
     bool scattered = anchor.input.stride[C] > 1;
     Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
@@ -201,9 +205,15 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   for (size_t i = 0; i < chains.size(); ++i) {
     double perOutput = 1;
     if (i == 0 && (window() || kernel.maxima)) {
-      const WindowAxis &w = kernel.window(P0), &h = kernel.window(P1);
+      // Along the way in which neighbours share taps, and across it.
+      const WindowAxis &w = kernel.window(packsRows() ? P1 : P0), &h = kernel.window(packsRows() ? P0 : P1);
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
-      perOutput = double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
+      const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
+      perOutput = double(h.kernel * columns);
+      if (packsRows()) { // columns are short and blocks many: what comes before the first output of each counts
+        const int64_t setup = h.kernel * w.kernel + int64_t(chains[i].parameters.size());
+        vectorTile += double(blocks * (setup + t.size[P0] * t.size[P2] * h.kernel * (w.kernel - columns)));
+      }
     }
     const Extent read = i ? kernel.made(t.size, i - 1) : t.size; // a window over all positions reads each once
     vectorTile += double(read[P0] * read[P1] * read[P2] * blocks) * perOutput +
@@ -401,7 +411,7 @@ llvm::Error Emitter::choose() {
   Ranking *known = network.rankings ? &(*network.rankings)[rankingKey()] : nullptr;
   bool isKnown = known && !known->empty();
   int64_t unit = contraction() ? machine.cols : machine.lanes;
-  bool wholeChannels = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+  bool wholeChannels = packsRows() || llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
   const TileRequest &request = kernel.request;
   if (llvm::Error error = checkRequest(unit, wholeChannels))
     return error;

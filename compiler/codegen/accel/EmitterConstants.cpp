@@ -84,26 +84,27 @@ void Emitter::packConstants() {
     };
     weightsAddress = network.addConstant(size_t(all), pack);
   } else if (window() && kernel.anchor->weights >= 0) {
-    // [block][tap][lanes].
+    // [block][tap][lanes], the taps in the order of the vector instruction.
     const Anchor &a = *kernel.anchor;
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
     const int64_t channels = kernel.extent[C];
     const size_t all = size_t(roundUp(channels, lanes) * a.axes[0].kernel * a.axes[1].kernel * size);
-    weightsAddress = network.addConstant(all, [=, a = a, value = w.value] {
+    weightsAddress = network.addConstant(all, [=, a = a, value = w.value, goesDown = packsRows()] {
       std::vector<uint8_t> bytes;
       bytes.reserve(all);
       uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
+      const int64_t inner = a.axes[goesDown ? 1 : 0].kernel, taps = a.axes[0].kernel * a.axes[1].kernel;
       for (int64_t block = 0; block < channels; block += lanes)
-        for (int64_t y = 0; y < a.axes[1].kernel; ++y)
-          for (int64_t x = 0; x < a.axes[0].kernel; ++x)
-            for (int64_t c = block; c < block + lanes; ++c) {
-              const uint8_t *from = zero;
-              if (c < channels)
-                from = reinterpret_cast<const uint8_t *>(
-                    element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
-              bytes.insert(bytes.end(), from, from + size);
-            }
+        for (int64_t tap = 0; tap < taps; ++tap)
+          for (int64_t c = block; c < block + lanes; ++c) {
+            const int64_t x = goesDown ? tap / inner : tap % inner, y = goesDown ? tap % inner : tap / inner;
+            const uint8_t *from = zero;
+            if (c < channels)
+              from = reinterpret_cast<const uint8_t *>(
+                  element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size));
+            bytes.insert(bytes.end(), from, from + size);
+          }
       assert(bytes.size() == all && "every byte was packed");
       return bytes;
     });

@@ -25,7 +25,7 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if (r.size[C] && (r.size[C] % unit || r.size[C] > all))
     return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("allows multiples of {0} up to {1}", unit, all));
   if (r.size[C] && wholeChannels && r.size[C] != all)
-    return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("reduces over all of them and needs {0}", all));
+    return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("{0} all of them and needs {1}", packsRows() ? "has pixels side by side with" : "reduces over", all));
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
     const int64_t together = axis == P0 ? kernel.outputsPerVector : 1;
@@ -70,7 +70,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     if (!overlaps())
       return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only modulo and search can do that");
     if (!kernel.anchor || kernel.anchor->axes[1].span(1) <= kernel.anchor->axes[1].stride || residentInput() || onChip.banding ||
-        unpacked || kernel.anchor->pixels.count > 1 || (contraction() && (!onChip.hasNeighbours || kernel.anchor->groups > 1)))
+        unpacked ||
+        (contraction() && (kernel.anchor->pixels.count > 1 || !onChip.hasNeighbours || kernel.anchor->groups > 1)))
       return refuse(r.buffersAt, "rolling", r.rolling, "has no tiles whose windows share rows of an input in DRAM");
     if (r.depth == 1)
       return refuse(r.buffersAt, "depth", r.depth, "has tiles that share rows and needs 2 or more");

@@ -92,11 +92,27 @@ struct Anchor {
   std::optional<unsigned> batchAxis;
   int64_t weightBatch = 0;
 
-  /// Neighbours along P0 whose channels lie side by side in one vector, so that `ic` counts the channels of all. axes[0] then counts
-  /// such vectors, which begin `step` pixels after one another, the first one `padLow` pixels before the input; it has no padding.
+  /// Neighbours along P0 whose channels lie side by side in one vector, so that `ic` (windows: extent[C]) counts the channels of all.
+  /// axes[0] then counts such vectors, which begin `step` pixels after one another, the first one `padLow` pixels before the input; it
+  /// has no padding.
+  /// Contractions: of the last vector in a row of a window only the first `lastCount` pixels are used.
   struct Pixels {
-    int64_t count = 1, step = 1, padLow = 0, inputSize = 1;
+    int64_t count = 1, step = 1, padLow = 0, inputSize = 1, lastCount = 1;
+    /// Pixels from the first to the last of so many vectors.
+    int64_t span(int64_t vectors) const { return (vectors - 1) * step + count; }
   } pixels;
+
+  /// axes[0] of a window with one pixel a vector.
+  WindowAxis row() const {
+    WindowAxis w = axes[0];
+    if (pixels.count > 1) {
+      w.size *= pixels.count;
+      w.stride = 1;
+      w.padLow = pixels.padLow;
+      w.inputSize = pixels.inputSize;
+    }
+    return w;
+  }
 };
 
 /// What feeds one block argument of a step.

@@ -1,4 +1,4 @@
-//===- Pixels.cpp - Neighbouring pixels side by side in the array ----------===//
+//===- Pixels.cpp - Neighbouring pixels side by side -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A contraction of few output channels leaves columns of the array empty, one of few
@@ -6,6 +6,10 @@
 // place, a pass makes several outputs of a row at once, from several pixels of each
 // row of the window: the same contraction with more channels, fewer positions and
 // weights of zero where an output does not read a pixel.
+//
+// A window over few channels leaves lanes of the vector engine empty. The channels of
+// neighbours along a row are one run of elements, so that whole vectors of lanes may
+// hold several outputs; their taps begin a pixel's channels after one another.
 //===----------------------------------------------------------------------===//
 
 #include "compiler/codegen/accel/Emitter.h"
@@ -19,13 +23,73 @@ namespace {
 constexpr double kLeastGain = 1.15;      ///< how many times faster: packed tensors may have to come from or go to DRAM
 constexpr double kShareOfOthers = 0.25; ///< of what engines do beside the busiest one: how much of it delays something
 
-/// `outputs` of a row in the columns, from vectors of `inputs` pixels.
+/// `outputs` of a row in the columns, from vectors of `inputs` pixels. Zero times a number is zero, but zero times infinity is not: with
+/// float types a vector has pixels of one output only, and the last one of a window may be short.
 struct Form {
   int64_t outputs = 1, inputs = 1;
-  int64_t taps = 1;             ///< vectors along a row that the outputs read
+  int64_t taps = 1;              ///< vectors along a row that the outputs read
   int64_t tapStep = 1, step = 1; ///< pixels from one to the next: of those, and of all vectors that any outputs read
 };
 
+/// The channels of neighbours lie side by side in DRAM, or all see the same.
+bool isDense(const View &view, int64_t channels) {
+  return (view.stride[C] == 1 && view.stride[P0] == channels) || (view.stride[C] == 0 && view.stride[P0] == 0);
+}
+
+/// Whether the steps and their result can have several outputs of a row in a vector.
+bool canShareVectors(const Kernel &kernel, int64_t channels) {
+  bool can = isDense(kernel.output, channels);
+  for (const Step &step : kernel.steps)
+    for (const Source &source : step.sources)
+      if (source.kind == Source::Tensor)
+        can &= isDense(source.view, channels);
+      else if (source.kind == Source::Value)
+        can &= bool(source.view.stride[C]) == bool(source.view.stride[P0]);
+  return can;
+}
+
+/// Whether some step takes all channels of an output together, or the anchor's weights as well: then an output has its own vectors.
+bool needsOutputsApart(const Kernel &kernel) {
+  return llvm::any_of(kernel.steps, [&](const Step &step) {
+    return step.reducesChannels || llvm::any_of(step.sources, [&](const Source &source) {
+             return source.kind == Source::Tensor && source.view.tensor == kernel.anchor->weights;
+           });
+  });
+}
+
+/// The kernel with `outputs` neighbours along P0 in a vector.
+Kernel sideBySide(const Kernel &kernel, int64_t outputs, const Anchor &anchor, mlir::DenseElementsAttr weights,
+                  const std::string &kind) {
+  Kernel packed = kernel;
+  packed.kind += kind;
+  packed.outputsPerVector = outputs;
+  packed.anchor = anchor;
+  packed.extent[C] *= outputs;
+  packed.extent[P0] = anchor.axes[0].size;
+  if (anchor.weights >= 0) {
+    KernelTensor &tensor = packed.tensors[size_t(anchor.weights)];
+    tensor.value = weights;
+    tensor.elements = weights.getNumElements();
+  }
+  auto widen = [&](View &view) { view.stride[P0] *= outputs; };
+  widen(packed.output);
+  for (Step &step : packed.steps)
+    for (Source &source : step.sources) {
+      if (source.kind == Source::Tensor)
+        widen(source.view);
+      if (source.kind != Source::Parameter || source.parameter.isSplat())
+        continue;
+      std::vector<char> bytes;
+      for (int64_t output = 0; output < outputs; ++output)
+        llvm::append_range(bytes, source.parameter.getRawData());
+      auto type = mlir::RankedTensorType::get({packed.extent[C]}, source.parameter.getElementType());
+      source.parameter = mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
+    }
+  packed.request.size[P0] /= outputs;
+  return packed;
+}
+
+/// Of contractions.
 class Packer {
 public:
   Packer(const Kernel &kernel, const timing::MachineParams &machine) : kernel(kernel), machine(machine) {}
@@ -41,7 +105,11 @@ private:
   bool isInteger() const { return machine.arrayType == timing::ArrayType::Int8; }
   Form formOf(int64_t outputs, int64_t inputs) const;
   Anchor anchorOf(const Form &form) const;
-  double cyclesOf(const Form &form) const;
+  struct Cycles {
+    double array = 0; ///< if nothing else delays it
+    double all = 0;   ///< those of the busiest engine, and a part of the others'
+  };
+  Cycles cyclesOf(const Form &form) const;
   Kernel rewrite(const Form &form) const;
   mlir::DenseElementsAttr weightsOf(const Form &form) const;
 };
@@ -56,14 +124,7 @@ bool Packer::isPossible() const {
     return false;
   if (kernel.tensors[size_t(a.weights)].role != KernelTensor::Constant || a.weights == a.input.tensor)
     return false;
-  for (const Step &step : kernel.steps) {
-    if (step.reducesChannels)
-      return false;
-    for (const Source &source : step.sources)
-      if (source.kind == Source::Tensor && source.view.tensor == a.weights)
-        return false;
-  }
-  return true;
+  return !needsOutputsApart(kernel);
 }
 
 Form Packer::formOf(int64_t outputs, int64_t inputs) const {
@@ -79,14 +140,12 @@ Form Packer::formOf(int64_t outputs, int64_t inputs) const {
   form.taps = ceilDiv(pixels, inputs);
   if (inputs == 1)
     return form;
-  form.step = form.taps > 1 ? 0 : stride * outputs;
-  // Steps that have most in common with that of the outputs need fewest vectors.
-  const int64_t leastStep = ceilDiv(pixels - inputs, std::max<int64_t>(form.taps - 1, 1));
-  for (int64_t tapStep = leastStep; form.taps > 1 && tapStep <= inputs; ++tapStep)
-    if (int64_t step = std::gcd(tapStep, stride * outputs); step >= form.step) {
-      form.tapStep = tapStep;
-      form.step = step;
-    }
+  form.step = stride * outputs;
+  if (form.taps > 1) {
+    // Where weights may be zero the last vector need not reach behind the window.
+    form.tapStep = isInteger() ? ceilDiv(pixels - inputs, form.taps - 1) : inputs;
+    form.step = std::gcd(form.tapStep, form.step);
+  }
   return form;
 }
 
@@ -106,7 +165,9 @@ Anchor Packer::anchorOf(const Form &form) const {
   a.weightKh = w.kernel * a.weightKw;
   if (form.inputs == 1)
     return a;
-  a.pixels = {form.inputs, form.step, w.padLow, w.inputSize};
+  a.pixels = {form.inputs, form.step, w.padLow, w.inputSize, form.inputs};
+  if (!isInteger())
+    a.pixels.lastCount = row().kernel - (form.taps - 1) * form.inputs;
   a.input.stride[P0] *= form.step;
   w.stride /= form.step;
   w.dilation = form.taps > 1 ? form.tapStep / form.step : 1;
@@ -115,8 +176,7 @@ Anchor Packer::anchorOf(const Form &form) const {
   return a;
 }
 
-/// Of the busiest engine, if nothing else delays it, and a part of the others'.
-double Packer::cyclesOf(const Form &form) const {
+Packer::Cycles Packer::cyclesOf(const Form &form) const {
   const Anchor a = anchorOf(form);
   const int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows, size = byteSize(a.inputType);
   const int64_t positions = a.axes[0].size * a.axes[1].size * a.axes[2].size;
@@ -124,18 +184,19 @@ double Packer::cyclesOf(const Form &form) const {
   const double vector = double(positions * ceilDiv(a.oc, machine.lanes));
   auto cycles = [&](int64_t passes, double loads) {
     const double tensor = double(passes * ceilDiv(a.oc, machine.cols) * std::max(positions, least));
-    return std::max({tensor, loads, vector}) + (loads + vector) * kShareOfOthers;
+    return Cycles{tensor, std::max({tensor, loads, vector}) + (loads + vector) * kShareOfOthers};
   };
   // The load engine writes a burst at a time.
-  auto bursts = [&](int64_t channels) { return std::max(1.0, double(channels * size) / 64); };
+  auto bursts = [&](int64_t channels) { return std::max(1.0, double(channels * size) / kBurst); };
   double loads = 0;
   if (form.inputs > 1)
-    loads = double(a.axes[0].inputSize * a.axes[1].span(a.axes[1].size) * a.axes[2].size) * bursts(a.ic);
-  const double apart = cycles(kw * kh * ceilDiv(a.ic, rows), loads);
+    loads = double(a.axes[1].span(a.axes[1].size) * a.axes[2].size) * bursts(a.pixels.inputSize * anchor().ic);
+  const Cycles apart = cycles(kw * kh * ceilDiv(a.ic, rows), loads);
   if (!packsTaps(a, machine))
     return apart;
   loads = double(positions * kh) * (a.input.stride[C] == 1 ? bursts(kw * a.ic) : double(a.ic) / machine.loadEngines);
-  return std::min(apart, cycles(ceilDiv(kw * kh * a.ic, rows), loads));
+  const Cycles packed = cycles(ceilDiv(kw * kh * a.ic, rows), loads);
+  return packed.all < apart.all ? packed : apart;
 }
 
 /// [rows of taps][taps][input channels][output channels], all of the form's.
@@ -167,31 +228,8 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
 }
 
 Kernel Packer::rewrite(const Form &form) const {
-  Kernel packed = kernel;
-  packed.kind += llvm::formatv(" {0} outputs of {1} pixels", form.outputs, form.inputs).str();
-  packed.outputsPerVector = form.outputs;
-  packed.anchor = anchorOf(form);
-  packed.extent[C] = packed.anchor->oc;
-  packed.extent[P0] = packed.anchor->axes[0].size;
-  KernelTensor &weights = packed.tensors[size_t(anchor().weights)];
-  weights.value = weightsOf(form);
-  weights.elements = weights.value.getNumElements();
-  auto widen = [&](View &view) { view.stride[P0] *= form.outputs; };
-  widen(packed.output);
-  for (Step &step : packed.steps)
-    for (Source &source : step.sources) {
-      if (source.kind == Source::Tensor)
-        widen(source.view);
-      if (source.kind != Source::Parameter || source.parameter.isSplat())
-        continue;
-      std::vector<char> bytes;
-      for (int64_t output = 0; output < form.outputs; ++output)
-        llvm::append_range(bytes, source.parameter.getRawData());
-      auto type = mlir::RankedTensorType::get({packed.extent[C]}, source.parameter.getElementType());
-      source.parameter = mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
-    }
-  packed.request.size[P0] /= form.outputs;
-  return packed;
+  return sideBySide(kernel, form.outputs, anchorOf(form), weightsOf(form),
+                    llvm::formatv(" {0} outputs of {1} pixels", form.outputs, form.inputs).str());
 }
 
 std::optional<Kernel> Packer::run() const {
@@ -199,18 +237,11 @@ std::optional<Kernel> Packer::run() const {
     return std::nullopt;
   const Anchor &a = anchor();
   const int64_t width = row().size;
-  // Neighbours must be so in DRAM, or all see the same.
-  auto isDense = [&](const View &view) {
-    return (view.stride[C] == 1 && view.stride[P0] == a.oc) || (view.stride[C] == 0 && view.stride[P0] == 0);
-  };
-  bool sharesColumns = isInteger() && isDense(kernel.output);
-  for (const Step &step : kernel.steps)
-    for (const Source &source : step.sources)
-      if (source.kind == Source::Tensor)
-        sharesColumns &= isDense(source.view);
-      else if (source.kind == Source::Value)
-        sharesColumns &= bool(source.view.stride[C]) == bool(source.view.stride[P0]);
-  const bool sharesRows = a.input.stride[C] == 1 && a.input.stride[P0] == a.ic;
+  const bool sharesColumns = isInteger() && canShareVectors(kernel, a.oc);
+  // A load fills at most 4095 elements in front of a row and behind it.
+  const int64_t padding = std::max(row().padLow, row().span(width) - row().padLow - row().inputSize);
+  const bool sharesRows =
+      a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= 4095;
   // What a schedule file asks for may leave no choice.
   const TileRequest &request = kernel.request;
   auto suits = [&](const Form &form) {
@@ -220,32 +251,86 @@ std::optional<Kernel> Packer::run() const {
             request.ic == packed.ic * packed.axes[0].kernel * packed.axes[1].kernel);
   };
   Form best;
-  const double plain = cyclesOf(formOf(1, 1));
-  double least = plain;
+  const Cycles plain = cyclesOf(formOf(1, 1));
+  double least = plain.all;
   for (int64_t outputs = 1; outputs <= (sharesColumns ? std::max<int64_t>(machine.cols / a.oc, 1) : 1); ++outputs) {
     if (width % outputs)
       continue;
     for (int64_t inputs = 1; inputs == 1 || (sharesRows && inputs * a.ic <= machine.rows); ++inputs) {
-      // Zero times a number is zero, but zero times infinity is not.
-      if (inputs > 1 && !isInteger() && row().kernel % inputs)
-        continue;
       if (inputs > row().kernel + row().stride * (outputs - 1))
         break;
       Form form = formOf(outputs, inputs);
       if (request.packed != true && !suits(form))
         continue;
-      if (double cycles = cyclesOf(form); cycles < least) {
-        least = cycles;
+      // Taps that the load engine packs may need fewer passes; beside other kernels its work hides behind them.
+      if (const Cycles cycles = cyclesOf(form); cycles.array <= plain.array && cycles.all < least) {
+        least = cycles.all;
         best = form;
       }
     }
   }
-  if (best.outputs * best.inputs == 1 || least * kLeastGain > plain)
+  if (best.outputs * best.inputs == 1 || least * kLeastGain > plain.all)
     return std::nullopt;
   return rewrite(best);
+}
+
+/// [rows of taps][taps][channels of all outputs].
+mlir::DenseElementsAttr repeatWeights(const Anchor &anchor, mlir::DenseElementsAttr value, int64_t size, int64_t channels,
+                                      int64_t outputs) {
+  std::vector<char> bytes;
+  for (int64_t y = 0; y < anchor.axes[1].kernel; ++y)
+    for (int64_t x = 0; x < anchor.axes[0].kernel; ++x)
+      for (int64_t i = 0; i < outputs * channels; ++i) {
+        int64_t from = anchor.weightOffset + y * anchor.weightKh + x * anchor.weightKw + i % channels * anchor.weightOc;
+        llvm::append_range(bytes, value.getRawData().slice(value.isSplat() ? 0 : size_t(from * size), size_t(size)));
+      }
+  auto type = mlir::RankedTensorType::get({int64_t(bytes.size()) / size}, value.getElementType());
+  return mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
+}
+
+/// Windows that move by one pixel: whole vectors of so many outputs that no lane is empty.
+std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachineParams &machine) {
+  Anchor a = *kernel.anchor;
+  WindowAxis &row = a.axes[0];
+  const WindowAxis column = a.axes[1];
+  const int64_t lanes = machine.lanes, channels = kernel.extent[C], outputs = lanes / std::gcd(channels, lanes);
+  if (outputs == 1 || kernel.pool || row.stride != 1 || row.size != kernel.extent[P0] || row.size % outputs ||
+      (kernel.request.packed != true && kernel.request.size[P0] % outputs))
+    return std::nullopt;
+  if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) || !canShareVectors(kernel, channels))
+    return std::nullopt;
+  // Vectors go down the rows, so that neighbours share taps; the first one of each column of outputs has none to share.
+  const bool isShort = row.kernel <= 3 && column.kernel <= 3;
+  auto perOutput = [&](const WindowAxis &along, const WindowAxis &across) {
+    return across.kernel * (isShort && along.dilation == 1 ? std::min(along.stride, along.kernel) : along.kernel);
+  };
+  const int64_t taps = row.kernel * column.kernel, columns = row.size / outputs, rows = kernel.extent[P1];
+  const int64_t plain = ceilDiv(channels, lanes) * (taps + row.size * rows * perOutput(row, column));
+  const int64_t down = perOutput(column, row), blocks = outputs * channels / lanes;
+  const int64_t packed = blocks * (taps + columns * (rows * down + taps - down));
+  if (double(packed) * kLeastGain > double(plain))
+    return std::nullopt;
+  mlir::DenseElementsAttr weights;
+  if (a.weights >= 0) {
+    const KernelTensor &tensor = kernel.tensors[size_t(a.weights)];
+    weights = repeatWeights(a, tensor.value, byteSize(tensor.type), channels, outputs);
+    a.weightOffset = 0;
+    a.weightOc = 1;
+    a.weightKw = outputs * channels;
+    a.weightKh = row.kernel * a.weightKw;
+  }
+  a.pixels = {outputs, 1, row.padLow, row.inputSize};
+  a.oc *= outputs;
+  row.size /= outputs;
+  row.stride = outputs;
+  row.padLow = 0;
+  row.inputSize = row.span(row.size);
+  return sideBySide(kernel, outputs, a, weights, llvm::formatv(" {0} outputs", outputs).str());
 }
 } // namespace
 
 std::optional<Kernel> accel::packPixels(const Kernel &kernel, const timing::MachineParams &machine) {
+  if (kernel.anchor && kernel.anchor->kind == Anchor::Window)
+    return packWindow(kernel, machine);
   return Packer(kernel, machine).run();
 }

@@ -125,7 +125,7 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
       int64_t high = w.span(w.size) - w.padLow - w.inputSize;
       int64_t elements = a.input.stride[axis];
       if (const Anchor::Pixels &pixels = a.pixels; axis == P0 && pixels.count > 1) {
-        high = (w.span(w.size) - 1) * pixels.step + pixels.count - pixels.padLow - pixels.inputSize;
+        high = pixels.span(w.span(w.size)) - pixels.padLow - pixels.inputSize;
         elements /= pixels.step;
         w.padLow = pixels.padLow;
         w.inputSize = pixels.inputSize;

@@ -58,13 +58,13 @@ cost::Contraction contractionOf(const Kernel &kernel) {
   cost::Contraction c;
   std::vector<std::pair<int64_t, int64_t>> walk;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
-    c.axes[axis - P0] = axisOf(a.axes[axis - P0], a.input.stride[axis] == 0);
+    c.axes[axis - P0] = axisOf(depthwise && axis == P0 ? a.row() : a.axes[axis - P0], a.input.stride[axis] == 0);
     if (a.input.stride[axis])
       walk.push_back({a.input.stride[axis], a.axes[axis - P0].inputSize});
   }
   if (a.batchAxis)
     c.batchAxis = int(*a.batchAxis - P0);
-  c.groups = uint64_t(depthwise ? kernel.extent[C] : a.groups);
+  c.groups = uint64_t(depthwise ? kernel.extent[C] / a.pixels.count : a.groups);
   c.ic = uint64_t(depthwise ? 1 : a.ic);
   c.oc = uint64_t(depthwise ? 1 : a.oc);
   c.inputBytes = byteSize(a.inputType);

@@ -50,7 +50,27 @@ class PixelsTest(CliTest):
                                  "gemm:64x4x4:int8")
 
     def test_rows_that_stay_partly_empty(self):
-        self.same_values_in_less("edge_32x32_int8", "conv:1x12x12x5:3x3x5:s1:p0:int8", "conv:1x15x16x8:7x7x8:s1:p3:int8")
+        self.same_values_in_less("edge_32x32_int8", "conv:1x12x12x5:3x3x5:s1:p0:int8", "conv:1x15x16x8:7x7x8:s1:p3:int8",
+                                 "conv:1x6x8x5:3x3x5:s1:p4:int8", "conv:1x3x4x16:1x3x16:s1:p300:int8")
+
+    def test_floats_leave_out_what_a_window_does_not_reach(self):
+        """Two pixels for three taps and for five, with and without stride."""
+        for model in ["conv:2x7x9x8:3x3x20:s1:p1:fp32", "conv:1x9x12x8:5x5x8:s1:p2:fp32", "conv:1x13x11x8:5x5x16:s2:p1:fp32",
+                      "conv:1x13x11x8:3x3x16:s3:p0:fp32", "conv:1x5x6x8:3x3x16:s1:p4:fp32"]:
+            expected, alone = self.result(model, "gemmini_16x16_fp32", "--schedule", self.packed("false"))
+            values, together = self.result(model, "gemmini_16x16_fp32", "--schedule", self.packed("true"))
+            np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max(), err_msg=model)
+            self.assertLess(together, alone, model)
+
+    def test_infinity_reaches_its_windows_alone(self):
+        image = np.ones((1, 9, 12, 8), np.float32)
+        image[0, 4, 6, 3] = np.inf
+        np.save(self.path / "image.npy", image)
+        reads = np.zeros((1, 9, 12, 16), bool)
+        reads[0, 3:6, 5:8] = True
+        values, _ = self.result("conv:1x9x12x8:3x3x16:s1:p1:fp32", "gemmini_16x16_fp32", "--schedule", self.packed("true"),
+                                "--input", self.path / "image.npy")
+        np.testing.assert_array_equal(~np.isfinite(values), reads)
 
     def test_a_network(self):
         """Tensors between kernels, on chip and in DRAM."""
@@ -80,7 +100,7 @@ class PixelsTest(CliTest):
     def test_what_cannot_be_packed(self):
         place = re.escape("packed-true.mlir:4:5: ")
         for model, keys, why in [("conv:1x8x8x8:3x3x8:s1:p1:int8", "", "would take no fewer cycles so"),
-                                 ("conv:1x8x8x4:3x3x4:s1:p1:fp32", "", "would take no fewer cycles so"),
+                                 ("conv:1x8x8x16:3x3x4:s1:p1:fp32", "", "would take no fewer cycles so"),
                                  ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 3, 0, 0]", "2 outputs along x at once"),
                                  ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 10, 0, 0]", "size along x is 10 .* has 8 there")]:
             hw = "gemmini_16x16_fp32" if model.endswith("fp32") else "tiny_8x8"
