@@ -4,6 +4,7 @@
 #include "compiler/cost/Contraction.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 using namespace tw;
@@ -112,18 +113,69 @@ uint64_t cost::reuseFactor(const Contraction &contraction) {
   return factor;
 }
 
-uint64_t cost::streamCycles(const Contraction &c, uint64_t rows, uint64_t cols) {
+/// The least cycles if one has at most `inputs` x `outputs` operands, of which at most `products` products come.
+static uint64_t cyclesWith(const Contraction &c, uint64_t rows, uint64_t cols, uint64_t inputs, uint64_t outputs, uint64_t products) {
   // Columns: an output needs a column once for every `rows` of its pairs.
   uint64_t additions = 0;
-  for (auto [taps, outputs] : product(c.axes, tapsOfOutputs))
-    additions += ceilDiv(taps * c.ic, rows) * outputs;
-  uint64_t cycles = std::max(ceilDiv(c.groups * c.oc * additions, cols), ceilDiv(c.macs(), rows * cols));
+  for (auto [taps, positions] : product(c.axes, tapsOfOutputs))
+    additions += ceilDiv(taps * c.ic, rows) * positions;
+  uint64_t cycles = std::max(ceilDiv(c.groups * c.oc * additions, outputs), ceilDiv(c.macs(), products));
   if (c.inputOverlaps)
     return cycles;
   // Rows: an input enters once for every `cols` products it is part of. Outputs side by side in columns may share one
   // entry, so it is not enough to count an entry for each (position, tap).
   uint64_t entries = 0;
-  for (auto [uses, inputs] : product(c.axes, usesOfInputs))
-    entries += ceilDiv(uses * c.oc, cols) * inputs;
-  return std::max(cycles, ceilDiv(c.groups * c.ic * entries, rows));
+  for (auto [uses, positions] : product(c.axes, usesOfInputs))
+    entries += ceilDiv(uses * c.oc, cols) * positions;
+  return std::max(cycles, ceilDiv(c.groups * c.ic * entries, inputs));
+}
+
+namespace {
+/// How many taps less windows along an axis have in common with the next ones that they meet at all.
+int64_t tapsApart(const PositionAxis &axis) { return axis.stride / std::gcd(axis.stride, axis.dilation); }
+
+/// Positions along an axis that may have an input in common.
+uint64_t sharers(const PositionAxis &axis) {
+  return uint64_t(axis.broadcast ? axis.size : std::min(axis.size, (axis.kernel - 1) / tapsApart(axis) + 1));
+}
+
+/// Taps that so many positions may have in common.
+uint64_t sharedTaps(const PositionAxis &axis, uint64_t positions) {
+  return uint64_t(axis.broadcast ? axis.kernel : axis.kernel - int64_t(positions - 1) * tapsApart(axis));
+}
+
+/// streamCycles() of one group that keeps its outputs apart.
+uint64_t cyclesApart(const Contraction &c, uint64_t rows, uint64_t cols) {
+  // Positions that have nothing in common share no cycle.
+  for (size_t i = 0; i < c.axes.size(); ++i)
+    if (c.axes[i].size > 1 && sharers(c.axes[i]) == 1) {
+      uint64_t cycles = 0;
+      for (auto [taps, positions] : tapsOfOutputs(c.axes[i])) {
+        Contraction one = c;
+        one.axes[i] = {};
+        one.axes[i].kernel = one.axes[i].inputSize = int64_t(taps);
+        cycles += positions * cyclesApart(one, rows, cols);
+      }
+      return cycles;
+    }
+  // Others share what lies in all of their windows.
+  uint64_t products = 0;
+  const auto &[w, h, n] = c.axes;
+  auto first = [](const PositionAxis &axis) { return axis.broadcast ? sharers(axis) : 1; }; // more cost nothing
+  for (uint64_t x = first(w); x <= sharers(w); ++x)
+    for (uint64_t y = first(h); y <= sharers(h); ++y)
+      for (uint64_t z = first(n); z <= sharers(n); ++z)
+        products = std::max(products, std::min(rows, c.ic * sharedTaps(w, x) * sharedTaps(h, y) * sharedTaps(n, z)) *
+                                          std::min(cols, c.oc * x * y * z));
+  const uint64_t inputs = std::min(rows, c.ic * sharedTaps(w, 1) * sharedTaps(h, 1) * sharedTaps(n, 1));
+  return cyclesWith(c, rows, cols, inputs, std::min(cols, c.oc * sharers(w) * sharers(h) * sharers(n)), products);
+}
+} // namespace
+
+uint64_t cost::streamCycles(const Contraction &c, uint64_t rows, uint64_t cols) {
+  if (!c.keepsApart || c.inputOverlaps || !c.macs())
+    return cyclesWith(c, rows, cols, rows, cols, rows * cols);
+  Contraction group = c;
+  group.groups = 1;
+  return c.groups * cyclesApart(group, rows, cols);
 }

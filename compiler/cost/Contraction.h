@@ -51,6 +51,8 @@ struct Contraction {
   uint64_t inputBytes = 1, weightBytes = 1; ///< of an element
   /// Two coordinates of the input may be one element, so that nothing is known of how often it is used.
   bool inputOverlaps = false;
+  /// In no cycle of the array an input meets an output that it is no part of: zero times infinity is not zero.
+  bool keepsApart = false;
 
   uint64_t positions() const { return uint64_t(axes[0].size) * axes[1].size * axes[2].size; }
   uint64_t outputs() const { return groups * oc * positions(); }
@@ -64,7 +66,8 @@ struct Contraction {
 uint64_t reuseFactor(const Contraction &contraction);
 
 /// Least cycles in which a rows x cols array can form all products, whatever the packing of taps, groups, channels and
-/// positions: in a cycle each row takes one input element, each column adds to one output.
+/// positions: in a cycle each row takes one input element, each column adds to one output, and with `keepsApart` the window of each of
+/// these outputs holds all of these inputs.
 uint64_t streamCycles(const Contraction &contraction, uint64_t rows, uint64_t cols);
 
 } // namespace tw::cost

@@ -47,14 +47,15 @@ struct CompileOptions {
 /// A layer without work for the array that runs beside the contractions next to it (decision 0016).
 struct Beside {
   size_t layer = 0;
-  bool before = false;  ///< it begins with half of the positions, while the contraction before it makes the others
-  bool behind = false;  ///< the contraction behind it begins with half of the positions
-  bool columns = false; ///< that one begins with some of the channels
-  bool apart = false;   ///< in banks of its own
+  bool before = false;   ///< it begins with half of the positions, while the contraction before it makes the others
+  bool behind = false;   ///< the contraction behind it begins with half of the positions
+  bool columns = false;  ///< that one begins with some of the channels
+  bool together = false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
+  bool apart = false;    ///< in banks of its own
 
   bool operator==(const Beside &other) const {
-    return std::tie(layer, before, behind, columns, apart) ==
-           std::tie(other.layer, other.before, other.behind, other.columns, other.apart);
+    return std::tie(layer, before, behind, columns, together, apart) ==
+           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart);
   }
 };
 

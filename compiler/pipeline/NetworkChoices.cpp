@@ -102,13 +102,15 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
                       layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
   for (bool apart : {true, false}) {
     if (before)
-      ways.push_back({layer, true, false, false, apart});
+      ways.push_back({layer, true, false, false, false, apart});
     if (behind)
-      ways.push_back({layer, false, true, false, apart});
+      ways.push_back({layer, false, true, false, false, apart});
     if (before && behind)
-      ways.push_back({layer, true, true, false, apart});
+      ways.push_back({layer, true, true, false, false, apart});
     if (behind && !reduces && !kernel.request.size[accel::P0] && !layers[layer + 1].kernel.request.ic)
-      ways.push_back({layer, false, false, true, apart});
+      for (bool together : {false, true})
+        if (!together || !layers[layer + 1].kernel.request.order)
+          ways.push_back({layer, false, false, true, together, apart});
   }
   return ways;
 }
@@ -124,6 +126,8 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   }
   if (before && before->columns)
     kernel.request.ic = std::min(someChannels, kernel.anchor->ic);
+  if (before && before->together)
+    kernel.request.order = 3; // of kOrderNames: all positions of some results take these channels, before the next channels
   if (own && own->behind) // rows as well
     kernel.request.size[accel::C] = kernel.extent[accel::C];
   if (own && own->columns) {

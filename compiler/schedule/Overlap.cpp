@@ -33,6 +33,7 @@ struct Node {
   double channel = 0;        ///< the same, of the channel that is busy longest
   uint64_t from = 0, to = 0; ///< a load's, in DRAM
   double buffered = 0;       ///< how many of them the engine need not wait for
+  double writing = 0;        ///< a store: cycles for which it keeps the write buffer full, if that is what limits it
   double drain = 0;          ///< from there until its result is there
   double ready = 0;          ///< when all before it let it start
   double start = 0, end = 0; ///< estimated; end: the result is there
@@ -89,6 +90,22 @@ double dramLatency(const timing::MachineParams &machine) {
   if (dram.kind == timing::DramKind::Ideal)
     return dram.latencyCycles + dram.pathLatencyCycles;
   return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+}
+
+/// For how long a store of `bursts` keeps the write buffer full. It has few places, and takes a burst for each write that is done: with
+/// many channels that, and not the data bus, is what limits stores. Writes of one stream find their rows closed or in use once in every
+/// bank group; those of other groups overlap with that as far as the buffer reaches.
+double writingCycles(double bursts, const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  const double places = dram.writeBufferBursts, waiting = bursts - places;
+  if (dram.kind == timing::DramKind::Ideal || waiting <= 0)
+    return 0;
+  const double cyclesPerTick = double(machine.clockMhz) / dram.clockMhz;
+  // Accepted, requested, and done on the next full cycle: half of one later than the tick.
+  const double write = 1.5 + double(dram.nCWL + dram.nBurst) * cyclesPerTick + dram.pathLatencyCycles;
+  const double open = double(dram.nRP + dram.nRCD) * cyclesPerTick;
+  const double opened = std::ceil(std::min(waiting, double(dram.channels * dram.bankGroups)) / places);
+  return (waiting / places * write + opened * open) * (1 + double(dram.nRFC) / dram.nREFI);
 }
 
 /// The last accesses to a run of bytes.
@@ -244,6 +261,8 @@ void Overlapper::estimate(Node &node) {
       node.bus = work.bursts * machine.dram.burstBytes / bytesPerCycle;
       node.buffered = double(machine.dram.writeBufferBursts) * machine.dram.burstBytes / bytesPerCycle;
       node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.bus / work.channels - node.buffered);
+      if (const double writing = writingCycles(work.bursts, machine); writing > node.occupancy)
+        node.occupancy = node.writing = writing;
       node.drain = 10;
     } else if (auto *vector = instruction.getIf<isa::Vector>()) {
       timing::InstructionTime time = timing::timeOf(*vector, machine);
@@ -527,6 +546,14 @@ double Overlapper::schedule(double limit) {
     const double wait = isDevice() && node.to ? meeting(node) : 0;
     double done = node.start + std::max(node.occupancy, node.channel + wait);
     if (node.bus > 0) {
+      if (bus == Bus::Shared && node.writing > 0)
+        done = std::max(done, busFree + node.writing);
+      // A store that takes longer than the bus does waits for its writes, and those for loads that come meanwhile.
+      for (unsigned store = 0; bus == Bus::Shared && !isStore(node) && store < machine.storeEngines; ++store)
+        if (engineFree[store] > std::max(node.start, busFree)) {
+          engineFree[store] += node.bus;
+          candidates[store].isKnown = false;
+        }
       busFree = std::max(busFree, node.start) + node.bus + wait;
       done = std::max(done, busFree - node.buffered);
       last = std::max(last, busFree);

@@ -688,16 +688,22 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit) {
   std::vector<Taps> groups = tapGroups(kernel.firstSums(visit.origin), size);
-  // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one. They need not be numbers: the last
-  // vector leaves them out.
+  // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one, and behind the channels of a tensor
+  // on chip what its writer left there. They need not be numbers: the last vector leaves them out.
   const int64_t rest = icSize % machine.rows;
-  if (unpacked && rest && machine.arrayType != timing::ArrayType::Int8) {
-    assert(groups.size() == 1 && "packed taps are one");
-    if (icSize > rest)
-      groups.push_back(groups[0]);
-    groups[0].kEnd = icSize - rest;
-    groups.back().kBegin = icSize - rest;
-    groups.back().kEnd = icSize;
+  if ((unpacked || (residentInput() && kernel.anchor->pixels.count == 1)) && rest && machine.arrayType != timing::ArrayType::Int8) {
+    const size_t count = groups.size();
+    for (size_t i = 0; i < count; ++i) {
+      Taps last = groups[i];
+      last.kBegin = icSize - rest;
+      last.kEnd = icSize;
+      if (icSize == rest) {
+        groups[i] = last;
+        continue;
+      }
+      groups[i].kEnd = icSize - rest;
+      groups.push_back(last);
+    }
   }
   if (const Anchor::Pixels &pixels = kernel.anchor->pixels; pixels.lastCount < pixels.count) {
     std::vector<Taps> parts;

@@ -170,6 +170,7 @@ private:
   /// their own where that fits.
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
   bool allocateOwn(Buffers &b) const;
+  bool isBesideNoSum(const Buffers &b, int buffer) const;
   double mixed(double readBytes, double writeBytes) const;
   /// Cycles by the closed form, and those of the DRAM data bus in them.
   double cost(const Tile &t, const Buffers &b, double &busCycles) const;

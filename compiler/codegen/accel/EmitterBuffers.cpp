@@ -228,6 +228,24 @@ bool Emitter::exceedsMemory(const Buffers &b) const {
   return false;
 }
 
+/// Whether the buffer holds rows that one step leaves to others, of which none reads a sum with them.
+bool Emitter::isBesideNoSum(const Buffers &b, int buffer) const {
+  auto isSum = [&](const Source &source) {
+    return source.kind == Source::Value && source.value >= 0 && kernel.steps[size_t(source.value)].reducesChannels;
+  };
+  auto isIt = [&](const Source &source) {
+    return source.kind == Source::Value && source.value >= 0 && b.results[size_t(source.value)] == buffer && !isSum(source);
+  };
+  bool isRead = false;
+  for (auto [step, sources] : llvm::zip(kernel.steps, b.sources)) {
+    const bool reads = llvm::any_of(step.sources, isIt);
+    if (llvm::is_contained(sources, buffer) || (reads && llvm::any_of(step.sources, isSum)))
+      return false;
+    isRead |= reads;
+  }
+  return isRead && buffer != b.results.back();
+}
+
 bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::array<int64_t, 8> *end) const {
   if (onChip.banding)
     return allocateOwn(b);
@@ -242,12 +260,13 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   // A row's sum is read beside the row, at half the speed if both lie in one bank: the sums first, and what is only written.
   size_t ahead = 0;
   auto putAhead = [&](int index) {
-    if (auto it = llvm::find(order, size_t(index)); index >= 0 && it != order.end())
+    if (auto it = std::find(order.begin() + long(ahead), order.end(), size_t(index)); index >= 0 && it != order.end())
       std::rotate(order.begin() + long(ahead++), it, it + 1);
   };
   for (size_t i = 0; i < kernel.steps.size(); ++i)
     if (kernel.steps[i].reducesChannels)
       putAhead(b.results[i]);
+  const size_t sums = ahead;
   if (ahead && llvm::count(b.results, b.results.back()) == 1 && llvm::none_of(b.sources, [&](const auto &sources) {
         return llvm::is_contained(sources, b.results.back());
       }))
@@ -256,14 +275,16 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   for (const Buffer &buffer : b.all)
     places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
   std::array<int64_t, 8> next = start;
-  // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these.
-  auto attempt = [&](unsigned memory, size_t ownBanks, bool sumsApart) {
+  // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these, or lie `behind` the last one.
+  auto attempt = [&](unsigned memory, size_t ownBanks, bool sumsApart, bool behind = false) {
     const bool acc = memory == unsigned(isa::Memory::Accumulator), isFixed = memory == 0 && onChip.banks;
     const int64_t bankBytes = int64_t((acc ? machine.accumulator : machine.scratchpads[memory]).bankBytes());
     // Vectors are read whole: a slot starts on a multiple of the widest one.
     const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
     const Range &place = places[memory];
-    int64_t at = isFixed ? room.begin : start[memory];
+    // The room of the kernel before may end within a bank: the round begins and ends at the next one.
+    const int64_t first = behind ? roundUp(start[memory], bankBytes) : start[memory];
+    int64_t at = isFixed ? room.begin : first;
     bool wrapped = false;
     for (auto [i, index] : llvm::enumerate(order)) {
       Buffer &buffer = b.all[index];
@@ -277,7 +298,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
         // The slots of a panel are filled and read one after the other, seldom next to each other.
         const bool beginsBank =
-            i < ownBanks ? slot == 0 || buffer.slots <= kMaxOwnBanks : ownBanks && i == ownBanks && slot == 0;
+            i < ownBanks ? slot == 0 || buffer.slots <= kMaxOwnBanks : ownBanks && i == ownBanks && slot == 0 && !behind;
         if (beginsBank)
           at = roundUp(at, bankBytes);
         if (slot == 0 || beginsBank || !staysAligned)
@@ -286,7 +307,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
           wrapped = true;
           at = place.begin;
         }
-        if (at + buffer.bytes > (wrapped ? std::min(start[memory], place.end) : place.end))
+        if (at + buffer.bytes > (wrapped ? std::min(first, place.end) : place.end))
           return false;
         buffer.address.push_back(at);
         at += buffer.bytes;
@@ -296,12 +317,25 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       next[memory] = at;
     return true;
   };
+  // Sums are small: with no bank left for them they lie behind rows that are not in their way.
+  auto attemptBehindRows = [&] {
+    const llvm::SmallVector<size_t, 16> before = order;
+    auto rows = llvm::find_if(order, [&](size_t index) { return isBesideNoSum(b, int(index)); });
+    if (!sums || rows == order.end())
+      return false;
+    std::rotate(rows, rows + 1, order.end());
+    std::rotate(order.begin(), order.begin() + long(sums), order.end());
+    if (attempt(0, order.size() - sums, false, true))
+      return true;
+    order = before;
+    return false;
+  };
   b.ownBanks = true;
   uint32_t memories = 0;
   for (const Buffer &buffer : b.all)
     memories |= 1u << buffer.memory;
   for (unsigned memory = 0; memory < next.size(); ++memory) {
-    if (!(memories >> memory & 1) || attempt(memory, order.size(), false))
+    if (!(memories >> memory & 1) || attempt(memory, order.size(), false) || (memory == 0 && attemptBehindRows()))
       continue;
     b.ownBanks = false;
     bool found = false;

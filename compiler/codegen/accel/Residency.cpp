@@ -193,12 +193,6 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   } else if (first % lanes || (groups > 1 && channels % lanes)) {
     return false;
   }
-  // What lies behind the last channel meets weights of zero, which keep only numbers quiet.
-  bool integer = kernel.tensors[size_t(view.tensor)].type != LaneType::F32 && kernel.tensors[size_t(view.tensor)].type != LaneType::Bf16;
-  if (!integer && r.channels % lanes)
-    return false;
-  if (use.isAnchor && kernel.anchor->kind == Anchor::Contraction && !integer && kernel.anchor->ic % machine.rows)
-    return false;
   if (use.isAnchor) {
     const Anchor &a = *kernel.anchor;
     for (unsigned axis = P0; axis < kAxes; ++axis) {
@@ -227,9 +221,22 @@ Residency Chooser::run() {
   result.room.assign(uses.kernels.size(), capacity);
   std::vector<bool> possible(uses.shapes.size(), true);
   std::vector<std::vector<Use>> all = collect(possible);
-  std::vector<bool> transfers;
-  for (const KernelCycles &cycles : uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles)
-    transfers.push_back(cycles.transfer > uses.transferShare * cycles.compute);
+  const std::vector<KernelCycles> cycles = uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles;
+  auto transfers = [&](const Use &use) {
+    return cycles[use.kernel].transfer > uses.transferShare * cycles[use.kernel].compute;
+  };
+  // From DRAM the taps of few channels lie side by side; on chip each is a pass of its own. Where those take longer than the transfers
+  // do, the tensor had better go.
+  auto losesPasses = [&](const Use &use) {
+    const Kernel &kernel = *uses.kernels[use.kernel];
+    if (!use.isAnchor || kernel.anchor->kind != Anchor::Contraction || !packsTaps(*kernel.anchor, machine))
+      return false;
+    const Anchor &a = *kernel.anchor;
+    const Extent sums = kernel.sums(kernel.extent);
+    const int64_t taps = a.axes[0].kernel * a.axes[1].kernel, rows = machine.rows;
+    const int64_t more = (taps * ceilDiv(a.ic, rows) - ceilDiv(taps * a.ic, rows)) * ceilDiv(a.oc, machine.cols);
+    return double(more * sums[P0] * sums[P1] * sums[P2]) > cycles[use.kernel].transfer;
+  };
   struct Candidate {
     size_t tensor;
     Resident resident;
@@ -254,7 +261,7 @@ Residency Chooser::run() {
                                  : "no other kernel of the program reads it");
       continue;
     }
-    if (wanted(t) != true && llvm::none_of(list, [&](const Use &use) { return bool(transfers[use.kernel]); }))
+    if (wanted(t) != true && (llvm::none_of(list, transfers) || llvm::any_of(list, losesPasses)))
       continue;
     std::optional<Resident> resident = layout(t, list);
     if (!resident || resident->bytes > capacity * 3 / 4) {

@@ -236,6 +236,9 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
     return work;
   }
   cost::Contraction contraction = contractionOf(kernel);
+  const KernelTensor &input = kernel.tensors[size_t(a.input.tensor)];
+  // Of a constant it is known that zero times it is zero.
+  contraction.keepsApart = machine.arrayType != timing::ArrayType::Int8 && input.role != KernelTensor::Constant;
   uint64_t stream = cost::streamCycles(contraction, machine.rows, machine.cols);
   if (!array) {
     uint64_t cycles = windowCycles(contraction, lanes), results = cost::ceilDiv(elements, lanes);
@@ -247,7 +250,6 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   // Stored rows of a weight tile: rows of cols weights, or, transposed, cols of rows weights.
   work.preloadCycles = cost::ceilDiv(contraction.weights(),
                                      uint64_t(std::max(machine.rows, machine.cols)) * machine.preloadRowsPerCycle);
-  const KernelTensor &input = kernel.tensors[size_t(a.input.tensor)];
   work.operandsLoaded = a.weights != a.input.tensor && (input.role == KernelTensor::Argument || !input.value.isSplat());
   work.contraction = contraction;
   return work;

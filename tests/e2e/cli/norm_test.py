@@ -73,6 +73,55 @@ class NormTest(CliTest):
                                "-o", "-")[0]
         self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
 
+    def test_sums_need_no_bank_of_their_own(self):
+        # Rows as they come, centred, squared and normalised fill a part of all four banks.
+        self.write("norm.mlir", f"""func.func @main(%x: tensor<{ROWS}x{WIDTH}xf32>) -> tensor<{ROWS}x{WIDTH}xf32> {{
+  %y = graph.layer_norm %x {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : tensor<{ROWS}x{WIDTH}xf32> loc("norm")
+  return %y : tensor<{ROWS}x{WIDTH}xf32>
+}}
+""")
+        self.write("rows.mlir", f"""module attributes {{transform.with_named_sequence, tilewright.base = "modulo"}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %norm = transform.tilewright.match_node "norm"
+    transform.tilewright.tile %norm {{sizes = [{WIDTH}, 32, 1, 1]}}
+    transform.tilewright.buffers %norm {{depth = 1}}
+    transform.yield
+  }}
+}}
+""")
+        x = np.random.default_rng(2).normal(size=(ROWS, WIDTH)).astype(np.float32)
+        np.save(self.path / "rows.npy", x)
+        self.tilewright("run", "norm.mlir", "--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.banks=4", "--schedule",
+                        "rows.mlir", "--input", "rows.npy", "--check", "--output-dir", "out", "--json", "report.json")
+        x = x.astype(np.float64)
+        x -= x.mean(axis=1, keepdims=True)
+        # fp32 sums of a row.
+        np.testing.assert_allclose(np.load(self.path / "out/output0.npy"),
+                                   x / np.sqrt((x ** 2).mean(axis=1, keepdims=True) + 1e-5), rtol=0, atol=1e-5)
+        engines = json.loads((self.path / "report.json").read_text())["engines"]
+        vector = next(engine for engine in engines if engine["name"] == "vector")
+        self.assertEqual(vector["stalls"]["bank_conflict_cycles"], 0)
+
+    def test_the_product_behind_a_cast_takes_channels_as_they_come(self):
+        """The sums of some results wait side by side, so that each channel that has come is work for the array."""
+        rows, x = 96, self.x[:96]
+        np.save(self.path / "rows.npy", x)
+        self.write("net.mlir", f"""func.func @main(%x: tensor<{rows}x{DEPTH}xf32>) -> tensor<{rows}x{DEPTH}xf32> {{
+  %w = graph.constant dense<0.5> : tensor<{DEPTH}x{DEPTH}xf32>
+  %y = graph.matmul %x, %w : (tensor<{rows}x{DEPTH}xf32>, tensor<{DEPTH}x{DEPTH}xf32>) -> tensor<{rows}x{DEPTH}xf32> loc("product")
+  return %y : tensor<{rows}x{DEPTH}xf32>
+}}
+""")
+        machine = ["--hw", "cloud_128x128", "--schedule", "modulo"]
+        text = self.tilewright("compile", "net.mlir", *machine, "--emit", "schedule", "-o", "-")[0]
+        channels = int(re.search(r'ic = (\d+), order = "inputs_channels_outer"', text).group(1))
+        self.assertIn(f"sizes = [{channels}, {rows}, 1, 1]", text)  # of the cast
+        self.tilewright("run", "net.mlir", *machine, "--input", "rows.npy", "--check", "--output-dir", "out")
+        expected = np.repeat(x.astype(np.float64).sum(axis=1, keepdims=True) / 2, DEPTH, axis=1)
+        # bf16 has 8 bits: of 768 inputs of about 1, each off by 2^-9 of itself at most, and of the result.
+        bound = np.abs(x).sum(axis=1, keepdims=True) / 2 * 2 ** -9 + np.abs(expected) * 2 ** -8 + 1e-3
+        self.assertTrue((np.abs(np.load(self.path / "out/output0.npy") - expected) <= bound).all())
+
     def test_few_rows_fit(self):
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
 

@@ -4,7 +4,8 @@
 // In a cycle each row of the array takes one input element and each column adds to
 // one output, so a cycle forms the products of at most rows inputs with at most
 // cols outputs. The least number of such rectangles that cover all products is
-// found exhaustively; no mapping of any kind is faster.
+// found exhaustively; no mapping of any kind is faster. With float types only full
+// rectangles count: each of the inputs is part of each of the outputs.
 //===----------------------------------------------------------------------===//
 #include "compiler/cost/Contraction.h"
 
@@ -47,20 +48,30 @@ struct Products {
   }
 };
 
-/// All sets of up to `most` of `count` things, as bits.
-std::vector<uint32_t> subsets(int count, int most) {
+/// All sets of up to `most` of `count` things, as bits; without `smaller` those that are part of others are left out.
+std::vector<uint32_t> subsets(int count, int most, bool smaller) {
   std::vector<uint32_t> result;
   for (uint32_t set = 1; set < 1u << count; ++set)
-    if (__builtin_popcount(set) == std::min(most, count))
+    if (int size = __builtin_popcount(set); size == std::min(most, count) || (smaller && size < most))
       result.push_back(set);
   return result;
 }
 
-/// Least rectangles of rows inputs and cols outputs that cover all products.
-uint64_t leastCycles(const Products &products, int rows, int cols) {
+/// Least rectangles of up to rows inputs and cols outputs that cover all products.
+uint64_t leastCycles(const Products &products, int rows, int cols, bool full) {
+  std::set<std::pair<int, int>> pairs(products.edges.begin(), products.edges.end());
+  auto isFull = [&](uint32_t in, uint32_t out) {
+    for (int i = 0; i < products.inputs; ++i)
+      for (int o = 0; o < products.outputs; ++o)
+        if ((in >> i & 1) && (out >> o & 1) && !pairs.count({i, o}))
+          return false;
+    return true;
+  };
   std::set<uint32_t> rectangles;
-  for (uint32_t in : subsets(products.inputs, rows))
-    for (uint32_t out : subsets(products.outputs, cols)) {
+  for (uint32_t in : subsets(products.inputs, rows, full))
+    for (uint32_t out : subsets(products.outputs, cols, full)) {
+      if (full && !isFull(in, out))
+        continue;
       uint32_t covered = 0;
       for (size_t e = 0; e < products.edges.size(); ++e)
         if (in >> products.edges[e].first & 1 && out >> products.edges[e].second & 1)
@@ -97,14 +108,14 @@ void tryAll(const Contraction &c, const StreamBound &bound, Outcome &outcome) {
     return;
   for (int rows = 1; rows <= 3; ++rows)
     for (int cols = 1; cols <= 2; ++cols) {
-      uint64_t least = leastCycles(products, rows, cols), claimed = bound(c, uint64_t(rows), uint64_t(cols));
+      uint64_t least = leastCycles(products, rows, cols, c.keepsApart), claimed = bound(c, uint64_t(rows), uint64_t(cols));
       ++outcome.cases;
       outcome.violations += claimed > least;
       outcome.tight += claimed == least;
     }
 }
 
-Outcome matrixProducts(const StreamBound &bound) {
+Outcome matrixProducts(const StreamBound &bound, bool keepsApart = false) {
   Outcome outcome;
   for (int64_t m = 1; m <= 3; ++m)
     for (uint64_t n = 1; n <= 3; ++n)
@@ -115,12 +126,13 @@ Outcome matrixProducts(const StreamBound &bound) {
           c.groups = groups;
           c.ic = k;
           c.oc = n;
+          c.keepsApart = keepsApart;
           tryAll(c, bound, outcome);
         }
   return outcome;
 }
 
-Outcome convolutions(const StreamBound &bound) {
+Outcome convolutions(const StreamBound &bound, bool keepsApart = false) {
   Outcome outcome;
   for (int64_t size = 1; size <= 4; ++size)
     for (int64_t kernel = 2; kernel <= 3; ++kernel)
@@ -136,8 +148,34 @@ Outcome convolutions(const StreamBound &bound) {
                 c.axes[0] = {size, kernel, stride, dilation, pad, input, false};
                 c.ic = ic;
                 c.oc = oc;
+                c.keepsApart = keepsApart;
                 tryAll(c, bound, outcome);
               }
+  return outcome;
+}
+
+/// Windows along two axes, or along one and the same input for all positions of the other.
+Outcome planes(const StreamBound &bound, bool keepsApart) {
+  Outcome outcome;
+  for (int64_t width = 1; width <= 3; ++width)
+    for (int64_t height = 1; height <= 3; ++height)
+      for (int64_t kw = 1; kw <= 3; ++kw)
+        for (int64_t kh = 1; kh <= 2; ++kh)
+          for (bool broadcast : {false, true})
+            for (int64_t pad = 0; pad <= 1; ++pad)
+              for (uint64_t ic = 1; ic <= 2; ++ic)
+                for (uint64_t oc = 1; oc <= 2; ++oc) {
+                  const int64_t inputWidth = width + kw - 1 - 2 * pad;
+                  if (inputWidth < 1 || (broadcast && kh > 1))
+                    continue;
+                  Contraction c;
+                  c.axes[0] = {width, kw, 1, 1, pad, inputWidth, false};
+                  c.axes[1] = {height, kh, 1, 1, 0, broadcast ? 1 : height + kh - 1, broadcast};
+                  c.ic = ic;
+                  c.oc = oc;
+                  c.keepsApart = keepsApart;
+                  tryAll(c, bound, outcome);
+                }
   return outcome;
 }
 
@@ -160,12 +198,54 @@ TEST(ArrayMappingTest, NoMappingOfAConvolutionBeatsTheBound) {
   printf("%d convolutions: %d violations, tight in %d\n", outcome.cases, outcome.violations, outcome.tight);
   EXPECT_EQ(outcome.violations, 0);
   EXPECT_GT(outcome.tight * 10, outcome.cases * 5);
+  outcome = planes(streamCycles, false);
+  printf("%d convolutions along two axes: %d violations, tight in %d\n", outcome.cases, outcome.violations, outcome.tight);
+  EXPECT_EQ(outcome.violations, 0);
 }
 
 TEST(ArrayMappingTest, AnEntryForEachTapIsTooStrong) {
   Outcome outcome = convolutions(entryPerTap);
   printf("an entry for each tap: %d violations in %d convolutions\n", outcome.violations, outcome.cases);
   EXPECT_GT(outcome.violations, 0);
+}
+
+/// No cycle for two positions: but they may have inputs in common.
+uint64_t positionsAlone(const Contraction &c, uint64_t rows, uint64_t cols) {
+  uint64_t cycles = 0;
+  for (auto [taps, positions] : tapsOfOutputs(c.axes[0])) {
+    Contraction one = c;
+    one.axes[0] = {};
+    one.axes[0].kernel = one.axes[0].inputSize = int64_t(taps);
+    cycles += positions * streamCycles(one, rows, cols);
+  }
+  return cycles;
+}
+
+TEST(ArrayMappingTest, NoMappingThatKeepsOutputsApartBeatsTheBound) {
+  for (auto [name, outcome] : {std::pair("matrix products", matrixProducts(streamCycles, true)),
+                               std::pair("convolutions", convolutions(streamCycles, true)),
+                               std::pair("convolutions along two axes", planes(streamCycles, true))}) {
+    printf("outputs apart, %d %s: %d violations, tight in %d\n", outcome.cases, name, outcome.violations, outcome.tight);
+    EXPECT_EQ(outcome.violations, 0) << name;
+    EXPECT_GT(outcome.tight * 10, outcome.cases * 5) << name;
+  }
+}
+
+TEST(ArrayMappingTest, ACycleForEachPositionIsTooStrong) {
+  Outcome outcome = convolutions(positionsAlone, true);
+  printf("outputs apart, no cycle for two positions: %d violations in %d convolutions\n", outcome.violations, outcome.cases);
+  EXPECT_GT(outcome.violations, 0);
+}
+
+TEST(ArrayMappingTest, OutputsApartLeaveColumnsEmpty) {
+  // A pixel of 64 channels meets the 64 outputs of its own position alone: half of the rows and of the columns. Two positions on a diagonal
+  // would fill both.
+  Contraction c;
+  c.axes[0] = c.axes[1] = {56, 1, 1, 1, 0, 56, false};
+  c.ic = c.oc = 64;
+  EXPECT_EQ(streamCycles(c, 128, 128), 56u * 56 / 2);
+  c.keepsApart = true;
+  EXPECT_EQ(streamCycles(c, 128, 128), 56u * 56);
 }
 
 TEST(ArrayMappingTest, TapsInThePaddingCountNowhere) {

@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""Float tensors that stay on chip though their channels do not fill a vector of lanes."""
+
+import re
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest
+
+
+def tensor(array):
+    return f"tensor<{'x'.join(map(str, array.shape))}xf32>"
+
+
+def conv_of(x, w, group):
+    """Padded so that the result is as large as the image. Zero times infinity does not occur: a sum has no such product."""
+    pad = w.shape[0] // 2
+    taps = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0))), w.shape[:2], (1, 2))
+    if group > 1:
+        return np.einsum("nhwcyx,yxc->nhwc", taps, w[:, :, 0, :])
+    return np.einsum("nhwcyx,yxco->nhwo", taps, w)
+
+
+class ResidentsTest(CliTest):
+    def network(self, *layers, size=9, channels=16, infinite=False):
+        """net.mlir: convolutions one behind the other, each (name, kernel, channels, group), and what they make of x.npy. All numbers
+        are small integers above zero, so that every sum is exact and an infinite one is infinity, not nothing."""
+        random = np.random.default_rng(1)
+        x = random.integers(1, 3, (1, size, size + 2, channels)).astype(np.float32)
+        if infinite:
+            x[0, 4, 5, 3] = np.inf
+        np.save(self.path / "x.npy", x)
+        ops, value, y = [], "x", x
+        for name, kernel, outputs, group in layers:
+            w = random.integers(1, 3, (kernel, kernel, y.shape[3] // group, outputs)).astype(np.float32)
+            z, pad = conv_of(y, w, group), kernel // 2
+            ops += [f'%w{name} = graph.constant dense<"0x{w.tobytes().hex()}"> : {tensor(w)}',
+                    f"%{name} = graph.conv %{value}, %w{name} {{strides = array<i64: 1, 1>, pads = array<i64: {pad}, {pad}, {pad}, {pad}>,"
+                    f' dilations = array<i64: 1, 1>, group = {group} : i64, layout = "nhwc"}} :'
+                    f' ({tensor(y)}, {tensor(w)}) -> {tensor(z)} loc("{name}")']
+            value, y = name, z
+        self.write("net.mlir", f"func.func @main(%x: {tensor(x)}) -> {tensor(y)} {{\n  " + "\n  ".join(ops) +
+                   f"\n  return %{value} : {tensor(y)}\n}}\n")
+        return y
+
+    def keeping(self, name):
+        return self.write("keep.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %k = transform.tilewright.match_node "{name}"
+    transform.tilewright.keep %k {{on_chip = true}}
+    transform.yield
+  }}
+}}
+""")
+
+    def test_what_lies_behind_the_last_channel_meets_nothing(self):
+        # There the writer's weights are zero, so that an infinite input leaves no number. 10 channels are less than the 16 rows, 24 more.
+        for channels in [10, 24]:
+            for second in [("second", 1, 20, 1), ("second", 3, 20, 1), ("second", 3, channels, channels)]:
+                for infinite in [False, True]:
+                    expected = self.network(("first", 1, channels, 1), second, infinite=infinite)
+                    self.assertEqual(infinite, bool(np.isinf(expected).any()))
+                    values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", self.keeping("first"))
+                    np.testing.assert_array_equal(values, expected, str((channels, second, infinite)))
+
+    def test_few_channels_go_where_their_taps_lie_side_by_side(self):
+        # On chip the second product would take a pass for each of 9 taps instead of 2, and none is saved in the third.
+        self.network(("first", 1, 4, 1), ("second", 3, 32, 1), ("third", 1, 32, 1), size=28, channels=32)
+        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "modulo", "--emit", "schedule")
+        names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
+        kept = {names[k]: on == "true" for k, on in re.findall(r"keep (%\w+) \{on_chip = (\w+)", text)}
+        self.assertEqual((kept["first"], kept["second"]), (False, True), text)
+
+
+if __name__ == "__main__":
+    unittest.main()
