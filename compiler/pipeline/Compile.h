@@ -71,12 +71,13 @@ struct NetworkChoice {
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
   accel::Loaders loaders = accel::Loaders::Apart;
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
+  bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
       return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.tallBands,
-                      c.fromBottom);
+                      c.wholeBanks, c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -228,7 +228,8 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
     return chosen.takeError();
   if (!*chosen)
     return false;
-  if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && next.beside.empty() &&
+  if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
+      next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart)) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
@@ -350,6 +351,17 @@ void NetworkCompiler::weighParts() {
   }
 }
 
+/// Buffers that begin with a bank waste the rest of the one before, and find more banks for themselves: worth a look where kernels for
+/// the vector engine could run beside products.
+void NetworkCompiler::weighBanks() {
+  auto hasWaysBeside = [&](size_t layer) { return !waysBeside(layer).empty(); };
+  NetworkChoice next = weighed.front().choice;
+  if (!hasWays() || next.wholeBanks || llvm::none_of(llvm::seq<size_t>(0, layers.size()), hasWaysBeside))
+    return;
+  next.wholeBanks = true;
+  weighToo(next);
+}
+
 /// Loads and stores that take turns.
 void NetworkCompiler::weighBus() {
   if (!hasWays() || options.bus || machine.dram.kind == timing::DramKind::Ideal)
@@ -405,8 +417,10 @@ llvm::Error NetworkCompiler::emit() {
     weighResidents();
     weighPixels();
     weighWindows();
+    weighBanks();
     weighOrders();
     weighParts();
+    weighBanks();
     weighBus();
     weighLoaders();
   }

@@ -406,6 +406,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.shortWindows = choice.shortWindows;
     onChip.loaders = choice.loaders;
+    onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];
@@ -483,6 +484,8 @@ llvm::Error NetworkCompiler::emitKernels() {
     network.chosen.resize(layer + 1);
     if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks && kernel->copies.empty())
       network.chosen[layer].behind = place.isBehind;
+    if (onChip.wholeBanks)
+      network.chosen[layer].wholeBanks = true;
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
       network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames

@@ -125,6 +125,7 @@ private:
   void weighWindows();
   void weighOrders();
   void weighParts();
+  void weighBanks();
   void weighBus();
   void weighLoaders();
   llvm::Error placeTensors();

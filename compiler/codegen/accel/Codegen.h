@@ -125,6 +125,8 @@ struct OnChip {
   bool fillsBorders = false;             ///< the first kernel to write a padded tensor fills its padding
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
+  bool wholeBanks = false;               ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
+                                         ///< no two share one
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on

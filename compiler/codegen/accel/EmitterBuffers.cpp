@@ -283,7 +283,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
     const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
     const Range &place = places[memory];
     // The room of the kernel before may end within a bank: the round begins and ends at the next one.
-    const int64_t first = behind ? roundUp(start[memory], bankBytes) : start[memory];
+    const int64_t first = behind || (ownBanks && onChip.wholeBanks) ? roundUp(start[memory], bankBytes) : start[memory];
     int64_t at = isFixed ? room.begin : first;
     bool wrapped = false;
     for (auto [i, index] : llvm::enumerate(order)) {

@@ -43,6 +43,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
                   llvm::formatv("has {0} of them in {1}", machine.scratchpads[0].banks, machine.scratchpads[0].name));
   if (r.banks && r.behind)
     return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", "has banks of its own");
+  if (r.wholeBanks.value_or(false) && !overlaps())
+    return refuse(r.buffersAt, "whole_banks", "true", withBase + ", where no kernel waits for another's buffers");
   if (r.behind && !overlaps())
     return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", withBase + ", where no kernel waits for another's buffers");
   if ((r.banks || r.behind) && onChip.banding)

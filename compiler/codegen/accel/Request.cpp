@@ -14,11 +14,13 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
-                                 "one_sum", "begins_small", "begins_wide", "one_loader", "rolling", "packed", "on_chip", "bands", "engine"};
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "rolling", "packed", "on_chip", "bands",
+                                 "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
-    {"begins_small", &TileRequest::beginsSmall}, {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader}};
+    {"begins_small", &TileRequest::beginsSmall}, {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader},
+    {"whole_banks", &TileRequest::wholeBanks}};
 
 std::string textOf(Attribute attribute) {
   std::string text;

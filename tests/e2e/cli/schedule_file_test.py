@@ -258,6 +258,7 @@ class RoundTripTest(ScheduleFileTest):
         self.round_trip(self.schedule("tile %k {sizes = [0, 0, 1, 1]}", "buffers %k {depth = 3}"))
         self.round_trip(self.schedule("buffers %k {banks = [3, 9]}"))
         self.round_trip(self.schedule("buffers %k {behind = false}"))
+        self.round_trip(self.schedule("buffers %k {whole_banks = true}"))
         self.round_trip(self.schedule('assign %k {engine = "tensor"}', "keep %k {on_chip = false}", node="depthwise"))
 
 
@@ -297,6 +298,7 @@ class RefusalTest(ScheduleFileTest):
         self.refused("buffers %k {banks = [3, 5], behind = true}", message=["behind is true", "banks of its own"])
         for base in ["serial", "double_buffer"]:
             self.refused("buffers %k {behind = true}", base=base, message=["behind is true", f"base {base}"])
+            self.refused("buffers %k {whole_banks = true}", base=base, message=["whole_banks is true", f"base {base}"])
 
     def test_what_does_not_fit_the_memory(self):
         path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "gemm"
