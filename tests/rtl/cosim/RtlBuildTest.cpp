@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <unistd.h>
 
 using namespace tw;
 using namespace tw::test;
@@ -37,10 +38,13 @@ private:
   std::optional<std::string> before;
 };
 
-/// A machine that no other test uses, and a folder of its own.
+/// A machine that no other test uses, and a folder of its own: tests run side by side.
 class RtlBuildTest : public testing::Test {
 protected:
-  RtlBuildTest() : folder(testing::TempDir() + "rtl_build_test"), cache("TILEWRIGHT_RTL_CACHE", folder) {
+  RtlBuildTest()
+      : folder(testing::TempDir() + "rtl_build_" + testing::UnitTest::GetInstance()->current_test_info()->name() + "_" +
+               std::to_string(getpid())),
+        cache("TILEWRIGHT_RTL_CACHE", folder) {
     fs::remove_all(folder);
     machine.semaphoreMax = 13;
   }
