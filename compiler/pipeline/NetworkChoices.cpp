@@ -376,9 +376,10 @@ void NetworkCompiler::weighBus() {
   weighToo(next, turnsLongest ? kLeastTurns : 1);
 }
 
-/// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019).
+/// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019). Tiles of a layer alone
+/// are ranked both ways.
 void NetworkCompiler::weighLoaders() {
-  if (!hasWays() || options.loaders || machine.loadEngines == 1)
+  if (!hasWays() || options.loaders || machine.loadEngines == 1 || layers.size() < 2)
     return;
   NetworkChoice next = weighed.front().choice;
   next.loaders = accel::Loaders::One;
