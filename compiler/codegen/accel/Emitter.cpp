@@ -514,9 +514,8 @@ void Emitter::fillRows(TileStep &step, const Resident &r, int64_t address, int64
   int64_t planes = r.isPlanar ? r.blocks() : 1;
   if (bytes <= 0 || count <= 0)
     return;
-  // A dimension fills at most 4095 indices.
   for (int64_t done = 0, part; done < count; done += part) {
-    part = std::min<int64_t>(count - done, 4095);
+    part = std::min(count - done, kMaxFill);
     isa::Load load;
     load.memory = 0;
     load.address = address + done * r.rowBytes;

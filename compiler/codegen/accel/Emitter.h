@@ -13,6 +13,7 @@
 namespace tw::accel {
 
 constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
+constexpr int64_t kMaxFill = 4095; ///< indices of a dimension that a load fills on either side: low and high in isa/Isa.td
 
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Of a long stream.

@@ -238,10 +238,10 @@ std::optional<Kernel> Packer::run() const {
   const Anchor &a = anchor();
   const int64_t width = row().size;
   const bool sharesColumns = isInteger() && canShareVectors(kernel, a.oc);
-  // A load fills at most 4095 elements in front of a row and behind it.
+  // A load fills what lies in front of a row and behind it.
   const int64_t padding = std::max(row().padLow, row().span(width) - row().padLow - row().inputSize);
   const bool sharesRows =
-      a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= 4095;
+      a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= kMaxFill;
   // What a schedule file asks for may leave no choice.
   const TileRequest &request = kernel.request;
   auto suits = [&](const Form &form) {

@@ -83,6 +83,15 @@ class CliTest(unittest.TestCase):
         self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
         return np.load(self.path / "out/output0.npy")
 
+    def choice_comes_back(self, key, model, *machine):
+        """The schedule file that modulo writes has `key`, and makes the same program."""
+        command = ["compile", model, *machine, "--schedule"]
+        self.tilewright(*command, "modulo", "-o", "first.twp")
+        self.tilewright(*command, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertIn(key, (self.path / "chosen.mlir").read_text())
+        self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
+        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
+
     def fails(self, *arguments, message, status=USER):
         """It fails, says why, and leaves no new file. `message` is one text or several."""
         before = sorted(self.path.rglob("*"))

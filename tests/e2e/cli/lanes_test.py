@@ -155,12 +155,7 @@ class LanesTest(CliTest):
 
     def test_the_choice_comes_back(self):
         self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)))
-        command = ["compile", "net.mlir", "--hw", INT8, "--schedule"]
-        self.tilewright(*command, "modulo", "-o", "first.twp")
-        self.tilewright(*command, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertRegex((self.path / "chosen.mlir").read_text(), r"packed = true")
-        self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
-        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
+        self.choice_comes_back("packed = true", "net.mlir", "--hw", INT8)
 
     def test_what_is_refused(self):
         place = re.escape("schedule.mlir:4:5: ")

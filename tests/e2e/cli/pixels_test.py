@@ -83,12 +83,7 @@ class PixelsTest(CliTest):
             self.assertIn("360 of 360", out)
 
     def test_the_choice_comes_back(self):
-        command = ["compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule"]
-        self.tilewright(*command, "modulo", "-o", "first.twp")
-        self.tilewright(*command, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertRegex((self.path / "chosen.mlir").read_text(), r"packed = true")
-        self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
-        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
+        self.choice_comes_back("packed = true", NETWORK, "--hw", "edge_32x32_int8")
 
     def test_tiles_count_outputs(self):
         path = self.packed("true", ", sizes = [0, 4, 1, 1]")
