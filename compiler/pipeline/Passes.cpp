@@ -22,7 +22,7 @@ namespace tw::pipeline {
 #include "compiler/pipeline/Passes.h.inc"
 
 namespace {
-constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates", kTurns = "turns";
+constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates", kTurns = "turns", kRound = "round";
 
 FailureOr<timing::MachineParams> machineFor(Operation *op, const std::string &name) {
   Result<timing::MachineParams> machine = hwconfigs::loadMachine(name);
@@ -61,6 +61,8 @@ FailureOr<schedule::TileProgram> readBlocks(func::FuncOp program, const timing::
     operation.barrier = op.hasAttr(kBarrier);
     operation.alternates = op.hasAttr(kAlternates);
     operation.turns = op.hasAttr(kTurns);
+    if (auto round = op.getAttrOfType<mlir::IntegerAttr>(kRound))
+      operation.round = uint32_t(round.getInt());
     if (left <= 0)
       tiles.blocks.push_back({1, {}});
     else
@@ -113,6 +115,8 @@ struct EmitTilesPass : impl::EmitTilesPassBase<EmitTilesPass> {
           op->setAttr(kAlternates, builder.getUnitAttr());
         if (operation.turns)
           op->setAttr(kTurns, builder.getUnitAttr());
+        if (operation.round)
+          op->setAttr(kRound, builder.getI64IntegerAttr(operation.round));
       }
     }
     isa::build(builder, module.getLoc(), isa::Instruction(isa::Halt()));

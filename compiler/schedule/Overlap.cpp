@@ -161,6 +161,7 @@ private:
   double busFree = 0;
   double readEnd = 0, writeEnd = 0; ///< Bus::Turns: when the other direction may have it
   std::array<std::array<Bank, 64>, kDramSpace> bankFree{};
+  Rounds rounds;
   /// An engine's next node, while nothing changes that it was chosen by.
   struct Candidate {
     bool isKnown = false;
@@ -209,12 +210,10 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   for (int d = 1; d < 5; ++d)
     runs *= box.counts[d];
   // Runs begin on a grid, and where on it is as good as random.
-  auto pieces = [&] {
-    int64_t grid = std::gcd(std::gcd(int64_t(box.dram_address), extent), burst);
-    for (int d = 1; d < 5; ++d)
-      grid = box.counts[d] > 1 ? std::gcd(grid, int64_t(box.dram_strides[d - 1])) : grid;
-    return double(runs) * double(extent + burst - grid) / double(burst);
-  };
+  int64_t grid = std::gcd(std::gcd(int64_t(box.dram_address), extent), burst);
+  for (int d = 1; d < 5; ++d)
+    grid = box.counts[d] > 1 ? std::gcd(grid, int64_t(box.dram_strides[d - 1])) : grid;
+  auto pieces = [&] { return double(runs) * double(extent + burst - grid) / double(burst); };
   // Dense boxes are one run.
   int d = 1;
   for (; d < 5 && (box.counts[d] == 1 || box.dram_strides[d - 1] == extent); ++d) {
@@ -229,11 +228,11 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   for (; d < 5 && (box.counts[d] == 1 || std::abs(box.dram_strides[d - 1]) < burst); ++d) {
     const int64_t stride = std::abs(box.dram_strides[d - 1]);
     if (box.counts[d] > 1 && stride && extent == run)
-      again = 2 * std::max(0.0, double(run - 1) / double(stride) - 1);
+      again = 2 * std::max(0.0, double(run - grid) / double(stride) - 1);
     extent += (box.counts[d] - 1) * stride;
     runs /= box.counts[d];
   }
-  transfer.bursts = pieces() + double(runs) * again * double(extent - 1) / double(burst);
+  transfer.bursts = pieces() + double(runs) * again * double(extent - grid) / double(burst);
   int64_t apart = dram.channels;
   for (; d < 5; ++d)
     if (box.counts[d] > 1)
@@ -388,6 +387,10 @@ void Overlapper::depend(const Node &node, uint32_t index) {
         }
       });
     }
+  for (const Operation &operation : operationsOf(node))
+    if (operation.round)
+      for (auto [engine, earlier] : rounds.record(operation, node.engine, index))
+        orderAfter(earlier, true);
 }
 
 void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step) {

@@ -78,6 +78,7 @@ private:
     size_t place = 0; ///< in program order
   };
   std::vector<std::vector<Entry>> order;
+  Rounds rounds;
   std::vector<SpaceMap<History>> spaces;
   std::vector<std::vector<int>> semaphoreOf; ///< by posting and waiting engine
   int nextSemaphore = 0;
@@ -382,6 +383,10 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     for (unsigned e = 0; e < engines; ++e)
       if ((isLoadEngine(self) ? e < machine.storeEngines : isLoadEngine(e)) && order[e].size() > knowledge[e])
         addWait(operation, self, e, uint32_t(order[e].size()), knowledge);
+  if (operation.round)
+    for (auto [e, position] : rounds.record(operation, self, uint32_t(order[self].size()) + 1))
+      if (position > knowledge[e] && 2 * nextSemaphore < int(machine.semaphores))
+        addWait(operation, self, e, position, knowledge);
   const unsigned vector = machine.storeEngines;
   if (operation.yieldsTo > knowledge[vector] && operation.yieldsTo <= order[vector].size())
     addWait(operation, self, vector, operation.yieldsTo, knowledge);

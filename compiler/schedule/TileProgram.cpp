@@ -18,6 +18,19 @@ unsigned schedule::numEngines(const timing::MachineParams &machine) {
   return machine.storeEngines + 3 + machine.loadEngines;
 }
 
+std::vector<std::pair<unsigned, uint32_t>> Rounds::record(const Operation &operation, unsigned engine, uint32_t number) {
+  Layer &layer = layers[operation.layer];
+  if (layer.round != operation.round)
+    layer.before = layer.now;
+  layer.round = operation.round;
+  layer.now[engine] = number;
+  std::vector<std::pair<unsigned, uint32_t>> others;
+  for (const auto &entry : layer.before)
+    if (entry.first != engine)
+      others.push_back(entry);
+  return others;
+}
+
 unsigned schedule::engineIndex(const isa::Instruction &instruction, const timing::MachineParams &machine) {
   unsigned unit = unsigned(instruction.header.unit);
   switch (instruction.engine()) {

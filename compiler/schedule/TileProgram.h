@@ -13,6 +13,7 @@
 #include "isa/timing/MachineParams.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,6 +63,9 @@ struct Operation {
   bool alternates = false;
   /// A transfer that waits for those before it in the other direction to retire, if waits and semaphores are left.
   bool turns = false;
+  /// Not 0: two engines load side by side from the same rows of DRAM. Rounds of a layer are numbered; one begins, on either engine, when
+  /// the other has done the round before, if waits and semaphores are left. Apart they would close each other's rows.
+  uint32_t round = 0;
   /// It waits, if it can, until so many operations of the vector engine have retired: one of them wants its banks meanwhile.
   uint32_t yieldsTo = 0;
 };
@@ -76,6 +80,20 @@ struct Block {
 
 struct TileProgram {
   std::vector<Block> blocks;
+};
+
+/// Follows the rounds of operations that come in order: which was each engine's last in the round before.
+class Rounds {
+public:
+  /// Records `number` for `engine`, in the round of `operation`. Returns what other engines have recorded last before that round.
+  std::vector<std::pair<unsigned, uint32_t>> record(const Operation &operation, unsigned engine, uint32_t number);
+
+private:
+  struct Layer {
+    uint32_t round = 0;
+    std::map<unsigned, uint32_t> before, now; ///< by engine
+  };
+  std::map<uint32_t, Layer> layers;
 };
 
 /// A dense index for every engine of a machine, in the order store, vector, tensor, preload, load0, load1, ...

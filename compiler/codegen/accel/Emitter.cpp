@@ -101,10 +101,11 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
   }
 }
 
-Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
-                 const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network)
-    : kernel(kernel), chains(std::move(chains)), machine(machine), schedule(schedule), addresses(addresses), onChip(onChip),
-      layer(layer), network(network),
+Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion,
+                 const timing::MachineParams &machine, Schedule schedule, const std::vector<uint64_t> &addresses, const OnChip &onChip,
+                 uint32_t layer, NetworkProgram &network)
+    : kernel(kernel), conversion(std::move(conversion)), chains(std::move(chains)), machine(machine), schedule(schedule),
+      addresses(addresses), onChip(onChip), layer(layer), network(network),
       bands(onChip.banding ? onChip.banding->rows : std::vector<Range>{{0, kernel.extent[P1]}}) {
   const timing::MemoryParams &memory = machine.scratchpads[0];
   room.end = std::min(int64_t(memory.capacityBytes), onChip.room);
@@ -161,10 +162,15 @@ void Emitter::packTaps() {
   }
 }
 
-Extent Emitter::packedStrides(const Extent &size) const {
+Extent Emitter::packedStrides(const Extent &size, int64_t elementSize) const {
   const WindowAxis &rows = unpacked->axes[1];
-  const int64_t row = packedStride[2] * elementBytes(), column = rows.span(size[P1]) * row;
-  return {machine.rows * elementBytes(), column, rows.stride * row, size[P0] * column};
+  const int64_t row = packedStride[2] * elementSize, column = rows.span(size[P1]) * row;
+  return {machine.rows * elementSize, column, rows.stride * row, size[P0] * column};
+}
+
+int64_t Emitter::packedElements(const Extent &size) const {
+  const int64_t image = packedStrides(size, 1)[P2], last = image + roundUp(kernel.anchor->ic, machine.rows) - kernel.anchor->ic;
+  return (size[P2] - 1) * image + (conversion ? roundUp(last, machine.lanes) : last);
 }
 
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
@@ -220,7 +226,7 @@ int64_t Emitter::tilesTogether(const Tile &t) const {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss) {
+unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst) {
   ++clock;
   unsigned victim = 0;
   for (unsigned slot = 0; slot < b.slots; ++slot) {
@@ -232,6 +238,8 @@ unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss
     if (b.used[slot] < b.used[victim])
       victim = slot;
   }
+  if (isFirst)
+    *isFirst = b.key[victim].empty();
   b.key[victim] = key;
   b.used[victim] = clock;
   miss = true;
@@ -304,11 +312,11 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
 
 /// loadInput() for packed taps. Where padding begins and ends differs from column to column: columns with the same padding are one
 /// box.
-void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst) {
+void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
+                         unsigned unit) {
   const Anchor &a = *unpacked;
-  const Buffer &b = buffers.all[size_t(buffers.input)];
-  const int64_t es = elementBytes();
-  const Extent stride = packedStrides(size);
+  const int64_t es = loadedBytes();
+  const Extent stride = packedStrides(size, es);
   if (int64_t end = size[P2] * stride[P2], rest = b.bytes - end; rest && isFirst) {
     // What the last vector reaches meets weights of zero, but it must be there.
     isa::Load load;
@@ -334,7 +342,6 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   const int64_t firstRow = origin[P1] * h.stride - h.padLow, rows = h.span(size[P1]);
   BoxDim rowDim{rows, a.input.stride[P1] * es, packedStride[2] * es, std::clamp<int64_t>(-firstRow, 0, rows), 0};
   rowDim.high = std::clamp<int64_t>(firstRow + rows - h.inputSize, 0, rows - rowDim.low);
-  const unsigned unit = takesTurns() && turn++ % 2 ? secondUnit(tile) : 0;
   const int64_t end = origin[P0] + size[P0];
   for (int64_t begin = origin[P0], next; begin < end; begin = next) {
     const auto padding = paddingOf(begin);
@@ -355,6 +362,73 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
                  addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
                });
   }
+}
+
+/// The stages of a vector instruction.
+static void setStages(isa::Vector &v, const Chain &chain) {
+  v.num_stages = int64_t(chain.stages.size());
+  for (size_t k = 0; k < chain.stages.size(); ++k) {
+    v.stage_op[k] = int64_t(chain.stages[k].op);
+    v.stage_operand[k] = chain.stages[k].operand;
+  }
+  for (size_t k = 0; k < chain.immediates.size(); ++k)
+    v.immediates[k] = chain.immediates[k];
+}
+
+/// Columns of packed taps are one run of vectors, whatever they are of.
+void Emitter::convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to) {
+  const int64_t elements = packedElements(size);
+  isa::Vector v;
+  v.a_type = int64_t(conversion->aType);
+  v.a_zero_point = conversion->aZero;
+  v.a_address = from;
+  v.a_strides[0] = machine.lanes * loadedBytes();
+  v.a_span = elements * loadedBytes();
+  v.d_type = int64_t(conversion->dType);
+  v.d_address = to;
+  v.d_strides[0] = machine.lanes * elementBytes();
+  v.d_span = elements * elementBytes();
+  v.counts = {elements / machine.lanes, 1, 1, 1};
+  v.window = {1, 1};
+  setStages(v, *conversion);
+  isa::Instruction instruction;
+  instruction.operands = v;
+  step.compute.push_back({1, {operation(instruction)}});
+}
+
+/// A tile of packed taps, loaded in parts and converted. What a part's last vector writes behind its columns, the next one overwrites.
+void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot) {
+  struct Part {
+    Extent size;
+    int64_t begin, raw;
+  };
+  llvm::SmallVector<Part, 2> parts;
+  const int64_t count = std::min<int64_t>(size[P0], int64_t(buffers.raw.size()));
+  ++turn;
+  for (int64_t begin = 0, end; begin < size[P0]; begin = end) {
+    const size_t part = parts.size();
+    end = ceilDiv(size[P0] * int64_t(part + 1), count);
+    Extent from = origin, some = size;
+    from[P0] += begin;
+    some[P0] = end - begin;
+    Buffer &raw = buffers.all[size_t(buffers.raw[part])];
+    bool miss, isFirst = false;
+    const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirst);
+    std::vector<Operation> &loads = raw.slots > 1 ? step.early : step.late;
+    const size_t before = loads.size();
+    loadPacked(step, from, some, raw, rawSlot, isFirst, part ? secondUnit(tile) : 0);
+    for (size_t i = before; count > 1 && i < loads.size(); ++i)
+      loads[i].round = turn;
+    parts.push_back({some, begin, raw.address[rawSlot]});
+  }
+  const int64_t to = buffers.all[size_t(buffers.input)].address[slot];
+  const Extent stride = packedStrides(size);
+  for (int64_t n = 0; n < size[P2]; ++n)
+    for (Part part : parts) {
+      const int64_t image = packedStrides(part.size, loadedBytes())[P2];
+      part.size[P2] = 1;
+      convertPacked(step, part.size, part.raw + n * image, to + part.begin * stride[P0] + n * stride[P2]);
+    }
 }
 
 void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin,
@@ -1102,13 +1176,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.d_address = resident.at(element);
     }
     v.d_span = spanOf(v.d_strides, lanes * ds);
-    v.num_stages = int64_t(chain.stages.size());
-    for (size_t k = 0; k < chain.stages.size(); ++k) {
-      v.stage_op[k] = int64_t(chain.stages[k].op);
-      v.stage_operand[k] = chain.stages[k].operand;
-    }
-    for (size_t k = 0; k < chain.immediates.size(); ++k)
-      v.immediates[k] = chain.immediates[k];
+    setStages(v, chain);
     if (fromWindow && packsRows()) {
       for (auto *fields : {&v.a_strides, &v.b_strides, &v.d_strides, &v.counts})
         std::swap((*fields)[0], (*fields)[1]);
@@ -1392,6 +1460,7 @@ void Emitter::emitTiles() {
   rolled = {};
   const std::vector<Visit> visits = orderVisits();
   Ahead ahead;
+  std::optional<std::pair<size_t, size_t>> host; ///< the step of the last passes, and where in it they end
   for (const Visit &visit : visits) {
     if (tile.oneLoader && size_t(&visit - visits.data()) == ahead.end)
       ahead = lookAhead(visits, ahead.end);
@@ -1420,14 +1489,23 @@ void Emitter::emitTiles() {
           rollInput(step, origin, size, k, icSize);
         } else if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
-          std::vector<bool> isEmpty;
-          for (const std::vector<int64_t> &held : b.key)
-            isEmpty.push_back(held.empty());
-          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k, isPiece}, miss);
-          if (miss && unpacked)
-            loadPacked(step, first, sums, input, isEmpty[input]);
-          else if (miss)
+          bool isFirst = false;
+          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k, isPiece}, miss, &isFirst);
+          if (miss && conversion && host && buffers.all[size_t(buffers.raw.front())].slots > 1) {
+            // Before the results of the tile before: the array has work while they leave.
+            TileStep ahead;
+            loadConverted(ahead, first, sums, input);
+            TileStep &before = steps[host->first];
+            before.early.insert(before.early.end(), ahead.early.begin(), ahead.early.end());
+            before.late.insert(before.late.end(), ahead.late.begin(), ahead.late.end());
+            before.compute.insert(before.compute.begin() + long(host->second), ahead.compute.begin(), ahead.compute.end());
+          } else if (miss && conversion) {
+            loadConverted(step, first, sums, input);
+          } else if (miss && unpacked) {
+            loadPacked(step, first, sums, b, input, isFirst, takesTurns() && turn++ % 2 ? secondUnit(tile) : 0);
+          } else if (miss) {
             loadInput(step, first, sums, group, k, icSize, input);
+          }
         }
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
         if (miss)
@@ -1435,6 +1513,8 @@ void Emitter::emitTiles() {
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
         passes(step, sums, k == 0, icSize, inputPlace(first, sums, group, k, icSize, input), weights, anchorSlot, visit);
+        if (overlaps())
+          host = {steps.size(), step.compute.size()};
         if (k + icSize >= a.ic) {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
@@ -1645,6 +1725,18 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       return failure("machine '" + machine.name + "' has " + std::to_string(machine.lanes) + " lanes but " +
                      std::to_string(machine.cols) + " array columns; they must be equal");
   }
+  std::optional<Chain> conversion;
+  if (kernel.conversion) {
+    if (onChip.banding && onChip.banding->input)
+      return failure("its input is converted after it is loaded, and does not come in bands");
+    mlir::FailureOr<Chain> built = buildChain(*kernel.conversion, kernel.loadedType());
+    if (mlir::failed(built) || built->b >= 0 || !built->parameters.empty() || built->stages.size() > machine.vectorStages ||
+        byteSize(built->dType) != byteSize(kernel.anchor->inputType))
+      return failure("the conversion of its input has no form on the vector engine");
+    if (!packsTaps(*kernel.anchor, machine))
+      return failure("the conversion of its input needs taps that the load engine packs");
+    conversion = *built;
+  }
   std::vector<Chain> chains;
   std::vector<LaneType> resultTypes;
   for (const Step &step : kernel.steps) {
@@ -1688,5 +1780,5 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
     return failure("a window with weights has more than " + std::to_string(isa::kMaxMacTaps) + " taps");
   if (!chains.empty() && byteSize(chains.back().dType) != byteSize(kernel.outputType))
     return failure("the last step does not give the result's element type");
-  return Emitter(kernel, std::move(chains), machine, schedule, addresses, onChip, layer, network).emit();
+  return Emitter(kernel, std::move(chains), std::move(conversion), machine, schedule, addresses, onChip, layer, network).emit();
 }

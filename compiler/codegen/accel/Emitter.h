@@ -36,6 +36,7 @@ struct Buffer {
 struct Buffers {
   llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
+  llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
   llvm::SmallVector<int, 2> parameters;     ///< per step
   llvm::SmallVector<llvm::SmallVector<int, 2>, 2> sources; ///< per step and source: the buffer of a tensor source
   llvm::SmallVector<int, 2> results;        ///< per step
@@ -58,7 +59,8 @@ struct BoxDim {
 
 class Emitter {
 public:
-  Emitter(const Kernel &kernel, std::vector<Chain> chains, const timing::MachineParams &machine, Schedule schedule,
+  Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion, const timing::MachineParams &machine,
+          Schedule schedule,
           const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network);
 
   llvm::Error emit();
@@ -70,13 +72,20 @@ private:
   std::optional<Anchor> unpacked;
   /// The channels of a pixel do not lie side by side, but the pixels of a row do.
   bool packsPlanes() const { return unpacked && unpacked->input.stride[C] != 1 && unpacked->ic != 1; }
-  /// A run for every column, row and channel takes a cycle however short it is: the load engines take turns, a tile each.
-  bool takesTurns() const { return packsPlanes(); }
-  unsigned turn = 0; ///< packed tiles loaded so far
+  /// A run for every column, row and channel takes a cycle however short it is: the load engines take turns, a tile each, or, where
+  /// the taps are converted and may lie apart until then, have a part of each tile's columns. Then both are in the same rows of DRAM.
+  bool takesTurns() const { return packsPlanes() && !conversion; }
+  int64_t loadParts(const Tile &t) const { return conversion && packsPlanes() && secondUnit(t) && t.size[P0] > 1 ? 2 : 1; }
+  unsigned turn = 0; ///< tiles of planes loaded so far
   std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
   /// Bytes of packed taps from one output of a tile to the next: columns of rows, so that the windows of outputs below one another
   /// share what they have in common.
-  Extent packedStrides(const Extent &size) const;
+  Extent packedStrides(const Extent &size, int64_t elementSize) const;
+  Extent packedStrides(const Extent &size) const { return packedStrides(size, elementBytes()); }
+  /// Elements of packed taps that a tile holds, with what its last vector reaches behind them; whole vectors of the last image where they
+  /// are converted.
+  int64_t packedElements(const Extent &size) const;
+  std::optional<Chain> conversion; ///< of the anchor's input
   std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
   const timing::MachineParams &machine;
   Schedule schedule;
@@ -154,6 +163,7 @@ private:
   unsigned weightUnit(const Tile &t) const { return onChip.loaders == Loaders::One ? 0 : secondUnit(t); }
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
   int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
+  int64_t loadedBytes() const { return byteSize(kernel.loadedType()); } ///< of an element of the input in DRAM
   bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }
 
   Tile clampTile(Tile t) const;
@@ -220,7 +230,9 @@ private:
 
   void skipUnread();
   void packTaps();
-  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
+  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit);
+  void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
+  void convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to);
   void packConstants();
   void emitTiles();
   /// A panel that loads the next one, a tile at a time, where one engine loads both operands.
@@ -236,8 +248,8 @@ private:
   void emitCopies();
   void order();
 
-  /// The slot of `b` that holds `key`; `miss` if it must be loaded first.
-  unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss);
+  /// The slot of `b` that holds `key`; `miss` if it must be loaded first, `isFirst` if nothing has been there.
+  unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst = nullptr);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,

@@ -48,13 +48,19 @@ Buffers Emitter::plan(const Tile &t) const {
       slots = 2; // more slots are for the many short runs of the loads
     b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
-    if (unpacked) // the last vector reaches behind the last column
-      inputBytes = t.size[P2] * packedStrides(kernel.sums(t.size))[P2] + (kBlocks * machine.rows - anchor.ic) * elementBytes();
+    if (unpacked) // parts that are converted end with whole vectors
+      inputBytes = (packedElements(kernel.sums(t.size)) + (conversion ? machine.lanes : 0)) * elementBytes();
     if (t.rolling > 1)
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())
       b.input = add(0, inputBytes,
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
+    Extent part = kernel.sums(t.size);
+    part[P0] = ceilDiv(part[P0], loadParts(t));
+    if (conversion) // what is loaded soon leaves its slot: more than two are only in the way
+      slots = b.all[size_t(b.input)].slots = std::min(b.all[size_t(b.input)].slots, 2u);
+    for (int64_t i = 0; conversion && i < loadParts(t); ++i)
+      b.raw.push_back(add(0, packedElements(part) * loadedBytes(), slots));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
                     t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)

@@ -119,13 +119,13 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
-  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0;
+  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
   double runs = 1; // of tiles that take input channels together
   if (kernel.anchor) {
     const Anchor &anchor = *kernel.anchor;
     int64_t tileChannels = contraction() ? t.ic : t.size[C];
     int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
-    int64_t es = elementBytes();
+    int64_t es = loadedBytes();
     int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize),
             height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
     if (const Anchor::Pixels &pixels = anchor.pixels; pixels.count > 1) { // a row is one run
@@ -162,19 +162,26 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       const Extent size = kernel.sums(t.size);
       const double rows = double(unpacked->axes[1].span(size[P1]) * size[P2] * channelsApart);
       const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
-      input.segments = rows * double(size[P0]) * (1 + (run - 1) / kBurst); // some lie in two bursts
+      input.segments = rows * double(size[P0]) * (1 + (run - double(es)) / kBurst); // some lie in two bursts
       // Runs across the end of a burst take turns at it and the next one.
       const double length = double(unpacked->axes[0].span(size[P0]) * unpacked->ic / channelsApart * es);
       const double step = double(unpacked->axes[0].stride * unpacked->ic / channelsApart * es);
-      input.bytes = rows * (length + kBurst - 1 + 2 * std::max(0.0, (run - 1) / step - 1) * (length - 1));
+      input.bytes = rows * (length + double(kBurst - es) + 2 * std::max(0.0, (run - double(es)) / step - 1) * (length - double(es)));
     }
     inputTile = input;
     if (residentInput())
       inputLoads = 0;
+    if (conversion) {
+      inputSlots = b.all[size_t(b.raw.front())].slots;
+      converting = inputLoads * mShare * kShare * double(packedElements(kernel.sums(t.size)) / lanes);
+      inputTile.segments = input.segments /= double(b.raw.size());
+    }
     // Engines that take turns share the loads; each has a slot while it loads.
     const double engines = takesTurns() && secondUnit(t) && inputSlots > 1 ? 2 : 1;
     loads[0] += input * (inputLoads / engines * mShare * kShare);
     loads[1] += input * ((inputLoads - inputLoads / engines) * mShare * kShare);
+    if (b.raw.size() > 1)
+      loads[1] += Transfer{0, input.segments} * (inputLoads * mShare * kShare);
     loads[secondUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
@@ -193,7 +200,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       turns(inputLoads, inputSlots, input.cycles(bandwidth));
       turns(weightLoads, weightSlots, weightBytes / bandwidth);
       // The array reads a slot, or an engine loads it; others in the same bank wait.
-      if (unpacked && inputLoads > 0 && t.overlap) {
+      if (unpacked && !conversion && inputLoads > 0 && t.overlap) {
         const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
         tensor = std::max(tensor, inputLoads * (input.cycles(bandwidth) + perTileTensor) / atOnce);
       }
@@ -245,7 +252,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     const double drain = double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     return (vectorTile - drain + 12) * outTiles + 2 * vectorTile;
   }
-  double vector = vectorTile * outTiles * mShare * nShare;
+  double vector = vectorTile * outTiles * mShare * nShare + converting;
   int64_t resultSize = byteSize(chains.back().dType);
   const Extent made = kernel.made(t.size);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
@@ -440,7 +447,7 @@ llvm::Error Emitter::choose() {
   take(icSizes, request.ic);
   // Of a row of `w` columns of packed taps.
   auto rowBytes = [&](int64_t w) {
-    return unpacked->axes[0].span(kernel.sums({1, w, 1, 1})[P0]) * unpacked->input.stride[P0] * elementBytes();
+    return unpacked->axes[0].span(kernel.sums({1, w, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
   };
   const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form

@@ -143,9 +143,14 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   if (k == group.first && a && !isWhole(k, a->input.tensor)) {
     int64_t size = byteSize(a->inputType);
     const Extent sums = kernel.sums({1, width, rows, 1});
-    if (packs(kernel))
+    const int64_t column = a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic;
+    if (kernel.conversion) {
+      for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
+        add((ceilDiv(sums[P0], parts) * column + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));
+      add((sums[P0] * column + machine.rows + machine.lanes) * size);
+    } else if (packs(kernel))
       for (unsigned engine = 0; engine < engines; ++engine)
-        add(sums[P0] * a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic * size + machine.rows * size);
+        add((sums[P0] * column + machine.rows) * size);
     else
       add(a->axes[1].span(sums[P1]) * a->axes[0].span(sums[P0]) *
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
@@ -361,7 +366,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     for (unsigned axis = P0; axis < kAxes; ++axis)
       pixels *= a->axes[axis - P0].inputSize;
     addTensor(a->input.tensor, input,
-              pixels * (a->kind == Anchor::Contraction ? a->ic * a->groups : kernel.extent[C]) * byteSize(a->inputType));
+              pixels * (a->kind == Anchor::Contraction ? a->ic * a->groups : kernel.extent[C]) * byteSize(kernel.loadedType()));
   }
   const size_t count = std::max<size_t>(kernel.steps.size(), 1);
   double last = 0;

@@ -152,6 +152,9 @@ struct Kernel {
   std::vector<KernelTensor> tensors;
   Extent extent{1, 1, 1, 1}; ///< of the iteration space all steps share
   std::optional<Anchor> anchor;
+  /// Contractions whose taps the load engine packs: what the vector engine makes of each element of the input before the array takes
+  /// it. It turns zero into what the anchor is padded with.
+  std::optional<Step> conversion;
   std::vector<Step> steps;
   std::vector<Copy> copies;
   View output;
@@ -179,6 +182,9 @@ struct Kernel {
       origin[axis] *= (*maxima)[axis - P0].stride;
     return origin;
   }
+
+  /// Of the anchor's input as it lies in DRAM.
+  LaneType loadedType() const { return conversion ? conversion->sources[0].type : anchor->inputType; }
 
   /// What step `step` makes of a box of the iteration space; without it: what the kernel does.
   Extent made(Extent box, std::optional<size_t> step = std::nullopt) const {

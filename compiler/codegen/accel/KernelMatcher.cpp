@@ -35,6 +35,7 @@ struct TensorValue {
   int64_t offset = 0;
   uint32_t padPattern = 0;
   bool padded = false;
+  linalg::GenericOp conversion; ///< what is made of each element
 };
 
 SmallVector<int64_t> rowMajor(ArrayRef<int64_t> shape) {
@@ -100,6 +101,34 @@ std::optional<LinearForm> linearForm(AffineExpr expr) {
   return std::nullopt;
 }
 
+/// What the body of an elementwise operation on one tensor makes of zero; null if that is not known.
+Attribute resultOfZero(linalg::GenericOp op) {
+  std::function<Attribute(Value)> valueOf = [&](Value value) -> Attribute {
+    Attribute constant;
+    if (matchPattern(value, m_Constant(&constant)))
+      return constant;
+    if (value == op.getBlock()->getArgument(0))
+      return Builder(op.getContext()).getZeroAttr(value.getType());
+    Operation *def = value.getDefiningOp();
+    SmallVector<Attribute> operands;
+    SmallVector<OpFoldResult> results;
+    if (def)
+      llvm::transform(def->getOperands(), std::back_inserter(operands), valueOf);
+    if (!def || llvm::is_contained(operands, Attribute()) || failed(def->fold(operands, results)) || results.empty())
+      return {};
+    if (auto folded = dyn_cast<Attribute>(results.front()))
+      return folded;
+    return valueOf(cast<Value>(results.front()));
+  };
+  return valueOf(cast<linalg::YieldOp>(op.getBlock()->getTerminator()).getOperand(0));
+}
+
+/// Whether `op` sums products of its two inputs.
+bool sumsProducts(linalg::GenericOp op) {
+  return op.getNumReductionLoops() && op.getNumDpsInputs() == 2 && !op.getBlock()->getArgument(1).use_empty() &&
+         llvm::any_of(*op.getBlock(), [](Operation &o) { return llvm::isa<arith::MulFOp, arith::MulIOp>(o); });
+}
+
 class KernelMatcher {
 public:
   explicit KernelMatcher(func::FuncOp function) : function(function) {}
@@ -119,6 +148,8 @@ private:
   LogicalResult matchGeneric(linalg::GenericOp op);
   /// True if `op` only moves elements, in a way that is a strided walk over a tensor in DRAM: it becomes a view.
   bool matchView(linalg::GenericOp op);
+  /// True if `op` makes what a contraction reads of single elements of a tensor in DRAM: its result is that tensor, converted.
+  bool matchConversion(linalg::GenericOp op);
   LogicalResult matchContraction(linalg::GenericOp op);
   LogicalResult matchWindow(linalg::GenericOp op);
   LogicalResult matchStep(linalg::GenericOp op);
@@ -251,6 +282,11 @@ FailureOr<TensorValue> KernelMatcher::trace(Value value) {
       return error(op) << "needs a constant padding value and static padding";
     result = *source;
     uint32_t pattern = bitPattern(attr);
+    if (linalg::GenericOp conversion = source->conversion) {
+      if (resultOfZero(conversion) != attr)
+        return error(op) << "pads with something else than what the conversion before it makes of zero";
+      pattern = 0;
+    }
     if (result.padded && result.padPattern != pattern)
       return error(op) << "two paddings of different values";
     result.padPattern = pattern;
@@ -429,6 +465,15 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
   anchor.input.offset = input->offset;
   anchor.input.stride[C] = ic >= 0 ? inputStrideOf(ic) : 0;
   anchor.padPattern = input->padPattern;
+  if (input->conversion) {
+    Step conversion;
+    conversion.op = input->conversion;
+    conversion.type = *vectorType(getElementTypeOrSelf(input->conversion.getResult(0)));
+    Source source;
+    source.type = kernel.tensors[size_t(input->tensor)].type;
+    conversion.sources.push_back(source);
+    kernel.conversion = conversion;
+  }
   anchor.weights = weights->tensor;
   anchor.weightOffset = weights->offset;
   if (weights->padded)
@@ -567,7 +612,7 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   auto input = trace(op.getDpsInputs()[0]);
   if (failed(input))
     return failure();
-  if (input->tensor < 0)
+  if (input->tensor < 0 || input->conversion)
     return error(op) << "windows over a value that is not in DRAM";
   Anchor anchor;
   anchor.kind = Anchor::Window;
@@ -900,20 +945,42 @@ bool KernelMatcher::matchView(linalg::GenericOp op) {
   return true;
 }
 
+bool KernelMatcher::matchConversion(linalg::GenericOp op) {
+  if (kernel.anchor || !kernel.steps.empty() || op.getNumDpsInputs() != 1 || op.getNumReductionLoops() ||
+      !llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); }))
+    return false;
+  OpOperand *use = nullptr;
+  for (Operation *from = op;; from = use->getOwner()) {
+    if (!from->hasOneUse())
+      return false;
+    use = &*from->getUses().begin();
+    if (use->getOperandNumber() != 0)
+      return false;
+    if (!llvm::isa<tensor::PadOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp, linalg::TransposeOp>(use->getOwner()))
+      break;
+  }
+  auto reader = dyn_cast<linalg::GenericOp>(use->getOwner());
+  if (!reader || !sumsProducts(reader))
+    return false;
+  FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
+  if (failed(input) || input->tensor < 0 || input->padded || input->conversion ||
+      kernel.tensors[size_t(input->tensor)].role != KernelTensor::Argument)
+    return false;
+  input->conversion = op;
+  values[op.getResult(0)] = *input;
+  return true;
+}
+
 LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
   if (op.getNumDpsInits() != 1)
     return error(op) << "more than one result";
   unsigned reductions = op.getNumReductionLoops();
   if (reductions == 0)
-    return mergesIntoReduction(op) || matchView(op) ? success() : matchStep(op);
+    return mergesIntoReduction(op) || matchView(op) || matchConversion(op) ? success() : matchStep(op);
   // A reduction over exactly the last loop with plain maps is a vector step; contractions multiply; windows do not.
   Block *body = op.getBlock();
-  bool multiplies = false;
-  if (op.getNumDpsInputs() == 2)
-    multiplies = !body->getArgument(1).use_empty() &&
-                 llvm::any_of(*body, [](Operation &o) { return llvm::isa<arith::MulFOp, arith::MulIOp>(o); });
   auto maps = op.getIndexingMapsArray();
-  if (multiplies) {
+  if (sumsProducts(op)) {
     // Depthwise: the channel loop is in input, weights and output, and nothing sums over channels.
     AffineMap out = maps[2];
     auto last = dyn_cast<AffineDimExpr>(out.getResult(out.getNumResults() - 1));

@@ -241,12 +241,12 @@ std::optional<Kernel> Packer::run() const {
   // A load fills what lies in front of a row and behind it.
   const int64_t padding = std::max(row().padLow, row().span(width) - row().padLow - row().inputSize);
   const bool sharesRows =
-      a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= kMaxFill;
+      !kernel.conversion && a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= kMaxFill;
   // What a schedule file asks for may leave no choice.
   const TileRequest &request = kernel.request;
   auto suits = [&](const Form &form) {
     const Anchor packed = anchorOf(form);
-    return request.size[P0] % form.outputs == 0 &&
+    return request.size[P0] % form.outputs == 0 && (!kernel.conversion || packsTaps(packed, machine)) &&
            (!request.ic || !packsTaps(packed, machine) ||
             request.ic == packed.ic * packed.axes[0].kernel * packed.axes[1].kernel);
   };
@@ -260,7 +260,7 @@ std::optional<Kernel> Packer::run() const {
       if (inputs > row().kernel + row().stride * (outputs - 1))
         break;
       Form form = formOf(outputs, inputs);
-      if (request.packed != true && !suits(form))
+      if (request.packed != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
         continue;
       // Taps that the load engine packs may need fewer passes; beside other kernels its work hides behind them.
       if (const Cycles cycles = cyclesOf(form); cycles.array <= plain.array && cycles.all < least) {

@@ -58,7 +58,8 @@ bool movesElements(Operation *op) { return isa<TransposeOp, SliceOp, PadOp, Conc
 /// Whether a value is a tensor in memory or a view of it, not what the kernel computes.
 bool isRead(Value value) {
   Operation *op = value.getDefiningOp();
-  return !op || isa<ConstantOp>(op) || (movesElements(op) && llvm::all_of(op->getOperands(), isRead));
+  const bool isConverted = isa_and_nonnull<CastOp>(op) && isa<BlockArgument>(op->getOperand(0));
+  return !op || isa<ConstantOp>(op) || isConverted || (movesElements(op) && llvm::all_of(op->getOperands(), isRead));
 }
 
 /// op(cast(x)) for an op that moves elements or takes their maximum: cast(op(x)).
@@ -205,6 +206,13 @@ private:
     for (auto [i, argument] : llvm::enumerate(body.getArguments())) {
       if (!isF32(argument))
         continue;
+      if (kernel.removeArgAttr(unsigned(i), kConvertsAttr)) {
+        builder.setInsertionPointToStart(&body);
+        auto narrow = builder.create<CastOp>(argument.getLoc(), withElement(argument.getType(), builder.getBF16Type()), argument);
+        auto widened = builder.create<CastOp>(argument.getLoc(), argument.getType(), narrow);
+        argument.replaceAllUsesExcept(widened, narrow);
+        continue;
+      }
       bool wanted = isWantedInBf16(argument) || (movement && anyNarrow);
       if (wanted && isF32(call.getOperand(i)))
         call.setOperand(i, narrow(call.getOperand(i), call));

@@ -12,6 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringSet.h"
+#include <cmath>
 #include <functional>
 
 using namespace mlir;
@@ -88,17 +89,36 @@ struct Array {
   int64_t rows, columns, loadEngines, sums, scratchpad;
 };
 
+/// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM: as accel::packsTaps() decides.
+template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
+  if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
+    return false;
+  ArrayRef<int64_t> w = shapeOf(conv.getW());
+  int64_t taps = w[0] * w[1], channels = shapeOf(conv.getX())[3];
+  return taps > 1 && conv.getDilations()[0] == 1 &&
+         int64_t(llvm::divideCeil(taps * channels, array.rows)) * 2 <= taps * int64_t(llvm::divideCeil(channels, array.rows));
+}
+
+/// Whether `conv` had better convert its input on chip, behind packed taps: only neighbouring windows of a row share pixels, so that no
+/// burst is fetched twice, and two square tiles that fill the accumulator have room in half of the scratchpad, as floats and converted.
+template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
+  if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
+    return false;
+  ArrayRef<int64_t> w = shapeOf(conv.getW()), strides = conv.getStrides();
+  const double side = std::sqrt(double(array.sums) / 2 / double(llvm::alignTo(w[3], uint64_t(array.columns))));
+  const double elements = side * (side * double(strides[0]) + double(w[0])) * double(w[1] * shapeOf(conv.getX())[3]);
+  const double bytes = elements * (4 + (array.type == "int8" ? 1 : 2));
+  return w[1] - 1 <= strides[1] && 2 * bytes <= double(array.scratchpad) / 2;
+}
+
 /// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
 /// per image: a load engine starts a run of neighbours a cycle, the array takes a position a cycle and pass.
 template <typename ConvT> bool readsPlanes(ConvT conv, const Array &array) {
-  if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
+  if (!packsTaps(conv, array))
     return false;
   ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY());
-  int64_t taps = w[0] * w[1], channels = x[3], outputs = y[1] * y[2];
-  int64_t packedPasses = llvm::divideCeil(taps * channels, array.rows);
-  // As accel::packsTaps() decides.
-  if (taps == 1 || conv.getDilations()[0] != 1 || packedPasses * 2 > taps * int64_t(llvm::divideCeil(channels, array.rows)))
-    return false;
+  int64_t channels = x[3], outputs = y[1] * y[2];
+  int64_t packedPasses = llvm::divideCeil(w[0] * w[1] * channels, array.rows);
   int64_t packed = outputs * w[0] * (conv.getDilations()[1] == 1 ? 1 : w[1]);
   int64_t passes = outputs * packedPasses * int64_t(llvm::divideCeil(w[3], array.columns));
   int64_t planes = packed * channels / std::min<int64_t>(array.loadEngines, 2);
@@ -123,6 +143,7 @@ struct Group {
   llvm::SmallSetVector<Operation *, 8> ops;
   Operation *anchor = nullptr; ///< gives the kernel its name
   Operation *output = nullptr; ///< gives it its result
+  Value converts;              ///< an argument that it converts itself
   std::string reason;
 };
 
@@ -256,9 +277,11 @@ private:
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
-    if (role == Role::Contraction && group.reason.empty())
+    if (role == Role::Contraction && group.reason.empty()) {
       for (OpOperand &operand : first->getOpOperands())
         takeTranspose(operand, group);
+      takeConversion(group);
+    }
     if (role != Role::Other && !endsKernel(first, group.reason))
       while (extend(group)) {
       }
@@ -291,6 +314,29 @@ private:
       if (!reshape || !keepsDims(reshape))
         return;
     }
+  }
+
+  /// The conversion of a network's input, if only a convolution reads it whose taps the load engine packs: it is done on chip, on packed
+  /// taps, so that the converted image does not go to DRAM and back.
+  void takeConversion(Group &group) {
+    Operation *anchor = group.anchor;
+    auto conv = dyn_cast<ConvOp>(anchor);
+    auto integer = dyn_cast<ConvIntegerOp>(anchor);
+    if (!(conv && convertsInput(conv, array)) && !(integer && convertsInput(integer, array)))
+      return;
+    OpOperand *input = &anchor->getOpOperand(0);
+    Operation *op = nullptr;
+    while ((op = input->get().getDefiningOp()) && group.ops.contains(op))
+      input = &op->getOpOperand(0);
+    if (!op) { // graph-legalize-types converts it
+      if (array.type == "bf16" && input->get().hasOneUse())
+        group.converts = input->get();
+      return;
+    }
+    if (!isa<QuantizeOp>(op) || cast<QuantizeOp>(op).getScales().size() > 1 || !op->hasOneUse() || assigned.contains(op) ||
+        !reasonFor(op).empty() || !isa<BlockArgument>(op->getOperand(0)))
+      return;
+    group.ops.insert(op);
   }
 
   /// The transpose of a kernel's result, if it leaves the channels innermost: the store engine walks the result as it will lie.
@@ -512,6 +558,8 @@ private:
     SmallVector<StringRef> nodeRefs(nodes.begin(), nodes.end());
     kernel->setAttr(kNodesAttr, builder.getStrArrayAttr(nodeRefs));
     kernel->setAttr(kTargetAttr, builder.getStringAttr(group.reason.empty() ? "accel" : "cpu"));
+    if (auto it = llvm::find(arguments, group.converts); it != arguments.end())
+      kernel.setArgAttr(unsigned(it - arguments.begin()), kConvertsAttr, builder.getUnitAttr());
     if (!group.reason.empty())
       kernel->setAttr(kReasonAttr, builder.getStringAttr(group.reason));
 

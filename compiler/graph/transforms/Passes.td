@@ -81,6 +81,9 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       more cycles to read a row of taps of each channel apart, with up to two load engines, than to transpose the image,
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
+    The conversion of a network's input that such a convolution alone reads belongs to it if windows of a row share pixels with
+    their neighbours only and the scratchpad has room for it; one from f32 to bf16 is left to graph-legalize-types, which finds
+    `tilewright.converts` on the kernel's argument.
     A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
     So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
     a maximum over windows of a convolution's sums.
@@ -102,7 +105,7 @@ def LegalizeTypesPass : Pass<"graph-legalize-types", "::mlir::ModuleOp"> {
   let summary = "bf16 machines: f32 tensors between kernels become bf16";
   let description = [{
     Arithmetic inside a kernel stays f32; convolutions and matrix products take bf16 operands and give f32. The network's
-    inputs and outputs stay f32.
+    inputs and outputs stay f32. An argument with `tilewright.converts` is narrowed by its kernel.
   }];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
 }

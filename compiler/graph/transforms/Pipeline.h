@@ -17,6 +17,9 @@ inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
 /// Of a max pool: it joins the convolution whose sums it reads (graph-move-pools).
 inline constexpr llvm::StringLiteral kOfSumsAttr = "tilewright.of_sums";
 
+/// Of a kernel's argument: the kernel converts it to the type that the array multiplies, no other kernel does.
+inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
+
 struct GraphPipelineOptions {
   std::string array = "fp32"; ///< what the machine's array multiplies: int8, bf16 or fp32
   int64_t rows = 16, columns = 16; ///< of the array

@@ -258,6 +258,46 @@ TEST(OverlapTest, RunsThatOverlapAtTheEndOfABurstFetchItAgain) {
   EXPECT_GT(cyclesOf("7"), 1.3 * cyclesOf("3"));
 }
 
+TEST(OverlapTest, RunsOfWholeWordsCrossTheEndOfABurstLessOften) {
+  const timing::MachineParams machine = *hwconfigs::loadMachine("gemmini_16x16_int8");
+  ASSERT_EQ(machine.dram.burstBytes, 64u);
+  // Three words at a distance of two: of those that reach into a burst one alone begins before it. Bytes may begin anywhere.
+  auto cyclesOf = [&](const std::string &load) {
+    Step step;
+    step.loads.push_back(operation(load, machine));
+    return schedule::estimateOverlapped({step}, machine);
+  };
+  const double words = cyclesOf("load element_log2=2 counts=[3,32,64,1,1] dram_strides=[8,256] strides=[12,384] span=24576");
+  const double bytes = cyclesOf("load counts=[12,32,64,1,1] dram_strides=[7,256] strides=[12,384] span=24576");
+  EXPECT_LT(words, bytes);
+}
+
+TEST(OverlapTest, EnginesThatLoadInRoundsStayTogether) {
+  const timing::MachineParams machine = tiny();
+  // Engine 0 has less to load in every round.
+  auto startsOf = [&](bool inRounds) {
+    std::vector<Step> steps;
+    for (int i = 0; i < 4; ++i) {
+      Step step;
+      const std::string to = std::to_string(256 * i);
+      step.loads.push_back(operation("load counts=[32,1,1,1,1] span=32 address=" + to, machine));
+      step.loads.push_back(operation("load unit=1 counts=[1,64,1,1,1] dram_strides=[8] strides=[1] span=64 address=" +
+                                         std::to_string(256 * i + 128), machine));
+      for (Operation &load : step.loads)
+        load.round = inRounds ? uint32_t(i + 1) : 0;
+      steps.push_back(std::move(step));
+    }
+    const TileProgram program = schedule::overlap(std::move(steps), machine);
+    std::array<std::vector<double>, 2> starts; // by engine
+    for (const schedule::Block &block : program.blocks)
+      starts[size_t(block.operations[0].instruction->header.unit)].push_back(block.plannedStart);
+    return starts;
+  };
+  const auto apart = startsOf(false), together = startsOf(true);
+  EXPECT_LT(apart[0][3], apart[1][3]);
+  EXPECT_GE(together[0][3], together[1][2]) << "its last round begins behind the other's last but one";
+}
+
 TEST(OverlapTest, RunsThatMeetOneChannelTakeLonger) {
   const timing::MachineParams machine = *hwconfigs::loadMachine("edge_32x32_int8");
   ASSERT_EQ(machine.dram.channels, 4u);

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
 using namespace tw;
@@ -58,6 +59,26 @@ TEST(SynchronizeTest, ATurnOfTheBusWaitsForTransfersInTheOtherDirection) {
   EXPECT_EQ(turn(), std::pair(int64_t(2), int64_t(1)));
   machine.semaphores = 2; // kept for what has to wait
   EXPECT_EQ(turn().second, 0);
+}
+
+TEST(SynchronizeTest, ARoundOfLoadsBeginsWhenTheOtherEngineHasDoneTheOneBefore) {
+  timing::MachineParams machine = tiny();
+  auto waitsOfRounds = [&](std::array<uint32_t, 4> rounds) {
+    TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
+                                  "load address=128 counts=[64,1,1,1,1] span=64", "load unit=1 address=192 counts=[64,1,1,1,1] span=64"},
+                                 machine);
+    for (size_t i = 0; i < rounds.size(); ++i)
+      program.blocks[i].operations[0].round = rounds[i];
+    EXPECT_TRUE(schedule::synchronize(program, machine));
+    std::array<int64_t, 4> counts;
+    for (size_t i = 0; i < counts.size(); ++i)
+      counts[i] = waits(program.blocks[i].operations[0]);
+    return counts;
+  };
+  EXPECT_EQ(waitsOfRounds({0, 0, 0, 0}), (std::array<int64_t, 4>{0, 0, 0, 0}));
+  EXPECT_EQ(waitsOfRounds({1, 1, 2, 2}), (std::array<int64_t, 4>{0, 0, 1, 1}));
+  machine.semaphores = 2; // kept for what has to wait
+  EXPECT_EQ(waitsOfRounds({1, 1, 2, 2})[3], 0);
 }
 
 TEST(SynchronizeTest, APassThatYieldsWaitsForTheVectorEngine) {
