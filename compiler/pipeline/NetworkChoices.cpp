@@ -320,11 +320,20 @@ void NetworkCompiler::weighOrders() {
   NetworkChoice next = weighed.front().choice;
   next.fromBottom = true;
   weighToo(next);
+  // A kernel between the steps of the next one has less room beside chains in bands: without them it may gain more.
+  const auto apart = llvm::find_if(weighed, [](const Weighed &w) { return !w.hasGroups; });
+  std::optional<NetworkChoice> close;
+  if (apart != weighed.begin() && apart != weighed.end() && apart->cycles < kWorthRefining * weighed.front().cycles)
+    close = apart->choice;
   for (schedule::Order order : {schedule::Order::Deadlines, schedule::Order::Interleaved}) {
     next = weighed.front().choice;
     next.order = order;
     if (!options.order)
       weighToo(next);
+  }
+  if (close && !options.order) {
+    close->order = schedule::Order::Interleaved;
+    weighToo(*close);
   }
   auto packsTaps = [&](const Layer &l) {
     return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Contraction && accel::packsTaps(*l.kernel.anchor, machine);

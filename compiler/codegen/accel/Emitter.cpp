@@ -114,9 +114,9 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
     room.end = std::min(room.end, (*onChip.banks)[1] * int64_t(memory.bankBytes()));
   }
   if (bandedInput())
-    bandIn = bandedInput()->band(0);
+    bandIn = bandedInput()->inRun(0);
   if (bandedOutput())
-    bandOut = bandedOutput()->band(0);
+    bandOut = bandedOutput()->inRun(0);
   skipUnread();
   packTaps();
 }
@@ -615,20 +615,21 @@ void Emitter::fillBorders(TileStep &step, const Resident &r) const {
 /// The columns of padding of a slot are filled once, its rows of padding whenever a band has some.
 void Emitter::beginBand(uint32_t index) {
   if (const BandedTensor *input = bandedInput())
-    bandIn = input->band(index);
+    bandIn = input->inRun(input->runOf(index));
   const BandedTensor *output = bandedOutput();
   if (!output)
     return;
   TileStep step;
   step.band = index;
   const Range &band = output->bands[index];
-  bandOut = output->band(index);
-  if (index < output->slots.size()) {
+  const size_t run = output->runOf(index);
+  bandOut = output->inRun(run);
+  if (index % output->bandsPerRun == 0 && run < output->slots.size()) {
     Resident slot = output->layout;
-    slot.address = output->slots[index];
+    slot.address = output->slots[run];
     slot.rows = 0;
-    for (const Range &other : output->bands)
-      slot.rows = std::max(slot.rows, other.size());
+    for (size_t other = 0; other < output->runs(); ++other)
+      slot.rows = std::max(slot.rows, output->rowsOfRun(other).size());
     fillBorders(step, slot);
   }
   auto fill = [&](int64_t begin, int64_t end) {
@@ -1188,20 +1189,18 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       writeBands(step, v, origin, size);
       continue;
     }
-    isa::Instruction instruction;
-    instruction.operands = v;
-    step.compute.push_back({1, {operation(instruction)}});
+    addVector(step, v);
   }
   if (onChip.storesResult)
     storeResult(step, origin, made, group, resultSlot.back());
 }
 
-/// The last instruction of a tile, once for every band that some of its rows belong to.
+/// The last instruction of a tile, once for every run of bands that some of its rows belong to.
 void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size) {
   const BandedTensor &output = *bandedOutput();
-  for (size_t index = step.band; index < output.bands.size() && output.bands[index].begin < origin[P1] + size[P1]; ++index) {
-    const Range &band = output.bands[index];
-    int64_t begin = std::max(origin[P1], band.begin), end = std::min(origin[P1] + size[P1], band.end), first = begin - origin[P1];
+  for (size_t run = output.runOf(step.band); run < output.runs(); ++run) {
+    const Range rows = output.rowsOfRun(run);
+    int64_t begin = std::max(origin[P1], rows.begin), end = std::min(origin[P1] + size[P1], rows.end), first = begin - origin[P1];
     if (begin >= end)
       continue;
     isa::Vector v = whole;
@@ -1213,10 +1212,35 @@ void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent 
       v.b_address += first * v.b_strides[1];
       v.b_span -= dropped * std::max<int64_t>(v.b_strides[1], 0);
     }
-    // Computed for the band at hand.
-    v.d_address += output.band(index).address - bandOut.address + first * v.d_strides[1];
+    // Computed for the run at hand.
+    v.d_address += output.inRun(run).address - bandOut.address + first * v.d_strides[1];
     v.d_span -= dropped * v.d_strides[1];
+    addVector(step, v);
+  }
+}
+
+/// Where kernels take turns the array has to wait as soon as its sums fill the accumulator: a window is cut into so many channels that its
+/// neighbours' results can leave in between.
+void Emitter::addVector(TileStep &step, const isa::Vector &whole) const {
+  const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
+  const bool isCut = onChip.banding && window();
+  const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : 1;
+  const int64_t part = ceilDiv(blocks, parts);
+  for (int64_t first = 0; first < blocks; first += part) {
     isa::Instruction instruction;
+    isa::Vector v = whole;
+    v.counts[3] = std::min(part, blocks - first);
+    const int64_t dropped = blocks - v.counts[3];
+    auto cut = [&](auto &address, auto &span, int64_t stride) {
+      address += first * stride;
+      span -= dropped * stride;
+    };
+    cut(v.a_address, v.a_span, v.a_strides[3]);
+    cut(v.d_address, v.d_span, v.d_strides[3]);
+    if (v.b_enable)
+      cut(v.b_address, v.b_span, v.b_strides[3]);
+    if (v.p_count)
+      cut(v.p_address, v.p_span, v.p_count * machine.lanes * 4);
     instruction.operands = v;
     step.compute.push_back({1, {operation(instruction)}});
   }
@@ -1638,7 +1662,8 @@ void Emitter::emitCopies() {
 std::vector<schedule::Step> Emitter::takeSteps() {
   std::vector<schedule::Step> taken;
   for (TileStep &step : steps) {
-    taken.push_back({std::move(step.early), std::move(step.compute), step.band});
+    const uint32_t behind = onChip.banding ? onChip.banding->behind : 0;
+    taken.push_back({std::move(step.early), std::move(step.compute), step.band + behind});
     std::move(step.late.begin(), step.late.end(), std::back_inserter(taken.back().loads));
   }
   return taken;

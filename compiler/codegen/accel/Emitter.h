@@ -283,6 +283,7 @@ private:
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                    int64_t accOffset = 0, int64_t accBlock = 0);
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
+  void addVector(TileStep &step, const isa::Vector &v) const;
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;

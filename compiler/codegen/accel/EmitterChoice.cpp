@@ -408,6 +408,7 @@ std::string Emitter::rankingKey() const {
     describe(0, banded->layout);
     list(std::array<int64_t, 1>{banded->rows});
     listRanges(banded->bands);
+    list(std::array<int64_t, 1>{int64_t(banded->bandsPerRun)});
     list(banded->slots);
   }
   return key;

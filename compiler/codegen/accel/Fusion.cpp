@@ -11,9 +11,16 @@
 using namespace tw;
 using namespace tw::accel;
 
-Resident BandedTensor::band(size_t index) const {
+Range BandedTensor::rowsOfRun(size_t run) const {
+  Range rows = bands[run * bandsPerRun];
+  for (size_t band = run * bandsPerRun; band < bands.size() && runOf(band) == run; ++band)
+    rows.end = std::max(rows.end, bands[band].end);
+  return rows;
+}
+
+Resident BandedTensor::inRun(size_t run) const {
   Resident r = layout;
-  r.address = slots[index % slots.size()] - bands[index].begin * r.rowBytes;
+  r.address = slots[run % slots.size()] - rowsOfRun(run).begin * r.rowBytes;
   return r;
 }
 
@@ -42,6 +49,9 @@ constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its
 constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
 constexpr double kRoom = 0.9375;       ///< of a memory, for a group
 constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
+/// Rows that a run holds for each that it shares with the next one, the most of them first; 0: no runs, but two slots of a band each.
+constexpr int64_t kRunLengths[] = {8, 4, 2, 1, 0};
+constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
 constexpr double kLiked = 1e12; ///< cycles: more than any network takes
 constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
 
@@ -91,6 +101,7 @@ private:
   /// Bytes of weights that may stay.
   int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
   bool cutRows(Group &group) const;
+  bool layRuns(Group &group, int64_t length) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
   Cycles cyclesOf(unsigned k, const Group *group) const;
@@ -192,6 +203,37 @@ bool Fuser::cutRows(Group &group) const {
   return group.kernels.back().rows.size() > 1;
 }
 
+/// Chooses how bands follow one another in memory and in time. Those that a window of the vector engine reads are written by that engine
+/// too: it keeps nobody out of their banks, and they may be runs. Who waits for none of the next band's rows is a band behind: what is to
+/// be read next is then there when its engine is free. False if runs of that length lose rows that are still to be read.
+bool Fuser::layRuns(Group &group, int64_t length) const {
+  for (size_t i = 0; i < group.tensors.size(); ++i) {
+    BandedTensor &tensor = group.tensors[i];
+    const Anchor &reader = *uses.kernels[group.first + i + 1]->anchor;
+    const WindowAxis &window = reader.axes[1];
+    const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
+    const bool isRun = length && reader.kind == Anchor::Window && shared > 0;
+    const int64_t step = group.kernels[i + 1].rows[0].size() * window.stride;
+    tensor.bandsPerRun = isRun ? size_t(std::max(ceilDiv(length * shared, step), kLeastPerRun)) : 1;
+    tensor.slots.assign(isRun ? 1 : 2, 0);
+    const size_t lead = isRun || shared <= 0;
+    group.kernels[i + 1].behind = group.kernels[i].behind + uint32_t(lead);
+    // With a band, its rows of padding are written, and rows that begin another run: not over one that is still to be read.
+    for (size_t band = 0; band < tensor.bands.size(); ++band) {
+      const int64_t end = tensor.bands[band].end > tensor.rows ? tensor.bands[band].end : group.kernels[i].rows[band].end;
+      for (size_t unread = band - std::min(band, lead); unread <= band; ++unread) {
+        const size_t run = tensor.runOf(unread), next = run + tensor.slots.size();
+        if (next >= tensor.runs() || tensor.rowsOfRun(next).isEmpty())
+          continue;
+        const int64_t written = end - tensor.rowsOfRun(next).begin;
+        if (written > 0 && written > tensor.bands[unread].begin - tensor.rowsOfRun(run).begin)
+          return false;
+      }
+    }
+  }
+  return true;
+}
+
 /// Gives bands and buffers their places.
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
@@ -210,16 +252,14 @@ bool Fuser::place(Group &group, std::string *why) const {
     for (size_t i = 0; i < group.tensors.size(); ++i) {
       BandedTensor &tensor = group.tensors[i];
       int64_t rows = 0;
-      for (const Range &band : tensor.bands)
-        rows = std::max(rows, band.size());
-      tensor.slots.clear();
+      for (size_t run = 0; run < tensor.runs(); ++run)
+        rows = std::max(rows, tensor.rowsOfRun(run).size());
       align(0);
-      for (unsigned slot = 0; slot < 2; ++slot) {
+      for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
         if (isContraction(*uses.kernels[group.first + i + 1]))
           align(0);
-        at[0] = roundUp(at[0], kAlignment);
-        tensor.slots.push_back(at[0]);
+        slot = at[0] = roundUp(at[0], kAlignment);
         at[0] += rows * tensor.layout.rowBytes;
       }
     }
@@ -264,12 +304,20 @@ bool Fuser::place(Group &group, std::string *why) const {
     group.ownBanks = ownBanks;
     return at[0] <= room && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
+  bool areThere = false; // all rows, as long as they are needed
   for (bool ownBanks : {true, false})
-    for (bool isRoomy : {true, false})
-      for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
-        if (placeAll(ownBanks, isRoomy, engines))
-          return true;
-  if (why)
+    for (int64_t length : kRunLengths) {
+      if (!layRuns(group, length))
+        continue;
+      areThere = true;
+      for (bool isRoomy : {true, false})
+        for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
+          if (placeAll(ownBanks, isRoomy, engines))
+            return true;
+    }
+  if (why && !areThere)
+    *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
+  else if (why)
     *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
            std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) + " for them";
   return false;
@@ -293,15 +341,6 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
       *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
     return std::nullopt;
   }
-  // Two slots: when a band is made, that of the next one is free, that of the band behind it is not.
-  for (size_t i = 0; i < group.tensors.size(); ++i)
-    for (size_t band = 0; band + 2 < group.tensors[i].bands.size(); ++band)
-      if (group.tensors[i].bands[band + 2].begin < group.kernels[i].rows[band].end &&
-          !group.tensors[i].bands[band + 2].isEmpty()) {
-        if (why)
-          *why = "a row belongs to more than two bands of " + std::to_string(rowsPerBand) + " rows";
-        return std::nullopt;
-      }
   if (!place(group, why))
     return std::nullopt;
   return group;
@@ -346,15 +385,15 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     bool isPacked = packs(kernel) && !input;
     passes = double(a->groups * ceilDiv(a->oc, machine.cols)) *
              double(isPacked ? ceilDiv(taps * a->ic, machine.rows) : taps * ceilDiv(a->ic, machine.rows));
-    // Tiles that the accumulator holds twice.
-    const int64_t held = int64_t(machine.accumulatorRows()) / 2 / ceilDiv(a->oc, machine.cols);
-    const int64_t most = std::max(held / width, int64_t(1)) * width;
+    // Tiles that the accumulator holds twice: of few channels, where they are of many positions.
+    const int64_t most = int64_t(machine.accumulatorRows()) / 2;
     const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
     for (const Range &rows : bands) {
       int64_t left = sumsMade(kernel, rows.size());
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
-        cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop;
+        const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);
+        cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop * double(tiles);
       }
     }
     if (weights > weightLimit())
@@ -362,9 +401,10 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   }
   loads += double(weights) * (1 + rereads) + double(parameterBytes(kernel));
   if (a) {
-    int64_t pixels = 1;
-    for (unsigned axis = P0; axis < kAxes; ++axis)
-      pixels *= a->axes[axis - P0].inputSize;
+    int64_t pixels = a->axes[0].inputSize * a->axes[2].inputSize, rows = 0; // rows that bands share are loaded for each
+    for (const Range &band : bands)
+      rows += std::min(a->axes[1].span(kernel.sums({1, 1, band.size(), 1})[P1]), a->axes[1].inputSize);
+    pixels *= group ? rows : a->axes[1].inputSize;
     addTensor(a->input.tensor, input,
               pixels * (a->kind == Anchor::Contraction ? a->ic * a->groups : kernel.extent[C]) * byteSize(kernel.loadedType()));
   }
@@ -375,7 +415,11 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     if (i == 0 && a && (a->kind == Anchor::Window || kernel.maxima)) {
       const WindowAxis &w = kernel.window(P0), &h = kernel.window(P1);
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
-      last *= double(h.kernel * (reuses ? std::min(w.stride, w.kernel) : w.kernel));
+      const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
+      last *= double(h.kernel * columns);
+      // What comes before the first output of a band, and of a row.
+      const int64_t before = w.kernel * int64_t(bands.size()) + (w.kernel - columns) * kernel.extent[P1];
+      cycles.vector += double(blocks * h.kernel * before);
     }
     cycles.vector += positions * last + kCyclesPerLoop * double(bands.size());
     if (i < kernel.steps.size())
@@ -387,11 +431,13 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   addTensor(kernel.output.tensor, output,
             (kernel.pool ? kernel.extent[P2] : int64_t(positions)) * (kernel.outputReduced ? 1 : kernel.extent[C]) *
                 byteSize(kernel.outputType));
-  // Rows of two bands are written twice.
+  // Rows of two runs are written twice.
   if (output) {
     double rows = -double(output->rows);
-    for (const Range &band : output->bands)
-      rows += double(std::max<int64_t>(std::min(band.end, output->rows) - std::max<int64_t>(band.begin, 0), 0));
+    for (size_t run = 0; run < output->runs(); ++run) {
+      const Range made = output->rowsOfRun(run);
+      rows += double(std::max<int64_t>(std::min(made.end, output->rows) - std::max<int64_t>(made.begin, 0), 0));
+    }
     cycles.vector += std::max(rows, 0.0) * double(width) * last + kCyclesPerLoop * double(bands.size());
   }
   cycles.dram = loads / bandwidth;

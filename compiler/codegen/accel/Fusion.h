@@ -25,10 +25,16 @@ struct BandedTensor {
   Resident layout;            ///< of a band; its address is not used, it has no padding rows of its own
   int64_t rows = 1;           ///< of the whole
   std::vector<Range> bands;   ///< the rows that the reader's band needs: padding, and rows of other bands, included
-  std::vector<int64_t> slots; ///< addresses; band b lies in slot b % slots
+  /// Bands that follow one another in memory, so that rows of two of them lie there once. The last band of a run ends it: no window
+  /// wraps around.
+  size_t bandsPerRun = 1;
+  std::vector<int64_t> slots; ///< addresses; run r lies in slot r % slots
 
-  /// The whole tensor as far as it lies in that band.
-  Resident band(size_t index) const;
+  size_t runOf(size_t band) const { return band / bandsPerRun; }
+  size_t runs() const { return (bands.size() + bandsPerRun - 1) / bandsPerRun; }
+  Range rowsOfRun(size_t run) const;
+  /// The whole tensor as far as it lies in that run.
+  Resident inRun(size_t run) const;
 };
 
 /// What a kernel of a group has to know.
@@ -39,6 +45,7 @@ struct Banding {
   std::vector<Range> rows; ///< of its result, one after the other: each row is computed once
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
+  uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
 
 /// Kernels first, first + 1, ... whose steps are merged, band by band.

@@ -65,6 +65,28 @@ class FusionTest(CliTest):
             values, _ = self.results(path, "--check", *hw)
             np.testing.assert_array_equal(values, expected, str(middle))
 
+    def test_runs_of_bands(self):
+        """Runs that end several times, within a window's reach of another, and where there is room for short ones or none."""
+        for middle, rows, capacity in [(dict(stride=2), 1, 131072), (dict(stride=2), 2, 131072), (dict(), 1, 131072), (dict(), 2, 131072),
+                                       (dict(), 1, 262144), (dict(), 5, 262144), (dict(kernel=5), 1, 262144)]:
+            self.chain(**{"kernel": 3, "groups": 64, **middle})
+            expected, _ = self.results("modulo", "--across", "prefetch")
+            path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
+            values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
+            np.testing.assert_array_equal(values, expected, f"{middle} {rows} {capacity}")
+
+    def test_rows_of_two_bands_are_written_once(self):
+        """Of three rows that a band reads, two are in the next band as well: each would be written three times."""
+        self.chain(kernel=3, groups=64)
+        room = ["--set", "scratchpads.unified.capacity_bytes=131072"]
+        busy = {}
+        for name, schedule in [("apart", self.bands(expand="false")), ("bands", self.bands(expand="true, bands = 1"))]:
+            self.results(schedule, *room)
+            report = json.loads((self.path / "report.json").read_text())
+            busy[name] = next(engine["busy_cycles"] for engine in report["engines"] if engine["name"] == "vector")
+        expand = 24 * 24 * 64 // 16  # vectors of its result
+        self.assertLess(busy["bands"], busy["apart"] + expand)
+
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
         self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
