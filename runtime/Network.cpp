@@ -156,6 +156,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.options.order = result.scheduleFile.order;
     result.options.bus = result.scheduleFile.bus;
     result.options.loaders = result.scheduleFile.loaders;
+    result.options.weights = result.scheduleFile.weights;
   } else {
     schedule = scheduleOf(options.schedule);
   }

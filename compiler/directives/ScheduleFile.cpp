@@ -84,7 +84,8 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   };
   if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.order)) ||
       failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)) ||
-      failed(choose(accel::kLoadersAttr, accel::kLoadersNames, file.loaders)))
+      failed(choose(accel::kLoadersAttr, accel::kLoadersNames, file.loaders)) ||
+      failed(choose(accel::kWeightsAttr, accel::kWeightsNames, file.weights)))
     return errorFrom(text, "");
   return file;
 }

@@ -24,6 +24,7 @@ struct ScheduleFile {
   std::optional<schedule::Order> order; ///< tilewright.order
   std::optional<schedule::Bus> bus;     ///< tilewright.bus
   std::optional<accel::Loaders> loaders; ///< tilewright.loaders
+  std::optional<accel::Weights> weights; ///< tilewright.weights
 };
 
 /// Whether an argument of --schedule names a file.

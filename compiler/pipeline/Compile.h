@@ -37,6 +37,7 @@ struct CompileOptions {
   std::optional<schedule::Order> order;
   std::optional<schedule::Bus> bus;
   std::optional<accel::Loaders> loaders;
+  std::optional<accel::Weights> weights;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -70,14 +71,15 @@ struct NetworkChoice {
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
   accel::Loaders loaders = accel::Loaders::Apart;
+  accel::Weights weights = accel::Weights::Slots;
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.tallBands,
-                      c.wholeBanks, c.fromBottom);
+      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
+                      c.tallBands, c.wholeBanks, c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -13,6 +13,7 @@ using namespace tw::pipeline;
 namespace {
 constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
 constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
+constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
@@ -231,7 +232,8 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
       next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
-      next.loaders == options.loaders.value_or(accel::Loaders::Apart)) {
+      next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
+      next.weights == options.weights.value_or(accel::Weights::Slots)) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
       return true;
     fusions.push_back(**chosen);
@@ -395,6 +397,16 @@ void NetworkCompiler::weighLoaders() {
   weighToo(next);
 }
 
+/// Weights that would come too late, early to where nothing else lies (decision 0021). With one scratchpad for all operands, slots go round
+/// in all of it.
+void NetworkCompiler::weighWeights() {
+  if (!hasWays() || options.weights || machine.scratchpads.size() == 1 || layers.size() < 2)
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.weights = accel::Weights::Early;
+  weighToo(next, kLeastEarly);
+}
+
 llvm::Error NetworkCompiler::emit() {
   mainFunction = module.lookupSymbol<mlir::func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
@@ -417,6 +429,7 @@ llvm::Error NetworkCompiler::emit() {
     rule.order = options.order.value_or(schedule::Order::Steps);
     rule.bus = options.bus.value_or(schedule::Bus::Shared);
     rule.loaders = options.loaders.value_or(accel::Loaders::Apart);
+    rule.weights = options.weights.value_or(accel::Weights::Slots);
     for (;; ++rule.residency) {
       llvm::Expected<bool> exists = weigh(rule);
       if (!exists)
@@ -433,6 +446,7 @@ llvm::Error NetworkCompiler::emit() {
     weighBanks();
     weighBus();
     weighLoaders();
+    weighWeights();
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);

@@ -4,6 +4,7 @@
 #include "compiler/pipeline/NetworkCompiler.h"
 
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Sequence.h"
 #include "compiler/schedule/Synchronize.h"
@@ -532,8 +533,11 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
   double cycles = 0;
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
-  else if (overlaps())
+  else if (overlaps()) {
+    if (choice.weights == accel::Weights::Early)
+      schedule::prefetch(network.steps, machine);
     network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus);
+  }
   return cycles;
 }
 
@@ -653,7 +657,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     const NetworkChoice &way = result.weighed.front();
     attributes = {{accel::kOperationOrderAttr, accel::kOperationOrderNames[unsigned(way.order)]},
                   {accel::kBusAttr, accel::kBusNames[unsigned(way.bus)]},
-                  {accel::kLoadersAttr, accel::kLoadersNames[unsigned(way.loaders)]}};
+                  {accel::kLoadersAttr, accel::kLoadersNames[unsigned(way.loaders)]},
+                  {accel::kWeightsAttr, accel::kWeightsNames[unsigned(way.weights)]}};
   }
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), attributes, choices);
   if (llvm::Error error = assemble())

@@ -128,6 +128,7 @@ private:
   void weighBanks();
   void weighBus();
   void weighLoaders();
+  void weighWeights();
   llvm::Error placeTensors();
   void joinConcats();
   llvm::Error describe(bool inputs);

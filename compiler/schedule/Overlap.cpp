@@ -152,7 +152,8 @@ private:
   std::vector<Edge> before;
   std::vector<Edge> next; ///< nodes that have this one before them, and how
   std::vector<Banks> banks;
-  std::vector<uint32_t> edgeTo; ///< per node: where it was put into `before` last
+  std::vector<uint32_t> firstPass; ///< per step: the first node of the array from there on
+  std::vector<uint32_t> edgeTo;    ///< per node: where it was put into `before` last
   std::vector<SpaceMap<History>> spaces;
   std::vector<Reader> readers;
   std::vector<std::vector<uint32_t>> ready;   ///< per engine: nodes that wait for nothing without a place, sorted
@@ -357,6 +358,8 @@ void Overlapper::depend(const Node &node, uint32_t index) {
     const bool accumulation = accumulates && own && region.space == unsigned(isa::Memory::Accumulator);
     orderAfter(uint32_t(history.writer), !own || (!region.write && !accumulation));
   };
+  if (const uint32_t step = node.first->notBefore; step && firstPass[step] < index)
+    orderAfter(firstPass[step], false);
   int32_t lastReader = -2, added = -1;
   // Reads first: an operation that reads what it writes is its own last writer.
   for (const Operation &operation : operationsOf(node))
@@ -422,11 +425,16 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
     blocks += step.loads.size() + step.compute.size();
   nodes.reserve(blocks + 1);
   edgeTo.assign(blocks, 0);
+  firstPass.assign(steps.size(), std::numeric_limits<uint32_t>::max());
+  uint32_t withoutPass = 0; // the first step of those
   for (uint32_t index = 0; index < steps.size(); ++index) {
     for (Operation &load : steps[index].loads)
       add(&load, 1, nullptr, index);
-    for (Block &block : steps[index].compute)
+    for (Block &block : steps[index].compute) {
       add(block.operations.data(), block.operations.size(), &block, index);
+      for (; nodes.back().engine == tensorEngine() && withoutPass <= index; ++withoutPass)
+        firstPass[withoutPass] = uint32_t(nodes.size()) - 1;
+    }
   }
   nodes.emplace_back();
   nodes.back().firstBefore = uint32_t(before.size());

@@ -68,6 +68,8 @@ struct Operation {
   uint32_t round = 0;
   /// It waits, if it can, until so many operations of the vector engine have retired: one of them wants its banks meanwhile.
   uint32_t yieldsTo = 0;
+  /// overlap(): a load for later steps is planned behind the array's first pass of this step, or of the next one that has any. 0: anywhere.
+  uint32_t notBefore = 0;
 };
 
 /// A run of operations that a hardware loop repeats; `count` 1 means straight line.

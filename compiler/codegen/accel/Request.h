@@ -33,10 +33,17 @@ inline constexpr llvm::StringLiteral kLoadersAttr = "tilewright.loaders";
 /// Who loads constants, and other weights: the second load engine, where there is one, or the one that loads activations.
 enum class Loaders { Apart, One };
 
+/// Where weights lie that would come too late: Weights.
+inline constexpr llvm::StringLiteral kWeightsAttr = "tilewright.weights";
+
+/// Where weights lie that would come too late: in slots, as all others, or where nothing else does before (schedule::prefetch()).
+enum class Weights { Slots, Early };
+
 /// Spellings, by index.
 constexpr const char *kOperationOrderNames[] = {"steps", "deadlines", "interleaved"};
 constexpr const char *kBusNames[] = {"shared", "turns"};
 constexpr const char *kLoadersNames[] = {"apart", "one"};
+constexpr const char *kWeightsNames[] = {"slots", "early"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};

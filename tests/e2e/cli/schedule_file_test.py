@@ -183,6 +183,23 @@ class DirectiveTest(ScheduleFileTest):
             return self.image(path)
         self.assertIn(self.image("modulo"), [image("apart"), image("one")])
 
+    def test_late_weights_come_early(self):
+        hw = ["--hw", "tiny_8x8"]  # with a scratchpad for weights
+        results = {}
+        for weights in ["slots", "early"]:
+            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.weights = "{weights}"', body=""))
+            self.tilewright("run", NETWORK, *hw, "--schedule", path, "--check", "--output-dir", weights)
+            results[weights] = {file.name: np.load(file) for file in (self.path / weights).glob("*.npy")}
+            tiles, _ = self.tilewright("compile", NETWORK, *hw, "--schedule", path, "--emit", "tiles")
+            elsewhere = [line for line in tiles.splitlines() if "preload " in line and "memory=scratchpad1" not in line]
+            self.assertEqual(bool(elsewhere), weights == "early")
+            self.tilewright("compile", NETWORK, *hw, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
+            self.assertIn(f'tilewright.weights = "{weights}"', (self.path / "chosen.mlir").read_text())
+            again, _ = self.tilewright("compile", NETWORK, *hw, "--schedule", "chosen.mlir", "--emit", "tiles")
+            self.assertEqual(again, tiles)
+        self.assertTrue(results["slots"])
+        np.testing.assert_equal(results["early"], results["slots"])
+
     def test_every_command_takes_one(self):
         path = self.schedule("buffers %k {depth = 3}")
         for command in ["run", "profile", "compare"]:
@@ -379,7 +396,8 @@ class RefusalTest(ScheduleFileTest):
                                     ('order = "steps", tilewright.base = "serial"', "only modulo and search have one"),
                                     ('bus = "both"', 'tilewright.bus is "both" but must be shared or turns'),
                                     ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one"),
-                                    ('loaders = "two"', 'tilewright.loaders is "two" but must be apart or one')]:
+                                    ('loaders = "two"', 'tilewright.loaders is "two" but must be apart or one'),
+                                    ('weights = "late"', 'tilewright.weights is "late" but must be slots or early')]:
             self.write("schedule.mlir", FILE.format(base=f", tilewright.{attributes}", body=""))
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
