@@ -230,7 +230,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!*chosen)
     return false;
   if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
-      next.beside.empty() &&
+      !next.serpentine && next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
       next.weights == options.weights.value_or(accel::Weights::Slots)) {
@@ -313,6 +313,20 @@ void NetworkCompiler::weighWindows() {
   NetworkChoice next = weighed.front().choice;
   next.shortWindows = true;
   weighToo(next, kLeastGain);
+}
+
+/// Contractions that find the last tiles of an operand on chip: fewer bytes, but loads come less evenly (decision 0022).
+void NetworkCompiler::weighSerpentine() {
+  auto hasParts = [&](const auto &layer) {
+    const accel::Kernel &kernel = layer.value().form(weighed.front().choice);
+    return kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction && !kernel.request.serpentine &&
+           bestNetwork.chosen[layer.index()].ic < kernel.anchor->ic;
+  };
+  if (!hasWays() || layers.size() < 2 || llvm::none_of(llvm::enumerate(layers), hasParts))
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.serpentine = true;
+  weighToo(next);
 }
 
 /// Other places for buffers, as banks that two engines want cost time; and other orders.
@@ -440,6 +454,7 @@ llvm::Error NetworkCompiler::emit() {
     weighResidents();
     weighPixels();
     weighWindows();
+    weighSerpentine();
     weighBanks();
     weighOrders();
     weighParts();
@@ -458,7 +473,31 @@ llvm::Error NetworkCompiler::emit() {
   llvm::for_each(others, addNew);
   for (const Weighed &w : weighed)
     addNew(w.choice);
+  if (!fixedChoice && hasWays() && layers.size() > 1)
+    llvm::for_each(otherOrders(weighed.front().choice), addNew);
   return llvm::Error::success();
+}
+
+/// The same work in every order of operations and transfers that is left open. They are not weighed: a search may want them once it has
+/// changed the layers.
+std::vector<NetworkChoice> NetworkCompiler::otherOrders(const NetworkChoice &choice) const {
+  std::vector<NetworkChoice> result{choice};
+  auto vary = [&](auto NetworkChoice::*member, auto others) {
+    for (size_t i = 0, count = result.size(); i < count; ++i)
+      for (auto value : others) {
+        NetworkChoice other = result[i];
+        other.*member = value;
+        result.push_back(other);
+      }
+  };
+  using schedule::Order, schedule::Bus;
+  if (!options.order)
+    vary(&NetworkChoice::order, std::initializer_list<Order>{Order::Steps, Order::Deadlines, Order::Interleaved});
+  if (!options.bus && machine.dram.kind != timing::DramKind::Ideal)
+    vary(&NetworkChoice::bus, std::initializer_list<Bus>{Bus::Shared, Bus::Turns});
+  if (!options.loaders && machine.loadEngines > 1)
+    vary(&NetworkChoice::loaders, std::initializer_list<accel::Loaders>{accel::Loaders::Apart, accel::Loaders::One});
+  return result;
 }
 
 llvm::Expected<std::vector<NetworkChoice>> NetworkCompiler::weighAll() {

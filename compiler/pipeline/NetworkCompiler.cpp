@@ -408,6 +408,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.shortWindows = choice.shortWindows;
     onChip.loaders = choice.loaders;
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
+    onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];

@@ -123,12 +123,14 @@ private:
   void weighResidents();
   void weighPixels();
   void weighWindows();
+  void weighSerpentine();
   void weighOrders();
   void weighParts();
   void weighBanks();
   void weighBus();
   void weighLoaders();
   void weighWeights();
+  std::vector<NetworkChoice> otherOrders(const NetworkChoice &choice) const;
   llvm::Error placeTensors();
   void joinConcats();
   llvm::Error describe(bool inputs);

@@ -128,6 +128,7 @@ struct OnChip {
   bool wholeBanks = false;               ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
                                          ///< no two share one
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
+  bool serpentine = false;               ///< contractions: every second tile takes the last input channels first
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers

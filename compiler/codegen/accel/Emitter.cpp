@@ -1345,17 +1345,22 @@ int64_t Emitter::pieces(const Tile &t) const {
 }
 
 /// Appends visits that are like `tiles` but take the input channels block by block, `together` tiles each block before the next.
-/// One tile alone takes all its blocks in one visit.
+/// One tile alone takes all its blocks in one visit. In serpentine order the next ones begin with the block that these end with.
 void Emitter::takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const {
+  bool turned = false;
   for (; !tiles.empty(); tiles = tiles.drop_front(std::min(together, tiles.size()))) {
     llvm::ArrayRef<Visit> run = tiles.take_front(together);
-    const int64_t all = run.front().kEnd, step = together == 1 ? all : tile.ic;
-    for (int64_t k = 0; k < all; k += step)
+    const int64_t all = run.front().kEnd, step = together == 1 ? all : tile.ic, parts = ceilDiv(all, step);
+    for (int64_t part = 0; part < parts; ++part)
       for (Visit visit : run) {
-        visit.kBegin = k;
-        visit.kEnd = std::min(k + step, all);
+        visit.turned = turned;
+        visit.kBegin = step * (turned ? parts - 1 - part : part);
+        visit.kEnd = std::min(visit.kBegin + step, all);
+        visit.begins = part == 0;
+        visit.ends = part == parts - 1;
         order.push_back(visit);
       }
+    turned = onChip.serpentine && !turned;
   }
 }
 
@@ -1459,7 +1464,7 @@ void Emitter::loadAhead(TileStep &step, const Visit &next, Ahead &ahead) {
   const int64_t kTiles = ceilDiv(a.ic, tile.ic), group = next.group, batch = a.batchAxis ? origin[*a.batchAxis] : 0;
   const int64_t done = ++ahead.done - ahead.begin, all = ahead.steps - ahead.begin;
   for (; ahead.loaded < kTiles && ahead.loaded * all < done * kTiles; ++ahead.loaded) {
-    const int64_t k = ahead.loaded * tile.ic, icSize = std::min(tile.ic, a.ic - k);
+    const int64_t k = (next.turned ? kTiles - 1 - ahead.loaded : ahead.loaded) * tile.ic, icSize = std::min(tile.ic, a.ic - k);
     bool miss;
     if (tile.channelsOuter) {
       unsigned slot = acquire(buffers.all[size_t(buffers.weights)], {group, origin[C], k, batch, false}, miss);
@@ -1502,12 +1507,20 @@ void Emitter::emitTiles() {
                            {group, origin[C], origin[P0], origin[P1], origin[P2], visit.blockBegin}, miss);
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
       int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
-      for (int64_t k = visit.kBegin, icSize; k < visit.kEnd; k += icSize) {
+      std::vector<std::pair<int64_t, bool>> parts; // where each begins, and whether it is a piece of a tile
+      for (int64_t k = visit.kBegin; k < visit.kEnd;) {
+        const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
+        parts.push_back({k, isPiece});
+        k += std::min(isPiece ? piece : tile.ic, tile.ic - k % tile.ic);
+        piece = std::min(piece * 2, tile.ic);
+      }
+      auto endOf = [&](size_t part) { return part + 1 < parts.size() ? parts[part + 1].first : visit.kEnd; };
+      for (size_t i = 0; i < parts.size(); ++i) {
+        const size_t part = visit.turned ? parts.size() - 1 - i : i;
+        const auto [k, isPiece] = parts[part];
+        const int64_t icSize = endOf(part) - k;
         TileStep step;
         step.band = visit.band;
-        const bool isPiece = k < visit.kBegin + tile.ic && piece < tile.ic;
-        icSize = std::min({isPiece ? piece : tile.ic, tile.ic - k % tile.ic, a.ic - k});
-        piece = std::min(piece * 2, tile.ic);
         unsigned input = 0;
         if (tile.rolling > 1) {
           rollInput(step, origin, size, k, icSize);
@@ -1536,10 +1549,11 @@ void Emitter::emitTiles() {
           loadWeights(step, origin, size, group, batch, k, icSize, weights);
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
-        passes(step, sums, k == 0, icSize, inputPlace(first, sums, group, k, icSize, input), weights, anchorSlot, visit);
+        passes(step, sums, visit.begins && i == 0, icSize, inputPlace(first, sums, group, k, icSize, input), weights, anchorSlot,
+               visit);
         if (overlaps())
           host = {steps.size(), step.compute.size()};
-        if (k + icSize >= a.ic) {
+        if (visit.ends && i + 1 == parts.size()) {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;

@@ -122,6 +122,8 @@ private:
     int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
     uint32_t band;
     int64_t rowEnd;      ///< of the band
+    bool begins = true, ends = true; ///< the first visit of its tile, the last one
+    bool turned = false; ///< takes its last input channels first
     bool isLast = false; ///< nothing hides its results
   };
   std::vector<Visit> orderVisits() const;

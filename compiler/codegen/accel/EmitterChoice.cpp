@@ -53,7 +53,7 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
 } // namespace
 
 namespace {
-/// What a transfer costs: bytes of whole bursts on the data bus, and segments on the scratchpad side, one a cycle.
+/// What a transfer costs: bytes of whole bursts on the data bus, and segments on the scratchpad side.
 struct Transfer {
   double bytes = 0, segments = 0;
 
@@ -85,7 +85,7 @@ struct Transfer {
     segments += other.segments;
     return *this;
   }
-  double cycles(double bandwidth) const { return std::max(bytes / bandwidth, segments); }
+  double cycles(double bandwidth, double perCycle) const { return std::max(bytes / bandwidth, segments / perCycle); }
 };
 } // namespace
 
@@ -97,7 +97,7 @@ double Emitter::mixed(double readBytes, double writeBytes) const {
 }
 
 double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
-  double bandwidth = dramBytesPerCycle(machine), latency = dramLatency(machine);
+  double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle, latency = dramLatency(machine);
   // The last tile of each axis may be smaller: how much of their size tiles have on average. For kernels alone, whose best tiles the
   // list scheduler looks at again.
   auto shareOf = [&](int64_t extent, double tiles, int64_t size) {
@@ -156,6 +156,16 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (weightsStay && weightLoads > 0)
       weightLoads = nTiles * kTiles * groups * (t.channelsOuter ? 1 : runs) *
                     (nTiles * kTiles * groups <= weightSlots ? 1 : double(bands.size()));
+    const bool inputStreams = inputLoads == outTiles * kTiles, weightsStream = weightLoads == outTiles * kTiles;
+    // Tiles that follow one another and share an operand find its last tiles of input channels on chip.
+    if (contraction() && onChip.serpentine && !t.inputsOuter) {
+      const double next = groups * (t.channelsOuter ? nTiles * (mTiles - 1) : mTiles * (nTiles - 1));
+      const double inner = t.channelsOuter ? (mTiles == 1) * (nTiles - 1) : (nTiles == 1) * (mTiles - 1);
+      if (!inputStays)
+        inputLoads -= inputSlots * (t.channelsOuter ? inner : next);
+      if (!weightsStay && weightLoads > 0)
+        weightLoads -= weightSlots * (t.channelsOuter ? next : inner);
+    }
     if (unpacked) {
       // A run for every row of every column; rows that tiles share are read again.
       const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
@@ -193,16 +203,16 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare;
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.
-      auto turns = [&](double loads, double slots, double load) {
-        if (loads == outTiles * kTiles && slots > 1 && loads > slots)
+      auto turns = [&](bool streams, double loads, double slots, double load) {
+        if (streams && slots > 1 && loads > slots)
           roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
       };
-      turns(inputLoads, inputSlots, input.cycles(bandwidth));
-      turns(weightLoads, weightSlots, weightBytes / bandwidth);
+      turns(inputStreams, inputLoads, inputSlots, input.cycles(bandwidth, perCycle));
+      turns(weightsStream, weightLoads, weightSlots, weightBytes / bandwidth);
       // The array reads a slot, or an engine loads it; others in the same bank wait.
       if (unpacked && !conversion && inputLoads > 0 && t.overlap) {
         const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
-        tensor = std::max(tensor, inputLoads * (input.cycles(bandwidth) + perTileTensor) / atOnce);
+        tensor = std::max(tensor, inputLoads * (input.cycles(bandwidth, perCycle) + perTileTensor) / atOnce);
       }
     }
   }
@@ -261,8 +271,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
                                                         machine.dram) * drains;
   if (!onChip.storesResult)
     store = {};
-  double storeTile = store.cycles(bandwidth), stores = storeTile * outTiles * mShare * nShare;
-  double load0 = loads[0].cycles(bandwidth), load1 = loads[1].cycles(bandwidth);
+  double storeTile = store.cycles(bandwidth, perCycle), stores = storeTile * outTiles * mShare * nShare;
+  double load0 = loads[0].cycles(bandwidth, perCycle), load1 = loads[1].cycles(bandwidth, perCycle);
   if (!t.overlap)
     return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
   double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles * mShare * nShare;
@@ -277,12 +287,12 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     tensor += (outTiles - 1) * (vectorTile + 40);
   // The results of a run all leave while the next one takes its first input channels.
   if (t.inputsOuter)
-    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + sources.cycles(bandwidth)) / runs - tensor / (runs * kTiles));
+    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + sources.cycles(bandwidth, perCycle)) / runs - tensor / (runs * kTiles));
   double firstLoad = (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
     // the next panel that has no slots of its own.
-    double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
+    double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth, perCycle), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
     double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
     double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
     double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
@@ -378,7 +388,7 @@ std::string Emitter::rankingKey() const {
   list(kernel.output.stride); // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 2>{room.begin, onChip.weightRoom});
+  list(std::array<int64_t, 3>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   auto describe = [&](size_t tensor, const Resident &r) {
@@ -665,6 +675,8 @@ llvm::Error Emitter::choose() {
       network.chosen[layer].panel = tile.panel;
       if (overlaps())
         network.chosen[layer].oneSum = tile.oneSum;
+      if (overlaps() && tile.ic < kernel.anchor->ic)
+        network.chosen[layer].serpentine = onChip.serpentine;
       if (canBeginSmall(tile))
         network.chosen[layer].beginsSmall = tile.beginsSmall;
       if (canBeginWide(tile))

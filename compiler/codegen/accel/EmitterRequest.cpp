@@ -93,6 +93,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], allowed);
     if (r.oneSum)
       return refuse(r.buffersAt, "one_sum", *r.oneSum ? "true" : "false", allowed);
+    if (r.serpentine)
+      return refuse(r.buffersAt, "serpentine", *r.serpentine ? "true" : "false", allowed);
   } else {
     const Anchor &a = *kernel.anchor;
     int64_t inputs = roundUp(a.ic, machine.rows);
@@ -124,6 +126,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       if (!overlaps())
         return refuse(r.buffersAt, "one_sum", "true", withBase + ", and only modulo and search can do that");
     }
+    if (r.serpentine.value_or(false) && !overlaps())
+      return refuse(r.buffersAt, "serpentine", "true", withBase + ", and only modulo and search can do that");
     if (!overlaps() && (inputsOuter || r.panel.value_or(0)))
       return refuse(inputsOuter ? r.tileAt : r.buffersAt, inputsOuter ? "order" : "panel",
                     inputsOuter ? kOrderNames[*r.order] : kPanelNames[*r.panel],

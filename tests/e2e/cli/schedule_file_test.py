@@ -93,14 +93,17 @@ class DirectiveTest(ScheduleFileTest):
 
     def test_inputs_outermost_without_room_for_all_sums(self):
         """Eight channel blocks of 256 positions have two accumulators' worth of sums: half of the positions after the other."""
-        path = self.schedule('tile %k {sizes = [16, 64, 1, 1], ic = 16, order = "inputs_outer"}', node="gemm")
-        tiles, _ = self.tilewright("compile", "gemm:256x128x64:int8", *HW, "--schedule", path, "--emit", "tiles")
-        self.assertIn("inputs outermost", tiles)
-        values = {}
-        for schedule in [path, "serial"]:
+        def result(schedule):
             self.tilewright("run", "gemm:256x128x64:int8", *HW, "--schedule", schedule, "--check", "--output-dir", "out")
-            values[schedule], = [np.load(file) for file in (self.path / "out").glob("*.npy")]
-        np.testing.assert_array_equal(values[path], values["serial"])
+            value, = [np.load(file) for file in (self.path / "out").glob("*.npy")]
+            return value
+        expected = result("serial")
+        for turns in ["false", "true"]:
+            path = self.schedule('tile %k {sizes = [16, 64, 1, 1], ic = 16, order = "inputs_outer"}',
+                                 f"buffers %k {{serpentine = {turns}}}", node="gemm")
+            tiles, _ = self.tilewright("compile", "gemm:256x128x64:int8", *HW, "--schedule", path, "--emit", "tiles")
+            self.assertIn("inputs outermost", tiles)
+            np.testing.assert_array_equal(result(path), expected, turns)
 
     def test_depth(self):
         choices, _ = self.layers(self.schedule("buffers %k {depth = 3}"))
@@ -255,6 +258,21 @@ class ProductTest(ScheduleFileTest):
             self.fails("compile", *self.PRODUCT, "--schedule", "schedule.mlir",
                        message=["schedule.mlir:5:5: begins_wide is true", message])
 
+    def test_tiles_that_turn_find_weights_on_chip(self):
+        """Five tiles of positions take the same four tiles of input channels, the last of 8; two of them stay for the next one."""
+        read, values = {}, {}
+        for turns in ["false", "true"]:
+            path = self.schedule('tile %k {sizes = [32, 16, 1, 1], ic = 64, order = "channels_outer"}',
+                                 'buffers %k {depth = 2, panel = "none", begins_wide = false, begins_small = false, '
+                                 f"serpentine = {turns}}}", node="gemm")
+            values[turns] = self.result(path)
+            out, _ = self.tilewright("run", *self.PRODUCT, "--schedule", path, "--json", "-")
+            read[turns] = json.loads(out)["dram_read_bytes"]
+        np.testing.assert_array_equal(values["true"], values["false"])
+        tiles = [64 * 32] * 3 + [16 * 32] # whole rows of the array
+        again = 2 * (sum(tiles[:2]) + sum(tiles[2:])) # downwards and upwards, twice
+        self.assertEqual(read["false"] - read["true"], 96 // 32 * (5 * sum(tiles) - (sum(tiles) + again)))
+
     def test_one_loader_of_one(self):
         self.schedule("buffers %k {one_loader = true}", node="gemm")
         self.fails("compile", *self.PRODUCT, "--set", "dma.load_engines=1", "--schedule", "schedule.mlir",
@@ -276,6 +294,8 @@ class RoundTripTest(ScheduleFileTest):
         self.round_trip(self.schedule("buffers %k {banks = [3, 9]}"))
         self.round_trip(self.schedule("buffers %k {behind = false}"))
         self.round_trip(self.schedule("buffers %k {whole_banks = true}"))
+        for turns in ["false", "true"]:
+            self.round_trip(self.schedule("tile %k {ic = 16}", f"buffers %k {{serpentine = {turns}}}", node="classifier"))
         self.round_trip(self.schedule('assign %k {engine = "tensor"}', "keep %k {on_chip = false}", node="depthwise"))
 
 
@@ -307,6 +327,8 @@ class RefusalTest(ScheduleFileTest):
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
         self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
         self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
+        self.refused("buffers %k {serpentine = true}", base="double_buffer", message=["serpentine is true", "only modulo and search"])
+        self.refused("buffers %k {serpentine = true}", node="pool", message=["serpentine is true", "no contraction"])
         self.refused('buffers %k {panel = "three"}', message=['"three"', "none, one, and_tile, two or all"])
         self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
         self.refused("buffers %k {banks = [3]}", message=["'banks' is [3]", "two numbers"])
