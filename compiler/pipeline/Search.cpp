@@ -31,6 +31,8 @@ struct Move {
 
 /// What part of its programs a search spends on ways to compile the whole network, before it looks at its layers.
 constexpr unsigned kWholeShare = 8;
+/// And what part on such ways once more, when it has looked at them.
+constexpr unsigned kAgainShare = 16;
 /// The first of these are tried whatever the estimate says, others up to so much of the best one's.
 constexpr unsigned kTriedFirst = 3;
 constexpr double kWorthTrying = 1.003;
@@ -58,6 +60,7 @@ private:
   std::vector<Decision> decisions;
   std::vector<uint64_t> bounds; ///< of the layers
   SearchResult result;
+  unsigned limit = 0; ///< of programs, for now
 
   std::set<Picks> seen; ///< by this search
   Picks best;
@@ -86,6 +89,8 @@ private:
   llvm::Error save(bool force);
   std::vector<Move> chooseMoves(size_t distance);
   llvm::Error chooseWhole();
+  llvm::Error chooseWholeAgain();
+  llvm::Error chooseLayers();
   llvm::Error descend();
   void takeBest();
   bool fits(const SearchRecord &record) const;
@@ -93,7 +98,7 @@ private:
   size_t layerOf(const Move &move) const { return *decisions[move.decision].layer; }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
   bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
-  bool isOver() const { return result.evaluations >= options.budget; }
+  bool isOver() const { return result.evaluations >= limit; }
 };
 
 /// Cycles of a layer and its neighbours, whose work overlaps with its own.
@@ -398,7 +403,7 @@ void Searcher::takeBest() {
 llvm::Error Searcher::chooseWhole() {
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
-      if (result.evaluations > options.budget / kWholeShare)
+      if (isOver() || result.evaluations > options.budget / kWholeShare)
         return llvm::Error::success();
       if (estimate && candidate > kTriedFirst) {
         const Measurement all = expect({{i, candidate}});
@@ -408,6 +413,27 @@ llvm::Error Searcher::chooseWhole() {
       if (llvm::Expected<const Measurement *> measured = measureMoves({{i, candidate}}); !measured)
         return measured.takeError();
     }
+  return llvm::Error::success();
+}
+
+/// Ways to compile the whole network, with the layers as they are now: the estimate says in which order, and which are worth a program.
+llvm::Error Searcher::chooseWholeAgain() {
+  std::vector<std::pair<uint64_t, Move>> ways;
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = 0; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
+      if (candidate == best[i])
+        continue;
+      const Measurement all = estimate ? expect({{i, candidate}}) : Measurement();
+      if (all.failure.empty() && (!estimate || double(all.cycles) < kWorthTrying * double(expectBest().cycles)))
+        ways.push_back({all.cycles, {i, candidate}});
+    }
+  llvm::stable_sort(ways, [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (const auto &[cycles, move] : ways) {
+    if (isOver())
+      break;
+    if (llvm::Expected<const Measurement *> measured = measureMoves({move}); !measured)
+      return measured.takeError();
+  }
   return llvm::Error::success();
 }
 
@@ -423,11 +449,28 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Rounds over all layers: many at once, those that the estimate likes if there is one; when that gains no more, one at a time. It ends
-/// when that gains nothing either.
+/// Ways to compile the whole network, then the layers; then such ways again, and layers for as many programs as are left.
 llvm::Error Searcher::descend() {
+  const bool hasWays = llvm::any_of(decisions, [](const Decision &decision) { return !decision.layer && decision.candidates > 1; });
+  limit = options.budget - (hasWays ? options.budget / kAgainShare : 0);
   if (llvm::Error error = chooseWhole())
     return error;
+  if (llvm::Error error = chooseLayers())
+    return error;
+  limit = options.budget;
+  if (hasWays) {
+    if (llvm::Error error = chooseWholeAgain())
+      return error;
+    if (llvm::Error error = chooseLayers())
+      return error;
+  }
+  record.budget = std::max(record.budget, options.budget);
+  return save(true);
+}
+
+/// Rounds over all layers: many at once, those that the estimate likes if there is one; when that gains no more, one at a time. It ends
+/// when that gains nothing either.
+llvm::Error Searcher::chooseLayers() {
   bool asksEstimate = bool(estimate), asksAgain = false;
   for (size_t distance = bounds.size() > 1 ? kDistance : 0; !isOver();) {
     hasImproved = false;
@@ -456,8 +499,7 @@ llvm::Error Searcher::descend() {
     asksAgain = doubts;
     distance = 0;
   }
-  record.budget = std::max(record.budget, options.budget);
-  return save(true);
+  return llvm::Error::success();
 }
 
 llvm::Expected<CompiledNetwork> Searcher::run() {

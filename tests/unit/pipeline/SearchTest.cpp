@@ -157,6 +157,36 @@ TEST(SearchTest, LayersOfOneKindLearnFromEachOther) {
   EXPECT_LT(one->search->bestCycles, other->search->bestCycles);
 }
 
+TEST(SearchTest, AWayForTheWholeNetworkIsTriedAgainOnceTheLayersHaveChanged) {
+  // Six layers and a way, the last pick: the other way is slower with the layers' first tiles, and faster with their second ones.
+  constexpr size_t kLayers = 6;
+  static constexpr uint64_t kCycles[2][2] = {{100, 90}, {110, 70}};
+  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+    const Picks picks = given.empty() ? Picks(kLayers + 1, 0) : given;
+    CompiledNetwork network;
+    for (size_t i = 0; i < picks.size(); ++i)
+      network.program.code.push_back({picks[i]});
+    for (size_t i = 0; i < kLayers; ++i) {
+      network.decisions.push_back({unsigned(i), 2, unsigned(i), ""});
+      network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
+    }
+    network.decisions.push_back({std::nullopt, 2, kLayers, ""});
+    return network;
+  };
+  SearchOptions options = budget(32);
+  options.evaluate = [](const isa::Program &program) -> llvm::Expected<Measurement> {
+    Measurement measurement;
+    for (size_t i = 0; i < kLayers; ++i) {
+      measurement.layerCycles.push_back(kCycles[program.code[kLayers][0]][program.code[i][0]]);
+      measurement.cycles += measurement.layerCycles.back();
+    }
+    return measurement;
+  };
+  auto found = pipeline::search(compile, options, nullptr);
+  ASSERT_TRUE(bool(found));
+  EXPECT_EQ(found->search->bestCycles, kLayers * 70);
+}
+
 TEST(SearchTest, AnInterruptedSearchGoesOnWhereItWas) {
   MemoryCache whole, parts;
   auto searchWith = [&](MemoryCache &cache, unsigned programs) {
