@@ -536,7 +536,7 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps()) {
     if (choice.weights == accel::Weights::Early)
-      schedule::prefetch(network.steps, machine);
+      schedule::prefetch(network.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(lessons.spare));
     network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus);
   }
   return cycles;

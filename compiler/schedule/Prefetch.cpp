@@ -36,6 +36,7 @@ struct Run;
 struct Bank {
   unsigned space;
   uint64_t begin, end;
+  bool mayHold; ///< what moves
   std::vector<std::pair<uint32_t, uint32_t>> taken; ///< positions, first and last, for which it has what stays; sorted
   int64_t last = -1;                                ///< for which it has what has moved there
   const Run *run = nullptr;                         ///< that fills it, or will
@@ -49,7 +50,7 @@ struct Run {
 
 class Prefetcher {
 public:
-  Prefetcher(std::vector<Step> &steps, const timing::MachineParams &machine) : steps(steps), machine(machine) {}
+  Prefetcher(std::vector<Step> &steps, const timing::MachineParams &machine, uint64_t room) : steps(steps), machine(machine), room(room) {}
   bool run();
 
 private:
@@ -62,6 +63,7 @@ private:
 
   std::vector<Step> &steps;
   const timing::MachineParams &machine;
+  uint64_t room; ///< of the first scratchpad
   std::vector<Value> values;
   std::vector<Bank> banks;       ///< of all scratchpads
   std::vector<size_t> firstBank; ///< of each of them
@@ -216,7 +218,7 @@ void Prefetcher::findTimes() {
     uses.emplace_back(kChipPageBytes, 0);
     firstBank.push_back(banks.size());
     for (uint64_t bank = 0; bank < machine.scratchpads[space].banks; ++bank)
-      banks.push_back({unsigned(space), bank * bytes, (bank + 1) * bytes, {}});
+      banks.push_back({unsigned(space), bank * bytes, (bank + 1) * bytes, space > 0 || (bank + 1) * bytes <= room, {}});
   }
   forEachOperation([&](Operation &operation, uint32_t position, uint32_t) {
     const bool moves = std::binary_search(moving.begin(), moving.end(), &operation);
@@ -253,7 +255,7 @@ int64_t Prefetcher::takenUntil(const Bank &bank, const Value &value) const {
 int64_t Prefetcher::freeSince(size_t first, size_t end, const Run &run, const Value &value) const {
   int64_t since = -1;
   for (size_t i = first; i < end; ++i) {
-    const bool isFree = !banks[i].run || banks[i].run == &run;
+    const bool isFree = banks[i].mayHold && (!banks[i].run || banks[i].run == &run);
     since = std::max({since, isFree ? banks[i].last : int64_t(value.begin), takenUntil(banks[i], value)});
   }
   return since;
@@ -358,6 +360,6 @@ bool Prefetcher::run() {
 }
 } // namespace
 
-bool schedule::prefetch(std::vector<Step> &steps, const timing::MachineParams &machine) {
-  return Prefetcher(steps, machine).run();
+bool schedule::prefetch(std::vector<Step> &steps, const timing::MachineParams &machine, uint64_t room) {
+  return Prefetcher(steps, machine, room).run();
 }

@@ -15,9 +15,10 @@ namespace tw::schedule {
 
 /// Moves weights and parameters that would come too late, each brought by one load and read by nothing but preloads, or the parameters of
 /// vector instructions: to the banks of any scratchpad that have been unused longest when their turn comes in `steps`, so that overlap()
-/// may load them as much earlier. The last load engine brings them, and keeps no other load waiting. Every instruction does what it did.
-/// False, and nothing is changed, where none is late or there is no room for one that is.
-bool prefetch(std::vector<Step> &steps, const timing::MachineParams &machine);
+/// may load them as much earlier. Of the first scratchpad only the first `room` bytes are used. The last load engine brings them, and keeps
+/// no other load waiting. Every instruction does what it did. False, and nothing is changed, where none is late or there is no room for
+/// one that is.
+bool prefetch(std::vector<Step> &steps, const timing::MachineParams &machine, uint64_t room = UINT64_MAX);
 
 } // namespace tw::schedule
 

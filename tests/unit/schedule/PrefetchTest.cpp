@@ -152,6 +152,22 @@ TEST(PrefetchTest, WeightsInPiecesStay) {
   EXPECT_EQ(textOf(list), before);
 }
 
+TEST(PrefetchTest, WhatIsKeptFreeStaysFree) {
+  // The end of the first scratchpad up to which weights are moved, all of which is unused but for the tensor.
+  auto endWith = [](uint64_t room) {
+    std::vector<Step> list = steps(1024);
+    EXPECT_TRUE(schedule::prefetch(list, tiny(), room));
+    int64_t end = 0;
+    for (const Step &step : list)
+      for (const Operation &load : step.loads)
+        if (const auto &box = load.instruction->as<isa::Load>(); box.memory == 0)
+          end = std::max<int64_t>(end, box.address + box.span);
+    return end;
+  };
+  EXPECT_EQ(endWith(8192), 8192);
+  EXPECT_LE(endWith(8191), 8192 - 512) << "not a byte of the last bank";
+}
+
 TEST(PrefetchTest, WhatIsInUseIsNotOverwritten) {
   std::vector<Step> list = steps(1024);
   // All but the slots, from the first step to the last.
