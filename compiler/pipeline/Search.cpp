@@ -451,7 +451,9 @@ bool Searcher::fits(const SearchRecord &record) const {
 
 /// Ways to compile the whole network, then the layers; then such ways again, and layers for as many programs as are left.
 llvm::Error Searcher::descend() {
-  const bool hasWays = llvm::any_of(decisions, [](const Decision &decision) { return !decision.layer && decision.candidates > 1; });
+  const bool hasWays = bounds.size() > 1 && llvm::any_of(decisions, [](const Decision &decision) {
+                         return !decision.layer && decision.candidates > 1;
+                       });
   limit = options.budget - (hasWays ? options.budget / kAgainShare : 0);
   if (llvm::Error error = chooseWhole())
     return error;
