@@ -60,7 +60,7 @@ private:
   std::vector<Decision> decisions;
   std::vector<uint64_t> bounds; ///< of the layers
   SearchResult result;
-  unsigned limit = 0; ///< of programs, for now
+  unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for chooseWholeAgain()
 
   std::set<Picks> seen; ///< by this search
   Picks best;

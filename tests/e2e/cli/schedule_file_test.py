@@ -258,7 +258,7 @@ class ProductTest(ScheduleFileTest):
             self.fails("compile", *self.PRODUCT, "--schedule", "schedule.mlir",
                        message=["schedule.mlir:5:5: begins_wide is true", message])
 
-    def test_tiles_that_turn_find_weights_on_chip(self):
+    def test_tiles_in_serpentine_order_find_weights_on_chip(self):
         """Five tiles of positions take the same four tiles of input channels, the last of 8; two of them stay for the next one."""
         read, values = {}, {}
         for turns in ["false", "true"]:
