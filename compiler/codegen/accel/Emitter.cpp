@@ -106,7 +106,7 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
                  uint32_t layer, NetworkProgram &network)
     : kernel(kernel), conversion(std::move(conversion)), chains(std::move(chains)), machine(machine), schedule(schedule),
       addresses(addresses), onChip(onChip), layer(layer), network(network),
-      bands(onChip.banding ? onChip.banding->rows : std::vector<Range>{{0, kernel.extent[P1]}}) {
+      bands(bandsOf(kernel, onChip.banding)) {
   const timing::MemoryParams &memory = machine.scratchpads[0];
   room.end = std::min(int64_t(memory.capacityBytes), onChip.room);
   if (onChip.banks) {
@@ -119,6 +119,21 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
     bandOut = bandedOutput()->inRun(0);
   skipUnread();
   packTaps();
+}
+
+std::vector<Emitter::Band> Emitter::bandsOf(const Kernel &kernel, const Banding *banding) {
+  const Range columns{0, kernel.extent[P0]};
+  if (!banding)
+    return {{columns, {0, kernel.extent[P1]}}};
+  std::vector<Band> bands;
+  for (const Range &rows : banding->rows)
+    if (!kernel.makesMatrixRows()) {
+      bands.push_back({columns, rows});
+    } else { // a part of a matrix, or whole ones
+      const int64_t first = rows.begin / columns.end, begin = rows.begin % columns.end;
+      bands.push_back({{begin, std::min(begin + rows.size(), columns.end)}, {first, first + ceilDiv(rows.size(), columns.end)}});
+    }
+  return bands;
 }
 
 /// One tap at every second position reads every second position only: the view leaves the others out.
@@ -186,6 +201,7 @@ int64_t Emitter::inputRowBytes(int64_t vectors, int64_t channels) const {
 
 Tile Emitter::clampTile(Tile t) const {
   t.size[C] = std::min(t.size[C], roundUp(channels(), machine.lanes));
+  t.size[P0] = std::min(t.size[P0], bandColumns());
   t.size[P1] = std::min(t.size[P1], bandRows());
   for (unsigned axis = P0; axis < kAxes; ++axis)
     t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
@@ -194,22 +210,29 @@ Tile Emitter::clampTile(Tile t) const {
 
 int64_t Emitter::bandRows() const {
   int64_t most = 0;
-  for (const Range &rows : bands)
-    most = std::max(most, rows.size());
+  for (const Band &band : bands)
+    most = std::max(most, band.rows.size());
   return most;
 }
 
-/// Tiles along the rows: none reaches from one band into the next.
-int64_t Emitter::rowTiles(const Tile &t) const {
+int64_t Emitter::bandColumns() const {
+  int64_t most = 0;
+  for (const Band &band : bands)
+    most = std::max(most, band.columns.size());
+  return most;
+}
+
+int64_t Emitter::tilesAlong(unsigned axis, const Tile &t) const {
+  if (axis != P1)
+    return ceilDiv(axis == P0 ? bandColumns() : kernel.extent[axis], t.size[axis]);
   int64_t count = 0;
-  for (const Range &rows : bands)
-    count += ceilDiv(rows.size(), t.size[P1]);
+  for (const Band &band : bands)
+    count += ceilDiv(band.rows.size(), t.size[P1]);
   return count;
 }
 
 int64_t Emitter::tileCount(const Tile &t) const {
-  return rowTiles(t) * ceilDiv(kernel.extent[P0], t.size[P0]) * ceilDiv(kernel.extent[P2], t.size[P2]) *
-         ceilDiv(channels(), t.size[C]);
+  return tilesAlong(P0, t) * tilesAlong(P1, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
 }
 
 /// With inputs outermost: how many tiles take a block of input channels before the next one. All, or as much of the outer loop as
@@ -1195,8 +1218,10 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     storeResult(step, origin, made, group, resultSlot.back());
 }
 
-/// The last instruction of a tile, once for every run of bands that some of its rows belong to.
+/// The last instruction of a tile, once for every run of bands that some of its rows belong to. No two bands share rows of matrices.
 void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size) {
+  if (kernel.makesMatrixRows())
+    return addVector(step, whole);
   const BandedTensor &output = *bandedOutput();
   for (size_t run = output.runOf(step.band); run < output.runs(); ++run) {
     const Range rows = output.rowsOfRun(run);
@@ -1369,11 +1394,11 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   std::vector<Visit> order;
   int64_t allInputs = contraction() ? kernel.anchor->ic : 1;
   uint32_t band = 0;
-  for (const Range &rows : bands) {
+  for (const auto &[columns, rows] : bands) {
     std::vector<Extent> mTiles;
     for (int64_t n = 0; n < kernel.extent[P2]; n += tile.size[P2])
       for (int64_t h = rows.begin; h < rows.end; h += tile.size[P1])
-        for (int64_t w = 0; w < kernel.extent[P0]; w += tile.size[P0])
+        for (int64_t w = columns.begin; w < columns.end; w += tile.size[P0])
           mTiles.push_back({0, w, h, n});
     if (tile.rolling > 1) // column after column
       llvm::stable_sort(mTiles, [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
@@ -1381,7 +1406,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       std::vector<Visit> tiles;
       auto visit = [&](int64_t c, const Extent &m) {
         tiles.push_back({{c, m[P0], m[P1], m[P2]}, g, 0, allInputs, 0,
-                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band, rows.end});
+                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band});
       };
       if (tile.channelsOuter || !contraction())
         for (int64_t c = 0; c < channels(); c += tile.size[C])
@@ -1431,8 +1456,10 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
 Extent Emitter::sizeOf(const Visit &visit) const {
   Extent size;
   size[C] = std::min(tile.size[C], channels() - visit.origin[C]);
+  const Band &band = bands[visit.band];
+  const Extent end{0, band.columns.end, band.rows.end, kernel.extent[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    size[axis] = std::min(tile.size[axis], (axis == P1 ? visit.rowEnd : kernel.extent[axis]) - visit.origin[axis]);
+    size[axis] = std::min(tile.size[axis], end[axis] - visit.origin[axis]);
   return size;
 }
 

@@ -113,7 +113,12 @@ private:
   std::vector<TileStep> steps;
   /// The tensors in bands, as the band at hand sees them.
   Resident bandIn, bandOut;
-  std::vector<Range> bands; ///< of rows of the result
+  /// Positions of the result, along P0 and P1.
+  struct Band {
+    Range columns, rows;
+  };
+  std::vector<Band> bands;
+  static std::vector<Band> bandsOf(const Kernel &kernel, const Banding *banding);
 
   /// A tile and the input channels it takes before the next one.
   struct Visit {
@@ -121,7 +126,6 @@ private:
     int64_t group, kBegin, kEnd;
     int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
     uint32_t band;
-    int64_t rowEnd;      ///< of the band
     bool begins = true, ends = true; ///< the first visit of its tile, the last one
     bool turned = false; ///< takes its last input channels first
     bool isLast = false; ///< nothing hides its results
@@ -213,7 +217,9 @@ private:
   const Resident *residentInput() const { return kernel.anchor ? residentOf(kernel.anchor->input.tensor) : nullptr; }
   int64_t capacityOf(const Buffer &buffer) const;
   int64_t bandRows() const;
-  int64_t rowTiles(const Tile &t) const;
+  int64_t bandColumns() const;
+  /// Tiles along an axis of positions: none reaches from one band into the next.
+  int64_t tilesAlong(unsigned axis, const Tile &t) const;
   int64_t tileCount(const Tile &t) const; ///< of results of a group
   int64_t tilesTogether(const Tile &t) const;
   void beginBand(uint32_t band);

@@ -27,7 +27,7 @@ Buffers Emitter::plan(const Tile &t) const {
   // A stream with fewer different tiles than slots needs no more slots than tiles.
   int64_t groups = contraction() ? kernel.anchor->groups : 1, mTiles = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    mTiles *= axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]);
+    mTiles *= tilesAlong(axis, t);
   int64_t nTiles = ceilDiv(channels(), t.size[C]) * groups;
   int64_t kTiles = contraction() ? ceilDiv(kernel.anchor->ic, t.ic) : 1;
   int64_t batches = contraction() && kernel.anchor->batchAxis ? kernel.extent[*kernel.anchor->batchAxis] : 1;

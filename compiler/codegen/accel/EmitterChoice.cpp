@@ -105,7 +105,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   };
   double mTiles = 1, mShare = 1;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
-    const double tiles = double(axis == P1 ? rowTiles(t) : ceilDiv(kernel.extent[axis], t.size[axis]));
+    const double tiles = double(tilesAlong(axis, t));
     mTiles *= tiles;
     mShare *= shareOf(kernel.extent[axis], tiles, t.size[axis]);
   }
@@ -137,7 +137,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
                                : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
     if (t.rolling > 1)
-      input = Transfer::box(tileChannels, allChannels, width, 1, es, machine.dram) * (rowsLoaded(t) / double(rowTiles(t)));
+      input = Transfer::box(tileChannels, allChannels, width, 1, es, machine.dram) * (rowsLoaded(t) / double(tilesAlong(P1, t)));
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
     double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
@@ -440,7 +440,7 @@ llvm::Error Emitter::choose() {
     icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
   // A matrix product has one axis of positions to look along.
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
-  std::vector<int64_t> p0 = tileSizes(kernel.extent[P0], 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
+  std::vector<int64_t> p0 = tileSizes(bandColumns(), 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
                        p2 = tileSizes(kernel.extent[P2], 1, 4);
   if (kernel.pool) {
     p0 = {kernel.extent[P0]};
@@ -495,7 +495,7 @@ llvm::Error Emitter::choose() {
           // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
           // of them is half a burst, or where windows share rows.
           const bool isWide =
-              w == kernel.extent[P0] || (kernel.maxima && !unpacked) ||
+              w == bandColumns() || (kernel.maxima && !unpacked) ||
               (unpacked && kernel.outputsPerVector == 1 && rowBytes(w) * 2 >= kBurst);
           if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
             continue;
@@ -548,7 +548,7 @@ llvm::Error Emitter::choose() {
                     // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its
                     // sums.
                     if (onChip.banding && contraction() &&
-                        int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * kernel.extent[P0])
+                        int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * bandColumns())
                       estimate *= 1.1;
                     if (scatters(t))
                       estimate *= 1.2;

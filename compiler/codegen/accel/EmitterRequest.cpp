@@ -33,8 +33,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.tileAt, name, r.size[axis] * together, llvm::formatv("has {0} there", kernel.extent[axis] * together));
     if (kernel.pool && axis != P2 && r.size[axis] && r.size[axis] != kernel.extent[axis])
       return refuse(r.tileAt, name, r.size[axis], llvm::formatv("sums over all positions and needs {0}", kernel.extent[axis]));
-    if (axis == P1 && r.size[axis] > bandRows())
-      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has bands of {0}", bandRows()));
+    if (const int64_t most = axis == P0 ? bandColumns() : bandRows(); axis != P2 && r.size[axis] > most)
+      return refuse(r.tileAt, name, r.size[axis], llvm::formatv("has bands of {0}", most));
     if (r.size[axis] > 1 && kernel.anchor && kernel.anchor->batchAxis == axis)
       return refuse(r.tileAt, name, r.size[axis], "has weights of its own for each and needs 1");
   }

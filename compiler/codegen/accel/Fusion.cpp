@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 using namespace tw;
 using namespace tw::accel;
@@ -76,7 +77,10 @@ class Fuser {
 public:
   Fuser(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned, const timing::MachineParams &machine)
       : uses(uses), banned(banned), machine(machine), whole(chooseResidents(uses, machine)),
-        capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare) {}
+        capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels)) {
+    for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
+      kernels.push_back(rows ? &*rows : kernel);
+  }
   Fusion run();
 
 private:
@@ -85,11 +89,21 @@ private:
   const timing::MachineParams &machine;
   Residency whole; ///< what stays on chip without groups
   int64_t capacity;
+  /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide.
+  std::vector<std::optional<Kernel>> shaped;
+  std::vector<const Kernel *> kernels; ///< in that form
   /// Per kernel: the layout of what goes to the next one in bands; nothing if that cannot be.
   std::vector<std::optional<Resident>> edges;
 
+  static std::vector<std::optional<Kernel>> rowsOfMatrices(const std::vector<const Kernel *> &kernels);
+  /// Of an image, or a matrix.
+  int64_t rowsOfOne(unsigned k) const { return shaped[k] ? uses.kernels[k]->extent[P0] : kernels[k]->extent[P1]; }
+  /// How many times weights of the size are used: each matrix may have its own.
+  int64_t weightSets(unsigned k) const {
+    return kernels[k]->anchor && kernels[k]->anchor->batchAxis ? kernels[k]->extent[P1] / rowsOfOne(k) : 1;
+  }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
-  size_t outputOf(unsigned k) const { return uses.tensorOf[k][size_t(uses.kernels[k]->output.tensor)]; }
+  size_t outputOf(unsigned k) const { return uses.tensorOf[k][size_t(kernels[k]->output.tensor)]; }
   bool isWhole(unsigned k, int tensor) const { return whole.tensors[uses.tensorOf[k][size_t(tensor)]].has_value(); }
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
@@ -120,6 +134,21 @@ private:
   void takeWanted(Fusion &fusion) const;
 };
 
+std::vector<std::optional<Kernel>> Fuser::rowsOfMatrices(const std::vector<const Kernel *> &kernels) {
+  std::vector<std::optional<Kernel>> all(kernels.size());
+  for (auto [kernel, rows] : llvm::zip_equal(kernels, all)) {
+    if (!kernel->makesMatrixRows())
+      continue;
+    rows = *kernel;
+    rows->extent[P1] *= std::exchange(rows->extent[P0], 1);
+    if (std::optional<Anchor> &anchor = rows->anchor) {
+      anchor->axes[0] = {};
+      anchor->axes[1].size = anchor->axes[1].inputSize = rows->extent[P1];
+    }
+  }
+  return all;
+}
+
 int64_t Fuser::weightBytes(const Kernel &kernel) const {
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   if (!a || a->weights < 0)
@@ -147,7 +176,7 @@ bool Fuser::packs(const Kernel &kernel) const {
 }
 
 int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const {
-  const Kernel &kernel = *uses.kernels[k];
+  const Kernel &kernel = *kernels[k];
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   int64_t width = kernel.extent[P0], channels = roundUp(kernel.extent[C], machine.lanes), bytes = 0;
   auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
@@ -171,20 +200,25 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
       if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor))
         add(rows * width * (source.view.stride[C] ? channels : machine.lanes) * byteSize(source.type));
     if (&step != &kernel.steps.back())
-      add(rows * width * channels * byteSize(step.type) / 2); // one slot
+      add(rows * width * (step.reducesChannels ? machine.lanes : channels) * byteSize(step.type) / 2); // one slot
   }
   if (k == group.last() && !isWhole(k, kernel.output.tensor))
     add(rows * width * channels * byteSize(kernel.outputType));
   return bytes;
 }
 
-/// The rows of every kernel in every band, from the last kernel back.
+/// The rows of every kernel in every band, from the last kernel back. A band is a part of a matrix, or whole ones.
 bool Fuser::cutRows(Group &group) const {
-  const int64_t all = uses.kernels[group.last()]->extent[P1];
-  for (int64_t row = 0; row < all; row += group.rowsPerBand)
-    group.kernels.back().rows.push_back({row, std::min(row + group.rowsPerBand, all)});
+  const int64_t all = kernels[group.last()]->extent[P1];
+  const int64_t one = rowsOfOne(group.last());
+  for (int64_t row = 0, end = 0; row < all; row = end) {
+    end = std::min(row + group.rowsPerBand, all);
+    if (row / one != (end - 1) / one)
+      end = end / one * one;
+    group.kernels.back().rows.push_back({row, end});
+  }
   for (size_t i = group.tensors.size(); i-- > 0;) {
-    const WindowAxis &w = uses.kernels[group.first + i + 1]->anchor->axes[1];
+    const WindowAxis &w = kernels[group.first + i + 1]->anchor->axes[1];
     BandedTensor &tensor = group.tensors[i];
     int64_t done = 0, needed = 0; // rows made, and where the last band ends
     for (const Range &rows : group.kernels[i + 1].rows) {
@@ -209,7 +243,7 @@ bool Fuser::cutRows(Group &group) const {
 bool Fuser::layRuns(Group &group, int64_t length) const {
   for (size_t i = 0; i < group.tensors.size(); ++i) {
     BandedTensor &tensor = group.tensors[i];
-    const Anchor &reader = *uses.kernels[group.first + i + 1]->anchor;
+    const Anchor &reader = *kernels[group.first + i + 1]->anchor;
     const WindowAxis &window = reader.axes[1];
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
     const bool isRun = length && reader.kind == Anchor::Window && shared > 0;
@@ -238,12 +272,12 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
   unsigned contractions = 0;
-  const Kernel *before = group.first ? uses.kernels[group.first - 1] : nullptr;
+  const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
   const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
   const int64_t room = int64_t((isShared ? kRoomBeside : kRoom) * double(capacity));
   auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
   for (unsigned k = group.first; k <= group.last(); ++k)
-    contractions += isContraction(*uses.kernels[k]);
+    contractions += isContraction(*kernels[k]);
   auto placeAll = [&](bool ownBanks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
     auto align = [&](unsigned memory) {
@@ -257,7 +291,7 @@ bool Fuser::place(Group &group, std::string *why) const {
       align(0);
       for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
-        if (isContraction(*uses.kernels[group.first + i + 1]))
+        if (isContraction(*kernels[group.first + i + 1]))
           align(0);
         slot = at[0] = roundUp(at[0], kAlignment);
         at[0] += rows * tensor.layout.rowBytes;
@@ -266,7 +300,7 @@ bool Fuser::place(Group &group, std::string *why) const {
     unsigned sums = 0;
     for (size_t i = 0; i < group.kernels.size(); ++i) {
       const unsigned k = group.first + unsigned(i);
-      const Kernel &kernel = *uses.kernels[k];
+      const Kernel &kernel = *kernels[k];
       int64_t most = 0;
       for (const Range &rows : group.kernels[i].rows)
         most = std::max(most, rows.size());
@@ -288,9 +322,10 @@ bool Fuser::place(Group &group, std::string *why) const {
     for (Banding::Use use : {Banding::Weights, Banding::Parameters}) {
       align(wm);
       for (size_t i = 0; i < group.kernels.size(); ++i) {
-        const Kernel &kernel = *uses.kernels[group.first + i];
+        const Kernel &kernel = *kernels[group.first + i];
         // Weights that are too many to stay leave half of their memory to the others.
-        int64_t weights = std::min(weightBytes(kernel), weightLimit());
+        // Those of the next matrix come while these are used.
+        int64_t weights = std::min(weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2), weightLimit());
         int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
         if (use == Banding::Parameters)
           bytes += parameterBytes(kernel);
@@ -363,7 +398,7 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows) const {
 
 /// What the engines and the DRAM have to do for a kernel, in a group or on its own.
 Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
-  const Kernel &kernel = *uses.kernels[k];
+  const Kernel &kernel = *kernels[k];
   const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
   const BandedTensor *input = group && k > group->first ? &group->tensors[k - group->first - 1] : nullptr;
   const BandedTensor *output = group && k < group->last() ? &group->tensors[k - group->first] : nullptr;
@@ -399,7 +434,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     if (weights > weightLimit())
       rereads = double(bands.size() - 1);
   }
-  loads += double(weights) * (1 + rereads) + double(parameterBytes(kernel));
+  loads += double(weights * weightSets(k)) * (1 + rereads) + double(parameterBytes(kernel));
   if (a) {
     int64_t pixels = a->axes[0].inputSize * a->axes[2].inputSize, rows = 0; // rows that bands share are loaded for each
     for (const Range &band : bands)
@@ -566,10 +601,11 @@ Fusion Fuser::run() {
       --first;
       if (llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
-      const int64_t rows = uses.kernels[end - 1]->extent[P1];
-      const bool isTall = uses.tallBands && uses.kernels[first]->anchor && packs(*uses.kernels[first]);
+      const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
+      const bool isTall = uses.tallBands && kernels[first]->anchor && packs(*kernels[first]);
       for (int64_t perBand = rows / 2; perBand > isTall; --perBand) {
-        if (rows % perBand && (perBand & (perBand - 1)))
+        const bool isEqual = perBand > one ? perBand % one == 0 && rows % perBand == 0 : one % perBand == 0;
+        if (!isEqual && (perBand > one || (perBand & (perBand - 1))))
           continue;
         std::optional<Group> group = plan(first, end - 1, perBand);
         if (Gain gain = group ? mostGainOf(*group) : Gain(); gain.most > gain.least)

@@ -42,7 +42,9 @@ struct Banding {
   /// What buffers are for; each use has bytes of its own. An engine that owns a bank keeps the others out, so what different
   /// engines read should not lie side by side.
   enum Use { Streams, Weights, Parameters, Sums, kUses };
-  std::vector<Range> rows; ///< of its result, one after the other: each row is computed once
+  /// Of its result, one after the other: each row is computed once. Where the kernel makes rows of matrices, those of all matrices
+  /// follow one another.
+  std::vector<Range> rows;
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
   uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on

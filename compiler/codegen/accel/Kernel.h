@@ -168,6 +168,13 @@ struct Kernel {
   /// anchor's axes count sums.
   std::optional<std::array<WindowAxis, 2>> maxima;
 
+  /// Whether its positions are rows of matrices, each made of the same row of its input: P0 counts those of a matrix, P1 the matrices.
+  bool makesMatrixRows() const {
+    auto isPointwise = [](const WindowAxis &w) { return w.kernel == 1 && w.stride == 1 && w.padLow == 0 && w.inputSize == w.size; };
+    return extent[P2] == 1 && !pool && !maxima && (extent[P1] == 1 || (anchor && anchor->batchAxis == P1)) &&
+           (!anchor || (anchor->pixels.count == 1 && isPointwise(anchor->axes[0]) && isPointwise(anchor->axes[1])));
+  }
+
   /// What the vector engine looks through: its input, or the sums.
   const WindowAxis &window(unsigned axis) const { return maxima ? (*maxima)[axis - P0] : anchor->axes[axis - P0]; }
 

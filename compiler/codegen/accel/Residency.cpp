@@ -8,6 +8,7 @@
 #include "isa/timing/Dram.h"
 
 #include <algorithm>
+#include <utility>
 
 using namespace tw;
 using namespace tw::accel;
@@ -357,6 +358,14 @@ std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) con
     if (kernel.pool || kernel.extent[P2] != 1 || use.view->offset || use.view->stride[P0] != resident->channels ||
         use.view->stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
       return std::nullopt;
+  }
+  // Rows of matrices are rows of one pixel.
+  const bool areOfMatrices = uses.kernels[writer]->makesMatrixRows();
+  if (uses.kernels[writer + 1]->makesMatrixRows() != areOfMatrices)
+    return std::nullopt;
+  if (areOfMatrices) {
+    resident->rows *= std::exchange(resident->width, 1);
+    resident->rowBytes = resident->pixelBytes;
   }
   return resident;
 }

@@ -100,7 +100,8 @@ struct Residency {
 Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
                           const std::vector<Reserved> &reserved = {});
 
-/// A tensor that goes from one kernel to the anchor of the next and nowhere else, as rows that both can use.
+/// A tensor that goes from one kernel to the anchor of the next and nowhere else, as rows that both can use: of pixels, or of matrices
+/// (Kernel::makesMatrixRows()), which are one pixel wide.
 std::optional<Resident> rowsBetween(const NetworkUses &uses, size_t tensor, unsigned writer, const timing::MachineParams &machine);
 
 } // namespace tw::accel

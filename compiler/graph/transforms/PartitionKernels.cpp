@@ -147,11 +147,37 @@ struct Group {
   std::string reason;
 };
 
+/// Whether the kernel that uses `operand`, perhaps through reshapes, takes it as the rows of a matrix product.
+bool isReadAsRows(OpOperand &operand) {
+  Value inner = operand.get();
+  if (auto call = dyn_cast<func::CallOp>(operand.getOwner())) {
+    auto kernel = SymbolTable::lookupNearestSymbolFrom<func::FuncOp>(call, call.getCalleeAttr());
+    inner = kernel.getArgument(operand.getOperandNumber());
+  } else if (isa<ReshapeOp>(operand.getOwner())) {
+    inner = operand.getOwner()->getResult(0);
+  } else {
+    return isa<MatmulOp, MatmulIntegerOp>(operand.getOwner()) && operand.getOperandNumber() == 0;
+  }
+  return inner.hasOneUse() && isReadAsRows(*inner.use_begin());
+}
+
+/// Whether no more than parts of a kernel's result find room on chip, which its only reader, a matrix product, can take row by row.
+bool passesInParts(Value value, const Array &array) {
+  const int64_t bits = elementOf(value).getIntOrFloatBitWidth(), stored = array.type == "bf16" ? std::min<int64_t>(bits, 16) : bits;
+  return value.getDefiningOp() && !isa<ConstantOp>(value.getDefiningOp()) && value.hasOneUse() &&
+         tensorOf(value).getNumElements() * stored / 8 > array.scratchpad / 2 && isReadAsRows(*value.use_begin());
+}
+
 /// A kernel comes as late as its reader allows, what the longest chain of kernels leads to first: while that chain waits for one
-/// engine, such as a softmax for the vector engine, the others have work that does not hang on it.
-void orderCalls(Block &body) {
+/// engine, such as a softmax for the vector engine, the others have work that does not hang on it. But what passes in parts comes last:
+/// its kernel and the reader can then run side by side.
+void orderCalls(Block &body, const Array &array) {
   DenseMap<Operation *, int64_t> depth; // kernels up to here
   auto depthOf = [&](Value value) { return value.getDefiningOp() ? depth.lookup(value.getDefiningOp()) : 0; };
+  auto isBefore = [&](Value a, Value b) {
+    const bool inParts = passesInParts(a, array);
+    return inParts != passesInParts(b, array) ? !inParts : depthOf(a) > depthOf(b);
+  };
   for (Operation &op : body) {
     int64_t deepest = 0;
     for (Value operand : op.getOperands())
@@ -164,7 +190,7 @@ void orderCalls(Block &body) {
     Operation *op = open.back();
     Value next;
     for (Value operand : op->getOperands())
-      if (operand.getDefiningOp() && !placed.contains(operand.getDefiningOp()) && (!next || depthOf(operand) > depthOf(next)))
+      if (operand.getDefiningOp() && !placed.contains(operand.getDefiningOp()) && (!next || isBefore(operand, next)))
         next = operand;
     if (next) {
       open.push_back(next.getDefiningOp());
@@ -204,7 +230,7 @@ public:
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
       if (isa<ConstantOp>(op) && op.use_empty())
         op.erase();
-    orderCalls(main.getBody().front());
+    orderCalls(main.getBody().front(), array);
   }
 
 private:

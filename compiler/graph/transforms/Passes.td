@@ -88,6 +88,9 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
     a maximum over windows of a convolution's sums.
     A transpose behind a contraction, a window or element-by-element ops belongs to them if channels stay innermost.
+
+    Calls come as late as their readers allow, what the longest chain of kernels leads to first. But a result of more than half of the
+    scratchpad that a matrix product alone reads as its rows is made right before that, so that both kernels can run side by side.
   }];
   let options = [
     Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">,

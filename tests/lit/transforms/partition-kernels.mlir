@@ -4,6 +4,7 @@
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=array=int8 | FileCheck %s --check-prefix=INT8
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels=cpu-only=true | FileCheck %s --check-prefix=CPU
 // RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 scratchpad=16383" | FileCheck %s --check-prefix=SMALL
+// RUN: tilewright-opt %s -split-input-file -graph-partition-kernels="array=fp32 scratchpad=511" | FileCheck %s --check-prefix=PARTS
 
 // A convolution takes what follows it: an activation that reads its value twice, and a residual computed before.
 // CHECK-LABEL: func.func @main
@@ -113,6 +114,11 @@ func.func @main(%x: tensor<1x8x8x4xi8>) -> tensor<1x8x8x4xi8> {
 // CHECK: call @norm
 // CHECK: call @value
 // CHECK: call @context
+// The normalised rows take more than half of a small scratchpad: their reader takes part after part of them, next to their kernel.
+// PARTS: call @value
+// PARTS: call @scores
+// PARTS: call @norm
+// PARTS-NEXT: call @context
 func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %w = graph.constant dense<1.0> : tensor<8x8xf32>
   %value = graph.matmul %x, %w : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32> loc("value")
