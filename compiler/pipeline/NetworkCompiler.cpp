@@ -377,6 +377,33 @@ int64_t NetworkCompiler::planesOf(size_t range) const {
   return planes;
 }
 
+/// What is chosen for the first half stands for the kernel: it is what a schedule file can ask for.
+llvm::Error NetworkCompiler::emitSpread(const Layer &source, const accel::Kernel &kernel, accel::OnChip onChip, uint32_t layer) {
+  auto emitPart = [&](const accel::Kernel &part) {
+    return accel::emitKernel(part, machine, options.schedule, source.addresses, onChip, layer, network);
+  };
+  const int64_t all = kernel.extent[accel::P0], half = (all + 1) / 2;
+  if (llvm::Error error = emitPart(kernel.part(0, half)))
+    return error;
+  accel::Kernel rest = kernel.part(half, all);
+  rest.request = {};
+  onChip.banks.reset();
+  onChip.fillsBorders = false;
+  const accel::TileRequest chosen = network.chosen[layer];
+  const std::string text = network.choices[layer];
+  const uint64_t bytes = network.tileBytes[layer];
+  const unsigned candidates = network.candidates[layer];
+  const std::vector<unsigned> picks = std::exchange(network.picks, {});
+  llvm::Error error = emitPart(rest);
+  network.picks = picks;
+  network.chosen[layer] = chosen;
+  network.chosen[layer].spreads = true;
+  network.choices[layer] = text + ", the second half in all banks";
+  network.tileBytes[layer] = bytes;
+  network.candidates[layer] = candidates;
+  return error;
+}
+
 llvm::Error NetworkCompiler::emitKernels() {
   std::vector<cost::LayerWork> work;
   std::vector<cost::NetworkTensor> tensors = describeTensors();
@@ -452,8 +479,18 @@ llvm::Error NetworkCompiler::emitKernels() {
     for (const accel::Group &other : fusion.groups)
       if (layer + 1 == other.first || layer == other.last() + 1)
         network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
+    const bool canSpread = place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
+    if (kernel->request.spreads.value_or(false) && !canSpread) {
+      const char *why = place.banks ? "does not run row by row" : "has no banks of its own";
+      return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),
+                                     kernel->name.c_str(), why);
+    }
+    const Beside *beside = besideOf(index);
+    const bool isLast = beside && beside->apart && beside->before && !beside->behind;
     DiagnosticText text(module.getContext());
     auto emitIt = [&] {
+      if (onChip.banks && canSpread && kernel->request.spreads.value_or(isLast))
+        return emitSpread(source, *kernel, onChip, layer);
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
     };
     llvm::Error error = emitIt();

@@ -166,6 +166,8 @@ private:
     return beside && beside->apart;
   }
   void askForParts(size_t layer, accel::Kernel &kernel) const;
+  /// Emits a kernel whose first half runs beside another one, and the second half in all the room it has.
+  llvm::Error emitSpread(const Layer &source, const accel::Kernel &kernel, accel::OnChip onChip, uint32_t layer);
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.

@@ -175,6 +175,19 @@ struct Kernel {
            (!anchor || (anchor->pixels.count == 1 && isPointwise(anchor->axes[0]) && isPointwise(anchor->axes[1])));
   }
 
+  /// The same for positions [begin, end) along P0 alone, of a kernel without an anchor whose positions are apart.
+  Kernel part(int64_t begin, int64_t end) const {
+    Kernel part = *this;
+    part.kind += " from " + std::to_string(begin) + " to " + std::to_string(end);
+    part.extent[P0] = end - begin;
+    part.output.offset += begin * output.stride[P0];
+    for (Step &step : part.steps)
+      for (Source &source : step.sources)
+        if (source.kind == Source::Tensor)
+          source.view.offset += begin * source.view.stride[P0];
+    return part;
+  }
+
   /// What the vector engine looks through: its input, or the sums.
   const WindowAxis &window(unsigned axis) const { return maxima ? (*maxima)[axis - P0] : anchor->axes[axis - P0]; }
 

@@ -60,6 +60,7 @@ struct TileRequest {
   std::optional<bool> behind; ///< its buffers lie behind those of the kernel before, not where the memories begin
   std::optional<bool> oneSum, beginsSmall, beginsWide, oneLoader;
   std::optional<bool> wholeBanks; ///< its buffers begin with a bank that those of the kernel before do not use
+  std::optional<bool> spreads; ///< the second half of its positions has buffers in all banks
   std::optional<bool> serpentine; ///< every second tile takes the last input channels first
   int64_t rolling = 0; ///< tiles one below the other that share a piece of memory
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
@@ -70,7 +71,7 @@ struct TileRequest {
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed; }
-  bool hasBuffers() const { return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || serpentine || rolling; }
+  bool hasBuffers() const { return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads || serpentine || rolling; }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

@@ -66,6 +66,32 @@ class NormTest(CliTest):
         self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
         product, norm = ([int(bank) for bank in banks] for banks in re.findall(r"banks = \[(\d+), (\d+)\]", text))
         self.assertEqual(product[1], norm[0])
+        self.assertIn("spreads = true", text)
+        self.choice_comes_back("spreads = true", "net.mlir", "--hw", "gemmini_16x16_fp32", "--set", "dram.channels=4")
+
+    def test_the_second_half_of_the_rows_has_all_banks(self):
+        # When the product beside which the first half runs has come to its end.
+        def schedule(keys):
+            return self.write("banks.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %product = transform.tilewright.match_node "product"
+    transform.tilewright.keep %product {{on_chip = false}}
+    %norm = transform.tilewright.match_node "norm"
+    transform.tilewright.buffers %norm {{banks = [11, 16]{keys}}}
+    transform.yield
+  }}
+}}
+""")
+        hw, bank = ["--hw", "gemmini_16x16_fp32"], 262144 // 16
+
+        def banks_of_loads(path):
+            text, _ = self.tilewright("compile", "net.mlir", *hw, "--schedule", path, "--emit", "tiles", "-o", "-")
+            norm = "".join(part for part in text.split("\n# ") if part.startswith("norm:"))
+            return {int(address, 16) // bank for address in re.findall(r"\bload .*?\baddress=(0x[0-9a-f]+)", norm)}
+
+        self.assertGreaterEqual(min(banks_of_loads(schedule(""))), 11)
+        self.assertLess(min(banks_of_loads(schedule(", spreads = true"))), 11)
+        self.run_on(*hw, "--schedule", schedule(", spreads = true"))
 
     def test_the_product_behind_begins_with_half_of_the_rows(self):
         rows = f"tensor<{ROWS}x{WIDTH}xf32>"

@@ -338,6 +338,8 @@ class RefusalTest(ScheduleFileTest):
         for base in ["serial", "double_buffer"]:
             self.refused("buffers %k {behind = true}", base=base, message=["behind is true", f"base {base}"])
             self.refused("buffers %k {whole_banks = true}", base=base, message=["whole_banks is true", f"base {base}"])
+        self.refused("buffers %k {spreads = true}", message=["spreads is true", "no banks of its own"])
+        self.refused("buffers %k {banks = [3, 9], spreads = true}", message=["spreads is true", "does not run row by row"])
 
     def test_what_does_not_fit_the_memory(self):
         path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "gemm"
