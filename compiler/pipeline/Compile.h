@@ -53,10 +53,11 @@ struct Beside {
   bool columns = false;  ///< that one begins with some of the channels
   bool together = false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
   bool apart = false;    ///< in banks of its own
+  bool spreads = false;  ///< with before and apart: its second half in all banks
 
   bool operator==(const Beside &other) const {
-    return std::tie(layer, before, behind, columns, together, apart) ==
-           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart);
+    return std::tie(layer, before, behind, columns, together, apart, spreads) ==
+           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads);
   }
 };
 

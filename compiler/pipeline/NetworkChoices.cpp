@@ -102,6 +102,8 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   const bool behind = layer + 1 < layers.size() && isProduct(layers[layer + 1].kernel) && isReadBy(layer, layer + 1) &&
                       layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
   for (bool apart : {true, false}) {
+    if (before && apart)
+      ways.push_back({layer, true, false, false, false, true, true});
     if (before)
       ways.push_back({layer, true, false, false, false, apart});
     if (behind)

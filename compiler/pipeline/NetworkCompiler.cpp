@@ -486,10 +486,9 @@ llvm::Error NetworkCompiler::emitKernels() {
                                      kernel->name.c_str(), why);
     }
     const Beside *beside = besideOf(index);
-    const bool isLast = beside && beside->apart && beside->before && !beside->behind;
     DiagnosticText text(module.getContext());
     auto emitIt = [&] {
-      if (onChip.banks && canSpread && kernel->request.spreads.value_or(isLast))
+      if (onChip.banks && canSpread && kernel->request.spreads.value_or(beside && beside->spreads))
         return emitSpread(source, *kernel, onChip, layer);
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
     };
