@@ -669,7 +669,7 @@ void Emitter::beginBand(uint32_t index) {
 bool Emitter::skipsPadding() const {
   const Anchor &a = *kernel.anchor;
   bool integer = machine.arrayType == timing::ArrayType::Int8;
-  return overlaps() && (integer ? uint8_t(a.padPattern) == uint8_t(a.inputZero) : a.padPattern == 0);
+  return overlaps() && !a.pairsRows && (integer ? uint8_t(a.padPattern) == uint8_t(a.inputZero) : a.padPattern == 0);
 }
 
 /// The share of taps that read no padding, over all outputs.
@@ -686,6 +686,14 @@ double Emitter::usefulTaps() const {
 /// covers all of them.
 std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent &size) const {
   const Anchor &a = *kernel.anchor;
+  if (a.pairsRows) { // what the upper outputs read alone, what both read, and what the lower ones read alone
+    const int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, apart = a.axes[1].stride;
+    std::vector<Taps> groups = {{0, kw, 0, apart, {}, {}}, {0, kw, apart, kh - apart, {}, {}}, {0, kw, kh, apart, {}, {}}};
+    for (size_t plane = 0; plane < groups.size(); ++plane)
+      groups[plane].plane = int64_t(plane);
+    groups.resize(size[P1] > 1 ? 3 : 2);
+    return groups;
+  }
   for (bool joins : {true, false})
     if (std::vector<Taps> groups = skipsPadding() ? tapGroups(origin, size, joins) : std::vector<Taps>(); !groups.empty())
       return groups;
@@ -814,10 +822,9 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     }
     groups = std::move(parts);
   }
-  for (const Taps &taps : groups) {
-    passes(step, size, first, icSize, input, weightSlot, accSlot, visit, taps);
-    first = false;
-  }
+  std::array<bool, 3> begins{first, first, first}; // per plane
+  for (const Taps &taps : groups)
+    passes(step, size, std::exchange(begins[size_t(taps.plane)], false), icSize, input, weightSlot, accSlot, visit, taps);
 }
 
 void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
@@ -825,7 +832,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
-  int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, pos = size[P0] * size[P1] * size[P2];
+  int64_t kw = a.axes[0].kernel, kh = a.weightRows(), pos = passRows(size);
   bool integer = machine.arrayType == timing::ArrayType::Int8;
 
   isa::Tensor tensor;
@@ -835,7 +842,12 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   for (unsigned axis = P0; axis < kAxes; ++axis)
     tensor.strides[axis - P0] = a.axes[axis - P0].stride * input.stride[axis];
   tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes();
-  tensor.acc_strides = {1, size[P0], size[P0] * size[P1]};
+  tensor.acc_strides = {1, size[P0], pos / size[P2]};
+  if (a.pairsRows) {
+    tensor.counts[1] = taps.plane < 2 ? ceilDiv(size[P1], 2) : size[P1] / 2;
+    tensor.strides[1] *= 2;
+    tensor.acc_address += taps.plane * pos;
+  }
   for (unsigned i = 0; i < 2; ++i) {
     tensor.address += taps.low[i] * tensor.strides[i];
     tensor.acc_address += taps.low[i] * tensor.acc_strides[i];
@@ -974,6 +986,14 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   step.compute.push_back({1, {operation(single(count - 1, true))}});
 }
 
+/// Bytes from the first to the last of a vector instruction's vectors.
+static int64_t spanOfVectors(const std::array<int64_t, 4> &counts, const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
+  int64_t span = vectorBytes;
+  for (int d = 0; d < 4; ++d)
+    span += (counts[d] - 1) * std::max<int64_t>(strides[d], 0);
+  return span;
+}
+
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
@@ -1006,7 +1026,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
         int64_t row = machine.accumulatorRowBytes();
         const Extent sums = kernel.sums(size);
-        o.strides = {row, sums[P0] * row, sums[P0] * sums[P1] * row, accBlock ? accBlock : sums[P0] * sums[P1] * sums[P2] * row};
+        const int64_t all = passRows(sums);
+        o.strides = {row, sums[P0] * row, all / sums[P2] * row, accBlock ? accBlock : all * row};
       } else if (source->kind == Source::Value) {
         const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
         bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
@@ -1060,10 +1081,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       return o;
     };
     auto spanOf = [&](const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
-      int64_t span = vectorBytes;
-      for (int d = 0; d < 4; ++d)
-        span += (v.counts[d] - 1) * std::max<int64_t>(strides[d], 0);
-      return span;
+      return spanOfVectors(v.counts, strides, vectorBytes);
     };
 
     bool fromWindow = window() && i == 0;
@@ -1212,7 +1230,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       writeBands(step, v, origin, size);
       continue;
     }
-    addVector(step, v);
+    if (const Resident *resident = buffers.results[i] < 0 ? residentOf(kernel.output.tensor) : nullptr; i == 0 && pairsRows())
+      addPairs(step, v, size,
+               resident ? resident->hasVectorReaders && origin[P0] + size[P0] == kernel.extent[P0] : i + 1 < chains.size());
+    else
+      addVector(step, v);
   }
   if (onChip.storesResult)
     storeResult(step, origin, made, group, resultSlot.back());
@@ -1242,6 +1264,40 @@ void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent 
     v.d_span -= dropped * v.d_strides[1];
     addVector(step, v);
   }
+}
+
+/// The first instruction of a tile with pairs of outputs: once for the upper ones, and once for the lower ones, whose channels are half of
+/// the lanes behind. In front of these lies room that fills a vector of lanes, that of the pixel before. `fillsRows`: the vector engine
+/// reads the room behind the last pixel of the lower rows as well, so something is written there.
+void Emitter::addPairs(TileStep &step, const isa::Vector &whole, const Extent &size, bool fillsRows) const {
+  const int64_t lanes = machine.lanes, plane = passRows(size) * machine.accumulatorRowBytes();
+  auto add = [&](int64_t lower, bool onlyLast) {
+    isa::Vector v = whole;
+    const int64_t first = onlyLast ? size[P0] - 1 : 0;
+    v.counts[0] -= first;
+    v.counts[1] = (whole.counts[1] + 1 - lower) / 2;
+    if (v.counts[1] == 0)
+      return;
+    v.window = {2, 1};
+    v.a_window_strides = {plane, 0};
+    v.window_op = int64_t(isa::WindowOp::Sum);
+    v.a_address += lower * plane + first * v.a_strides[0];
+    v.a_span = spanOfVectors(v.counts, v.a_strides, lanes * byteSize(LaneType(v.a_type))) + plane;
+    auto everySecond = [&](auto &address, auto &strides, auto &span, int64_t type) {
+      const int64_t bytes = lanes * byteSize(LaneType(type));
+      address += first * strides[0] + lower * (strides[1] - (onlyLast ? 0 : bytes / 2));
+      strides[1] *= 2;
+      span = spanOfVectors(v.counts, strides, bytes);
+    };
+    everySecond(v.d_address, v.d_strides, v.d_span, v.d_type);
+    if (v.b_enable)
+      everySecond(v.b_address, v.b_strides, v.b_span, v.b_type);
+    addVector(step, v);
+  };
+  add(0, false);
+  if (fillsRows)
+    add(1, true);
+  add(1, false);
 }
 
 /// Where kernels take turns the array has to wait as soon as its sums fill the accumulator: a window is cut into so many channels that its
@@ -1298,7 +1354,7 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
   if (constantWeights()) {
-    int64_t taps = a.axes[0].kernel * a.axes[1].kernel, block = rows * cols * es;
+    int64_t taps = a.axes[0].kernel * a.weightRows(), block = rows * cols * es;
     // All channel tiles before this one are full; so are the ic tiles of this one.
     int64_t kAll = 0;
     for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
@@ -1601,7 +1657,7 @@ void Emitter::emitTiles() {
           }
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
-          const int64_t runs = visit.isLast && !kernel.pool && !kernel.maxima ? std::min<int64_t>(4, part[outer]) : 1;
+          const int64_t runs = visit.isLast && !kernel.pool && !kernel.maxima && !pairsRows() ? std::min<int64_t>(4, part[outer]) : 1;
           const int64_t inner = all / part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.

@@ -224,10 +224,11 @@ private:
   int64_t tilesTogether(const Tile &t) const;
   void beginBand(uint32_t band);
   int64_t positions(const Tile &t) const { return t.size[P0] * t.size[P1] * t.size[P2]; }
-  int64_t sums(const Tile &t) const { ///< of a block of columns
-    const Extent size = kernel.sums(t.size);
-    return size[P0] * size[P1] * size[P2];
-  }
+  bool pairsRows() const { return contraction() && kernel.anchor->pairsRows; }
+  /// Rows of the accumulator that a pass over so many outputs goes to.
+  int64_t passRows(const Extent &size) const { return size[P0] * (pairsRows() ? ceilDiv(size[P1], 2) : size[P1]) * size[P2]; }
+  /// Of a block of columns. Pairs have them three times: what the upper outputs read alone, what both read, what the lower ones read alone.
+  int64_t sums(const Tile &t) const { return passRows(kernel.sums(t.size)) * (pairsRows() ? 3 : 1); }
   int64_t inputSpan(const Tile &t, unsigned axis) const;
   /// Bytes of a row of an input tile: so many vectors of `channels`, or the pixels that they share.
   int64_t inputRowBytes(int64_t vectors, int64_t channels) const;
@@ -276,6 +277,7 @@ private:
     std::array<int64_t, 2> low, high;
     std::array<int64_t, 2> step{1, 1}, shift{};
     int64_t kBegin = 0, kEnd = 0; ///< channels of these taps; 0: all
+    int64_t plane = 0;            ///< of the sums, where there are several
   };
   bool skipsPadding() const;
   double usefulTaps() const;
@@ -291,6 +293,7 @@ private:
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                    int64_t accOffset = 0, int64_t accBlock = 0);
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
+  void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
   void addVector(TileStep &step, const isa::Vector &v) const;
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,

@@ -41,7 +41,7 @@ Buffers Emitter::plan(const Tile &t) const {
   if (contraction()) {
     const Anchor &anchor = *kernel.anchor;
     int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
-    int64_t taps = anchor.axes[0].kernel * anchor.axes[1].kernel;
+    int64_t taps = anchor.axes[0].kernel * anchor.weightRows();
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
     unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
     if (unpacked && slots > 2 && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))

@@ -115,7 +115,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   const double nShare = shareOf(channels(), nTiles, t.size[C]);
   const double kShare = contraction() ? shareOf(kernel.anchor->ic, kTiles, t.ic) : 1;
   double outTiles = mTiles * nTiles * groups;
-  int64_t pos = sums(t), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
+  int64_t pos = passRows(kernel.sums(t.size)), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
@@ -195,7 +195,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     loads[secondUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
-      double passCount = double(anchor.axes[0].kernel * anchor.axes[1].kernel * ceilDiv(t.ic, machine.rows) *
+      double passCount = double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.ic, machine.rows) *
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
       perTileTensor =
@@ -220,7 +220,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   Transfer sources;
   const double drains = double(ceilDiv(t.size[C], drained(t)));
   for (size_t i = 0; i < chains.size(); ++i) {
-    double perOutput = 1;
+    double perOutput = i == 0 && pairsRows() ? 2 : 1;
     if (i == 0 && (window() || kernel.maxima)) {
       // Along the way in which neighbours share taps, and across it.
       const WindowAxis &w = kernel.window(packsRows() ? P1 : P0), &h = kernel.window(packsRows() ? P0 : P1);
@@ -710,6 +710,7 @@ llvm::Error Emitter::choose() {
                           (contraction() && kernel.anchor->pixels.count > 1
                                ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
                                : "") +
+                          (pairsRows() ? ", pairs of rows" : "") +
                           (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
                           (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),

@@ -38,7 +38,7 @@ void Emitter::packConstants() {
     const Anchor &a = *kernel.anchor;
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
-    int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.axes[1].kernel;
+    int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.weightRows();
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
     auto blocks = [](int64_t extent, int64_t step, int64_t block) { // of all tiles
       return extent / step * ceilDiv(step, block) + ceilDiv(extent % step, block);
@@ -60,7 +60,7 @@ void Emitter::packConstants() {
         return k * a.weightIc + y * a.weightKh + x * a.weightKw;
       };
       auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
-        int64_t nEnd = std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
+        int64_t nEnd = a.pairsRows ? cols : std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
         for (int64_t nb = n0; nb < nEnd; nb += cols)
           for (int64_t y = 0; y < kh; ++y)
             for (int64_t x = 0; x < kw; ++x)
@@ -122,6 +122,7 @@ void Emitter::packConstants() {
     for (int source : chains[i].parameters)
       parameters.push_back(step.sources[source].parameter);
     const int64_t blocks = channels / perTile * ceilDiv(perTile, lanes) + ceilDiv(channels % perTile, lanes);
+    const int64_t again = pairsRows() ? lanes / 2 : lanes; // from there on: those of the lower outputs
     const size_t all = size_t(groups * blocks * lanes * 4) * parameters.size();
     parametersAddress[i] = network.addConstant(all, [=] {
       std::vector<uint8_t> bytes;
@@ -130,10 +131,10 @@ void Emitter::packConstants() {
         for (int64_t n0 = 0; n0 < channels; n0 += perTile)
           for (int64_t block = n0; block < std::min(channels, n0 + perTile); block += lanes)
             for (const mlir::DenseElementsAttr &parameter : parameters)
-              for (int64_t c = block; c < block + lanes; ++c) {
+              for (int64_t lane = 0; lane < lanes; ++lane) {
                 uint8_t zero[4] = {};
                 const uint8_t *from = zero;
-                if (c < channels)
+                if (const int64_t c = block + lane % again; c < channels)
                   from = reinterpret_cast<const uint8_t *>(element(parameter, g * channels + c, 4));
                 bytes.insert(bytes.end(), from, from + 4);
               }

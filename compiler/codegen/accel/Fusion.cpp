@@ -579,8 +579,10 @@ Fusion Fuser::run() {
   Fusion fusion;
   const unsigned count = unsigned(uses.kernels.size());
   edges.resize(count);
+  auto pairsRows = [&](unsigned k) { return uses.kernels[k]->anchor && uses.kernels[k]->anchor->pairsRows; };
   for (unsigned k = 0; k + 1 < count; ++k)
-    edges[k] = rowsBetween(uses, outputOf(k), k, machine);
+    if (!pairsRows(k) && !pairsRows(k + 1)) // a band may begin or end between two outputs of a pair
+      edges[k] = rowsBetween(uses, outputOf(k), k, machine);
   takeWanted(fusion);
   auto isFree = [&](unsigned k) {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];

@@ -92,6 +92,12 @@ struct Anchor {
   std::optional<unsigned> batchAxis;
   int64_t weightBatch = 0;
 
+  /// Contractions: outputs one below the other share what both read: its weights are in the columns of both. What only one of them reads
+  /// goes to sums of its own. axes[1] counts the outputs as ever; the weights have the rows of taps of both (weightRows()), those of the
+  /// lower output half of the columns behind those of the upper one.
+  bool pairsRows = false;
+  int64_t weightRows() const { return axes[1].kernel + (pairsRows ? axes[1].stride : 0); }
+
   /// Neighbours along P0 whose channels lie side by side in one vector, so that `ic` (windows: extent[C]) counts the channels of all.
   /// axes[0] then counts such vectors, which begin `step` pixels after one another, the first one `padLow` pixels before the input; it
   /// has no padding.

@@ -29,6 +29,7 @@ struct Form {
   int64_t outputs = 1, inputs = 1;
   int64_t taps = 1;              ///< vectors along a row that the outputs read
   int64_t tapStep = 1, step = 1; ///< pixels from one to the next: of those, and of all vectors that any outputs read
+  bool pairsRows = false;        ///< Anchor::pairsRows
 };
 
 /// The channels of neighbours lie side by side in DRAM, or all see the same.
@@ -103,6 +104,7 @@ private:
   const WindowAxis &row() const { return anchor().axes[0]; }
   bool isPossible() const;
   bool isInteger() const { return machine.arrayType == timing::ArrayType::Int8; }
+  bool canPairRows() const;
   Form formOf(int64_t outputs, int64_t inputs) const;
   Anchor anchorOf(const Form &form) const;
   struct Cycles {
@@ -125,6 +127,23 @@ bool Packer::isPossible() const {
   if (kernel.tensors[size_t(a.weights)].role != KernelTensor::Constant || a.weights == a.input.tensor)
     return false;
   return !needsOutputsApart(kernel);
+}
+
+/// Two outputs, one below the other, meet in the columns where no vector has to be written behind its own pixel.
+bool Packer::canPairRows() const {
+  const WindowAxis &column = anchor().axes[1];
+  if (isInteger() || machine.lanes != machine.cols || anchor().oc * 2 > machine.cols || kernel.conversion ||
+      column.kernel <= column.stride || column.dilation != 1 || column.size != kernel.extent[P1] || column.size == 1)
+    return false;
+  auto isWhole = [&](const View &view) { return view.stride[C] == 1 && view.stride[P0] == anchor().oc && view.stride[P1] > 0; };
+  auto isSum = [](const Source &source) { return source.kind == Source::Value && source.value == -1; };
+  for (const Step &step : kernel.steps)
+    for (const Source &source : step.sources)
+      if ((isSum(source) && &step != &kernel.steps.front()) ||
+          (source.kind == Source::Tensor && &step == &kernel.steps.front() && !isWhole(source.view)))
+        return false;
+  return isWhole(kernel.output) && kernel.output.offset == 0 &&
+         (kernel.steps.empty() || llvm::count_if(kernel.steps[0].sources, isSum) == 1);
 }
 
 Form Packer::formOf(int64_t outputs, int64_t inputs) const {
@@ -160,7 +179,8 @@ Anchor Packer::anchorOf(const Form &form) const {
   a.oc *= form.outputs;
   a.weightOffset = 0;
   a.weightOc = 1;
-  a.weightIc = a.oc;
+  a.pairsRows = form.pairsRows;
+  a.weightIc = a.pairsRows ? machine.cols : a.oc;
   a.weightKw = a.ic * a.weightIc;
   a.weightKh = w.kernel * a.weightKw;
   if (form.inputs == 1)
@@ -178,10 +198,11 @@ Anchor Packer::anchorOf(const Form &form) const {
 
 Packer::Cycles Packer::cyclesOf(const Form &form) const {
   const Anchor a = anchorOf(form);
-  const int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows, size = byteSize(a.inputType);
-  const int64_t positions = a.axes[0].size * a.axes[1].size * a.axes[2].size;
+  const int64_t kw = a.axes[0].kernel, kh = a.weightRows(), rows = machine.rows, size = byteSize(a.inputType);
+  const int64_t together = a.pairsRows ? 2 : 1; // sums of both, one after the other, for each result
+  const int64_t positions = a.axes[0].size * ceilDiv(a.axes[1].size, together) * a.axes[2].size;
   const int64_t least = ceilDiv(rows, machine.preloadRowsPerCycle) + 6; // so long takes a preload
-  const double vector = double(positions * ceilDiv(a.oc, machine.lanes));
+  const double vector = double(positions * together * together * ceilDiv(a.oc, machine.lanes));
   auto cycles = [&](int64_t passes, double loads) {
     const double tensor = double(passes * ceilDiv(a.oc, machine.cols) * std::max(positions, least));
     return Cycles{tensor, std::max({tensor, loads, vector}) + (loads + vector) * kShareOfOthers};
@@ -203,7 +224,7 @@ Packer::Cycles Packer::cyclesOf(const Form &form) const {
 mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
   const Anchor &from = anchor(), to = anchorOf(form);
   const KernelTensor &weights = kernel.tensors[size_t(from.weights)];
-  const int64_t size = byteSize(weights.type), rows = from.axes[1].kernel;
+  const int64_t size = byteSize(weights.type), rows = to.weightRows();
   std::vector<char> bytes(size_t(rows * to.weightKh * size), 0);
   if (isInteger())
     std::fill(bytes.begin(), bytes.end(), char(from.weightZero));
@@ -215,13 +236,15 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
         int64_t x = tap * form.tapStep + pixel - output * row().stride;
         if (x < 0 || x >= row().kernel || (tap > 0 && pixel < form.inputs - form.tapStep))
           continue;
-        for (int64_t y = 0; y < rows; ++y)
-          for (int64_t c = 0; c < from.ic; ++c)
-            for (int64_t n = 0; n < from.oc; ++n) {
-              int64_t source = from.weightOffset + y * from.weightKh + x * from.weightKw + c * from.weightIc + n * from.weightOc;
-              int64_t target = y * to.weightKh + tap * to.weightKw + (pixel * from.ic + c) * to.weightIc + output * from.oc + n;
-              std::copy_n(raw.begin() + (weights.value.isSplat() ? 0 : source * size), size, bytes.begin() + target * size);
-            }
+        for (int64_t lower = 0; lower <= int64_t(form.pairsRows); ++lower)
+          for (int64_t y = 0; y < from.axes[1].kernel; ++y)
+            for (int64_t c = 0; c < from.ic; ++c)
+              for (int64_t n = 0; n < from.oc; ++n) {
+                int64_t source = from.weightOffset + y * from.weightKh + x * from.weightKw + c * from.weightIc + n * from.weightOc;
+                int64_t target = (y + lower * from.axes[1].stride) * to.weightKh + tap * to.weightKw +
+                                 (pixel * from.ic + c) * to.weightIc + lower * (machine.cols / 2) + output * from.oc + n;
+                std::copy_n(raw.begin() + (weights.value.isSplat() ? 0 : source * size), size, bytes.begin() + target * size);
+              }
       }
   auto type = mlir::RankedTensorType::get({rows * to.weightKh}, weights.value.getElementType());
   return mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
@@ -229,7 +252,7 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
 
 Kernel Packer::rewrite(const Form &form) const {
   return sideBySide(kernel, form.outputs, anchorOf(form), weightsOf(form),
-                    llvm::formatv(" {0} outputs of {1} pixels", form.outputs, form.inputs).str());
+                    llvm::formatv(" {0} outputs of {1} pixels{2}", form.outputs, form.inputs, form.pairsRows ? " in pairs" : "").str());
 }
 
 std::optional<Kernel> Packer::run() const {
@@ -259,17 +282,22 @@ std::optional<Kernel> Packer::run() const {
     for (int64_t inputs = 1; inputs == 1 || (sharesRows && inputs * a.ic <= machine.rows); ++inputs) {
       if (inputs > row().kernel + row().stride * (outputs - 1))
         break;
-      Form form = formOf(outputs, inputs);
-      if (request.packed != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
-        continue;
-      // Taps that the load engine packs may need fewer passes; beside other kernels its work hides behind them.
-      if (const Cycles cycles = cyclesOf(form); cycles.array <= plain.array && cycles.all < least) {
-        least = cycles.all;
-        best = form;
+      for (bool pairsRows : {false, true}) {
+        Form form = formOf(outputs, inputs);
+        form.pairsRows = pairsRows;
+        if (pairsRows && (!canPairRows() || packsTaps(anchorOf(form), machine)))
+          continue;
+        if (request.packed != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
+          continue;
+        // Taps that the load engine packs may need fewer passes; beside other kernels its work hides behind them.
+        if (const Cycles cycles = cyclesOf(form); cycles.array <= plain.array && cycles.all < least) {
+          least = cycles.all;
+          best = form;
+        }
       }
     }
   }
-  if (best.outputs * best.inputs == 1 || least * kLeastGain > plain.all)
+  if ((best.outputs * best.inputs == 1 && !best.pairsRows) || least * kLeastGain > plain.all)
     return std::nullopt;
   return rewrite(best);
 }

@@ -118,6 +118,7 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   for (const Use &use : list) {
     const Kernel &kernel = *uses.kernels[use.kernel];
     r.elementBytes = byteSize(kernel.tensors[size_t(use.view->tensor)].type);
+    r.hasVectorReaders |= !use.writes && !(use.isAnchor && kernel.anchor->kind == Anchor::Contraction);
     if (!use.isAnchor)
       continue;
     const Anchor &a = *kernel.anchor;

@@ -23,6 +23,7 @@ struct Resident {
   int64_t channels = 1, width = 1, rows = 1; ///< elements; rows: all outer dimensions
   int64_t elementBytes = 1, lanes = 1;
   bool isPlanar = false;
+  bool hasVectorReaders = false; ///< the vector engine reads it: whole vectors, whatever lies behind the channels
   int64_t blockBytes = 0, pixelBytes = 0, rowBytes = 0; ///< from one to the next
   std::array<int64_t, 2> padLow{}, padHigh{}; ///< along the width and the rows, pixels
   uint32_t padPattern = 0;

@@ -63,14 +63,77 @@ class PixelsTest(CliTest):
             self.assertLess(together, alone, model)
 
     def test_infinity_reaches_its_windows_alone(self):
+        """In the rows of the array, and with two outputs in its columns."""
         image = np.ones((1, 9, 12, 8), np.float32)
         image[0, 4, 6, 3] = np.inf
         np.save(self.path / "image.npy", image)
-        reads = np.zeros((1, 9, 12, 16), bool)
-        reads[0, 3:6, 5:8] = True
-        values, _ = self.result("conv:1x9x12x8:3x3x16:s1:p1:fp32", "gemmini_16x16_fp32", "--schedule", self.packed("true"),
-                                "--input", self.path / "image.npy")
-        np.testing.assert_array_equal(~np.isfinite(values), reads)
+        for channels in [16, 8]:
+            reads = np.zeros((1, 9, 12, channels), bool)
+            reads[0, 3:6, 5:8] = True
+            values, _ = self.result(f"conv:1x9x12x8:3x3x{channels}:s1:p1:fp32", "gemmini_16x16_fp32", "--schedule",
+                                    self.packed("true"), "--input", self.path / "image.npy")
+            np.testing.assert_array_equal(~np.isfinite(values), reads)
+
+    def test_outputs_of_two_rows_share_what_both_read(self):
+        """An odd number of rows, an odd number in a tile, two images, strides, few channels, and whole vectors of one pixel."""
+        for model, keys in [("conv:2x7x9x8:3x3x8:s1:p1:fp32", ""), ("conv:1x12x9x8:3x3x8:s1:p1:fp32", ", sizes = [0, 0, 3, 0]"),
+                            ("conv:1x21x32x8:5x5x6:s2:p2:fp32", ""), ("conv:1x9x12x16:3x3x8:s1:p0:fp32", ""),
+                            ("conv:1x9x20x20:3x3x5:s1:p1:fp32", "")]:
+            path = self.packed("true", keys)
+            tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "tiles")
+            self.assertIn("pairs of rows", tiles, model)
+            expected, alone = self.result(model, "gemmini_16x16_fp32", "--schedule", self.packed("false", keys))
+            values, together = self.result(model, "gemmini_16x16_fp32", "--schedule", path)
+            np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max(), err_msg=model)
+            self.assertLess(together, alone, model)
+
+    def test_what_is_added_to_pairs(self):
+        """A bias for each channel, and a tensor, which lie in DRAM or stay on chip as the input does."""
+        def conv(x, weights, bias, channels):
+            return f"""graph.conv %{x}, %{weights}, %{bias} {{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"}} : (tensor<1x15x20x16xf32>, tensor<3x3x16x{channels}xf32>,
+    tensor<{channels}xf32>) -> tensor<1x15x20x{channels}xf32>"""
+        few = "tensor<1x15x20x8xf32>"
+        model = self.write("residual.mlir", f"""func.func @main(%x: tensor<1x15x20x16xf32>) -> {few} {{
+  %w = graph.constant dense<{self.random(3, 3, 16, 16)}> : tensor<3x3x16x16xf32>
+  %b = graph.constant dense<{self.random(16)}> : tensor<16xf32>
+  %v = graph.constant dense<{self.random(3, 3, 16, 8)}> : tensor<3x3x16x8xf32>
+  %c = graph.constant dense<{self.random(8)}> : tensor<8xf32>
+  %d = graph.constant dense<1.0> : tensor<8xf32>
+  %0 = {conv("x", "w", "b", 16)} loc("wide")
+  %1 = {conv("0", "v", "c", 8)} loc("first")
+  %2 = {conv("x", "v", "d", 8)} loc("second")
+  %3 = graph.relu %2 : {few} loc("second")
+  %4 = graph.add %1, %3 : ({few}, {few}) -> {few} loc("first")
+  return %4 : {few}
+}}
+""")
+        def schedule(packed, on_chip):
+            return self.write(f"{packed}-{on_chip}.mlir", f"""module attributes {{transform.with_named_sequence}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+    %wide = transform.tilewright.match_node "wide"
+    transform.tilewright.keep %wide {{on_chip = {on_chip}}}
+    %first = transform.tilewright.match_node "first"
+    transform.tilewright.tile %first {{packed = {packed}}}
+    %second = transform.tilewright.match_node "second"
+    transform.tilewright.keep %second {{on_chip = {on_chip}}}
+    transform.tilewright.tile %second {{packed = {packed}}}
+    transform.yield
+  }}
+}}
+""")
+        for on_chip in ["true", "false"]:
+            path = schedule("true", on_chip)
+            tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "tiles")
+            for name in ["first", "second"]:
+                self.assertRegex(tiles, f"# {name}: .*pairs of rows")
+            expected, alone = self.result(model, "gemmini_16x16_fp32", "--schedule", schedule("false", on_chip))
+            values, together = self.result(model, "gemmini_16x16_fp32", "--schedule", path)
+            np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
+            self.assertLess(together, alone)
+
+    def random(self, *shape):
+        return np.random.default_rng(1).standard_normal(shape).astype(np.float32).tolist()
 
     def test_a_network(self):
         """Tensors between kernels, on chip and in DRAM."""
@@ -95,7 +158,7 @@ class PixelsTest(CliTest):
     def test_what_cannot_be_packed(self):
         place = re.escape("packed-true.mlir:4:5: ")
         for model, keys, why in [("conv:1x8x8x8:3x3x8:s1:p1:int8", "", "would take no fewer cycles so"),
-                                 ("conv:1x8x8x16:3x3x4:s1:p1:fp32", "", "would take no fewer cycles so"),
+                                 ("conv:1x8x8x16:3x3x12:s1:p1:fp32", "", "would take no fewer cycles so"),
                                  ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 3, 0, 0]", "2 outputs along x at once"),
                                  ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 10, 0, 0]", "size along x is 10 .* has 8 there")]:
             hw = "gemmini_16x16_fp32" if model.endswith("fp32") else "tiny_8x8"
