@@ -24,6 +24,7 @@ constexpr size_t kOfSize = 4;        ///< of these, of one size
 constexpr size_t kOfSizePacked = 2;  ///< the same, of a kernel with packed taps beside others
 constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
+constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
 
 double dramLatency(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
@@ -53,23 +54,37 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
 } // namespace
 
 namespace {
-/// What a transfer costs: bytes of whole bursts on the data bus, and segments on the scratchpad side.
+/// What a transfer costs: bytes of whole bursts on the data bus, those for which there would have been room meanwhile, and segments on
+/// the scratchpad side.
 struct Transfer {
-  double bytes = 0, segments = 0;
+  double bytes = 0, slots = 0, segments = 0;
 
   /// A box of `rows` x `width` runs of `channels` elements out of `allChannels` in DRAM; runs join where whole pixels do.
   static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize,
-                      const timing::DramParams &dram) {
+                      const timing::MachineParams &machine) {
     double run = double(std::min(channels, allChannels) * elementSize);
     Transfer t;
     t.segments = double(rows * width) * std::max(1.0, run / kBurst);
     // A run that may start anywhere on a grid of g bytes touches 64 - g bytes more than its length, on average of its ends.
     double excess = double(kBurst - std::gcd(std::gcd(allChannels, channels) * elementSize, kBurst));
-    if (channels >= allChannels)
-      t.bytes = double(rows) * (run * double(width) + excess);
-    else
-      t.bytes = double(rows * width) * (run + excess) * sameGroup(run, dram);
+    t.bytes = t.slots = double(rows) * (run * double(width) + excess);
+    if (channels < allChannels) {
+      t.bytes = double(rows * width) * (run + excess) * sameGroup(run, machine.dram);
+      t.slots = t.bytes * fewChannels(run, allChannels * elementSize, machine);
+    }
     return t;
+  }
+  /// Runs of `run` bytes, `stride` bytes apart, may lie in a part of the channels only: how much longer the bus takes for them.
+  static double fewChannels(double run, int64_t stride, const timing::MachineParams &machine) {
+    const timing::DramParams &dram = machine.dram;
+    if (dram.kind == timing::DramKind::Ideal || stride % dram.burstBytes)
+      return 1;
+    // Channels for each burst of a run.
+    const double perBurst = double(std::gcd<int64_t>(dram.channels, stride / dram.burstBytes));
+    const double alone = perBurst / std::ceil(run / double(dram.burstBytes));
+    // An engine need not be able to keep all channels busy.
+    const double engine = double(machine.burstsPerCycle) * double(dram.burstBytes) / dramBytesPerCycle(machine);
+    return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
   }
   /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
   static double sameGroup(double run, const timing::DramParams &dram) {
@@ -78,14 +93,15 @@ struct Transfer {
       return 1;
     return ((bursts - 1) * dram.nCCDS + dram.nCCDL) / (bursts * dram.nCCDS);
   }
-  static Transfer dense(double bytes) { return {bytes, bytes / kBurst}; }
-  Transfer operator*(double n) const { return {bytes * n, segments * n}; }
+  static Transfer dense(double bytes) { return {bytes, bytes, bytes / kBurst}; }
+  Transfer operator*(double n) const { return {bytes * n, slots * n, segments * n}; }
   Transfer &operator+=(const Transfer &other) {
     bytes += other.bytes;
+    slots += other.slots;
     segments += other.segments;
     return *this;
   }
-  double cycles(double bandwidth, double perCycle) const { return std::max(bytes / bandwidth, segments / perCycle); }
+  double cycles(double bandwidth, double perCycle) const { return std::max(slots / bandwidth, segments / perCycle); }
 };
 } // namespace
 
@@ -134,10 +150,10 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     }
     // A channel stride other than 1 makes every element a run of its own.
     bool scattered = anchor.input.stride[C] > 1;
-    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine.dram)
-                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine.dram);
+    Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine)
+                               : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine);
     if (t.rolling > 1)
-      input = Transfer::box(tileChannels, allChannels, width, 1, es, machine.dram) * (rowsLoaded(t) / double(tilesAlong(P1, t)));
+      input = Transfer::box(tileChannels, allChannels, width, 1, es, machine) * (rowsLoaded(t) / double(tilesAlong(P1, t)));
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
     double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
@@ -177,6 +193,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       const double length = double(unpacked->axes[0].span(size[P0]) * unpacked->ic / channelsApart * es);
       const double step = double(unpacked->axes[0].stride * unpacked->ic / channelsApart * es);
       input.bytes = rows * (length + double(kBurst - es) + 2 * std::max(0.0, (run - double(es)) / step - 1) * (length - double(es)));
+      input.slots = input.bytes;
     }
     inputTile = input;
     if (residentInput())
@@ -191,7 +208,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     loads[0] += input * (inputLoads / engines * mShare * kShare);
     loads[1] += input * ((inputLoads - inputLoads / engines) * mShare * kShare);
     if (b.raw.size() > 1)
-      loads[1] += Transfer{0, input.segments} * (inputLoads * mShare * kShare);
+      loads[1] += Transfer{0, 0, input.segments} * (inputLoads * mShare * kShare);
     loads[secondUnit(t)] += Transfer::dense(weightBytes) * (weightLoads * nShare * kShare);
     loadCount += inputLoads + weightLoads;
     if (contraction()) {
@@ -247,8 +264,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
           (axis == P0 ? width : rows) *= t.size[axis];
       int64_t own = source.view.stride[C] ? drained(t) : 1, all = source.view.stride[C] ? kernel.extent[C] : 1;
       bool scattered = source.view.stride[C] > 1;
-      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine.dram)
-                               : Transfer::box(own, all, width, rows, byteSize(source.type), machine.dram);
+      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine)
+                               : Transfer::box(own, all, width, rows, byteSize(source.type), machine);
       const double count = outTiles * (source.view.stride[C] ? drains : 1);
       loads[0] += box * count;
       sources += box * count;
@@ -266,25 +283,30 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   int64_t resultSize = byteSize(chains.back().dType);
   const Extent made = kernel.made(t.size);
   int64_t outputPixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
-  Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine.dram)
+  Transfer store = kernel.outputReduced ? Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], resultSize, machine)
                                         : Transfer::box(drained(t), outputPixel, made[P0], made[P1] * made[P2], resultSize,
-                                                        machine.dram) * drains;
+                                                        machine) * drains;
   if (!onChip.storesResult)
     store = {};
   double storeTile = store.cycles(bandwidth, perCycle), stores = storeTile * outTiles * mShare * nShare;
   double load0 = loads[0].cycles(bandwidth, perCycle), load1 = loads[1].cycles(bandwidth, perCycle);
   if (!t.overlap)
     return load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30);
-  double readBytes = loads[0].bytes + loads[1].bytes, writeBytes = store.bytes * outTiles * mShare * nShare;
-  double bus = (readBytes + writeBytes) / bandwidth * mixed(readBytes, writeBytes);
-  busCycles = bus;
+  store = store * (outTiles * mShare * nShare);
+  const double turning = mixed(loads[0].bytes + loads[1].bytes, store.bytes);
+  busCycles = (loads[0].bytes + loads[1].bytes + store.bytes) / bandwidth * turning; // neighbours can use channels that are left out
+  double bus = (loads[0].slots + loads[1].slots + store.slots) / bandwidth * turning;
   double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
   double steps = outTiles * kTiles;
   if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
-    return (load0 + load1 + stores) * mixed(readBytes, writeBytes) + loadCount * latency + tensor + vector + outTiles * 40 +
+    return (load0 + load1 + stores) * turning + loadCount * latency + tensor + vector + outTiles * 40 +
            (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0);
-  if (t.oneSum)
-    tensor += (outTiles - 1) * (vectorTile + 40);
+  if (t.oneSum) {
+    // Of results that leave in parts DRAM has to move those without a slot of their own before the array can go on.
+    const double slots = b.results.back() >= 0 ? double(b.all[size_t(b.results.back())].slots) : drains;
+    const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.cycles(bandwidth, perCycle) / outTiles);
+    tensor += (outTiles - 1) * (std::max(vectorTile, moved) + 40);
+  }
   // The results of a run all leave while the next one takes its first input channels.
   if (t.inputsOuter)
     tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + sources.cycles(bandwidth, perCycle)) / runs - tensor / (runs * kTiles));
