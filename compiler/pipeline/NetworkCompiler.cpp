@@ -514,7 +514,9 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     if (group && layer == group->last())
       std::stable_sort(network.steps.begin() + long(groupBegin), network.steps.end(),
-                       [](const schedule::Step &a, const schedule::Step &b) { return a.band < b.band; });
+                       [isTurned = group->hasRing()](const schedule::Step &a, const schedule::Step &b) {
+                         return a.band != b.band ? a.band < b.band : isTurned && a.behind > b.behind;
+                       });
     if (overlaps() && options.across == Across::None) {
       drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
       network.nextOnChip = {};

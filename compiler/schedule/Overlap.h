@@ -21,6 +21,7 @@ struct Step {
   std::vector<Operation> loads;
   std::vector<Block> compute; ///< tensor, vector and store work
   uint32_t band = 0;          ///< of a group of kernels: their steps take turns
+  uint32_t behind = 0;        ///< bands: those further behind read what the others write over in their turn
 };
 
 /// Which of several operations that could start has an engine first: the one ahead in the steps, or the one that the array needs

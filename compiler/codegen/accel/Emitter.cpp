@@ -588,8 +588,9 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
     place.stride[C] = resident->blockBytes;
     for (unsigned axis = P0; axis < kAxes; ++axis) {
       const WindowAxis &w = a.axes[axis - P0];
+      const int64_t first = readsRing() && axis == P1 ? bandedInput()->bands[0].begin : origin[axis] * w.stride - w.padLow;
       place.stride[axis] = resident->stride(a.input.stride[axis]);
-      place.address += (origin[axis] * w.stride - w.padLow) * place.stride[axis];
+      place.address += first * place.stride[axis];
     }
     place.address -= a.pixels.padLow * resident->pixelBytes;
     return place;
@@ -650,14 +651,12 @@ void Emitter::beginBand(uint32_t index) {
   if (index % output->bandsPerRun == 0 && run < output->slots.size()) {
     Resident slot = output->layout;
     slot.address = output->slots[run];
-    slot.rows = 0;
-    for (size_t other = 0; other < output->runs(); ++other)
-      slot.rows = std::max(slot.rows, output->rowsOfRun(other).size());
+    slot.rows = output->slotRows();
     fillBorders(step, slot);
   }
   auto fill = [&](int64_t begin, int64_t end) {
-    if (begin < end)
-      fillRows(step, bandOut, bandOut.address + begin * bandOut.rowBytes, bandOut.rowBytes * (end - begin), 1);
+    for (const auto &[rows, moved] : output->pieces({begin, end}))
+      fillRows(step, bandOut, bandOut.address + moved + rows.begin * bandOut.rowBytes, bandOut.rowBytes * rows.size(), 1);
   };
   fill(band.begin, std::min<int64_t>(band.end, 0));
   fill(std::max(band.begin, output->rows), band.end);
@@ -1107,7 +1106,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.a_span = spanOf(v.a_strides, lanes * es) + (v.window[0] - 1) * v.a_window_strides[0] +
                  (v.window[1] - 1) * v.a_window_strides[1];
       if (a.windowOp == isa::WindowOp::Mac) {
-        int64_t ws = byteSize(a.weightType), taps = v.window[0] * v.window[1];
+        int64_t ws = byteSize(a.weightType), taps = windowWeights(), row = v.window[0] * lanes * ws;
         Buffer &b = buffers.all[buffers.weights];
         bool miss;
         unsigned slot = acquire(b, {origin[C]}, miss);
@@ -1121,7 +1120,11 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         v.b_strides = {0, 0, 0, taps * lanes * ws};
         v.b_tap_stride = lanes * ws;
         v.b_zero_point = a.weightZero;
-        v.b_span = blocks * taps * lanes * ws;
+        v.b_span = (blocks - 1) * v.b_strides[3] + v.window[1] * row;
+        if (readsRing()) { // the first row of memory meets the row of taps that has come round to it
+          const BandedTensor &rows = *bandedInput();
+          v.b_address += (rows.ring - rows.placeOf(rows.bands[step.band].begin)) % rows.ring * row;
+        }
       }
     } else {
       int64_t es = byteSize(chain.aType);
@@ -1240,29 +1243,32 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     storeResult(step, origin, made, group, resultSlot.back());
 }
 
-/// The last instruction of a tile, once for every run of bands that some of its rows belong to. No two bands share rows of matrices.
+/// The last instruction of a tile, once for every run of bands that some of its rows belong to, and for every piece of a ring. No two bands
+/// share rows of matrices.
 void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size) {
   if (kernel.makesMatrixRows())
     return addVector(step, whole);
   const BandedTensor &output = *bandedOutput();
   for (size_t run = output.runOf(step.band); run < output.runs(); ++run) {
     const Range rows = output.rowsOfRun(run);
-    int64_t begin = std::max(origin[P1], rows.begin), end = std::min(origin[P1] + size[P1], rows.end), first = begin - origin[P1];
-    if (begin >= end)
+    const Range made{std::max(origin[P1], rows.begin), std::min(origin[P1] + size[P1], rows.end)};
+    if (made.isEmpty())
       continue;
-    isa::Vector v = whole;
-    int64_t dropped = whole.counts[1] - (end - begin);
-    v.counts[1] = end - begin;
-    v.a_address += first * v.a_strides[1];
-    v.a_span -= dropped * std::max<int64_t>(v.a_strides[1], 0);
-    if (v.b_enable) {
-      v.b_address += first * v.b_strides[1];
-      v.b_span -= dropped * std::max<int64_t>(v.b_strides[1], 0);
+    for (const auto &[piece, moved] : output.pieces(made)) {
+      isa::Vector v = whole;
+      const int64_t first = piece.begin - origin[P1], dropped = whole.counts[1] - piece.size();
+      v.counts[1] = piece.size();
+      v.a_address += first * v.a_strides[1];
+      v.a_span -= dropped * std::max<int64_t>(v.a_strides[1], 0);
+      if (v.b_enable) {
+        v.b_address += first * v.b_strides[1];
+        v.b_span -= dropped * std::max<int64_t>(v.b_strides[1], 0);
+      }
+      // Computed for the run at hand.
+      v.d_address += output.inRun(run).address + moved - bandOut.address + first * v.d_strides[1];
+      v.d_span -= dropped * v.d_strides[1];
+      addVector(step, v);
     }
-    // Computed for the run at hand.
-    v.d_address += output.inRun(run).address - bandOut.address + first * v.d_strides[1];
-    v.d_span -= dropped * v.d_strides[1];
-    addVector(step, v);
   }
 }
 
@@ -1760,7 +1766,7 @@ std::vector<schedule::Step> Emitter::takeSteps() {
   std::vector<schedule::Step> taken;
   for (TileStep &step : steps) {
     const uint32_t behind = onChip.banding ? onChip.banding->behind : 0;
-    taken.push_back({std::move(step.early), std::move(step.compute), step.band + behind});
+    taken.push_back({std::move(step.early), std::move(step.compute), step.band + behind, behind});
     std::move(step.late.begin(), step.late.end(), std::back_inserter(taken.back().loads));
   }
   return taken;

@@ -207,6 +207,13 @@ private:
   bool isAskedFor(const Tile &t) const;
   const BandedTensor *bandedInput() const { return onChip.banding ? onChip.banding->input : nullptr; }
   const BandedTensor *bandedOutput() const { return onChip.banding ? onChip.banding->output : nullptr; }
+  /// A window whose rows of taps go round.
+  bool readsRing() const { return bandedInput() && bandedInput()->ring; }
+  /// Rows of lanes of a window's weights, per block: one for each tap. In a ring every row of taps but the last comes again.
+  int64_t windowWeights() const {
+    const int64_t kw = kernel.anchor->axes[0].kernel, kh = kernel.anchor->axes[1].kernel;
+    return kw * (readsRing() ? 2 * kh - 1 : kh);
+  }
   const Resident *residentOf(int tensor) const {
     if (bandedInput() && tensor == kernel.anchor->input.tensor)
       return &bandIn;

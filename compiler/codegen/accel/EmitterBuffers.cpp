@@ -73,9 +73,7 @@ Buffers Emitter::plan(const Tile &t) const {
       b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.size[C]),
                     slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
-      b.weights =
-          add(weightMemory(), anchor.axes[0].kernel * anchor.axes[1].kernel * blocks * lanes * byteSize(anchor.weightType),
-              slotsFor(nTiles));
+      b.weights = add(weightMemory(), windowWeights() * blocks * lanes * byteSize(anchor.weightType), slotsFor(nTiles));
   }
   for (size_t i = 0; i < chains.size(); ++i) {
     const Step *step = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;

@@ -440,7 +440,7 @@ std::string Emitter::rankingKey() const {
     describe(0, banded->layout);
     list(std::array<int64_t, 1>{banded->rows});
     listRanges(banded->bands);
-    list(std::array<int64_t, 1>{int64_t(banded->bandsPerRun)});
+    list(std::array<int64_t, 2>{int64_t(banded->bandsPerRun), banded->ring});
     list(banded->slots);
   }
   return key;

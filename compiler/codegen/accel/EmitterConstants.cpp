@@ -89,16 +89,16 @@ void Emitter::packConstants() {
     const KernelTensor &w = kernel.tensors[a.weights];
     unsigned size = byteSize(w.type);
     const int64_t channels = kernel.extent[C];
-    const size_t all = size_t(roundUp(channels, lanes) * a.axes[0].kernel * a.axes[1].kernel * size);
-    weightsAddress = network.addConstant(all, [=, a = a, value = w.value, goesDown = packsRows()] {
+    const size_t all = size_t(roundUp(channels, lanes) * windowWeights() * size);
+    weightsAddress = network.addConstant(all, [=, a = a, value = w.value, goesDown = packsRows(), taps = windowWeights()] {
       std::vector<uint8_t> bytes;
       bytes.reserve(all);
       uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
-      const int64_t inner = a.axes[goesDown ? 1 : 0].kernel, taps = a.axes[0].kernel * a.axes[1].kernel;
+      const int64_t inner = a.axes[goesDown ? 1 : 0].kernel, once = a.axes[0].kernel * a.axes[1].kernel;
       for (int64_t block = 0; block < channels; block += lanes)
         for (int64_t tap = 0; tap < taps; ++tap)
           for (int64_t c = block; c < block + lanes; ++c) {
-            const int64_t x = goesDown ? tap / inner : tap % inner, y = goesDown ? tap % inner : tap / inner;
+            const int64_t outer = tap % once / inner, x = goesDown ? outer : tap % inner, y = goesDown ? tap % inner : outer;
             const uint8_t *from = zero;
             if (c < channels)
               from = reinterpret_cast<const uint8_t *>(

@@ -19,6 +19,25 @@ Range BandedTensor::rowsOfRun(size_t run) const {
   return rows;
 }
 
+int64_t BandedTensor::slotRows() const {
+  int64_t rows = ring;
+  for (size_t run = 0; !ring && run < runs(); ++run)
+    rows = std::max(rows, rowsOfRun(run).size());
+  return rows;
+}
+
+std::vector<std::pair<Range, int64_t>> BandedTensor::pieces(Range rows) const {
+  if (!ring)
+    return {{rows, 0}};
+  std::vector<std::pair<Range, int64_t>> pieces;
+  for (int64_t row = rows.begin, end; row < rows.end; row = end) {
+    const int64_t place = placeOf(row);
+    end = std::min(rows.end, row + ring - place);
+    pieces.push_back({{row, end}, (place - (row - bands[0].begin)) * layout.rowBytes});
+  }
+  return pieces;
+}
+
 Resident BandedTensor::inRun(size_t run) const {
   Resident r = layout;
   r.address = slots[run % slots.size()] - rowsOfRun(run).begin * r.rowBytes;
@@ -50,8 +69,10 @@ constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its
 constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
 constexpr double kRoom = 0.9375;       ///< of a memory, for a group
 constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
-/// Rows that a run holds for each that it shares with the next one, the most of them first; 0: no runs, but two slots of a band each.
-constexpr int64_t kRunLengths[] = {8, 4, 2, 1, 0};
+constexpr int64_t kRing = -1;
+/// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
+/// slots of a band each.
+constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
 constexpr double kLiked = 1e12; ///< cycles: more than any network takes
 constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
@@ -239,8 +260,10 @@ bool Fuser::cutRows(Group &group) const {
 
 /// Chooses how bands follow one another in memory and in time. Those that a window of the vector engine reads are written by that engine
 /// too: it keeps nobody out of their banks, and they may be runs. Who waits for none of the next band's rows is a band behind: what is to
-/// be read next is then there when its engine is free. False if runs of that length lose rows that are still to be read.
+/// be read next is then there when its engine is free. False if runs of that length lose rows that are still to be read, and for rings
+/// if there can be none.
 bool Fuser::layRuns(Group &group, int64_t length) const {
+  bool hasRing = false;
   for (size_t i = 0; i < group.tensors.size(); ++i) {
     BandedTensor &tensor = group.tensors[i];
     const Anchor &reader = *kernels[group.first + i + 1]->anchor;
@@ -248,12 +271,24 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
     const bool isRun = length && reader.kind == Anchor::Window && shared > 0;
     const int64_t step = group.kernels[i + 1].rows[0].size() * window.stride;
-    tensor.bandsPerRun = isRun ? size_t(std::max(ceilDiv(length * shared, step), kLeastPerRun)) : 1;
+    // A window of one row reads all rows of a ring. Packed taps are loaded again for each band: where that is more than twice, it had
+    // better be taller.
+    const std::optional<Anchor> &writer = uses.kernels[group.first + i]->anchor;
+    const bool loadsAgain = writer && packs(*uses.kernels[group.first + i]) &&
+                            writer->axes[1].span(step) > 2 * step * writer->axes[1].stride;
+    const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
+                        llvm::all_of(group.kernels[i + 1].rows, [](const Range &rows) { return rows.size() == 1; });
+    hasRing |= isRing;
+    tensor.ring = isRing ? window.kernel : 0;
+    const int64_t perShared = length == kRing ? kRunLengths[1] : length;
+    tensor.bandsPerRun = isRing  ? tensor.bands.size()
+                         : isRun ? size_t(std::max(ceilDiv(perShared * shared, step), kLeastPerRun))
+                                 : 1;
     tensor.slots.assign(isRun ? 1 : 2, 0);
     const size_t lead = isRun || shared <= 0;
     group.kernels[i + 1].behind = group.kernels[i].behind + uint32_t(lead);
     // With a band, its rows of padding are written, and rows that begin another run: not over one that is still to be read.
-    for (size_t band = 0; band < tensor.bands.size(); ++band) {
+    for (size_t band = 0; !isRing && band < tensor.bands.size(); ++band) {
       const int64_t end = tensor.bands[band].end > tensor.rows ? tensor.bands[band].end : group.kernels[i].rows[band].end;
       for (size_t unread = band - std::min(band, lead); unread <= band; ++unread) {
         const size_t run = tensor.runOf(unread), next = run + tensor.slots.size();
@@ -265,7 +300,7 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
       }
     }
   }
-  return true;
+  return length != kRing || hasRing;
 }
 
 /// Gives bands and buffers their places.
@@ -285,16 +320,13 @@ bool Fuser::place(Group &group, std::string *why) const {
     };
     for (size_t i = 0; i < group.tensors.size(); ++i) {
       BandedTensor &tensor = group.tensors[i];
-      int64_t rows = 0;
-      for (size_t run = 0; run < tensor.runs(); ++run)
-        rows = std::max(rows, tensor.rowsOfRun(run).size());
       align(0);
       for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
         if (isContraction(*kernels[group.first + i + 1]))
           align(0);
         slot = at[0] = roundUp(at[0], kAlignment);
-        at[0] += rows * tensor.layout.rowBytes;
+        at[0] += tensor.slotRows() * tensor.layout.rowBytes;
       }
     }
     unsigned sums = 0;
@@ -325,7 +357,10 @@ bool Fuser::place(Group &group, std::string *why) const {
         const Kernel &kernel = *kernels[group.first + i];
         // Weights that are too many to stay leave half of their memory to the others.
         // Those of the next matrix come while these are used.
-        int64_t weights = std::min(weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2), weightLimit());
+        int64_t weights = weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2);
+        if (const int64_t ring = i ? group.tensors[i - 1].ring : 0) // Emitter::windowWeights()
+          weights = weights / ring * (2 * ring - 1);
+        weights = std::min(weights, weightLimit());
         int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
         if (use == Banding::Parameters)
           bytes += parameterBytes(kernel);

@@ -28,11 +28,19 @@ struct BandedTensor {
   /// Bands that follow one another in memory, so that rows of two of them lie there once. The last band of a run ends it: no window
   /// wraps around.
   size_t bandsPerRun = 1;
+  /// Rows of a ring: a row lies where the one lay that is so many rows above. A window reads all of them, and its rows of taps go round
+  /// as they do. 0: none.
+  int64_t ring = 0;
   std::vector<int64_t> slots; ///< addresses; run r lies in slot r % slots
 
   size_t runOf(size_t band) const { return band / bandsPerRun; }
   size_t runs() const { return (bands.size() + bandsPerRun - 1) / bandsPerRun; }
   Range rowsOfRun(size_t run) const;
+  int64_t slotRows() const; ///< that a slot has room for
+  /// The place in the ring of a row, counted from its first.
+  int64_t placeOf(int64_t row) const { return (row - bands[0].begin) % ring; }
+  /// Those of `rows` that follow one another in memory, and what is added to an address of inRun() for them.
+  std::vector<std::pair<Range, int64_t>> pieces(Range rows) const;
   /// The whole tensor as far as it lies in that run.
   Resident inRun(size_t run) const;
 };
@@ -60,6 +68,9 @@ struct Group {
   bool ownBanks = false; ///< no two engines share a bank
 
   unsigned last() const { return first + unsigned(tensors.size()); }
+  bool hasRing() const {
+    return llvm::any_of(tensors, [](const BandedTensor &tensor) { return tensor.ring > 0; });
+  }
 };
 
 struct Fusion {

@@ -87,6 +87,30 @@ class FusionTest(CliTest):
         expand = 24 * 24 * 64 // 16  # vectors of its result
         self.assertLess(busy["bands"], busy["apart"] + expand)
 
+    def test_rings_of_rows(self):
+        """Bands of one row: windows whose taps go round with the rows, rows of padding at both ends, and strides."""
+        for middle in [dict(), dict(stride=2), dict(kernel=5), dict(kernel=5, stride=2)]:
+            self.chain(**{"kernel": 3, "groups": 64, **middle})
+            expected, _ = self.results("modulo", "--across", "prefetch")
+            for capacity in [131072, 262144]:
+                path = self.bands(expand="true, bands = 1", middle="true, bands = 1")
+                values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
+                np.testing.assert_array_equal(values, expected, f"{middle} {capacity}")
+
+    def test_rows_of_a_ring_are_written_once(self):
+        """The vector engine writes each row of what a window looks through once, as it does if all of it goes to DRAM."""
+        self.chain(kernel=5, groups=64)
+        room = ["--set", "scratchpads.unified.capacity_bytes=131072"]
+        written = {}
+        for name, schedule in [("apart", self.bands(expand="false")), ("ring", self.bands(expand="true, bands = 1"))]:
+            self.results(schedule, *room, "--trace", "trace.json")
+            events = json.loads((self.path / "trace.json").read_text())["traceEvents"]
+            tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+            written[name] = sum(event["dur"] for event in events if event["ph"] == "X" and tracks[event["tid"]] == "vector"
+                                and event["args"].get("layer") == "expand" and "retire" in event["args"])
+        row = 24 * 64 // 16  # vectors
+        self.assertLess(written["ring"], written["apart"] + row)
+
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
         self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
