@@ -73,6 +73,8 @@ private:
   bool hasImproved = false;               ///< since the last round began
   std::vector<std::vector<bool>> isTried; ///< [decision][candidate]
   std::vector<unsigned> tries;            ///< per decision
+  /// Per decision: cycles that the estimate promised too much for changes to it alone, the mean of so many.
+  std::vector<std::pair<double, unsigned>> disappointments;
   /// [kind][candidate]: what part of its time a layer gained; decisions of one kind learn from each other.
   std::map<unsigned, std::map<unsigned, double>> learned;
 
@@ -178,9 +180,11 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
       for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
         if (!isTried[i][candidate] && candidate != best[i] && (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
           choice = int(candidate);
-      if (choice >= 0)
-        possible.push_back({double(gains[i][size_t(choice)]) - kForEachTry * double(tries[i] * bestMeasurement.cycles),
-                            {i, unsigned(choice)}});
+      if (choice >= 0) { // what it was wrong about a layer's other candidates it is wrong about this one
+        const int64_t gain = gains[i][size_t(choice)];
+        possible.push_back({double(gain) - disappointments[i].first - kForEachTry * double(tries[i] * bestMeasurement.cycles),
+                            {i, unsigned(choice), gain}});
+      }
       continue;
     }
     for (unsigned candidate = 0; candidate < decision.candidates; ++candidate) {
@@ -306,7 +310,7 @@ std::vector<Move> Searcher::likedMoves() {
   std::vector<std::pair<double, Move>> liked;
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
-      if (int64_t gain = gains[i][candidate];
+      if (int64_t gain = gains[i][candidate] - int64_t(std::max(0.0, disappointments[i].first));
           gain > 0 && !isTried[i][candidate] && !isDoubted[i][candidate] && candidate != best[i])
         liked.push_back({double(gain) * (1 + double(random() >> 11) * 0x1p-53 / 4), {i, candidate, gain}});
   llvm::stable_sort(liked, [](const auto &a, const auto &b) { return a.first > b.first; });
@@ -369,6 +373,10 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
     if (!measurement.failure.empty())
       continue;
     int64_t cycles = around(old, move);
+    if (estimate && moves.size() == 1) {
+      auto &[mean, count] = disappointments[move.decision];
+      mean += (double(move.gain) - (double(old.cycles) - double(measurement.cycles)) - mean) / ++count;
+    }
     move.gain = moves.size() == 1 ? int64_t(old.cycles) - int64_t(measurement.cycles) : cycles - around(measurement, move);
     learned[decisions[move.decision].kind][move.candidate] = double(move.gain) / double(std::max<int64_t>(1, cycles));
     (move.gain > 0 ? good : bad).push_back(move);
@@ -520,6 +528,7 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
   for (const Decision &decision : decisions)
     gains.emplace_back(decision.candidates);
   tries.assign(decisions.size(), 0);
+  disappointments.assign(decisions.size(), {});
   if (options.cache) {
     llvm::Expected<SearchRecord> loaded = options.cache->load(problem);
     if (!loaded)

@@ -127,6 +127,17 @@ TEST(SearchTest, AnEstimateThatIsWrongHoldsUpNothing) {
   EXPECT_EQ(found->search->bestCycles, leastOf(toy)) << "changes of one layer each need no estimate";
 }
 
+TEST(SearchTest, ALayerThatDisappointsMakesRoomForOthers) {
+  Toy toy, expected;
+  toy.cycles = {std::vector<uint64_t>(9, 1001), {1000, 900}};
+  toy.cycles[0][0] = 1000;
+  expected.cycles = {std::vector<uint64_t>(9, 100), {1000, 950}};
+  expected.cycles[0][0] = 1000;
+  auto found = toy.searchExpecting(expected, budget(4));
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, 1900u) << "eight candidates of the first layer promise more, and none keeps it";
+}
+
 TEST(SearchTest, OneLayerIsSearchedExhaustively) {
   Toy toy = randomToy(1, 32, 2);
   auto found = toy.search(budget(1000));
