@@ -1,0 +1,391 @@
+//===- EmitterVector.cpp - What one kernel does on the vector engine ------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include "isa/timing/InstructionTiming.h"
+
+#include <algorithm>
+
+using namespace tw;
+using namespace tw::accel;
+
+/// The stages of a vector instruction.
+static void setStages(isa::Vector &v, const Chain &chain) {
+  v.num_stages = int64_t(chain.stages.size());
+  for (size_t k = 0; k < chain.stages.size(); ++k) {
+    v.stage_op[k] = int64_t(chain.stages[k].op);
+    v.stage_operand[k] = chain.stages[k].operand;
+  }
+  for (size_t k = 0; k < chain.immediates.size(); ++k)
+    v.immediates[k] = chain.immediates[k];
+}
+
+/// Columns of packed taps are one run of vectors, whatever they are of.
+void Emitter::convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to) {
+  const int64_t elements = packedElements(size);
+  isa::Vector v;
+  v.a_type = int64_t(conversion->aType);
+  v.a_zero_point = conversion->aZero;
+  v.a_address = from;
+  v.a_strides[0] = machine.lanes * loadedBytes();
+  v.a_span = elements * loadedBytes();
+  v.d_type = int64_t(conversion->dType);
+  v.d_address = to;
+  v.d_strides[0] = machine.lanes * elementBytes();
+  v.d_span = elements * elementBytes();
+  v.counts = {elements / machine.lanes, 1, 1, 1};
+  v.window = {1, 1};
+  setStages(v, *conversion);
+  isa::Instruction instruction;
+  instruction.operands = v;
+  step.compute.push_back({1, {operation(instruction)}});
+}
+
+/// Bytes from the first to the last of a vector instruction's vectors.
+static int64_t spanOfVectors(const std::array<int64_t, 4> &counts, const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
+  int64_t span = vectorBytes;
+  for (int d = 0; d < 4; ++d)
+    span += (counts[d] - 1) * std::max<int64_t>(strides[d], 0);
+  return span;
+}
+
+void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
+                          int64_t accOffset, int64_t accBlock) {
+  int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
+  const Extent made = kernel.made(size);
+  int64_t groupChannels = group * channels();
+  std::vector<unsigned> resultSlot(chains.size(), 0);
+  std::vector<int> slotOf(buffers.all.size(), -1); ///< of this tile
+  for (size_t i = 0; i < chains.size(); ++i) {
+    const Chain &chain = chains[i];
+    const Step *s = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
+    isa::Vector v;
+    const Extent own = kernel.made(size, i);
+    v.counts = {own[P0], own[P1], own[P2], blocks};
+    v.window = {1, 1};
+
+    struct Operand {
+      unsigned memory = 0;
+      int64_t address = 0;
+      std::array<int64_t, 4> strides{};
+      int64_t vectorBytes = 0;
+    };
+    // A value in the accumulator, in a result buffer or in a loaded source buffer.
+    auto operandOf = [&](int index, LaneType type) {
+      Operand o;
+      o.vectorBytes = lanes * byteSize(type);
+      const Source *source = s ? &s->sources[size_t(index)] : nullptr;
+      if (!source || (source->kind == Source::Value && source->value == -1)) {
+        // The accumulator.
+        o.memory = unsigned(isa::Memory::Accumulator);
+        o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
+        int64_t row = machine.accumulatorRowBytes();
+        const Extent sums = kernel.sums(size);
+        const int64_t all = passRows(sums);
+        o.strides = {row, sums[P0] * row, all / sums[P2] * row, accBlock ? accBlock : all * row};
+      } else if (source->kind == Source::Value) {
+        const Buffer &b = buffers.all[buffers.results[size_t(source->value)]];
+        bool reduced = kernel.steps[size_t(source->value)].reducesChannels;
+        const Extent box = kernel.made(size, size_t(source->value));
+        int64_t inner = (reduced ? 1 : blocks) * o.vectorBytes;
+        o.address = b.address[resultSlot[size_t(source->value)]];
+        o.strides = {inner, box[P0] * inner, box[P0] * box[P1] * inner, reduced ? 0 : o.vectorBytes};
+      } else {
+        const View &view = source->view;
+        int64_t es = byteSize(type);
+        if (const Resident *resident = residentOf(view.tensor)) {
+          int64_t element = view.offset + view.stride[C] * (origin[C] + groupChannels);
+          for (unsigned axis = P0; axis < kAxes; ++axis) {
+            element += view.stride[axis] * origin[axis];
+            o.strides[axis - 1] = resident->stride(view.stride[axis]);
+          }
+          o.strides[3] = view.stride[C] ? resident->blockBytes : 0;
+          o.address = resident->at(element);
+          return o;
+        }
+        Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
+        std::vector<int64_t> key;
+        for (unsigned axis = 0; axis < kAxes; ++axis)
+          key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
+        bool miss;
+        unsigned slot = acquire(b, key, miss);
+        slotOf[size_t(buffers.sources[i][size_t(index)])] = int(slot);
+        int64_t width = view.stride[C] ? blocks * lanes : lanes;
+        int64_t onChip = width * es;
+        o.address = b.address[slot];
+        std::vector<BoxDim> dims;
+        dims.push_back({width, view.stride[C] * es, es, 0, view.stride[C] ? width - size[C] : 0});
+        o.strides[3] = view.stride[C] ? o.vectorBytes : 0;
+        int64_t dram = view.offset + view.stride[C] * (origin[C] + groupChannels);
+        for (unsigned axis = P0; axis < kAxes; ++axis) {
+          dram += view.stride[axis] * origin[axis];
+          if (!view.stride[axis])
+            continue;
+          dims.push_back({size[axis], view.stride[axis] * es, onChip, 0, 0});
+          o.strides[axis - 1] = onChip;
+          onChip *= size[axis];
+        }
+        if (miss) {
+          bool constant = kernel.tensors[view.tensor].role == KernelTensor::Constant;
+          uint64_t base = constant ? constantAddress[view.tensor] : addresses[view.tensor];
+          const bool takesPlanes = this->onChip.planes > 1 && !kernel.anchor; // of an image, the engines by turns
+          const unsigned unit = takesPlanes ? turn++ % 2 * weightUnit(tile) : 0;
+          addLoad(step, b, slot, unit, base + uint64_t(dram * es), unsigned(es), dims, 0);
+        }
+      }
+      return o;
+    };
+    auto spanOf = [&](const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
+      return spanOfVectors(v.counts, strides, vectorBytes);
+    };
+
+    bool fromWindow = window() && i == 0;
+    bool reduces = s && s->reducesChannels;
+    if (reduces)
+      v.counts[3] = 1;
+    if (fromWindow) {
+      const Anchor &a = *kernel.anchor;
+      int64_t es = elementBytes();
+      InputPlace input = inputPlace(origin, size, 0, origin[C], size[C], anchorSlot);
+      v.a_memory = 0;
+      v.a_type = int64_t(a.inputType);
+      v.a_address = input.address;
+      v.a_strides = {a.axes[0].stride * input.stride[P0], a.axes[1].stride * input.stride[P1],
+                     a.axes[2].stride * input.stride[P2], input.stride[C]};
+      v.window = {a.axes[0].kernel, a.axes[1].kernel};
+      v.a_window_strides = {a.axes[0].dilation * input.stride[P0], a.axes[1].dilation * input.stride[P1]};
+      v.window_op = int64_t(a.windowOp);
+      const WindowAxis &along = a.axes[packsRows() ? 1 : 0];
+      if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && along.dilation == 1 && along.stride <= 7)
+        v.window_step = along.stride;
+      v.a_zero_point = a.inputZero;
+      v.a_span = spanOf(v.a_strides, lanes * es) + (v.window[0] - 1) * v.a_window_strides[0] +
+                 (v.window[1] - 1) * v.a_window_strides[1];
+      if (a.windowOp == isa::WindowOp::Mac) {
+        int64_t ws = byteSize(a.weightType), taps = windowWeights(), row = v.window[0] * lanes * ws;
+        Buffer &b = buffers.all[buffers.weights];
+        bool miss;
+        unsigned slot = acquire(b, {origin[C]}, miss);
+        if (miss)
+          addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws), unsigned(ws),
+                  {{blocks * taps * lanes, ws, ws, 0, 0}}, 0);
+        v.b_enable = 1;
+        v.b_memory = weightMemory();
+        v.b_type = int64_t(a.weightType);
+        v.b_address = b.address[slot];
+        v.b_strides = {0, 0, 0, taps * lanes * ws};
+        v.b_tap_stride = lanes * ws;
+        v.b_zero_point = a.weightZero;
+        v.b_span = (blocks - 1) * v.b_strides[3] + v.window[1] * row;
+        if (readsRing()) { // the first row of memory meets the row of taps that has come round to it
+          const BandedTensor &rows = *bandedInput();
+          v.b_address += (rows.ring - rows.placeOf(rows.bands[step.band].begin)) % rows.ring * row;
+        }
+      }
+    } else {
+      int64_t es = byteSize(chain.aType);
+      Operand a = operandOf(chain.a, chain.aType);
+      v.a_memory = a.memory;
+      v.a_type = int64_t(chain.aType);
+      v.a_address = a.address;
+      v.a_strides = a.strides;
+      v.a_zero_point = chain.aZero;
+      if (reduces) {
+        v.window = {blocks, 1};
+        v.a_window_strides = {a.strides[3], 0};
+        v.window_op = int64_t(s->reduceOp);
+        v.lane_reduce = 1;
+        v.tail_lanes = size[C] % lanes;
+        v.a_strides[3] = 0;
+        v.a_span = spanOf(v.a_strides, lanes * es) + (blocks - 1) * a.strides[3];
+      } else if (s && s->sumsPositions) {
+        v.window = {size[P0], size[P1]};
+        v.a_window_strides = {a.strides[0], a.strides[1]};
+        v.window_op = int64_t(s->reduceOp);
+        v.a_span = spanOf(v.a_strides, lanes * es) + (size[P0] - 1) * a.strides[0] + (size[P1] - 1) * a.strides[1];
+      } else if (kernel.maxima && i == 0) {
+        const auto &[w, h] = *kernel.maxima;
+        v.window = {w.kernel, h.kernel};
+        v.a_window_strides = {v.a_strides[0], v.a_strides[1]};
+        v.window_op = int64_t(isa::WindowOp::Max);
+        if (w.kernel <= 3 && h.kernel <= 3 && w.stride <= 7)
+          v.window_step = w.stride;
+        v.a_strides[0] *= w.stride;
+        v.a_strides[1] *= h.stride;
+        v.a_span = spanOf(v.a_strides, lanes * es) + (w.kernel - 1) * v.a_window_strides[0] +
+                   (h.kernel - 1) * v.a_window_strides[1];
+      } else {
+        v.a_span = spanOf(v.a_strides, lanes * es);
+      }
+    }
+    if (chain.b >= 0) {
+      assert(!v.b_enable && "the weights of a depthwise window are B; a second tensor takes a step of its own");
+      Operand b = operandOf(chain.b, chain.bType);
+      v.b_enable = 1;
+      v.b_memory = b.memory;
+      v.b_type = int64_t(chain.bType);
+      v.b_address = b.address;
+      v.b_strides = b.strides;
+      v.b_zero_point = chain.bZero;
+      v.b_convert = int64_t(chain.bConversion);
+      v.b_scale = chain.bScale;
+      v.b_span = spanOf(v.b_strides, lanes * byteSize(chain.bType));
+    }
+    if (!chain.parameters.empty()) {
+      Buffer &b = buffers.all[buffers.parameters[i]];
+      const int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
+      // Those of all channels of the tile, also where its results leave a few at a time.
+      const int64_t first = tile.drain ? origin[C] / tile.size[C] * tile.size[C] : origin[C];
+      const int64_t bytes = tile.drain ? ceilDiv(std::min(tile.size[C], channels() - first), lanes) * perBlock : blocks * perBlock;
+      bool miss;
+      unsigned slot = acquire(b, {group, first}, miss);
+      if (miss) {
+        int64_t perGroup = 0; // every channel tile starts a new block
+        for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
+          perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
+        addLoad(step, b, slot, weightUnit(tile), parametersAddress[i] + uint64_t(group * perGroup + first / lanes * perBlock),
+                4, {{bytes / 4, 4, 4, 0, 0}}, 0);
+      }
+      v.p_memory = weightMemory();
+      v.p_address = b.address[slot] + (origin[C] - first) / lanes * perBlock;
+      v.p_span = blocks * perBlock;
+      v.p_count = int64_t(chain.parameters.size());
+    }
+    int64_t ds = byteSize(chain.dType);
+    v.d_memory = 0;
+    v.d_type = int64_t(chain.dType);
+    if (buffers.results[i] >= 0) {
+      Buffer &d = buffers.all[size_t(buffers.results[i])];
+      int &slot = slotOf[size_t(buffers.results[i])];
+      bool miss;
+      if (slot < 0)
+        slot = int(acquire(d, {int64_t(clock)}, miss));
+      else // what was there is gone
+        d.key[size_t(slot)] = {int64_t(clock)};
+      resultSlot[i] = unsigned(slot);
+      int64_t inner = (reduces ? 1 : blocks) * lanes * ds;
+      v.d_address = d.address[resultSlot[i]];
+      v.d_strides = {inner, own[P0] * inner, own[P0] * own[P1] * inner, reduces ? 0 : lanes * ds};
+    } else {
+      const Resident &resident = *residentOf(kernel.output.tensor);
+      int64_t element = kernel.output.offset + origin[C] + groupChannels;
+      for (unsigned axis = P0; axis < kAxes; ++axis) {
+        element += kernel.output.stride[axis] * origin[axis];
+        v.d_strides[axis - P0] = resident.stride(kernel.output.stride[axis]);
+      }
+      v.d_strides[3] = resident.blockBytes;
+      v.d_address = resident.at(element);
+    }
+    v.d_span = spanOf(v.d_strides, lanes * ds);
+    setStages(v, chain);
+    if (fromWindow && packsRows()) {
+      for (auto *fields : {&v.a_strides, &v.b_strides, &v.d_strides, &v.counts})
+        std::swap((*fields)[0], (*fields)[1]);
+      std::swap(v.window[0], v.window[1]);
+      std::swap(v.a_window_strides[0], v.a_window_strides[1]);
+    }
+    if (bandedOutput() && i + 1 == chains.size()) {
+      assert(!packsRows() && "bands hold pixels apart");
+      writeBands(step, v, origin, size);
+      continue;
+    }
+    if (const Resident *resident = buffers.results[i] < 0 ? residentOf(kernel.output.tensor) : nullptr; i == 0 && pairsRows())
+      addPairs(step, v, size,
+               resident ? resident->hasVectorReaders && origin[P0] + size[P0] == kernel.extent[P0] : i + 1 < chains.size());
+    else
+      addVector(step, v);
+  }
+  if (onChip.storesResult)
+    storeResult(step, origin, made, group, resultSlot.back());
+}
+
+/// The last instruction of a tile, once for every run of bands that some of its rows belong to, and for every piece of a ring. No two bands
+/// share rows of matrices.
+void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size) {
+  if (kernel.makesMatrixRows())
+    return addVector(step, whole);
+  const BandedTensor &output = *bandedOutput();
+  for (size_t run = output.runOf(step.band); run < output.runs(); ++run) {
+    const Range rows = output.rowsOfRun(run);
+    const Range made{std::max(origin[P1], rows.begin), std::min(origin[P1] + size[P1], rows.end)};
+    if (made.isEmpty())
+      continue;
+    for (const auto &[piece, moved] : output.pieces(made)) {
+      isa::Vector v = whole;
+      const int64_t first = piece.begin - origin[P1], dropped = whole.counts[1] - piece.size();
+      v.counts[1] = piece.size();
+      v.a_address += first * v.a_strides[1];
+      v.a_span -= dropped * std::max<int64_t>(v.a_strides[1], 0);
+      if (v.b_enable) {
+        v.b_address += first * v.b_strides[1];
+        v.b_span -= dropped * std::max<int64_t>(v.b_strides[1], 0);
+      }
+      // Computed for the run at hand.
+      v.d_address += output.inRun(run).address + moved - bandOut.address + first * v.d_strides[1];
+      v.d_span -= dropped * v.d_strides[1];
+      addVector(step, v);
+    }
+  }
+}
+
+/// The first instruction of a tile with pairs of outputs: once for the upper ones, and once for the lower ones, whose channels are half of
+/// the lanes behind. In front of these lies room that fills a vector of lanes, that of the pixel before. `fillsRows`: the vector engine
+/// reads the room behind the last pixel of the lower rows as well, so something is written there.
+void Emitter::addPairs(TileStep &step, const isa::Vector &whole, const Extent &size, bool fillsRows) const {
+  const int64_t lanes = machine.lanes, plane = passRows(size) * machine.accumulatorRowBytes();
+  auto add = [&](int64_t lower, bool onlyLast) {
+    isa::Vector v = whole;
+    const int64_t first = onlyLast ? size[P0] - 1 : 0;
+    v.counts[0] -= first;
+    v.counts[1] = (whole.counts[1] + 1 - lower) / 2;
+    if (v.counts[1] == 0)
+      return;
+    v.window = {2, 1};
+    v.a_window_strides = {plane, 0};
+    v.window_op = int64_t(isa::WindowOp::Sum);
+    v.a_address += lower * plane + first * v.a_strides[0];
+    v.a_span = spanOfVectors(v.counts, v.a_strides, lanes * byteSize(LaneType(v.a_type))) + plane;
+    auto everySecond = [&](auto &address, auto &strides, auto &span, int64_t type) {
+      const int64_t bytes = lanes * byteSize(LaneType(type));
+      address += first * strides[0] + lower * (strides[1] - (onlyLast ? 0 : bytes / 2));
+      strides[1] *= 2;
+      span = spanOfVectors(v.counts, strides, bytes);
+    };
+    everySecond(v.d_address, v.d_strides, v.d_span, v.d_type);
+    if (v.b_enable)
+      everySecond(v.b_address, v.b_strides, v.b_span, v.b_type);
+    addVector(step, v);
+  };
+  add(0, false);
+  if (fillsRows)
+    add(1, true);
+  add(1, false);
+}
+
+/// Where kernels take turns the array has to wait as soon as its sums fill the accumulator: a window is cut into so many channels that its
+/// neighbours' results can leave in between.
+void Emitter::addVector(TileStep &step, const isa::Vector &whole) const {
+  const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
+  const bool isCut = onChip.banding && window();
+  const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : 1;
+  const int64_t part = ceilDiv(blocks, parts);
+  for (int64_t first = 0; first < blocks; first += part) {
+    isa::Instruction instruction;
+    isa::Vector v = whole;
+    v.counts[3] = std::min(part, blocks - first);
+    const int64_t dropped = blocks - v.counts[3];
+    auto cut = [&](auto &address, auto &span, int64_t stride) {
+      address += first * stride;
+      span -= dropped * stride;
+    };
+    cut(v.a_address, v.a_span, v.a_strides[3]);
+    cut(v.d_address, v.d_span, v.d_strides[3]);
+    if (v.b_enable)
+      cut(v.b_address, v.b_span, v.b_strides[3]);
+    if (v.p_count)
+      cut(v.p_address, v.p_span, v.p_count * machine.lanes * 4);
+    instruction.operands = v;
+    step.compute.push_back({1, {operation(instruction)}});
+  }
+}
