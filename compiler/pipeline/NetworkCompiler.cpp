@@ -377,7 +377,8 @@ int64_t NetworkCompiler::planesOf(size_t range) const {
   return planes;
 }
 
-/// What is chosen for the first half stands for the kernel: it is what a schedule file can ask for.
+/// What is chosen for the first half stands for the kernel: it is what a schedule file can ask for. The second half fits where the first
+/// does, as it has that room and more.
 llvm::Error NetworkCompiler::emitSpread(const Layer &source, const accel::Kernel &kernel, accel::OnChip onChip, uint32_t layer) {
   auto emitPart = [&](const accel::Kernel &part) {
     return accel::emitKernel(part, machine, options.schedule, source.addresses, onChip, layer, network);
@@ -479,9 +480,11 @@ llvm::Error NetworkCompiler::emitKernels() {
     for (const accel::Group &other : fusion.groups)
       if (layer + 1 == other.first || layer == other.last() + 1)
         network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
-    const bool canSpread = place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
+    const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
     if (kernel->request.spreads.value_or(false) && !canSpread) {
-      const char *why = place.banks ? "does not run row by row" : "has no banks of its own";
+      const char *why = !overlaps()    ? "runs beside no other: only with base modulo or search"
+                        : place.banks ? "does not run row by row"
+                                      : "has no banks of its own";
       return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),
                                      kernel->name.c_str(), why);
     }

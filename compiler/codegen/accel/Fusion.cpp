@@ -355,8 +355,7 @@ bool Fuser::place(Group &group, std::string *why) const {
       align(wm);
       for (size_t i = 0; i < group.kernels.size(); ++i) {
         const Kernel &kernel = *kernels[group.first + i];
-        // Weights that are too many to stay leave half of their memory to the others.
-        // Those of the next matrix come while these are used.
+        // Those of the next matrix come while these are used. Weights that are too many to stay leave half of their memory to the others.
         int64_t weights = weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2);
         if (const int64_t ring = i ? group.tensors[i - 1].ring : 0) // Emitter::windowWeights()
           weights = weights / ring * (2 * ring - 1);

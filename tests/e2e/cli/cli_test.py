@@ -60,6 +60,16 @@ func.func @main(%image: tensor<1x3x9x9xi8>, %q: tensor<1x10x2x12xi8>, %k: tensor
 """
 
 
+def pointwise(result, x, name, inputs, outputs, size):
+    """A 1x1 convolution of a square image, in the graph dialect."""
+    image = f"{size}x{size}xf32"
+    return f"""  %w_{name} = graph.constant dense<0.01> : tensor<{outputs}x{inputs}x1x1xf32>
+  {result} = graph.conv {x}, %w_{name} {{dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw",
+    pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>}}
+    : (tensor<1x{inputs}x{image}>, tensor<{outputs}x{inputs}x1x1xf32>) -> tensor<1x{outputs}x{image}> loc("{name}")
+"""
+
+
 class CliTest(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory()
@@ -82,6 +92,11 @@ class CliTest(unittest.TestCase):
         """What net.mlir makes of x.npy."""
         self.tilewright("run", "net.mlir", *options, "--input", "x.npy", "--check", "--output-dir", "out")
         return np.load(self.path / "out/output0.npy")
+
+    def cycles(self, machine, schedule):
+        """That net.mlir takes."""
+        self.tilewright("run", "net.mlir", "--hw", machine, "--schedule", schedule, "--json", "report.json")
+        return json.loads((self.path / "report.json").read_text())["total_cycles"]
 
     def choice_comes_back(self, key, model, *machine):
         """The schedule file that modulo writes has `key`, and makes the same program."""

@@ -47,6 +47,14 @@ class FusionTest(CliTest):
         report = json.loads((self.path / "report.json").read_text())
         return np.load(self.path / "out/output0.npy"), report["dram_read_bytes"] + report["dram_write_bytes"]
 
+    def bands_change_no_value(self, middle, rows, capacity):
+        """The chain in bands of so many rows, with so many bytes of scratchpad, gives what its kernels give apart."""
+        self.chain(**{"kernel": 3, **middle})
+        expected, _ = self.results("modulo", "--across", "prefetch")
+        path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
+        values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
+        np.testing.assert_array_equal(values, expected, f"{middle} {rows} {capacity}")
+
     def test_a_chain_that_does_not_fit_is_fused(self):
         self.chain(kernel=3, groups=64, stride=2)
         expected, apart = self.results("modulo", "--across", "prefetch")
@@ -57,23 +65,13 @@ class FusionTest(CliTest):
     def test_windows_and_last_bands(self):
         """Padding, rows of two bands, strides, and a last band of fewer rows, of a window and of a contraction."""
         for middle in [dict(kernel=3, groups=64, stride=2), dict(kernel=3, groups=64), dict(kernel=3, stride=2)]:
-            self.chain(**middle)
-            expected, _ = self.results("modulo", "--across", "prefetch")
-            rows = 5 if middle.get("stride") else 7
-            path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
-            hw = ["--set", "scratchpads.unified.capacity_bytes=524288"]
-            values, _ = self.results(path, "--check", *hw)
-            np.testing.assert_array_equal(values, expected, str(middle))
+            self.bands_change_no_value(middle, 5 if middle.get("stride") else 7, 524288)
 
     def test_runs_of_bands(self):
         """Runs that end several times, within a window's reach of another, and where there is room for short ones or none."""
         for middle, rows, capacity in [(dict(stride=2), 1, 131072), (dict(stride=2), 2, 131072), (dict(), 1, 131072), (dict(), 2, 131072),
                                        (dict(), 1, 262144), (dict(), 5, 262144), (dict(kernel=5), 1, 262144)]:
-            self.chain(**{"kernel": 3, "groups": 64, **middle})
-            expected, _ = self.results("modulo", "--across", "prefetch")
-            path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
-            values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
-            np.testing.assert_array_equal(values, expected, f"{middle} {rows} {capacity}")
+            self.bands_change_no_value({"groups": 64, **middle}, rows, capacity)
 
     def test_rows_of_two_bands_are_written_once(self):
         """Of three rows that a band reads, two are in the next band as well: each would be written three times."""
@@ -90,12 +88,8 @@ class FusionTest(CliTest):
     def test_rings_of_rows(self):
         """Bands of one row: windows whose taps go round with the rows, rows of padding at both ends, and strides."""
         for middle in [dict(), dict(stride=2), dict(kernel=5), dict(kernel=5, stride=2)]:
-            self.chain(**{"kernel": 3, "groups": 64, **middle})
-            expected, _ = self.results("modulo", "--across", "prefetch")
             for capacity in [131072, 262144]:
-                path = self.bands(expand="true, bands = 1", middle="true, bands = 1")
-                values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
-                np.testing.assert_array_equal(values, expected, f"{middle} {capacity}")
+                self.bands_change_no_value({"groups": 64, **middle}, 1, capacity)
 
     def test_rows_of_a_ring_are_written_once(self):
         """The vector engine writes each row of what a window looks through once, as it does if all of it goes to DRAM."""

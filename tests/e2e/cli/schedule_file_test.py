@@ -338,6 +338,7 @@ class RefusalTest(ScheduleFileTest):
         for base in ["serial", "double_buffer"]:
             self.refused("buffers %k {behind = true}", base=base, message=["behind is true", f"base {base}"])
             self.refused("buffers %k {whole_banks = true}", base=base, message=["whole_banks is true", f"base {base}"])
+            self.refused("buffers %k {banks = [3, 9], spreads = true}", base=base, message=["spreads is true", "only with base modulo"])
         self.refused("buffers %k {spreads = true}", message=["spreads is true", "no banks of its own"])
         self.refused("buffers %k {banks = [3, 9], spreads = true}", message=["spreads is true", "does not run row by row"])
 
