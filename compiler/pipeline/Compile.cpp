@@ -50,6 +50,9 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   if (options.machine) {
     graphOptions.rows = options.machine->rows;
     graphOptions.columns = options.machine->cols;
+    const timing::TimingConstants &t = options.machine->timing;
+    graphOptions.preloadCycles = int64_t(llvm::divideCeil(options.machine->rows, options.machine->preloadRowsPerCycle) +
+                                         t.preload_drain_cycles + t.shadow_ready_cycles + t.shadow_free_cycles);
     graphOptions.loadEngines = options.machine->loadEngines;
     graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
     graphOptions.scratchpad = int64_t(options.machine->scratchpads[0].capacityBytes);

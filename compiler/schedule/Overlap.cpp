@@ -225,10 +225,16 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   transfer.segments = pieces();
   // Runs less than a burst apart share bursts. Where some overlap, those across the end of a burst take turns at it and the next one.
   const int64_t run = extent;
+  auto runsRead = [&](int i) {
+    if constexpr (std::is_same_v<Box, isa::Load>)
+      return box.counts[i] - box.low[i] - box.high[i];
+    else
+      return box.counts[i];
+  };
   double again = 0;
   for (; d < 5 && (box.counts[d] == 1 || std::abs(box.dram_strides[d - 1]) < burst); ++d) {
     const int64_t stride = std::abs(box.dram_strides[d - 1]);
-    if (box.counts[d] > 1 && stride && extent == run)
+    if (runsRead(d) > 1 && stride && extent == run)
       again = 2 * std::max(0.0, double(run - grid) / double(stride) - 1);
     extent += (box.counts[d] - 1) * stride;
     runs /= box.counts[d];

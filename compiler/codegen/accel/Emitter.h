@@ -170,6 +170,8 @@ private:
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
   int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
   int64_t loadedBytes() const { return byteSize(kernel.loadedType()); } ///< of an element of the input in DRAM
+  /// Weights that are no constant lie [tap][k][n] on chip; else [tap][n][k], so that whole runs are loaded of what has them in DRAM.
+  static bool storesByChannel(const Anchor &a) { return a.weightIc != 1 || (a.weightOc == 1 && a.oc > 1); }
   bool constantWeights() const { return kernel.tensors[kernel.anchor->weights].role == KernelTensor::Constant; }
 
   Tile clampTile(Tile t) const;

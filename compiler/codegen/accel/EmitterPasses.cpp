@@ -230,7 +230,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
     kStride = rows * cols * es;
     tapStride = kBlocks * kStride;
     nStride = kh * kw * tapStride;
-  } else if (a.weightOc == 1 || a.weightIc != 1) {
+  } else if (storesByChannel(a)) {
     preload.row_stride = nBlocks * cols * es; // stored [tap][k][n]
     kStride = rows * preload.row_stride;
     tapStride = kBlocks * kStride;

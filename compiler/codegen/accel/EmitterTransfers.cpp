@@ -465,7 +465,7 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
             {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
     return;
   }
-  bool transposed = !(a.weightOc == 1 || a.weightIc != 1);
+  bool transposed = !storesByChannel(a);
   int64_t nPad = nBlocks * cols, kPad = kBlocks * rows;
   std::vector<BoxDim> dims;
   dims.push_back({nPad, a.weightOc * es, transposed ? kPad * es : es, 0, nPad - size[C]});

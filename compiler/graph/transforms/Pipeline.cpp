@@ -26,6 +26,15 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   }
   manager.addPass(createFoldConstantsPass());
   manager.addPass(createConvertLayoutPass());
+  if (!options.cpuOnly) {
+    SwapOperandsPassOptions swap;
+    swap.rows = options.rows;
+    swap.columns = options.columns;
+    swap.preloadCycles = options.preloadCycles;
+    swap.dramBytes = options.dramBytes;
+    swap.array = options.array;
+    manager.addPass(createSwapOperandsPass(swap));
+  }
   manager.addPass(createDecomposeOpsPass());
   manager.addPass(createFoldConstantsPass());
   manager.addPass(createCSEPass());

@@ -23,6 +23,7 @@ inline constexpr llvm::StringLiteral kConvertsAttr = "tilewright.converts";
 struct GraphPipelineOptions {
   std::string array = "fp32"; ///< what the machine's array multiplies: int8, bf16 or fp32
   int64_t rows = 16, columns = 16; ///< of the array
+  int64_t preloadCycles = 20;      ///< from one tile of weights to the next at least
   int64_t loadEngines = 2;
   int64_t sums = 16384; ///< elements of the accumulator
   int64_t scratchpad = 262144; ///< bytes of the first one

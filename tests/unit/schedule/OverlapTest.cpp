@@ -99,6 +99,18 @@ TEST(OverlapTest, LoadsOfTwoEnginesInOneBankTakeLonger) {
   }
 }
 
+TEST(OverlapTest, RunsThatAreFilledTakeNoTurnsAtABurst) {
+  const timing::MachineParams machine = *hwconfigs::loadMachine("gemmini_16x16_int8");
+  auto cycles = [&](int filled) { // of sixteen runs that overlap
+    Step step;
+    step.loads = {operation("load dram_address=0 address=0 counts=[320,16,1,1,1] dram_strides=[1] strides=[320] span=5120 high=[0," +
+                                std::to_string(filled) + "]",
+                            machine)};
+    return schedule::estimateOverlapped({step}, machine);
+  };
+  EXPECT_LT(cycles(15), cycles(0) / 8);
+}
+
 TEST(OverlapTest, WhatReadsAResultInDramStaysBehindIt) {
   const timing::MachineParams machine = tiny();
   Step first = copy(0, 0, machine), second;
