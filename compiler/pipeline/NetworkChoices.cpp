@@ -162,7 +162,7 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
       alone.wanted[range] = true;
       if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
         result.elsewhere[i].push_back(Stay::Whole);
-      if (!chosen.bands && accel::rowsBetween(*uses, range, unsigned(i), machine))
+      if (!chosen.bands && accel::rowsBetween(*uses, unsigned(i), machine))
         result.elsewhere[i].push_back(Stay::Bands);
     }
     add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");

@@ -297,10 +297,11 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     size_t range = layer.ranges[size_t(layer.kernel.output.tensor)];
     if (!onChip)
       continue;
-    if (uses.wanted[range] && *uses.wanted[range] != *onChip)
-      return llvm::createStringError("%skernels '%s' and '%s' write parts of one tensor and must agree on on_chip",
-                                     accel::placed(layer.kernel.request.keepAt).c_str(), wantedBy[range]->name.c_str(),
-                                     layer.kernel.name.c_str());
+    const accel::Kernel *other = wantedBy[range];
+    if (other && (other->request.onChip != onChip || other->request.bands != layer.kernel.request.bands))
+      return llvm::createStringError("%skernels '%s' and '%s' write parts of one tensor and must agree on %s",
+                                     accel::placed(layer.kernel.request.keepAt).c_str(), other->name.c_str(),
+                                     layer.kernel.name.c_str(), other->request.onChip != onChip ? "on_chip" : "bands");
     uses.wanted[range] = onChip;
     wantedBy[range] = &layer.kernel;
     uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;

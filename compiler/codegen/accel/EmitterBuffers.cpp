@@ -343,8 +343,9 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       continue;
     b.ownBanks = false;
     bool found = false;
-    // In banks that are asked for, small ones share what large ones leave.
-    for (size_t own = order.size(); memory == 0 && onChip.banks && !found && --own > 0;)
+    // Small ones share what large ones leave; beside sums of rows, and tiles of packed taps, whose loads take long, only in banks that
+    // are asked for.
+    for (size_t own = order.size(); memory == 0 && (onChip.banks || !(ahead || unpacked)) && !found && --own > 0;)
       found = attempt(memory, own, false);
     if (!found && !(memory == 0 && ahead && ahead < order.size() && attempt(memory, 0, true)) && !attempt(memory, 0, false))
       return false;

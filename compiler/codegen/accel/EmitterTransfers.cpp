@@ -407,6 +407,8 @@ void Emitter::beginBand(uint32_t index) {
   const Range &band = output->bands[index];
   const size_t run = output->runOf(index);
   bandOut = output->inRun(run);
+  if (!onChip.banding->fillsBorders)
+    return;
   if (index % output->bandsPerRun == 0 && run < output->slots.size()) {
     Resident slot = output->layout;
     slot.address = output->slots[run];

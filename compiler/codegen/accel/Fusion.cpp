@@ -5,6 +5,8 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -44,6 +46,16 @@ Resident BandedTensor::inRun(size_t run) const {
   return r;
 }
 
+const BandedTensor *Group::outputOf(size_t i) const {
+  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.firstWriter <= i && i < t.reader; });
+  return it == tensors.end() ? nullptr : &*it;
+}
+
+const BandedTensor *Group::inputOf(size_t i) const {
+  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i; });
+  return it == tensors.end() ? nullptr : &*it;
+}
+
 const Group *Fusion::groupOf(unsigned kernel) const {
   for (const Group &group : groups)
     if (group.first <= kernel && kernel <= group.last())
@@ -66,7 +78,7 @@ namespace {
 constexpr int64_t kAlignment = 256;     ///< of buffers: what rounding may cost each
 constexpr int64_t kGoodPass = 64;       ///< positions that hide a preload well
 constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its results
-constexpr double kSharedBanks = 1.3;   ///< how much longer kernels take whose buffers share banks
+constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
 constexpr double kRoom = 0.9375;       ///< of a memory, for a group
 constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
 constexpr int64_t kRing = -1;
@@ -113,8 +125,8 @@ private:
   /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide.
   std::vector<std::optional<Kernel>> shaped;
   std::vector<const Kernel *> kernels; ///< in that form
-  /// Per kernel: the layout of what goes to the next one in bands; nothing if that cannot be.
-  std::vector<std::optional<Resident>> edges;
+  /// Per kernel: what it writes, if that can go on in bands.
+  std::vector<std::optional<RowsBetween>> edges;
 
   static std::vector<std::optional<Kernel>> rowsOfMatrices(const std::vector<const Kernel *> &kernels);
   /// Of an image, or a matrix.
@@ -201,7 +213,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   int64_t width = kernel.extent[P0], channels = roundUp(kernel.extent[C], machine.lanes), bytes = 0;
   auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
-  if (k == group.first && a && !isWhole(k, a->input.tensor)) {
+  if (a && !group.inputOf(k - group.first) && !isWhole(k, a->input.tensor)) {
     int64_t size = byteSize(a->inputType);
     const Extent sums = kernel.sums({1, width, rows, 1});
     const int64_t column = a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic;
@@ -223,7 +235,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
     if (&step != &kernel.steps.back())
       add(rows * width * (step.reducesChannels ? machine.lanes : channels) * byteSize(step.type) / 2); // one slot
   }
-  if (k == group.last() && !isWhole(k, kernel.output.tensor))
+  if (!group.outputOf(k - group.first) && !isWhole(k, kernel.output.tensor))
     add(rows * width * channels * byteSize(kernel.outputType));
   return bytes;
 }
@@ -238,11 +250,10 @@ bool Fuser::cutRows(Group &group) const {
       end = end / one * one;
     group.kernels.back().rows.push_back({row, end});
   }
-  for (size_t i = group.tensors.size(); i-- > 0;) {
-    const WindowAxis &w = kernels[group.first + i + 1]->anchor->axes[1];
-    BandedTensor &tensor = group.tensors[i];
+  for (BandedTensor &tensor : llvm::reverse(group.tensors)) {
+    const WindowAxis &w = kernels[group.first + tensor.reader]->anchor->axes[1];
     int64_t done = 0, needed = 0; // rows made, and where the last band ends
-    for (const Range &rows : group.kernels[i + 1].rows) {
+    for (const Range &rows : group.kernels[tensor.reader].rows) {
       Range band{needed, needed};
       if (!rows.isEmpty())
         band = {rows.begin * w.stride - w.padLow, (rows.end - 1) * w.stride - w.padLow + (w.kernel - 1) * w.dilation + 1};
@@ -252,7 +263,8 @@ bool Fuser::cutRows(Group &group) const {
       if (made.isEmpty())
         made = {done, done};
       done = made.end;
-      group.kernels[i].rows.push_back(made);
+      for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
+        group.kernels[i].rows.push_back(made);
     }
   }
   return group.kernels.back().rows.size() > 1;
@@ -264,20 +276,23 @@ bool Fuser::cutRows(Group &group) const {
 /// if there can be none.
 bool Fuser::layRuns(Group &group, int64_t length) const {
   bool hasRing = false;
-  for (size_t i = 0; i < group.tensors.size(); ++i) {
-    BandedTensor &tensor = group.tensors[i];
-    const Anchor &reader = *kernels[group.first + i + 1]->anchor;
+  for (Banding &kernel : group.kernels)
+    kernel.behind = 0;
+  for (BandedTensor &tensor : group.tensors) {
+    const Anchor &reader = *kernels[group.first + tensor.reader]->anchor;
+    llvm::MutableArrayRef<Banding> writers(&group.kernels[tensor.firstWriter], tensor.reader - tensor.firstWriter);
     const WindowAxis &window = reader.axes[1];
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
     const bool isRun = length && reader.kind == Anchor::Window && shared > 0;
-    const int64_t step = group.kernels[i + 1].rows[0].size() * window.stride;
+    const int64_t step = group.kernels[tensor.reader].rows[0].size() * window.stride;
     // A window of one row reads all rows of a ring. Packed taps are loaded again for each band: where that is more than twice, it had
     // better be taller.
-    const std::optional<Anchor> &writer = uses.kernels[group.first + i]->anchor;
-    const bool loadsAgain = writer && packs(*uses.kernels[group.first + i]) &&
-                            writer->axes[1].span(step) > 2 * step * writer->axes[1].stride;
+    bool loadsAgain = false;
+    for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
+      if (const Kernel &writer = *uses.kernels[group.first + i]; writer.anchor && packs(writer))
+        loadsAgain |= writer.anchor->axes[1].span(step) > 2 * step * writer.anchor->axes[1].stride;
     const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
-                        llvm::all_of(group.kernels[i + 1].rows, [](const Range &rows) { return rows.size() == 1; });
+                        llvm::all_of(group.kernels[tensor.reader].rows, [](const Range &rows) { return rows.size() == 1; });
     hasRing |= isRing;
     tensor.ring = isRing ? window.kernel : 0;
     const int64_t perShared = length == kRing ? kRunLengths[1] : length;
@@ -286,10 +301,13 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
                                  : 1;
     tensor.slots.assign(isRun ? 1 : 2, 0);
     const size_t lead = isRun || shared <= 0;
-    group.kernels[i + 1].behind = group.kernels[i].behind + uint32_t(lead);
+    // All parts of a band are written in one turn.
+    if (llvm::any_of(writers, [&](const Banding &writer) { return writer.behind != writers.front().behind; }))
+      return false;
+    group.kernels[tensor.reader].behind = writers.front().behind + uint32_t(lead);
     // With a band, its rows of padding are written, and rows that begin another run: not over one that is still to be read.
     for (size_t band = 0; !isRing && band < tensor.bands.size(); ++band) {
-      const int64_t end = tensor.bands[band].end > tensor.rows ? tensor.bands[band].end : group.kernels[i].rows[band].end;
+      const int64_t end = tensor.bands[band].end > tensor.rows ? tensor.bands[band].end : writers.front().rows[band].end;
       for (size_t unread = band - std::min(band, lead); unread <= band; ++unread) {
         const size_t run = tensor.runOf(unread), next = run + tensor.slots.size();
         if (next >= tensor.runs() || tensor.rowsOfRun(next).isEmpty())
@@ -313,17 +331,17 @@ bool Fuser::place(Group &group, std::string *why) const {
   auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
   for (unsigned k = group.first; k <= group.last(); ++k)
     contractions += isContraction(*kernels[k]);
-  auto placeAll = [&](bool ownBanks, bool isRoomy, unsigned engines) {
+  auto placeAll = [&](Group::Banks banks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
-    auto align = [&](unsigned memory) {
-      at[memory] = roundUp(at[memory], ownBanks ? int64_t(machine.scratchpads[memory].bankBytes()) : kAlignment);
+    auto alignment = [&](unsigned memory, bool ownBanks) {
+      return ownBanks ? int64_t(machine.scratchpads[memory].bankBytes()) : kAlignment;
     };
-    for (size_t i = 0; i < group.tensors.size(); ++i) {
-      BandedTensor &tensor = group.tensors[i];
+    auto align = [&](unsigned memory) { at[memory] = roundUp(at[memory], alignment(memory, banks != Group::Banks::Shared)); };
+    for (BandedTensor &tensor : group.tensors) {
       align(0);
       for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
-        if (isContraction(*kernels[group.first + i + 1]))
+        if (isContraction(*kernels[group.first + tensor.reader]))
           align(0);
         slot = at[0] = roundUp(at[0], kAlignment);
         at[0] += tensor.slotRows() * tensor.layout.rowBytes;
@@ -339,8 +357,9 @@ bool Fuser::place(Group &group, std::string *why) const {
       if (!isRoomy)
         most = std::min(most, ceilDiv(kGoodPass, kernel.extent[P0]));
       align(0);
-      int64_t bytes = streamBytes(k, group, most, ownBanks ? int64_t(machine.scratchpads[0].bankBytes()) : kAlignment,
-                                  engines);
+      // What one step leaves to the next is read and written at the same time.
+      const bool slotsOwnBanks = banks == Group::Banks::Own || (banks == Group::Banks::OfKernel && kernel.steps.size() > 1);
+      int64_t bytes = streamBytes(k, group, most, alignment(0, slotsOwnBanks), engines);
       group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
       at[0] += bytes;
       // Kernels take turns at half of the accumulator where there are several.
@@ -357,8 +376,8 @@ bool Fuser::place(Group &group, std::string *why) const {
         const Kernel &kernel = *kernels[group.first + i];
         // Those of the next matrix come while these are used. Weights that are too many to stay leave half of their memory to the others.
         int64_t weights = weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2);
-        if (const int64_t ring = i ? group.tensors[i - 1].ring : 0) // Emitter::windowWeights()
-          weights = weights / ring * (2 * ring - 1);
+        if (const BandedTensor *input = group.inputOf(i); input && input->ring) // Emitter::windowWeights()
+          weights = weights / input->ring * (2 * input->ring - 1);
         weights = std::min(weights, weightLimit());
         int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
         if (use == Banding::Parameters)
@@ -370,18 +389,18 @@ bool Fuser::place(Group &group, std::string *why) const {
     }
     align(0);
     group.bytes = at[0];
-    group.ownBanks = ownBanks;
+    group.banks = banks;
     return at[0] <= room && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
   bool areThere = false; // all rows, as long as they are needed
-  for (bool ownBanks : {true, false})
+  for (Group::Banks banks : {Group::Banks::Own, Group::Banks::OfKernel, Group::Banks::Shared})
     for (int64_t length : kRunLengths) {
       if (!layRuns(group, length))
         continue;
       areThere = true;
       for (bool isRoomy : {true, false})
         for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
-          if (placeAll(ownBanks, isRoomy, engines))
+          if (placeAll(banks, isRoomy, engines))
             return true;
     }
   if (why && !areThere)
@@ -397,10 +416,12 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
   group.first = first;
   group.rowsPerBand = rowsPerBand;
   group.kernels.resize(last - first + 1);
-  for (unsigned k = first; k < last; ++k) {
+  for (unsigned k = first; k < last; k = edges[k]->reader) {
     BandedTensor tensor;
     tensor.tensor = outputOf(k);
-    tensor.layout = *edges[k];
+    tensor.firstWriter = k - first;
+    tensor.reader = edges[k]->reader - first;
+    tensor.layout = edges[k]->layout;
     tensor.rows = tensor.layout.rows;
     tensor.layout.padLow[1] = tensor.layout.padHigh[1] = 0;
     group.tensors.push_back(std::move(tensor));
@@ -434,8 +455,8 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows) const {
 Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   const Kernel &kernel = *kernels[k];
   const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
-  const BandedTensor *input = group && k > group->first ? &group->tensors[k - group->first - 1] : nullptr;
-  const BandedTensor *output = group && k < group->last() ? &group->tensors[k - group->first] : nullptr;
+  const BandedTensor *input = group ? group->inputOf(k - group->first) : nullptr;
+  const BandedTensor *output = group ? group->outputOf(k - group->first) : nullptr;
   const double bandwidth = dramBytesPerCycle(machine);
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   const int64_t lanes = machine.lanes, width = kernel.extent[P0], blocks = ceilDiv(kernel.extent[C], lanes);
@@ -536,7 +557,7 @@ Gain Fuser::mostGainOf(const Group &group) const {
     together += own;
     firstBand += own.longest() / double(group.kernels[0].rows.size());
   }
-  double gain = apart - together.longest() * (group.ownBanks ? 1 : kSharedBanks) - firstBand;
+  double gain = apart - together.longest() * kSharedBanks[size_t(group.banks)] - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
   const int64_t liked = likedIn(group.first, group.last());
   if (!uses.mayFuseForOverlap && !liked)
@@ -614,9 +635,12 @@ Fusion Fuser::run() {
   const unsigned count = unsigned(uses.kernels.size());
   edges.resize(count);
   auto pairsRows = [&](unsigned k) { return uses.kernels[k]->anchor && uses.kernels[k]->anchor->pairsRows; };
-  for (unsigned k = 0; k + 1 < count; ++k)
-    if (!pairsRows(k) && !pairsRows(k + 1)) // a band may begin or end between two outputs of a pair
-      edges[k] = rowsBetween(uses, outputOf(k), k, machine);
+  for (unsigned k = 0; k + 1 < count; ++k) {
+    edges[k] = rowsBetween(uses, k, machine);
+    // A band may begin or end between two outputs of a pair.
+    if (edges[k] && llvm::any_of(llvm::seq_inclusive(edges[k]->firstWriter, edges[k]->reader), pairsRows))
+      edges[k].reset();
+  }
   takeWanted(fusion);
   auto isFree = [&](unsigned k) {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
@@ -633,9 +657,9 @@ Fusion Fuser::run() {
       Group group;
     };
     std::vector<Possible> possible;
-    for (unsigned first = end - 1; first > 0 && isFree(first - 1);) {
+    for (unsigned first = end - 1; first > 0 && isFree(first - 1) && edges[first - 1]->reader < end;) {
       --first;
-      if (llvm::is_contained(banned, std::pair(first, end - 1)))
+      if (edges[first]->firstWriter < first || llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
       const bool isTall = uses.tallBands && kernels[first]->anchor && packs(*kernels[first]);
@@ -673,9 +697,11 @@ Fusion Fuser::run() {
   llvm::sort(fusion.groups, [](const Group &a, const Group &b) { return a.first < b.first; });
   settle(fusion);
   for (Group &group : fusion.groups)
-    for (size_t i = 0; i < group.tensors.size(); ++i) {
-      group.kernels[i].output = &group.tensors[i];
-      group.kernels[i + 1].input = &group.tensors[i];
+    for (const BandedTensor &tensor : group.tensors) {
+      for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
+        group.kernels[i].output = &tensor;
+      group.kernels[tensor.firstWriter].fillsBorders = true;
+      group.kernels[tensor.reader].input = &tensor;
     }
   return fusion;
 }

@@ -22,6 +22,8 @@ struct Range {
 /// A tensor of which scratchpad 0 holds a few bands at a time.
 struct BandedTensor {
   size_t tensor = 0;          ///< of NetworkUses
+  /// Of the group's kernels; each one from the first to the reader writes a part of the channels.
+  size_t firstWriter = 0, reader = 0;
   Resident layout;            ///< of a band; its address is not used, it has no padding rows of its own
   int64_t rows = 1;           ///< of the whole
   std::vector<Range> bands;   ///< the rows that the reader's band needs: padding, and rows of other bands, included
@@ -55,6 +57,7 @@ struct Banding {
   std::vector<Range> rows;
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
+  bool fillsBorders = false; ///< of `output`: the first of its writers
   uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
 
@@ -62,12 +65,16 @@ struct Banding {
 struct Group {
   unsigned first = 0;
   int64_t rowsPerBand = 1;           ///< of the last kernel's result
-  std::vector<BandedTensor> tensors; ///< between kernel i and i + 1
+  std::vector<BandedTensor> tensors; ///< in the order of their writers: every kernel but the last writes one, or a part of it
   std::vector<Banding> kernels;
   int64_t bytes = 0;      ///< of scratchpad 0, from 0 on
-  bool ownBanks = false; ///< no two engines share a bank
+  /// Who shares banks: all kernels, slots of one kernel, or none.
+  enum class Banks { Shared, OfKernel, Own } banks = Banks::Shared;
 
-  unsigned last() const { return first + unsigned(tensors.size()); }
+  unsigned last() const { return first + unsigned(kernels.size()) - 1; }
+  /// What the i-th of its kernels writes or reads in bands; null: nothing.
+  const BandedTensor *outputOf(size_t i) const;
+  const BandedTensor *inputOf(size_t i) const;
   bool hasRing() const {
     return llvm::any_of(tensors, [](const BandedTensor &tensor) { return tensor.ring > 0; });
   }

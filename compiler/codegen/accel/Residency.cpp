@@ -61,7 +61,7 @@ public:
   Chooser(const NetworkUses &uses, const timing::MachineParams &machine, const std::vector<Reserved> &reserved = {})
       : uses(uses), machine(machine), reserved(reserved) {}
   Residency run();
-  std::optional<Resident> rowsBetween(size_t tensor, unsigned writer) const;
+  std::optional<RowsBetween> rowsBetween(unsigned writer) const;
 
 private:
   const NetworkUses &uses;
@@ -339,36 +339,44 @@ Residency Chooser::run() {
 }
 } // namespace
 
-std::optional<Resident> Chooser::rowsBetween(size_t tensor, unsigned writer) const {
+std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
+  const size_t tensor = uses.tensorOf[writer][size_t(uses.kernels[writer]->output.tensor)];
   std::vector<bool> possible(uses.shapes.size(), true);
   std::vector<Use> list = collect(possible)[tensor];
   const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
-  if (!isUniform || !possible[tensor] || uses.shapes[tensor].empty() || uses.alsoInDram[tensor] || list.size() != 2 ||
-      !list[0].writes || list[0].kernel != writer || list[1].kernel != writer + 1 || !list[1].isAnchor)
+  if (!isUniform || !possible[tensor] || uses.shapes[tensor].empty() || uses.alsoInDram[tensor] || list.size() < 2)
+    return std::nullopt;
+  // Kernels that follow one another; the last one reads.
+  for (auto [i, use] : llvm::enumerate(list))
+    if (use.kernel != list[0].kernel + i || use.writes == (i + 1 == list.size()))
+      return std::nullopt;
+  const unsigned reader = unsigned(list.back().kernel);
+  if (!list.back().isAnchor)
     return std::nullopt;
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
   if (!resident || resident->isDense() || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
     return std::nullopt;
-  if (uses.kernels[writer + 1]->maxima) // bands are of rows of sums, of which some are made twice
+  if (uses.kernels[reader]->maxima) // bands are of rows of sums, of which some are made twice
     return std::nullopt;
-  const Anchor &anchor = *uses.kernels[list[1].kernel]->anchor;
+  const Anchor &anchor = *uses.kernels[reader]->anchor;
   for (const Use &use : list) {
     const Kernel &kernel = *uses.kernels[use.kernel];
     int64_t rows = use.isAnchor ? anchor.axes[1].inputSize : kernel.extent[P1];
     int64_t width = use.isAnchor ? anchor.axes[0].inputSize : kernel.extent[P0];
-    if (kernel.pool || kernel.extent[P2] != 1 || use.view->offset || use.view->stride[P0] != resident->channels ||
+    if (kernel.pool || kernel.extent[P2] != 1 || use.view->offset >= (use.writes ? resident->channels : 1) ||
+        use.view->stride[P0] != resident->channels ||
         use.view->stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
       return std::nullopt;
   }
   // Rows of matrices are rows of one pixel.
-  const bool areOfMatrices = uses.kernels[writer]->makesMatrixRows();
-  if (uses.kernels[writer + 1]->makesMatrixRows() != areOfMatrices)
+  const bool areOfMatrices = uses.kernels[reader]->makesMatrixRows();
+  if (llvm::any_of(list, [&](const Use &use) { return uses.kernels[use.kernel]->makesMatrixRows() != areOfMatrices; }))
     return std::nullopt;
   if (areOfMatrices) {
     resident->rows *= std::exchange(resident->width, 1);
     resident->rowBytes = resident->pixelBytes;
   }
-  return resident;
+  return RowsBetween{*resident, unsigned(list[0].kernel), reader};
 }
 
 Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
@@ -376,7 +384,6 @@ Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineP
   return Chooser(uses, machine, reserved).run();
 }
 
-std::optional<Resident> accel::rowsBetween(const NetworkUses &uses, size_t tensor, unsigned writer,
-                                           const timing::MachineParams &machine) {
-  return Chooser(uses, machine).rowsBetween(tensor, writer);
+std::optional<RowsBetween> accel::rowsBetween(const NetworkUses &uses, unsigned writer, const timing::MachineParams &machine) {
+  return Chooser(uses, machine).rowsBetween(writer);
 }

@@ -101,9 +101,14 @@ struct Residency {
 Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
                           const std::vector<Reserved> &reserved = {});
 
-/// A tensor that goes from one kernel to the anchor of the next and nowhere else, as rows that both can use: of pixels, or of matrices
-/// (Kernel::makesMatrixRows()), which are one pixel wide.
-std::optional<Resident> rowsBetween(const NetworkUses &uses, size_t tensor, unsigned writer, const timing::MachineParams &machine);
+/// A tensor that goes to the anchor of one kernel and nowhere else, as rows that all can use.
+struct RowsBetween {
+  Resident layout;
+  unsigned firstWriter = 0, reader = 0; ///< kernels; each one from the first to the reader writes a part of the channels
+};
+/// The tensor that kernel `writer` writes, if the next kernel reads it, or the next one behind others that write parts of it: rows of
+/// pixels, or of matrices (Kernel::makesMatrixRows()), which are one pixel wide.
+std::optional<RowsBetween> rowsBetween(const NetworkUses &uses, unsigned writer, const timing::MachineParams &machine);
 
 } // namespace tw::accel
 

@@ -11,6 +11,7 @@ import numpy as np
 from cli_test import CliTest
 
 HW = ["--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536", "--schedule"]
+ROOM = ["--set", "scratchpads.unified.capacity_bytes=131072"]
 
 
 def conv(result, x, name, inputs, outputs, kernel=1, groups=1, stride=1, rows=24):
@@ -105,9 +106,54 @@ class FusionTest(CliTest):
         row = 24 * 64 // 16  # vectors
         self.assertLess(written["ring"], written["apart"] + row)
 
+    def fire(self, left=1, right=3, **reader):
+        """Two convolutions of one image, the concatenation of what they make, and what reads that: as net.mlir."""
+        first, half = conv("%a", "%x", "left", 16, 32, kernel=left)
+        second, _ = conv("%b", "%x", "right", 16, 32, kernel=right)
+        whole = "tensor<1x64x24x24xf32>"
+        third, result = conv("%d", "%c", "reader", 64, reader.get("groups", 16), **reader)
+        self.write("net.mlir", f"func.func @main(%x: tensor<1x16x24x24xf32>) -> {result} {{\n{first}{second}"
+                   f"  %c = graph.concat %a, %b {{axis = 1 : i64}} : ({half}, {half}) -> {whole}\n{third}  return %d : {result}\n}}\n")
+        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
+
+    def fire_bands(self, rows, other=None):
+        """A schedule file: both halves in bands of so many rows, or the second in `other`."""
+        keep = "\n".join(f"""    %{name} = transform.tilewright.match_node "{name}"
+    transform.tilewright.keep %{name} {{on_chip = true, bands = {count}}}""" for name, count in [("left", rows), ("right", other or rows)])
+        return self.write("bands.mlir", "module attributes {transform.with_named_sequence} {\n"
+                          "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n"
+                          f"{keep}\n    transform.yield\n  }}\n}}\n")
+
+    def test_parts_of_a_concatenation_are_fused_with_its_reader(self):
+        """What two kernels write side by side never goes to DRAM."""
+        self.fire()
+        expected, apart = self.results("modulo", "--across", "prefetch", *ROOM)
+        values, fused = self.results("modulo", "--check", *ROOM)
+        np.testing.assert_array_equal(values, expected)
+        whole = 24 * 24 * 64 * 4
+        self.assertLess(fused, apart - 1.5 * whole)  # it is written and read
+
+    def test_bands_of_two_writers(self):
+        """Readers of one row and of several, runs of bands and rings, whichever half needs more rows of the image."""
+        for reader, rows, capacity in [(dict(), 1, 131072), (dict(), 5, 262144), (dict(kernel=3), 4, 524288), (dict(kernel=3, stride=2), 5, 524288),
+                                       (dict(kernel=3, groups=64), 1, 131072), (dict(kernel=3, groups=64), 2, 262144),
+                                       (dict(kernel=5, groups=64, stride=2), 1, 262144)]:
+            for left, right in [(1, 3), (3, 1)]:
+                self.fire(left, right, **reader)
+                expected, _ = self.results("modulo", "--across", "prefetch")
+                values, _ = self.results(self.fire_bands(rows), "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
+                np.testing.assert_array_equal(values, expected, f"{left} {right} {reader} {rows} {capacity}")
+
+    def test_writers_of_one_tensor_agree_on_bands(self):
+        self.fire()
+        self.fails("compile", "net.mlir", *HW, self.fire_bands(2, 1),
+                   message="bands.mlir:6:5: kernels 'left' and 'right' write parts of one tensor and must agree on bands")
+
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
         self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
+        self.fire()
+        self.choice_comes_back("bands = ", "net.mlir", *HW[:2], *ROOM)
 
     def test_a_file_may_forbid_it(self):
         self.chain(kernel=3, groups=64, stride=2)

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The mean of all positions of a convolution's result is part of the convolution's kernel: the result itself has no place in DRAM."""
 
+import json
 import unittest
 
 import numpy as np
@@ -60,6 +61,15 @@ class GlobalPoolTest(CliTest):
                 options = ["--hw", hw, "--schedule", schedule]
                 self.assertEqual(self.kernels(*options), {"conv"}, options)
                 np.testing.assert_array_equal(self.output(*options), expected, options)
+
+    def test_small_buffers_leave_large_ones_their_banks(self):
+        """Two tiles of the image, one of results, and sums of their own, which are few: the array waits for no load of four banks."""
+        self.floats()
+        self.tilewright("run", "net.mlir", "--hw", "vdla_16x16", "--set", "scratchpads.activation.banks=4", "--schedule", "modulo",
+                        "--input", "x.npy", "--check", "--json", "report.json")
+        engines = json.loads((self.path / "report.json").read_text())["engines"]
+        tensor = next(engine for engine in engines if engine["name"] == "tensor")
+        self.assertEqual(tensor["stalls"]["bank_conflict_cycles"], 0)
 
     def test_bytes_between(self):
         image, small = f"tensor<{IMAGES}x{ROWS}x{COLUMNS}x{CHANNELS}x", f"tensor<{IMAGES}x1x1x{CHANNELS}xi8>"
