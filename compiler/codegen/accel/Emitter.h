@@ -301,6 +301,8 @@ private:
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                    int64_t accOffset = 0, int64_t accBlock = 0);
+  void forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size,
+                         const std::function<void(const isa::Vector &, const Extent &, const Extent &)> &add) const;
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
   void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
   void addVector(TileStep &step, const isa::Vector &v) const;

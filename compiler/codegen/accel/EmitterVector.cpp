@@ -285,19 +285,66 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       std::swap(v.window[0], v.window[1]);
       std::swap(v.a_window_strides[0], v.a_window_strides[1]);
     }
-    if (bandedOutput() && i + 1 == chains.size()) {
-      assert(!packsRows() && "bands hold pixels apart");
-      writeBands(step, v, origin, size);
+    assert(!(bandedOutput() && packsRows()) && "bands hold pixels apart");
+    auto add = [&](const isa::Vector &part, const Extent &partOrigin, const Extent &partSize) {
+      if (bandedOutput() && i + 1 == chains.size())
+        writeBands(step, part, partOrigin, partSize);
+      else
+        addVector(step, part);
+    };
+    if (kernel.maxima && i == 0) {
+      forEachWindowSize(v, origin, size, add);
       continue;
     }
     if (const Resident *resident = buffers.results[i] < 0 ? residentOf(kernel.output.tensor) : nullptr; i == 0 && pairsRows())
       addPairs(step, v, size,
                resident ? resident->hasVectorReaders && origin[P0] + size[P0] == kernel.extent[P0] : i + 1 < chains.size());
     else
-      addVector(step, v);
+      add(v, origin, size);
   }
   if (onChip.storesResult)
     storeResult(step, origin, made, group, resultSlot.back());
+}
+
+/// Windows at the border take the maxima of fewer sums: an instruction for each number of them along a row and along a column.
+void Emitter::forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size,
+                                const std::function<void(const isa::Vector &, const Extent &, const Extent &)> &add) const {
+  struct Run {
+    int64_t begin, count, tap, taps; ///< windows, and the sums that each of them takes
+  };
+  auto runsOf = [&](unsigned axis) {
+    const WindowAxis &w = kernel.window(axis);
+    llvm::SmallVector<Run, 3> runs;
+    for (int64_t i = 0; i < size[axis]; ++i) {
+      const int64_t first = (origin[axis] + i) * w.stride - w.padLow;
+      const int64_t tap = std::max<int64_t>(-first, 0), taps = std::min(w.kernel, w.inputSize - first) - tap;
+      if (!runs.empty() && runs.back().tap == tap && runs.back().taps == taps)
+        ++runs.back().count;
+      else
+        runs.push_back({i, 1, tap, taps});
+    }
+    return runs;
+  };
+  auto bytesOf = [&](int64_t type) { return machine.lanes * byteSize(LaneType(type)); };
+  for (const Run &y : runsOf(P1))
+    for (const Run &x : runsOf(P0)) {
+      isa::Vector v = whole;
+      Extent partOrigin = origin, partSize = size;
+      for (unsigned i = 0; i < 2; ++i) {
+        const Run &run = i ? y : x;
+        partOrigin[P0 + i] += run.begin;
+        partSize[P0 + i] = v.counts[i] = run.count;
+        v.window[i] = run.taps;
+        v.a_address += run.begin * v.a_strides[i] + run.tap * v.a_window_strides[i];
+        v.b_address += v.b_enable ? run.begin * v.b_strides[i] : 0;
+        v.d_address += run.begin * v.d_strides[i];
+      }
+      v.a_span = spanOfVectors(v.counts, v.a_strides, bytesOf(v.a_type)) + (v.window[0] - 1) * v.a_window_strides[0] +
+                 (v.window[1] - 1) * v.a_window_strides[1];
+      v.b_span = v.b_enable ? spanOfVectors(v.counts, v.b_strides, bytesOf(v.b_type)) : v.b_span;
+      v.d_span = spanOfVectors(v.counts, v.d_strides, bytesOf(v.d_type));
+      add(v, partOrigin, partSize);
+    }
 }
 
 /// The last instruction of a tile, once for every run of bands that some of its rows belong to, and for every piece of a ring. No two bands

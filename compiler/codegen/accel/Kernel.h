@@ -171,7 +171,7 @@ struct Kernel {
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
   std::optional<size_t> pool; ///< the step that sums all positions of an image
   /// Along P0 and P1: windows of a contraction's sums, of which the first step takes the largest. `extent` counts windows then, the
-  /// anchor's axes count sums.
+  /// anchor's axes count sums, those in the padding of windows too, which no window takes.
   std::optional<std::array<WindowAxis, 2>> maxima;
 
   /// Whether its positions are rows of matrices, each made of the same row of its input: P0 counts those of a matrix, P1 the matrices.
@@ -192,6 +192,16 @@ struct Kernel {
         if (source.kind == Source::Tensor)
           source.view.offset += begin * source.view.stride[P0];
     return part;
+  }
+
+  /// The anchor's positions along an axis, without sums in the padding of windows.
+  WindowAxis positions(unsigned axis) const {
+    WindowAxis positions = anchor->axes[axis - P0];
+    if (maxima && axis <= P1) {
+      positions.size = window(axis).inputSize;
+      positions.padLow -= window(axis).padLow * positions.stride;
+    }
+    return positions;
   }
 
   /// What the vector engine looks through: its input, or the sums.

@@ -740,14 +740,31 @@ void KernelMatcher::setResult(linalg::GenericOp op, int step) {
   values[op.getResult(0)] = result;
 }
 
+/// Whether no number of its type is smaller.
+static bool isLeast(Attribute value) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return number.getValue().isInfinity() && number.getValue().isNegative();
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && number.getValue().isMinSignedValue();
+}
+
 void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
   setResult(op, int(kernel.steps.size()));
   kernel.steps.push_back(step);
 }
 
-/// The largest of a contraction's sums in every window.
+/// The largest of a contraction's sums in every window, which may reach into a padding that is never larger.
 LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
-  FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
+  Value sums = op.getDpsInputs()[0];
+  auto pad = sums.getDefiningOp<tensor::PadOp>();
+  if (pad) {
+    Attribute value;
+    if (!pad.getConstantPaddingValue() || !matchPattern(pad.getConstantPaddingValue(), m_Constant(&value)) || !isLeast(value) ||
+        !pad.getLow().empty() || !pad.getHigh().empty())
+      return error(pad) << "what pads sums under a maximum must be the least number";
+    sums = pad.getSource();
+  }
+  FailureOr<TensorValue> input = trace(sums);
   if (failed(input))
     return failure();
   auto outType = cast<RankedTensorType>(op.getResult(0).getType());
@@ -766,16 +783,19 @@ LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
     window.size = sizes[dim];
     window.kernel = sizes[tap];
     window.stride = form->terms.at(dim);
+    window.padLow = pad ? pad.getStaticLow()[dim] : 0;
   }
-  kernel.maxima = maxima;
   for (unsigned axis = P0; axis <= P1; ++axis) {
-    // No window reads the sums behind the last one: nobody makes them.
+    // No window reads the sums behind the last one: nobody makes them. Those in the padding are made, so that every window has its own,
+    // and not looked at.
     WindowAxis &window = maxima[axis - P0], &sums = kernel.anchor->axes[axis - P0];
-    window.inputSize = window.span(window.size);
+    window.inputSize = std::min(sums.size, window.span(window.size) - window.padLow);
     kernel.macs = kernel.macs / uint64_t(sums.size) * uint64_t(window.inputSize);
-    sums.size = window.inputSize;
+    sums.size = window.span(window.size);
+    sums.padLow += window.padLow * sums.stride;
     kernel.extent[axis] = window.size;
   }
+  kernel.maxima = maxima;
   setResult(op, -1);
   return success();
 }
@@ -1208,9 +1228,10 @@ FailureOr<Kernel> KernelMatcher::run() {
     return failure();
   if (value->tensor >= 0 || value->step != int(kernel.steps.size()) - 1)
     return error(returnOp) << "a kernel must return its last step";
-  if (kernel.anchor)
-    for (const WindowAxis &axis : kernel.anchor->axes)
-      kernel.macs = kernel.macs / uint64_t(axis.size * axis.kernel) * uint64_t(axis.usefulTaps());
+  for (unsigned i = P0; kernel.anchor && i < kAxes; ++i) {
+    const WindowAxis axis = kernel.positions(i);
+    kernel.macs = kernel.macs / uint64_t(axis.size * axis.kernel) * uint64_t(axis.usefulTaps());
+  }
   return kernel;
 }
 } // namespace

@@ -58,7 +58,7 @@ cost::Contraction contractionOf(const Kernel &kernel) {
   cost::Contraction c;
   std::vector<std::pair<int64_t, int64_t>> walk;
   for (unsigned axis = P0; axis < kAxes; ++axis) {
-    c.axes[axis - P0] = axisOf(depthwise && axis == P0 ? a.row() : a.axes[axis - P0], a.input.stride[axis] == 0);
+    c.axes[axis - P0] = axisOf(depthwise && axis == P0 ? a.row() : kernel.positions(axis), a.input.stride[axis] == 0);
     if (a.input.stride[axis])
       walk.push_back({a.input.stride[axis], a.axes[axis - P0].inputSize});
   }
@@ -222,8 +222,8 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
       passes += step.reducesChannels || step.sumsPositions;
     work.vectorCycles = cost::ceilDiv(elements, lanes) * passes;
     if (kernel.maxima) { // every sum is looked at
-      const Extent sums = kernel.sums(kernel.extent);
-      work.vectorCycles = std::max(work.vectorCycles, cost::ceilDiv(uint64_t(sums[C] * sums[P0] * sums[P1] * sums[P2]), lanes));
+      const int64_t sums = kernel.extent[C] * kernel.window(P0).inputSize * kernel.window(P1).inputSize * kernel.extent[P2];
+      work.vectorCycles = std::max(work.vectorCycles, cost::ceilDiv(uint64_t(sums), lanes));
     }
   }
   if (!kernel.anchor)

@@ -88,41 +88,53 @@ struct Machine {
 /// Whether a kernel may take the largest of the convolution's sums in the pool's windows, and that takes less time: the vector engine
 /// no longer writes each of the results, and DRAM does not see them; but the array makes again what two tiles need.
 bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
-  ArrayRef<int64_t> dilations;
+  ArrayRef<int64_t> dilations, strides;
   bool isOnArray = false;
   llvm::TypeSwitch<Operation *>(convolution).Case<ConvOp, ConvIntegerOp>([&](auto op) {
     dilations = op.getDilations();
+    strides = op.getStrides();
     isOnArray = op.getGroup() == 1 && !isDepthwise(op) && op.getLayout() == "nhwc" && constantOf(op.getW());
   });
   const int64_t kh = pool.getKernel()[0], kw = pool.getKernel()[1], sh = pool.getStrides()[0], sw = pool.getStrides()[1];
-  auto isInside = [](int64_t pad) { return pad == 0; };
   auto isDense = [](int64_t dilation) { return dilation == 1; };
-  if (!isOnArray || kh < sh || kw < sw || !llvm::all_of(pool.getPads(), isInside) || !llvm::all_of(pool.getDilations(), isDense))
+  const ArrayRef<int64_t> pads = pool.getPads();
+  if (!isOnArray || kh < sh || kw < sw || !llvm::all_of(pool.getDilations(), isDense))
+    return false;
+  if (std::max(pads[0], pads[2]) >= kh || std::max(pads[1], pads[3]) >= kw) // a window of padding alone has no sums
     return false;
   ArrayRef<int64_t> w = shapeOf(convolution->getOperand(1)), y = shapeOf(convolution->getResult(0)), p = shapeOf(pool);
-  const int64_t taps = w[0] * w[1], packed = llvm::divideCeil(taps * w[2], machine.rows);
-  int64_t passes = taps * int64_t(llvm::divideCeil(w[2], machine.rows));
-  if (taps > 1 && dilations[0] == 1 && packed * 2 <= passes) // as accel::packsTaps() decides
-    passes = packed;
+  // Passes for a window over so many columns, and whether the load engine packs its taps, as accel::packsTaps() decides.
+  auto passesOver = [&](int64_t columns) {
+    const int64_t taps = w[0] * columns, packed = llvm::divideCeil(taps * w[2], machine.rows);
+    const int64_t apart = taps * int64_t(llvm::divideCeil(w[2], machine.rows));
+    const bool packs = taps > 1 && dilations[0] == 1 && packed * 2 <= apart;
+    return std::pair(packs ? packed : apart, packs);
+  };
+  const auto [passes, packsTaps] = passesOver(w[1]);
   // The sums of all tiles, for the best size of a tile that a block of columns has room for, twice.
-  auto made = [](int64_t size, int64_t tile, int64_t kernel, int64_t stride) {
+  auto sumsOf = [](int64_t size, int64_t tile, int64_t kernel, int64_t stride) {
     return double(int64_t(llvm::divideCeil(size, tile)) * (kernel - stride) + size * stride);
   };
   double least = 0;
   for (int64_t rows = 1; rows <= p[1]; ++rows)
     for (int64_t columns = 1; columns <= p[2]; ++columns)
       if (2 * machine.columns * ((rows - 1) * sh + kh) * ((columns - 1) * sw + kw) <= machine.sums) {
-        const double sums = made(p[1], rows, kh, sh) * made(p[2], columns, kw, sw);
+        const double sums = sumsOf(p[1], rows, kh, sh) * sumsOf(p[2], columns, kw, sw);
         least = least ? std::min(least, sums) : sums;
       }
   const double blocks = double(y[0] * int64_t(llvm::divideCeil(y[3], machine.columns)));
   const double window = double(kh * (kw <= 3 && kh <= 3 ? std::min(sw, kw) : kw)); // cycles
   const double pooling = blocks * double(p[1] * p[2]) * window, results = blocks * double(y[1] * y[2]);
-  // A result that leaves too little room for others goes through DRAM.
+  // A result that leaves too little room for others goes through DRAM. But packed taps come from there, so that such a convolution may
+  // begin a chain of bands, which takes no room from another one.
   const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * (isa<ConvOp>(convolution) ? machine.floatBytes : 1));
-  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) ? 2 * bytes / machine.dramBytes : 0;
+  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !packsTaps ? 2 * bytes / machine.dramBytes : 0;
   const double joined = std::max(blocks * least * double(passes), pooling);
-  return least > 0 && joined < std::max(results * double(passes), results + pooling) + kBusShare * transfers;
+  // Results of few channels may share the columns (accel::packPixels()), sums under a window do not.
+  const int64_t beside = isa<ConvIntegerOp>(convolution) ? std::max<int64_t>(machine.columns / y[3], 1) : 1;
+  const int64_t shared = y[2] % beside == 0 ? beside : 1;
+  const double written = results / double(shared), made = written * double(passesOver(w[1] + strides[1] * (shared - 1)).first);
+  return least > 0 && joined < std::max(std::min(made, results * double(passes)), written + pooling) + kBusShare * transfers;
 }
 
 /// max_pool(f(conv(x))), nothing else reading what lies between: f(max_pool(conv(x))), for an f that never falls.

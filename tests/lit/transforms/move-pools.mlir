@@ -2,6 +2,7 @@
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 sums=71" | FileCheck %s --check-prefix=FEW
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1046" | FileCheck %s --check-prefix=FITS
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=SLOW
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=PACKED
 
 // Each part of a concatenation has its own pool, behind a kernel or not; the results are joined.
 // CHECK-LABEL: func.func @parts
@@ -69,6 +70,51 @@ func.func @sums(%x: tensor<1x7x7x3xi8>) -> tensor<1x3x3x4xi8> {
 
 // -----
 
+// Windows that reach into the padding take the sums that there are.
+// CHECK-LABEL: func.func @padded
+// CHECK: %[[S:.*]] = graph.conv_integer
+// CHECK: graph.max_pool %[[S]] {{.*}}pads = array<i64: 1, 1, 1, 1>{{.*}} : (tensor<1x7x7x4xi32>) -> tensor<1x4x4x4xi32>
+func.func @padded(%x: tensor<1x7x7x3xi8>) -> tensor<1x4x4x4xi8> {
+  %w = graph.constant dense<1> : tensor<1x1x3x4xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x7x7x3xi8>, tensor<1x1x3x4xi8>) -> tensor<1x7x7x4xi32>
+  %1 = graph.requantize %0 {multipliers = array<f32: 1.0>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x7x7x4xi32>) -> tensor<1x7x7x4xi8>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xi8>) -> tensor<1x4x4x4xi8>
+  return %2 : tensor<1x4x4x4xi8>
+}
+
+// -----
+
+// Two passes over 49 sums take less than the array's over 64 results, but four results of four channels have room in the 16 columns, and
+// the 9 windows in 54 cycles of the vector engine.
+// CHECK-LABEL: func.func @fills
+// CHECK: %[[S:.*]] = graph.conv_integer
+// CHECK: graph.max_pool %[[S]]
+func.func @fills(%x: tensor<1x8x8x3xi8>) -> tensor<1x3x3x16xi8> {
+  %w = graph.constant dense<1> : tensor<3x3x3x16xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x3xi8>, tensor<3x3x3x16xi8>) -> tensor<1x8x8x16xi32>
+  %1 = graph.requantize %0 {multipliers = array<f32: 1.0>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x16xi32>) -> tensor<1x8x8x16xi8>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x8x8x16xi8>) -> tensor<1x3x3x16xi8>
+  return %2 : tensor<1x3x3x16xi8>
+}
+// CHECK-LABEL: func.func @shares
+// CHECK: %[[Q:.*]] = graph.requantize
+// CHECK: graph.max_pool %[[Q]]
+func.func @shares(%x: tensor<1x8x8x3xi8>) -> tensor<1x3x3x4xi8> {
+  %w = graph.constant dense<1> : tensor<3x3x3x4xi8>
+  %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+    dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"} : (tensor<1x8x8x3xi8>, tensor<3x3x3x4xi8>) -> tensor<1x8x8x4xi32>
+  %1 = graph.requantize %0 {multipliers = array<f32: 1.0>, axis = 3 : i64, zero_point = 0 : i32} : (tensor<1x8x8x4xi32>) -> tensor<1x8x8x4xi8>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x8x8x4xi8>) -> tensor<1x3x3x4xi8>
+  return %2 : tensor<1x3x3x4xi8>
+}
+
+// -----
+
 // A sum with its bias that may wrap around can fall where the sum rises.
 // CHECK-LABEL: func.func @wraps
 // CHECK: %[[Q:.*]] = graph.requantize
@@ -116,6 +162,23 @@ func.func @dram(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
   %w = graph.constant dense<1.0> : tensor<3x3x3x4xf32>
   %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
     layout = "nhwc"} : (tensor<1x7x7x3xf32>, tensor<3x3x3x4xf32>) -> tensor<1x7x7x4xf32>
+  %1 = graph.relu %0 : tensor<1x7x7x4xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x7x7x4xf32>) -> tensor<1x3x3x4xf32>
+  return %2 : tensor<1x3x3x4xf32>
+}
+
+// -----
+
+// Five passes over 49 results take the array longer than the vector engine. Only DRAM gains, as in the case above; but packed taps come from there, and
+// what begins there can stay on chip in bands.
+// PACKED-LABEL: func.func @packed
+// PACKED: %[[R:.*]] = graph.relu
+// PACKED: graph.max_pool %[[R]]
+func.func @packed(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
+  %w = graph.constant dense<1.0> : tensor<5x5x3x4xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x7x7x3xf32>, tensor<5x5x3x4xf32>) -> tensor<1x7x7x4xf32>
   %1 = graph.relu %0 : tensor<1x7x7x4xf32>
   %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     layout = "nhwc"} : (tensor<1x7x7x4xf32>) -> tensor<1x3x3x4xf32>
