@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--compare] [MACHINE...]
-# Runs the networks of scripts/networks.txt, on these machines only, under a schedule (default modulo) and prints cycles, lower
-# bound, DRAM traffic and the time it took as a Markdown table; for all machines it also writes docs/networks.md, or
+# scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--compare] [MACHINE[/NETWORK]...]
+# Runs the networks of scripts/networks.txt, or only these, under a schedule (default modulo) and prints cycles, lower
+# bound, DRAM traffic and the time it took as a Markdown table; for all of them it also writes docs/networks.md, or
 # docs/networks-search.md under search. --compare: also
 # how far the results are from the CPU's. Exit status 1 if a network fails or disagrees. TILEWRIGHT names a tilewright that is
 # built already.
@@ -11,7 +11,7 @@ fail() {
   echo "bench-networks: $1" >&2
   exit 1
 }
-schedule=modulo budget=8 compare="" machines=()
+schedule=modulo budget=8 compare="" rows=()
 while [ $# -gt 0 ]; do
   case $1 in
     --schedule | --search-budget) [ $# -gt 1 ] || fail "$1 needs a value" ;;&
@@ -20,8 +20,9 @@ while [ $# -gt 0 ]; do
     --compare) compare=1 ;;
     -*) fail "unknown option '$1', expected --schedule, --search-budget or --compare" ;;
     *)
-      grep -q "^$1 " scripts/networks.txt || fail "machine '$1' is not in scripts/networks.txt"
-      machines+=("$1")
+      if [[ $1 == */* ]]; then wanted="^${1%%/*} .* ${1#*/}( |\$)"; else wanted="^$1 "; fi
+      grep -Eq "$wanted" scripts/networks.txt || fail "'$1' is not in scripts/networks.txt"
+      rows+=("$1")
       ;;
   esac
   shift
@@ -77,8 +78,8 @@ table() {
   echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---|${compare:+---:|}"
   local machine form names name file row
   while read -r machine form names; do
-    [ ${#machines[@]} -eq 0 ] || [[ " ${machines[*]} " == *" $machine "* ]] || continue
     for name in $names; do
+      [ ${#rows[@]} -eq 0 ] || [[ " ${rows[*]} " == *" $machine "* || " ${rows[*]} " == *" $machine/$name "* ]] || continue
       file=$(model "$name" "$form")
       if "$TILEWRIGHT" run "$file" --hw "$machine" "${options[@]}" --json "$scratch/report" >/dev/null; then
         row=$(numbers "$scratch/report" "$machine" "$name")
@@ -97,7 +98,7 @@ table() {
   done < <(grep -v '^#' scripts/networks.txt)
 }
 
-if [ ${#machines[@]} -gt 0 ]; then
+if [ ${#rows[@]} -gt 0 ]; then
   table
   exit $status
 fi

@@ -38,6 +38,16 @@ constexpr unsigned kTriedFirst = 3;
 constexpr double kWorthTrying = 1.003;
 /// The same as kDistance for estimates, which cost less.
 constexpr size_t kEstimateDistance = 3;
+/// A search of no more programs than these only descends.
+constexpr unsigned kDescent = 64;
+/// With more: how many programs in a row may be no faster before the descent ends.
+constexpr unsigned kPatience = 24;
+/// Then a walk takes programs that are slower than the one before by up to so much at its begin, and by nothing at its end.
+constexpr double kSlower = 5e-4;
+/// It makes changes of which the estimate expects to lose less than this, of all cycles, one or two at a time.
+constexpr double kLeastPromise = 3e-3;
+/// And ends when it has drawn so many programs in a row that it knows.
+constexpr unsigned kKnown = 1000;
 /// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
 constexpr double kForEachTry = 1e-4;
 
@@ -60,7 +70,8 @@ private:
   std::vector<Decision> decisions;
   std::vector<uint64_t> bounds; ///< of the layers
   SearchResult result;
-  unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for chooseWholeAgain()
+  unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for what comes later
+  unsigned patience = 0, lastGain = 0; ///< if any: programs that may have run since the one that gained last
 
   std::set<Picks> seen; ///< by this search
   Picks best;
@@ -94,13 +105,14 @@ private:
   llvm::Error chooseWholeAgain();
   llvm::Error chooseLayers();
   llvm::Error descend();
+  llvm::Error wander();
   void takeBest();
   bool fits(const SearchRecord &record) const;
   int64_t around(const Measurement &measurement, const Move &move) const;
   size_t layerOf(const Move &move) const { return *decisions[move.decision].layer; }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
   bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
-  bool isOver() const { return result.evaluations >= limit; }
+  bool isOver() const { return result.evaluations >= limit || (patience && result.evaluations >= lastGain + patience); }
 };
 
 /// Cycles of a layer and its neighbours, whose work overlaps with its own.
@@ -239,6 +251,7 @@ llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Mov
     best = std::move(picks);
     bestMeasurement = **measurement;
     hasImproved = true;
+    lastGain = result.evaluations;
   }
   return measurement;
 }
@@ -275,7 +288,8 @@ void Searcher::estimateGains(std::vector<Move> moves) {
   }
   for (const Move &move : moves) {
     isTried[move.decision][move.candidate] = !all.failure.empty();
-    gains[move.decision][move.candidate] = around(expectBest(), move) - around(all, move);
+    gains[move.decision][move.candidate] =
+        all.failure.empty() ? around(expectBest(), move) - around(all, move) : -int64_t(expectBest().cycles); // no program at all
   }
 }
 
@@ -457,25 +471,87 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Ways to compile the whole network, then the layers; then such ways again, and layers for as many programs as are left.
+/// Ways to compile the whole network, then the layers; then such ways again, and layers. What a large budget leaves is for a walk.
 llvm::Error Searcher::descend() {
   const bool hasWays = bounds.size() > 1 && llvm::any_of(decisions, [](const Decision &decision) {
                          return !decision.layer && decision.candidates > 1;
                        });
-  limit = options.budget - (hasWays ? options.budget / kAgainShare : 0);
+  const unsigned again = hasWays ? std::min(options.budget, kDescent) / kAgainShare : 0;
+  const bool wanders = estimate && options.budget > kDescent;
+  auto chooseLayersUpTo = [&](unsigned programs) {
+    limit = programs;
+    lastGain = result.evaluations;
+    patience = wanders ? kPatience : 0;
+    llvm::Error error = chooseLayers();
+    patience = 0;
+    return error;
+  };
+  limit = options.budget;
   if (llvm::Error error = chooseWhole())
     return error;
-  if (llvm::Error error = chooseLayers())
+  if (llvm::Error error = chooseLayersUpTo((wanders ? kDescent : options.budget) - again))
     return error;
-  limit = options.budget;
   if (hasWays) {
+    limit = std::min(options.budget, result.evaluations + again);
     if (llvm::Error error = chooseWholeAgain())
       return error;
-    if (llvm::Error error = chooseLayers())
+    if (llvm::Error error = chooseLayersUpTo(options.budget))
       return error;
   }
+  limit = options.budget;
+  if (wanders)
+    if (llvm::Error error = wander())
+      return error;
   record.budget = std::max(record.budget, options.budget);
   return save(true);
+}
+
+/// Leaves what no single change makes faster: a walk from the best program, one or two changes at a time, that goes on from a program which
+/// is not much slower (simulated annealing, with the estimate as a sieve).
+llvm::Error Searcher::wander() {
+  Picks home = best;
+  Measurement atHome = bestMeasurement;
+  std::set<std::pair<size_t, unsigned>> idle; // changes that changed nothing
+  const unsigned begin = result.evaluations;
+  for (unsigned known = 0; !isOver() && known < kKnown;) {
+    std::vector<std::pair<size_t, unsigned>> possible;
+    for (size_t i = 0; i < decisions.size(); ++i)
+      for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
+        if (candidate != home[i] && !idle.count({i, candidate}) && double(gains[i][candidate]) > -kLeastPromise * double(atHome.cycles))
+          possible.push_back({i, candidate});
+    if (possible.empty())
+      break;
+    Picks picks = home;
+    for (uint64_t changes = 1 + random() % 2; changes > 0; --changes) {
+      const auto &[decision, candidate] = possible[random() % possible.size()];
+      picks[decision] = candidate;
+    }
+    if (seen.count(picks)) {
+      ++known;
+      continue;
+    }
+    known = 0;
+    llvm::Expected<const Measurement *> measured = measure(picks);
+    if (!measured)
+      return measured.takeError();
+    const Measurement &measurement = **measured;
+    if (!measurement.failure.empty())
+      continue;
+    if (measurement.layerCycles == atHome.layerCycles)
+      for (size_t i = 0; i < picks.size(); ++i)
+        if (picks[i] != home[i])
+          idle.insert({i, picks[i]});
+    const double left = double(limit - result.evaluations) / double(limit - begin);
+    if (double(measurement.cycles) > (1 + kSlower * left) * double(atHome.cycles))
+      continue;
+    home = std::move(picks);
+    atHome = measurement;
+    if (isFaster(atHome)) {
+      best = home;
+      bestMeasurement = atHome;
+    }
+  }
+  return llvm::Error::success();
 }
 
 /// Rounds over all layers: many at once, those that the estimate likes if there is one; when that gains no more, one at a time. It ends

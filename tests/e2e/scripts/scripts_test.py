@@ -170,6 +170,11 @@ class NetworksTest(ScriptsTest):
         self.assertIn(f"| onnxim_128x128 | squeezenet | int8 | {numbers} |", out)
         self.assertFalse(any(call.startswith("compare") for call in self.calls()))
 
+    def test_a_network_of_a_machine(self):
+        out, _ = self.script("bench-networks.sh", "onnxim_128x128/resnet18", "vdla_16x16/bert_block")
+        self.assertEqual([line.split(" | ")[:2] for line in out.splitlines()[2:]],
+                         [["| vdla_16x16", "bert_block"], ["| onnxim_128x128", "resnet18"]])
+
     def test_what_a_network_must_reach(self):
         # 800 of 1,000 cycles, by an engine: enough for a large array only.
         out, _ = self.script("bench-networks.sh", "onnxim_128x128", "vdla_16x16", REFERENCE="4096")
@@ -185,7 +190,8 @@ class NetworksTest(ScriptsTest):
         self.assertIn("| onnxim_128x128 | squeezenet | int8 | 1,000 |", out)
 
     def test_bad_arguments(self):
-        for arguments, message in [(["nosuch"], "machine 'nosuch' is not in scripts/networks.txt"),
+        for arguments, message in [(["nosuch"], "'nosuch' is not in scripts/networks.txt"),
+                                   (["vdla_16x16/resnet"], "'vdla_16x16/resnet' is not in scripts/networks.txt"),
                                    (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value")]:
             self.assertIn(message, self.script("bench-networks.sh", *arguments, status=1)[1])
 

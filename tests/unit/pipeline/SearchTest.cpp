@@ -218,6 +218,39 @@ TEST(SearchTest, AnInterruptedSearchGoesOnWhereItWas) {
   EXPECT_EQ(parts.records.begin()->second.measured.size(), whole.records.begin()->second.measured.size());
 }
 
+TEST(SearchTest, MoreProgramsLeaveWhatNoSingleChangeMakesFaster) {
+  Toy toy;
+  toy.cycles = {{101000, 100900}, {1000, 900}};
+  toy.friction = 150;
+  auto descent = toy.searchExpecting(toy, budget(64)), walk = toy.searchExpecting(toy, budget(96));
+  ASSERT_TRUE(descent && walk);
+  EXPECT_EQ(descent->search->bestCycles, 102000u) << "either change alone costs 50 cycles";
+  EXPECT_EQ(walk->search->bestCycles, 101800u);
+}
+
+TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWas) {
+  Toy toy = randomToy(12, 6, 4);
+  for (uint64_t &cycles : toy.cycles[0])
+    cycles += 1000000; // what the others lose is little of all
+  toy.friction = 200;
+  SearchOptions options = budget(150);
+  auto uninterrupted = toy.searchExpecting(toy, options);
+  MemoryCache cache;
+  options.cache = &cache;
+  Toy killed = toy;
+  unsigned left = 100;
+  killed.isBroken = [&](const Picks &) { return left-- == 0; };
+  killed.complaint = "internal: killed";
+  auto none = killed.searchExpecting(toy, options);
+  ASSERT_FALSE(bool(none));
+  llvm::consumeError(none.takeError());
+  auto resumed = toy.searchExpecting(toy, options);
+  ASSERT_TRUE(uninterrupted && resumed);
+  EXPECT_EQ(uninterrupted->search->evaluations, 150u);
+  EXPECT_GE(resumed->search->remembered, 64u) << "large records are written once a second";
+  EXPECT_EQ(resumed->program.code, uninterrupted->program.code);
+}
+
 TEST(SearchTest, AFinishedSearchIsTakenFromTheCacheWithoutRunningAnything) {
   MemoryCache cache;
   Toy toy = randomToy(12, 6, 5);
