@@ -471,7 +471,8 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Ways to compile the whole network, then the layers; then such ways again, and layers. What a large budget leaves is for a walk.
+/// Ways to compile the whole network, then the layers; then such ways again, and layers. What a large budget leaves is for a walk,
+/// and what that leaves for single changes.
 llvm::Error Searcher::descend() {
   const bool hasWays = bounds.size() > 1 && llvm::any_of(decisions, [](const Decision &decision) {
                          return !decision.layer && decision.candidates > 1;
@@ -486,10 +487,11 @@ llvm::Error Searcher::descend() {
     patience = 0;
     return error;
   };
-  limit = options.budget;
+  limit = options.budget - again;
   if (llvm::Error error = chooseWhole())
     return error;
-  if (llvm::Error error = chooseLayersUpTo((wanders ? kDescent : options.budget) - again))
+  const unsigned left = options.budget - again;
+  if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left))
     return error;
   if (hasWays) {
     limit = std::min(options.budget, result.evaluations + again);
@@ -499,15 +501,18 @@ llvm::Error Searcher::descend() {
       return error;
   }
   limit = options.budget;
-  if (wanders)
+  if (wanders) {
     if (llvm::Error error = wander())
       return error;
+    if (llvm::Error error = chooseLayers())
+      return error;
+  }
   record.budget = std::max(record.budget, options.budget);
   return save(true);
 }
 
-/// Leaves what no single change makes faster: a walk from the best program, one or two changes at a time, that goes on from a program which
-/// is not much slower (simulated annealing, with the estimate as a sieve).
+/// Leaves what no single change makes faster: a walk from the best program, one or two changes at a time, that goes on from a program
+/// which is not much slower (simulated annealing, with the estimate as a sieve).
 llvm::Error Searcher::wander() {
   Picks home = best;
   Measurement atHome = bestMeasurement;
