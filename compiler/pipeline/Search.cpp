@@ -487,10 +487,9 @@ llvm::Error Searcher::descend() {
     patience = 0;
     return error;
   };
-  limit = options.budget - again;
+  const unsigned left = limit = options.budget - again;
   if (llvm::Error error = chooseWhole())
     return error;
-  const unsigned left = options.budget - again;
   if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left))
     return error;
   if (hasWays) {

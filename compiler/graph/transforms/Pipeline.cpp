@@ -12,6 +12,11 @@ namespace tw::graph {
 void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &options) {
   // Integers where the machine multiplies them; on the CPU too, so that both targets compute the same.
   bool integer = options.cpuOnly || options.array == "int8";
+  auto describeArray = [&](auto &pass) {
+    pass.array = options.array;
+    pass.rows = options.rows;
+    pass.columns = options.columns;
+  };
   FoldConstantsPassOptions keep;
   keep.keepQuantized = integer;
   manager.addPass(createFoldConstantsPass(keep));
@@ -28,11 +33,9 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createConvertLayoutPass());
   if (!options.cpuOnly) {
     SwapOperandsPassOptions swap;
-    swap.rows = options.rows;
-    swap.columns = options.columns;
+    describeArray(swap);
     swap.preloadCycles = options.preloadCycles;
     swap.dramBytes = options.dramBytes;
-    swap.array = options.array;
     manager.addPass(createSwapOperandsPass(swap));
   }
   manager.addPass(createDecomposeOpsPass());
@@ -40,18 +43,14 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createCSEPass());
   if (!options.cpuOnly) {
     MovePoolsPassOptions move;
-    move.rows = options.rows;
-    move.columns = options.columns;
+    describeArray(move);
     move.sums = options.sums;
     move.scratchpad = options.scratchpad;
     move.dramBytes = options.dramBytes;
-    move.array = options.array;
     manager.addPass(createMovePoolsPass(move));
   }
   PartitionKernelsPassOptions partition;
-  partition.array = options.array;
-  partition.rows = options.rows;
-  partition.columns = options.columns;
+  describeArray(partition);
   partition.loadEngines = options.loadEngines;
   partition.sums = options.sums;
   partition.scratchpad = options.scratchpad;

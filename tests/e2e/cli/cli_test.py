@@ -60,6 +60,15 @@ func.func @main(%image: tensor<1x3x9x9xi8>, %q: tensor<1x10x2x12xi8>, %k: tensor
 """
 
 
+def hexed(array):
+    """The elements as graph.constant takes them."""
+    return f'dense<"0x{array.tobytes().hex()}">'
+
+
+def tensor(shape, element):
+    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
+
+
 def pointwise(result, x, name, inputs, outputs, size):
     """A 1x1 convolution of a square image, in the graph dialect."""
     image = f"{size}x{size}xf32"

@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest, pointwise
+from cli_test import CliTest, hexed, pointwise
 
 POSITIONS, INPUTS, CHANNELS = 70, 150, 200
 SCHEDULE = """module attributes {transform.with_named_sequence} {
@@ -17,10 +17,6 @@ SCHEDULE = """module attributes {transform.with_named_sequence} {
   }
 }
 """
-
-
-def hexed(array):
-    return f'dense<"0x{array.tobytes().hex()}">'
 
 
 class DrainTest(CliTest):

@@ -7,16 +7,12 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, hexed
 
 IMAGES, ROWS, COLUMNS, INPUTS, CHANNELS = 2, 6, 9, 24, 40
 SCALE, STEP = 2.0 ** -7, 2.0 ** -3
 CONV = "strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = \"nhwc\""
 POOL = "strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false, layout = \"nhwc\""
-
-
-def hexed(array):
-    return f'dense<"0x{array.tobytes().hex()}">'
 
 
 class GlobalPoolTest(CliTest):

@@ -8,13 +8,9 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, hexed
 
 INT8, FP32 = "tiny_8x8", "gemmini_16x16_fp32"  # machines of 8 and 16 lanes
-
-
-def hexed(array):
-    return f'dense<"0x{array.tobytes().hex()}">'
 
 
 def taps(x, kernel, strides, dilations):

@@ -7,15 +7,11 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, hexed, tensor
 
 FACTOR, ZERO = 2.0 ** -9, -5
 INT8 = ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]
 GEMMINI = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
-
-
-def hexed(array):
-    return f'dense<"0x{array.tobytes().hex()}">'
 
 
 def conv_of(x, w, stride, pad):
@@ -28,10 +24,6 @@ def pool_of(y, pad=0):
     least = np.iinfo(y.dtype).min if y.dtype.kind == "i" else -np.inf
     y = np.pad(y, ((0, 0), (pad, pad), (pad, pad), (0, 0)), constant_values=least)
     return np.lib.stride_tricks.sliding_window_view(y, (3, 3), (1, 2))[:, ::2, ::2].max((-2, -1))
-
-
-def tensor(shape, element):
-    return f"tensor<{'x'.join(map(str, shape))}x{element}>"
 
 
 class MovedPoolsTest(CliTest):

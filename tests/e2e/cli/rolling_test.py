@@ -7,14 +7,10 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, hexed
 
 CHANNELS, ROWS, COLUMNS = 48, 29, 23
 WINDOW = "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = \"nhwc\""
-
-
-def hexed(array):
-    return f'dense<"0x{array.tobytes().hex()}">'
 
 
 def windows(x, stride):

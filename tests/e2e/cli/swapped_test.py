@@ -7,8 +7,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
-from moved_pools_test import hexed, tensor
+from cli_test import CliTest, hexed, tensor
 
 INPUTS, OUTPUTS = 650, 490
 TILES = -(-INPUTS // 16) * -(-OUTPUTS // 16)  # of weights, 16 x 16 each

@@ -53,7 +53,9 @@ struct Toy {
   /// With an estimate of `expected`, where no program is made.
   llvm::Expected<CompiledNetwork> searchExpecting(const Toy &expected, SearchOptions options) {
     options.evaluate = [this](const isa::Program &program) { return run(program); };
-    auto estimate = [&](const Picks &picks) {
+    auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> {
+      if (expected.isBroken(picks))
+        return llvm::createStringError("%s", expected.complaint.c_str());
       isa::Program program;
       for (unsigned pick : picks)
         program.code.push_back({pick});
@@ -136,6 +138,18 @@ TEST(SearchTest, ALayerThatDisappointsMakesRoomForOthers) {
   auto found = toy.searchExpecting(expected, budget(4));
   ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
   EXPECT_EQ(found->search->bestCycles, 1900u) << "eight candidates of the first layer promise more, and none keeps it";
+}
+
+TEST(SearchTest, WhatTheEstimateHasNoProgramForComesLast) {
+  Toy toy, expected;
+  toy.cycles = {std::vector<uint64_t>(9, 1000), {1000, 900}};
+  toy.isBroken = [](const Picks &picks) { return picks[0] > 0; };
+  toy.complaint = "machine 'small' is too small";
+  expected = toy;
+  expected.cycles[1][1] = 1001; // it is tried without being liked
+  auto found = toy.searchExpecting(expected, budget(2));
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, 1900u) << "eight candidates of the first layer cannot be compiled";
 }
 
 TEST(SearchTest, OneLayerIsSearchedExhaustively) {
