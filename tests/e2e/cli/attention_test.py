@@ -57,14 +57,7 @@ class AttentionTest(CliTest):
         self.assertEqual(layers, ["scores", "softmax", "context"])
 
     def schedule(self, keys):
-        return self.write("bands.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %scores = transform.tilewright.match_node "scores"
-    transform.tilewright.keep %scores {{{keys}}}
-    transform.yield
-  }}
-}}
-""")
+        return self.schedule_file({"scores": [f"keep %k {{{keys}}}"]})
 
     def test_bands_of_rows_of_matrices(self):
         """Parts of a matrix, the last of them smaller, one matrix, two of them."""

@@ -24,14 +24,7 @@ class ChannelsTest(CliTest):
         names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
         channels = {names[k]: int(count) for k, count in re.findall(r"tile (%\w+) \{sizes = \[(\d+)", text)}
         self.assertGreaterEqual(2 * channels["wide"], 4 * 32, text)
-        half = self.write("half.mlir", """module attributes {transform.with_named_sequence} {
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {
-    %k = transform.tilewright.match_node "wide"
-    transform.tilewright.tile %k {sizes = [32, 0, 0, 0]}
-    transform.yield
-  }
-}
-""")
+        half = self.schedule_file({"wide": ["tile %k {sizes = [32, 0, 0, 0]}"]})
         self.assertLess(self.cycles("edge_32x32_bf16", "modulo"), self.cycles("edge_32x32_bf16", half))
 
 

@@ -132,6 +132,21 @@ class CliTest(unittest.TestCase):
         path.write_bytes(contents.encode() if isinstance(contents, str) else contents)
         return path
 
+    def schedule_file(self, nodes, name="schedule.mlir", **attributes):
+        """For each node, or pattern of nodes, directives on %k. The module has `attributes`, e.g. base="modulo"."""
+        body = ""
+        for i, (node, directives) in enumerate(nodes.items()):
+            handle = f"%k{i or ''}"
+            body += f'    {handle} = transform.tilewright.match_node "{node}"\n'
+            body += "".join(f"    transform.tilewright.{d}\n".replace("%k", handle, 1) for d in directives)
+        heads = "".join(f', tilewright.{key} = "{value}"' for key, value in attributes.items())
+        return self.write(name, f"""module attributes {{transform.with_named_sequence{heads}}} {{
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
+{body}    transform.yield
+  }}
+}}
+""")
+
 
 class UsageTest(CliTest):
     def test_help_lists_the_commands(self):

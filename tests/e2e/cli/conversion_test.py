@@ -35,16 +35,6 @@ func.func @main(%image: tensor<1x3x{HEIGHT}x{WIDTH}xf32>) -> (tensor<1x{{y}}x{{x
 }}}}
 """
 
-TILES = """module attributes {{transform.with_named_sequence, tilewright.base = "{base}"}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "stem"
-    transform.tilewright.tile %k {{sizes = [0, {sizes}]}}
-    transform.tilewright.buffers %k {{depth = {depth}}}
-    transform.yield
-  }}
-}}
-"""
-
 
 def convolved(image, weights):
     """What QUANTIZED computes of the image, for windows at a stride of 2 and a padding of 1."""
@@ -89,8 +79,8 @@ class ConversionTest(CliTest):
         for base, depth in (("double_buffer", 2), ("modulo", 1), ("modulo", 2), ("modulo", 4)):
             for sizes in ("1, 4, 1", "4, 3, 1", "15, 10, 3", "7, 10, 2"):
                 with self.subTest(base=base, depth=depth, sizes=sizes):
-                    self.write("tiles.mlir", TILES.format(base=base, depth=depth, sizes=sizes))
-                    np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "tiles.mlir")[0], expected)
+                    tiles = self.schedule_file({"stem": [f"tile %k {{sizes = [0, {sizes}]}}", f"buffers %k {{depth = {depth}}}"]}, base=base)
+                    np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", tiles)[0], expected)
 
     def test_the_converted_image_never_is_in_dram(self):
         self.write_network()

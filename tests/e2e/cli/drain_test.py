@@ -9,14 +9,6 @@ import numpy as np
 from cli_test import CliTest, hexed, pointwise
 
 POSITIONS, INPUTS, CHANNELS = 70, 150, 200
-SCHEDULE = """module attributes {transform.with_named_sequence} {
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {
-    %k = transform.tilewright.match_node "product"
-    transform.tilewright.tile %k {sizes = [208, 32, 1, 1]}
-    transform.yield
-  }
-}
-"""
 
 
 class DrainTest(CliTest):
@@ -28,7 +20,7 @@ class DrainTest(CliTest):
         r = random.integers(-99, 100, (POSITIONS, CHANNELS)).astype(np.float32)
         np.save(self.path / "x.npy", x)
         np.save(self.path / "r.npy", r)
-        self.write("schedule.mlir", SCHEDULE)
+        self.schedule_file({"product": ["tile %k {sizes = [208, 32, 1, 1]}"]})
         sums, floats = f"tensor<{POSITIONS}x{CHANNELS}xi32>", f"tensor<{POSITIONS}x{CHANNELS}xf32>"
         self.write("net.mlir", f"""func.func @main(%x: tensor<{POSITIONS}x{INPUTS}xi8>, %r: {floats}) -> {floats} {{
   %w = graph.constant {hexed(w)} : tensor<{INPUTS}x{CHANNELS}xi8>
@@ -60,15 +52,8 @@ class DrainTest(CliTest):
   return %5 : {tensor}
 }}
 """)
-        waiting = self.write("waiting.mlir", """module attributes {transform.with_named_sequence} {
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {
-    %k = transform.tilewright.match_node "wide"
-    transform.tilewright.tile %k {sizes = [256, 28, 2, 1], ic = 64, order = "channels_outer"}
-    transform.tilewright.buffers %k {depth = 2, panel = "none", one_sum = true}
-    transform.yield
-  }
-}
-""")
+        waiting = self.schedule_file({"wide": ['tile %k {sizes = [256, 28, 2, 1], ic = 64, order = "channels_outer"}',
+                                               'buffers %k {depth = 2, panel = "none", one_sum = true}']})
         tiles, _ = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", waiting, "--emit", "tiles")
         self.assertRegex(tiles, r"# wide: .* one sum, .*channels leave at a time")
         self.assertLess(self.cycles("gemmini_16x16_fp32", "modulo"), self.cycles("gemmini_16x16_fp32", waiting))

@@ -37,11 +37,7 @@ class FusionTest(CliTest):
 
     def bands(self, *, expand, middle="false"):
         """A schedule file; `expand` and `middle` are what follows on_chip."""
-        keep = "\n".join(f"""    %{name} = transform.tilewright.match_node "{name}"
-    transform.tilewright.keep %{name} {{on_chip = {keys}}}""" for name, keys in [("expand", expand), ("middle", middle)])
-        return self.write("bands.mlir", "module attributes {transform.with_named_sequence} {\n"
-                          "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n"
-                          f"{keep}\n    transform.yield\n  }}\n}}\n")
+        return self.schedule_file({"expand": [f"keep %k {{on_chip = {expand}}}"], "middle": [f"keep %k {{on_chip = {middle}}}"]})
 
     def results(self, *options):
         self.tilewright("run", "net.mlir", *HW, *options, "--input", "x.npy", "--output-dir", "out", "--json", "report.json")
@@ -118,11 +114,8 @@ class FusionTest(CliTest):
 
     def fire_bands(self, rows, other=None):
         """A schedule file: both halves in bands of so many rows, or the second in `other`."""
-        keep = "\n".join(f"""    %{name} = transform.tilewright.match_node "{name}"
-    transform.tilewright.keep %{name} {{on_chip = true, bands = {count}}}""" for name, count in [("left", rows), ("right", other or rows)])
-        return self.write("bands.mlir", "module attributes {transform.with_named_sequence} {\n"
-                          "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n"
-                          f"{keep}\n    transform.yield\n  }}\n}}\n")
+        return self.schedule_file({name: [f"keep %k {{on_chip = true, bands = {count}}}"]
+                                   for name, count in [("left", rows), ("right", other or rows)]})
 
     def test_parts_of_a_concatenation_are_fused_with_its_reader(self):
         """What two kernels write side by side never goes to DRAM."""
@@ -147,7 +140,7 @@ class FusionTest(CliTest):
     def test_writers_of_one_tensor_agree_on_bands(self):
         self.fire()
         self.fails("compile", "net.mlir", *HW, self.fire_bands(2, 1),
-                   message="bands.mlir:6:5: kernels 'left' and 'right' write parts of one tensor and must agree on bands")
+                   message="schedule.mlir:6:5: kernels 'left' and 'right' write parts of one tensor and must agree on bands")
 
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
@@ -164,8 +157,8 @@ class FusionTest(CliTest):
     def test_bands_that_cannot_be(self):
         self.chain(kernel=3, groups=64, stride=2)
         for keys, message in [
-                (dict(expand="true, bands = 0"), "bands.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 0 but must be a positive number"),
-                (dict(expand="false, bands = 2"), "bands.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 2 but on_chip is not true"),
+                (dict(expand="true, bands = 0"), "schedule.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 0 but must be a positive number"),
+                (dict(expand="false, bands = 2"), "schedule.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 2 but on_chip is not true"),
                 (dict(expand="true, bands = 12"), "bands of 12 rows are not two or more"),
                 (dict(expand="true, bands = 6"), "which has 61440 for them"),
                 (dict(expand="true, bands = 2", middle="true, bands = 1"), "kernel 'middle' beside it has bands of 1 rows")]:
@@ -178,8 +171,7 @@ class FusionTest(CliTest):
         net = (self.path / "net.mlir").read_text()
         net = net.replace("{\n", '{\n  %y = graph.relu %x : tensor<1x16x24x24xf32> loc("before")\n', 1)
         self.write("net.mlir", net.replace("graph.conv %x", "graph.conv %y"))
-        path = self.write("order.mlir", 'module attributes {transform.with_named_sequence, tilewright.order = "interleaved"} {\n'
-                          "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n    transform.yield\n  }\n}\n")
+        path = self.schedule_file({}, order="interleaved")
         self.tilewright("compile", "net.mlir", *HW, path, "--emit", "schedule", "-o", "chosen.mlir")
         chosen = (self.path / "chosen.mlir").read_text()
         self.assertIn("bands = ", chosen)

@@ -23,16 +23,8 @@ def taps(x, kernel, strides, dilations):
 class LanesTest(CliTest):
     random = np.random.default_rng(1)
 
-    def schedule(self, packed, keys="", more=""):
-        return self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence, tilewright.base = "modulo"}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "*"
-    transform.tilewright.tile %k {{packed = {packed}{keys}}}
-    {more}
-    transform.yield
-  }}
-}}
-""")
+    def schedule(self, packed, keys="", more=()):
+        return self.schedule_file({"*": [f"tile %k {{packed = {packed}{keys}}}"], **dict(more)}, base="modulo")
 
     def values(self, hw, *schedule):
         """Of net.mlir, and the cycles that the vector engine is busy."""
@@ -107,7 +99,7 @@ class LanesTest(CliTest):
         """Parts of rows, and tiles that share rows of the input."""
         expected = self.window((17, 8, 4), (3, 3), ((1, 1), (1, 1)))[1]
         self.same_in_less(INT8, expected, keys=", sizes = [0, 4, 3, 1]")
-        self.same_in_less(INT8, expected, keys=", sizes = [0, 8, 4, 1]", more="transform.tilewright.buffers %k {depth = 2, rolling = 3}")
+        self.same_in_less(INT8, expected, keys=", sizes = [0, 8, 4, 1]", more={"window": ["buffers %k {depth = 2, rolling = 3}"]})
 
     def test_infinity_stays_in_its_channel(self):
         x, _ = self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)), element=np.float32)
@@ -141,11 +133,11 @@ class LanesTest(CliTest):
   return %4 : {image}
 }}
 """)
-        keep = "\n".join(f'%{name} = transform.tilewright.match_node "{name}"\n    transform.tilewright.keep %{name} {{on_chip = VALUE}}'
-                         for name in ["first", "second"])
-        expected, _ = self.values(INT8, "false", "", keep.replace("VALUE", "false"))
+        def keep(on_chip):
+            return {name: [f"keep %k {{on_chip = {on_chip}}}"] for name in ["first", "second"]}
+        expected, _ = self.values(INT8, "false", "", keep("false"))
         self.assertGreater(len(np.unique(expected)), 20)
-        together, _ = self.values(INT8, "true", "", keep.replace("VALUE", "true"))
+        together, _ = self.values(INT8, "true", "", keep("true"))
         np.testing.assert_array_equal(together, expected)
         self.assertEqual(self.report["layers"][2]["dram_read_bytes"], 0)
 

@@ -89,14 +89,7 @@ class MovedPoolsTest(CliTest):
         for around in [0, 1]:
             expected = self.one_conv((1, 43, 37, 3), 3, 2, 1, around)  # 10 x 9 windows, or 11 x 10
             for tile in ["16, 4, 3, 1", "48, 9, 2, 1", "32, 5, 10, 1"]:
-                schedule = self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "conv"
-    transform.tilewright.tile %k {{sizes = [{tile}]}}
-    transform.yield
-  }}
-}}
-""")
+                schedule = self.schedule_file({"conv": [f"tile %k {{sizes = [{tile}]}}"]})
                 np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected, (around, tile))
 
     def test_bands_for_the_next_kernel(self):
@@ -106,14 +99,7 @@ class MovedPoolsTest(CliTest):
             pool, _ = self.pool("conv", y.shape, pad=around)
             second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y, around))
             self.network([first, pool, second], ["%next"], [tensor(z.shape, "i8")])
-            schedule = self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "conv"
-    transform.tilewright.keep %k {{on_chip = true, bands = {bands}}}
-    transform.yield
-  }}
-}}
-""")
+            schedule = self.schedule_file({"conv": [f"keep %k {{on_chip = true, bands = {bands}}}"]})
             np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), z, str((around, bands)))
 
     def test_floats(self):

@@ -72,16 +72,8 @@ class NormTest(CliTest):
     def test_the_second_half_of_the_rows_has_all_banks(self):
         # When the product beside which the first half runs has come to its end.
         def schedule(keys):
-            return self.write("banks.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %product = transform.tilewright.match_node "product"
-    transform.tilewright.keep %product {{on_chip = false}}
-    %norm = transform.tilewright.match_node "norm"
-    transform.tilewright.buffers %norm {{banks = [11, 16]{keys}}}
-    transform.yield
-  }}
-}}
-""")
+            return self.schedule_file({"product": ["keep %k {on_chip = false}"], "norm": [f"buffers %k {{banks = [11, 16]{keys}}}"]})
+
         hw, bank = ["--hw", "gemmini_16x16_fp32"], 262144 // 16
 
         def banks_of_loads(path):
@@ -112,15 +104,7 @@ class NormTest(CliTest):
   return %y : tensor<{ROWS}x{WIDTH}xf32>
 }}
 """)
-        self.write("rows.mlir", f"""module attributes {{transform.with_named_sequence, tilewright.base = "modulo"}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %norm = transform.tilewright.match_node "norm"
-    transform.tilewright.tile %norm {{sizes = [{WIDTH}, 32, 1, 1]}}
-    transform.tilewright.buffers %norm {{depth = 1}}
-    transform.yield
-  }}
-}}
-""")
+        self.schedule_file({"norm": [f"tile %k {{sizes = [{WIDTH}, 32, 1, 1]}}", "buffers %k {depth = 1}"]}, "rows.mlir")
         x = np.random.default_rng(2).normal(size=(ROWS, WIDTH)).astype(np.float32)
         np.save(self.path / "rows.npy", x)
         self.tilewright("run", "norm.mlir", "--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.banks=4", "--schedule",

@@ -13,14 +13,7 @@ from cli_test import CliTest
 class PackedTapsTest(CliTest):
     def result(self, model, hw, x, y, *options):
         """The values with tiles of x by y positions, and the bytes that DRAM gives."""
-        schedule = self.write("tiles.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "*"
-    transform.tilewright.tile %k {{sizes = [0, {x}, {y}, 1]}}
-    transform.yield
-  }}
-}}
-""")
+        schedule = self.schedule_file({"*": [f"tile %k {{sizes = [0, {x}, {y}, 1]}}"]})
         self.tilewright("run", model, "--hw", hw, "--check", "--schedule", schedule, *options, "--output-dir", "out",
                         "--json", "report.json")
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]

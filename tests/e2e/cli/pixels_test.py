@@ -13,14 +13,7 @@ from cli_test import DIGITS, NETWORK, CliTest
 
 class PixelsTest(CliTest):
     def packed(self, value, keys=""):
-        return self.write(f"packed-{value}.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "*"
-    transform.tilewright.tile %k {{packed = {value}{keys}}}
-    transform.yield
-  }}
-}}
-""")
+        return self.schedule_file({"*": [f"tile %k {{packed = {value}{keys}}}"]}, f"packed-{value}.mlir")
 
     def result(self, model, hw, *options):
         """The values, and the cycles that the tensor engine is busy."""
@@ -110,19 +103,9 @@ class PixelsTest(CliTest):
 }}
 """)
         def schedule(packed, on_chip):
-            return self.write(f"{packed}-{on_chip}.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %wide = transform.tilewright.match_node "wide"
-    transform.tilewright.keep %wide {{on_chip = {on_chip}}}
-    %first = transform.tilewright.match_node "first"
-    transform.tilewright.tile %first {{packed = {packed}}}
-    %second = transform.tilewright.match_node "second"
-    transform.tilewright.keep %second {{on_chip = {on_chip}}}
-    transform.tilewright.tile %second {{packed = {packed}}}
-    transform.yield
-  }}
-}}
-""")
+            keep, tile = f"keep %k {{on_chip = {on_chip}}}", f"tile %k {{packed = {packed}}}"
+            return self.schedule_file({"wide": [keep], "first": [tile], "second": [keep, tile]}, f"{packed}-{on_chip}.mlir")
+
         for on_chip in ["true", "false"]:
             path = schedule("true", on_chip)
             tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "tiles")

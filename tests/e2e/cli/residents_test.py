@@ -46,14 +46,7 @@ class ResidentsTest(CliTest):
         return y
 
     def keeping(self, name):
-        return self.write("keep.mlir", f"""module attributes {{transform.with_named_sequence}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "{name}"
-    transform.tilewright.keep %k {{on_chip = true}}
-    transform.yield
-  }}
-}}
-""")
+        return self.schedule_file({name: ["keep %k {on_chip = true}"]})
 
     def test_what_lies_behind_the_last_channel_meets_nothing(self):
         # There the writer's weights are zero, so that an infinite input leaves no number. 10 channels are less than the 16 rows, 24 more.

@@ -41,15 +41,8 @@ class RollingTest(CliTest):
 """)
 
     def schedule(self, node, x, y, rolling, base="modulo"):
-        return self.write("schedule.mlir", f"""module attributes {{transform.with_named_sequence, tilewright.base = "{base}"}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "{node}"
-    transform.tilewright.tile %k {{sizes = [0, {x}, {y}, 1]}}
-    transform.tilewright.buffers %k {{depth = 2, rolling = {rolling}}}
-    transform.yield
-  }}
-}}
-""")
+        return self.schedule_file({node: [f"tile %k {{sizes = [0, {x}, {y}, 1]}}", f"buffers %k {{depth = 2, rolling = {rolling}}}"]},
+                                  base=base)
 
     def read(self, *kernel):
         """Runs the network and checks its values; bytes that DRAM gives to that kernel."""

@@ -11,21 +11,11 @@ import numpy as np
 from cli_test import DIGITS, NETWORK, OK, SOURCE, CliTest
 
 HW = ["--hw", "gemmini_16x16_int8"]
-FILE = """module attributes {{transform.with_named_sequence{base}}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    {body}
-    transform.yield
-  }}
-}}
-"""
 
 
 class ScheduleFileTest(CliTest):
-    def schedule(self, *directives, base=None, node="down"):
-        """A file with directives on %k, the kernel of `node`."""
-        body = [f'%k = transform.tilewright.match_node "{node}"'] + [f"transform.tilewright.{d}" for d in directives]
-        text = FILE.format(base=f', tilewright.base = "{base}"' if base else "", body="\n    ".join(body))
-        return self.write("schedule.mlir", text)
+    def schedule(self, *directives, node="down", **attributes):
+        return self.schedule_file({node: directives}, **attributes)
 
     def image(self, schedule, *options, model=NETWORK):
         self.tilewright("compile", model, *HW, "--schedule", schedule, "-o", "image.twp", *options)
@@ -52,9 +42,9 @@ class ScheduleFileTest(CliTest):
 class DirectiveTest(ScheduleFileTest):
     def test_nothing_asked_is_the_base(self):
         for base in ["serial", "double_buffer", "modulo"]:
-            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.base = "{base}"', body=""))
+            path = self.schedule_file({}, base=base)
             self.assertEqual(self.image(path), self.image(base), base)
-        self.assertEqual(self.image(self.write("schedule.mlir", FILE.format(base="", body=""))), self.image("modulo"))
+        self.assertEqual(self.image(self.schedule_file({})), self.image("modulo"))
 
     def test_sizes(self):
         choices, _ = self.layers(self.schedule("tile %k {sizes = [16, 3, 2, 0]}"))
@@ -164,14 +154,14 @@ class DirectiveTest(ScheduleFileTest):
 
     def test_order_of_operations(self):
         def image(order):
-            return self.image(self.write("schedule.mlir", FILE.format(base=f', tilewright.order = "{order}"', body="")))
+            return self.image(self.schedule_file({}, order=order))
         self.assertNotEqual(image("steps"), image("deadlines"))
         self.assertNotEqual(image("steps"), image("interleaved"))
         self.assertIn(self.image("modulo"), [image("steps"), image("deadlines"), image("interleaved")])
 
     def test_loads_and_stores_take_turns(self):
         def image(bus):
-            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.bus = "{bus}"', body=""))
+            path = self.schedule_file({}, bus=bus)
             self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
             return self.image(path)
         self.assertNotEqual(image("shared"), image("turns"))
@@ -179,7 +169,7 @@ class DirectiveTest(ScheduleFileTest):
 
     def test_weights_by_the_engine_of_activations(self):
         def image(loaders):
-            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.loaders = "{loaders}"', body=""))
+            path = self.schedule_file({}, loaders=loaders)
             self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
             code, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
             self.assertEqual("load unit=1" in code, loaders == "apart")
@@ -190,7 +180,7 @@ class DirectiveTest(ScheduleFileTest):
         hw = ["--hw", "tiny_8x8"]  # with a scratchpad for weights
         results = {}
         for weights in ["slots", "early"]:
-            path = self.write("schedule.mlir", FILE.format(base=f', tilewright.weights = "{weights}"', body=""))
+            path = self.schedule_file({}, weights=weights)
             self.tilewright("run", NETWORK, *hw, "--schedule", path, "--check", "--output-dir", weights)
             results[weights] = {file.name: np.load(file) for file in (self.path / weights).glob("*.npy")}
             tiles, _ = self.tilewright("compile", NETWORK, *hw, "--schedule", path, "--emit", "tiles")
@@ -343,8 +333,7 @@ class RefusalTest(ScheduleFileTest):
         self.refused("buffers %k {banks = [3, 9], spreads = true}", message=["spreads is true", "does not run row by row"])
 
     def test_what_does_not_fit_the_memory(self):
-        path = self.write("schedule.mlir", FILE.format(base="", body="""%k = transform.tilewright.match_node "gemm"
-    transform.tilewright.tile %k {sizes = [512, 512, 1, 1], ic = 512}"""))
+        path = self.schedule("tile %k {sizes = [512, 512, 1, 1], ic = 512}", node="gemm")
         error = self.fails("compile", "gemm:512x512x512:int8", *HW, "--schedule", path,
                            message="schedule.mlir:4:5: kernel 'gemm'")
         self.assertRegex(error, r"needs .* 1048576 bytes of accumulator \(the machine has \d+\)")
@@ -387,21 +376,15 @@ class RefusalTest(ScheduleFileTest):
                    + """  %c = graph.concat %a, %b {axis = 1 : i64}
     : (tensor<1x16x8x8xf32>, tensor<1x16x8x8xf32>) -> tensor<1x32x8x8xf32> loc("join")
 """ + conv("%y", "%c", "last", 3, 32) + "  return %y : tensor<1x16x8x8xf32>\n}\n")
-        def match(node, handle="%k"):
-            return f'{handle} = transform.tilewright.match_node "{node}"'
-
         hw = ["--hw", "gemmini_16x16_fp32"]
-        for body, message in [
-                ([match("transpose"), "transform.tilewright.buffers %k {depth = 2}"],
-                 "4:5: kernel 'transpose' only moves data and has no tiles to choose"),
-                ([match("transpose"), 'transform.tilewright.assign %k {engine = "vector"}'],
+        for nodes, message in [
+                ({"transpose": ["buffers %k {depth = 2}"]}, "4:5: kernel 'transpose' only moves data and has no tiles to choose"),
+                ({"transpose": ['assign %k {engine = "vector"}']},
                  "4:5: engine is vector but kernel 'transpose' must be on load and store"),
-                ([match("join"), "transform.tilewright.keep %k {on_chip = false}"],
-                 "4:5: kernel 'join' has no code of its own"),
-                ([match("left"), "transform.tilewright.keep %k {on_chip = true}",
-                  match("right", "%r"), "transform.tilewright.keep %r {on_chip = false}"],
+                ({"join": ["keep %k {on_chip = false}"]}, "4:5: kernel 'join' has no code of its own"),
+                ({"left": ["keep %k {on_chip = true}"], "right": ["keep %k {on_chip = false}"]},
                  "6:5: kernels 'left' and 'right' write parts of one tensor and must agree on on_chip")]:
-            path = self.write("schedule.mlir", FILE.format(base="", body="\n    ".join(body)))
+            path = self.schedule_file(nodes)
             self.fails("compile", "net.mlir", *hw, "--schedule", path, message="schedule.mlir:" + message)
 
     def test_engines_that_cannot(self):
@@ -417,13 +400,13 @@ class RefusalTest(ScheduleFileTest):
         self.schedule("buffers %k {depth = 2}", base="fast")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
                    message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
-        for attributes, message in [('order = "rows"', 'tilewright.order is "rows" but must be steps, deadlines or interleaved'),
-                                    ('order = "steps", tilewright.base = "serial"', "only modulo and search have one"),
-                                    ('bus = "both"', 'tilewright.bus is "both" but must be shared or turns'),
-                                    ('bus = "turns", tilewright.base = "serial"', "only modulo and search have one"),
-                                    ('loaders = "two"', 'tilewright.loaders is "two" but must be apart or one'),
-                                    ('weights = "late"', 'tilewright.weights is "late" but must be slots or early')]:
-            self.write("schedule.mlir", FILE.format(base=f", tilewright.{attributes}", body=""))
+        for attributes, message in [(dict(order="rows"), 'tilewright.order is "rows" but must be steps, deadlines or interleaved'),
+                                    (dict(order="steps", base="serial"), "only modulo and search have one"),
+                                    (dict(bus="both"), 'tilewright.bus is "both" but must be shared or turns'),
+                                    (dict(bus="turns", base="serial"), "only modulo and search have one"),
+                                    (dict(loaders="two"), 'tilewright.loaders is "two" but must be apart or one'),
+                                    (dict(weights="late"), 'tilewright.weights is "late" but must be slots or early')]:
+            self.schedule_file({}, **attributes)
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
     def test_what_has_no_schedule(self):

@@ -8,19 +8,13 @@ import numpy as np
 
 from cli_test import CliTest
 
-SCHEDULE = """module attributes {{transform.with_named_sequence, tilewright.base = "modulo"}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-    %k = transform.tilewright.match_node "conv"
-    transform.tilewright.tile %k {{sizes = [32, {0}, {0}, 1], ic = 32}}
-    transform.yield
-  }}
-}}
-"""
-
 
 class TapsTest(CliTest):
+    def schedule(self, size):
+        return self.schedule_file({"conv": [f"tile %k {{sizes = [32, {size}, {size}, 1], ic = 32}}"]}, base="modulo")
+
     def tiles_of(self, kernel, size, machine="vdla_16x16"):
-        self.write("schedule.mlir", SCHEDULE.format(size))
+        self.schedule(size)
         return self.tilewright("compile", kernel, "--hw", machine, "--schedule", "schedule.mlir", "--emit", "tiles")[0]
 
     def test_corners_and_edges_are_a_loop_each(self):
@@ -33,7 +27,7 @@ class TapsTest(CliTest):
         for kernel, size in (("1x7x7x32:3x3x32:s1:p1", 7), ("1x9x9x32:5x5x32:s1:p2", 9), ("1x8x8x32:3x3x32:s2:p1", 4)):
             for machine, element in (("vdla_16x16", "int8"), ("gemmini_16x16_fp32", "fp32")):
                 with self.subTest(kernel=kernel, machine=machine):
-                    self.write("schedule.mlir", SCHEDULE.format(size))
+                    self.schedule(size)
                     run = ["run", f"conv:{kernel}:{element}", "--hw", machine]
                     self.tilewright(*run, "--schedule", "schedule.mlir", "--check", "--output-dir", "some")
                     self.tilewright(*run, "--schedule", "serial", "--output-dir", "all")
