@@ -15,6 +15,11 @@ namespace tw::cost {
 
 inline uint64_t ceilDiv(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
+/// Whether a window takes half the passes over an array of `rows` rows, or fewer, if its taps lie side by side there.
+inline bool tapsShareRows(uint64_t taps, uint64_t channels, uint64_t rows) {
+  return taps > 1 && 2 * ceilDiv(taps * channels, rows) <= taps * ceilDiv(channels, rows);
+}
+
 /// One axis of output positions, and the window along it.
 struct PositionAxis {
   int64_t size = 1; ///< output positions

@@ -91,10 +91,10 @@ void Emitter::skipUnread() {
 /// channels of all taps side by side: one pass for `rows` of them, whatever tap they are of. The rows of a window follow one another,
 /// so that they are part of the windows below as well.
 bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
-  int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel, rows = machine.rows;
+  const int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
   bool byChannel = a.input.stride[C] == 1 || a.ic == 1, byColumn = a.input.stride[P0] == 1;
-  return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && kw * kh > 1 && (byChannel || byColumn) &&
-         a.axes[1].dilation == 1 && a.pixels.count == 1 && ceilDiv(kw * kh * a.ic, rows) * 2 <= kw * kh * ceilDiv(a.ic, rows);
+  return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && (byChannel || byColumn) && a.axes[1].dilation == 1 &&
+         a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
 }
 
 void Emitter::packTaps() {

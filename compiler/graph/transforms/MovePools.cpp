@@ -1,6 +1,7 @@
 //===- MovePools.cpp - Pools where they cost least ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/Contraction.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -103,11 +104,11 @@ bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
   if (std::max(pads[0], pads[2]) >= kh || std::max(pads[1], pads[3]) >= kw) // a window of padding alone has no sums
     return false;
   ArrayRef<int64_t> w = shapeOf(convolution->getOperand(1)), y = shapeOf(convolution->getResult(0)), p = shapeOf(pool);
-  // Passes for a window over so many columns, and whether the load engine packs its taps, as accel::packsTaps() decides.
+  // Passes for a window over so many columns, and whether the load engine packs its taps.
   auto passesOver = [&](int64_t columns) {
     const int64_t taps = w[0] * columns, packed = llvm::divideCeil(taps * w[2], machine.rows);
     const int64_t apart = taps * int64_t(llvm::divideCeil(w[2], machine.rows));
-    const bool packs = taps > 1 && dilations[0] == 1 && packed * 2 <= apart;
+    const bool packs = dilations[0] == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(w[2]), uint64_t(machine.rows));
     return std::pair(packs ? packed : apart, packs);
   };
   const auto [passes, packsTaps] = passesOver(w[1]);

@@ -5,6 +5,7 @@
 // and reductions, then what is left. A kernel has one result, which every op
 // in it leads to, so its call can stand where its last op stood.
 //===----------------------------------------------------------------------===//
+#include "compiler/cost/Contraction.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -89,14 +90,13 @@ struct Array {
   int64_t rows, columns, loadEngines, sums, scratchpad;
 };
 
-/// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM: as accel::packsTaps() decides.
+/// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM.
 template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
   if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
     return false;
   ArrayRef<int64_t> w = shapeOf(conv.getW());
-  int64_t taps = w[0] * w[1], channels = shapeOf(conv.getX())[3];
-  return taps > 1 && conv.getDilations()[0] == 1 &&
-         int64_t(llvm::divideCeil(taps * channels, array.rows)) * 2 <= taps * int64_t(llvm::divideCeil(channels, array.rows));
+  return conv.getDilations()[0] == 1 &&
+         cost::tapsShareRows(uint64_t(w[0] * w[1]), uint64_t(shapeOf(conv.getX())[3]), uint64_t(array.rows));
 }
 
 /// Whether `conv` had better convert its input on chip, behind packed taps: only neighbouring windows of a row share pixels, so that no
