@@ -76,12 +76,13 @@ struct NetworkChoice {
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
+  bool keepsSums = false;    ///< windows of sums find those that they share with the row above
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
       return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
-                      c.tallBands, c.wholeBanks, c.serpentine, c.fromBottom);
+                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.fromBottom);
     };
     return all(*this) == all(other);
   }

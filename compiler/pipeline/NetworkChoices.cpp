@@ -153,6 +153,7 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
   result.elsewhere.resize(layers.size());
   for (size_t i = 0; i < layers.size(); ++i) {
     const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
+    unsigned reach = 0;
     if (overlaps() && options.across == Across::All && !uses->wanted[range]) {
       const accel::TileRequest &chosen = network.chosen[i];
       if (chosen.onChip.value_or(false))
@@ -162,10 +163,14 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
       alone.wanted[range] = true;
       if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
         result.elsewhere[i].push_back(Stay::Whole);
-      if (!chosen.bands && accel::rowsBetween(*uses, unsigned(i), machine))
+      const std::optional<accel::RowsBetween> edge = accel::rowsBetween(*uses, unsigned(i), machine);
+      if (!chosen.bands && edge)
         result.elsewhere[i].push_back(Stay::Bands);
+      if (chosen.bands && edge)
+        reach = edge->reader - unsigned(i) - 1;
     }
     add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");
+    result.decisions.back().reach = reach;
   }
   return llvm::Error::success();
 }
@@ -204,6 +209,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->transferShare = kTransferShares[choice.residency % shares];
   uses->mayFuseForOverlap = bands == 2;
   uses->tallBands = choice.tallBands;
+  uses->keepsSums = choice.keepsSums;
   uses->isInterleaved = choice.order == schedule::Order::Interleaved;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
@@ -232,7 +238,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!*chosen)
     return false;
   if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
-      !next.serpentine && next.beside.empty() &&
+      !next.serpentine && !next.keepsSums && next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
       next.weights == options.weights.value_or(accel::Weights::Slots)) {
@@ -284,6 +290,19 @@ void NetworkCompiler::weighResidents() {
     auto found = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.keptFirst == next.keptFirst; });
     if (found != weighed.end() && found->cycles < base.cycles)
       base = *found;
+  }
+}
+
+/// Each once more with sums of windows that stay for the row below: fewer passes, but tiles of one row load more of their input again.
+void NetworkCompiler::weighSums() {
+  auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.request.keepsSums; };
+  if (!hasWays() || layers.size() < 2 || llvm::none_of(layers, shares))
+    return;
+  const std::vector<Weighed> apart = weighed;
+  for (const Weighed &other : apart) {
+    NetworkChoice next = other.choice;
+    next.keepsSums = true;
+    weighToo(next, kLeastGain);
   }
 }
 
@@ -453,6 +472,7 @@ llvm::Error NetworkCompiler::emit() {
       if (!*exists)
         break;
     }
+    weighSums();
     weighResidents();
     weighPixels();
     weighWindows();

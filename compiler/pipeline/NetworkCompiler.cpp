@@ -438,6 +438,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.loaders = choice.loaders;
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
     onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
+    onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];

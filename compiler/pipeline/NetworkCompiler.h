@@ -121,6 +121,7 @@ private:
   /// The same, of a choice without which there is a program anyway.
   void weighToo(const NetworkChoice &next, double leastGain = 1);
   void weighResidents();
+  void weighSums();
   void weighPixels();
   void weighWindows();
   void weighSerpentine();

@@ -110,16 +110,20 @@ private:
   bool fits(const SearchRecord &record) const;
   int64_t around(const Measurement &measurement, const Move &move) const;
   size_t layerOf(const Move &move) const { return *decisions[move.decision].layer; }
+  size_t lastOf(const Move &move) const { return layerOf(move) + decisions[move.decision].reach; }
+  bool areCloser(const Move &a, const Move &b, size_t distance) const {
+    return layerOf(a) < lastOf(b) + distance && layerOf(b) < lastOf(a) + distance;
+  }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
   bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
   bool isOver() const { return result.evaluations >= limit || (patience && result.evaluations >= lastGain + patience); }
 };
 
-/// Cycles of a layer and its neighbours, whose work overlaps with its own.
+/// Cycles of a layer and its neighbours, whose work overlaps with its own, and of those that its decision reaches.
 int64_t Searcher::around(const Measurement &measurement, const Move &move) const {
   int64_t sum = 0;
   const size_t layer = layerOf(move);
-  for (size_t i = layer ? layer - 1 : 0; i <= layer + 1 && i < measurement.layerCycles.size(); ++i)
+  for (size_t i = layer ? layer - 1 : 0; i <= lastOf(move) + 1 && i < measurement.layerCycles.size(); ++i)
     sum += int64_t(measurement.layerCycles[i]);
   return sum;
 }
@@ -219,10 +223,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
   std::vector<Move> moves;
   std::set<std::pair<unsigned, unsigned>> taken; // kind and candidate: one decision of a kind is enough to learn
   for (auto &[priority, move] : possible) {
-    const size_t layer = layerOf(move);
-    if (llvm::any_of(moves, [&](const Move &m) {
-          return std::max(layerOf(m), layer) - std::min(layerOf(m), layer) < distance;
-        }))
+    if (llvm::any_of(moves, [&, &move = move](const Move &m) { return areCloser(m, move, distance); }))
       continue;
     const Decision &decision = decisions[move.decision];
     std::map<unsigned, double> &known = learned[decision.kind];
@@ -303,10 +304,13 @@ void Searcher::survey() {
           isNear[layer] = true;
   surveyed = best;
   std::vector<std::vector<Move>> ofLayer(bounds.size());
+  std::vector<Move> wide; // alone
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
       if (candidate != best[i] && isNear[*decisions[i].layer])
-        ofLayer[*decisions[i].layer].push_back({i, candidate});
+        (decisions[i].reach ? wide : ofLayer[*decisions[i].layer]).push_back({i, candidate});
+  for (const Move &move : wide)
+    estimateGains({move});
   for (size_t first = 0; first < kEstimateDistance; ++first)
     for (size_t round = 0;; ++round) {
       std::vector<Move> moves;
@@ -330,9 +334,7 @@ std::vector<Move> Searcher::likedMoves() {
   llvm::stable_sort(liked, [](const auto &a, const auto &b) { return a.first > b.first; });
   std::vector<Move> moves;
   for (auto &[value, move] : liked)
-    if (llvm::none_of(moves, [&, layer = layerOf(move)](const Move &m) {
-          return std::max(layerOf(m), layer) - std::min(layerOf(m), layer) < kDistance;
-        }))
+    if (llvm::none_of(moves, [&, &move = move](const Move &m) { return areCloser(m, move, kDistance); }))
       moves.push_back(move);
   return moves;
 }

@@ -29,6 +29,7 @@ struct Decision {
   unsigned candidates = 1;       ///< the first is what the compiler prefers
   unsigned kind = 0;             ///< those of one kind learn from each other
   std::string name;              ///< for people
+  unsigned reach = 0;            ///< layers behind it whose place in the program changes with it, beside the next one
 };
 
 /// Keeps records beyond one search. A problem is named by a digest of the kernels, their shapes and how they are connected.

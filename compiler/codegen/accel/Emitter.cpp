@@ -124,8 +124,21 @@ int64_t Emitter::packedElements(const Extent &size) const {
   return (size[P2] - 1) * image + (conversion ? roundUp(last, machine.lanes) : last);
 }
 
+bool Emitter::keepsSums(const Tile &t) const {
+  const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
+  return canKeepSums() && onChip.keepsSums && t.size[P1] == 1 && t.size[P2] == 1 && t.depth > 1 && !t.oneSum && !t.inputsOuter &&
+         !t.channelsOuter && (!onChip.banding || (onChip.banding->keepsSums && strips <= t.depth));
+}
+
+Extent Emitter::madeSums(const Tile &t) const {
+  Extent sums = kernel.sums(t.size);
+  if (keepsSums(t))
+    sums[P1] = std::max(kernel.sharedSums(), sums[P1] - kernel.sharedSums());
+  return sums;
+}
+
 int64_t Emitter::inputSpan(const Tile &t, unsigned axis) const {
-  return kernel.anchor->axes[axis - P0].span(kernel.sums(t.size)[axis]);
+  return kernel.anchor->axes[axis - P0].span(madeSums(t)[axis]);
 }
 
 int64_t Emitter::inputRowBytes(int64_t vectors, int64_t channels) const {
@@ -275,11 +288,26 @@ void Emitter::takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles,
         visit.kBegin = step * (turned ? parts - 1 - part : part);
         visit.kEnd = std::min(visit.kBegin + step, all);
         visit.begins = part == 0;
-        visit.ends = part == parts - 1;
+        visit.ends = part == parts - 1 && !visit.isLead;
         order.push_back(visit);
       }
     turned = onChip.serpentine && !turned;
   }
+}
+
+/// Strips that have sums side by side go down together, row after row; their first row makes the sums above it in visits of its own.
+void Emitter::takeTurns(std::vector<Visit> &tiles) const {
+  for (size_t i = 0, count = tiles.size(); i < count; ++i)
+    if (tiles[i].origin[P1] == 0) {
+      tiles.push_back(tiles[i]);
+      tiles.back().isLead = true;
+    }
+  auto stripOf = [&](const Extent &at) {
+    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * ceilDiv(channels(), tile.size[C]) + at[C] / tile.size[C];
+  };
+  const int64_t slots = buffers.all[size_t(buffers.accumulator)].slots;
+  auto turnOf = [&](const Visit &visit) { return std::tuple(stripOf(visit.origin) / slots, visit.origin[P1], !visit.isLead); };
+  llvm::stable_sort(tiles, [&](const Visit &a, const Visit &b) { return turnOf(a) < turnOf(b); });
 }
 
 std::vector<Emitter::Visit> Emitter::orderVisits() const {
@@ -309,6 +337,8 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
         for (const Extent &m : mTiles)
           for (int64_t c = 0; c < channels(); c += tile.size[C])
             visit(c, m);
+      if (keepsSums(tile))
+        takeTurns(tiles);
       takeInputs(order, tiles, tile.inputsOuter ? size_t(tilesTogether(tile)) : 1);
     }
     ++band;
@@ -418,13 +448,19 @@ void Emitter::emitTiles() {
     const Extent &origin = visit.origin;
     const int64_t group = visit.group;
     const Extent size = sizeOf(visit);
-    const Extent first = kernel.firstSums(origin), sums = kernel.sums(size);
+    const Extent sums = kernel.sums(size);
+    Extent first = kernel.firstSums(origin), made = sums; // of the sums that this visit makes
     bool miss;
     unsigned anchorSlot = 0;
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
+      const bool keeps = keepsSums(tile);
       anchorSlot = acquire(buffers.all[buffers.accumulator],
-                           {group, origin[C], origin[P0], origin[P1], origin[P2], visit.blockBegin}, miss);
+                           {group, origin[C], origin[P0], keeps ? 0 : origin[P1], origin[P2], visit.blockBegin}, miss);
+      if (keeps) {
+        first[P1] += visit.isLead ? 0 : kernel.sharedSums();
+        made[P1] = visit.isLead ? kernel.sharedSums() : made[P1] - kernel.sharedSums();
+      }
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
       int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
       std::vector<std::pair<int64_t, bool>> parts; // where each begins, and whether it is a piece of a tile
@@ -447,21 +483,21 @@ void Emitter::emitTiles() {
         } else if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
           bool isFirst = false;
-          input = acquire(b, {group, origin[P0], origin[P1], origin[P2], k, isPiece}, miss, &isFirst);
+          input = acquire(b, {group, origin[P0], first[P1], origin[P2], k, isPiece}, miss, &isFirst);
           if (miss && conversion && host && buffers.all[size_t(buffers.raw.front())].slots > 1) {
             // Before the results of the tile before: the array has work while they leave.
             TileStep ahead;
-            loadConverted(ahead, first, sums, input);
+            loadConverted(ahead, first, made, input);
             TileStep &before = steps[host->first];
             before.early.insert(before.early.end(), ahead.early.begin(), ahead.early.end());
             before.late.insert(before.late.end(), ahead.late.begin(), ahead.late.end());
             before.compute.insert(before.compute.begin() + long(host->second), ahead.compute.begin(), ahead.compute.end());
           } else if (miss && conversion) {
-            loadConverted(step, first, sums, input);
+            loadConverted(step, first, made, input);
           } else if (miss && unpacked) {
-            loadPacked(step, first, sums, b, input, isFirst, takesTurns() && turn++ % 2 ? secondUnit(tile) : 0);
+            loadPacked(step, first, made, b, input, isFirst, takesTurns() && turn++ % 2 ? secondUnit(tile) : 0);
           } else if (miss) {
-            loadInput(step, first, sums, group, k, icSize, input);
+            loadInput(step, first, made, group, k, icSize, input);
           }
         }
         unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
@@ -469,8 +505,8 @@ void Emitter::emitTiles() {
           loadWeights(step, origin, size, group, batch, k, icSize, weights);
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
-        passes(step, sums, visit.begins && i == 0, icSize, inputPlace(first, sums, group, k, icSize, input), weights, anchorSlot,
-               visit);
+        passes(step, first, made, visit.begins && i == 0, icSize, inputPlace(first, made, group, k, icSize, input), weights,
+               anchorSlot, visit);
         if (overlaps())
           host = {steps.size(), step.compute.size()};
         if (visit.ends && i + 1 == parts.size()) {

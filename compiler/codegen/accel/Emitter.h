@@ -129,8 +129,10 @@ private:
     bool begins = true, ends = true; ///< the first visit of its tile, the last one
     bool turned = false; ///< takes its last input channels first
     bool isLast = false; ///< nothing hides its results
+    bool isLead = false; ///< makes only the sums that its tile would find, had it one above
   };
   std::vector<Visit> orderVisits() const;
+  void takeTurns(std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   bool hasOpenEnds() const;
   int64_t firstPiece() const;
@@ -238,6 +240,13 @@ private:
   int64_t passRows(const Extent &size) const { return size[P0] * (pairsRows() ? ceilDiv(size[P1], 2) : size[P1]) * size[P2]; }
   /// Of a block of columns. Pairs have them three times: what the upper outputs read alone, what both read, what the lower ones read alone.
   int64_t sums(const Tile &t) const { return passRows(kernel.sums(t.size)) * (pairsRows() ? 3 : 1); }
+  bool canKeepSums() const { return overlaps() && onChip.hasNeighbours && kernel.sharedSums() > 0; }
+  /// Whether tiles of one row of windows find the sums that they share with the row above: those of a strip, a tile's columns and
+  /// channels, stay in their slot of the accumulator, and a new row takes the place of the oldest. Strips take turns, as many as there
+  /// are slots; in bands that are all.
+  bool keepsSums(const Tile &t) const;
+  /// The most sums that a tile makes at a time.
+  Extent madeSums(const Tile &t) const;
   int64_t inputSpan(const Tile &t, unsigned axis) const;
   /// Bytes of a row of an input tile: so many vectors of `channels`, or the pixels that they share.
   int64_t inputRowBytes(int64_t vectors, int64_t channels) const;
@@ -293,10 +302,16 @@ private:
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size, bool joins) const;
   bool keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const;
-  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+  /// Rows of an accumulator's slot.
+  struct SumsPlace {
+    int64_t first = 0, block = 0; ///< the first sum; from one block of columns to the next
+  };
+  void passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
               unsigned weightSlot, unsigned accSlot, const Visit &visit);
-  void passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input, unsigned weightSlot,
-              unsigned accSlot, const Visit &visit, const Taps &taps);
+  void passes(TileStep &step, const Extent &origin, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize,
+              const InputPlace &input, unsigned weightSlot, unsigned accSlot, const Visit &visit);
+  void passes(TileStep &step, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize, const InputPlace &input,
+              unsigned weightSlot, unsigned accSlot, const Visit &visit, const Taps &taps);
   /// The sums begin `accOffset` bytes behind the slot's start; those of the next block of channels come `accBlock` bytes later (0: the
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,

@@ -44,18 +44,18 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t taps = anchor.axes[0].kernel * anchor.weightRows();
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
     unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
-    if (unpacked && slots > 2 && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
+    if (unpacked && slots > 2 && !(onChip.banding && keepsSums(t)) && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
       slots = 2; // more slots are for the many short runs of the loads
     b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
     if (unpacked) // parts that are converted end with whole vectors
-      inputBytes = (packedElements(kernel.sums(t.size)) + (conversion ? machine.lanes : 0)) * elementBytes();
+      inputBytes = (packedElements(madeSums(t)) + (conversion ? machine.lanes : 0)) * elementBytes();
     if (t.rolling > 1)
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())
       b.input = add(0, inputBytes,
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
-    Extent part = kernel.sums(t.size);
+    Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
     if (conversion) // what is loaded soon leaves its slot: more than two are only in the way
       slots = b.all[size_t(b.input)].slots = std::min(b.all[size_t(b.input)].slots, 2u);

@@ -131,7 +131,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   const double nShare = shareOf(channels(), nTiles, t.size[C]);
   const double kShare = contraction() ? shareOf(kernel.anchor->ic, kTiles, t.ic) : 1;
   double outTiles = mTiles * nTiles * groups;
-  int64_t pos = passRows(kernel.sums(t.size)), lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
+  const double pos = double(passRows(madeSums(t)));
+  int64_t lanes = machine.lanes, blocks = ceilDiv(t.size[C], lanes);
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
@@ -167,7 +168,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       runs = double(ceilDiv(int64_t(outTiles), tilesTogether(t)));
     }
     if (inputStays && contraction())
-      inputLoads = mTiles * kTiles * groups * (t.channelsOuter ? runs : 1);
+      inputLoads = mTiles * kTiles * groups * (t.channelsOuter ? runs : 1) *
+                   (keepsSums(t) ? std::ceil(nTiles / double(b.all[size_t(b.accumulator)].slots)) : 1);
     // A kernel of a group goes over its weights once per band.
     if (weightsStay && weightLoads > 0)
       weightLoads = nTiles * kTiles * groups * (t.channelsOuter ? 1 : runs) *
@@ -185,7 +187,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (unpacked) {
       // A run for every row of every column; rows that tiles share are read again.
       const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
-      const Extent size = kernel.sums(t.size);
+      const Extent size = madeSums(t);
       const double rows = double(unpacked->axes[1].span(size[P1]) * size[P2] * channelsApart);
       const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
       input.segments = rows * double(size[P0]) * (1 + (run - double(es)) / kBurst); // some lie in two bursts
@@ -200,7 +202,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       inputLoads = 0;
     if (conversion) {
       inputSlots = b.all[size_t(b.raw.front())].slots;
-      converting = inputLoads * mShare * kShare * double(packedElements(kernel.sums(t.size)) / lanes);
+      converting = inputLoads * mShare * kShare * double(packedElements(madeSums(t)) / lanes);
       inputTile.segments = input.segments /= double(b.raw.size());
     }
     // Engines that take turns share the loads; each has a slot while it loads.
@@ -216,7 +218,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
       perTileTensor =
-          !t.overlap ? passCount * (double(pos) + preload + 20) : passCount * std::max(double(pos) * tapShare, preload + 6) + preload;
+          !t.overlap ? passCount * (pos + preload + 20) : passCount * std::max(pos * tapShare, preload + 6) + preload;
       tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare;
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.
@@ -410,7 +412,7 @@ std::string Emitter::rankingKey() const {
   list(kernel.output.stride); // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 3>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine});
+  list(std::array<int64_t, 4>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   auto describe = [&](size_t tensor, const Resident &r) {
@@ -433,6 +435,7 @@ std::string Emitter::rankingKey() const {
   };
   listRanges(onChip.banding->rows);
   listRanges(onChip.banding->own);
+  list(std::array<int64_t, 1>{onChip.banding->keepsSums});
   for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->output}) {
     text << (banded ? 'b' : '-');
     if (!banded)
@@ -699,6 +702,8 @@ llvm::Error Emitter::choose() {
         network.chosen[layer].oneSum = tile.oneSum;
       if (overlaps() && tile.ic < kernel.anchor->ic)
         network.chosen[layer].serpentine = onChip.serpentine;
+      if (canKeepSums())
+        network.chosen[layer].keepsSums = onChip.keepsSums;
       if (canBeginSmall(tile))
         network.chosen[layer].beginsSmall = tile.beginsSmall;
       if (canBeginWide(tile))
@@ -733,6 +738,7 @@ llvm::Error Emitter::choose() {
                                ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
                                : "") +
                           (pairsRows() ? ", pairs of rows" : "") +
+                          (keepsSums(tile) ? ", sums stay" : "") +
                           (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
                           (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),

@@ -137,9 +137,27 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
   return true;
 }
 
-void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+/// Where rows of sums go round in their slot, those that follow one another there.
+void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit) {
-  std::vector<Taps> groups = tapGroups(kernel.firstSums(visit.origin), size);
+  if (!keepsSums(tile))
+    return passes(step, origin, size, {0, passRows(size)}, first, icSize, input, weightSlot, accSlot, visit);
+  const int64_t ring = kernel.window(P1).kernel;
+  for (int64_t row = 0, count; row < size[P1]; row += count) {
+    const int64_t at = (origin[P1] + row) % ring;
+    count = std::min(size[P1] - row, ring - at);
+    Extent partOrigin = origin, part = size;
+    partOrigin[P1] += row;
+    part[P1] = count;
+    InputPlace place = input;
+    place.address += row * kernel.anchor->axes[1].stride * input.stride[P1];
+    passes(step, partOrigin, part, {at * size[P0], ring * size[P0]}, first, icSize, place, weightSlot, accSlot, visit);
+  }
+}
+
+void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize,
+                     const InputPlace &input, unsigned weightSlot, unsigned accSlot, const Visit &visit) {
+  std::vector<Taps> groups = tapGroups(origin, size);
   // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one, and behind the channels of a tensor
   // on chip what its writer left there. They need not be numbers: the last vector leaves them out.
   const int64_t rest = icSize % machine.rows;
@@ -171,10 +189,10 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   }
   std::array<bool, 3> begins{first, first, first}; // per plane
   for (const Taps &taps : groups)
-    passes(step, size, std::exchange(begins[size_t(taps.plane)], false), icSize, input, weightSlot, accSlot, visit, taps);
+    passes(step, size, sums, std::exchange(begins[size_t(taps.plane)], false), icSize, input, weightSlot, accSlot, visit, taps);
 }
 
-void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
+void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize, const InputPlace &input,
                      unsigned weightSlot, unsigned accSlot, const Visit &visit, const Taps &taps) {
   const Anchor &a = *kernel.anchor;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
@@ -188,7 +206,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   tensor.counts = {size[P0] - taps.low[0] - taps.high[0], size[P1] - taps.low[1] - taps.high[1], size[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)
     tensor.strides[axis - P0] = a.axes[axis - P0].stride * input.stride[axis];
-  tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes();
+  tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes() + sums.first;
   tensor.acc_strides = {1, size[P0], pos / size[P2]};
   if (a.pairsRows) {
     tensor.counts[1] = taps.plane < 2 ? ceilDiv(size[P1], 2) : size[P1] / 2;
@@ -257,7 +275,7 @@ void Emitter::passes(TileStep &step, const Extent &size, bool first, int64_t icS
   std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
                                    {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
                                    {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
-                                   {visit.blockEnd - visit.blockBegin, nStride, 0, pos, false}};
+                                   {visit.blockEnd - visit.blockBegin, nStride, 0, sums.block, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
   for (size_t i = 0; i < levels.size(); ++i) {

@@ -50,6 +50,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if ((r.banks || r.behind) && onChip.banding)
     return refuse(r.buffersAt, r.banks ? "the first of banks" : "behind", r.banks ? std::to_string((*r.banks)[0]) : "given",
                   "runs in bands, beside other kernels");
+  if (r.keepsSums.value_or(false) && !canKeepSums())
+    return refuse(r.buffersAt, "keeps_sums", "true",
+                  "is no product of base modulo or search beside others whose sums are seen by whole windows that share rows");
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");

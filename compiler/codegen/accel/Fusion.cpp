@@ -81,6 +81,8 @@ constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its
 constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
 constexpr double kRoom = 0.9375;       ///< of a memory, for a group
 constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
+constexpr unsigned kMostStrips = 4;    ///< of sums that stay from band to band
+constexpr int64_t kRoomForOthers = 8;  ///< beside them, this part of the accumulator at least
 constexpr int64_t kRing = -1;
 /// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
 /// slots of a band each.
@@ -105,6 +107,8 @@ struct Cycles {
 struct Gain {
   double most = 0, least = 0;
 };
+
+bool isContraction(const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
 
 class Fuser {
 public:
@@ -141,7 +145,11 @@ private:
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
   bool packs(const Kernel &kernel) const;
-  int64_t sumsMade(const Kernel &kernel, int64_t rows) const;
+  /// Rows of sums that its windows find in the accumulator, if it keeps them.
+  int64_t sharedSums(const Kernel &kernel) const {
+    return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
+  }
+  int64_t sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
   int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const;
@@ -149,6 +157,7 @@ private:
   int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
   bool cutRows(Group &group) const;
   bool layRuns(Group &group, int64_t length) const;
+  void placeSums(Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
   Cycles cyclesOf(unsigned k, const Group *group) const;
@@ -215,7 +224,9 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   auto add = [&](int64_t more) { bytes += 2 * roundUp(more, alignment); };
   if (a && !group.inputOf(k - group.first) && !isWhole(k, a->input.tensor)) {
     int64_t size = byteSize(a->inputType);
-    const Extent sums = kernel.sums({1, width, rows, 1});
+    Extent sums = kernel.sums({1, width, rows, 1});
+    if (group.kernels[k - group.first].keepsSums && rows == 1)
+      sums[P1] = std::max(sharedSums(kernel), sums[P1] - sharedSums(kernel));
     const int64_t column = a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic;
     if (kernel.conversion) {
       for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
@@ -321,16 +332,43 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
   return length != kRing || hasRing;
 }
 
+/// Kernels take turns at half of the accumulator where there are several. Sums that stay from band to band have a place of their own, in
+/// as few strips as fit in banks of their own, or else anywhere.
+void Fuser::placeSums(Group &group) const {
+  const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes);
+  const int64_t bank = int64_t(machine.accumulator.bankBytes());
+  int64_t kept = 0;
+  unsigned others = 0;
+  for (auto [i, banding] : llvm::enumerate(group.kernels)) {
+    const Kernel &kernel = *kernels[group.first + i];
+    banding.own[Banding::Sums] = {0, all};
+    banding.keepsSums = false;
+    for (int64_t unit : {bank, row})
+      for (unsigned strips = 2; strips <= kMostStrips && sharedSums(kernel) && !banding.keepsSums; ++strips) {
+        const int64_t columns = kernel.window(P0).span(ceilDiv(kernel.extent[P0], strips));
+        const int64_t sums = kernel.window(P1).kernel * columns * ceilDiv(kernel.extent[C], machine.cols);
+        const int64_t begin = roundUp(kept, unit), end = begin + strips * roundUp(sums * row, unit);
+        if (end > all - all / kRoomForOthers)
+          continue;
+        banding.own[Banding::Sums] = {begin, kept = end};
+        banding.keepsSums = true;
+      }
+    others += isContraction(kernel) && !banding.keepsSums;
+  }
+  const int64_t half = kept + (all - kept) / row / 2 * row;
+  unsigned turn = 0;
+  for (auto [i, banding] : llvm::enumerate(group.kernels))
+    if (isContraction(*kernels[group.first + i]) && !banding.keepsSums)
+      banding.own[Banding::Sums] = others == 1 ? Range{kept, all} : turn++ % 2 ? Range{half, all} : Range{kept, half};
+}
+
 /// Gives bands and buffers their places.
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
-  unsigned contractions = 0;
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
   const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
   const int64_t room = int64_t((isShared ? kRoomBeside : kRoom) * double(capacity));
-  auto isContraction = [](const Kernel &kernel) { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; };
-  for (unsigned k = group.first; k <= group.last(); ++k)
-    contractions += isContraction(*kernels[k]);
+  placeSums(group);
   auto placeAll = [&](Group::Banks banks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
     auto alignment = [&](unsigned memory, bool ownBanks) {
@@ -347,7 +385,6 @@ bool Fuser::place(Group &group, std::string *why) const {
         at[0] += tensor.slotRows() * tensor.layout.rowBytes;
       }
     }
-    unsigned sums = 0;
     for (size_t i = 0; i < group.kernels.size(); ++i) {
       const unsigned k = group.first + unsigned(i);
       const Kernel &kernel = *kernels[k];
@@ -362,13 +399,6 @@ bool Fuser::place(Group &group, std::string *why) const {
       int64_t bytes = streamBytes(k, group, most, alignment(0, slotsOwnBanks), engines);
       group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
       at[0] += bytes;
-      // Kernels take turns at half of the accumulator where there are several.
-      const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes);
-      const int64_t half = all / row / 2 * row;
-      Range &own = group.kernels[i].own[Banding::Sums];
-      own = {0, all};
-      if (contractions > 1 && isContraction(kernel))
-        own = sums++ % 2 ? Range{half, all} : Range{0, half};
     }
     for (Banding::Use use : {Banding::Weights, Banding::Parameters}) {
       align(wm);
@@ -437,8 +467,8 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
 }
 
 /// Sums of a block of columns for `rows` rows of the result. Tiles of windows make again what they share; they are about as high as
-/// wide where the rows allow it.
-int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows) const {
+/// wide where the rows allow it; where sums are kept, and all rows follow one another or it `goesOn` from band to band, one row high.
+int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const {
   const int64_t width = kernel.extent[P0], positions = width * rows * kernel.extent[P2];
   if (!kernel.maxima || !rows)
     return positions;
@@ -448,7 +478,12 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows) const {
     return std::clamp<int64_t>((sums - axis.kernel) / axis.stride + 1, 1, most);
   };
   const int64_t high = fitting(h, int64_t(std::sqrt(double(held))), rows), wide = fitting(w, held / h.span(high), width);
-  return int64_t(double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide));
+  const double again = double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide);
+  const int64_t shared = sharedSums(kernel);
+  if (!shared || (!goesOn && rows < kernel.extent[P1]))
+    return int64_t(again);
+  const int64_t strip = fitting(w, held / h.kernel, width), sumRows = rows * h.stride + (goesOn ? 0 : shared);
+  return int64_t(std::min(again, double(sumRows * kernel.extent[P2] * width * w.span(strip)) / double(strip)));
 }
 
 /// What the engines and the DRAM have to do for a kernel, in a group or on its own.
@@ -479,7 +514,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     const int64_t most = int64_t(machine.accumulatorRows()) / 2;
     const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
     for (const Range &rows : bands) {
-      int64_t left = sumsMade(kernel, rows.size());
+      int64_t left = sumsMade(kernel, rows.size(), banding && banding->keepsSums);
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);

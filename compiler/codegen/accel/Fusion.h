@@ -58,6 +58,7 @@ struct Banding {
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
   bool fillsBorders = false; ///< of `output`: the first of its writers
+  bool keepsSums = false;    ///< windows find the sums that they share with the band above
   uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
 

@@ -207,6 +207,14 @@ struct Kernel {
   /// What the vector engine looks through: its input, or the sums.
   const WindowAxis &window(unsigned axis) const { return maxima ? (*maxima)[axis - P0] : anchor->axes[axis - P0]; }
 
+  /// Rows of sums that windows one below the other share, where all windows are whole; else 0.
+  int64_t sharedSums() const {
+    if (!maxima)
+      return 0;
+    const WindowAxis &h = (*maxima)[1];
+    return h.padLow || h.span(h.size) > h.inputSize ? 0 : std::max<int64_t>(h.kernel - h.stride, 0);
+  }
+
   /// The sums that a box of results is made of: how many, and where they begin.
   Extent sums(Extent box) const {
     for (unsigned axis = P0; maxima && axis <= P1; ++axis)

@@ -14,14 +14,15 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
-                                 "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine", "rolling", "packed", "on_chip",
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine", "keeps_sums", "rolling", "packed", "on_chip",
                                  "bands",
                                  "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
     {"begins_small", &TileRequest::beginsSmall}, {"begins_wide", &TileRequest::beginsWide}, {"one_loader", &TileRequest::oneLoader},
-    {"whole_banks", &TileRequest::wholeBanks}, {"spreads", &TileRequest::spreads},        {"serpentine", &TileRequest::serpentine}};
+    {"whole_banks", &TileRequest::wholeBanks}, {"spreads", &TileRequest::spreads},        {"serpentine", &TileRequest::serpentine},
+    {"keeps_sums", &TileRequest::keepsSums}};
 
 std::string textOf(Attribute attribute) {
   std::string text;

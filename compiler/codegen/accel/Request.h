@@ -62,6 +62,7 @@ struct TileRequest {
   std::optional<bool> wholeBanks; ///< its buffers begin with a bank that those of the kernel before do not use
   std::optional<bool> spreads; ///< the second half of its positions has buffers in all banks
   std::optional<bool> serpentine; ///< every second tile takes the last input channels first
+  std::optional<bool> keepsSums; ///< rows of windows find the sums that they share with those above
   int64_t rolling = 0; ///< tiles one below the other that share a piece of memory
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
   std::optional<bool> onChip;    ///< the kernel's result
@@ -71,7 +72,7 @@ struct TileRequest {
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed; }
-  bool hasBuffers() const { return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads || serpentine || rolling; }
+  bool hasBuffers() const { return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads || serpentine || keepsSums || rolling; }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

@@ -75,6 +75,8 @@ struct NetworkUses {
   bool mayFuseForOverlap = false;
   /// Bands of a kernel with packed taps have two rows of results at least: it loads what its tiles share again for each.
   bool tallBands = false;
+  /// Windows of sums find those that they share with the row above, unless a kernel's request says otherwise.
+  bool keepsSums = false;
   /// Kernels without array work run between the steps of the next ones: a group behind one leaves them banks of their own.
   bool isInterleaved = false;
 };

@@ -92,6 +92,57 @@ class MovedPoolsTest(CliTest):
                 schedule = self.schedule_file({"conv": [f"tile %k {{sizes = [{tile}]}}"]})
                 np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected, (around, tile))
 
+    def conv_and_next(self, images=1, around=0):
+        """10 x 9 windows over sums of 48 channels, and a kernel that reads them. Returns its result."""
+        self.image((images, 43, 39, 3))
+        first, y = self.conv("conv", 3, 2, 0, 48)
+        pool, _ = self.pool("conv", y.shape, pad=around)
+        second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y, around))
+        self.network([first, pool, second], ["%next"], [tensor(z.shape, "i8")])
+        return z
+
+    def array_work(self, *options):
+        """Cycles in which the array makes sums of the convolution."""
+        self.tilewright("run", "net.mlir", *options, "--check", "--json", "report.json")
+        layers = json.loads((self.path / "report.json").read_text())["layers"]
+        engines = next(layer["engines"] for layer in layers if layer["name"] == "conv")
+        return next(engine["busy_cycles"] for engine in engines if engine["name"] == "tensor")
+
+    def asked(self, *directives, node="conv"):
+        return self.schedule_file({node: directives})
+
+    def test_rows_of_windows_find_the_sums_that_they_share(self):
+        # Strips of a tile's columns and channels: one, two beside one another, more than there are slots, and uneven ones.
+        for images, tile in [(1, "48, 9, 1, 1"), (1, "16, 9, 1, 1"), (1, "16, 4, 1, 1"), (2, "48, 5, 1, 1")]:
+            expected, busy = self.conv_and_next(images), {}
+            for keeps in ["false", "true"]:
+                path = self.asked(f'tile %k {{sizes = [{tile}], order = "positions_outer"}}',
+                                  f"buffers %k {{depth = 2, one_sum = false, keeps_sums = {keeps}}}")
+                options = ["--hw", "gemmini_16x16_int8", "--schedule", path]
+                np.testing.assert_array_equal(self.output(*options), expected, str((images, tile, keeps)))
+                busy[keeps] = self.array_work(*options)
+                self.tilewright("compile", "net.mlir", *options, "--emit", "tiles", "-o", "asked.mlir")
+                self.tilewright("compile", "net.mlir", *options, "--emit", "schedule", "-o", "chosen.mlir")
+                self.tilewright("compile", "net.mlir", *options[:-1], "chosen.mlir", "--emit", "tiles", "-o", "again.mlir")
+                self.assertEqual((self.path / "asked.mlir").read_text(), (self.path / "again.mlir").read_text())
+            # Ten rows of windows see 21 rows of sums, and three each. No tap lies in padding.
+            self.assertEqual(busy["true"] * 10 * 3, busy["false"] * 21, (images, tile))
+
+    def test_sums_that_stay_from_band_to_band(self):
+        for hw in ["gemmini_16x16_int8", "vdla_16x16"]:
+            expected, busy = self.conv_and_next(), {}
+            for keeps in ["false", "true"]:
+                path = self.asked(f"buffers %k {{keeps_sums = {keeps}}}", "keep %k {on_chip = true, bands = 1}")
+                options = ["--hw", hw, "--schedule", path]
+                np.testing.assert_array_equal(self.output(*options), expected, str((hw, keeps)))
+                busy[keeps] = self.array_work(*options)
+            self.assertLess(busy["true"], busy["false"], hw)
+
+    def test_windows_that_reach_into_padding_keep_no_sums(self):
+        self.conv_and_next(around=1)
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", self.asked("buffers %k {keeps_sums = true}"),
+                   message="keeps_sums is true but kernel 'conv' is no product")
+
     def test_bands_for_the_next_kernel(self):
         for around, bands in [(0, 1), (0, 4), (1, 1), (1, 4)]:
             self.image((1, 43, 37, 3))

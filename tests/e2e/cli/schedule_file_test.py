@@ -319,6 +319,7 @@ class RefusalTest(ScheduleFileTest):
         self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
         self.refused("buffers %k {serpentine = true}", base="double_buffer", message=["serpentine is true", "only modulo and search"])
         self.refused("buffers %k {serpentine = true}", node="pool", message=["serpentine is true", "no contraction"])
+        self.refused("buffers %k {keeps_sums = true}", message=["keeps_sums is true", "whole windows that share rows"])
         self.refused('buffers %k {panel = "three"}', message=['"three"', "none, one, and_tile, two or all"])
         self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
         self.refused("buffers %k {banks = [3]}", message=["'banks' is [3]", "two numbers"])

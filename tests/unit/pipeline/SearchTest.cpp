@@ -152,6 +152,35 @@ TEST(SearchTest, WhatTheEstimateHasNoProgramForComesLast) {
   EXPECT_EQ(found->search->bestCycles, 1900u) << "eight candidates of the first layer cannot be compiled";
 }
 
+TEST(SearchTest, WhatADecisionMovesBeyondItsNeighboursCounts) {
+  // The second candidate of layer 2 takes 30 cycles off that layer, and layer 4 takes 60 more: less than all others gain.
+  auto run = [](auto pickOf) {
+    Measurement measurement;
+    for (size_t i = 0; i < 7; ++i)
+      measurement.layerCycles.push_back((pickOf(i) == 0 ? 100 : i == 2 ? 70 : 90) + (i == 4 && pickOf(2) ? 60 : 0));
+    for (uint64_t cycles : measurement.layerCycles)
+      measurement.cycles += cycles;
+    return measurement;
+  };
+  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+    CompiledNetwork network;
+    for (unsigned i = 0; i < 7; ++i) {
+      network.decisions.push_back({i, 2, i, "", i == 2 ? 2u : 0u});
+      network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
+      network.program.code.push_back({given.empty() ? 0 : given[i]});
+    }
+    return network;
+  };
+  SearchOptions options = budget(4);
+  options.evaluate = [&](const isa::Program &program) -> llvm::Expected<Measurement> {
+    return run([&](size_t i) { return program.code[i][0]; });
+  };
+  auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> { return run([&](size_t i) { return picks[i]; }); };
+  auto found = pipeline::search(compile, options, estimate);
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, 6u * 90 + 100);
+}
+
 TEST(SearchTest, OneLayerIsSearchedExhaustively) {
   Toy toy = randomToy(1, 32, 2);
   auto found = toy.search(budget(1000));
