@@ -54,7 +54,8 @@ def BuffersOp : DirectiveOp<"buffers"> {
 
 def KeepOp : DirectiveOp<"keep"> {
   let summary = "whether the kernel's result stays on chip for its readers";
-  let arguments = (ins Transform_AnyOpType:$kernels, BoolAttr:$on_chip, OptionalAttr<I64Attr>:$bands);
+  let arguments = (ins Transform_AnyOpType:$kernels, BoolAttr:$on_chip, OptionalAttr<I64Attr>:$bands,
+                       OptionalAttr<I64Attr>:$from);
 }
 
 def AssignOp : DirectiveOp<"assign"> {

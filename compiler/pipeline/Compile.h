@@ -54,10 +54,12 @@ struct Beside {
   bool together = false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
   bool apart = false;    ///< in banks of its own
   bool spreads = false;  ///< with before and apart: its second half in all banks
+  bool stays = false;    ///< with spreads: the second half of its input stays on chip
 
   bool operator==(const Beside &other) const {
-    return std::tie(layer, before, behind, columns, together, apart, spreads) ==
-           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads);
+    return std::tie(layer, before, behind, columns, together, apart, spreads, stays) ==
+           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads,
+                    other.stays);
   }
 };
 

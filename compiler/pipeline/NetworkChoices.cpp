@@ -123,7 +123,7 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
   const int64_t burst = machine.dram.burstBytes / timing::elementBytes(machine.arrayType);
   const int64_t someChannels = 2 * std::max<int64_t>(machine.rows, burst);
-  if ((next && next->before) || (before && before->behind)) {
+  if ((next && next->before && !next->stays) || (before && before->behind)) {
     kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
     kernel.request.order = kernel.request.order.value_or(0); // one half after the other
   }
@@ -397,6 +397,22 @@ void NetworkCompiler::weighParts() {
   }
 }
 
+/// Where nothing runs beside a product yet, its result has no room as a whole or DRAM no time for it: the first half goes there and comes
+/// back while the array makes the second one, which stays.
+void NetworkCompiler::weighHalves() {
+  for (size_t i = layers.size(); hasWays() && options.across == Across::All && i-- > 1;) {
+    NetworkChoice next = weighed.front().choice;
+    const auto ways = waysBeside(i);
+    const auto spread = llvm::find_if(ways, [](const Beside &way) { return way.spreads; });
+    const bool isBeside = llvm::any_of(next.beside, [&](const Beside &way) { return way.layer == i; });
+    if (spread == ways.end() || isBeside || layers[i - 1].kernel.request.onChip)
+      continue;
+    next.beside.push_back(*spread);
+    next.beside.back().stays = true;
+    weighToo(next);
+  }
+}
+
 /// Buffers that begin with a bank waste the rest of the one before, and find more banks for themselves: worth a look where kernels for
 /// the vector engine could run beside products.
 void NetworkCompiler::weighBanks() {
@@ -480,6 +496,7 @@ llvm::Error NetworkCompiler::emit() {
     weighBanks();
     weighOrders();
     weighParts();
+    weighHalves();
     weighBanks();
     weighBus();
     weighLoaders();

@@ -291,6 +291,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
       uses.shapes[home->second.range].clear();
   uses.wanted.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
+  uses.keptFrom.resize(ranges.size());
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
     std::optional<bool> onChip = layer.kernel.request.onChip;
@@ -305,12 +306,20 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     uses.wanted[range] = onChip;
     wantedBy[range] = &layer.kernel;
     uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
+    uses.keptFrom[range] = *onChip ? layer.kernel.request.keptFrom : 0;
     if (uses.wantedBands[range])
       uses.wanted[range] = false; // not as a whole
   }
   for (size_t range : choice.keptFirst)
     if (!uses.wanted[range])
       uses.wanted[range] = true;
+  for (const Beside &beside : choice.beside)
+    if (beside.stays) {
+      const accel::Kernel &writer = layers[beside.layer - 1].kernel;
+      const size_t range = layers[beside.layer - 1].ranges[size_t(writer.output.tensor)];
+      uses.wanted[range] = true;
+      uses.keptFrom[range] = (writer.extent[accel::P0] + 1) / 2;
+    }
   for (size_t i = 0; i < layers.size(); ++i)
     if (unsigned pick = pickOf(DecisionOn::Result, i)) {
       const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
@@ -320,6 +329,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
         uses.likesBands[range] = true;
       } else if (!wantedBy[range]) {
         uses.wanted[range] = stay == Stay::Whole;
+        uses.keptFrom[range] = 0;
       }
     }
   return uses;
@@ -378,29 +388,39 @@ int64_t NetworkCompiler::planesOf(size_t range) const {
   return planes;
 }
 
-/// What is chosen for the first half stands for the kernel: it is what a schedule file can ask for. The second half fits where the first
-/// does, as it has that room and more.
-llvm::Error NetworkCompiler::emitSpread(const Layer &source, const accel::Kernel &kernel, accel::OnChip onChip, uint32_t layer) {
-  auto emitPart = [&](const accel::Kernel &part) {
-    return accel::emitKernel(part, machine, options.schedule, source.addresses, onChip, layer, network);
+/// What is chosen for the first part stands for the kernel: it is what a schedule file can ask for. The second part fits where the first
+/// does, if it has that room or more.
+llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel &kernel, const Cut &cut, accel::OnChip onChip,
+                                       uint32_t layer) {
+  auto emitPart = [&](const accel::Kernel &part, const accel::OnChip &where) {
+    return accel::emitKernel(part, machine, options.schedule, source.addresses, where, layer, network);
   };
-  const int64_t all = kernel.extent[accel::P0], half = (all + 1) / 2;
-  if (llvm::Error error = emitPart(kernel.part(0, half)))
+  accel::OnChip first = onChip;
+  for (const accel::Resident *&resident : first.tensors)
+    if (resident && resident->from) {
+      first.storesResult |= size_t(&resident - first.tensors.data()) == size_t(kernel.output.tensor);
+      resident = nullptr;
+    }
+  if (llvm::Error error = emitPart(kernel.part(0, cut.at), first))
     return error;
-  accel::Kernel rest = kernel.part(half, all);
+  accel::Kernel rest = kernel.part(cut.at, kernel.extent[accel::P0]);
   rest.request = {};
-  onChip.banks.reset();
+  if (cut.spreads)
+    onChip.banks.reset();
   onChip.fillsBorders = false;
   const accel::TileRequest chosen = network.chosen[layer];
   const std::string text = network.choices[layer];
   const uint64_t bytes = network.tileBytes[layer];
   const unsigned candidates = network.candidates[layer];
   const std::vector<unsigned> picks = std::exchange(network.picks, {});
-  llvm::Error error = emitPart(rest);
+  llvm::Error error = emitPart(rest, onChip);
   network.picks = picks;
   network.chosen[layer] = chosen;
-  network.chosen[layer].spreads = true;
-  network.choices[layer] = text + ", the second half in all banks";
+  network.choices[layer] = text;
+  if (cut.spreads) {
+    network.chosen[layer].spreads = true;
+    network.choices[layer] += ", the second half in all banks";
+  }
   network.tileBytes[layer] = bytes;
   network.candidates[layer] = candidates;
   return error;
@@ -432,6 +452,7 @@ llvm::Error NetworkCompiler::emitKernels() {
                                      "only bases modulo and search keep any, not %s",
                                      accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str(),
                                      nameOf(options.schedule));
+    int64_t keptFrom = 0; ///< of a tensor whose second part stays on chip
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.shortWindows = choice.shortWindows;
@@ -445,6 +466,12 @@ llvm::Error NetworkCompiler::emitKernels() {
       for (auto [i, tensor] : llvm::enumerate(kernel->tensors)) {
         const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[i]];
         onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
+        if (onChip.tensors.back() && resident->from) {
+          if (keptFrom && keptFrom != resident->from)
+            return llvm::createStringError("%skernel '%s' reads and writes tensors that stay on chip from different positions on",
+                                           accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str());
+          keptFrom = resident->from;
+        }
         if (tensor.role == accel::KernelTensor::Result && resident) {
           onChip.storesResult = isOutput(source.ranges[i]);
           onChip.fillsBorders = (resident->isPadded() || resident->isDense()) && !isFilled[source.ranges[i]];
@@ -493,8 +520,9 @@ llvm::Error NetworkCompiler::emitKernels() {
     const Beside *beside = besideOf(index);
     DiagnosticText text(module.getContext());
     auto emitIt = [&] {
-      if (onChip.banks && canSpread && kernel->request.spreads.value_or(beside && beside->spreads))
-        return emitSpread(source, *kernel, onChip, layer);
+      const bool spreads = onChip.banks && canSpread && kernel->request.spreads.value_or(beside && beside->spreads);
+      if (keptFrom || spreads)
+        return emitParts(source, *kernel, {keptFrom ? keptFrom : (kernel->extent[accel::P0] + 1) / 2, spreads}, onChip, layer);
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
     };
     llvm::Error error = emitIt();
@@ -534,8 +562,11 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
       network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
-      if (!residency.tensors.empty())
-        network.chosen[layer].onChip = residency.tensors[source.ranges[size_t(kernel->output.tensor)]].has_value();
+      if (!residency.tensors.empty()) {
+        const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[size_t(kernel->output.tensor)]];
+        network.chosen[layer].onChip = resident.has_value();
+        network.chosen[layer].keptFrom = resident ? resident->from : 0;
+      }
       if (onChip.banding && onChip.banding->output) {
         network.chosen[layer].onChip = true;
         network.chosen[layer].bands = group->rowsPerBand;

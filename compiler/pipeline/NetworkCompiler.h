@@ -127,6 +127,7 @@ private:
   void weighSerpentine();
   void weighOrders();
   void weighParts();
+  void weighHalves();
   void weighBanks();
   void weighBus();
   void weighLoaders();
@@ -167,8 +168,13 @@ private:
     return beside && beside->apart;
   }
   void askForParts(size_t layer, accel::Kernel &kernel) const;
-  /// Emits a kernel whose first half runs beside another one, and the second half in all the room it has.
-  llvm::Error emitSpread(const Layer &source, const accel::Kernel &kernel, accel::OnChip onChip, uint32_t layer);
+  /// Positions along P0 that a kernel makes in two parts.
+  struct Cut {
+    int64_t at = 0;       ///< where the second part begins; 0: there is one
+    bool spreads = false; ///< the second part has all the room there is, not the kernel's banks
+  };
+  /// Emits a kernel whose parts have different room, or of whose tensors the second part stays on chip.
+  llvm::Error emitParts(const Layer &source, const accel::Kernel &kernel, const Cut &cut, accel::OnChip onChip, uint32_t layer);
   /// What the kernels do with the tensors, and what schedule files want.
   llvm::Expected<accel::NetworkUses> describeUses();
   /// Kernels side by side use all their tensors at the same time: places for them, and for what refers to places.

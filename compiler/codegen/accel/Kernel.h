@@ -181,12 +181,23 @@ struct Kernel {
            (!anchor || (anchor->pixels.count == 1 && isPointwise(anchor->axes[0]) && isPointwise(anchor->axes[1])));
   }
 
-  /// The same for positions [begin, end) along P0 alone, of a kernel without an anchor whose positions are apart.
+  /// Whether each position along P0 reads the same position of what the kernel reads, and no other.
+  bool hasRowsApart() const {
+    return copies.empty() && !pool && !maxima && outputsPerVector == 1 && extent[P0] > 1 &&
+           (!anchor || (anchor->kind == Anchor::Contraction && anchor->axes[0].kernel == 1 && anchor->axes[0].stride == 1 &&
+                        anchor->axes[0].padLow == 0 && anchor->axes[0].inputSize == extent[P0] && anchor->pixels.count == 1));
+  }
+
+  /// The same for positions [begin, end) along P0 alone, of a kernel that has them apart.
   Kernel part(int64_t begin, int64_t end) const {
     Kernel part = *this;
     part.kind += " from " + std::to_string(begin) + " to " + std::to_string(end);
     part.extent[P0] = end - begin;
     part.output.offset += begin * output.stride[P0];
+    if (anchor) {
+      part.anchor->input.offset += begin * anchor->input.stride[P0];
+      part.anchor->axes[0].size = part.anchor->axes[0].inputSize = end - begin;
+    }
     for (Step &step : part.steps)
       for (Source &source : step.sources)
         if (source.kind == Source::Tensor)

@@ -14,9 +14,8 @@ using namespace tw::accel;
 
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
-                                 "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine", "keeps_sums", "rolling", "packed", "on_chip",
-                                 "bands",
-                                 "engine"};
+                                 "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine",
+                                 "keeps_sums", "rolling", "packed", "on_chip", "bands", "from", "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
@@ -86,7 +85,7 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       }
       if (!fits)
         result = wrong(key, "four sizes, [channels, x, y, n], 0 where the compiler chooses");
-    } else if (name == "ic" || name == "depth" || name == "bands" || name == "rolling") {
+    } else if (name == "ic" || name == "depth" || name == "bands" || name == "from" || name == "rolling") {
       std::optional<int64_t> count = number(value, 1);
       if (!count)
         result = wrong(key, "a positive number");
@@ -94,6 +93,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
         request.ic = *count;
       else if (name == "bands")
         request.bands = *count;
+      else if (name == "from")
+        request.keptFrom = *count;
       else if (name == "rolling")
         request.rolling = *count;
       else
@@ -138,6 +139,9 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
   }
   if (request.bands && !request.onChip.value_or(false))
     return emitError() << "'bands' is " << request.bands << " but on_chip is not true";
+  if (request.keptFrom && (!request.onChip.value_or(false) || request.bands))
+    return emitError() << "'from' is " << request.keptFrom << " but "
+                       << (request.bands ? "there are bands" : "on_chip is not true");
   return request;
 }
 
@@ -197,7 +201,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
     line("tile", tile);
     line("buffers", buffers);
     if (request.onChip)
-      line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "")});
+      line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "") +
+                    (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "")});
     if (request.engine)
       line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\""});
   }

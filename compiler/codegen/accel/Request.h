@@ -67,12 +67,16 @@ struct TileRequest {
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
   std::optional<bool> onChip;    ///< the kernel's result
   int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
+  int64_t keptFrom = 0;          ///< position along x from which on it stays on chip
   std::optional<unsigned> engine; ///< of kEngineNames
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed; }
-  bool hasBuffers() const { return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads || serpentine || keepsSums || rolling; }
+  bool hasBuffers() const {
+    return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads ||
+           serpentine || keepsSums || rolling;
+  }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }
 };

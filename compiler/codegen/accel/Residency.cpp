@@ -14,6 +14,7 @@ using namespace tw;
 using namespace tw::accel;
 
 int64_t Resident::at(int64_t offset) const {
+  offset -= from * channels;
   int64_t channel = offset % channels, pixel = offset / channels % width, row = offset / channels / width;
   return address + (row + padLow[1]) * rowBytes + (pixel + padLow[0]) * pixelBytes + channel / lanes * blockBytes +
          channel % lanes * elementBytes;
@@ -114,6 +115,17 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   r.width = shape.size() > 1 ? shape[shape.size() - 2] : 1;
   for (size_t i = 0; i + 2 < shape.size(); ++i)
     r.rows *= shape[i];
+  if (tensor < uses.keptFrom.size() && uses.keptFrom[tensor]) {
+    r.from = uses.keptFrom[tensor];
+    auto hasRows = [&](const Use &use) {
+      const Kernel &kernel = *uses.kernels[use.kernel];
+      return !use.isAnchor && kernel.hasRowsApart() && kernel.extent[P0] == r.width && use.view->stride[P0] == r.channels;
+    };
+    if (r.rows > 1 || r.from >= r.width || !llvm::all_of(list, hasRows) ||
+        llvm::any_of(llvm::drop_begin(list), [&](const Use &use) { return use.kernel != list[0].kernel + 1; }))
+      return std::nullopt;
+    r.width -= r.from;
+  }
   bool pads = false;
   for (const Use &use : list) {
     const Kernel &kernel = *uses.kernels[use.kernel];
@@ -248,6 +260,7 @@ Residency Chooser::run() {
   };
   std::vector<Candidate> candidates, leftOut;
   auto wanted = [&](size_t t) { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; };
+  auto isCut = [&](size_t t) { return t < uses.keptFrom.size() && uses.keptFrom[t] > 0; };
   auto refuse = [&](size_t t, const std::string &why) {
     if (wanted(t) == true)
       result.refused.push_back({t, why});
@@ -267,9 +280,11 @@ Residency Chooser::run() {
       continue;
     std::optional<Resident> resident = layout(t, list);
     if (!resident || resident->bytes > capacity * 3 / 4) {
-      refuse(t, !resident ? "its readers need different padding"
-                          : std::to_string(resident->bytes) + " bytes are more than three quarters of " +
-                                machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + ")");
+      refuse(t, !resident && isCut(t)
+                    ? "two kernels, one behind the other, do not make and read so many positions of it one by one"
+                : !resident ? "its readers need different padding"
+                            : std::to_string(resident->bytes) + " bytes are more than three quarters of " +
+                                  machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + ")");
       continue;
     }
     if (auto misfit = llvm::find_if(list, [&](const Use &use) { return !suits(*resident, use); }); misfit != list.end()) {
@@ -282,9 +297,14 @@ Residency Chooser::run() {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
       saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
+    auto runsInGroup = [&](const Reserved &group) { return candidate.begin <= group.last && candidate.end >= group.first; };
+    if (resident->from && llvm::any_of(reserved, runsInGroup)) {
+      refuse(t, "its writer or its reader runs in bands");
+      continue;
+    }
     // Kernels side by side are one moment.
     for (const Reserved &group : reserved)
-      if (candidate.begin <= group.last && candidate.end >= group.first) {
+      if (runsInGroup(group)) {
         candidate.begin = std::min(candidate.begin, group.first);
         candidate.end = std::max(candidate.end, group.last);
       }

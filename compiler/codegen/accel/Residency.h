@@ -21,6 +21,7 @@ struct Resident {
   int64_t address = 0;                      ///< of the first byte, padding included
   int64_t bytes = 0;
   int64_t channels = 1, width = 1, rows = 1; ///< elements; rows: all outer dimensions
+  int64_t from = 0;                         ///< pixels before these lie in DRAM; `width` does not count them
   int64_t elementBytes = 1, lanes = 1;
   bool isPlanar = false;
   bool hasVectorReaders = false; ///< the vector engine reads it: whole vectors, whatever lies behind the channels
@@ -66,6 +67,9 @@ struct NetworkUses {
   double transferShare = 0;
   /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
   std::vector<std::optional<bool>> wanted;
+  /// Per tensor: the pixel from which on it stays on chip. More than 0 only between two kernels that follow one another and take each
+  /// pixel alone. Empty: 0.
+  std::vector<int64_t> keptFrom;
   /// Per tensor: rows of the last kernel's result in a band, where a schedule file wants the tensor in bands; 0: it does not.
   std::vector<int64_t> wantedBands;
   /// Per tensor: it goes through in bands wherever that is possible, with as many rows as seems best. Empty: none.

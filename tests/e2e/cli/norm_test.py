@@ -16,9 +16,12 @@ ROWS, DEPTH, WIDTH = 128, 768, 384
 class NormTest(CliTest):
     def setUp(self):
         super().setUp()
+        self.network(DEPTH)
+
+    def network(self, depth):
         rows, row = f"tensor<{ROWS}x{WIDTH}xf32>", f"tensor<{WIDTH}xf32>"
-        self.write("net.mlir", f"""func.func @main(%x: tensor<{ROWS}x{DEPTH}xf32>, %w: tensor<{DEPTH}x{WIDTH}xf32>) -> {rows} {{
-  %p = graph.matmul %x, %w : (tensor<{ROWS}x{DEPTH}xf32>, tensor<{DEPTH}x{WIDTH}xf32>) -> {rows} loc("product")
+        self.write("net.mlir", f"""func.func @main(%x: tensor<{ROWS}x{depth}xf32>, %w: tensor<{depth}x{WIDTH}xf32>) -> {rows} {{
+  %p = graph.matmul %x, %w : (tensor<{ROWS}x{depth}xf32>, tensor<{depth}x{WIDTH}xf32>) -> {rows} loc("product")
   %n = graph.layer_norm %p {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("norm")
   %g = graph.constant dense<2.0> : {row}
   %s = graph.mul %n, %g : ({rows}, {row}) -> {rows} loc("gamma")
@@ -28,7 +31,7 @@ class NormTest(CliTest):
 }}
 """)
         random = np.random.default_rng(1)
-        self.x, self.w = (random.normal(size=shape).astype(np.float32) for shape in [(ROWS, DEPTH), (DEPTH, WIDTH)])
+        self.x, self.w = (random.normal(size=shape).astype(np.float32) for shape in [(ROWS, depth), (depth, WIDTH)])
         np.save(self.path / "x.npy", self.x)
         np.save(self.path / "w.npy", self.w)
 
@@ -38,7 +41,7 @@ class NormTest(CliTest):
         p = self.x.astype(np.float64) @ self.w
         centred = p - p.mean(axis=1, keepdims=True)
         expected = centred / np.sqrt((centred ** 2).mean(axis=1, keepdims=True) + 1e-5) * 2 + 0.5
-        # fp32 sums of 768 products, then of a row.
+        # fp32 sums of up to 3,072 products, then of a row.
         np.testing.assert_allclose(np.load(self.path / "out/output0.npy"), expected, rtol=0, atol=1e-4)
         return json.loads((self.path / "report.json").read_text())
 
@@ -84,6 +87,44 @@ class NormTest(CliTest):
         self.assertGreaterEqual(min(banks_of_loads(schedule(""))), 11)
         self.assertLess(min(banks_of_loads(schedule(", spreads = true"))), 11)
         self.run_on(*hw, "--schedule", schedule(", spreads = true"))
+
+    def kept(self, keys):
+        return self.schedule_file({"product": [f"keep %k {{{keys}}}"]})
+
+    def test_only_some_rows_go_to_dram(self):
+        for first in [ROWS // 2, 40, ROWS - 1]:
+            report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.kept(f"on_chip = true, from = {first}"))
+            product, norm = report["layers"]
+            self.assertEqual(product["dram_write_bytes"], first * WIDTH * 4)
+            self.assertEqual(norm["dram_read_bytes"], first * WIDTH * 4)
+
+    def test_half_of_the_rows_stay_where_there_is_no_room_for_all(self):
+        # DRAM that has time for weights twice, or for all rows both ways.
+        self.network(4 * DEPTH)
+        machine = ["--hw", "gemmini_16x16_fp32", "--set", "dram.channels=2"]
+        self.choice_comes_back(f"on_chip = true, from = {ROWS // 2}", "net.mlir", *machine)
+        self.run_on(*machine, "--schedule", "modulo")
+
+    def test_some_rows_cannot_stay(self):
+        for keys, message in [(f"on_chip = true, from = {ROWS}", "do not make and read so many positions of it one by one"),
+                              ("on_chip = false, from = 64", "'from' is 64 but on_chip is not true"),
+                              ("on_chip = true, bands = 2, from = 64", "'from' is 64 but there are bands"),
+                              ("on_chip = true, from = 0", "'from' is 0 but must be a positive number")]:
+            self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.kept(keys),
+                       message=["schedule.mlir:4:5: ", message])
+
+    def test_what_a_kernel_reads_and_writes_stays_from_one_position_on(self):
+        rows = f"tensor<{ROWS}x{WIDTH}xf32>"
+        again = f'  %z = graph.layer_norm %y {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("again")\n  return %z'
+        self.write("net.mlir", (self.path / "net.mlir").read_text().replace("  return %y", again))
+        command = ["compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule"]
+
+        def schedule(second):
+            return self.schedule_file({"product": ["keep %k {on_chip = true, from = 90}"],
+                                       "norm": [f"keep %k {{on_chip = true, from = {second}}}"]})
+        self.tilewright(*command, schedule(90))
+        self.fails(*command, schedule(110),
+                   message="schedule.mlir:6:5: kernel 'norm' reads and writes tensors that stay on chip from different positions on")
 
     def test_the_product_behind_begins_with_half_of_the_rows(self):
         rows = f"tensor<{ROWS}x{WIDTH}xf32>"
