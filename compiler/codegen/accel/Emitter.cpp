@@ -505,8 +505,11 @@ void Emitter::emitTiles() {
           loadWeights(step, origin, size, group, batch, k, icSize, weights);
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
-        passes(step, first, made, visit.begins && i == 0, icSize, inputPlace(first, made, group, k, icSize, input), weights,
-               anchorSlot, visit);
+        const int64_t sumsAt = buffers.all[buffers.accumulator].address[anchorSlot] / int64_t(machine.accumulatorRowBytes());
+        passes(step,
+               {first, made, visit.begins && i == 0, icSize, inputPlace(first, made, group, k, icSize, input),
+                buffers.all[buffers.weights].address[weights], sumsAt, passRows(made)},
+               visit);
         if (overlaps())
           host = {steps.size(), step.compute.size()};
         if (visit.ends && i + 1 == parts.size()) {

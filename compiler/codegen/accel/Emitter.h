@@ -302,16 +302,18 @@ private:
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size) const;
   std::vector<Taps> tapGroups(const Extent &origin, const Extent &size, bool joins) const;
   bool keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const;
-  /// Rows of an accumulator's slot.
-  struct SumsPlace {
-    int64_t first = 0, block = 0; ///< the first sum; from one block of columns to the next
+  /// Products for a box of sums.
+  struct Products {
+    Extent origin, size;
+    bool areFirst = true;             ///< nothing has gone to these sums before
+    int64_t icSize = 0;
+    InputPlace input;
+    int64_t weights = 0;              ///< address
+    int64_t sums = 0, blockRows = 0;  ///< of the accumulator: the first row, and from one block of columns to the next
   };
-  void passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
-              unsigned weightSlot, unsigned accSlot, const Visit &visit);
-  void passes(TileStep &step, const Extent &origin, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize,
-              const InputPlace &input, unsigned weightSlot, unsigned accSlot, const Visit &visit);
-  void passes(TileStep &step, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize, const InputPlace &input,
-              unsigned weightSlot, unsigned accSlot, const Visit &visit, const Taps &taps);
+  void passes(TileStep &step, const Products &products, const Visit &visit);
+  void boxPasses(TileStep &step, const Products &products, const Visit &visit);
+  void tapPasses(TileStep &step, const Products &products, const Visit &visit, const Taps &taps);
   /// The sums begin `accOffset` bytes behind the slot's start; those of the next block of channels come `accBlock` bytes later (0: the
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,

@@ -138,26 +138,25 @@ bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) cons
 }
 
 /// Where rows of sums go round in their slot, those that follow one another there.
-void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, bool first, int64_t icSize, const InputPlace &input,
-                     unsigned weightSlot, unsigned accSlot, const Visit &visit) {
+void Emitter::passes(TileStep &step, const Products &products, const Visit &visit) {
   if (!keepsSums(tile))
-    return passes(step, origin, size, {0, passRows(size)}, first, icSize, input, weightSlot, accSlot, visit);
+    return boxPasses(step, products, visit);
   const int64_t ring = kernel.window(P1).kernel;
-  for (int64_t row = 0, count; row < size[P1]; row += count) {
-    const int64_t at = (origin[P1] + row) % ring;
-    count = std::min(size[P1] - row, ring - at);
-    Extent partOrigin = origin, part = size;
-    partOrigin[P1] += row;
-    part[P1] = count;
-    InputPlace place = input;
-    place.address += row * kernel.anchor->axes[1].stride * input.stride[P1];
-    passes(step, partOrigin, part, {at * size[P0], ring * size[P0]}, first, icSize, place, weightSlot, accSlot, visit);
+  for (int64_t row = 0, count; row < products.size[P1]; row += count) {
+    Products part = products;
+    part.origin[P1] += row;
+    const int64_t at = part.origin[P1] % ring;
+    part.size[P1] = count = std::min(products.size[P1] - row, ring - at);
+    part.input.address += row * kernel.anchor->axes[1].stride * part.input.stride[P1];
+    part.sums += at * part.size[P0];
+    part.blockRows = ring * part.size[P0];
+    boxPasses(step, part, visit);
   }
 }
 
-void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize,
-                     const InputPlace &input, unsigned weightSlot, unsigned accSlot, const Visit &visit) {
-  std::vector<Taps> groups = tapGroups(origin, size);
+void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &visit) {
+  const int64_t icSize = products.icSize;
+  std::vector<Taps> groups = tapGroups(products.origin, products.size);
   // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one, and behind the channels of a tensor
   // on chip what its writer left there. They need not be numbers: the last vector leaves them out.
   const int64_t rest = icSize % machine.rows;
@@ -187,14 +186,20 @@ void Emitter::passes(TileStep &step, const Extent &origin, const Extent &size, c
     }
     groups = std::move(parts);
   }
-  std::array<bool, 3> begins{first, first, first}; // per plane
-  for (const Taps &taps : groups)
-    passes(step, size, sums, std::exchange(begins[size_t(taps.plane)], false), icSize, input, weightSlot, accSlot, visit, taps);
+  std::array<bool, 3> areFirst; // per plane
+  areFirst.fill(products.areFirst);
+  for (const Taps &taps : groups) {
+    Products ofTaps = products;
+    ofTaps.areFirst = std::exchange(areFirst[size_t(taps.plane)], false);
+    tapPasses(step, ofTaps, visit, taps);
+  }
 }
 
-void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, bool first, int64_t icSize, const InputPlace &input,
-                     unsigned weightSlot, unsigned accSlot, const Visit &visit, const Taps &taps) {
+void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &visit, const Taps &taps) {
   const Anchor &a = *kernel.anchor;
+  const Extent &size = products.size;
+  const InputPlace &input = products.input;
+  const int64_t icSize = products.icSize;
   int64_t es = elementBytes(), rows = machine.rows, cols = machine.cols;
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
   int64_t kw = a.axes[0].kernel, kh = a.weightRows(), pos = passRows(size);
@@ -206,7 +211,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
   tensor.counts = {size[P0] - taps.low[0] - taps.high[0], size[P1] - taps.low[1] - taps.high[1], size[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)
     tensor.strides[axis - P0] = a.axes[axis - P0].stride * input.stride[axis];
-  tensor.acc_address = buffers.all[buffers.accumulator].address[accSlot] / machine.accumulatorRowBytes() + sums.first;
+  tensor.acc_address = products.sums;
   tensor.acc_strides = {1, size[P0], pos / size[P2]};
   if (a.pairsRows) {
     tensor.counts[1] = taps.plane < 2 ? ceilDiv(size[P1], 2) : size[P1] / 2;
@@ -237,7 +242,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
 
   isa::Preload preload;
   preload.memory = weightMemory();
-  preload.address = buffers.all[buffers.weights].address[weightSlot];
+  preload.address = products.weights;
   preload.k_count = rows;
   preload.n_count = cols;
   preload.is_signed = integer && a.weightType == LaneType::I8;
@@ -275,7 +280,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
   std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
                                    {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
                                    {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
-                                   {visit.blockEnd - visit.blockBegin, nStride, 0, sums.block, false}};
+                                   {visit.blockEnd - visit.blockBegin, nStride, 0, products.blockRows, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
   for (size_t i = 0; i < levels.size(); ++i) {
@@ -283,7 +288,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
     if (levels[i].clears)
       clearMask |= int64_t(1) << i;
   }
-  tensor.accumulate = !first;
+  tensor.accumulate = !products.areFirst;
   auto withLevels = [&](bool forTensor) {
     isa::Instruction instruction;
     instruction.header.num_levels = int64_t(levels.size());
@@ -294,7 +299,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
     }
     if (forTensor) {
       isa::Tensor t = tensor;
-      t.clear_mask = first ? clearMask : 0;
+      t.clear_mask = products.areFirst ? clearMask : 0;
       instruction.operands = t;
     } else {
       instruction.operands = preload;
@@ -314,7 +319,7 @@ void Emitter::passes(TileStep &step, const Extent &size, const SumsPlace &sums, 
       t.acc_address += i * level.acc;
       accumulates |= level.clears && i;
     }
-    t.accumulate = !first || accumulates;
+    t.accumulate = !products.areFirst || accumulates;
     isa::Instruction instruction;
     if (forTensor)
       instruction.operands = t;
