@@ -74,7 +74,8 @@ llvm::Error NetworkCompiler::placeTensors() {
       if (auto home = homes.find(operand); home != homes.end())
         ranges[home->second.range].end = step;
     if (llvm::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(op)) {
-      homes[op.getResult(0)] = homes[op.getOperand(0)];
+      const Home home = homes[op.getOperand(0)]; // a copy: the next line may move the entries
+      homes[op.getResult(0)] = home;
     } else if (llvm::isa<func::CallOp, arith::ConstantOp>(op)) {
       for (Value value : op.getResults())
         if (llvm::isa<RankedTensorType>(value.getType()))
