@@ -104,8 +104,9 @@ unsigned numEngines(const timing::MachineParams &machine);
 std::string engineName(unsigned engine, const timing::MachineParams &machine);
 
 /// The regions `instruction` (addresses final, odometer levels included) touches over all its executions.
-/// More runs than `most` become the range from the first to the last.
-std::vector<Region> regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine, int64_t most = 64);
+/// More runs than `most` become the range from the first to the last. By default as many are told apart as the verifier can: what one
+/// kernel needs may be there while the rest of the tensor is written.
+std::vector<Region> regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine, int64_t most = 256);
 
 } // namespace tw::schedule
 

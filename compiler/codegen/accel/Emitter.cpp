@@ -11,10 +11,6 @@ using namespace tw::accel;
 using schedule::Block;
 using schedule::Operation;
 
-namespace {
-constexpr int64_t kMaxRows = 128; ///< of a matrix that an instruction touches: told apart for dependences
-} // namespace
-
 double accel::dramBytesPerCycle(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   if (dram.kind == timing::DramKind::Ideal)
@@ -180,6 +176,25 @@ int64_t Emitter::tilesAlong(unsigned axis, const Tile &t) const {
   return count;
 }
 
+/// Its channels are equal parts, as near as whole vectors and bursts of the result allow: a small last tile would load as many inputs as
+/// the others for fewer products.
+void Emitter::takeTile(const Tile &t) {
+  tile = t;
+  channelTiles.clear();
+  const int64_t all = channels(), size = tile.size[C], count = ceilDiv(all, size);
+  const int64_t unit = size % leastDrain() ? size : leastDrain(), units = ceilDiv(all, unit);
+  for (int64_t i = 0, begin = 0; i < count; ++i) {
+    const int64_t end = std::min(begin + (units / count + (i < units % count)) * unit, all);
+    channelTiles.push_back({std::exchange(begin, end), end});
+  }
+}
+
+/// The tile that has the channel.
+size_t Emitter::channelTileOf(int64_t channel) const {
+  auto isBefore = [](int64_t c, const Range &tile) { return c < tile.begin; };
+  return size_t(llvm::upper_bound(channelTiles, channel, isBefore) - channelTiles.begin()) - 1;
+}
+
 int64_t Emitter::tileCount(const Tile &t) const {
   return tilesAlong(P0, t) * tilesAlong(P1, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
 }
@@ -222,9 +237,7 @@ Operation Emitter::operation(const isa::Instruction &instruction) const {
   Operation op;
   op.instruction = instruction;
   op.instruction.edit().header.opcode = int64_t(instruction.opcode());
-  // The rows of a matrix are all that its kernels have in common: one may begin with those that are there.
-  const bool isMatrix = kernel.extent[P1] * kernel.extent[P2] == 1 || (kernel.anchor && kernel.anchor->batchAxis);
-  op.regions = isMatrix ? schedule::regionsOf(instruction, machine, kMaxRows) : schedule::regionsOf(instruction, machine);
+  op.regions = schedule::regionsOf(instruction, machine);
   op.layer = layer;
   op.barrier = schedule == Schedule::Serial;
   return op;
@@ -303,7 +316,7 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
       tiles.back().isLead = true;
     }
   auto stripOf = [&](const Extent &at) {
-    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * ceilDiv(channels(), tile.size[C]) + at[C] / tile.size[C];
+    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * int64_t(channelTiles.size()) + int64_t(channelTileOf(at[C]));
   };
   const int64_t slots = buffers.all[size_t(buffers.accumulator)].slots;
   auto turnOf = [&](const Visit &visit) { return std::tuple(stripOf(visit.origin) / slots, visit.origin[P1], !visit.isLead); };
@@ -325,17 +338,16 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       llvm::stable_sort(mTiles, [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
     for (int64_t g = 0; g < groups; ++g) {
       std::vector<Visit> tiles;
-      auto visit = [&](int64_t c, const Extent &m) {
-        tiles.push_back({{c, m[P0], m[P1], m[P2]}, g, 0, allInputs, 0,
-                         ceilDiv(std::min(tile.size[C], channels() - c), machine.cols), band});
+      auto visit = [&](const Range &c, const Extent &m) {
+        tiles.push_back({{c.begin, m[P0], m[P1], m[P2]}, g, 0, allInputs, 0, ceilDiv(c.size(), machine.cols), band});
       };
       if (tile.channelsOuter || !contraction())
-        for (int64_t c = 0; c < channels(); c += tile.size[C])
+        for (const Range &c : channelTiles)
           for (const Extent &m : mTiles)
             visit(c, m);
       else
         for (const Extent &m : mTiles)
-          for (int64_t c = 0; c < channels(); c += tile.size[C])
+          for (const Range &c : channelTiles)
             visit(c, m);
       if (keepsSums(tile))
         takeTurns(tiles);
@@ -378,7 +390,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
 
 Extent Emitter::sizeOf(const Visit &visit) const {
   Extent size;
-  size[C] = std::min(tile.size[C], channels() - visit.origin[C]);
+  size[C] = channelTiles[channelTileOf(visit.origin[C])].size();
   const Band &band = bands[visit.band];
   const Extent end{0, band.columns.end, band.rows.end, kernel.extent[P2]};
   for (unsigned axis = P0; axis < kAxes; ++axis)

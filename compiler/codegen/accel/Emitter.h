@@ -95,6 +95,7 @@ private:
   NetworkProgram &network;
 
   Tile tile;
+  std::vector<Range> channelTiles; ///< of the chosen tile: the channels of each
   Buffers buffers;
   Range room; ///< of scratchpad 0, for buffers
   uint64_t clock = 0;
@@ -169,6 +170,8 @@ private:
   /// The load engine that takes turns with the first, and that of weights.
   unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
   unsigned weightUnit(const Tile &t) const { return onChip.loaders == Loaders::One ? 0 : secondUnit(t); }
+  void takeTile(const Tile &t);
+  size_t channelTileOf(int64_t channel) const;
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }
   int64_t elementBytes() const { return byteSize(kernel.anchor->inputType); }
   int64_t loadedBytes() const { return byteSize(kernel.loadedType()); } ///< of an element of the input in DRAM

@@ -154,7 +154,7 @@ int Emitter::sameSource(const Buffers &b, size_t step, const Source &source) con
 
 int64_t Emitter::leastDrain() const {
   const int64_t lanes = machine.lanes;
-  return residentOf(kernel.output.tensor) ? lanes : roundUp(std::max(lanes, kBurst / byteSize(kernel.outputType)), lanes);
+  return residentOf(kernel.output.tensor) || kernel.pool ? lanes : roundUp(std::max(lanes, kBurst / byteSize(kernel.outputType)), lanes);
 }
 
 bool Emitter::fitsDrained(Tile &t, Buffers &b) const {

@@ -362,7 +362,7 @@ bool Emitter::crowds(const Buffers &b) const {
 double Emitter::tryTile(const Tile &candidate) {
   // Constants have no place yet; nothing else lies there.
   constexpr uint64_t kElsewhere = uint64_t(1) << 39;
-  tile = candidate;
+  takeTile(candidate);
   buffers = plan(tile);
   buffers.emptySlots();
   allocate(buffers);
@@ -686,7 +686,7 @@ llvm::Error Emitter::choose() {
       *known = ranking;
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
     auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
-    tile = chosen;
+    takeTile(chosen);
     network.candidates.resize(layer + 1);
     network.candidates[layer] = unsigned(ranking.size());
     network.chosen.resize(layer + 1);

@@ -33,6 +33,12 @@ void Emitter::packConstants() {
     });
   };
   int64_t lanes = machine.lanes;
+  auto blocks = [&](int64_t size) { // of all tiles
+    int64_t count = 0;
+    for (const Range &tile : channelTiles)
+      count += ceilDiv(tile.size(), size);
+    return count;
+  };
   if (contraction() && constantWeights()) {
     // Tiles in the order of use, each one contiguous: [batch][group][channel tile][ic tile][n block][kh][kw][k block][rows][cols].
     const Anchor &a = *kernel.anchor;
@@ -40,12 +46,10 @@ void Emitter::packConstants() {
     unsigned size = byteSize(w.type);
     int64_t rows = machine.rows, cols = machine.cols, kw = a.axes[0].kernel, kh = a.weightRows();
     int64_t batches = a.batchAxis ? kernel.extent[*a.batchAxis] : 1;
-    auto blocks = [](int64_t extent, int64_t step, int64_t block) { // of all tiles
-      return extent / step * ceilDiv(step, block) + ceilDiv(extent % step, block);
-    };
-    const int64_t squares = blocks(a.oc, tile.size[C], cols) * kh * kw * blocks(a.ic, tile.ic, rows);
+    int64_t squares = kh * kw * (a.ic / tile.ic * ceilDiv(tile.ic, rows) + ceilDiv(a.ic % tile.ic, rows));
+    squares *= blocks(cols);
     const int64_t all = batches * a.groups * squares * rows * cols * size;
-    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, tile = tile] {
+    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, ic = tile.ic, tiles = channelTiles] {
       const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(value, 0, size));
       const int64_t apart = value.isSplat() ? 0 : size;
       std::vector<uint8_t> bytes(size_t(all), 0);
@@ -59,9 +63,9 @@ void Emitter::packConstants() {
         }
         return k * a.weightIc + y * a.weightKh + x * a.weightKw;
       };
-      auto packTile = [&](int64_t base, int64_t n0, int64_t k0) {
-        int64_t nEnd = a.pairsRows ? cols : std::min(a.oc, n0 + tile.size[C]), kEnd = std::min(a.ic, k0 + tile.ic);
-        for (int64_t nb = n0; nb < nEnd; nb += cols)
+      auto packTile = [&](int64_t base, const Range &n0, int64_t k0) {
+        int64_t nEnd = a.pairsRows ? cols : n0.end, kEnd = std::min(a.ic, k0 + ic);
+        for (int64_t nb = n0.begin; nb < nEnd; nb += cols)
           for (int64_t y = 0; y < kh; ++y)
             for (int64_t x = 0; x < kw; ++x)
               for (int64_t kb = k0; kb < kEnd; kb += rows)
@@ -76,8 +80,8 @@ void Emitter::packConstants() {
       };
       for (int64_t batch = 0; batch < batches; ++batch)
         for (int64_t g = 0; g < a.groups; ++g)
-          for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
-            for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
+          for (const Range &n0 : tiles)
+            for (int64_t k0 = 0; k0 < a.ic; k0 += ic)
               packTile(a.weightOffset + batch * a.weightBatch + g * a.weightGroup, n0, k0);
       assert(to == bytes.data() + all && "every byte was packed");
       return bytes;
@@ -117,19 +121,18 @@ void Emitter::packConstants() {
     if (chains[i].parameters.empty())
       continue;
     // [group][channel tile][block][parameter][lanes]; a tile's part is one run.
-    const int64_t groups = contraction() ? kernel.anchor->groups : 1, channels = this->channels(), perTile = tile.size[C];
+    const int64_t groups = contraction() ? kernel.anchor->groups : 1, channels = this->channels();
     std::vector<mlir::DenseElementsAttr> parameters;
     for (int source : chains[i].parameters)
       parameters.push_back(step.sources[source].parameter);
-    const int64_t blocks = channels / perTile * ceilDiv(perTile, lanes) + ceilDiv(channels % perTile, lanes);
     const int64_t again = pairsRows() ? lanes / 2 : lanes; // from there on: those of the lower outputs
-    const size_t all = size_t(groups * blocks * lanes * 4) * parameters.size();
-    parametersAddress[i] = network.addConstant(all, [=] {
+    const size_t all = size_t(groups * blocks(lanes) * lanes * 4) * parameters.size();
+    parametersAddress[i] = network.addConstant(all, [=, tiles = channelTiles] {
       std::vector<uint8_t> bytes;
       bytes.reserve(all);
       for (int64_t g = 0; g < groups; ++g)
-        for (int64_t n0 = 0; n0 < channels; n0 += perTile)
-          for (int64_t block = n0; block < std::min(channels, n0 + perTile); block += lanes)
+        for (const Range &tile : tiles)
+          for (int64_t block = tile.begin; block < tile.end; block += lanes)
             for (const mlir::DenseElementsAttr &parameter : parameters)
               for (int64_t lane = 0; lane < lanes; ++lane) {
                 uint8_t zero[4] = {};

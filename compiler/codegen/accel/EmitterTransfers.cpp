@@ -453,13 +453,13 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
   int64_t kBlocks = ceilDiv(icSize, rows), nBlocks = ceilDiv(size[C], cols);
   if (constantWeights()) {
     int64_t taps = a.axes[0].kernel * a.weightRows(), block = rows * cols * es;
-    // All channel tiles before this one are full; so are the ic tiles of this one.
+    // All ic tiles before this one are full.
     int64_t kAll = 0;
     for (int64_t k0 = 0; k0 < a.ic; k0 += tile.ic)
       kAll += ceilDiv(std::min(tile.ic, a.ic - k0), rows);
     int64_t nAll = 0;
-    for (int64_t n0 = 0; n0 < a.oc; n0 += tile.size[C])
-      nAll += ceilDiv(std::min(tile.size[C], a.oc - n0), cols);
+    for (const Range &n : channelTiles)
+      nAll += ceilDiv(n.size(), cols);
     // A part of an ic tile is a part of every tap.
     int64_t inTile = k % tile.ic, tileBlocks = ceilDiv(std::min(tile.ic, a.ic - (k - inTile)), rows);
     int64_t before = ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;

@@ -236,14 +236,15 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       Buffer &b = buffers.all[buffers.parameters[i]];
       const int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
       // Those of all channels of the tile, also where its results leave a few at a time.
-      const int64_t first = tile.drain ? origin[C] / tile.size[C] * tile.size[C] : origin[C];
-      const int64_t bytes = tile.drain ? ceilDiv(std::min(tile.size[C], channels() - first), lanes) * perBlock : blocks * perBlock;
+      const Range whole = channelTiles[channelTileOf(origin[C])];
+      const int64_t first = tile.drain ? whole.begin : origin[C];
+      const int64_t bytes = tile.drain ? ceilDiv(whole.size(), lanes) * perBlock : blocks * perBlock;
       bool miss;
       unsigned slot = acquire(b, {group, first}, miss);
       if (miss) {
         int64_t perGroup = 0; // every channel tile starts a new block
-        for (int64_t n0 = 0; n0 < channels(); n0 += tile.size[C])
-          perGroup += ceilDiv(std::min(channels() - n0, tile.size[C]), lanes) * perBlock;
+        for (const Range &n : channelTiles)
+          perGroup += ceilDiv(n.size(), lanes) * perBlock;
         addLoad(step, b, slot, weightUnit(tile), parametersAddress[i] + uint64_t(group * perGroup + first / lanes * perBlock),
                 4, {{bytes / 4, 4, 4, 0, 0}}, 0);
       }

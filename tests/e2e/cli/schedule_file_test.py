@@ -50,6 +50,13 @@ class DirectiveTest(ScheduleFileTest):
         choices, _ = self.layers(self.schedule("tile %k {sizes = [16, 3, 2, 0]}"))
         self.assertIn("tile 1 x 2 x 3 positions, 16 channels", choices["down"])
 
+    def test_channels_are_cut_into_equal_parts(self):
+        """200 channels are 13 vectors in four tiles of at most four: none has a single one and the inputs of all."""
+        path = self.schedule("tile %k {sizes = [64, 16, 1, 1]}", node="gemm")
+        code, _ = self.tilewright("compile", "gemm:16x200x64:fp32", "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "isa")
+        weights = {int(count) for count in re.findall(r"load unit=1 .*counts=\[(\d+),", code)}
+        self.assertEqual(weights, {16 * 64, 16 * 48})
+
     def test_a_size_left_open_is_chosen(self):
         choices, _ = self.layers(self.schedule("tile %k {sizes = [0, 0, 1, 0]}"))
         self.assertRegex(choices["down"], r"tile 1 x 1 x [1-9]\d* positions, [1-9]\d* channels")

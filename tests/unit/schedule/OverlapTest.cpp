@@ -334,6 +334,17 @@ TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
   EXPECT_EQ(onChip, wanted);
 }
 
+/// What the reader of a concatenation begins with may be there while its second half is still written.
+TEST(RegionTest, SomeChannelsOfAnImageAreNotTheOthers) {
+  const timing::MachineParams machine = tiny();
+  const Operation store = operation("store dram_address=64 counts=[64,196,1,1,1] dram_strides=[128] strides=[64] span=12544", machine);
+  const Operation load = operation("load counts=[64,196,1,1,1] dram_strides=[128] strides=[64] span=12544", machine);
+  for (const schedule::Region &written : store.regions)
+    for (const schedule::Region &read : load.regions)
+      if (written.space == schedule::kDramSpace && read.space == schedule::kDramSpace)
+        ASSERT_TRUE(written.end <= read.begin || read.end <= written.begin) << written.begin << " " << read.begin;
+}
+
 TEST(RegionTest, MoreRunsThanAskedForAreOneRange) {
   const timing::MachineParams machine = tiny();
   const isa::Instruction load = *isa::parse("load counts=[64,3,1,1,1] dram_strides=[1024] span=192");

@@ -5,6 +5,7 @@
 // refused with the reason that fits.
 //===----------------------------------------------------------------------===//
 
+#include "compiler/schedule/TileProgram.h"
 #include "compiler/schedule/Verifier.h"
 #include "hw-configs/Machine.h"
 
@@ -230,6 +231,27 @@ TEST(VerifierTest, AcceptsAVectorInstructionInPlace) {
 
 TEST(VerifierTest, RefusesAnAddressOutsideTheMemory) {
   expectRefused(with(0, "span=64", "span=64 address=1000000"), "word 0");
+}
+
+/// Schedulers leave out waits between what their regions tell apart: the verifier must be as exact.
+TEST(VerifierTest, TellsApartWhatSchedulersTellApart) {
+  bool anyMet = false;
+  for (int runs : {16, 128, 255, 256, 257, 400}) {
+    auto load = [&](int unit) {
+      const std::string counts = std::to_string(runs), span = std::to_string(8 * runs - 4);
+      return "load unit=" + std::to_string(unit) + " address=" + std::to_string(4 * unit) + " counts=[4," + counts +
+             ",1,1,1] dram_strides=[4] strides=[8] span=" + span;
+    };
+    bool meet = false;
+    const timing::MachineParams machine = tiny();
+    for (const schedule::Region &a : schedule::regionsOf(*isa::parse(load(0)), machine))
+      for (const schedule::Region &b : schedule::regionsOf(*isa::parse(load(1)), machine))
+        meet |= a.space != schedule::kDramSpace && a.space == b.space && a.begin < b.end && b.begin < a.end;
+    anyMet |= meet;
+    if (!meet)
+      EXPECT_EQ(problemsOf({load(0), load(1), "halt"}), "") << runs;
+  }
+  EXPECT_TRUE(anyMet) << "so many runs may be one range";
 }
 
 TEST(VerifierTest, FollowsLoopsAndOdometers) {
