@@ -61,7 +61,8 @@ struct Tile {
   /// scratchpad need not hold a whole tile then.
   int64_t drain = 0;
   /// Windows over rows that neighbouring tiles share: so many tiles, one below the other, find their input in one piece of memory, and
-  /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own.
+  /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own. Packed taps
+  /// have slots of their own all the same, and each tile copies the rows that it shares with the one above it.
   int64_t rolling = 1;
   /// Row reductions: steps leave their results where they read, as there is no room for both.
   bool inPlace = false;

@@ -123,7 +123,7 @@ int64_t Emitter::packedElements(const Extent &size) const {
 bool Emitter::keepsSums(const Tile &t) const {
   const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
   return canKeepSums() && onChip.keepsSums && t.size[P1] == 1 && t.size[P2] == 1 && t.depth > 1 && !t.oneSum && !t.inputsOuter &&
-         !t.channelsOuter && (!onChip.banding || (onChip.banding->keepsSums && strips <= t.depth));
+         !t.channelsOuter && (!onChip.banding || (onChip.banding->strips && strips <= t.depth));
 }
 
 Extent Emitter::madeSums(const Tile &t) const {
@@ -259,6 +259,12 @@ bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && mach
 std::vector<Tile> Emitter::waysToLoad(const Tile &t) const {
   const TileRequest &request = kernel.request;
   std::vector<Tile> ways;
+  if (unpacked && t.rolling == 1 && !request.rolling && canRoll(t)) {
+    ways.push_back(t);
+    ways.back().rolling = tilesAlong(P1, t);
+    if (Buffers b = plan(ways.back()); !allocate(b))
+      ways.pop_back();
+  }
   for (bool one : {false, true})
     for (bool wide : {false, true})
       for (bool small : {false, true}) {
@@ -449,6 +455,7 @@ void Emitter::emitTiles() {
   uint32_t nextBand = 0;
   turn = 0;
   rolled = {};
+  packedTiles.clear();
   const std::vector<Visit> visits = orderVisits();
   Ahead ahead;
   std::optional<std::pair<size_t, size_t>> host; ///< the step of the last passes, and where in it they end
@@ -490,7 +497,7 @@ void Emitter::emitTiles() {
         TileStep step;
         step.band = visit.band;
         unsigned input = 0;
-        if (tile.rolling > 1) {
+        if (tile.rolling > 1 && !unpacked) {
           rollInput(step, origin, size, k, icSize);
         } else if (!residentInput()) {
           Buffer &b = buffers.all[size_t(buffers.input)];
@@ -499,13 +506,13 @@ void Emitter::emitTiles() {
           if (miss && conversion && host && buffers.all[size_t(buffers.raw.front())].slots > 1) {
             // Before the results of the tile before: the array has work while they leave.
             TileStep ahead;
-            loadConverted(ahead, first, made, input);
+            loadConverted(ahead, first, made, input, isFirst);
             TileStep &before = steps[host->first];
             before.early.insert(before.early.end(), ahead.early.begin(), ahead.early.end());
             before.late.insert(before.late.end(), ahead.late.begin(), ahead.late.end());
             before.compute.insert(before.compute.begin() + long(host->second), ahead.compute.begin(), ahead.compute.end());
           } else if (miss && conversion) {
-            loadConverted(step, first, made, input);
+            loadConverted(step, first, made, input, isFirst);
           } else if (miss && unpacked) {
             loadPacked(step, first, made, b, input, isFirst, takesTurns() && turn++ % 2 ? secondUnit(tile) : 0);
           } else if (miss) {

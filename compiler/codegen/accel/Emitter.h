@@ -21,6 +21,14 @@ double dramBytesPerCycle(const timing::MachineParams &machine);
 
 inline int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 
+/// Rows of packed taps that a tile may copy from the one above it. Only converted ones: the vector engine writes them behind those that are
+/// copied, and whole vectors end with the last of them where they fill one.
+inline int64_t copiedRows(const Kernel &kernel, const Anchor &a, const timing::MachineParams &machine) {
+  const WindowAxis &h = a.axes[1];
+  const int64_t newRows = h.stride * (kernel.maxima ? (*kernel.maxima)[1].stride : 1);
+  return kernel.conversion && newRows * a.axes[0].kernel * a.ic >= machine.lanes ? std::max<int64_t>(h.kernel - h.stride, 0) : 0;
+}
+
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
 struct Buffer {
   unsigned memory = 0;
@@ -75,7 +83,10 @@ private:
   /// A run for every column, row and channel takes a cycle however short it is: the load engines take turns, a tile each, or, where
   /// the taps are converted and may lie apart until then, have a part of each tile's columns. Then both are in the same rows of DRAM.
   bool takesTurns() const { return packsPlanes() && !conversion; }
-  int64_t loadParts(const Tile &t) const { return conversion && packsPlanes() && secondUnit(t) && t.size[P0] > 1 ? 2 : 1; }
+  int64_t loadParts(const Tile &t) const {
+    const bool hasEngine = secondUnit(t) && !(onChip.banding && onChip.banding->loadsWhole);
+    return conversion && packsPlanes() && hasEngine && t.size[P0] > 1 ? 2 : 1;
+  }
   unsigned turn = 0; ///< tiles of planes loaded so far
   std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
   /// Bytes of packed taps from one output of a tile to the next: columns of rows, so that the windows of outputs below one another
@@ -151,6 +162,8 @@ private:
     int64_t offset = 0; ///< bytes
   } rolled;
   bool canRoll(const Tile &t) const;
+  /// Whether its packed taps are copied from the tile above it as far as it has them.
+  bool copiesRows(const Tile &t) const { return unpacked && t.rolling > 1; }
   int64_t rollingRows(const Tile &t) const; ///< that there is room for
   std::vector<int64_t> rollings(const Tile &t) const; ///< worth a look
   double rowsLoaded(const Tile &t) const;             ///< of a column of tiles, from top to bottom
@@ -260,9 +273,25 @@ private:
 
   void skipUnread();
   void packTaps();
-  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit);
-  void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot);
+  /// A slot's tile of packed taps, for sums of that origin and size.
+  struct PackedTile {
+    unsigned slot;
+    Extent origin, size;
+  };
+  llvm::SmallVector<PackedTile, 8> packedTiles; ///< that are on chip, where tiles copy rows
+  const PackedTile *tileAbove(const Extent &origin, const Extent &size) const;
+  /// Without the first `skipped` rows, for which the slot then has no place.
+  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit,
+                  int64_t skipped = 0);
+  void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
   void convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to);
+  /// A run of elements in each of `count` columns: where the first one is, and the bytes from one to the next.
+  struct Columns {
+    int64_t count, elements;
+    int64_t from, fromStride, to, toStride;
+  };
+  void moveColumns(TileStep &step, const Columns &columns, const Chain &chain) const;
+  void fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize) const;
   void packConstants();
   void emitTiles();
   /// A panel that loads the next one, a tile at a time, where one engine loads both operands.

@@ -50,17 +50,26 @@ Buffers Emitter::plan(const Tile &t) const {
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
     if (unpacked) // parts that are converted end with whole vectors
       inputBytes = (packedElements(madeSums(t)) + (conversion ? machine.lanes : 0)) * elementBytes();
-    if (t.rolling > 1)
+    if (t.rolling > 1 && !unpacked)
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())
       b.input = add(0, inputBytes,
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
-    if (conversion) // what is loaded soon leaves its slot: more than two are only in the way
-      slots = b.all[size_t(b.input)].slots = std::min(b.all[size_t(b.input)].slots, 2u);
+    int64_t rawElements = packedElements(part);
+    if (conversion) { // what is loaded soon leaves its slot: more than two are only in the way
+      const unsigned sumSlots = std::exchange(slots, std::min(b.all[size_t(b.input)].slots, 2u));
+      b.all[size_t(b.input)].slots = slots;
+      if (copiesRows(t)) { // the rows above, of each strip
+        b.all[size_t(b.input)].slots = unsigned(std::min<int64_t>(sumSlots, tilesAlong(P0, t) * tilesAlong(P2, t))) + 1;
+        const int64_t rows = unpacked->axes[1].span(part[P1]) - copiedRows(kernel, *unpacked, machine);
+        part[P1] = kernel.sharedSums(); // the first row of windows has none above it
+        rawElements = std::max(part[P0] * rows * packedStride[2], packedElements(part));
+      }
+    }
     for (int64_t i = 0; conversion && i < loadParts(t); ++i)
-      b.raw.push_back(add(0, packedElements(part) * loadedBytes(), slots));
+      b.raw.push_back(add(0, rawElements * loadedBytes(), slots));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
                     t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)

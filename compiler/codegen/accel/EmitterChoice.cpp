@@ -153,13 +153,13 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     bool scattered = anchor.input.stride[C] > 1;
     Transfer input = scattered ? Transfer::box(1, 2, width * tileChannels, height * t.size[P2], es, machine)
                                : Transfer::box(tileChannels, allChannels, width, height * t.size[P2], es, machine);
-    if (t.rolling > 1)
+    if (t.rolling > 1 && !unpacked)
       input = Transfer::box(tileChannels, allChannels, width, 1, es, machine) * (rowsLoaded(t) / double(tilesAlong(P1, t)));
     double weightBytes = b.weights >= 0 ? double(b.all[b.weights].bytes) : 0;
     double inputLoads = outTiles * kTiles, weightLoads = b.weights >= 0 ? outTiles * kTiles : 0;
     double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
     double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
-    bool inputStays = t.rolling > 1     ? true
+    bool inputStays = t.rolling > 1 && !unpacked ? true
                       : t.channelsOuter ? mTiles * kTiles <= inputSlots : kTiles <= inputSlots;
     bool weightsStay = t.channelsOuter || !contraction() ? kTiles <= weightSlots : nTiles * kTiles <= weightSlots;
     if (t.inputsOuter) {
@@ -188,7 +188,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       // A run for every row of every column; rows that tiles share are read again.
       const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1;
       const Extent size = madeSums(t);
-      const double rows = double(unpacked->axes[1].span(size[P1]) * size[P2] * channelsApart);
+      const int64_t loaded = unpacked->axes[1].span(size[P1]) - (copiesRows(t) ? copiedRows(kernel, *unpacked, machine) : 0);
+      const double rows = double(loaded * size[P2] * channelsApart);
       const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
       input.segments = rows * double(size[P0]) * (1 + (run - double(es)) / kBurst); // some lie in two bursts
       // Runs across the end of a burst take turns at it and the next one.
@@ -435,7 +436,7 @@ std::string Emitter::rankingKey() const {
   };
   listRanges(onChip.banding->rows);
   listRanges(onChip.banding->own);
-  list(std::array<int64_t, 1>{onChip.banding->keepsSums});
+  list(std::array<int64_t, 2>{onChip.banding->strips, onChip.banding->loadsWhole});
   for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->output}) {
     text << (banded ? 'b' : '-');
     if (!banded)
@@ -566,7 +567,7 @@ llvm::Error Emitter::choose() {
                     if (style.overlap)
                       estimate *= ownBanks ? 1.03 : 1.18;
                     // Rows that are loaded may lie in a bank with those that are read.
-                    if (t.rolling > 1)
+                    if (t.rolling > 1 && !unpacked)
                       estimate *= 1.05;
                     if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
                       estimate *= 1.05;

@@ -74,9 +74,16 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if (r.rolling > 1) {
     if (!overlaps())
       return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only modulo and search can do that");
-    if (!kernel.anchor || kernel.anchor->axes[1].span(1) <= kernel.anchor->axes[1].stride || residentInput() || onChip.banding ||
-        unpacked ||
-        (contraction() && (kernel.anchor->pixels.count > 1 || !onChip.hasNeighbours || kernel.anchor->groups > 1)))
+    auto sharesRows = [&] {
+      if (unpacked)
+        return canKeepSums() && onChip.keepsSums && copiedRows(kernel, *unpacked, machine) > 0;
+      if (!kernel.anchor || residentInput() || onChip.banding)
+        return false;
+      const WindowAxis &h = kernel.anchor->axes[1];
+      return h.span(1) > h.stride &&
+             (!contraction() || (kernel.anchor->pixels.count == 1 && onChip.hasNeighbours && kernel.anchor->groups == 1));
+    };
+    if (!sharesRows())
       return refuse(r.buffersAt, "rolling", r.rolling, "has no tiles whose windows share rows of an input in DRAM");
     if (r.depth == 1)
       return refuse(r.buffersAt, "depth", r.depth, "has tiles that share rows and needs 2 or more");

@@ -124,24 +124,29 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
              });
 }
 
+/// Fills what lies from `begin` on in a slot. What the last vector of packed taps reaches meets weights of zero, but it must be there.
+void Emitter::fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize) const {
+  isa::Load load;
+  load.memory = b.memory;
+  load.address = b.address[slot] + begin;
+  load.element_log2 = log2Size(unsigned(elementSize));
+  load.counts = {(b.bytes - begin) / elementSize, 1, 1, 1, 1};
+  load.high[1] = 1;
+  load.span = b.bytes - begin;
+  (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
+}
+
 /// loadInput() for packed taps. Where padding begins and ends differs from column to column: columns with the same padding are one
 /// box.
 void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
-                         unsigned unit) {
+                         unsigned unit, int64_t skipped) {
   const Anchor &a = *unpacked;
   const int64_t es = loadedBytes();
-  const Extent stride = packedStrides(size, es);
-  if (int64_t end = size[P2] * stride[P2], rest = b.bytes - end; rest && isFirst) {
-    // What the last vector reaches meets weights of zero, but it must be there.
-    isa::Load load;
-    load.memory = b.memory;
-    load.address = b.address[slot] + end;
-    load.element_log2 = log2Size(unsigned(es));
-    load.counts = {rest / es, 1, 1, 1, 1};
-    load.high[1] = 1;
-    load.span = rest;
-    (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
-  }
+  Extent stride = packedStrides(size, es);
+  stride[P0] -= skipped * packedStride[2] * es;
+  stride[P2] = size[P0] * stride[P0];
+  if (int64_t end = size[P2] * stride[P2]; end < b.bytes && isFirst)
+    fillSlot(step, b, slot, end, es);
   const KernelTensor &tensor = kernel.tensors[a.input.tensor];
   const uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
   const WindowAxis &w = a.axes[0], &h = a.axes[1];
@@ -153,7 +158,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
       ++high;
     return std::pair(low, high);
   };
-  const int64_t firstRow = origin[P1] * h.stride - h.padLow, rows = h.span(size[P1]);
+  const int64_t firstRow = origin[P1] * h.stride - h.padLow + skipped, rows = h.span(size[P1]) - skipped;
   BoxDim rowDim{rows, a.input.stride[P1] * es, packedStride[2] * es, std::clamp<int64_t>(-firstRow, 0, rows), 0};
   rowDim.high = std::clamp<int64_t>(firstRow + rows - h.inputSize, 0, rows - rowDim.low);
   const int64_t end = origin[P0] + size[P0];
@@ -178,13 +183,41 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   }
 }
 
-/// A tile of packed taps, loaded in parts and converted. What a part's last vector writes behind its columns, the next one overwrites.
-void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot) {
+const Emitter::PackedTile *Emitter::tileAbove(const Extent &origin, const Extent &size) const {
+  auto above = llvm::find_if(packedTiles, [&](const PackedTile &t) {
+    return t.origin[P0] == origin[P0] && t.size[P0] == size[P0] && t.origin[P1] + t.size[P1] == origin[P1] && t.origin[P2] == origin[P2];
+  });
+  return above == packedTiles.end() ? nullptr : above;
+}
+
+/// A tile of packed taps, loaded in parts and converted. What a part's last vector writes behind its columns, the next one overwrites; so
+/// do the rows behind those that are copied.
+void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst) {
   struct Part {
     Extent size;
     int64_t begin, raw;
   };
   llvm::SmallVector<Part, 2> parts;
+  const Buffer &input = buffers.all[size_t(buffers.input)];
+  const int64_t to = input.address[slot], rowBytes = packedStride[2] * elementBytes(), rows = unpacked->axes[1].span(size[P1]);
+  const Extent stride = packedStrides(size);
+  int64_t copied = 0;
+  if (copiesRows(tile)) {
+    if (isFirst)
+      fillSlot(step, input, slot, 0, elementBytes());
+    llvm::erase_if(packedTiles, [&](const PackedTile &t) { return t.slot == slot; });
+    if (const PackedTile *above = tileAbove(origin, size)) {
+      copied = copiedRows(kernel, *unpacked, machine);
+      const int64_t columnBytes = packedStrides(above->size)[P0];
+      Chain copy;
+      copy.aType = copy.dType = conversion->dType;
+      moveColumns(step,
+                  {size[P0], copied * packedStride[2], input.address[above->slot] + columnBytes - copied * rowBytes, columnBytes, to,
+                   stride[P0]},
+                  copy);
+    }
+    packedTiles.push_back({slot, origin, size});
+  }
   const int64_t count = std::min<int64_t>(size[P0], int64_t(buffers.raw.size()));
   ++turn;
   for (int64_t begin = 0, end; begin < size[P0]; begin = end) {
@@ -194,17 +227,24 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     from[P0] += begin;
     some[P0] = end - begin;
     Buffer &raw = buffers.all[size_t(buffers.raw[part])];
-    bool miss, isFirst = false;
-    const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirst);
+    bool miss, isFirstRaw = false;
+    const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirstRaw);
     std::vector<Operation> &loads = raw.slots > 1 ? step.early : step.late;
     const size_t before = loads.size();
-    loadPacked(step, from, some, raw, rawSlot, isFirst, part ? secondUnit(tile) : 0);
+    loadPacked(step, from, some, raw, rawSlot, isFirstRaw, part ? secondUnit(tile) : 0, copied);
     for (size_t i = before; count > 1 && i < loads.size(); ++i)
       loads[i].round = turn;
     parts.push_back({some, begin, raw.address[rawSlot]});
   }
-  const int64_t to = buffers.all[size_t(buffers.input)].address[slot];
-  const Extent stride = packedStrides(size);
+  if (copied) {
+    const int64_t elements = (rows - copied) * packedStride[2];
+    for (const Part &part : parts)
+      moveColumns(step,
+                  {part.size[P0], elements, part.raw, elements * loadedBytes(), to + part.begin * stride[P0] + copied * rowBytes,
+                   stride[P0]},
+                  *conversion);
+    return;
+  }
   for (int64_t n = 0; n < size[P2]; ++n)
     for (Part part : parts) {
       const int64_t image = packedStrides(part.size, loadedBytes())[P2];
@@ -264,7 +304,9 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
 
 /// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
 bool Emitter::canRoll(const Tile &t) const {
-  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || unpacked || t.size[P2] != 1 ||
+  if (unpacked)
+    return keepsSums(t) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
+  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.size[P2] != 1 ||
       t.depth == 1)
     return false;
   const Anchor &a = *kernel.anchor;
@@ -286,6 +328,10 @@ std::vector<int64_t> Emitter::rollings(const Tile &t) const {
     return kernel.request.rolling > 1 ? std::vector<int64_t>() : counts;
   if (kernel.request.rolling)
     return {kernel.request.rolling};
+  if (unpacked) { // a way to load tiles, or the only one that there is room for
+    Buffers b = plan(t);
+    return {allocate(b) ? 1 : tilesAlong(P1, t)};
+  }
   const WindowAxis &h = kernel.anchor->axes[1];
   Tile column = t;
   column.size[P1] = kernel.extent[P1];

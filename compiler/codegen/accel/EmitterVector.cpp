@@ -42,6 +42,33 @@ void Emitter::convertPacked(TileStep &step, const Extent &size, int64_t from, in
   step.compute.push_back({1, {operation(instruction)}});
 }
 
+/// Whole vectors of every column, and one that ends with its last element. A run that fills none takes what lies behind it as well.
+void Emitter::moveColumns(TileStep &step, const Columns &columns, const Chain &chain) const {
+  const int64_t lanes = machine.lanes, aBytes = byteSize(chain.aType), dBytes = byteSize(chain.dType);
+  auto move = [&](int64_t first, int64_t vectors) {
+    isa::Vector v;
+    v.a_type = int64_t(chain.aType);
+    v.a_zero_point = chain.aZero;
+    v.a_address = columns.from + first * aBytes;
+    v.a_strides = {lanes * aBytes, columns.fromStride};
+    v.a_span = (columns.count - 1) * columns.fromStride + vectors * lanes * aBytes;
+    v.d_type = int64_t(chain.dType);
+    v.d_address = columns.to + first * dBytes;
+    v.d_strides = {lanes * dBytes, columns.toStride};
+    v.d_span = (columns.count - 1) * columns.toStride + vectors * lanes * dBytes;
+    v.counts = {vectors, columns.count, 1, 1};
+    v.window = {1, 1};
+    setStages(v, chain);
+    isa::Instruction instruction;
+    instruction.operands = v;
+    step.compute.push_back({1, {operation(instruction)}});
+  };
+  const int64_t whole = std::max<int64_t>(columns.elements / lanes, 1);
+  move(0, whole);
+  if (columns.elements > whole * lanes)
+    move(columns.elements - lanes, 1);
+}
+
 /// Bytes from the first to the last of a vector instruction's vectors.
 static int64_t spanOfVectors(const std::array<int64_t, 4> &counts, const std::array<int64_t, 4> &strides, int64_t vectorBytes) {
   int64_t span = vectorBytes;

@@ -225,10 +225,17 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   if (a && !group.inputOf(k - group.first) && !isWhole(k, a->input.tensor)) {
     int64_t size = byteSize(a->inputType);
     Extent sums = kernel.sums({1, width, rows, 1});
-    if (group.kernels[k - group.first].keepsSums && rows == 1)
+    const Banding &banding = group.kernels[k - group.first];
+    if (banding.strips && rows == 1)
       sums[P1] = std::max(sharedSums(kernel), sums[P1] - sharedSums(kernel));
-    const int64_t column = a->axes[1].span(sums[P1]) * a->axes[0].kernel * a->ic;
-    if (kernel.conversion) {
+    const int64_t row = a->axes[0].kernel * a->ic, column = a->axes[1].span(sums[P1]) * row;
+    if (banding.copiedRows && rows == 1) { // a slot for each strip, and one more
+      const int64_t columns = kernel.sums({1, ceilDiv(width, int64_t(banding.strips)), 1, 1})[P0];
+      const int64_t loaded = std::max(a->axes[1].span(sharedSums(kernel)) * row, column - banding.copiedRows * row);
+      for (unsigned part = 0; part < engines; ++part)
+        add((ceilDiv(columns, engines) * loaded + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));
+      bytes += (banding.strips + 1) * roundUp((columns * column + machine.rows + machine.lanes) * size, alignment);
+    } else if (kernel.conversion) {
       for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
         add((ceilDiv(sums[P0], parts) * column + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));
       add((sums[P0] * column + machine.rows + machine.lanes) * size);
@@ -342,23 +349,25 @@ void Fuser::placeSums(Group &group) const {
   for (auto [i, banding] : llvm::enumerate(group.kernels)) {
     const Kernel &kernel = *kernels[group.first + i];
     banding.own[Banding::Sums] = {0, all};
-    banding.keepsSums = false;
+    banding.strips = 0;
+    banding.copiedRows = 0;
     for (int64_t unit : {bank, row})
-      for (unsigned strips = 2; strips <= kMostStrips && sharedSums(kernel) && !banding.keepsSums; ++strips) {
+      for (unsigned strips = 2; strips <= kMostStrips && sharedSums(kernel) && !banding.strips; ++strips) {
         const int64_t columns = kernel.window(P0).span(ceilDiv(kernel.extent[P0], strips));
         const int64_t sums = kernel.window(P1).kernel * columns * ceilDiv(kernel.extent[C], machine.cols);
         const int64_t begin = roundUp(kept, unit), end = begin + strips * roundUp(sums * row, unit);
         if (end > all - all / kRoomForOthers)
           continue;
         banding.own[Banding::Sums] = {begin, kept = end};
-        banding.keepsSums = true;
+        banding.strips = strips;
+        banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
-    others += isContraction(kernel) && !banding.keepsSums;
+    others += isContraction(kernel) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;
   unsigned turn = 0;
   for (auto [i, banding] : llvm::enumerate(group.kernels))
-    if (isContraction(*kernels[group.first + i]) && !banding.keepsSums)
+    if (isContraction(*kernels[group.first + i]) && !banding.strips)
       banding.own[Banding::Sums] = others == 1 ? Range{kept, all} : turn++ % 2 ? Range{half, all} : Range{kept, half};
 }
 
@@ -395,9 +404,11 @@ bool Fuser::place(Group &group, std::string *why) const {
         most = std::min(most, ceilDiv(kGoodPass, kernel.extent[P0]));
       align(0);
       // What one step leaves to the next is read and written at the same time.
-      const bool slotsOwnBanks = banks == Group::Banks::Own || (banks == Group::Banks::OfKernel && kernel.steps.size() > 1);
+      const bool copies = group.kernels[i].copiedRows && most == 1, hasSteps = kernel.steps.size() > 1 || copies;
+      const bool slotsOwnBanks = banks == Group::Banks::Own || (banks == Group::Banks::OfKernel && hasSteps);
       int64_t bytes = streamBytes(k, group, most, alignment(0, slotsOwnBanks), engines);
       group.kernels[i].own[Banding::Streams] = {at[0], at[0] + bytes};
+      group.kernels[i].loadsWhole = copies && engines == 1;
       at[0] += bytes;
     }
     for (Banding::Use use : {Banding::Weights, Banding::Parameters}) {
@@ -514,7 +525,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     const int64_t most = int64_t(machine.accumulatorRows()) / 2;
     const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
     for (const Range &rows : bands) {
-      int64_t left = sumsMade(kernel, rows.size(), banding && banding->keepsSums);
+      int64_t left = sumsMade(kernel, rows.size(), banding && banding->strips);
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);
@@ -527,8 +538,11 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   loads += double(weights * weightSets(k)) * (1 + rereads) + double(parameterBytes(kernel));
   if (a) {
     int64_t pixels = a->axes[0].inputSize * a->axes[2].inputSize, rows = 0; // rows that bands share are loaded for each
-    for (const Range &band : bands)
-      rows += std::min(a->axes[1].span(kernel.sums({1, 1, band.size(), 1})[P1]), a->axes[1].inputSize);
+    for (const Range &band : bands) {
+      const bool keeps = banding && banding->strips && band.size() == 1;
+      const int64_t sums = kernel.sums({1, 1, band.size(), 1})[P1] - (keeps ? sharedSums(kernel) : 0);
+      rows += std::min(a->axes[1].span(sums) - (keeps ? banding->copiedRows : 0), a->axes[1].inputSize);
+    }
     pixels *= group ? rows : a->axes[1].inputSize;
     addTensor(a->input.tensor, input,
               pixels * (a->kind == Anchor::Contraction ? a->ic * a->groups : kernel.extent[C]) * byteSize(kernel.loadedType()));

@@ -58,7 +58,9 @@ struct Banding {
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
   bool fillsBorders = false; ///< of `output`: the first of its writers
-  bool keepsSums = false;    ///< windows find the sums that they share with the band above
+  unsigned strips = 0; ///< of columns, whose windows find the sums that they share with the band above; 0: they do not
+  int64_t copiedRows = 0; ///< of packed taps, from the band above
+  bool loadsWhole = false; ///< these are loaded by one engine, as there is no room for parts
   uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
 

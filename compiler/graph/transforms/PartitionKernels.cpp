@@ -101,14 +101,29 @@ template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
 
 /// Whether `conv` had better convert its input on chip, behind packed taps: only neighbouring windows of a row share pixels, so that no
 /// burst is fetched twice, and two square tiles that fill the accumulator have room in half of the scratchpad, as floats and converted.
+/// Or those that are a row of windows high, where a pool takes the largest of its sums: a quarter of the row wide, beside the rows of
+/// each quarter that the next row of windows begins with.
 template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
   if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
     return false;
   ArrayRef<int64_t> w = shapeOf(conv.getW()), strides = conv.getStrides();
   const double side = std::sqrt(double(array.sums) / 2 / double(llvm::alignTo(w[3], uint64_t(array.columns))));
   const double elements = side * (side * double(strides[0]) + double(w[0])) * double(w[1] * shapeOf(conv.getX())[3]);
-  const double bytes = elements * (4 + (array.type == "int8" ? 1 : 2));
-  return w[1] - 1 <= strides[1] && 2 * bytes <= double(array.scratchpad) / 2;
+  const int64_t size = array.type == "int8" ? 1 : 2;
+  const double room = double(array.scratchpad) / 2;
+  if (w[1] - 1 > strides[1])
+    return false;
+  if (2 * elements * double(4 + size) <= room)
+    return true;
+  auto pool = conv->hasOneUse() ? dyn_cast<MaxPoolOp>(*conv->user_begin()) : MaxPoolOp();
+  if (!pool || !pool->hasAttr(kOfSumsAttr) || pool.getKernel()[0] <= pool.getStrides()[0] ||
+      !llvm::all_of(pool.getPads(), [](int64_t pad) { return pad == 0; }))
+    return false;
+  constexpr int64_t kStrips = 4;
+  const int64_t windows = int64_t(llvm::divideCeil(shapeOf(pool)[2], uint64_t(kStrips)));
+  const int64_t columns = (windows - 1) * pool.getStrides()[1] + pool.getKernel()[1], row = columns * w[1] * shapeOf(conv.getX())[3];
+  const int64_t loaded = pool.getStrides()[0] * strides[0], held = loaded + w[0] - strides[0];
+  return double(row * (2 * loaded * 4 + (kStrips + 1) * held * size)) <= room;
 }
 
 /// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles

@@ -9,7 +9,7 @@ import numpy as np
 
 from cli_test import CliTest
 
-SCALE, ZERO = 0.05, 7
+SCALE, ZERO, FACTOR = 0.05, 7, 2.0 ** -9
 HEIGHT, WIDTH, OUTPUTS = 19, 29, 20
 
 QUANTIZED = """
@@ -34,6 +34,33 @@ func.func @main(%image: tensor<1x3x{HEIGHT}x{WIDTH}xf32>) -> (tensor<1x{{y}}x{{x
   return %1 : tensor<1x{{y}}x{{x}}x{OUTPUTS}xf32>
 }}}}
 """
+
+POOLED = """
+func.func @main(%image: tensor<{n}x3x{h}x{w}xf32>) -> (tensor<{n}x{p}x{q}x{o}xi8>) {{
+  %q = graph.quantize %image {{scales = array<f32: {scale}>, zero_points = array<i32: {zero}>, axis = 1 : i64}}
+    : (tensor<{n}x3x{h}x{w}xf32>) -> tensor<{n}x3x{h}x{w}xi8> loc("quantize")
+  %w = graph.constant dense<{weights}> : tensor<{o}x3x3x3xi8>
+  %0 = graph.conv_integer %q, %w {{x_zero_point = {zero} : i32, w_zero_points = array<i32: 0>, strides = array<i64: 2, 2>,
+    pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"}}
+    : (tensor<{n}x3x{h}x{w}xi8>, tensor<{o}x3x3x3xi8>) -> tensor<{n}x{o}x{y}x{x}xi32> loc("stem")
+  %1 = graph.transpose %0 {{perm = array<i64: 0, 2, 3, 1>}} : (tensor<{n}x{o}x{y}x{x}xi32>) -> tensor<{n}x{y}x{x}x{o}xi32>
+  %2 = graph.requantize %1 {{multipliers = array<f32: {factor}>, axis = 3 : i64, zero_point = 0 : i32}}
+    : (tensor<{n}x{y}x{x}x{o}xi32>) -> tensor<{n}x{y}x{x}x{o}xi8>
+  %3 = graph.max_pool %2 {{kernel = array<i64: 3, 3>, strides = array<i64: {step}, {step}>, pads = array<i64: 0, 0, 0, 0>,
+    dilations = array<i64: 1, 1>, layout = "nhwc"}} : (tensor<{n}x{y}x{x}x{o}xi8>) -> tensor<{n}x{p}x{q}x{o}xi8> loc("pool")
+  %v = graph.constant dense<{next}> : tensor<1x1x{o}x{o}xi8>
+  %4 = graph.conv_integer %3, %v {{x_zero_point = 0 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>,
+    pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"}}
+    : (tensor<{n}x{p}x{q}x{o}xi8>, tensor<1x1x{o}x{o}xi8>) -> tensor<{n}x{p}x{q}x{o}xi32> loc("next")
+  %5 = graph.requantize %4 {{multipliers = array<f32: {factor}>, axis = 3 : i64, zero_point = 0 : i32}}
+    : (tensor<{n}x{p}x{q}x{o}xi32>) -> tensor<{n}x{p}x{q}x{o}xi8>
+  return %5 : tensor<{n}x{p}x{q}x{o}xi8>
+}}
+"""
+
+
+def requantized(sums):
+    return np.clip(np.rint(sums.astype(np.float32) * np.float32(FACTOR)), -128, 127).astype(np.int8)
 
 
 def convolved(image, weights):
@@ -98,6 +125,69 @@ class ConversionTest(CliTest):
         expected = self.write_network(size=7)
         self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
         np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
+
+    def write_pooled(self, images=1, step=2):
+        """A pool of the stem's sums, 9 x 14 windows of them or 17 x 27, and a kernel that reads it. Returns its result."""
+        rng = np.random.default_rng(1)
+        self.image = rng.uniform(-7, 7, (images, 3, 2 * HEIGHT, 2 * WIDTH)).astype(np.float32)
+        weights = rng.integers(-128, 128, (OUTPUTS, 3, 3, 3)).astype(np.int8)
+        after = rng.integers(-128, 128, (1, 1, OUTPUTS, OUTPUTS)).astype(np.int8)
+        results = requantized(convolved(self.image, weights))
+        pooled = np.lib.stride_tricks.sliding_window_view(results, (3, 3), (1, 2))[:, ::step, ::step].max((-2, -1))
+        self.write("net.mlir", POOLED.format(
+            n=images, step=step, h=2 * HEIGHT, w=2 * WIDTH, o=OUTPUTS, y=results.shape[1], x=results.shape[2], p=pooled.shape[1],
+            q=pooled.shape[2], scale=SCALE, zero=ZERO, factor=FACTOR, weights=weights.tolist(), next=after.tolist()))
+        np.save(self.path / "image.npy", self.image)
+        return requantized(np.einsum("nyxi,io->nyxo", pooled.astype(np.int64), after[0, 0].astype(np.int64)))
+
+    def run_pooled(self, machine, *directives):
+        """The result, and the bytes that the stem loads, if its tiles are asked for so."""
+        path = self.schedule_file({"stem": directives})
+        self.tilewright("run", "net.mlir", "--hw", machine, "--check", "--input", "image.npy", "--output-dir", "out", "--json", "report.json",
+                        "--schedule", path)
+        value, = map(np.load, (self.path / "out").glob("*.npy"))
+        layers = json.loads((self.path / "report.json").read_text())["layers"]
+        return value, next(layer["dram_read_bytes"] for layer in layers if layer["name"] == "stem")
+
+    def test_rows_that_are_copied_from_the_tile_above(self):
+        # One strip of columns, uneven ones, and strips of the columns' and the channels' tiles.
+        for images, step, tile in [(1, 2, "32, 14"), (1, 1, "32, 10"), (1, 2, "16, 3"), (2, 1, "32, 7")]:
+            expected, loaded = self.write_pooled(images, step), {}
+            for rolling in (1, 9):
+                value, loaded[rolling] = self.run_pooled(
+                    "gemmini_16x16_int8", f'tile %k {{sizes = [{tile}, 1, 1], order = "positions_outer"}}',
+                    f"buffers %k {{depth = 2, one_sum = false, keeps_sums = true, rolling = {rolling}}}")
+                np.testing.assert_array_equal(value, expected, str((images, step, tile, rolling)))
+            # Of the five rows that a row of windows reads, or the three, one is not new.
+            self.assertLess(loaded[9], 0.9 * loaded[1], (images, step, tile))
+
+    def test_rows_that_are_copied_from_the_band_above(self):
+        for step in (1, 2):
+            expected, loaded = self.write_pooled(step=step), {}
+            for machine, rolling in [("gemmini_16x16_int8", 1), ("gemmini_16x16_int8", 9), ("vdla_16x16", 9)]:
+                value, loaded[machine, rolling] = self.run_pooled(machine, f"buffers %k {{keeps_sums = true, rolling = {rolling}}}",
+                                                                  "keep %k {on_chip = true, bands = 1}")
+                np.testing.assert_array_equal(value, expected, str((machine, rolling, step)))
+            self.assertLess(loaded["gemmini_16x16_int8", 9], 0.9 * loaded["gemmini_16x16_int8", 1])
+
+    def test_rows_that_are_copied_with_vectors_of_32(self):
+        expected = self.write_pooled()
+        value, _ = self.run_pooled("edge_32x32_int8", "tile %k {sizes = [32, 7, 1, 1]}", "buffers %k {keeps_sums = true, rolling = 9}")
+        np.testing.assert_array_equal(value, expected)
+
+    def test_a_small_scratchpad_holds_rows_of_a_pooled_image(self):
+        expected = self.write_pooled()
+        self.assertEqual(self.kernels("--hw", "vdla_16x16", "--schedule", "modulo"), {"stem", "next"})
+        for schedule in ("serial", "double_buffer", "modulo"):
+            self.tilewright("run", "net.mlir", "--hw", "vdla_16x16", "--check", "--input", "image.npy", "--output-dir", "out", "--schedule",
+                            schedule)
+            value, = map(np.load, (self.path / "out").glob("*.npy"))
+            np.testing.assert_array_equal(value, expected, schedule)
+
+    def test_rows_are_copied_only_where_sums_stay(self):
+        self.write_pooled()
+        path = self.schedule_file({"stem": ["buffers %k {keeps_sums = false, rolling = 9}"]})
+        self.fails("run", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", path, message="rolling is 9 but kernel 'stem' has no tiles")
 
     def test_infinity_reaches_its_windows_alone(self):
         """bf16: what lies behind the last tap of a vector is multiplied as well."""
