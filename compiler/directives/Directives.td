@@ -40,7 +40,8 @@ class DirectiveOp<string mnemonic> : ScheduleOp<mnemonic, [TransformOpInterface,
 def TileOp : DirectiveOp<"tile"> {
   let summary = "which tile a kernel takes, and in which order";
   let arguments = (ins Transform_AnyOpType:$kernels, OptionalAttr<I64ArrayAttr>:$sizes, OptionalAttr<I64Attr>:$ic,
-                       OptionalAttr<StrAttr>:$order, OptionalAttr<BoolAttr>:$packed);
+                       OptionalAttr<StrAttr>:$order, OptionalAttr<BoolAttr>:$packed, OptionalAttr<I64ArrayAttr>:$first,
+                       OptionalAttr<I64ArrayAttr>:$last);
 }
 
 def BuffersOp : DirectiveOp<"buffers"> {

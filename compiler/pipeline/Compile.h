@@ -55,11 +55,14 @@ struct Beside {
   bool apart = false;    ///< in banks of its own
   bool spreads = false;  ///< with before and apart: its second half in all banks
   bool stays = false;    ///< with spreads: the second half of its input stays on chip
+  /// Tiles of results, the last ones of the contraction before it and the first ones of that behind it, which some positions go through
+  /// before the next ones do.
+  int64_t last = 0, first = 0;
 
   bool operator==(const Beside &other) const {
-    return std::tie(layer, before, behind, columns, together, apart, spreads, stays) ==
+    return std::tie(layer, before, behind, columns, together, apart, spreads, stays, last, first) ==
            std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads,
-                    other.stays);
+                    other.stays, other.last, other.first);
   }
 };
 
@@ -79,12 +82,13 @@ struct NetworkChoice {
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
   bool keepsSums = false;    ///< windows of sums find those that they share with the row above
+  bool keepsMatrices = false; ///< products of several matrices find them in the channels of tensors on chip
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
       return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
-                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.fromBottom);
+                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -18,6 +18,8 @@ constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus 
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
+constexpr int64_t kPreloadStart = 6;    ///< cycles from a preload's end to the next one's begin
+constexpr int64_t kMostParts = 4;       ///< of the positions that go through some tiles before others
 constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
 
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
@@ -85,7 +87,7 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   const accel::Kernel &kernel = layers[layer].kernel;
   if (kernel.anchor || !kernel.copies.empty())
     return ways;
-  const bool reduces = llvm::any_of(kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
+  const bool reduces = reducesChannels(layer);
   // Passes of half of the positions hide their preloads.
   const int64_t least = 2 * int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle);
   auto isProduct = [&](const accel::Kernel &other) {
@@ -118,6 +120,14 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   return ways;
 }
 
+/// So few that passes just hide their preloads, in parts that are about equal.
+int64_t NetworkCompiler::cutPositions(size_t layer) const {
+  const int64_t all = layers[layer].kernel.extent[accel::P0];
+  const int64_t preload = int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle) + kPreloadStart;
+  const int64_t parts = std::clamp<int64_t>(all / preload, 1, kMostParts), each = (all + parts - 1) / parts;
+  return each + each % 2;
+}
+
 /// The tiles that let the layer, or the one next to it, begin with a part of its input.
 void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
@@ -127,6 +137,19 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
     kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
     kernel.request.order = kernel.request.order.value_or(0); // one half after the other
   }
+  auto cut = [&](const Beside *beside, int64_t Beside::*tiles, std::optional<accel::Cut> accel::TileRequest::*cut) {
+    if (!beside || !(beside->*tiles))
+      return;
+    kernel.request.size[accel::C] = int64_t(machine.cols);
+    kernel.request.size[accel::P0] = kernel.extent[accel::P0];
+    kernel.request.*cut = accel::Cut{beside->*tiles, cutPositions(beside->layer)};
+    const int64_t inputTiles = std::max<int64_t>(cutSlots() / (beside->*tiles), 1);
+    kernel.request.ic = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->ic, inputTiles), machine.rows));
+  };
+  cut(next, &Beside::last, &accel::TileRequest::last);
+  cut(before, &Beside::first, &accel::TileRequest::first);
+  if (own && (own->last || own->first)) // two tiles hide each other's latency
+    kernel.request.size[accel::P0] = cutPositions(layer) / 2;
   if (before && before->columns)
     kernel.request.ic = std::min(someChannels, kernel.anchor->ic);
   if (before && before->together)
@@ -238,7 +261,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!*chosen)
     return false;
   if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
-      !next.serpentine && !next.keepsSums && next.beside.empty() &&
+      !next.serpentine && !next.keepsSums && !next.keepsMatrices && next.beside.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
       next.weights == options.weights.value_or(accel::Weights::Slots)) {
@@ -267,10 +290,10 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
 }
 
 void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
-  const bool learned = lessons.isNew;
+  const Lessons learned = lessons;
   if (llvm::Expected<bool> done = weigh(next, leastGain); !done)
     llvm::consumeError(done.takeError());
-  lessons.isNew = learned;
+  lessons = learned;
 }
 
 /// Of tensors that need the same room those with most readers for their time stay. What each is worth is not in that rule: others
@@ -302,6 +325,19 @@ void NetworkCompiler::weighSums() {
   for (const Weighed &other : apart) {
     NetworkChoice next = other.choice;
     next.keepsSums = true;
+    weighToo(next, kLeastGain);
+  }
+}
+
+/// Each once more with what products of several matrices read on chip: the heads of attention. It takes room from everything between.
+void NetworkCompiler::weighMatrices() {
+  auto readsMatrices = [](const Layer &l) { return l.kernel.anchor && l.kernel.anchor->batchAxis; };
+  if (!hasWays() || options.across != Across::All || llvm::none_of(layers, readsMatrices))
+    return;
+  const std::vector<Weighed> apart = weighed;
+  for (const Weighed &other : apart) {
+    NetworkChoice next = other.choice;
+    next.keepsMatrices = true;
     weighToo(next, kLeastGain);
   }
 }
@@ -393,6 +429,42 @@ void NetworkCompiler::weighParts() {
       NetworkChoice next = base;
       next.beside.push_back(way);
       weighToo(next, kLeastBeside);
+    }
+  }
+}
+
+/// Only the last tiles of the product before a normalisation, and the first ones of that behind it, make some positions before others: few
+/// weights have to stay for that, and none comes twice. In a scratchpad for all operands they take room that tensors have.
+void NetworkCompiler::weighCuts() {
+  if (!hasWays() || machine.scratchpads.size() == 1)
+    return;
+  for (size_t i = layers.size(); i-- > 0;) {
+    const auto ways = waysBeside(i);
+    for (bool before : {true, false}) {
+      auto isHalved = [&](const Beside &way) { return before ? way.before : way.behind; };
+      if (!reducesChannels(i) || llvm::none_of(ways, isHalved))
+        continue;
+      const accel::Kernel &own = layers[i].kernel, &product = layers[before ? i - 1 : i + 1].kernel;
+      if (own.request.hasTile() || product.request.hasTile())
+        continue;
+      // Blocks of columns that take the array as long as the layer takes the vector engine.
+      auto ceilDiv = [](int64_t a, int64_t b) { return int64_t(llvm::divideCeil(a, b)); };
+      const int64_t vectors = own.extent[accel::P0] * ceilDiv(own.extent[accel::C], machine.lanes) * int64_t(own.steps.size());
+      const int64_t block = product.extent[accel::P0] * ceilDiv(product.anchor->ic, machine.rows);
+      const int64_t most = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()});
+      const NetworkChoice base = weighed.front().choice;
+      for (int64_t count = most; count; count /= 2) {
+        NetworkChoice next = base;
+        Beside cut{i};
+        if (auto same = llvm::find_if(next.beside, [&](const Beside &way) { return way.layer == i; }); same != next.beside.end()) {
+          if (same->last)
+            cut = *same;
+          next.beside.erase(same);
+        }
+        (before ? cut.last : cut.first) = count;
+        next.beside.push_back(cut);
+        weighToo(next, kLeastBeside);
+      }
     }
   }
 }
@@ -489,6 +561,7 @@ llvm::Error NetworkCompiler::emit() {
         break;
     }
     weighSums();
+    weighMatrices();
     weighResidents();
     weighPixels();
     weighWindows();
@@ -497,6 +570,7 @@ llvm::Error NetworkCompiler::emit() {
     weighOrders();
     weighParts();
     weighHalves();
+    weighCuts();
     weighBanks();
     weighBus();
     weighLoaders();

@@ -293,6 +293,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.wanted.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
   uses.keptFrom.resize(ranges.size());
+  uses.holdsMatrices.assign(ranges.size(), choice.keepsMatrices);
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
     std::optional<bool> onChip = layer.kernel.request.onChip;
@@ -305,6 +306,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
                                      accel::placed(layer.kernel.request.keepAt).c_str(), other->name.c_str(),
                                      layer.kernel.name.c_str(), other->request.onChip != onChip ? "on_chip" : "bands");
     uses.wanted[range] = onChip;
+    uses.holdsMatrices[range] = *onChip;
     wantedBy[range] = &layer.kernel;
     uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
     uses.keptFrom[range] = *onChip ? layer.kernel.request.keptFrom : 0;

@@ -122,12 +122,14 @@ private:
   void weighToo(const NetworkChoice &next, double leastGain = 1);
   void weighResidents();
   void weighSums();
+  void weighMatrices();
   void weighPixels();
   void weighWindows();
   void weighSerpentine();
   void weighOrders();
   void weighParts();
   void weighHalves();
+  void weighCuts();
   void weighBanks();
   void weighBus();
   void weighLoaders();
@@ -167,6 +169,13 @@ private:
     const Beside *beside = besideOf(layer);
     return beside && beside->apart;
   }
+  bool reducesChannels(size_t layer) const {
+    return llvm::any_of(layers[layer].kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
+  }
+  /// Positions that go through the tiles next to a layer before others do.
+  int64_t cutPositions(size_t layer) const;
+  /// For the weights of those tiles: each has a bank of its own, and so has what comes next.
+  int64_t cutSlots() const { return std::max(machine.scratchpads.back().banks / 2, 1u); }
   void askForParts(size_t layer, accel::Kernel &kernel) const;
   /// Positions along P0 that a kernel makes in two parts.
   struct Cut {

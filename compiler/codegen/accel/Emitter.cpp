@@ -329,6 +329,42 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
   llvm::stable_sort(tiles, [&](const Visit &a, const Visit &b) { return turnOf(a) < turnOf(b); });
 }
 
+/// Whether tiles may hold all positions, and those be made in parts.
+bool Emitter::canCut() const {
+  return overlaps() && onChip.hasNeighbours && !onChip.banding && contraction() && kernel.hasRowsApart() && !unpacked &&
+         kernel.extent[P1] * kernel.extent[P2] * kernel.anchor->groups == 1;
+}
+
+int64_t Emitter::cutTiles() const {
+  const auto &[first, last] = std::pair(kernel.request.first, kernel.request.last);
+  return std::max(first ? first->tiles : 0, last ? last->tiles : 0);
+}
+
+/// The first and the last tiles as the request has them: who reads the rows that they make begins with some, and who writes those that they
+/// read need not be at its end.
+void Emitter::cutVisits(std::vector<Visit> &order) const {
+  auto cutRun = [&](llvm::ArrayRef<Visit> run, int64_t positions) {
+    std::vector<Visit> parts;
+    for (int64_t at = 0; at < kernel.extent[P0]; at += positions)
+      for (Visit visit : run) {
+        visit.columns = {at, std::min(at + positions, kernel.extent[P0])};
+        parts.push_back(visit);
+      }
+    return parts;
+  };
+  const auto &[first, last] = std::pair(kernel.request.first, kernel.request.last);
+  const size_t begin = first ? std::min(size_t(first->tiles), order.size()) : 0;
+  const size_t end = order.size() - (last ? std::min(size_t(last->tiles), order.size() - begin) : 0);
+  const llvm::ArrayRef<Visit> all = order;
+  std::vector<Visit> cut;
+  if (first)
+    cut = cutRun(all.take_front(begin), first->positions);
+  cut.insert(cut.end(), all.begin() + begin, all.begin() + end);
+  if (last)
+    llvm::append_range(cut, cutRun(all.drop_front(end), last->positions));
+  order = std::move(cut);
+}
+
 std::vector<Emitter::Visit> Emitter::orderVisits() const {
   int64_t groups = contraction() ? kernel.anchor->groups : 1;
   std::vector<Visit> order;
@@ -383,6 +419,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
     }
   }
   order.back().isLast = hasOpenEnds();
+  cutVisits(order);
   // The first of every plane before the second of any: then the reader begins meanwhile.
   const size_t planes = size_t(onChip.planes);
   if (planes > 1 && !kernel.anchor && order.size() % planes == 0) {
@@ -519,16 +556,27 @@ void Emitter::emitTiles() {
             loadInput(step, first, made, group, k, icSize, input);
           }
         }
-        unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
-        if (miss)
-          loadWeights(step, origin, size, group, batch, k, icSize, weights);
+        int64_t weightsAt = 0;
+        if (const Resident *resident = residentWeights()) {
+          weightsAt = resident->at(a.weightOffset + batch * a.weightBatch + k * a.weightIc + origin[C] * a.weightOc);
+        } else {
+          const unsigned weights = acquire(buffers.all[buffers.weights], {group, origin[C], k, batch, isPiece}, miss);
+          if (miss)
+            loadWeights(step, origin, size, group, batch, k, icSize, weights);
+          weightsAt = buffers.all[buffers.weights].address[weights];
+        }
         if (ahead.loads)
           loadAhead(step, visits[ahead.end], ahead);
         const int64_t sumsAt = buffers.all[buffers.accumulator].address[anchorSlot] / int64_t(machine.accumulatorRowBytes());
-        passes(step,
-               {first, made, visit.begins && i == 0, icSize, inputPlace(first, made, group, k, icSize, input),
-                buffers.all[buffers.weights].address[weights], sumsAt, passRows(made)},
-               visit);
+        Products products{first,     made,   visit.begins && i == 0, icSize, inputPlace(first, made, group, k, icSize, input),
+                          weightsAt, sumsAt, passRows(made)};
+        if (visit.columns) {
+          products.origin[P0] += visit.columns->begin;
+          products.size[P0] = visit.columns->size();
+          products.input.address += visit.columns->begin * products.input.stride[P0];
+          products.sums += visit.columns->begin;
+        }
+        passes(step, products, visit);
         if (overlaps())
           host = {steps.size(), step.compute.size()};
         if (visit.ends && i + 1 == parts.size()) {
@@ -536,6 +584,11 @@ void Emitter::emitTiles() {
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
           const int64_t row = machine.accumulatorRowBytes(), all = sums[P0] * sums[P1] * sums[P2];
+          if (visit.columns) {
+            at[P0] += visit.columns->begin;
+            part[P0] = visit.columns->size();
+          }
+          const int64_t skipped = (at[P0] - origin[P0]) * row;
           if (tile.drain && part[C] > tile.drain) {
             const int64_t begin = at[C], end = begin + part[C];
             for (int64_t c = begin; c < end; c += tile.drain) {
@@ -545,7 +598,7 @@ void Emitter::emitTiles() {
               }
               at[C] = c;
               part[C] = std::min(tile.drain, end - c);
-              vectorSteps(step, at, part, group, anchorSlot, (c - begin) / machine.cols * all * row, all * row);
+              vectorSteps(step, at, part, group, anchorSlot, skipped + (c - begin) / machine.cols * all * row, all * row);
             }
             steps.push_back(std::move(step));
             continue;
@@ -553,14 +606,14 @@ void Emitter::emitTiles() {
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
           const int64_t runs = visit.isLast && !kernel.pool && !kernel.maxima && !pairsRows() ? std::min<int64_t>(4, part[outer]) : 1;
-          const int64_t inner = all / part[outer];
+          const int64_t inner = all / size[outer], begin = at[outer], count = part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
             if (run)
               steps.push_back(std::exchange(step, {}));
-            at[outer] = origin[outer] + done;
-            part[outer] = (size[outer] - done) / (runs - run);
-            vectorSteps(step, at, part, group, anchorSlot, done * inner * row, all * row);
+            at[outer] = begin + done;
+            part[outer] = (count - done) / (runs - run);
+            vectorSteps(step, at, part, group, anchorSlot, skipped + done * inner * row, all * row);
           }
         }
         steps.push_back(std::move(step));

@@ -141,11 +141,15 @@ private:
     bool begins = true, ends = true; ///< the first visit of its tile, the last one
     bool turned = false; ///< takes its last input channels first
     bool isLast = false; ///< nothing hides its results
+    std::optional<Range> columns = std::nullopt; ///< of its tile, along P0; nothing: all
     bool isLead = false; ///< makes only the sums that its tile would find, had it one above
   };
   std::vector<Visit> orderVisits() const;
   void takeTurns(std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
+  void cutVisits(std::vector<Visit> &order) const;
+  int64_t cutTiles() const; ///< that positions go through part by part; 0: none
+  bool canCut() const;
   bool hasOpenEnds() const;
   int64_t firstPiece() const;
   int64_t pieces(const Tile &t) const; ///< of the first tile
@@ -195,7 +199,7 @@ private:
   Tile clampTile(Tile t) const;
   /// Channels of results that leave the accumulator at a time.
   int64_t drained(const Tile &t) const { return t.drain ? std::min(t.drain, t.size[C]) : t.size[C]; }
-  /// The fewest channels that may: whole vectors, and whole bursts of DRAM.
+  /// The fewest channels that may: whole vectors, and whole bursts of DRAM where many positions go there.
   int64_t leastDrain() const;
   /// Whether the memories hold the tile, if need be with fewer of its results at a time.
   bool fitsDrained(Tile &t, Buffers &b) const;
@@ -242,6 +246,10 @@ private:
     return size_t(tensor) < onChip.tensors.size() ? onChip.tensors[size_t(tensor)] : nullptr;
   }
   const Resident *residentInput() const { return kernel.anchor ? residentOf(kernel.anchor->input.tensor) : nullptr; }
+  /// Weights that are no constant, where another kernel left them.
+  const Resident *residentWeights() const {
+    return contraction() && kernel.anchor->batchAxis && !constantWeights() ? residentOf(kernel.anchor->weights) : nullptr;
+  }
   int64_t capacityOf(const Buffer &buffer) const;
   int64_t bandRows() const;
   int64_t bandColumns() const;

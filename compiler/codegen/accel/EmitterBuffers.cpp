@@ -71,9 +71,14 @@ Buffers Emitter::plan(const Tile &t) const {
     for (int64_t i = 0; conversion && i < loadParts(t); ++i)
       b.raw.push_back(add(0, rawElements * loadedBytes(), slots));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
-    b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
-                    t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
-                    : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
+    if (!residentWeights())
+      b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
+                      t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
+                      : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
+    if (cutTiles()) {
+      unsigned &own = b.all[size_t(b.weights)].slots;
+      own = std::max(own, unsigned(std::min(cutTiles() * (t.inputsOuter ? 1 : kTiles), weightTiles)));
+    }
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
     if (t.rolling > 1)
@@ -91,7 +96,8 @@ Buffers Emitter::plan(const Tile &t) const {
     if (step) {
       if (!chains[i].parameters.empty())
         b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
-                                  t.panel == Tile::AllWeights ? unsigned(nTiles) : slotsFor(nTiles));
+                                  t.panel == Tile::AllWeights ? unsigned(nTiles)
+                                                              : unsigned(std::min(std::max<int64_t>(t.depth, cutTiles()), nTiles)));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);

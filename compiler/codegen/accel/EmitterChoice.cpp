@@ -317,7 +317,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
   if (overlaps() && contraction()) {
     // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
     // the next panel that has no slots of its own.
-    double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth, perCycle), weightLoad = double(b.all[size_t(b.weights)].bytes) / bandwidth;
+    const double inputLoad = residentInput() ? 0 : inputTile.cycles(bandwidth, perCycle);
+    const double weightLoad = b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) / bandwidth : 0;
     double late = std::max(0.0, inputLoad + weightLoad - perTileTensor);
     double panels = t.channelsOuter ? nTiles * groups : mTiles * groups;
     double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : kTiles - (t.panel - Tile::OnePanel);
@@ -416,6 +417,9 @@ std::string Emitter::rankingKey() const {
   list(std::array<int64_t, 4>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
+  for (const std::optional<Cut> &cut : {kernel.request.first, kernel.request.last})
+    if (cut)
+      list(std::array<int64_t, 2>{cut->tiles, cut->positions});
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
                                  r.pixelBytes, r.rowBytes});
@@ -547,6 +551,8 @@ llvm::Error Emitter::choose() {
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
+                  continue;
+                if ((request.first || request.last) && positions(t) != allPositions)
                   continue;
                 if (!isAskedFor(t) || (asksForWay && waysToLoad(t).empty()))
                   continue;
@@ -703,6 +709,8 @@ llvm::Error Emitter::choose() {
         network.chosen[layer].oneSum = tile.oneSum;
       if (overlaps() && tile.ic < kernel.anchor->ic)
         network.chosen[layer].serpentine = onChip.serpentine;
+      network.chosen[layer].first = request.first;
+      network.chosen[layer].last = request.last;
       if (canKeepSums())
         network.chosen[layer].keepsSums = onChip.keepsSums;
       if (canBeginSmall(tile))

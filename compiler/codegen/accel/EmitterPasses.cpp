@@ -225,8 +225,9 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
   tensor.address += taps.x * a.axes[0].dilation * input.stride[P0] + taps.y * a.axes[1].dilation * input.stride[P1];
   const int64_t firstBlock = taps.kBegin / rows;
   tensor.address += firstBlock * input.stride[C];
-  // Behind the channels of a vector lie those of the next pixel, which may not be there yet.
-  const bool isShort = taps.kEnd % rows || a.pixels.count > 1 || (residentInput() && residentInput()->isDense());
+  // Behind the channels of a vector lie those of the next pixel, which may not be there yet, or of the next matrix.
+  const bool isShort =
+      taps.kEnd % rows || a.pixels.count > 1 || (residentInput() && (residentInput()->isDense() || a.batchAxis));
   tensor.k_count = isShort ? std::min((taps.kEnd ? taps.kEnd : icSize) - taps.kBegin, rows) : rows;
   tensor.acc_span = 1;
   tensor.span = tensor.k_count * es;
@@ -248,7 +249,16 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
   preload.is_signed = integer && a.weightType == LaneType::I8;
   preload.zero_point = integer ? a.weightZero : 0;
   int64_t kStride, nStride, tapStride = 0;
-  if (constantWeights()) {
+  if (const Resident *resident = residentWeights()) {
+    const int64_t pixel = resident->stride(a.weightIc == 1 ? a.weightOc : a.weightIc);
+    preload.memory = 0;
+    preload.k_count = std::min(icSize, rows);
+    preload.n_count = std::min(size[C], cols);
+    preload.transpose = a.weightIc == 1;
+    preload.row_stride = pixel;
+    kStride = preload.transpose ? resident->blockBytes : rows * pixel;
+    nStride = preload.transpose ? cols * pixel : resident->blockBytes;
+  } else if (constantWeights()) {
     preload.row_stride = cols * es;
     kStride = rows * cols * es;
     tapStride = kBlocks * kStride;
@@ -265,7 +275,8 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
     nStride = cols * preload.row_stride;
     tapStride = nBlocks * nStride;
   }
-  preload.span = preload.transpose ? (cols - 1) * preload.row_stride + rows * es : (rows - 1) * preload.row_stride + cols * es;
+  preload.span = preload.transpose ? (preload.n_count - 1) * preload.row_stride + preload.k_count * es
+                                   : (preload.k_count - 1) * preload.row_stride + preload.n_count * es;
   preload.address += (taps.y * kw + taps.x) * tapStride + visit.blockBegin * nStride + firstBlock * kStride;
 
   struct PassLevel {

@@ -50,6 +50,13 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if ((r.banks || r.behind) && onChip.banding)
     return refuse(r.buffersAt, r.banks ? "the first of banks" : "behind", r.banks ? std::to_string((*r.banks)[0]) : "given",
                   "runs in bands, beside other kernels");
+  for (auto [name, cut] : {std::pair("first", r.first), std::pair("last", r.last)}) {
+    if (cut && !canCut())
+      return refuse(r.tileAt, name, llvm::formatv("[{0}, {1}]", cut->tiles, cut->positions).str(),
+                    "is no product of base modulo or search beside others whose positions along x are rows of one matrix");
+    if (cut && cut->positions > kernel.extent[P0])
+      return refuse(r.tileAt, llvm::formatv("positions of {0}", name).str(), cut->positions, llvm::formatv("has {0} there", kernel.extent[P0]));
+  }
   if (r.keepsSums.value_or(false) && !canKeepSums())
     return refuse(r.buffersAt, "keeps_sums", "true",
                   "is no product of base modulo or search beside others whose sums are seen by whole windows that share rows");

@@ -389,11 +389,14 @@ Emitter::InputPlace Emitter::inputPlace(const Extent &origin, const Extent &size
   const Anchor &a = *kernel.anchor;
   InputPlace place;
   if (const Resident *resident = residentInput()) {
-    place.address = resident->at(a.input.offset + group * a.inputGroup + icOrigin);
+    const int64_t batch = a.batchAxis ? origin[*a.batchAxis] * a.input.stride[*a.batchAxis] : 0;
+    place.address = resident->at(a.input.offset + group * a.inputGroup + batch + icOrigin);
     place.stride[C] = resident->blockBytes;
     for (unsigned axis = P0; axis < kAxes; ++axis) {
       const WindowAxis &w = a.axes[axis - P0];
       const int64_t first = readsRing() && axis == P1 ? bandedInput()->bands[0].begin : origin[axis] * w.stride - w.padLow;
+      if (a.batchAxis == axis) // a tile has one of its positions
+        continue;
       place.stride[axis] = resident->stride(a.input.stride[axis]);
       place.address += first * place.stride[axis];
     }

@@ -81,7 +81,6 @@ constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its
 constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
 constexpr double kRoom = 0.9375;       ///< of a memory, for a group
 constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
-constexpr unsigned kMostStrips = 4;    ///< of sums that stay from band to band
 constexpr int64_t kRoomForOthers = 8;  ///< beside them, this part of the accumulator at least
 constexpr int64_t kRing = -1;
 /// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
@@ -352,7 +351,7 @@ void Fuser::placeSums(Group &group) const {
     banding.strips = 0;
     banding.copiedRows = 0;
     for (int64_t unit : {bank, row})
-      for (unsigned strips = 2; strips <= kMostStrips && sharedSums(kernel) && !banding.strips; ++strips) {
+      for (unsigned strips = 2; strips <= cost::kMostStrips && sharedSums(kernel) && !banding.strips; ++strips) {
         const int64_t columns = kernel.window(P0).span(ceilDiv(kernel.extent[P0], strips));
         const int64_t sums = kernel.window(P1).kernel * columns * ceilDiv(kernel.extent[C], machine.cols);
         const int64_t begin = roundUp(kept, unit), end = begin + strips * roundUp(sums * row, unit);

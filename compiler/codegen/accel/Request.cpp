@@ -15,7 +15,7 @@ using namespace tw::accel;
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
                                  "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine",
-                                 "keeps_sums", "rolling", "packed", "on_chip", "bands", "from", "engine"};
+                                 "keeps_sums", "rolling", "packed", "first", "last", "on_chip", "bands", "from", "engine"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
@@ -99,6 +99,17 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
         request.rolling = *count;
       else
         request.depth = unsigned(*count);
+    } else if (name == "first" || name == "last") {
+      auto list = dyn_cast<ArrayAttr>(value);
+      std::optional<int64_t> tiles, positions;
+      if (list && list.size() == 2) {
+        tiles = number(list[0], 1);
+        positions = number(list[1], 1);
+      }
+      if (!tiles || !positions)
+        result = wrong(key, "two positive numbers, [tiles, positions along x]");
+      else
+        (name == "first" ? request.first : request.last) = Cut{*tiles, *positions};
     } else if (name == "banks") {
       auto list = dyn_cast<ArrayAttr>(value);
       std::optional<int64_t> first, end;
@@ -187,6 +198,9 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       tile.push_back("order = \"" + std::string(kOrderNames[*request.order]) + "\"");
     if (request.packed)
       tile.push_back(flag("packed", request.packed));
+    for (auto [key, cut] : {std::pair("first", request.first), std::pair("last", request.last)})
+      if (cut)
+        tile.push_back(llvm::formatv("{0} = [{1}, {2}]", key, cut->tiles, cut->positions));
     if (request.depth)
       buffers.push_back("depth = " + std::to_string(request.depth));
     if (request.panel)

@@ -48,6 +48,12 @@ constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inp
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
 
+/// Tiles of a product that each hold all positions: `positions` of them at a time go through all of these tiles before the next ones do.
+struct Cut {
+  int64_t tiles = 0, positions = 0;
+  bool operator==(const Cut &other) const { return tiles == other.tiles && positions == other.positions; }
+};
+
 /// What is 0, empty or missing is not asked for.
 struct TileRequest {
   std::array<int64_t, 4> size{}; ///< channels, then positions along x, y and n
@@ -64,6 +70,7 @@ struct TileRequest {
   std::optional<bool> serpentine; ///< every second tile takes the last input channels first
   std::optional<bool> keepsSums; ///< rows of windows find the sums that they share with those above
   int64_t rolling = 0; ///< tiles one below the other that share a piece of memory
+  std::optional<Cut> first, last; ///< the tiles that come first, and last
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
   std::optional<bool> onChip;    ///< the kernel's result
   int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
@@ -72,7 +79,7 @@ struct TileRequest {
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;
 
-  bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed; }
+  bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed || first || last; }
   bool hasBuffers() const {
     return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader || spreads ||
            serpentine || keepsSums || rolling;

@@ -53,9 +53,16 @@ namespace {
 struct Use {
   size_t kernel;
   bool writes;
-  const View *view;
-  bool isAnchor; ///< the anchor's input, with its windows
+  View view;
+  bool isAnchor;  ///< the anchor's input, with its windows
+  bool isWeights = false; ///< the anchor's weights, of which each position along one axis has its own
 };
+
+/// Whether the channels of a pixel from `offset` on begin with a vector, or lie in one.
+bool liesInVectors(const Resident &r, int64_t offset, int64_t count) {
+  const int64_t first = offset % r.channels, lane = first % r.lanes;
+  return first + count <= r.channels && (lane == 0 || lane + count <= r.lanes);
+}
 
 class Chooser {
 public:
@@ -72,6 +79,8 @@ private:
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
   std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar = true) const;
   bool suits(const Resident &resident, const Use &use) const;
+  bool suitsAsWeights(const Resident &resident, const Anchor &anchor) const;
+  bool holdsMatrices(size_t tensor) const { return tensor < uses.holdsMatrices.size() && uses.holdsMatrices[tensor]; }
 };
 
 std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) const {
@@ -81,7 +90,7 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
     auto tensorOf = [&](int index) { return uses.tensorOf[k][size_t(index)]; };
     auto reads = [&](const View &view, bool isAnchor) {
       if (kernel.tensors[size_t(view.tensor)].role == KernelTensor::Argument)
-        result[tensorOf(view.tensor)].push_back({k, false, &view, isAnchor});
+        result[tensorOf(view.tensor)].push_back({k, false, view, isAnchor});
     };
     auto excludes = [&](int tensor) {
       if (kernel.tensors[size_t(tensor)].role != KernelTensor::Constant)
@@ -89,9 +98,13 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
     };
     if (kernel.anchor) {
       reads(kernel.anchor->input, true);
-      // Activations as weights lie in the weight memory.
-      if (kernel.anchor->weights >= 0)
-        excludes(kernel.anchor->weights);
+      // Activations as weights are loaded to the weight memory, or read where they were written.
+      const Anchor &a = *kernel.anchor;
+      if (a.kind == Anchor::Contraction && a.batchAxis && kernel.tensors[size_t(a.weights)].role == KernelTensor::Argument &&
+          holdsMatrices(tensorOf(a.weights)))
+        result[tensorOf(a.weights)].push_back({k, false, {a.weights, {}, a.weightOffset}, false, true});
+      else if (a.weights >= 0)
+        excludes(a.weights);
     }
     for (const Step &step : kernel.steps)
       for (const Source &source : step.sources)
@@ -102,7 +115,7 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
       excludes(copy.to.tensor);
     }
     if (kernel.copies.empty())
-      result[tensorOf(kernel.output.tensor)].push_back({k, true, &kernel.output, false});
+      result[tensorOf(kernel.output.tensor)].push_back({k, true, kernel.output, false});
   }
   return result;
 }
@@ -119,7 +132,7 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
     r.from = uses.keptFrom[tensor];
     auto hasRows = [&](const Use &use) {
       const Kernel &kernel = *uses.kernels[use.kernel];
-      return !use.isAnchor && kernel.hasRowsApart() && kernel.extent[P0] == r.width && use.view->stride[P0] == r.channels;
+      return !use.isAnchor && kernel.hasRowsApart() && kernel.extent[P0] == r.width && use.view.stride[P0] == r.channels;
     };
     if (r.rows > 1 || r.from >= r.width || !llvm::all_of(list, hasRows) ||
         llvm::any_of(llvm::drop_begin(list), [&](const Use &use) { return use.kernel != list[0].kernel + 1; }))
@@ -129,8 +142,8 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   bool pads = false;
   for (const Use &use : list) {
     const Kernel &kernel = *uses.kernels[use.kernel];
-    r.elementBytes = byteSize(kernel.tensors[size_t(use.view->tensor)].type);
-    r.hasVectorReaders |= !use.writes && !(use.isAnchor && kernel.anchor->kind == Anchor::Contraction);
+    r.elementBytes = byteSize(kernel.tensors[size_t(use.view.tensor)].type);
+    r.hasVectorReaders |= !use.writes && !use.isWeights && !(use.isAnchor && kernel.anchor->kind == Anchor::Contraction);
     if (!use.isAnchor)
       continue;
     const Anchor &a = *kernel.anchor;
@@ -174,11 +187,27 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
   return r;
 }
 
+/// The matrix of each position of the batch axis: one of its axes is a run of channels, the other one pixels; whole tiles of the array, or
+/// one.
+bool Chooser::suitsAsWeights(const Resident &r, const Anchor &a) const {
+  const int64_t rows = machine.rows, cols = machine.cols;
+  const bool byChannel = a.weightIc == 1;
+  const int64_t channels = byChannel ? a.ic : a.oc, pixels = byChannel ? a.oc : a.ic, pixel = byChannel ? a.weightOc : a.weightIc;
+  if (r.isDense() || a.groups > 1 || (!byChannel && a.weightOc != 1) || (a.ic > rows && a.ic % rows) || (a.oc > cols && a.oc % cols) ||
+      pixel % r.channels || !r.canWalk(pixel, pixels) || a.axes[0].kernel * a.axes[1].kernel * a.axes[2].kernel > 1)
+    return false;
+  return llvm::all_of(llvm::seq<int64_t>(0, a.axes[*a.batchAxis - P0].size), [&](int64_t batch) {
+    return liesInVectors(r, a.weightOffset + batch * a.weightBatch, channels);
+  });
+}
+
 bool Chooser::suits(const Resident &r, const Use &use) const {
   const Kernel &kernel = *uses.kernels[use.kernel];
-  const View &view = *use.view;
+  const View &view = use.view;
   if (byteSize(kernel.tensors[size_t(view.tensor)].type) != r.elementBytes)
     return false;
+  if (use.isWeights)
+    return suitsAsWeights(r, *kernel.anchor);
   // Channels lie side by side, so that a vector of lanes is one access.
   if (view.stride[C] != 1 && !(view.stride[C] == 0 && !use.writes && !use.isAnchor))
     return false;
@@ -209,8 +238,19 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   }
   if (use.isAnchor) {
     const Anchor &a = *kernel.anchor;
+    // A product of several matrices takes one after the other: each may have channels of its own.
+    auto hasChannelsApart = [&](unsigned axis) {
+      if (a.kind != Anchor::Contraction || a.batchAxis != axis || groups > 1 || pixels > 1 || r.isDense() ||
+          !holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)]))
+        return false;
+      return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]), [&](int64_t batch) {
+        return liesInVectors(r, view.offset + batch * view.stride[axis], channels);
+      });
+    };
     for (unsigned axis = P0; axis < kAxes; ++axis) {
       const WindowAxis &w = a.axes[axis - P0];
+      if (hasChannelsApart(axis))
+        continue;
       if (axis == P0 && pixels > 1) { // from padding to padding
         if (view.stride[P0] != a.pixels.step * r.channels || a.pixels.inputSize != r.width)
           return false;
@@ -272,7 +312,7 @@ Residency Chooser::run() {
       continue;
     if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes) {
       refuse(t, !isUniform       ? "the machine's lanes, rows and columns are not equally many"
-                : !possible[t]   ? "a kernel copies it, or takes it as weights"
+                : !possible[t]   ? "a kernel copies it, or takes it as weights of all its results"
                                  : "no other kernel of the program reads it");
       continue;
     }
@@ -371,7 +411,7 @@ std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
     if (use.kernel != list[0].kernel + i || use.writes == (i + 1 == list.size()))
       return std::nullopt;
   const unsigned reader = unsigned(list.back().kernel);
-  if (!list.back().isAnchor)
+  if (!list.back().isAnchor || llvm::any_of(list, [](const Use &use) { return use.isWeights; }))
     return std::nullopt;
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
   if (!resident || resident->isDense() || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
@@ -383,9 +423,9 @@ std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
     const Kernel &kernel = *uses.kernels[use.kernel];
     int64_t rows = use.isAnchor ? anchor.axes[1].inputSize : kernel.extent[P1];
     int64_t width = use.isAnchor ? anchor.axes[0].inputSize : kernel.extent[P0];
-    if (kernel.pool || kernel.extent[P2] != 1 || use.view->offset >= (use.writes ? resident->channels : 1) ||
-        use.view->stride[P0] != resident->channels ||
-        use.view->stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
+    if (kernel.pool || kernel.extent[P2] != 1 || use.view.offset >= (use.writes ? resident->channels : 1) ||
+        use.view.stride[P0] != resident->channels ||
+        use.view.stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
       return std::nullopt;
   }
   // Rows of matrices are rows of one pixel.

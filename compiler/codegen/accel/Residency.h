@@ -81,6 +81,8 @@ struct NetworkUses {
   bool tallBands = false;
   /// Windows of sums find those that they share with the row above, unless a kernel's request says otherwise.
   bool keepsSums = false;
+  /// Per tensor: it may stay for products of several matrices that find each in some of its channels, or take it as weights. Empty: none.
+  std::vector<bool> holdsMatrices;
   /// Kernels without array work run between the steps of the next ones: a group behind one leaves them banks of their own.
   bool isInterleaved = false;
 };

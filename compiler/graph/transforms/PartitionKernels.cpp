@@ -101,8 +101,8 @@ template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
 
 /// Whether `conv` had better convert its input on chip, behind packed taps: only neighbouring windows of a row share pixels, so that no
 /// burst is fetched twice, and two square tiles that fill the accumulator have room in half of the scratchpad, as floats and converted.
-/// Or those that are a row of windows high, where a pool takes the largest of its sums: a quarter of the row wide, beside the rows of
-/// each quarter that the next row of windows begins with.
+/// Where a pool takes the largest of its sums, it is enough if tiles of one row of windows have that room: a strip of the row each, beside
+/// the converted rows that every strip keeps for the next row of windows.
 template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
   if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
     return false;
@@ -119,7 +119,7 @@ template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
   if (!pool || !pool->hasAttr(kOfSumsAttr) || pool.getKernel()[0] <= pool.getStrides()[0] ||
       !llvm::all_of(pool.getPads(), [](int64_t pad) { return pad == 0; }))
     return false;
-  constexpr int64_t kStrips = 4;
+  constexpr int64_t kStrips = cost::kMostStrips;
   const int64_t windows = int64_t(llvm::divideCeil(shapeOf(pool)[2], uint64_t(kStrips)));
   const int64_t columns = (windows - 1) * pool.getStrides()[1] + pool.getKernel()[1], row = columns * w[1] * shapeOf(conv.getX())[3];
   const int64_t loaded = pool.getStrides()[0] * strides[0], held = loaded + w[0] - strides[0];

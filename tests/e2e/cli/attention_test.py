@@ -78,5 +78,75 @@ class AttentionTest(CliTest):
         self.choice_comes_back("bands = ", "net.mlir", *hw)
 
 
+class HeadsTest(CliTest):
+    """Queries, keys and values of all heads are products of one matrix: those of a head are some of its channels."""
+
+    ROWS, HEADS = 32, 4
+
+    def network(self, depth, infinite=False):
+        """Writes net.mlir and x.npy; returns what the network makes of it."""
+        width = self.HEADS * depth
+        random = np.random.default_rng(1)
+        x = random.integers(-2, 3, (self.ROWS, width)).astype(np.float32)
+        np.save(self.path / "x.npy", x)
+        weights = {name: random.integers(-1, 2, (width, width)).astype(np.float32) / 8 for name in "qkv"}
+        if infinite:
+            weights["v"][:, depth] = np.inf  # one channel of the second head
+        rows, heads = f"tensor<{self.ROWS}x{width}xf32>", f"tensor<1x{self.ROWS}x{self.HEADS}x{depth}xf32>"
+        by_head, keys = f"{self.HEADS}x{self.ROWS}x{depth}xf32>", f"{self.HEADS}x{depth}x{self.ROWS}xf32>"
+        scores = f"tensor<{self.HEADS}x{self.ROWS}x{self.ROWS}xf32>"
+        ops = []
+        for name, layer in [("q", "query"), ("k", "key"), ("v", "value")]:
+            w = weights[name]
+            perm, turned = ("0, 2, 3, 1", keys) if name == "k" else ("0, 2, 1, 3", by_head)
+            ops += [f'%w{name} = graph.constant dense<"0x{w.tobytes().hex()}"> : tensor<{width}x{width}xf32>',
+                    f'%{name}0 = graph.matmul %x, %w{name} : ({rows}, tensor<{width}x{width}xf32>) -> {rows} loc("{layer}")',
+                    f"%{name}1 = graph.reshape %{name}0 : ({rows}) -> {heads}",
+                    f"%{name}2 = graph.transpose %{name}1 {{perm = array<i64: {perm}>}} : ({heads}) -> tensor<1x{turned}",
+                    f"%{name} = graph.reshape %{name}2 : (tensor<1x{turned}) -> tensor<{turned}"]
+        ops += [f'%s = graph.matmul %q, %k : (tensor<{by_head}, tensor<{keys}) -> {scores} loc("scores")',
+                f"%p = graph.softmax %s {{axis = 2 : i64}} : {scores} loc(\"softmax\")",
+                f'%c0 = graph.matmul %p, %v : ({scores}, tensor<{by_head}) -> tensor<{by_head} loc("context")',
+                f"%c1 = graph.reshape %c0 : (tensor<{by_head}) -> tensor<1x{by_head}",
+                f"%c2 = graph.transpose %c1 {{perm = array<i64: 0, 2, 1, 3>}} : (tensor<1x{by_head}) -> {heads}",
+                f"%y = graph.reshape %c2 : ({heads}) -> {rows}"]
+        self.write("net.mlir", f"func.func @main(%x: {rows}) -> {rows} {{\n  " + "\n  ".join(ops) + f"\n  return %y : {rows}\n}}\n")
+        with np.errstate(invalid="ignore"):
+            q, k, v = ((x.astype(np.float64) @ weights[name]).reshape(self.ROWS, self.HEADS, depth).swapaxes(0, 1) for name in "qkv")
+            e = np.exp(q @ k.swapaxes(1, 2))
+            return (e / e.sum(axis=2, keepdims=True) @ v).swapaxes(0, 1).reshape(self.ROWS, width)
+
+    def values(self, schedule):
+        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule, "--input", "x.npy", "--check",
+                        "--output-dir", "out", "--json", "report.json")
+        self.layers = {layer["name"]: layer for layer in json.loads((self.path / "report.json").read_text())["layers"]}
+        return np.load(self.path / "out/output0.npy")
+
+    def keeping(self, *names):
+        return self.schedule_file({name: ["keep %k {on_chip = true}"] for name in names})
+
+    def test_the_array_reads_heads_where_they_lie(self):
+        # Half a vector of lanes, one, and two.
+        for depth in [8, 16, 32]:
+            expected = self.network(depth)
+            values = self.values(self.keeping("query", "key", "scores", "value"))
+            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4, err_msg=str(depth))
+            for layer in ["scores", "context"]:
+                self.assertEqual(self.layers[layer]["dram_read_bytes"], 0, (layer, depth))
+
+    def test_heads_of_one_vector_do_not_meet(self):
+        expected = self.network(8, infinite=True)
+        values = self.values(self.keeping("query", "key", "scores", "value"))
+        second = np.arange(expected.shape[1]) // 8 == 1
+        self.assertFalse(np.isfinite(values[:, 8]).any())
+        np.testing.assert_allclose(values[:, ~second], expected[:, ~second], rtol=0, atol=1e-4)
+
+    def test_heads_across_the_end_of_a_vector_cannot_stay(self):
+        self.network(12)
+        for name, reader in [("query", "scores"), ("key", "scores"), ("value", "context")]:
+            self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.keeping(name),
+                       message=f"kernel '{reader}' cannot use it there")
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -105,6 +105,32 @@ class NormTest(CliTest):
         self.choice_comes_back(f"on_chip = true, from = {ROWS // 2}", "net.mlir", *machine)
         self.run_on(*machine, "--schedule", "modulo")
 
+    def test_the_last_tiles_take_some_rows_at_a_time(self):
+        def cut(keys):
+            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 256{keys}}}"]})
+
+        self.network(256) # so few inputs that they stay
+        hw = ["--hw", "gemmini_16x16_fp32"]
+        whole = self.run_on(*hw, "--schedule", cut(""))["layers"][0]["dram_read_bytes"]
+        for keys in [", last = [2, 40]", ", first = [1, 64]", ", first = [1, 128], last = [3, 17]"]:
+            # Each operand comes once, as ever.
+            self.assertEqual(self.run_on(*hw, "--schedule", cut(keys))["layers"][0]["dram_read_bytes"], whole, keys)
+        text, _ = self.tilewright("compile", "net.mlir", *hw, "--schedule", cut(", last = [2, 40]"), "--emit", "tiles", "-o", "-")
+        rows = [int(count) for count in re.findall(r"tensor .*?counts=\[(\d+),", text)]
+        self.assertEqual(set(rows), {ROWS, 40, ROWS % 40})
+
+    def test_a_product_begins_with_the_rows_that_are_normalised(self):
+        matrix = "tensor<{}x{}xf32>".format
+        x, rows, y = matrix(ROWS, 3072), matrix(ROWS, 768), matrix(ROWS, 1536)
+        self.write("net.mlir", f"""func.func @main(%x: {x}, %w: {matrix(3072, 768)}, %v: {matrix(768, 1536)}) -> {y} {{
+  %p = graph.matmul %x, %w : ({x}, {matrix(3072, 768)}) -> {rows} loc("product")
+  %n = graph.layer_norm %p {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : {rows} loc("norm")
+  %y = graph.matmul %n, %v : ({rows}, {matrix(768, 1536)}) -> {y} loc("next")
+  return %y : {y}
+}}
+""")
+        self.choice_comes_back("first = [", "net.mlir", "--hw", "edge_32x32_bf16")
+
     def test_some_rows_cannot_stay(self):
         for keys, message in [(f"on_chip = true, from = {ROWS}", "do not make and read so many positions of it one by one"),
                               ("on_chip = false, from = 64", "'from' is 64 but on_chip is not true"),

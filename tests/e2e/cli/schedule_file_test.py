@@ -314,6 +314,10 @@ class RefusalTest(ScheduleFileTest):
         self.refused("tile %k {ic = 16}", node="stem", message=["ic is 16", "packs the channels of all its taps and needs 9"])
         self.refused("tile %k {ic = 16}", node="pool", message=["ic is 16", "no contraction"])
         self.refused('tile %k {order = "inputs_outer"}', message=["order is inputs_outer", "no more tiles of input channels (16"])
+        for key in ["first", "last"]:
+            self.refused(f"tile %k {{{key} = [2]}}", message=[f"'{key}' is [2]", "two positive numbers"])
+            self.refused(f"tile %k {{{key} = [0, 8]}}", message=[f"'{key}' is [0, 8]", "two positive numbers"])
+            self.refused(f"tile %k {{{key} = [1, 2]}}", message=[f"{key} is [1, 2]", "is no product"])
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])

@@ -76,7 +76,7 @@ module attributes {transform.with_named_sequence} {
 
 module attributes {transform.with_named_sequence} {
   transform.named_sequence @__transform_main(%model: !transform.any_op) {
-    // expected-error @+1 {{has no 'size', only ic, order, packed or sizes}}
+    // expected-error @+1 {{has no 'size', only first, ic, last, order, packed or sizes}}
     transform.tilewright.tile %model {size = [16, 8, 1, 1]}
     transform.yield
   }
