@@ -103,18 +103,21 @@ if [ ${#rows[@]} -gt 0 ]; then
   table
   exit $status
 fi
+title=Networks
+[ "$schedule" != search ] || title+=" under search"
 text="Made by \`scripts/bench-networks.sh --schedule $schedule"
 [ "$schedule" != search ] || text+=" --search-budget $budget"
 {
-  echo "# Networks, end to end"
+  echo "# $title, end to end"
   echo
   cat <<TEXT
 $text${compare:+ --compare}\`: every layer of the networks of \`scripts/networks.txt\` on the
 simulated accelerator, batch 1. Cycles, bound and bytes are the same on every host; seconds and memory are those of the
 process on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
 it is. **array busy**, **vector busy**: part of the time in which these engines work; one that works nearly all the time has more to do
-than the bound counts, as it may take any packing of the array. **utilisation**: useful MACs / (peak MACs per cycle x cycles). **/ reference**: simulated DRAM bytes over the schedule
-reference, which is not a bound. **bus busy**: part of the time outside refresh in which the DRAM's data buses move something.
+than the bound counts, as it may take any packing of the array. **utilisation**: useful MACs / (peak MACs per cycle x cycles).
+**/ reference**: simulated DRAM bytes over the schedule reference, which is not a bound. **bus busy**: part of the time outside refresh in
+which the DRAM's data buses move something.
 **peak**: memory of the process that compiles and simulates. **target**: what we want, and whether it is met: bound / cycles where an
 engine is what there is to wait for; where it is the DRAM, because the reference's bytes take longer than the bound, how busy its
 buses are at least, and by how much the bytes may exceed the reference. "No, but faster": a schedule that just meets it takes longer.
