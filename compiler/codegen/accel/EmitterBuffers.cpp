@@ -57,7 +57,7 @@ Buffers Emitter::plan(const Tile &t) const {
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
-    int64_t rawElements = packedElements(part);
+    int64_t rawElements = conversion ? packedElements(part) : 0;
     if (conversion) { // what is loaded soon leaves its slot: more than two are only in the way
       const unsigned sumSlots = std::exchange(slots, std::min(b.all[size_t(b.input)].slots, 2u));
       b.all[size_t(b.input)].slots = slots;
