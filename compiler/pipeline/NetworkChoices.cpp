@@ -18,7 +18,6 @@ constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus 
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
-constexpr int64_t kPreloadStart = 6;    ///< cycles from a preload's end to the next one's begin
 constexpr int64_t kMostParts = 4;       ///< of the positions that go through some tiles before others
 constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
 
@@ -123,8 +122,7 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
 /// So few that passes just hide their preloads, in parts that are about equal.
 int64_t NetworkCompiler::cutPositions(size_t layer) const {
   const int64_t all = layers[layer].kernel.extent[accel::P0];
-  const int64_t preload = int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle) + kPreloadStart;
-  const int64_t parts = std::clamp<int64_t>(all / preload, 1, kMostParts), each = (all + parts - 1) / parts;
+  const int64_t parts = std::clamp<int64_t>(all / accel::preloadCycles(machine), 1, kMostParts), each = (all + parts - 1) / parts;
   return each + each % 2;
 }
 
@@ -316,30 +314,28 @@ void NetworkCompiler::weighResidents() {
   }
 }
 
-/// Each once more with sums of windows that stay for the row below: fewer passes, but tiles of one row load more of their input again.
-void NetworkCompiler::weighSums() {
-  auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.request.keepsSums; };
-  if (!hasWays() || layers.size() < 2 || llvm::none_of(layers, shares))
-    return;
-  const std::vector<Weighed> apart = weighed;
-  for (const Weighed &other : apart) {
+/// Each once more with what `way` says. A choice that takes room, or brings loads again, must be worth it.
+void NetworkCompiler::weighEachWith(bool NetworkChoice::*way) {
+  const std::vector<Weighed> without = weighed;
+  for (const Weighed &other : without) {
     NetworkChoice next = other.choice;
-    next.keepsSums = true;
+    next.*way = true;
     weighToo(next, kLeastGain);
   }
 }
 
-/// Each once more with what products of several matrices read on chip: the heads of attention. It takes room from everything between.
+/// Sums of windows that stay for the row below: fewer passes, but tiles of one row load more of their input again.
+void NetworkCompiler::weighSums() {
+  auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.request.keepsSums; };
+  if (hasWays() && layers.size() > 1 && llvm::any_of(layers, shares))
+    weighEachWith(&NetworkChoice::keepsSums);
+}
+
+/// What products of several matrices read on chip: the heads of attention. It takes room from everything between.
 void NetworkCompiler::weighMatrices() {
   auto readsMatrices = [](const Layer &l) { return l.kernel.anchor && l.kernel.anchor->batchAxis; };
-  if (!hasWays() || options.across != Across::All || llvm::none_of(layers, readsMatrices))
-    return;
-  const std::vector<Weighed> apart = weighed;
-  for (const Weighed &other : apart) {
-    NetworkChoice next = other.choice;
-    next.keepsMatrices = true;
-    weighToo(next, kLeastGain);
-  }
+  if (hasWays() && options.across == Across::All && llvm::any_of(layers, readsMatrices))
+    weighEachWith(&NetworkChoice::keepsMatrices);
 }
 
 /// The best, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes; then in the

@@ -120,6 +120,7 @@ private:
   llvm::Expected<bool> weigh(const NetworkChoice &next, double leastGain = 1);
   /// The same, of a choice without which there is a program anyway.
   void weighToo(const NetworkChoice &next, double leastGain = 1);
+  void weighEachWith(bool NetworkChoice::*way);
   void weighResidents();
   void weighSums();
   void weighMatrices();

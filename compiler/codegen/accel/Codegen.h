@@ -104,6 +104,9 @@ struct NetworkProgram {
   uint64_t addConstant(size_t size, std::function<std::vector<uint8_t>()> bytes);
 };
 
+/// Cycles that a pass takes at least, as estimates have it: the next one's weights come meanwhile.
+int64_t preloadCycles(const timing::MachineParams &machine);
+
 /// Bytes that the parameters of all channels take in the weight scratchpad, in banks of their own.
 int64_t parameterBytes(const Kernel &kernel, const timing::MachineParams &machine);
 

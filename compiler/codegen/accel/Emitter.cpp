@@ -19,6 +19,11 @@ double accel::dramBytesPerCycle(const timing::MachineParams &machine) {
   return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
 }
 
+int64_t accel::preloadCycles(const timing::MachineParams &machine) {
+  constexpr int64_t kStart = 6; // from a preload's last row to the next one's first
+  return ceilDiv(machine.rows, machine.preloadRowsPerCycle) + kStart;
+}
+
 std::optional<Schedule> accel::scheduleNamed(const std::string &name) {
   for (unsigned i = 0; i < std::size(kScheduleNames); ++i)
     if (name == kScheduleNames[i])
@@ -343,6 +348,8 @@ int64_t Emitter::cutTiles() const {
 /// The first and the last tiles as the request has them: who reads the rows that they make begins with some, and who writes those that they
 /// read need not be at its end.
 void Emitter::cutVisits(std::vector<Visit> &order) const {
+  if (!cutTiles())
+    return;
   auto cutRun = [&](llvm::ArrayRef<Visit> run, int64_t positions) {
     std::vector<Visit> parts;
     for (int64_t at = 0; at < kernel.extent[P0]; at += positions)

@@ -292,7 +292,6 @@ private:
   void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit,
                   int64_t skipped = 0);
   void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
-  void convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to);
   /// A run of elements in each of `count` columns: where the first one is, and the bytes from one to the next.
   struct Columns {
     int64_t count, elements;

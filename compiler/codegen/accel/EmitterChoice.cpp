@@ -219,7 +219,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
       perTileTensor =
-          !t.overlap ? passCount * (pos + preload + 20) : passCount * std::max(pos * tapShare, preload + 6) + preload;
+          !t.overlap ? passCount * (pos + preload + 20) : passCount * std::max(pos * tapShare, double(preloadCycles(machine))) + preload;
       tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare;
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.

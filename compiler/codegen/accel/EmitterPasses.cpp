@@ -85,7 +85,7 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   };
   std::vector<Taps> groups;
   std::vector<Run> columns = runsOf(P0), rows = runsOf(P1);
-  int64_t outputs = size[P0] * size[P1] * size[P2], preload = ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6, saved = 0;
+  int64_t outputs = size[P0] * size[P1] * size[P2], preload = preloadCycles(machine), saved = 0;
   for (const Run &y : rows)
     for (const Run &x : columns) {
       int64_t left = std::max<int64_t>(size[P0] - x.low - x.high, 0) * std::max<int64_t>(size[P1] - y.low - y.high, 0) * size[P2];

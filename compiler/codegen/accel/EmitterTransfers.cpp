@@ -249,7 +249,9 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     for (Part part : parts) {
       const int64_t image = packedStrides(part.size, loadedBytes())[P2];
       part.size[P2] = 1;
-      convertPacked(step, part.size, part.raw + n * image, to + part.begin * stride[P0] + n * stride[P2]);
+      // Columns are one run of vectors, whatever they are of.
+      moveColumns(step, {1, packedElements(part.size), part.raw + n * image, 0, to + part.begin * stride[P0] + n * stride[P2], 0},
+                  *conversion);
     }
 }
 

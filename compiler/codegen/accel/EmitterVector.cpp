@@ -21,27 +21,6 @@ static void setStages(isa::Vector &v, const Chain &chain) {
     v.immediates[k] = chain.immediates[k];
 }
 
-/// Columns of packed taps are one run of vectors, whatever they are of.
-void Emitter::convertPacked(TileStep &step, const Extent &size, int64_t from, int64_t to) {
-  const int64_t elements = packedElements(size);
-  isa::Vector v;
-  v.a_type = int64_t(conversion->aType);
-  v.a_zero_point = conversion->aZero;
-  v.a_address = from;
-  v.a_strides[0] = machine.lanes * loadedBytes();
-  v.a_span = elements * loadedBytes();
-  v.d_type = int64_t(conversion->dType);
-  v.d_address = to;
-  v.d_strides[0] = machine.lanes * elementBytes();
-  v.d_span = elements * elementBytes();
-  v.counts = {elements / machine.lanes, 1, 1, 1};
-  v.window = {1, 1};
-  setStages(v, *conversion);
-  isa::Instruction instruction;
-  instruction.operands = v;
-  step.compute.push_back({1, {operation(instruction)}});
-}
-
 /// Whole vectors of every column, and one that ends with its last element. A run that fills none takes what lies behind it as well.
 void Emitter::moveColumns(TileStep &step, const Columns &columns, const Chain &chain) const {
   const int64_t lanes = machine.lanes, aBytes = byteSize(chain.aType), dBytes = byteSize(chain.dType);

@@ -522,7 +522,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
              double(isPacked ? ceilDiv(taps * a->ic, machine.rows) : taps * ceilDiv(a->ic, machine.rows));
     // Tiles that the accumulator holds twice: of few channels, where they are of many positions.
     const int64_t most = int64_t(machine.accumulatorRows()) / 2;
-    const double least = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle) + 6);
+    const double least = double(preloadCycles(machine));
     for (const Range &rows : bands) {
       int64_t left = sumsMade(kernel, rows.size(), banding && banding->strips);
       for (int64_t part; left > 0; left -= part) {

@@ -201,7 +201,7 @@ Packer::Cycles Packer::cyclesOf(const Form &form) const {
   const int64_t kw = a.axes[0].kernel, kh = a.weightRows(), rows = machine.rows, size = byteSize(a.inputType);
   const int64_t together = a.pairsRows ? 2 : 1; // sums of both, one after the other, for each result
   const int64_t positions = a.axes[0].size * ceilDiv(a.axes[1].size, together) * a.axes[2].size;
-  const int64_t least = ceilDiv(rows, machine.preloadRowsPerCycle) + 6; // so long takes a preload
+  const int64_t least = preloadCycles(machine);
   const double vector = double(positions * together * together * ceilDiv(a.oc, machine.lanes));
   auto cycles = [&](int64_t passes, double loads) {
     const double tensor = double(passes * ceilDiv(a.oc, machine.cols) * std::max(positions, least));
