@@ -614,7 +614,7 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
   else if (overlaps()) {
     if (choice.weights == accel::Weights::Early)
       schedule::prefetch(network.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(lessons.spare));
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus, !onlyEstimates);
   }
   return cycles;
 }
@@ -748,6 +748,7 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
 }
 
 llvm::Expected<Measurement> NetworkCompiler::estimate() {
+  onlyEstimates = true;
   if (llvm::Error error = emit())
     return error;
   std::vector<double> ends(layers.size(), 0);

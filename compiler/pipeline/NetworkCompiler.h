@@ -98,6 +98,7 @@ private:
   std::vector<Layer> layers;
   accel::Fusion fusion; ///< what stays on chip
   NetworkChoice choice; ///< the one at hand
+  bool onlyEstimates = false; ///< one choice is compared with others by its first plan
   bool inFull = false;      ///< estimates are not cut short
   bool isRegrouped = false; ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own

@@ -11,6 +11,7 @@
 #include <array>
 #include <cmath>
 #include <numeric>
+#include <queue>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -128,6 +129,9 @@ constexpr double kMeeting = 2;
 /// Cycles from the retirement of a transfer until one that waits for it moves something.
 constexpr double kTurn = 10;
 
+/// How often a plan is made backwards and forwards again, for each way to choose between what can be last.
+constexpr int kRounds = 3;
+
 /// An operation may go before one that is ahead of it in the steps and not ready yet, if it delays that by at most this share of its
 /// own time less. 1 keeps engines idle for what comes; 0 never waits.
 constexpr double kPatience = 0.25;
@@ -135,12 +139,12 @@ constexpr double kPatience = 0.25;
 class Overlapper {
 public:
   /// The steps outlive the scheduler.
-  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order, Bus bus);
+  Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Bus bus);
 
-  double estimated = 0; ///< run(): cycles until everything has retired
+  double estimated = 0; ///< run(): cycles until everything has retired, by the first schedule
   /// Takes the blocks out of the steps.
-  TileProgram run(double limit);
-  /// Schedules; returns when the last node ends, or `limit` or more as soon as it must be that.
+  TileProgram run(Order order, double limit, bool backwards);
+  /// Schedules by rank; returns when the last node ends, or `limit` or more as soon as it must be that.
   double schedule(double limit = std::numeric_limits<double>::infinity());
 
 private:
@@ -194,7 +198,11 @@ private:
   double banksFree(const Node &node) const;
   void depend(const Node &node, uint32_t index);
   void findNext();
-  void rankBy(Order order);
+  std::vector<double> dueBy(Order order) const;
+  std::vector<double> latestStarts(const std::vector<double> &lastFirst) const;
+  void rankBy(const std::vector<double> &due);
+  std::vector<double> starts() const;
+  void planAgain(double cycles, std::vector<double> due);
   void choose(unsigned engine);
   TileProgram merge();
 };
@@ -409,6 +417,7 @@ void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step)
   node.size = size;
   node.block = block;
   node.step = step;
+  node.rank = index;
   node.count = block ? block->count : 1;
   node.engine = engineIndex(first->instruction, machine);
   for (const Operation &operation : operationsOf(node))
@@ -421,7 +430,7 @@ void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step)
   depend(node, index);
 }
 
-Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Order order, Bus bus)
+Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Bus bus)
     : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)), latency(dramLatency(machine)), map(machine.dram), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
@@ -446,20 +455,18 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
   nodes.back().firstBefore = uint32_t(before.size());
   nodes.back().firstBank = uint32_t(banks.size());
   findNext();
-  rankBy(order);
 }
 
-/// Earliest deadline first: a node is due when the array, if it never stood still, would begin what needs it, less what lies
-/// between. What the array never needs comes last. Where only some are ranked so, the others are due when they come.
-void Overlapper::rankBy(Order order) {
+/// When each node is due: what is first goes first. By deadlines that is when the array, if it never stood still, would begin what needs
+/// it, less what lies between. What the array never needs comes last. Where only some are due so, the others are when they come.
+std::vector<double> Overlapper::dueBy(Order order) const {
   const size_t count = nodes.size() - 1;
+  std::vector<double> due(count), reached(count);
   if (order == Order::Steps) {
-    for (uint32_t i = 0; i < count; ++i)
-      nodes[i].rank = i;
-    return;
+    std::iota(due.begin(), due.end(), 0);
+    return due;
   }
   double work = 0;
-  std::vector<double> due(count), reached(count);
   // Layers that keep their steps' order: those with work for the array, and those that already take turns with others.
   std::vector<bool> isSeen, keepsOrder;
   for (size_t i = 0; i < count; ++i) {
@@ -484,11 +491,99 @@ void Overlapper::rankBy(Order order) {
     for (size_t i = 0; i < count; ++i)
       if (keepsOrder[nodes[i].first->layer])
         due[i] = reached[i];
-  std::vector<uint32_t> byDue(count);
+  return due;
+}
+
+/// When each node starts, the end being at 0, in a list schedule that runs backwards from there: engines and the bus take what can be
+/// last, of several the one with the largest `lastFirst`. It knows no banks.
+std::vector<double> Overlapper::latestStarts(const std::vector<double> &lastFirst) const {
+  struct Engine {
+    double free = 0;
+    std::priority_queue<std::pair<double, uint32_t>, std::vector<std::pair<double, uint32_t>>, std::greater<>> waiting; ///< until when
+    std::priority_queue<std::pair<double, uint32_t>> ready;
+  };
+  // Times are those before the end: a node starts where its work ends.
+  const size_t count = nodes.size() - 1;
+  std::vector<double> earliest(count, 0), starts(count);
+  std::vector<uint32_t> open(count);
+  std::vector<Engine> engines(engineFree.size());
+  auto makeReady = [&](uint32_t i) { engines[nodes[i].engine].waiting.push({earliest[i], i}); };
+  for (uint32_t i = 0; i < count; ++i)
+    if (!(open[i] = (&nodes[i])[1].firstNext - nodes[i].firstNext))
+      makeReady(i);
+  double busFree = 0;
+  while (true) {
+    Engine *first = nullptr;
+    double start = 0;
+    for (Engine &engine : engines) {
+      for (; !engine.waiting.empty() && engine.waiting.top().first <= engine.free; engine.waiting.pop())
+        engine.ready.push({lastFirst[engine.waiting.top().second], engine.waiting.top().second});
+      if (engine.ready.empty() && engine.waiting.empty())
+        continue;
+      const double next = engine.ready.empty() ? engine.waiting.top().first : engine.free;
+      if (!first || next < start) {
+        first = &engine;
+        start = next;
+      }
+    }
+    if (!first)
+      return starts;
+    const bool waits = first->ready.empty();
+    const uint32_t index = waits ? first->waiting.top().second : first->ready.top().second;
+    waits ? first->waiting.pop() : first->ready.pop();
+    const Node &node = nodes[index];
+    double done = start + std::max(node.occupancy, node.channel);
+    if (node.bus > 0) {
+      busFree = std::max(busFree, start) + node.bus;
+      done = std::max(done, busFree - node.buffered);
+    }
+    first->free = done;
+    starts[index] = -done;
+    for (Edge edge : beforeOf(node)) {
+      const Node &other = nodes[edge.node];
+      earliest[edge.node] = std::max(earliest[edge.node], done + (edge.retired ? other.drain : -other.occupancy));
+      if (!--open[edge.node])
+        makeReady(edge.node);
+    }
+  }
+}
+
+void Overlapper::rankBy(const std::vector<double> &due) {
+  std::vector<uint32_t> byDue(due.size());
   std::iota(byDue.begin(), byDue.end(), 0);
   std::stable_sort(byDue.begin(), byDue.end(), [&](uint32_t a, uint32_t b) { return due[a] < due[b]; });
-  for (uint32_t i = 0; i < count; ++i)
+  for (uint32_t i = 0; i < due.size(); ++i)
     nodes[byDue[i]].rank = i;
+}
+
+/// A schedule that runs forwards knows what an operation waits for, but not what waits for it. One that runs backwards knows when each
+/// must start at the latest, and the next one forwards goes by that. Behind a schedule of `cycles`, by `due`: leaves the best one.
+void Overlapper::planAgain(double cycles, std::vector<double> due) {
+  std::vector<double> bySteps(nodes.size() - 1);
+  std::iota(bySteps.begin(), bySteps.end(), 0);
+  for (std::vector<double> lastFirst : {starts(), std::move(bySteps)}) {
+    double before = 0;
+    for (int round = 0; round < kRounds; ++round) {
+      std::vector<double> latest = latestStarts(lastFirst);
+      rankBy(latest);
+      const double now = schedule();
+      lastFirst = starts();
+      if (now < cycles) {
+        cycles = now;
+        due = std::move(latest);
+      }
+      if (now == std::exchange(before, now))
+        break;
+    }
+  }
+  rankBy(due);
+  schedule();
+}
+
+std::vector<double> Overlapper::starts() const {
+  std::vector<double> starts(nodes.size() - 1);
+  std::transform(nodes.begin(), nodes.end() - 1, starts.begin(), [](const Node &node) { return node.start; });
+  return starts;
 }
 
 void Overlapper::findNext() {
@@ -526,6 +621,14 @@ void Overlapper::choose(unsigned engine) {
 
 double Overlapper::schedule(double limit) {
   double last = 0;
+  busFree = readEnd = writeEnd = 0;
+  bankFree = {};
+  std::fill(engineFree.begin(), engineFree.end(), 0);
+  std::fill(candidates.begin(), candidates.end(), Candidate());
+  for (std::vector<uint32_t> &list : ordered)
+    list.clear();
+  for (std::vector<uint32_t> &list : ready)
+    list.clear();
   auto isEarlier = [&](uint32_t a, uint32_t b) { return nodes[a].rank < nodes[b].rank; };
   auto makeReady = [&](uint32_t index) {
     std::vector<uint32_t> &list = ready[nodes[index].engine];
@@ -533,6 +636,7 @@ double Overlapper::schedule(double limit) {
     candidates[nodes[index].engine].isKnown = false;
   };
   for (uint32_t i = 0; i + 1 < nodes.size(); ++i) {
+    nodes[i].ready = 0;
     nodes[i].open = nodes[i + 1].firstBefore - nodes[i].firstBefore;
     if (!nodes[i].open)
       makeReady(i);
@@ -691,16 +795,22 @@ TileProgram Overlapper::merge() {
   return program;
 }
 
-TileProgram Overlapper::run(double limit) {
+TileProgram Overlapper::run(Order order, double limit, bool backwards) {
+  std::vector<double> due = dueBy(order);
+  rankBy(due);
   estimated = schedule(limit);
-  return estimated < limit ? merge() : TileProgram();
+  if (estimated >= limit)
+    return {};
+  if (backwards)
+    planAgain(estimated, std::move(due));
+  return merge();
 }
 } // namespace
 
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
-                              Order order, Bus bus) {
-  Overlapper overlapper(steps, machine, order, bus);
-  TileProgram program = overlapper.run(limit);
+                              Order order, Bus bus, bool backwards) {
+  Overlapper overlapper(steps, machine, bus);
+  TileProgram program = overlapper.run(order, limit, backwards);
   if (cycles)
     *cycles = overlapper.estimated;
   return program;
@@ -720,5 +830,5 @@ std::vector<PlannedStarts> schedule::plannedStarts(const TileProgram &program, c
 }
 
 double schedule::estimateOverlapped(std::vector<Step> steps, const timing::MachineParams &machine) {
-  return Overlapper(steps, machine, Order::Steps, Bus::Shared).schedule();
+  return Overlapper(steps, machine, Bus::Shared).schedule();
 }

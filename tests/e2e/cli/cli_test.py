@@ -648,7 +648,7 @@ class TuneTest(CliTest):
         self.assertIn("0 failed", out)
 
     def test_a_network_decides_more_than_tiles(self):
-        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 800)
+        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 1000)
         for what in ["place of ", "result of "]:
             self.assertIn(f"s, {what}", out)
 

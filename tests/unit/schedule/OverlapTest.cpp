@@ -149,6 +149,36 @@ TEST(OverlapTest, AKernelWithoutWorkForTheArrayRunsBetweenTheStepsOfItsReaders) 
   EXPECT_LT(loadsBeforeTheReaders(schedule::Order::Interleaved), 8u);
 }
 
+/// A step of one pass over 100 positions; its results go to the row of the accumulator that `to` says.
+Step pass(const std::string &to, const timing::MachineParams &machine) {
+  Step step;
+  step.compute.push_back({1,
+                          {operation("preload address=4096 span=64 row_stride=8 k_count=8 n_count=8", machine),
+                           operation("tensor span=800 counts=[100,1,1] strides=[8] acc_span=1 k_count=8 swap=1 " + to, machine)}});
+  return step;
+}
+
+TEST(OverlapTest, WhatTheVectorEngineTakesLongForGoesFirst) {
+  const timing::MachineParams machine = tiny();
+  // Eight passes that nothing waits for, then one whose results the vector engine reads eight times.
+  std::vector<Step> steps(8, pass("", machine));
+  Step last = pass("acc_address=100", machine);
+  for (int i = 0; i < 8; ++i)
+    last.compute.push_back({1,
+                            {operation("vector a_memory=accumulator a_type=i32 a_address=3200 a_span=32 d_memory=scratchpad1 d_type=i8 d_address=" +
+                                           std::to_string(8 * i) + " d_span=8 counts=[100,1,1,1] window=[1,1]",
+                                       machine)}});
+  steps.push_back(last);
+  const double forwards = schedule::estimateOverlapped(steps, machine);
+  const TileProgram program = schedule::overlap(steps, machine);
+  double end = 0;
+  for (const schedule::Block &block : program.blocks)
+    end = std::max(end, block.plannedStart + block.plannedEvery);
+  // Forwards 900 cycles of the array and then 800 of the vector engine, at best 100 and the 800 beside each other.
+  EXPECT_GT(forwards, 1700);
+  EXPECT_LT(end, 1100);
+}
+
 TEST(OverlapTest, TheResultVerifiesOnceSynchronised) {
   const timing::MachineParams machine = tiny();
   std::vector<Step> steps;
