@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <queue>
 
@@ -497,10 +498,11 @@ std::vector<double> Overlapper::dueBy(Order order) const {
 /// When each node starts, the end being at 0, in a list schedule that runs backwards from there: engines and the bus take what can be
 /// last, of several the one with the largest `lastFirst`. It knows no banks.
 std::vector<double> Overlapper::latestStarts(const std::vector<double> &lastFirst) const {
+  using Item = std::pair<double, uint32_t>; // a number to sort by, and the node
   struct Engine {
     double free = 0;
-    std::priority_queue<std::pair<double, uint32_t>, std::vector<std::pair<double, uint32_t>>, std::greater<>> waiting; ///< until when
-    std::priority_queue<std::pair<double, uint32_t>> ready;
+    std::priority_queue<Item, std::vector<Item>, std::greater<>> waiting; ///< by when they can be taken
+    std::priority_queue<Item> ready;
   };
   // Times are those before the end: a node starts where its work ends.
   const size_t count = nodes.size() - 1;
