@@ -61,7 +61,7 @@ def KeepOp : DirectiveOp<"keep"> {
 
 def AssignOp : DirectiveOp<"assign"> {
   let summary = "which engine computes the kernel";
-  let arguments = (ins Transform_AnyOpType:$kernels, StrAttr:$engine);
+  let arguments = (ins Transform_AnyOpType:$kernels, StrAttr:$engine, OptionalAttr<I64Attr>:$array_channels);
 }
 
 #endif // COMPILER_DIRECTIVES_DIRECTIVES_TD

@@ -66,11 +66,20 @@ struct Beside {
   }
 };
 
+/// A layer with channels of its window on the array (decision 0031).
+struct BothEngines {
+  size_t layer = 0;
+  int64_t arrayChannels = 0;
+
+  bool operator==(const BothEngines &other) const { return layer == other.layer && arrayChannels == other.arrayChannels; }
+};
+
 /// How a whole network is compiled (decision 0010).
 struct NetworkChoice {
   unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
   std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
   std::vector<Beside> beside;    ///< a layer once
+  std::vector<BothEngines> bothEngines; ///< a layer once
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool packsWindows = false; ///< those that can have them side by side in the vector engine do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
@@ -87,7 +96,7 @@ struct NetworkChoice {
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
+      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
                       c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);

@@ -81,6 +81,14 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   return place;
 }
 
+int64_t NetworkCompiler::arrayChannels(const Layer &layer) const {
+  const accel::Kernel &kernel = layer.form(choice);
+  if (kernel.request.arrayChannels || !overlaps())
+    return kernel.request.arrayChannels.value_or(0);
+  auto own = llvm::find_if(choice.bothEngines, [&](const BothEngines &b) { return b.layer == size_t(&layer - layers.data()); });
+  return own != choice.bothEngines.end() && accel::canUseBothEngines(kernel, machine) ? own->arrayChannels : 0;
+}
+
 llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   llvm::SmallVector<Beside> ways;
   const accel::Kernel &kernel = layers[layer].kernel;
@@ -259,7 +267,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   if (!*chosen)
     return false;
   if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
-      !next.serpentine && !next.keepsSums && !next.keepsMatrices && next.beside.empty() &&
+      !next.serpentine && !next.keepsSums && !next.keepsMatrices && next.beside.empty() && next.bothEngines.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
       next.weights == options.weights.value_or(accel::Weights::Slots)) {
@@ -481,6 +489,39 @@ void NetworkCompiler::weighHalves() {
   }
 }
 
+/// Where the vector engine has more to do than the array, windows may leave some channels to it: as many as makes both equally busy over
+/// the kernels that run side by side, or fewer, in halves of a block of lanes.
+void NetworkCompiler::weighEngines() {
+  const int64_t unit = std::max<int64_t>(machine.lanes / 2, 1);
+  for (size_t i = 0; hasWays() && i < layers.size(); ++i) {
+    const accel::Kernel &kernel = layers[i].form(weighed.front().choice);
+    if (kernel.request.arrayChannels || !accel::canUseBothEngines(kernel, machine))
+      continue;
+    size_t first = i, last = i;
+    while (first > 0 && bestNetwork.chosen[first - 1].bands)
+      --first;
+    while (bestNetwork.chosen[last].bands)
+      ++last;
+    if (first == last)
+      continue;
+    double array = 0, vector = 0;
+    for (size_t k = first; k <= last; ++k) {
+      const cost::LayerWork work = accel::workOf(layers[k].kernel, machine);
+      array += double(work.arrayCycles);
+      vector += double(work.vectorCycles + work.windowVectorCycles);
+    }
+    const cost::LayerWork own = accel::workOf(kernel, machine);
+    const double share = (vector - array) / double(own.windowVectorCycles + own.windowArrayCycles);
+    const int64_t even = int64_t(std::min(share, 1.0) * double(kernel.extent[accel::C])) / unit * unit;
+    const NetworkChoice base = weighed.front().choice;
+    for (int64_t channels = even; channels > 0; channels -= unit) {
+      NetworkChoice next = base;
+      next.bothEngines.push_back({i, channels});
+      weighToo(next);
+    }
+  }
+}
+
 /// Buffers that begin with a bank waste the rest of the one before, and find more banks for themselves: worth a look where kernels for
 /// the vector engine could run beside products.
 void NetworkCompiler::weighBanks() {
@@ -571,6 +612,7 @@ llvm::Error NetworkCompiler::emit() {
     weighBus();
     weighLoaders();
     weighWeights();
+    weighEngines();
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);

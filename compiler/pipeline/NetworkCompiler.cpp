@@ -247,7 +247,8 @@ llvm::Error NetworkCompiler::matchKernels() {
 /// The layer's other form, and whether it is what a schedule file asks for.
 llvm::Error NetworkCompiler::packLayer(Layer &layer) {
   const accel::TileRequest &request = layer.kernel.request;
-  if (overlaps())
+  const bool isShared = request.arrayChannels.value_or(0) > 0;
+  if (overlaps() && !isShared)
     layer.packed = accel::packPixels(layer.kernel, machine);
   if (request.packed != true)
     return llvm::Error::success();
@@ -257,6 +258,8 @@ llvm::Error NetworkCompiler::packLayer(Layer &layer) {
   };
   if (!overlaps())
     return refuse("has base " + std::string(nameOf(options.schedule)) + ", and only modulo and search pack pixels");
+  if (isShared)
+    return refuse("has channels on the array");
   if (!layer.packed)
     return refuse("would take no fewer cycles so");
   if (int64_t count = layer.packed->outputsPerVector; request.size[1] % count)
@@ -274,6 +277,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.spare = lessons.spare;
   for (const Layer &layer : layers) {
     uses.kernels.push_back(&layer.form(choice));
+    uses.arrayChannels.push_back(accel::canUseBothEngines(*uses.kernels.back(), machine) ? arrayChannels(layer) : 0);
     uses.tensorOf.push_back(layer.ranges);
   }
   uses.cycles = accel::cyclesAlone(uses.kernels, machine);
@@ -463,6 +467,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
     onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
     onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
+    onChip.arrayChannels = arrayChannels(source);
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];

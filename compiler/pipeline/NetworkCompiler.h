@@ -131,6 +131,7 @@ private:
   void weighOrders();
   void weighParts();
   void weighHalves();
+  void weighEngines();
   void weighCuts();
   void weighBanks();
   void weighBus();
@@ -167,6 +168,8 @@ private:
     auto it = llvm::find_if(choice.beside, [&](const Beside &b) { return b.layer == layer; });
     return it == choice.beside.end() ? nullptr : &*it;
   }
+  /// Of its window, as the choice at hand has it.
+  int64_t arrayChannels(const Layer &layer) const;
   bool isApart(size_t layer) const {
     const Beside *beside = besideOf(layer);
     return beside && beside->apart;

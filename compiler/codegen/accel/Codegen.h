@@ -123,6 +123,14 @@ std::optional<Kernel> packPixels(const Kernel &kernel, const timing::MachinePara
 /// Whether the load engine lays the channels of all taps side by side, if the input comes from DRAM.
 bool packsTaps(const Anchor &anchor, const timing::MachineParams &machine);
 
+/// Whether the array may compute some channels of a window for the vector engine, as products with diagonal matrices of weights.
+bool canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine);
+
+/// Blocks of lanes that the array has of any `blocks` that follow one another, at most.
+inline int64_t mostArrayBlocks(const Kernel &kernel, int64_t arrayChannels, int64_t blocks) {
+  return (blocks * arrayChannels + kernel.extent[C] - 1) / kernel.extent[C];
+}
+
 /// Where a kernel finds its tensors on chip, and the room it has there itself.
 struct OnChip {
   std::vector<const Resident *> tensors; ///< per kernel.tensors; null or missing: in DRAM
@@ -140,6 +148,7 @@ struct OnChip {
   /// Bytes of the weight scratchpad that are the kernel's; 0: all.
   int64_t weightRoom = 0;
   const Banding *banding = nullptr;      ///< in a group of kernels
+  int64_t arrayChannels = 0;             ///< of a window that canUseBothEngines(): so many are the array's
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };
 

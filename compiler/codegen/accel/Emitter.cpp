@@ -98,6 +98,16 @@ bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
          a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
 }
 
+/// Zero times anything is zero for integers alone: floats may be infinite.
+bool accel::canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine) {
+  if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->windowOp != isa::WindowOp::Mac)
+    return false;
+  const Anchor &a = *kernel.anchor;
+  return machine.arrayType == timing::ArrayType::Int8 && byteSize(a.inputType) == 1 && byteSize(a.weightType) == 1 &&
+         kernel.tensors[size_t(a.weights)].role == KernelTensor::Constant && a.pixels.count == 1 && machine.lanes == machine.cols &&
+         machine.rows == machine.cols && llvm::none_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+}
+
 void Emitter::packTaps() {
   if (!contraction() || !constantWeights() || residentInput() || !packsTaps(*kernel.anchor, machine))
     return;
@@ -503,6 +513,7 @@ void Emitter::emitTiles() {
   const std::vector<Visit> visits = orderVisits();
   Ahead ahead;
   std::optional<std::pair<size_t, size_t>> host; ///< the step of the last passes, and where in it they end
+  int64_t blocksDone = 0;                        ///< of a window with channels on the array, which tiles take in turn
   for (const Visit &visit : visits) {
     if (tile.oneLoader && size_t(&visit - visits.data()) == ahead.end)
       ahead = lookAhead(visits, ahead.end);
@@ -635,7 +646,17 @@ void Emitter::emitTiles() {
         if (miss)
           loadInput(step, origin, size, 0, origin[C], size[C], anchorSlot);
       }
-      vectorSteps(step, origin, size, group, anchorSlot);
+      OnArray onArray{0, 0};
+      if (onChip.arrayChannels) {
+        const int64_t blocks = ceilDiv(size[C], machine.lanes), before = blocksDone * onChip.arrayChannels / channels();
+        blocksDone += blocks;
+        onArray.blocks = blocksDone * onChip.arrayChannels / channels() - before;
+      }
+      if (onArray.blocks) {
+        onArray.slot = acquire(buffers.all[size_t(buffers.accumulator)], {int64_t(clock)}, miss);
+        windowPasses(step, visit, size, anchorSlot, onArray);
+      }
+      vectorSteps(step, origin, size, group, anchorSlot, 0, 0, onArray);
       steps.push_back(std::move(step));
     }
   }

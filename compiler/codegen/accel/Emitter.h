@@ -44,6 +44,7 @@ struct Buffer {
 struct Buffers {
   llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
+  int diagonals = -1; ///< weights of a window's channels on the array
   llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
   llvm::SmallVector<int, 2> parameters;     ///< per step
   llvm::SmallVector<llvm::SmallVector<int, 2>, 2> sources; ///< per step and source: the buffer of a tensor source
@@ -112,7 +113,7 @@ private:
   uint64_t clock = 0;
   double tapShare = 1; ///< of a window's taps, those that read no padding
   std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are
-  uint64_t weightsAddress = 0;
+  uint64_t weightsAddress = 0, diagonalsAddress = 0;
   std::vector<uint64_t> parametersAddress;
 
   /// Operations of one tile step, before they are ordered.
@@ -233,6 +234,11 @@ private:
   const BandedTensor *bandedOutput() const { return onChip.banding ? onChip.banding->output : nullptr; }
   /// A window whose rows of taps go round.
   bool readsRing() const { return bandedInput() && bandedInput()->ring; }
+  /// The row of taps that has come round to the first row of its ring.
+  int64_t rowOfRing(uint32_t band) const {
+    const BandedTensor &rows = *bandedInput();
+    return (rows.ring - rows.placeOf(rows.bands[band].begin)) % rows.ring;
+  }
   /// Rows of lanes of a window's weights, per block: one for each tap. In a ring every row of taps but the last comes again.
   int64_t windowWeights() const {
     const int64_t kw = kernel.anchor->axes[0].kernel, kh = kernel.anchor->axes[1].kernel;
@@ -351,17 +357,26 @@ private:
     int64_t sums = 0, blockRows = 0;  ///< of the accumulator: the first row, and from one block of columns to the next
   };
   void passes(TileStep &step, const Products &products, const Visit &visit);
+  /// The last blocks of a window's tile, which the array computes, and the slot of their sums.
+  struct OnArray {
+    int64_t blocks;
+    unsigned slot;
+  };
+  int64_t mostArrayBlocks(int64_t blocks) const { return window() ? accel::mostArrayBlocks(kernel, onChip.arrayChannels, blocks) : 0; }
+  int64_t diagonalBytes() const { return windowWeights() * machine.rows * machine.cols * elementBytes(); } ///< of a block
+  void windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray);
   void boxPasses(TileStep &step, const Products &products, const Visit &visit);
   void tapPasses(TileStep &step, const Products &products, const Visit &visit, const Taps &taps);
   /// The sums begin `accOffset` bytes behind the slot's start; those of the next block of channels come `accBlock` bytes later (0: the
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
-                   int64_t accOffset = 0, int64_t accBlock = 0);
+                   int64_t accOffset = 0, int64_t accBlock = 0, const OnArray &onArray = {0, 0});
   void forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size,
                          const std::function<void(const isa::Vector &, const Extent &, const Extent &)> &add) const;
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
   void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
-  void addVector(TileStep &step, const isa::Vector &v) const;
+  /// `apart`: blocks in front of those that lie in banks of their own; 0: all lie together.
+  void addVector(TileStep &step, const isa::Vector &v, int64_t apart = 0) const;
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;

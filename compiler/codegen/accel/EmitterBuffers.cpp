@@ -88,6 +88,10 @@ Buffers Emitter::plan(const Tile &t) const {
                     slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights = add(weightMemory(), windowWeights() * blocks * lanes * byteSize(anchor.weightType), slotsFor(nTiles));
+    if (const int64_t most = mostArrayBlocks(blocks)) {
+      b.accumulator = add(unsigned(isa::Memory::Accumulator), positions(t) * most * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
+      b.diagonals = add(weightMemory(), most * diagonalBytes(), slotsFor(nTiles));
+    }
   }
   for (size_t i = 0; i < chains.size(); ++i) {
     const Step *step = i < kernel.steps.size() ? &kernel.steps[i] : nullptr;
@@ -210,6 +214,7 @@ bool Emitter::allocateOwn(Buffers &b) const {
   for (size_t index = 0; index < b.all.size(); ++index)
     uses.push_back(int(index) == b.accumulator                          ? Banding::Sums
                    : int(index) == b.weights && contraction()           ? Banding::Weights
+                   : int(index) == b.diagonals                          ? Banding::Weights
                    : int(index) == b.weights                            ? Banding::Parameters
                    : llvm::is_contained(b.parameters, int(index))       ? Banding::Parameters
                                                                         : Banding::Streams);

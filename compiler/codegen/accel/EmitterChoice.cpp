@@ -247,6 +247,9 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
       perOutput = double(h.kernel * columns);
+      const double onArray = double(onChip.arrayChannels) / double(channels());
+      tensor += onArray * outTiles * double(blocks * h.kernel * w.kernel) * std::max(double(positions(t)), double(preloadCycles(machine)));
+      perOutput += onArray * (1 - perOutput);
       if (packsRows()) { // columns are short and blocks many: what comes before the first output of each counts
         const int64_t setup = h.kernel * w.kernel + int64_t(chains[i].parameters.size());
         vectorTile += double(blocks * (setup + t.size[P0] * t.size[P2] * h.kernel * (w.kernel - columns)));
@@ -415,6 +418,7 @@ std::string Emitter::rankingKey() const {
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 4>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
+  list(std::array<int64_t, 1>{onChip.arrayChannels});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   for (const std::optional<Cut> &cut : {kernel.request.first, kernel.request.last})
@@ -720,6 +724,8 @@ llvm::Error Emitter::choose() {
       if (canShareLoader())
         network.chosen[layer].oneLoader = tile.oneLoader;
     }
+    if (overlaps() && canUseBothEngines(kernel, machine))
+      network.chosen[layer].arrayChannels = onChip.arrayChannels;
     if (canRoll(tile))
       network.chosen[layer].rolling = tile.rolling;
     if (schedule == Schedule::DoubleBuffer)
@@ -749,6 +755,7 @@ llvm::Error Emitter::choose() {
                           (pairsRows() ? ", pairs of rows" : "") +
                           (keepsSums(tile) ? ", sums stay" : "") +
                           (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
+                          (onChip.arrayChannels ? ", " + std::to_string(onChip.arrayChannels) + " channels on the array" : "") +
                           (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
                           (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
                       uint64_t(best));

@@ -113,6 +113,31 @@ void Emitter::packConstants() {
       return bytes;
     });
   }
+  if (onChip.arrayChannels) {
+    // The last blocks of every tile of channels: [tile][block][tap][rows][cols], with nothing but zeros beside the diagonal.
+    const Anchor &a = *kernel.anchor;
+    std::vector<Range> last;
+    size_t all = 0;
+    for (const Range &tile : channelTiles) {
+      const int64_t count = ceilDiv(tile.size(), lanes), most = mostArrayBlocks(count);
+      last.push_back({tile.begin + (count - most) * lanes, tile.end});
+      all += size_t(most * diagonalBytes());
+    }
+    diagonalsAddress = network.addConstant(all, [=, a = a, value = kernel.tensors[a.weights].value, taps = windowWeights()] {
+      std::vector<uint8_t> bytes(all, uint8_t(a.weightZero));
+      const int64_t kw = a.axes[0].kernel, once = kw * a.axes[1].kernel;
+      uint8_t *square = bytes.data();
+      for (const Range &channels : last)
+        for (int64_t block = channels.begin; block < channels.end; block += lanes)
+          for (int64_t tap = 0; tap < taps; ++tap, square += lanes * lanes)
+            for (int64_t c = block; c < std::min(block + lanes, channels.end); ++c) {
+              const int64_t x = tap % kw, y = tap % once / kw;
+              square[(c - block) * (lanes + 1)] =
+                  uint8_t(*element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, 1));
+            }
+      return bytes;
+    });
+  }
   for (size_t i = 0; i < kernel.steps.size(); ++i) {
     const Step &step = kernel.steps[i];
     for (const Source &source : step.sources)

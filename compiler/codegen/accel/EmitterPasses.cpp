@@ -195,6 +195,38 @@ void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &v
   }
 }
 
+/// A product for each tap and block: of the channels of the block with a matrix that has their weights on its diagonal.
+void Emitter::windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray) {
+  const Anchor &a = *kernel.anchor;
+  const int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), first = blocks - onArray.blocks, most = mostArrayBlocks(blocks);
+  Buffer &diagonals = buffers.all[size_t(buffers.diagonals)];
+  bool miss;
+  const unsigned slot = acquire(diagonals, {visit.origin[C]}, miss);
+  if (miss) {
+    uint64_t from = diagonalsAddress;
+    for (const Range &tile : llvm::ArrayRef(channelTiles).take_front(channelTileOf(visit.origin[C])))
+      from += uint64_t(mostArrayBlocks(ceilDiv(tile.size(), lanes)) * diagonalBytes());
+    addLoad(step, diagonals, slot, weightUnit(tile), from, 1, {{most * diagonalBytes(), 1, 1, 0, 0}}, 0);
+  }
+  Products products;
+  products.origin = visit.origin;
+  products.origin[C] += first * lanes;
+  products.size = size;
+  products.size[C] -= first * lanes;
+  products.icSize = lanes;
+  products.input = inputPlace(visit.origin, size, 0, visit.origin[C], size[C], inputSlot);
+  products.input.address += first * products.input.stride[C];
+  products.weights = diagonals.address[slot] + (most - onArray.blocks) * diagonalBytes();
+  if (readsRing())
+    products.weights += rowOfRing(step.band) * a.axes[0].kernel * lanes * lanes;
+  products.sums = buffers.all[size_t(buffers.accumulator)].address[onArray.slot] / int64_t(machine.accumulatorRowBytes());
+  products.blockRows = passRows(size);
+  Visit all = visit;
+  all.blockBegin = 0;
+  all.blockEnd = onArray.blocks;
+  tapPasses(step, products, all, {0, a.axes[0].kernel, 0, a.axes[1].kernel, {}, {}});
+}
+
 void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &visit, const Taps &taps) {
   const Anchor &a = *kernel.anchor;
   const Extent &size = products.size;
@@ -262,7 +294,7 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
     preload.row_stride = cols * es;
     kStride = rows * cols * es;
     tapStride = kBlocks * kStride;
-    nStride = kh * kw * tapStride;
+    nStride = (window() ? windowWeights() : kh * kw) * tapStride;
   } else if (storesByChannel(a)) {
     preload.row_stride = nBlocks * cols * es; // stored [tap][k][n]
     kStride = rows * preload.row_stride;
@@ -291,7 +323,7 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
   std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
                                    {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
                                    {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
-                                   {visit.blockEnd - visit.blockBegin, nStride, 0, products.blockRows, false}};
+                                   {visit.blockEnd - visit.blockBegin, nStride, window() ? input.stride[C] : 0, products.blockRows, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
   for (size_t i = 0; i < levels.size(); ++i) {

@@ -95,6 +95,14 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     if (r.depth == 1)
       return refuse(r.buffersAt, "depth", r.depth, "has tiles that share rows and needs 2 or more");
   }
+  if (r.arrayChannels.value_or(0) && !overlaps())
+    return refuse(r.assignAt, "array_channels", *r.arrayChannels, withBase + ", and only modulo and search can do that");
+  if (r.arrayChannels.value_or(0) && !canUseBothEngines(kernel, machine))
+    return refuse(r.assignAt, "array_channels", *r.arrayChannels,
+                  "is no window of int8 channels with constant weights, or machine '" + machine.name +
+                      "' has no int8 array with as many rows and columns as lanes");
+  if (r.arrayChannels.value_or(0) > channels())
+    return refuse(r.assignAt, "array_channels", *r.arrayChannels, llvm::formatv("has {0} of them", channels()));
   if (r.oneLoader.value_or(false) && (!hasOpenEnds() || unpacked))
     return refuse(r.buffersAt, "one_loader", "true",
                   "is no contraction with unpacked taps that has a program of base modulo or search to itself");

@@ -56,8 +56,25 @@ static int64_t spanOfVectors(const std::array<int64_t, 4> &counts, const std::ar
   return span;
 }
 
+/// The instruction for some of its blocks of channels.
+static isa::Vector blocksOf(const isa::Vector &whole, int64_t first, int64_t count, int64_t lanes) {
+  isa::Vector v = whole;
+  v.counts[3] = count;
+  auto cut = [&](auto &address, auto &span, int64_t stride) {
+    address += first * stride;
+    span -= (whole.counts[3] - count) * stride;
+  };
+  cut(v.a_address, v.a_span, v.a_strides[3]);
+  cut(v.d_address, v.d_span, v.d_strides[3]);
+  if (v.b_enable)
+    cut(v.b_address, v.b_span, v.b_strides[3]);
+  if (v.p_count)
+    cut(v.p_address, v.p_span, v.p_count * lanes * 4);
+  return v;
+}
+
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
-                          int64_t accOffset, int64_t accBlock) {
+                          int64_t accOffset, int64_t accBlock, const OnArray &onArray) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
   const Extent made = kernel.made(size);
   int64_t groupChannels = group * channels();
@@ -184,10 +201,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         v.b_tap_stride = lanes * ws;
         v.b_zero_point = a.weightZero;
         v.b_span = (blocks - 1) * v.b_strides[3] + v.window[1] * row;
-        if (readsRing()) { // the first row of memory meets the row of taps that has come round to it
-          const BandedTensor &rows = *bandedInput();
-          v.b_address += (rows.ring - rows.placeOf(rows.bands[step.band].begin)) % rows.ring * row;
-        }
+        if (readsRing())
+          v.b_address += rowOfRing(step.band) * row;
       }
     } else {
       int64_t es = byteSize(chain.aType);
@@ -303,6 +318,25 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       forEachWindowSize(v, origin, size, add);
       continue;
     }
+    if (fromWindow && onArray.blocks) {
+      const int64_t apart = blocks - onArray.blocks;
+      if (apart)
+        add(blocksOf(v, 0, apart, lanes), origin, size);
+      v = blocksOf(v, apart, onArray.blocks, lanes);
+      const Buffer &sums = buffers.all[size_t(buffers.accumulator)];
+      const int64_t row = machine.accumulatorRowBytes();
+      v.a_memory = unsigned(isa::Memory::Accumulator);
+      v.a_type = int64_t(chain.aType);
+      v.a_address = sums.address[onArray.slot];
+      v.a_strides = {row, size[P0] * row, size[P0] * size[P1] * row, passRows(size) * row};
+      v.a_span = spanOf(v.a_strides, lanes * byteSize(chain.aType));
+      v.a_zero_point = 0;
+      v.window = {1, 1};
+      v.a_window_strides = {};
+      v.window_op = v.window_step = 0;
+      v.b_enable = v.b_memory = v.b_type = v.b_address = v.b_tap_stride = v.b_zero_point = v.b_span = 0;
+      v.b_strides = {};
+    }
     if (const Resident *resident = buffers.results[i] < 0 ? residentOf(kernel.output.tensor) : nullptr; i == 0 && pairsRows())
       addPairs(step, v, size,
                resident ? resident->hasVectorReaders && origin[P0] + size[P0] == kernel.extent[P0] : i + 1 < chains.size());
@@ -378,7 +412,10 @@ void Emitter::writeBands(TileStep &step, const isa::Vector &whole, const Extent 
       // Computed for the run at hand.
       v.d_address += output.inRun(run).address + moved - bandOut.address + first * v.d_strides[1];
       v.d_span -= dropped * v.d_strides[1];
-      addVector(step, v);
+      int64_t apart = 0;
+      if (output.arrayFrom)
+        apart = output.arrayFrom - (v.d_address - output.slots[run % output.slots.size()]) / output.layout.blockBytes;
+      addVector(step, v, std::clamp<int64_t>(apart, 0, v.counts[3]));
     }
   }
 }
@@ -419,27 +456,15 @@ void Emitter::addPairs(TileStep &step, const isa::Vector &whole, const Extent &s
 
 /// Where kernels take turns the array has to wait as soon as its sums fill the accumulator: a window is cut into so many channels that its
 /// neighbours' results can leave in between.
-void Emitter::addVector(TileStep &step, const isa::Vector &whole) const {
+void Emitter::addVector(TileStep &step, const isa::Vector &whole, int64_t apart) const {
   const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
   const bool isCut = onChip.banding && window();
   const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : 1;
   const int64_t part = ceilDiv(blocks, parts);
-  for (int64_t first = 0; first < blocks; first += part) {
+  for (int64_t first = 0, count; first < blocks; first += count) {
+    count = std::min(part, (first < apart ? apart : blocks) - first);
     isa::Instruction instruction;
-    isa::Vector v = whole;
-    v.counts[3] = std::min(part, blocks - first);
-    const int64_t dropped = blocks - v.counts[3];
-    auto cut = [&](auto &address, auto &span, int64_t stride) {
-      address += first * stride;
-      span -= dropped * stride;
-    };
-    cut(v.a_address, v.a_span, v.a_strides[3]);
-    cut(v.d_address, v.d_span, v.d_strides[3]);
-    if (v.b_enable)
-      cut(v.b_address, v.b_span, v.b_strides[3]);
-    if (v.p_count)
-      cut(v.p_address, v.p_span, v.p_count * machine.lanes * 4);
-    instruction.operands = v;
+    instruction.operands = blocksOf(whole, first, count, machine.lanes);
     step.compute.push_back({1, {operation(instruction)}});
   }
 }

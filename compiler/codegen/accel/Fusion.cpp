@@ -148,6 +148,12 @@ private:
   int64_t sharedSums(const Kernel &kernel) const {
     return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
   }
+  /// Blocks of channels of each row of its window that the array computes, on average and at most.
+  double arrayBlocks(unsigned k) const {
+    const double blocks = double(ceilDiv(kernels[k]->extent[C], machine.lanes));
+    return uses.arrayChannels.empty() ? 0 : blocks * double(uses.arrayChannels[k]) / double(kernels[k]->extent[C]);
+  }
+  int64_t mostArrayBlocks(unsigned k) const { return int64_t(std::ceil(arrayBlocks(k))); }
   int64_t sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
@@ -317,6 +323,8 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
                          : isRun ? size_t(std::max(ceilDiv(perShared * shared, step), kLeastPerRun))
                                  : 1;
     tensor.slots.assign(isRun ? 1 : 2, 0);
+    if (tensor.arrayFrom)
+      tensor.layout.blockBytes = tensor.slotRows() * tensor.layout.rowBytes;
     const size_t lead = isRun || shared <= 0;
     // All parts of a band are written in one turn.
     if (llvm::any_of(writers, [&](const Banding &writer) { return writer.behind != writers.front().behind; }))
@@ -345,6 +353,10 @@ void Fuser::placeSums(Group &group) const {
   const int64_t bank = int64_t(machine.accumulator.bankBytes());
   int64_t kept = 0;
   unsigned others = 0;
+  auto usesArray = [&](size_t i) {
+    const unsigned k = group.first + unsigned(i);
+    return isContraction(*kernels[k]) || mostArrayBlocks(k);
+  };
   for (auto [i, banding] : llvm::enumerate(group.kernels)) {
     const Kernel &kernel = *kernels[group.first + i];
     banding.own[Banding::Sums] = {0, all};
@@ -361,12 +373,12 @@ void Fuser::placeSums(Group &group) const {
         banding.strips = strips;
         banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
-    others += isContraction(kernel) && !banding.strips;
+    others += usesArray(i) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;
   unsigned turn = 0;
   for (auto [i, banding] : llvm::enumerate(group.kernels))
-    if (isContraction(*kernels[group.first + i]) && !banding.strips)
+    if (usesArray(i) && !banding.strips)
       banding.own[Banding::Sums] = others == 1 ? Range{kept, all} : turn++ % 2 ? Range{half, all} : Range{kept, half};
 }
 
@@ -390,7 +402,9 @@ bool Fuser::place(Group &group, std::string *why) const {
         if (isContraction(*kernels[group.first + tensor.reader]))
           align(0);
         slot = at[0] = roundUp(at[0], kAlignment);
-        at[0] += tensor.slotRows() * tensor.layout.rowBytes;
+        if (const int64_t before = tensor.arrayFrom * tensor.layout.blockBytes; before && banks != Group::Banks::Shared)
+          slot = at[0] = roundUp(at[0] + before, alignment(0, true)) - before;
+        at[0] += tensor.slotBytes();
       }
     }
     for (size_t i = 0; i < group.kernels.size(); ++i) {
@@ -422,6 +436,11 @@ bool Fuser::place(Group &group, std::string *why) const {
         int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
         if (use == Banding::Parameters)
           bytes += parameterBytes(kernel);
+        else if (const int64_t most = mostArrayBlocks(group.first + unsigned(i))) { // squares for each tap; in a ring as above
+          const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
+          const BandedTensor *input = group.inputOf(i);
+          bytes += most * w.kernel * (input && input->ring ? 2 * h.kernel - 1 : h.kernel) * machine.rows * machine.cols;
+        }
         bytes = bytes ? roundUp(bytes, kAlignment) + 2 * kAlignment : 0;
         group.kernels[i].own[use] = {at[wm], at[wm] + bytes};
         at[wm] += bytes;
@@ -464,6 +483,12 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
     tensor.layout = edges[k]->layout;
     tensor.rows = tensor.layout.rows;
     tensor.layout.padLow[1] = tensor.layout.padHigh[1] = 0;
+    if (const int64_t most = mostArrayBlocks(edges[k]->reader); most && most < tensor.layout.blocks()) {
+      tensor.arrayFrom = tensor.layout.blocks() - most;
+      tensor.layout.isPlanar = true;
+      tensor.layout.rowBytes /= tensor.layout.blocks();
+      tensor.layout.pixelBytes /= tensor.layout.blocks();
+    }
     group.tensors.push_back(std::move(tensor));
   }
   if (!cutRows(group)) {
@@ -555,6 +580,12 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
       last *= double(h.kernel * columns);
+      if (const double onArray = arrayBlocks(k)) {
+        const double perBlock = last / double(blocks), taps = double(w.kernel * h.kernel);
+        last += onArray * (1 - perBlock);
+        for (const Range &rows : bands)
+          cycles.array += onArray * taps * std::max(double(width * rows.size() * kernel.extent[P2]), double(preloadCycles(machine)));
+      }
       // What comes before the first output of a band, and of a row.
       const int64_t before = w.kernel * int64_t(bands.size()) + (w.kernel - columns) * kernel.extent[P1];
       cycles.vector += double(blocks * h.kernel * before);

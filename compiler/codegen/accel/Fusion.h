@@ -34,11 +34,15 @@ struct BandedTensor {
   /// as they do. 0: none.
   int64_t ring = 0;
   std::vector<int64_t> slots; ///< addresses; run r lies in slot r % slots
+  /// Where the array and the vector engine both read windows of it, each block of channels is a plane, and those from this one on have
+  /// banks of their own. 0: blocks follow one another within a pixel.
+  int64_t arrayFrom = 0;
 
   size_t runOf(size_t band) const { return band / bandsPerRun; }
   size_t runs() const { return (bands.size() + bandsPerRun - 1) / bandsPerRun; }
   Range rowsOfRun(size_t run) const;
   int64_t slotRows() const; ///< that a slot has room for
+  int64_t slotBytes() const { return slotRows() * layout.rowBytes * (arrayFrom ? layout.blocks() : 1); }
   /// The place in the ring of a row, counted from its first.
   int64_t placeOf(int64_t row) const { return (row - bands[0].begin) % ring; }
   /// Those of `rows` that follow one another in memory, and what is added to an address of inRun() for them.

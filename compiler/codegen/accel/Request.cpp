@@ -15,7 +15,8 @@ using namespace tw::accel;
 namespace {
 constexpr const char *kKeys[] = {"sizes",   "ic",           "order",   "depth", "panel", "banks", "behind", "overlap",
                                  "one_sum", "begins_small", "begins_wide", "one_loader", "whole_banks", "spreads", "serpentine",
-                                 "keeps_sums", "rolling", "packed", "first", "last", "on_chip", "bands", "from", "engine"};
+                                 "keeps_sums", "rolling", "packed", "first", "last", "on_chip", "bands", "from", "engine",
+                                 "array_channels"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},        {"one_sum", &TileRequest::oneSum},
@@ -127,6 +128,10 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = choice(kPanelNames, request.panel);
     } else if (name == "engine") {
       result = choice(kEngineNames, request.engine);
+    } else if (name == "array_channels") {
+      request.arrayChannels = number(value, 0);
+      if (!request.arrayChannels)
+        result = wrong(key, "a number, 0 or more");
     } else if (auto known = llvm::find_if(kBufferFlags, [&](const auto &each) { return name == each.first; });
                known != std::end(kBufferFlags)) {
       result = flag(request.*known->second);
@@ -150,6 +155,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
   }
   if (request.bands && !request.onChip.value_or(false))
     return emitError() << "'bands' is " << request.bands << " but on_chip is not true";
+  if (request.arrayChannels && request.engine && kEngineNames[*request.engine] != StringRef("vector"))
+    return emitError() << "'array_channels' is " << *request.arrayChannels << " but engine is " << kEngineNames[*request.engine];
   if (request.keptFrom && (!request.onChip.value_or(false) || request.bands))
     return emitError() << "'from' is " << request.keptFrom << " but "
                        << (request.bands ? "there are bands" : "on_chip is not true");
@@ -218,7 +225,8 @@ std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std
       line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "") +
                     (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "")});
     if (request.engine)
-      line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\""});
+      line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\"" +
+                      (request.arrayChannels ? ", array_channels = " + std::to_string(*request.arrayChannels) : "")});
   }
   os << "    transform.yield\n  }\n}\n";
   return text;

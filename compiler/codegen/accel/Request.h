@@ -76,6 +76,7 @@ struct TileRequest {
   int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
   int64_t keptFrom = 0;          ///< position along x from which on it stays on chip
   std::optional<unsigned> engine; ///< of kEngineNames
+  std::optional<int64_t> arrayChannels; ///< of a window of the vector engine: so many are computed on the array
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;
 

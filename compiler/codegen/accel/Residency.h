@@ -83,6 +83,8 @@ struct NetworkUses {
   bool keepsSums = false;
   /// Per tensor: it may stay for products of several matrices that find each in some of its channels, or take it as weights. Empty: none.
   std::vector<bool> holdsMatrices;
+  /// Per kernel: channels of its window that the array computes. Empty: none.
+  std::vector<int64_t> arrayChannels;
   /// Kernels without array work run between the steps of the next ones: a group behind one leaves them banks of their own.
   bool isInterleaved = false;
 };
