@@ -96,8 +96,8 @@ struct NetworkChoice {
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders, c.weights,
-                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
+      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders,
+                      c.weights, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -13,6 +13,7 @@ using namespace tw::pipeline;
 namespace {
 constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
 constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
+constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
 constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
@@ -517,7 +518,7 @@ void NetworkCompiler::weighEngines() {
     for (int64_t channels = even; channels > 0; channels -= unit) {
       NetworkChoice next = base;
       next.bothEngines.push_back({i, channels});
-      weighToo(next);
+      weighToo(next, weighed.front().choice == base ? kLeastShared : 1);
     }
   }
 }

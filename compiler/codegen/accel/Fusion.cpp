@@ -149,11 +149,10 @@ private:
     return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
   }
   /// Blocks of channels of each row of its window that the array computes, on average and at most.
-  double arrayBlocks(unsigned k) const {
-    const double blocks = double(ceilDiv(kernels[k]->extent[C], machine.lanes));
-    return uses.arrayChannels.empty() ? 0 : blocks * double(uses.arrayChannels[k]) / double(kernels[k]->extent[C]);
-  }
-  int64_t mostArrayBlocks(unsigned k) const { return int64_t(std::ceil(arrayBlocks(k))); }
+  int64_t arrayChannels(unsigned k) const { return uses.arrayChannels.empty() ? 0 : uses.arrayChannels[k]; }
+  int64_t blocksOf(unsigned k) const { return ceilDiv(kernels[k]->extent[C], machine.lanes); }
+  double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels(k)) / double(kernels[k]->extent[C]); }
+  int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels(k), blocksOf(k)); }
   int64_t sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.

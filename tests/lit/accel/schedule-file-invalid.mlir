@@ -131,3 +131,23 @@ module attributes {transform.with_named_sequence} {
     transform.yield
   }
 }
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {
+    // expected-error @+1 {{'array_channels' is -8 but must be a number, 0 or more}}
+    transform.tilewright.assign %model {engine = "vector", array_channels = -8}
+    transform.yield
+  }
+}
+
+// -----
+
+module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {
+    // expected-error @+1 {{'array_channels' is 8 but engine is tensor}}
+    transform.tilewright.assign %model {engine = "tensor", array_channels = 8}
+    transform.yield
+  }
+}
