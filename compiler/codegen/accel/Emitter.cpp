@@ -122,6 +122,30 @@ void Emitter::packTaps() {
     one.size = one.inputSize = axis.size;
     axis = one;
   }
+  cutTapRuns();
+}
+
+/// A burst that several runs in a row cross is fetched for each of them: fewer cross if runs are shorter. But pixels of planes are so
+/// short that what counts is the cycle that a run takes.
+void Emitter::cutTapRuns() {
+  const WindowAxis &w = unpacked->axes[0];
+  const int64_t pixel = unpacked->input.stride[P0] * loadedBytes();
+  auto burstsOfRow = [&](Range taps) {
+    int64_t bursts = 0, last = -1;
+    for (int64_t x = 0; x < w.size; ++x) {
+      auto at = [&](int64_t tap) { return std::clamp<int64_t>(x * w.stride - w.padLow + tap, 0, w.inputSize) * pixel; };
+      for (int64_t burst = at(taps.begin) / kBurst; burst * kBurst < at(taps.end); ++burst)
+        bursts += std::exchange(last, burst) != burst;
+    }
+    return bursts;
+  };
+  tapRuns = {{0, w.kernel}};
+  int64_t least = burstsOfRow({0, w.kernel});
+  for (int64_t cut = 1; cut < w.kernel && w.dilation == 1 && !packsPlanes(); ++cut)
+    if (const int64_t bursts = burstsOfRow({0, cut}) + burstsOfRow({cut, w.kernel}); bursts < least) {
+      least = bursts;
+      tapRuns = {{0, cut}, {cut, w.kernel}};
+    }
 }
 
 Extent Emitter::packedStrides(const Extent &size, int64_t elementSize) const {

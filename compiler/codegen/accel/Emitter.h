@@ -89,6 +89,9 @@ private:
     return conversion && packsPlanes() && hasEngine && t.size[P0] > 1 ? 2 : 1;
   }
   unsigned turn = 0; ///< tiles of planes loaded so far
+  /// Columns of packed taps that are one run each.
+  llvm::SmallVector<Range, 2> tapRuns;
+  void cutTapRuns();
   std::array<int64_t, 3> packedStride{}; ///< from one packed channel to that of the next channel, column and row of taps
   /// Bytes of packed taps from one output of a tile to the next: columns of rows, so that the windows of outputs below one another
   /// share what they have in common.

@@ -190,12 +190,15 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       const Extent size = madeSums(t);
       const int64_t loaded = unpacked->axes[1].span(size[P1]) - (copiesRows(t) ? copiedRows(kernel, *unpacked, machine) : 0);
       const double rows = double(loaded * size[P2] * channelsApart);
-      const double run = double(unpacked->axes[0].kernel * unpacked->ic / channelsApart * es);
-      input.segments = rows * double(size[P0]) * (1 + (run - double(es)) / kBurst); // some lie in two bursts
-      // Runs across the end of a burst take turns at it and the next one.
-      const double length = double(unpacked->axes[0].span(size[P0]) * unpacked->ic / channelsApart * es);
-      const double step = double(unpacked->axes[0].stride * unpacked->ic / channelsApart * es);
-      input.bytes = rows * (length + double(kBurst - es) + 2 * std::max(0.0, (run - double(es)) / step - 1) * (length - double(es)));
+      const double pixel = double(unpacked->ic / channelsApart * es), step = double(unpacked->axes[0].stride) * pixel;
+      input = {};
+      for (const Range &taps : tapRuns) {
+        const double run = double(taps.size()) * pixel;
+        input.segments += rows * double(size[P0]) * (1 + (run - double(es)) / kBurst); // some lie in two bursts
+        // Runs across the end of a burst take turns at it and the next one.
+        const double length = run + double(size[P0] - 1) * step;
+        input.bytes += rows * (length + double(kBurst - es) + 2 * std::max(0.0, (run - double(es)) / step - 1) * (length - double(es)));
+      }
       input.slots = input.bytes;
     }
     inputTile = input;

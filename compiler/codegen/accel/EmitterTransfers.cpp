@@ -166,20 +166,24 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
     const auto padding = paddingOf(begin);
     for (next = begin + 1; next < end && paddingOf(next) == padding; ++next)
       ;
-    int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
-    address += (firstRow + rowDim.low) * a.input.stride[P1];
-    address += (begin * w.stride - w.padLow + padding.first * w.dilation) * a.input.stride[P0];
-    std::vector<BoxDim> dims = {
-        {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
-        {w.kernel, w.dilation * a.input.stride[P0] * es, packedStride[1] * es, padding.first, padding.second},
-        {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
-        rowDim,
-        {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
-    forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
-               b.address[slot] + (begin - origin[P0]) * stride[P0],
-               [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
-                 addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
-               });
+    for (const Range &taps : tapRuns) {
+      const int64_t low = std::clamp<int64_t>(padding.first - taps.begin, 0, taps.size());
+      const int64_t high = std::clamp<int64_t>(padding.second - (w.kernel - taps.end), 0, taps.size() - low);
+      int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
+      address += (firstRow + rowDim.low) * a.input.stride[P1];
+      address += (begin * w.stride - w.padLow + std::max(padding.first, taps.begin) * w.dilation) * a.input.stride[P0];
+      std::vector<BoxDim> dims = {
+          {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
+          {taps.size(), w.dilation * a.input.stride[P0] * es, packedStride[1] * es, low, high},
+          {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
+          rowDim,
+          {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
+      forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
+                 b.address[slot] + (begin - origin[P0]) * stride[P0] + taps.begin * packedStride[1] * es,
+                 [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
+                   addBox(step, b, unit, from, to, unsigned(es), box, a.padPattern, broadcast);
+                 });
+    }
   }
 }
 

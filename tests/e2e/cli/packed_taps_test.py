@@ -37,6 +37,14 @@ class PackedTapsTest(CliTest):
         np.save(self.path / "image.npy", image)
         self.same_values_in_less("conv:1x29x31x3:7x7x40:s2:p3:fp32", "gemmini_16x16_fp32", 8, 4, "--input", self.path / "image.npy")
 
+    def test_no_burst_is_fetched_for_each_of_three_runs(self):
+        """Three taps of 32 bytes begin 32 bytes apart: as one run each burst would come three times."""
+        def read(rows):
+            self.tilewright("run", f"conv:1x{rows}x55x32:3x3x64:s1:p1:int8", "--hw", "onnxim_128x128", "--check", "--json", "report.json")
+            return json.loads((self.path / "report.json").read_text())["dram_read_bytes"]
+        self.assertLess(read(20) - read(10), 2.2 * 10 * 55 * 32)
+        self.tilewright("compare", "conv:1x10x55x32:3x3x64:s1:p1:int8", "--hw", "onnxim_128x128")
+
 
 if __name__ == "__main__":
     unittest.main()
