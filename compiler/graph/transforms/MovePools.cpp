@@ -127,9 +127,12 @@ bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
   const double window = double(kh * (kw <= 3 && kh <= 3 ? std::min(sw, kw) : kw)); // cycles
   const double pooling = blocks * double(p[1] * p[2]) * window, results = blocks * double(y[1] * y[2]);
   // A result that leaves too little room for others goes through DRAM. But packed taps come from there, so that such a convolution may
-  // begin a chain of bands, which takes no room from another one.
-  const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * (isa<ConvOp>(convolution) ? machine.floatBytes : 1));
-  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !packsTaps ? 2 * bytes / machine.dramBytes : 0;
+  // begin a chain of bands, which takes no room from another one: if there is room for the rows of two windows and their taps.
+  const int64_t size = isa<ConvOp>(convolution) ? machine.floatBytes : 1;
+  const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * size);
+  const int64_t row = y[2] * y[3], taps = y[2] * ((kh - 1) * strides[0] + w[0]) * w[1] * w[2];
+  const bool mayBeginChain = packsTaps && 2 * (kh * row + taps) * size <= machine.scratchpad;
+  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
   const double joined = std::max(blocks * least * double(passes), pooling);
   // Results of few channels may share the columns (accel::packPixels()), sums under a window do not.
   const int64_t beside = isa<ConvIntegerOp>(convolution) ? std::max<int64_t>(machine.columns / y[3], 1) : 1;

@@ -2,7 +2,8 @@
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 sums=71" | FileCheck %s --check-prefix=FEW
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1046" | FileCheck %s --check-prefix=FITS
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=SLOW
-// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=PACKED
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=6552 dram-bytes=8" | FileCheck %s --check-prefix=PACKED
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=16 columns=4 scratchpad=6551 dram-bytes=8" | FileCheck %s --check-prefix=CROWDED
 
 // Each part of a concatenation has its own pool, behind a kernel or not; the results are joined.
 // CHECK-LABEL: func.func @parts
@@ -170,17 +171,20 @@ func.func @dram(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
 
 // -----
 
-// Five passes over 49 results take the array longer than the vector engine. Only DRAM gains, as in the case above; but packed taps come from there, and
-// what begins there can stay on chip in bands.
+// Five passes over 343 results take the array longer than the vector engine. Only DRAM gains, as in the case above; but packed taps come from there,
+// and what begins there can stay on chip in bands, if there is room for three rows of 28 results and seven of 105 taps, twice: 6552 bytes.
 // PACKED-LABEL: func.func @packed
 // PACKED: %[[R:.*]] = graph.relu
 // PACKED: graph.max_pool %[[R]]
-func.func @packed(%x: tensor<1x7x7x3xf32>) -> tensor<1x3x3x4xf32> {
+// CROWDED-LABEL: func.func @packed
+// CROWDED: graph.max_pool {{.*}}tilewright.of_sums
+// CROWDED: graph.relu
+func.func @packed(%x: tensor<1x49x7x3xf32>) -> tensor<1x24x3x4xf32> {
   %w = graph.constant dense<1.0> : tensor<5x5x3x4xf32>
   %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 1 : i64,
-    layout = "nhwc"} : (tensor<1x7x7x3xf32>, tensor<5x5x3x4xf32>) -> tensor<1x7x7x4xf32>
-  %1 = graph.relu %0 : tensor<1x7x7x4xf32>
+    layout = "nhwc"} : (tensor<1x49x7x3xf32>, tensor<5x5x3x4xf32>) -> tensor<1x49x7x4xf32>
+  %1 = graph.relu %0 : tensor<1x49x7x4xf32>
   %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
-    layout = "nhwc"} : (tensor<1x7x7x4xf32>) -> tensor<1x3x3x4xf32>
-  return %2 : tensor<1x3x3x4xf32>
+    layout = "nhwc"} : (tensor<1x49x7x4xf32>) -> tensor<1x24x3x4xf32>
+  return %2 : tensor<1x24x3x4xf32>
 }
