@@ -50,7 +50,7 @@ struct Beside {
   size_t layer = 0;
   bool before = false;   ///< it begins with half of the positions, while the contraction before it makes the others
   bool behind = false;   ///< the contraction behind it begins with half of the positions
-  bool columns = false;  ///< that one begins with some of the channels
+  int64_t columns = 0;   ///< that one begins with so many of the channels
   bool together = false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
   bool apart = false;    ///< in banks of its own
   bool spreads = false;  ///< with before and apart: its second half in all banks

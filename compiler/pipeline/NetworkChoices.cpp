@@ -113,17 +113,18 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
                       layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
   for (bool apart : {true, false}) {
     if (before && apart)
-      ways.push_back({layer, true, false, false, false, true, true});
+      ways.push_back({layer, true, false, 0, false, true, true});
     if (before)
-      ways.push_back({layer, true, false, false, false, apart});
+      ways.push_back({layer, true, false, 0, false, apart});
     if (behind)
-      ways.push_back({layer, false, true, false, false, apart});
+      ways.push_back({layer, false, true, 0, false, apart});
     if (before && behind)
-      ways.push_back({layer, true, true, false, false, apart});
+      ways.push_back({layer, true, true, 0, false, apart});
     if (behind && !reduces && !kernel.request.size[accel::P0] && !layers[layer + 1].kernel.request.ic)
-      for (bool together : {false, true})
-        if (!together || !layers[layer + 1].kernel.request.order)
-          ways.push_back({layer, false, false, true, together, apart});
+      for (int64_t columns : {2 * leastColumns(), leastColumns()})
+        for (bool together : {false, true})
+          if (!together || !layers[layer + 1].kernel.request.order)
+            ways.push_back({layer, false, false, columns, together, apart});
   }
   return ways;
 }
@@ -138,8 +139,6 @@ int64_t NetworkCompiler::cutPositions(size_t layer) const {
 /// The tiles that let the layer, or the one next to it, begin with a part of its input.
 void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
-  const int64_t burst = machine.dram.burstBytes / timing::elementBytes(machine.arrayType);
-  const int64_t someChannels = 2 * std::max<int64_t>(machine.rows, burst);
   if ((next && next->before && !next->stays) || (before && before->behind)) {
     kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
     kernel.request.order = kernel.request.order.value_or(0); // one half after the other
@@ -147,25 +146,30 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   auto cut = [&](const Beside *beside, int64_t Beside::*tiles, std::optional<accel::Cut> accel::TileRequest::*cut) {
     if (!beside || !(beside->*tiles))
       return;
-    kernel.request.size[accel::C] = int64_t(machine.cols);
     kernel.request.size[accel::P0] = kernel.extent[accel::P0];
     kernel.request.*cut = accel::Cut{beside->*tiles, cutPositions(beside->layer)};
     const int64_t inputTiles = std::max<int64_t>(cutSlots() / (beside->*tiles), 1);
     kernel.request.ic = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->ic, inputTiles), machine.rows));
+    // A slot has a bank to itself: as many columns as that holds, as all other tiles have that width too.
+    const int64_t columns = int64_t(machine.cols), bank = int64_t(machine.scratchpads.back().bankBytes());
+    const int64_t most = bank / (kernel.request.ic * columns * timing::elementBytes(machine.arrayType)) * columns;
+    const int64_t channelTiles = int64_t(llvm::divideCeil(kernel.anchor->oc, std::max(most, columns)));
+    kernel.request.size[accel::C] = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->oc, channelTiles), columns));
   };
   cut(next, &Beside::last, &accel::TileRequest::last);
   cut(before, &Beside::first, &accel::TileRequest::first);
   if (own && (own->last || own->first)) // two tiles hide each other's latency
     kernel.request.size[accel::P0] = cutPositions(layer) / 2;
   if (before && before->columns)
-    kernel.request.ic = std::min(someChannels, kernel.anchor->ic);
+    kernel.request.ic = std::min(before->columns, kernel.anchor->ic);
   if (before && before->together)
     kernel.request.order = 3; // of kOrderNames: all positions of some results take these channels, before the next channels
   if (own && own->behind) // rows as well
     kernel.request.size[accel::C] = kernel.extent[accel::C];
   if (own && own->columns) {
-    kernel.request.size[accel::C] = std::min(someChannels, kernel.extent[accel::C]);
-    kernel.request.size[accel::P0] = kernel.extent[accel::P0];
+    kernel.request.size[accel::C] = std::min(own->columns, kernel.extent[accel::C]);
+    if (own->columns > leastColumns()) // the fewest of as many positions as there is room for
+      kernel.request.size[accel::P0] = kernel.extent[accel::P0];
   }
 }
 

@@ -177,6 +177,10 @@ private:
   bool reducesChannels(size_t layer) const {
     return llvm::any_of(layers[layer].kernel.steps, [](const accel::Step &step) { return step.reducesChannels; });
   }
+  /// So many channels move in whole bursts and have all rows of the array.
+  int64_t leastColumns() const {
+    return std::max<int64_t>(machine.rows, machine.dram.burstBytes / timing::elementBytes(machine.arrayType));
+  }
   /// Positions that go through the tiles next to a layer before others do.
   int64_t cutPositions(size_t layer) const;
   /// For the weights of those tiles: each has a bank of its own, and so has what comes next.

@@ -538,9 +538,9 @@ llvm::Error Emitter::choose() {
             continue;
           for (int64_t c : cSizes)
             for (int64_t ic : icSizes) {
-              // Every form of a tile needs as many slots as this one, or more.
+              // Every form of a tile needs as many slots as this one, or more; but where weights stay for parts of positions.
               Tile leastTile = clampTile({{c, w, h, n}, ic});
-              if (Buffers least; !fitsDrained(leastTile, least) || !allocate(least))
+              if (Buffers least; !cutTiles() && (!fitsDrained(leastTile, least) || !allocate(least)))
                 continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,

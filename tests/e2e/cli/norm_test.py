@@ -119,6 +119,15 @@ class NormTest(CliTest):
         rows = [int(count) for count in re.findall(r"tensor .*?counts=\[(\d+),", text)]
         self.assertEqual(set(rows), {ROWS, 40, ROWS % 40})
 
+    def test_of_blocks_of_inputs_the_last_ones_stay(self):
+        # 8 KiB of weights for each: all six of four tiles have no room beside the inputs.
+        def cut(keys):
+            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 128, order = \"inputs_channels_outer\"{keys}}}"]})
+
+        hw = ["--hw", "gemmini_16x16_fp32"]
+        whole, some = (self.run_on(*hw, "--schedule", cut(keys))["layers"][0]["dram_read_bytes"] for keys in ["", ", last = [4, 40]"])
+        self.assertEqual(some, whole)
+
     def test_a_product_begins_with_the_rows_that_are_normalised(self):
         matrix = "tensor<{}x{}xf32>".format
         x, rows, y = matrix(ROWS, 3072), matrix(ROWS, 768), matrix(ROWS, 1536)
@@ -130,6 +139,11 @@ class NormTest(CliTest):
 }}
 """)
         self.choice_comes_back("first = [", "net.mlir", "--hw", "edge_32x32_bf16")
+        text = (self.path / "chosen.mlir").read_text()
+        columns, inputs = map(int, re.search(r"sizes = \[(\d+), \d+, 1, 1\], ic = (\d+), .*first = ", text).groups())
+        # So many weights that they have a bank of 32 KiB to themselves, of bf16.
+        self.assertGreater(columns, 32)
+        self.assertLessEqual(2 * columns * inputs, 32768)
 
     def test_some_rows_cannot_stay(self):
         for keys, message in [(f"on_chip = true, from = {ROWS}", "do not make and read so many positions of it one by one"),
@@ -204,6 +218,29 @@ class NormTest(CliTest):
         # bf16 has 8 bits: of 768 inputs of about 1, each off by 2^-9 of itself at most, and of the result.
         bound = np.abs(x).sum(axis=1, keepdims=True) / 2 * 2 ** -9 + np.abs(expected) * 2 ** -8 + 1e-3
         self.assertTrue((np.abs(np.load(self.path / "out/output0.npy") - expected) <= bound).all())
+
+    def test_so_does_one_behind_a_quantisation_whose_rows_have_no_room(self):
+        # 40 KiB of floats and bytes for a burst of channels of all rows, and a scratchpad of 32 KiB.
+        x, w = f"tensor<{ROWS}x{DEPTH}x{{}}>".format, f"tensor<{DEPTH}x{DEPTH}xi8>"
+        self.write("net.mlir", f"""func.func @main(%x: {x("f32")}, %w: {w}) -> {x("i8")} {{
+  %q = graph.quantize %x {{scales = array<f32: 0.5>, zero_points = array<i32: 0>, axis = 0 : i64}} : ({x("f32")}) -> {x("i8")} loc("rows")
+  %p = graph.matmul_integer %q, %w {{a_zero_point = 0 : i32, b_zero_points = array<i32: 0>}} : ({x("i8")}, {w}) -> {x("i32")} loc("product")
+  %y = graph.requantize %p {{multipliers = array<f32: 0.0009765625>, axis = 1 : i64, zero_point = 0 : i32}} : ({x("i32")}) -> {x("i8")}
+  return %y : {x("i8")}
+}}
+""")
+        machine = ["--hw", "vdla_16x16"]
+        self.choice_comes_back('ic = 64, order = "inputs_channels_outer"', "net.mlir", *machine)
+        channels, rows = re.search(r"sizes = \[(\d+), (\d+), 1, 1\]}", (self.path / "chosen.mlir").read_text()).groups()
+        self.assertEqual(int(channels), 64)
+        self.assertLess(int(rows), ROWS)
+        random = np.random.default_rng(3)
+        np.save(self.path / "w.npy", w := random.integers(-128, 128, (DEPTH, DEPTH), dtype=np.int8))
+        self.tilewright("run", "net.mlir", *machine, "--schedule", "modulo", "--input", "x.npy", "--input", "w.npy", "--check",
+                        "--output-dir", "out")
+        sums = np.rint(self.x / 0.5).astype(np.int64) @ w # of so small values that none saturates
+        expected = np.clip(np.rint(sums / 1024), -128, 127)
+        np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected)
 
     def test_few_rows_fit(self):
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
