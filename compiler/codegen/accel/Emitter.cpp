@@ -52,6 +52,8 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
   }
   if (bandedInput())
     bandIn = bandedInput()->inRun(0);
+  if (bandedAddend())
+    bandAddend = bandedAddend()->inRun(0);
   if (bandedOutput())
     bandOut = bandedOutput()->inRun(0);
   skipUnread();

@@ -128,7 +128,7 @@ private:
   };
   std::vector<TileStep> steps;
   /// The tensors in bands, as the band at hand sees them.
-  Resident bandIn, bandOut;
+  Resident bandIn, bandAddend, bandOut;
   /// Positions of the result, along P0 and P1.
   struct Band {
     Range columns, rows;
@@ -234,6 +234,7 @@ private:
   llvm::Error checkRequest(int64_t unit, bool wholeChannels) const;
   bool isAskedFor(const Tile &t) const;
   const BandedTensor *bandedInput() const { return onChip.banding ? onChip.banding->input : nullptr; }
+  const BandedTensor *bandedAddend() const { return onChip.banding ? onChip.banding->addend : nullptr; }
   const BandedTensor *bandedOutput() const { return onChip.banding ? onChip.banding->output : nullptr; }
   /// A window whose rows of taps go round.
   bool readsRing() const { return bandedInput() && bandedInput()->ring; }
@@ -250,6 +251,8 @@ private:
   const Resident *residentOf(int tensor) const {
     if (bandedInput() && tensor == kernel.anchor->input.tensor)
       return &bandIn;
+    if (bandedAddend() && tensor == bandedAddend()->addend)
+      return &bandAddend;
     if (bandedOutput() && tensor == kernel.output.tensor)
       return &bandOut;
     return size_t(tensor) < onChip.tensors.size() ? onChip.tensors[size_t(tensor)] : nullptr;

@@ -448,7 +448,7 @@ std::string Emitter::rankingKey() const {
   listRanges(onChip.banding->rows);
   listRanges(onChip.banding->own);
   list(std::array<int64_t, 2>{onChip.banding->strips, onChip.banding->loadsWhole});
-  for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->output}) {
+  for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->addend, onChip.banding->output}) {
     text << (banded ? 'b' : '-');
     if (!banded)
       continue;

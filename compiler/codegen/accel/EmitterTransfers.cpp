@@ -454,6 +454,8 @@ void Emitter::fillBorders(TileStep &step, const Resident &r) const {
 void Emitter::beginBand(uint32_t index) {
   if (const BandedTensor *input = bandedInput())
     bandIn = input->inRun(input->runOf(index));
+  if (const BandedTensor *addend = bandedAddend())
+    bandAddend = addend->inRun(addend->runOf(index));
   const BandedTensor *output = bandedOutput();
   if (!output)
     return;

@@ -52,7 +52,12 @@ const BandedTensor *Group::outputOf(size_t i) const {
 }
 
 const BandedTensor *Group::inputOf(size_t i) const {
-  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i; });
+  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i && t.addend < 0; });
+  return it == tensors.end() ? nullptr : &*it;
+}
+
+const BandedTensor *Group::addendOf(size_t i) const {
+  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i && t.addend >= 0; });
   return it == tensors.end() ? nullptr : &*it;
 }
 
@@ -140,6 +145,12 @@ private:
   }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
   size_t outputOf(unsigned k) const { return uses.tensorOf[k][size_t(kernels[k]->output.tensor)]; }
+  bool isAddend(unsigned k, int tensor, const Group *group) const {
+    const BandedTensor *addend = group ? group->addendOf(k - group->first) : nullptr;
+    return addend && addend->addend == tensor;
+  }
+  /// How its reader goes through the rows.
+  WindowAxis rowsRead(const Group &group, const BandedTensor &tensor) const;
   bool isWhole(unsigned k, int tensor) const { return whole.tensors[uses.tensorOf[k][size_t(tensor)]].has_value(); }
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
@@ -252,7 +263,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   }
   for (const Step &step : kernel.steps) {
     for (const Source &source : step.sources)
-      if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor))
+      if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor) && !isAddend(k, source.view.tensor, &group))
         add(rows * width * (source.view.stride[C] ? channels : machine.lanes) * byteSize(source.type));
     if (&step != &kernel.steps.back())
       add(rows * width * (step.reducesChannels ? machine.lanes : channels) * byteSize(step.type) / 2); // one slot
@@ -260,6 +271,14 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
   if (!group.outputOf(k - group.first) && !isWhole(k, kernel.output.tensor))
     add(rows * width * channels * byteSize(kernel.outputType));
   return bytes;
+}
+
+WindowAxis Fuser::rowsRead(const Group &group, const BandedTensor &tensor) const {
+  if (tensor.addend < 0)
+    return kernels[group.first + tensor.reader]->anchor->axes[1];
+  WindowAxis same;
+  same.size = same.inputSize = tensor.rows;
+  return same;
 }
 
 /// The rows of every kernel in every band, from the last kernel back. A band is a part of a matrix, or whole ones.
@@ -273,7 +292,7 @@ bool Fuser::cutRows(Group &group) const {
     group.kernels.back().rows.push_back({row, end});
   }
   for (BandedTensor &tensor : llvm::reverse(group.tensors)) {
-    const WindowAxis &w = kernels[group.first + tensor.reader]->anchor->axes[1];
+    const WindowAxis w = rowsRead(group, tensor);
     int64_t done = 0, needed = 0; // rows made, and where the last band ends
     for (const Range &rows : group.kernels[tensor.reader].rows) {
       Range band{needed, needed};
@@ -301,11 +320,10 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
   for (Banding &kernel : group.kernels)
     kernel.behind = 0;
   for (BandedTensor &tensor : group.tensors) {
-    const Anchor &reader = *kernels[group.first + tensor.reader]->anchor;
     llvm::MutableArrayRef<Banding> writers(&group.kernels[tensor.firstWriter], tensor.reader - tensor.firstWriter);
-    const WindowAxis &window = reader.axes[1];
+    const WindowAxis window = rowsRead(group, tensor);
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
-    const bool isRun = length && reader.kind == Anchor::Window && shared > 0;
+    const bool isRun = length && kernels[group.first + tensor.reader]->anchor->kind == Anchor::Window && shared > 0;
     const int64_t step = group.kernels[tensor.reader].rows[0].size() * window.stride;
     // A window of one row reads all rows of a ring. Packed taps are loaded again for each band: where that is more than twice, it had
     // better be taller.
@@ -398,7 +416,7 @@ bool Fuser::place(Group &group, std::string *why) const {
       align(0);
       for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
-        if (isContraction(*kernels[group.first + tensor.reader]))
+        if (tensor.addend < 0 && isContraction(*kernels[group.first + tensor.reader]))
           align(0);
         slot = at[0] = roundUp(at[0], kAlignment);
         if (const int64_t before = tensor.arrayFrom * tensor.layout.blockBytes; before && banks != Group::Banks::Shared)
@@ -479,10 +497,11 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
     tensor.tensor = outputOf(k);
     tensor.firstWriter = k - first;
     tensor.reader = edges[k]->reader - first;
+    tensor.addend = edges[k]->addend;
     tensor.layout = edges[k]->layout;
     tensor.rows = tensor.layout.rows;
     tensor.layout.padLow[1] = tensor.layout.padHigh[1] = 0;
-    if (const int64_t most = mostArrayBlocks(edges[k]->reader); most && most < tensor.layout.blocks()) {
+    if (const int64_t most = mostArrayBlocks(edges[k]->reader); tensor.addend < 0 && most && most < tensor.layout.blocks()) {
       tensor.arrayFrom = tensor.layout.blocks() - most;
       tensor.layout.isPlanar = true;
       tensor.layout.rowBytes /= tensor.layout.blocks();
@@ -593,7 +612,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     if (i < kernel.steps.size())
       for (const Source &source : kernel.steps[i].sources)
         if (source.kind == Source::Tensor && source.view.stride[P0])
-          addTensor(source.view.tensor, false,
+          addTensor(source.view.tensor, isAddend(k, source.view.tensor, group),
                     int64_t(positions) * (source.view.stride[C] ? kernel.extent[C] : 1) * byteSize(source.type));
   }
   addTensor(kernel.output.tensor, output,
@@ -667,7 +686,7 @@ void Fuser::takeWanted(Fusion &fusion) const {
     std::string why;
     for (unsigned i = k; i < last && why.empty(); ++i)
       if (!edges[i])
-        why = "it is not read by the anchor of the next kernel alone, row by row";
+        why = "it is not read by the next kernel alone, row by row, with its anchor or behind it";
     if (why.empty() && last < uses.kernels.size() && rowsWanted(last))
       why = "kernel '" + uses.kernels[last]->name + "' beside it has bands of " + std::to_string(rowsWanted(last)) + " rows";
     std::optional<Group> group = why.empty() ? plan(k, last, rowsWanted(k), &why) : std::nullopt;
@@ -779,7 +798,7 @@ Fusion Fuser::run() {
       for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
         group.kernels[i].output = &tensor;
       group.kernels[tensor.firstWriter].fillsBorders = true;
-      group.kernels[tensor.reader].input = &tensor;
+      (tensor.addend < 0 ? group.kernels[tensor.reader].input : group.kernels[tensor.reader].addend) = &tensor;
     }
   return fusion;
 }

@@ -24,6 +24,7 @@ struct BandedTensor {
   size_t tensor = 0;          ///< of NetworkUses
   /// Of the group's kernels; each one from the first to the reader writes a part of the channels.
   size_t firstWriter = 0, reader = 0;
+  int addend = -1;            ///< of the reader's tensors, where a step behind its anchor reads it; -1: the anchor does
   Resident layout;            ///< of a band; its address is not used, it has no padding rows of its own
   int64_t rows = 1;           ///< of the whole
   std::vector<Range> bands;   ///< the rows that the reader's band needs: padding, and rows of other bands, included
@@ -60,7 +61,7 @@ struct Banding {
   /// follow one another.
   std::vector<Range> rows;
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
-  const BandedTensor *input = nullptr, *output = nullptr; ///< null: elsewhere
+  const BandedTensor *input = nullptr, *addend = nullptr, *output = nullptr; ///< null: elsewhere
   bool fillsBorders = false; ///< of `output`: the first of its writers
   unsigned strips = 0; ///< of columns, whose windows find the sums that they share with the band above; 0: they do not
   int64_t copiedRows = 0; ///< of packed taps, from the band above
@@ -79,9 +80,10 @@ struct Group {
   enum class Banks { Shared, OfKernel, Own } banks = Banks::Shared;
 
   unsigned last() const { return first + unsigned(kernels.size()) - 1; }
-  /// What the i-th of its kernels writes or reads in bands; null: nothing.
+  /// What the i-th of its kernels writes in bands, reads with its anchor, or with a step behind it; null: nothing.
   const BandedTensor *outputOf(size_t i) const;
   const BandedTensor *inputOf(size_t i) const;
+  const BandedTensor *addendOf(size_t i) const;
   bool hasRing() const {
     return llvm::any_of(tensors, [](const BandedTensor &tensor) { return tensor.ring > 0; });
   }

@@ -411,7 +411,9 @@ std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
     if (use.kernel != list[0].kernel + i || use.writes == (i + 1 == list.size()))
       return std::nullopt;
   const unsigned reader = unsigned(list.back().kernel);
-  if (!list.back().isAnchor || llvm::any_of(list, [](const Use &use) { return use.isWeights; }))
+  const Use &last = list.back();
+  if (!uses.kernels[reader]->anchor || (!last.isAnchor && !last.view.stride[C]) ||
+      llvm::any_of(list, [](const Use &use) { return use.isWeights; }))
     return std::nullopt;
   std::optional<Resident> resident = layout(tensor, list, /*mayBePlanar=*/false);
   if (!resident || resident->isDense() || !llvm::all_of(list, [&](const Use &use) { return suits(*resident, use); }))
@@ -436,7 +438,7 @@ std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
     resident->rows *= std::exchange(resident->width, 1);
     resident->rowBytes = resident->pixelBytes;
   }
-  return RowsBetween{*resident, unsigned(list[0].kernel), reader};
+  return RowsBetween{*resident, unsigned(list[0].kernel), reader, last.isAnchor ? -1 : last.view.tensor};
 }
 
 Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,

@@ -111,10 +111,11 @@ struct Residency {
 Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
                           const std::vector<Reserved> &reserved = {});
 
-/// A tensor that goes to the anchor of one kernel and nowhere else, as rows that all can use.
+/// A tensor that goes to one kernel with an anchor and nowhere else, as rows that all can use.
 struct RowsBetween {
   Resident layout;
   unsigned firstWriter = 0, reader = 0; ///< kernels; each one from the first to the reader writes a part of the channels
+  int addend = -1; ///< of the reader's tensors, where a step behind its anchor reads it; -1: the anchor does
 };
 /// The tensor that kernel `writer` writes, if the next kernel reads it, or the next one behind others that write parts of it: rows of
 /// pixels, or of matrices (Kernel::makesMatrixRows()), which are one pixel wide.

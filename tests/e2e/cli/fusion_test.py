@@ -142,11 +142,62 @@ class FusionTest(CliTest):
         self.fails("compile", "net.mlir", *HW, self.fire_bands(2, 1),
                    message="schedule.mlir:6:5: kernels 'left' and 'right' write parts of one tensor and must agree on bands")
 
+    def residual(self, shortcut=dict(), last=dict(), reader=None, channels=64, also=False):
+        """Two convolutions on the way to a sum, a shortcut beside them, and what reads the sum; `also`: and what reads the shortcut alone: as
+        net.mlir."""
+        rows = 24 // shortcut.get("stride", 1)
+        first, _ = conv("%a", "%x", "first", 16, 16)
+        second, whole = conv("%b", "%a", "last", 16, channels, **last)
+        beside, _ = conv("%s", "%x", "shortcut", 16, channels, **shortcut)
+        third, result = conv("%d", "%c", "reader", channels, reader.get("groups", 16), rows=rows, **reader) if reader else ("", whole)
+        value = "%d" if reader else "%c"
+        results, values = (f"({result}, {whole})", f"{value}, %e : {result}, {whole}") if also else (result, f"{value} : {result}")
+        more = f'  %e = graph.neg %s : {whole} loc("also")\n' if also else ""
+        self.write("net.mlir", f"func.func @main(%x: tensor<1x16x24x24xf32>) -> {results} {{\n{first}{second}{beside}"
+                   f"  %c = graph.add %b, %s : ({whole}, {whole}) -> {whole}\n{more}{third}  return {values}\n}}\n")
+        np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
+
+    def test_what_is_added_is_fused_with_the_sum(self):
+        """The other way into a sum never goes to DRAM, although the kernel that adds it reads something else with its anchor."""
+        self.residual()
+        expected, apart = self.results("modulo", "--across", "prefetch")
+        values, fused = self.results("modulo", "--check")
+        np.testing.assert_array_equal(values, expected)
+        whole = 24 * 24 * 64 * 4
+        self.assertLess(fused, apart - 1.5 * whole)  # it is written and read
+
+    def shortcut_bands(self, rows, *names):
+        """A schedule file: what is added, and what else is named, in bands of so many rows."""
+        return self.schedule_file({name: [f"keep %k {{on_chip = true, bands = {rows}}}"] for name in ["shortcut", *names]})
+
+    def test_bands_of_what_is_added(self):
+        """Sums behind products and behind windows, last bands of fewer rows, channels that fill no vector, and a sum that goes on in bands,
+        of which some rows are written twice, in runs and in a ring."""
+        for net, rows, names in [
+                (dict(), 1, []), (dict(), 7, []), (dict(channels=40), 5, []),
+                (dict(shortcut=dict(stride=2), last=dict(kernel=3, stride=2)), 5, []),
+                (dict(channels=16, shortcut=dict(kernel=3), last=dict(kernel=3, groups=16)), 2, []),
+                (dict(channels=16, shortcut=dict(kernel=5, groups=16), last=dict(kernel=3, groups=16)), 3, []),
+                (dict(last=dict(kernel=3), reader=dict(kernel=3)), 5, ["last"]),
+                (dict(last=dict(kernel=3), reader=dict(kernel=3, groups=64)), 2, ["last"]),
+                (dict(last=dict(kernel=3), reader=dict(kernel=3, groups=64, stride=2)), 1, ["last"])]:
+            self.residual(**net)
+            expected, _ = self.results("modulo", "--across", "prefetch")
+            values, _ = self.results(self.shortcut_bands(rows, *names), "--check", "--set", "scratchpads.unified.capacity_bytes=524288")
+            np.testing.assert_array_equal(values, expected, f"{net} {rows}")
+
+    def test_what_others_read_as_well_is_no_addend_in_bands(self):
+        self.residual(also=True)
+        self.fails("compile", "net.mlir", *HW, self.shortcut_bands(2),
+                   message="the result of kernel 'shortcut' cannot stay on chip: it is not read by the next kernel alone, row by row")
+
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
         self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
         self.fire()
         self.choice_comes_back("bands = ", "net.mlir", *HW[:2], *ROOM)
+        self.residual()
+        self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
 
     def test_a_file_may_forbid_it(self):
         self.chain(kernel=3, groups=64, stride=2)
