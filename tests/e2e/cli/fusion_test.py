@@ -186,6 +186,26 @@ class FusionTest(CliTest):
             values, _ = self.results(self.shortcut_bands(rows, *names), "--check", "--set", "scratchpads.unified.capacity_bytes=524288")
             np.testing.assert_array_equal(values, expected, f"{net} {rows}")
 
+    def test_rows_of_matrices_that_are_added(self):
+        """Parts of a matrix, a whole one, and several."""
+        rng = np.random.default_rng(3)
+        half, whole = "tensor<4x24x32xf32>", "tensor<4x24x64xf32>"
+        lines = ""
+        for name, x, columns, to in [("first", "%x", 32, half), ("last", "%ramp", 64, whole), ("shortcut", "%x", 64, whole)]:
+            weights = f"tensor<4x32x{columns}xf32>"
+            values = rng.integers(-2, 3, (4, 32, columns)).astype(np.float32)
+            lines += f'''  %w_{name} = graph.constant dense<"0x{values.tobytes().hex()}"> : {weights}
+  %{name} = graph.matmul {x}, %w_{name} : ({half}, {weights}) -> {to} loc("{name}")
+'''
+            lines += f"  %ramp = graph.relu %first : {half}\n" if name == "first" else ""
+        self.write("net.mlir", f"func.func @main(%x: {half}) -> {whole} {{\n{lines}"
+                   f"  %sum = graph.add %last, %shortcut : ({whole}, {whole}) -> {whole}\n  return %sum : {whole}\n}}\n")
+        np.save(self.path / "x.npy", rng.integers(-4, 5, (4, 24, 32)).astype(np.float32))
+        expected, _ = self.results("modulo", "--across", "prefetch")
+        for rows in [8, 24, 48]:
+            values, _ = self.results(self.shortcut_bands(rows), "--check", "--set", "scratchpads.unified.capacity_bytes=262144")
+            np.testing.assert_array_equal(values, expected, f"{rows}")
+
     def test_what_others_read_as_well_is_no_addend_in_bands(self):
         self.residual(also=True)
         self.fails("compile", "net.mlir", *HW, self.shortcut_bands(2),
