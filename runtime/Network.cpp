@@ -157,6 +157,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.options.bus = result.scheduleFile.bus;
     result.options.loaders = result.scheduleFile.loaders;
     result.options.weights = result.scheduleFile.weights;
+    result.options.places = result.scheduleFile.places;
   } else {
     schedule = scheduleOf(options.schedule);
   }

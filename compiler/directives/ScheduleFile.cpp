@@ -85,7 +85,8 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.order)) ||
       failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)) ||
       failed(choose(accel::kLoadersAttr, accel::kLoadersNames, file.loaders)) ||
-      failed(choose(accel::kWeightsAttr, accel::kWeightsNames, file.weights)))
+      failed(choose(accel::kWeightsAttr, accel::kWeightsNames, file.weights)) ||
+      failed(choose(accel::kPlacesAttr, accel::kPlacesNames, file.places)))
     return errorFrom(text, "");
   return file;
 }

@@ -25,6 +25,7 @@ struct ScheduleFile {
   std::optional<schedule::Bus> bus;     ///< tilewright.bus
   std::optional<accel::Loaders> loaders; ///< tilewright.loaders
   std::optional<accel::Weights> weights; ///< tilewright.weights
+  std::optional<accel::Places> places;   ///< tilewright.places
 };
 
 /// Whether an argument of --schedule names a file.

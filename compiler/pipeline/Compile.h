@@ -38,6 +38,7 @@ struct CompileOptions {
   std::optional<schedule::Bus> bus;
   std::optional<accel::Loaders> loaders;
   std::optional<accel::Weights> weights;
+  std::optional<accel::Places> places;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -87,6 +88,7 @@ struct NetworkChoice {
   schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
   accel::Loaders loaders = accel::Loaders::Apart;
   accel::Weights weights = accel::Weights::Slots;
+  accel::Places places = accel::Places::Own;
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
@@ -97,7 +99,7 @@ struct NetworkChoice {
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
       return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders,
-                      c.weights, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
+                      c.weights, c.places, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);
   }

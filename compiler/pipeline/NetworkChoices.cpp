@@ -275,7 +275,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
       !next.serpentine && !next.keepsSums && !next.keepsMatrices && next.beside.empty() && next.bothEngines.empty() &&
       next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
       next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
-      next.weights == options.weights.value_or(accel::Weights::Slots)) {
+      next.weights == options.weights.value_or(accel::Weights::Slots) && next.places == options.places.value_or(accel::Places::Own)) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
       return true;
     fusions.push_back(**chosen);
@@ -334,6 +334,25 @@ void NetworkCompiler::weighEachWith(bool NetworkChoice::*way) {
     NetworkChoice next = other.choice;
     next.*way = true;
     weighToo(next, kLeastGain);
+  }
+}
+
+/// Results that take the place of what they are made of: room for others.
+void NetworkCompiler::weighPlaces() {
+  if (!hasWays() || options.places || layers.size() < 2)
+    return;
+  auto takesPlace = [](const std::optional<accel::Resident> &r) { return r && r->takesPlace; };
+  const std::vector<Weighed> apart = weighed;
+  for (const Weighed &other : apart) {
+    if (other.cycles >= kWorthRefining * apart.front().cycles)
+      break;
+    choice = other.choice;
+    choice.places = accel::Places::Shared;
+    llvm::Expected<std::optional<accel::Fusion>> fusion = chooseOnChip();
+    if (!fusion)
+      llvm::consumeError(fusion.takeError());
+    else if (*fusion && llvm::any_of((*fusion)->residency.tensors, takesPlace))
+      weighToo(NetworkChoice(choice));
   }
 }
 
@@ -595,6 +614,7 @@ llvm::Error NetworkCompiler::emit() {
     rule.bus = options.bus.value_or(schedule::Bus::Shared);
     rule.loaders = options.loaders.value_or(accel::Loaders::Apart);
     rule.weights = options.weights.value_or(accel::Weights::Slots);
+    rule.places = options.places.value_or(accel::Places::Own);
     for (;; ++rule.residency) {
       llvm::Expected<bool> exists = weigh(rule);
       if (!exists)
@@ -602,6 +622,7 @@ llvm::Error NetworkCompiler::emit() {
       if (!*exists)
         break;
     }
+    weighPlaces();
     weighSums();
     weighMatrices();
     weighResidents();

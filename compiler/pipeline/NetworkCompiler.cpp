@@ -297,6 +297,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.wanted.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
   uses.keptFrom.resize(ranges.size());
+  uses.sharesPlaces = choice.places == accel::Places::Shared;
   uses.holdsMatrices.assign(ranges.size(), choice.keepsMatrices);
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
@@ -482,7 +483,8 @@ llvm::Error NetworkCompiler::emitKernels() {
         }
         if (tensor.role == accel::KernelTensor::Result && resident) {
           onChip.storesResult = isOutput(source.ranges[i]);
-          onChip.fillsBorders = (resident->isPadded() || resident->isDense()) && !isFilled[source.ranges[i]];
+          onChip.fillsBorders =
+              (resident->isPadded() || resident->isDense()) && !resident->takesPlace && !isFilled[source.ranges[i]];
           isFilled[source.ranges[i]] = true;
         }
       }
@@ -741,7 +743,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     attributes = {{accel::kOperationOrderAttr, accel::kOperationOrderNames[unsigned(way.order)]},
                   {accel::kBusAttr, accel::kBusNames[unsigned(way.bus)]},
                   {accel::kLoadersAttr, accel::kLoadersNames[unsigned(way.loaders)]},
-                  {accel::kWeightsAttr, accel::kWeightsNames[unsigned(way.weights)]}};
+                  {accel::kWeightsAttr, accel::kWeightsNames[unsigned(way.weights)]},
+                  {accel::kPlacesAttr, accel::kPlacesNames[unsigned(way.places)]}};
   }
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), attributes, choices);
   if (llvm::Error error = assemble())

@@ -122,6 +122,7 @@ private:
   /// The same, of a choice without which there is a program anyway.
   void weighToo(const NetworkChoice &next, double leastGain = 1);
   void weighEachWith(bool NetworkChoice::*way);
+  void weighPlaces();
   void weighResidents();
   void weighSums();
   void weighMatrices();

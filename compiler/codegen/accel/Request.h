@@ -39,11 +39,18 @@ inline constexpr llvm::StringLiteral kWeightsAttr = "tilewright.weights";
 /// Where weights lie that would come too late: in slots, as all others, or where nothing else does before (schedule::prefetch()).
 enum class Weights { Slots, Early };
 
+/// Where a result lies that its kernel makes of one that nobody else needs any more, element by element: Places.
+inline constexpr llvm::StringLiteral kPlacesAttr = "tilewright.places";
+
+/// Each tensor on chip has a place of its own, or such a result takes that of what it is made of.
+enum class Places { Own, Shared };
+
 /// Spellings, by index.
 constexpr const char *kOperationOrderNames[] = {"steps", "deadlines", "interleaved"};
 constexpr const char *kBusNames[] = {"shared", "turns"};
 constexpr const char *kLoadersNames[] = {"apart", "one"};
 constexpr const char *kWeightsNames[] = {"slots", "early"};
+constexpr const char *kPlacesNames[] = {"own", "shared"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};

@@ -36,6 +36,14 @@ bool Resident::canWalk(int64_t elements, int64_t count) const {
   return false; // along the channels: only whole vectors have a place of their own
 }
 
+bool Resident::hasFormOf(const Resident &other) const {
+  auto form = [](const Resident &r) {
+    return std::tie(r.bytes, r.channels, r.width, r.rows, r.from, r.elementBytes, r.lanes, r.blockBytes, r.pixelBytes, r.rowBytes,
+                    r.padLow, r.padHigh);
+  };
+  return form(*this) == form(other) && (padPattern == other.padPattern || !(isPadded() || isDense()));
+}
+
 std::vector<KernelCycles> accel::cyclesAlone(const std::vector<const Kernel *> &kernels, const timing::MachineParams &machine) {
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   const double dramBytesPerCycle = double(peak.numerator) / double(peak.denominator);
@@ -80,6 +88,7 @@ private:
   std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar = true) const;
   bool suits(const Resident &resident, const Use &use) const;
   bool suitsAsWeights(const Resident &resident, const Anchor &anchor) const;
+  bool canTakePlace(const std::vector<Use> &writes, const std::vector<Use> &reads) const;
   bool holdsMatrices(size_t tensor) const { return tensor < uses.holdsMatrices.size() && uses.holdsMatrices[tensor]; }
 };
 
@@ -266,6 +275,24 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   return true;
 }
 
+/// Whether the only kernel that writes the tensor of `to` is the last one that uses that of `from`, and takes each of its elements for
+/// the one in the same place of its result, and no other.
+bool Chooser::canTakePlace(const std::vector<Use> &to, const std::vector<Use> &from) const {
+  const Use &write = to.front();
+  const Kernel &kernel = *uses.kernels[write.kernel];
+  if (kernel.pool || kernel.maxima || from.back().kernel != write.kernel)
+    return false;
+  auto isOther = [&](const Use &use) { return use.kernel != write.kernel; };
+  auto isSameElement = [&](const Use &use) {
+    return !use.writes && !use.isAnchor && !use.isWeights && use.view.offset == write.view.offset &&
+           llvm::all_of(llvm::seq<unsigned>(0, kAxes), [&](unsigned axis) {
+             return kernel.extent[axis] == 1 || use.view.stride[axis] == write.view.stride[axis];
+           });
+  };
+  return llvm::none_of(llvm::drop_begin(to), [](const Use &use) { return use.writes; }) &&
+         llvm::all_of(from, [&](const Use &use) { return isOther(use) || isSameElement(use); });
+}
+
 Residency Chooser::run() {
   Residency result;
   // A vector of the array's results is one of the vector engine's, and one of its inputs.
@@ -360,40 +387,74 @@ Residency Chooser::run() {
     bool first = wanted(a.tensor) == true, second = wanted(b.tensor) == true;
     return first != second ? first : a.value > b.value;
   });
+  // A result takes the place of what its kernel reads element by element for the last time: the two are one range then.
+  auto canFollow = [&](const Candidate &next, const Candidate &before) {
+    return uses.sharesPlaces && before.end == next.begin && next.resident.hasFormOf(before.resident) && canTakePlace(all[next.tensor], all[before.tensor]);
+  };
+  struct Place {
+    memory::LiveRange range;
+    std::vector<const Candidate *> tenants; ///< in the order of their lives
+  };
+  auto placesOf = [&](const std::vector<const Candidate *> &list) {
+    std::vector<Place> places;
+    auto before = [&](const Candidate *next) {
+      return llvm::find_if(list, [&](const Candidate *other) { return canFollow(*next, *other); });
+    };
+    for (const Candidate *first : list) {
+      if (before(first) != list.end())
+        continue;
+      Place place{{uint64_t(first->resident.bytes), first->begin, first->end, 0}, {first}};
+      auto isNext = [&](const Candidate *next) {
+        auto it = before(next);
+        return it != list.end() && *it == place.tenants.back();
+      };
+      for (auto next = llvm::find_if(list, isNext); next != list.end(); next = llvm::find_if(list, isNext)) {
+        place.tenants.push_back(*next);
+        place.range.end = (*next)->end;
+      }
+      places.push_back(std::move(place));
+    }
+    std::vector<memory::LiveRange> ranges;
+    for (const Place &place : places)
+      ranges.push_back(place.range);
+    memory::place(ranges, uint64_t(bank));
+    for (auto [place, range] : llvm::zip_equal(places, ranges))
+      place.range = range;
+    return places;
+  };
   // Kernels keep a quarter for their own buffers, or what is reserved for them.
-  auto isTooLarge = [&](const std::vector<memory::LiveRange> &ranges) {
-    return llvm::any_of(ranges, [&](const memory::LiveRange &range) {
+  auto isTooLarge = [&](const std::vector<Place> &places) {
+    return llvm::any_of(places, [&](const Place &place) {
+      const memory::LiveRange &range = place.range;
       int64_t end = int64_t(range.address) + int64_t(range.bytes);
       return end > capacity * 3 / 4 || llvm::any_of(reserved, [&](const Reserved &group) {
                return range.begin <= group.last && range.end >= group.first && roundUp(end, bank) > capacity - group.bytes;
              });
     });
   };
-  std::vector<memory::LiveRange> chosen;
-  std::vector<size_t> owners;
+  std::vector<const Candidate *> chosen;
   for (const Candidate &candidate : candidates) {
-    std::vector<memory::LiveRange> attempt = chosen;
-    attempt.push_back({uint64_t(candidate.resident.bytes), candidate.begin, candidate.end, 0});
-    memory::place(attempt, uint64_t(bank));
-    if (isTooLarge(attempt)) {
-      refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
-                                   machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
-      leftOut.push_back(candidate);
+    chosen.push_back(&candidate);
+    if (!isTooLarge(placesOf(chosen)))
       continue;
-    }
-    chosen = std::move(attempt);
-    owners.push_back(candidate.tensor);
-    result.tensors[candidate.tensor] = candidate.resident;
+    chosen.pop_back();
+    refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " + machine.scratchpads[0].name +
+                                 " (" + std::to_string(capacity * 3 / 4) + " bytes)");
+    leftOut.push_back(candidate);
   }
   llvm::stable_sort(leftOut, [](const Candidate &a, const Candidate &b) { return a.bytesSaved > b.bytesSaved; });
   for (const Candidate &candidate : leftOut)
     result.leftOut.push_back(candidate.tensor);
   // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
-  for (size_t i = 0; i < chosen.size(); ++i) {
-    Resident &resident = *result.tensors[owners[i]];
-    resident.address = capacity - int64_t(chosen[i].address) - roundUp(resident.bytes, bank);
-    for (unsigned k = chosen[i].begin; k <= chosen[i].end; ++k)
-      result.room[k] = std::min(result.room[k], resident.address);
+  for (const Place &place : placesOf(chosen)) {
+    const int64_t address = capacity - int64_t(place.range.address) - roundUp(int64_t(place.range.bytes), bank);
+    for (const Candidate *tenant : place.tenants) {
+      Resident &resident = result.tensors[tenant->tensor].emplace(tenant->resident);
+      resident.address = address;
+      resident.takesPlace = tenant != place.tenants.front();
+    }
+    for (unsigned k = place.range.begin; k <= place.range.end; ++k)
+      result.room[k] = std::min(result.room[k], address);
   }
   return result;
 }

@@ -28,6 +28,7 @@ struct Resident {
   int64_t blockBytes = 0, pixelBytes = 0, rowBytes = 0; ///< from one to the next
   std::array<int64_t, 2> padLow{}, padHigh{}; ///< along the width and the rows, pixels
   uint32_t padPattern = 0;
+  bool takesPlace = false; ///< it lies where its writer finds another tensor of this form for the last time, padding included
 
   int64_t blocks() const { return (channels + lanes - 1) / lanes; }
   /// The channels of neighbours lie side by side, without the room between them that fills a vector of lanes.
@@ -41,6 +42,8 @@ struct Resident {
   int64_t stride(int64_t elements) const;
   /// Whether `count` steps of `elements` each are equally far apart on chip.
   bool canWalk(int64_t elements, int64_t count) const;
+  /// Whether each element, and each one of the padding, lies as far from the first byte as in `other`.
+  bool hasFormOf(const Resident &other) const;
 };
 
 /// What a kernel takes at least: for its transfers if it runs alone, and on the busier of the array and the vector engine.
@@ -79,6 +82,8 @@ struct NetworkUses {
   bool mayFuseForOverlap = false;
   /// Bands of a kernel with packed taps have two rows of results at least: it loads what its tiles share again for each.
   bool tallBands = false;
+  /// Results may take the place of what they are made of, element by element, if nobody else needs that any more.
+  bool sharesPlaces = false;
   /// Windows of sums find those that they share with the row above, unless a kernel's request says otherwise.
   bool keepsSums = false;
   /// Per tensor: it may stay for products of several matrices that find each in some of its channels, or take it as weights. Empty: none.

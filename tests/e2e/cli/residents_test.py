@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Float tensors that stay on chip though their channels do not fill a vector of lanes."""
+"""Float tensors that stay on chip: those whose channels do not fill a vector of lanes, and results in the place of what they are made of."""
 
 import re
 import unittest
@@ -65,6 +65,67 @@ class ResidentsTest(CliTest):
         names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
         kept = {names[k]: on == "true" for k, on in re.findall(r"keep (%\w+) \{on_chip = (\w+)", text)}
         self.assertEqual((kept["first"], kept["second"]), (False, True), text)
+
+
+class SharedPlacesTest(CliTest):
+    """A sum of two tensors, one of which nobody needs afterwards. Three of them do not fit three quarters of the scratchpad, two do."""
+
+    def network(self, shortcut="first", again=False, rows=30):
+        """`shortcut` is what `sum` adds to a product of `middle`; `again`: what `first` is added to as well."""
+        random = np.random.default_rng(1)
+        x = random.integers(1, 3, (1, rows, 32, 16)).astype(np.float32)
+        np.save(self.path / "x.npy", x)
+        values, ops = {"x": x}, []
+        def conv(name, source, kernel):
+            w = (random.random((kernel, kernel, 16, 16)) < 0.05).astype(np.float32) # so few that all sums are exact
+            pad, y = kernel // 2, conv_of(values[source], w, 1)
+            ops.extend([f'%w{name} = graph.constant dense<"0x{w.tobytes().hex()}"> : {tensor(w)}',
+                        f"%{name} = graph.conv %{source}, %w{name} {{strides = array<i64: 1, 1>, pads = array<i64: {pad}, {pad}, {pad}, {pad}>,"
+                        f' dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"}} :'
+                        f' ({tensor(x)}, {tensor(w)}) -> {tensor(x)} loc("{name}")'])
+            values[name] = y
+        conv("first", "x", 1)
+        conv("middle", "first", 3)
+        conv("product", "middle", 3)
+        values["sum"] = values["product"] + values[shortcut]
+        ops.append(f'%sum = graph.add %product, %{shortcut} : ({tensor(x)}, {tensor(x)}) -> {tensor(x)} loc("sum")')
+        conv("last", "sum", 3)
+        if again:
+            values["both"] = values["last"] + values["first"]
+            ops.append(f'%both = graph.add %last, %first : ({tensor(x)}, {tensor(x)}) -> {tensor(x)} loc("both")')
+        result = list(values)[-1]
+        self.assertLess(values[result].max(), 2 ** 24)
+        self.write("net.mlir", f"func.func @main(%x: {tensor(x)}) -> {tensor(x)} {{\n  " + "\n  ".join(ops) +
+                   f"\n  return %{result} : {tensor(x)}\n}}\n")
+        return values[result]
+
+    def keeping(self, places, names=("first", "middle", "product")):
+        return self.schedule_file({name: ["keep %k {on_chip = true}"] for name in names}, places=places)
+
+    def has_no_room(self, schedule):
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule, message="does not fit three quarters of unified")
+
+    def test_a_sum_takes_the_place_of_its_addend(self):
+        expected = self.network()
+        values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", self.keeping("shared"))
+        np.testing.assert_array_equal(values, expected)
+        self.has_no_room(self.keeping("own"))
+
+    def test_what_the_next_kernel_needs_keeps_its_place(self):
+        self.network(again=True)
+        self.has_no_room(self.keeping("shared"))
+
+    def test_what_the_windows_of_the_sum_read_keeps_its_place(self):
+        self.network(shortcut="middle", rows=50) # two have no room
+        self.has_no_room(self.keeping("shared", ["middle", "product"]))
+
+    def test_the_compiler_shares_where_that_saves_time(self):
+        expected = self.network()
+        own, shared = (self.cycles("gemmini_16x16_fp32", self.schedule_file({}, places=places)) for places in ["own", "shared"])
+        self.assertLess(shared, own)
+        self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.assertIn('tilewright.places = "shared"', (self.path / "chosen.mlir").read_text())
+        np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_fp32", "--schedule", "chosen.mlir"), expected)
 
 
 if __name__ == "__main__":

@@ -417,7 +417,8 @@ class RefusalTest(ScheduleFileTest):
                                     (dict(bus="both"), 'tilewright.bus is "both" but must be shared or turns'),
                                     (dict(bus="turns", base="serial"), "only modulo and search have one"),
                                     (dict(loaders="two"), 'tilewright.loaders is "two" but must be apart or one'),
-                                    (dict(weights="late"), 'tilewright.weights is "late" but must be slots or early')]:
+                                    (dict(weights="late"), 'tilewright.weights is "late" but must be slots or early'),
+                                    (dict(places="none"), 'tilewright.places is "none" but must be own or shared')]:
             self.schedule_file({}, **attributes)
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
