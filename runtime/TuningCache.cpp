@@ -16,12 +16,12 @@ using namespace tw;
 using namespace tw::runtime;
 
 // A file is
-//   tilewright search record 1
+//   tilewright search record 2
 //   code DIGEST
 //   machine ARCHITECTURE TIMING
 //   problem DIGEST
 //   budget PROGRAMS
-//   program CYCLES ; PICK PICK ... ; LAYER-CYCLES LAYER-CYCLES ...   or   failed WHY ; PICK PICK ...
+//   program CYCLES DIGEST ; PICK PICK ... ; LAYER-CYCLES LAYER-CYCLES ...   or   failed WHY ; PICK PICK ...
 //   end SHA-256 of all lines before
 static constexpr const char *kFormat = "tilewright search record 1\n";
 
@@ -53,7 +53,7 @@ llvm::Error TuningCache::save(const std::string &problem, const pipeline::Search
   stream << "budget " << record.budget << "\n";
   for (const auto &[picks, measurement] : record.measured) {
     if (measurement.failure.empty())
-      stream << "program " << measurement.cycles;
+      stream << "program " << measurement.cycles << ' ' << measurement.program;
     else
       stream << "failed " << llvm::StringRef(measurement.failure).split('\n').first;
     stream << " ; ";
@@ -89,7 +89,8 @@ static bool parseLine(llvm::StringRef line, pipeline::SearchRecord &record) {
   pipeline::Picks picks;
   if (what.consume_front("failed "))
     measurement.failure = what.str();
-  else if (!what.consume_front("program ") || what.getAsInteger(10, measurement.cycles))
+  else if (!what.consume_front("program ") || what.consumeInteger(10, measurement.cycles) || !what.consume_front(" ") ||
+           what.getAsInteger(10, measurement.program))
     return false;
   return parseNumbers(choices, picks) && parseNumbers(layers, measurement.layerCycles) &&
          record.measured.emplace(std::move(picks), std::move(measurement)).second;

@@ -60,6 +60,7 @@ struct Beside {
   /// before the next ones do.
   int64_t last = 0, first = 0;
 
+  bool isNone() const { return *this == Beside{layer}; }
   bool operator==(const Beside &other) const {
     return std::tie(layer, before, behind, columns, together, apart, spreads, stays, last, first) ==
            std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads,
@@ -126,9 +127,11 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
   std::vector<Decision> decisions;
-  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be.
+  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be and how else it
+  /// could run beside its neighbours.
   std::vector<NetworkChoice> weighed;
   std::vector<std::vector<Stay>> elsewhere;
+  std::vector<std::vector<Beside>> otherwise;
   std::string problem; ///< search: digest of the kernels and how they are connected
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.

@@ -71,6 +71,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     if (network) {
       first.weighed = network->weighed;
       first.elsewhere = network->elsewhere;
+      first.otherwise = network->otherwise;
     }
     return network;
   };

@@ -129,6 +129,24 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   return ways;
 }
 
+llvm::SmallVector<int64_t> NetworkCompiler::cutsBeside(size_t layer, bool before) const {
+  auto isHalved = [&](const Beside &way) { return before ? way.before : way.behind; };
+  // In a scratchpad for all operands weights that stay take room that tensors have.
+  if (machine.scratchpads.size() == 1 || !reducesChannels(layer) || llvm::none_of(waysBeside(layer), isHalved))
+    return {};
+  const accel::Kernel &own = layers[layer].kernel, &product = layers[before ? layer - 1 : layer + 1].kernel;
+  if (own.request.hasTile() || product.request.hasTile())
+    return {};
+  // Blocks of columns that take the array as long as the layer takes the vector engine.
+  auto ceilDiv = [](int64_t a, int64_t b) { return int64_t(llvm::divideCeil(a, b)); };
+  const int64_t vectors = own.extent[accel::P0] * ceilDiv(own.extent[accel::C], machine.lanes) * int64_t(own.steps.size());
+  const int64_t block = product.extent[accel::P0] * ceilDiv(product.anchor->ic, machine.rows);
+  llvm::SmallVector<int64_t> tiles;
+  for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()}); count; count /= 2)
+    tiles.push_back(count);
+  return tiles;
+}
+
 /// So few that passes just hide their preloads, in parts that are about equal.
 int64_t NetworkCompiler::cutPositions(size_t layer) const {
   const int64_t all = layers[layer].kernel.extent[accel::P0];
@@ -209,20 +227,50 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
   return llvm::Error::success();
 }
 
+/// What ties a layer to its neighbours in time.
+void NetworkCompiler::listBeside(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
+  result.otherwise.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    std::vector<Beside> &others = result.otherwise[i];
+    if (hasWays()) {
+      others.push_back({i});
+      llvm::append_range(others, waysBeside(i));
+      for (bool before : {true, false})
+        for (int64_t tiles : cutsBeside(i, before)) {
+          others.push_back({i});
+          (before ? others.back().last : others.back().first) = tiles;
+        }
+      for (int64_t last : cutsBeside(i, true))
+        for (int64_t first : cutsBeside(i, false))
+          if (first == last) {
+            others.push_back({i});
+            others.back().last = others.back().first = last;
+          }
+      const std::vector<Beside> &chosen = result.weighed.front().beside;
+      auto own = llvm::find_if(chosen, [&](const Beside &way) { return way.layer == i; });
+      llvm::erase(others, own == chosen.end() ? Beside{i} : *own);
+    }
+    add(i, 1 + unsigned(others.size()), DecisionOn::Beside, "neighbours of ");
+    result.decisions.back().reach = !others.empty(); // the next layer's tile changes too
+  }
+}
+
 llvm::Error NetworkCompiler::listDecisions() {
   std::map<std::string, unsigned> kinds;
   for (const Layer &layer : layers)
     kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
   auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
     const accel::Kernel &kernel = layers[layer].kernel;
-    result.decisions.push_back({unsigned(layer), candidates, 3 * kinds[kernel.kind] + unsigned(what), name + kernel.name});
+    result.decisions.push_back({unsigned(layer), candidates, kDecisionsOnLayer * kinds[kernel.kind] + unsigned(what), name + kernel.name});
   };
   network.candidates.resize(layers.size());
   for (size_t i = 0; i < layers.size(); ++i)
     add(i, network.candidates[i], DecisionOn::Tile, "");
-  if (layers.size() > 1)
+  if (layers.size() > 1) {
     if (llvm::Error error = listPlaces(add))
       return error;
+    listBeside(add);
+  }
   if (result.weighed.size() > 1)
     result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});
   return llvm::Error::success();
@@ -462,26 +510,14 @@ void NetworkCompiler::weighParts() {
 }
 
 /// Only the last tiles of the product before a normalisation, and the first ones of that behind it, make some positions before others: few
-/// weights have to stay for that, and none comes twice. In a scratchpad for all operands they take room that tensors have.
+/// weights have to stay for that, and none comes twice.
 void NetworkCompiler::weighCuts() {
-  if (!hasWays() || machine.scratchpads.size() == 1)
+  if (!hasWays())
     return;
-  for (size_t i = layers.size(); i-- > 0;) {
-    const auto ways = waysBeside(i);
+  for (size_t i = layers.size(); i-- > 0;)
     for (bool before : {true, false}) {
-      auto isHalved = [&](const Beside &way) { return before ? way.before : way.behind; };
-      if (!reducesChannels(i) || llvm::none_of(ways, isHalved))
-        continue;
-      const accel::Kernel &own = layers[i].kernel, &product = layers[before ? i - 1 : i + 1].kernel;
-      if (own.request.hasTile() || product.request.hasTile())
-        continue;
-      // Blocks of columns that take the array as long as the layer takes the vector engine.
-      auto ceilDiv = [](int64_t a, int64_t b) { return int64_t(llvm::divideCeil(a, b)); };
-      const int64_t vectors = own.extent[accel::P0] * ceilDiv(own.extent[accel::C], machine.lanes) * int64_t(own.steps.size());
-      const int64_t block = product.extent[accel::P0] * ceilDiv(product.anchor->ic, machine.rows);
-      const int64_t most = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()});
       const NetworkChoice base = weighed.front().choice;
-      for (int64_t count = most; count; count /= 2) {
+      for (int64_t count : cutsBeside(i, before)) {
         NetworkChoice next = base;
         Beside cut{i};
         if (auto same = llvm::find_if(next.beside, [&](const Beside &way) { return way.layer == i; }); same != next.beside.end()) {
@@ -494,7 +530,6 @@ void NetworkCompiler::weighCuts() {
         weighToo(next, kLeastBeside);
       }
     }
-  }
 }
 
 /// Where nothing runs beside a product yet, its result has no room as a whole or DRAM no time for it: the first half goes there and comes
@@ -606,6 +641,12 @@ llvm::Error NetworkCompiler::emit() {
   emptyNetwork = network;
   emptyResult = result;
   if (fixedChoice) {
+    for (size_t i = 0; i < layers.size(); ++i)
+      if (unsigned pick = pickOf(DecisionOn::Beside, i)) {
+        llvm::erase_if(fixedChoice->beside, [&](const Beside &way) { return way.layer == i; });
+        if (const Beside &way = first->otherwise[i][pick - 1]; !way.isNone())
+          fixedChoice->beside.push_back(way);
+      }
     if (llvm::Expected<bool> done = weigh(*fixedChoice); !done)
       return done.takeError();
   } else {

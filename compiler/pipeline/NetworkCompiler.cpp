@@ -445,6 +445,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     });
   };
   std::vector<bool> isFilled(ranges.size(), false);
+  bool isArrayBusy = false; ///< with a kernel before
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.form(choice);
@@ -463,6 +464,8 @@ llvm::Error NetworkCompiler::emitKernels() {
     int64_t keptFrom = 0; ///< of a tensor whose second part stays on chip
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
+    onChip.isFirst = !isArrayBusy || !onChip.hasNeighbours;
+    isArrayBusy |= kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
     onChip.shortWindows = choice.shortWindows;
     onChip.loaders = choice.loaders;
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);

@@ -17,8 +17,9 @@
 namespace tw::pipeline {
 
 /// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
-/// chip. The choice of the whole network comes last.
-enum class DecisionOn { Tile, Place, Result };
+/// chip; whether it runs beside its neighbours. The choice of the whole network comes last.
+enum class DecisionOn { Tile, Place, Result, Beside };
+constexpr unsigned kDecisionsOnLayer = 4;
 
 /// Where a value of @main lies.
 struct Home {
@@ -146,6 +147,7 @@ private:
   llvm::Error packLayer(Layer &layer);
   /// What a search may decide.
   llvm::Error listDecisions();
+  void listBeside(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   llvm::Error listPlaces(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
   unsigned pickOf(DecisionOn what, size_t layer) const {
@@ -165,6 +167,8 @@ private:
   /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to
   /// them.
   llvm::SmallVector<Beside> waysBeside(size_t layer) const;
+  /// So many tiles of the product before it, or of that behind it, some positions may go through before others: most first.
+  llvm::SmallVector<int64_t> cutsBeside(size_t layer, bool before) const;
   const Beside *besideOf(size_t layer) const {
     auto it = llvm::find_if(choice.beside, [&](const Beside &b) { return b.layer == layer; });
     return it == choice.beside.end() ? nullptr : &*it;

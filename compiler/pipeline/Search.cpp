@@ -6,6 +6,7 @@
 #include "compiler/pipeline/Compile.h"
 
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/xxhash.h"
 
 #include <chrono>
 #include <random>
@@ -74,6 +75,7 @@ private:
   unsigned patience = 0, lastGain = 0; ///< if any: programs that may have run since the one that gained last
 
   std::set<Picks> seen; ///< by this search
+  std::map<uint64_t, Picks> programs; ///< of those, by their digests
   Picks best;
   Measurement bestMeasurement;
   std::vector<std::vector<int64_t>> gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
@@ -90,6 +92,7 @@ private:
   std::map<unsigned, std::map<unsigned, double>> learned;
 
   llvm::Expected<const Measurement *> measure(const Picks &picks, const isa::Program *program = nullptr);
+  llvm::Expected<Measurement> run(const isa::Program &program);
   llvm::Expected<Measurement> compileAndRun(const Picks &picks);
   llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
   llvm::Error tryMoves(std::vector<Move> moves);
@@ -137,15 +140,14 @@ llvm::Error Searcher::save(bool force) {
   return options.cache->save(problem, record);
 }
 
-/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing.
+/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, also those that other picks
+/// made: so many as it may try.
 llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const isa::Program *program) {
   if (!seen.insert(picks).second)
     return &record.measured[picks];
-  ++result.evaluations;
   bool isRemembered = record.measured.count(picks);
-  result.remembered += isRemembered;
   if (!isRemembered) {
-    llvm::Expected<Measurement> measured = program ? options.evaluate(*program) : compileAndRun(picks);
+    llvm::Expected<Measurement> measured = program ? run(*program) : compileAndRun(picks);
     if (!measured)
       return measured.takeError();
     record.measured[picks] = std::move(*measured);
@@ -153,6 +155,13 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
       return error;
   }
   const Measurement &measurement = record.measured[picks];
+  const bool isRepeated = measurement.failure.empty() && !programs.try_emplace(measurement.program, picks).second;
+  if (isRepeated && result.repeated < options.budget) {
+    ++result.repeated;
+    return &measurement;
+  }
+  ++result.evaluations;
+  result.remembered += isRemembered;
   result.failed += !measurement.failure.empty();
   if (options.progress) {
     SearchProgress progress{result.evaluations, options.budget, "first tiles", measurement.cycles, measurement.cycles,
@@ -170,10 +179,21 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   return &measurement;
 }
 
+llvm::Expected<Measurement> Searcher::run(const isa::Program &program) {
+  const llvm::ArrayRef<isa::Word> code = program.code;
+  const uint64_t digest = llvm::xxh3_64bits({reinterpret_cast<const uint8_t *>(code.data()), code.size() * sizeof(isa::Word)});
+  if (auto same = programs.find(digest); same != programs.end())
+    return record.measured[same->second];
+  llvm::Expected<Measurement> measured = options.evaluate(program);
+  if (measured)
+    measured->program = digest;
+  return measured;
+}
+
 llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
   llvm::Expected<CompiledNetwork> compiled = compile(picks, true);
   if (compiled)
-    return options.evaluate(compiled->program);
+    return run(compiled->program);
   Measurement measurement;
   measurement.failure = llvm::toString(compiled.takeError());
   if (measurement.failure.rfind("internal: ", 0) == 0)

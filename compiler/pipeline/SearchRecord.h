@@ -21,6 +21,7 @@ struct Measurement {
   uint64_t cycles = 0;
   std::vector<uint64_t> layerCycles; ///< by how much each layer moved the end on
   std::string failure;               ///< why there is no such program; empty if there is one
+  uint64_t program = 0;              ///< digest of its code: what changes nothing in it is no other program
 };
 
 /// What is known of the programs of one problem.
@@ -37,10 +38,11 @@ struct SearchProgress {
   double seconds = 0;        ///< since the search began
 };
 
-/// How a search went. `evaluations` counts all programs, those that the cache remembered and those that failed included.
+/// How a search went. `evaluations` counts all programs, those that the cache remembered and those that failed included; `repeated` how
+/// often a change made one of them again, as long as that costs nothing.
 struct SearchResult {
   uint64_t firstCycles = 0, bestCycles = 0;
-  unsigned evaluations = 0, remembered = 0, failed = 0;
+  unsigned evaluations = 0, remembered = 0, failed = 0, repeated = 0;
   double seconds = 0;
 };
 

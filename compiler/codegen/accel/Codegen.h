@@ -51,7 +51,7 @@ struct Tile {
   /// Contractions: one slot of the accumulator, whatever the depth. The array waits for the results of a tile, but the tile may be
   /// twice as large.
   bool oneSum = false;
-  /// Contractions at the start of a program: the first tiles, as many as have sums side by side, take each block of input
+  /// Contractions that the array begins with: the first tiles, as many as have sums side by side, take each block of input
   /// channels together. What arrives is used more often: the array has work before the operands of a whole tile are there.
   bool beginsWide = false;
   /// Contractions that have a program to themselves: one engine loads both operands, each tile when its turn comes, so that
@@ -137,6 +137,7 @@ struct OnChip {
   bool fillsBorders = false;             ///< the first kernel to write a padded tensor fills its padding
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
+  bool isFirst = true;                   ///< the array has nothing to do before this kernel
   bool wholeBanks = false;               ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
                                          ///< no two share one
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between

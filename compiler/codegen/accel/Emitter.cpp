@@ -287,12 +287,15 @@ Operation Emitter::operation(const isa::Instruction &instruction) const {
 /// Whether the first loads and the last results of this kernel hide behind nothing.
 bool Emitter::hasOpenEnds() const { return overlaps() && !onChip.hasNeighbours && contraction(); }
 
+/// Whether the array waits for the first operands of this kernel, whatever runs beside it later.
+bool Emitter::isFirstOfArray() const { return overlaps() && onChip.isFirst && !onChip.banding && contraction(); }
+
 bool Emitter::canBeginSmall(const Tile &t) const {
   return hasOpenEnds() && constantWeights() && !unpacked && t.depth > 1 && firstPiece() < t.ic;
 }
 
 bool Emitter::canBeginWide(const Tile &t) const {
-  return hasOpenEnds() && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter && tileCount(t) > 1;
+  return isFirstOfArray() && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter && tileCount(t) > 1;
 }
 
 bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }

@@ -155,6 +155,7 @@ private:
   int64_t cutTiles() const; ///< that positions go through part by part; 0: none
   bool canCut() const;
   bool hasOpenEnds() const;
+  bool isFirstOfArray() const;
   int64_t firstPiece() const;
   int64_t pieces(const Tile &t) const; ///< of the first tile
   bool canBeginSmall(const Tile &t) const;

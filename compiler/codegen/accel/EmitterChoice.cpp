@@ -421,7 +421,7 @@ std::string Emitter::rankingKey() const {
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 4>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
-  list(std::array<int64_t, 1>{onChip.arrayChannels});
+  list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   for (const std::optional<Cut> &cut : {kernel.request.first, kernel.request.last})
@@ -497,7 +497,7 @@ llvm::Error Emitter::choose() {
   auto rowBytes = [&](int64_t w) {
     return unpacked->axes[0].span(kernel.sums({1, w, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
   };
-  const bool asksForWay = request.beginsSmall || request.beginsWide || request.oneLoader;
+  const bool asksForWay = !onChip.hasNeighbours && (request.beginsSmall || request.beginsWide || request.oneLoader);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
   const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
@@ -561,7 +561,7 @@ llvm::Error Emitter::choose() {
                   continue;
                 if ((request.first || request.last) && positions(t) != allPositions)
                   continue;
-                if (!isAskedFor(t) || (asksForWay && waysToLoad(t).empty()))
+                if (!isAskedFor(t) || (asksForWay && waysToLoad(t).empty()) || (request.beginsWide.value_or(false) && !canBeginWide(t)))
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
@@ -696,10 +696,19 @@ llvm::Error Emitter::choose() {
         others.push_back(ranking[i]);
       ranking = std::move(others);
     }
+    // Beside others, those that a search may want to begin wide come once more behind all.
+    if (!isKnown && schedule == Schedule::Search && onChip.hasNeighbours && !request.beginsWide)
+      for (size_t i = 0, count = ranking.size(); i < count; ++i)
+        if (canBeginWide(ranking[i].second)) {
+          ranking.push_back(ranking[i]);
+          ranking.back().second.beginsWide = true;
+        }
     if (known)
       *known = ranking;
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
     auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
+    if (onChip.hasNeighbours && request.beginsWide)
+      chosen.beginsWide = *request.beginsWide;
     takeTile(chosen);
     network.candidates.resize(layer + 1);
     network.candidates[layer] = unsigned(ranking.size());

@@ -64,9 +64,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
   if (r.beginsWide.value_or(false)) {
-    if (!hasOpenEnds())
+    if (!isFirstOfArray())
       return refuse(r.buffersAt, "begins_wide", "true",
-                    "is no contraction that has a program of base modulo or search to itself");
+                    "is not the first contraction of a program of base modulo or search, out of bands");
     if (r.depth == 1)
       return refuse(r.buffersAt, "begins_wide", "true", "has depth 1, with one sum");
     if (r.oneSum.value_or(false))

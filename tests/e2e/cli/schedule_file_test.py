@@ -246,6 +246,32 @@ class ProductTest(ScheduleFileTest):
             return json.loads(out)["total_cycles"]
         self.assertLess(cycles("true"), cycles("false"))
 
+    def test_the_first_of_several_may_begin_wide(self):
+        shapes = "(tensor<32x128xf32>, tensor<128x128xf32>) -> tensor<32x128xf32>"
+        self.write("net.mlir", f"""func.func @main(%x: tensor<32x128xf32>, %w: tensor<128x128xf32>) -> tensor<32x128xf32> {{
+  %y = graph.matmul %x, %w : {shapes} loc("first")
+  %z = graph.matmul %y, %w : {shapes} loc("second")
+  return %z : tensor<32x128xf32>
+}}
+""")
+        x, w = (np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32) for seed, shape in [(1, (32, 128)), (2, (128, 128))])
+        np.save(self.path / "x.npy", x)
+        np.save(self.path / "w.npy", w)
+        machine, images = ["--hw", "gemmini_16x16_fp32"], set()
+        for wide in ["false", "true"]:
+            path = self.schedule('tile %k {sizes = [32, 32, 1, 1], ic = 32, order = "positions_outer"}',
+                                 f"buffers %k {{depth = 4, one_sum = false, begins_wide = {wide}}}", node="first")
+            self.tilewright("run", "net.mlir", *machine, "--schedule", path, "--input", "x.npy", "--input", "w.npy", "--check",
+                            "--output-dir", "out")
+            np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), x @ w @ w)
+            tiles, _ = self.tilewright("compile", "net.mlir", *machine, "--schedule", path, "--emit", "tiles")
+            images.add(tiles)
+            self.tilewright("compile", "net.mlir", *machine, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
+            self.assertIn(f"begins_wide = {wide}", (self.path / "chosen.mlir").read_text())
+            again, _ = self.tilewright("compile", "net.mlir", *machine, "--schedule", "chosen.mlir", "--emit", "tiles")
+            self.assertEqual(again, tiles)
+        self.assertEqual(len(images), 2)
+
     def test_what_cannot_begin_wide(self):
         for tile, keys, message in [
                 (self.TILE, "depth = 1", "depth 1"), (self.TILE, "depth = 2, one_sum = true", "one sum"),
@@ -321,8 +347,9 @@ class RefusalTest(ScheduleFileTest):
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
-        for key in ["begins_small", "begins_wide", "one_loader"]:
+        for key in ["begins_small", "one_loader"]:
             self.refused(f"buffers %k {{{key} = true}}", message=[f"{key} is true", "to itself"])
+        self.refused("buffers %k {begins_wide = true}", node="classifier", message=["begins_wide is true", "not the first contraction"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
         self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])

@@ -189,6 +189,29 @@ TEST(SearchTest, OneLayerIsSearchedExhaustively) {
   EXPECT_EQ(found->search->evaluations, 32u);
 }
 
+TEST(SearchTest, ChangesThatMakeTheSameProgramCostNothing) {
+  // Of 40 candidates of the first layer all but the last are the same program.
+  constexpr unsigned kCandidates = 40;
+  unsigned runs = 0;
+  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+    CompiledNetwork network;
+    network.decisions.push_back({0u, kCandidates, 0, ""});
+    network.program.layers.push_back({"layer", {}, 0, 10, ""});
+    network.program.code.push_back({!given.empty() && given[0] + 1 == kCandidates ? 1u : 0u});
+    return network;
+  };
+  SearchOptions options = budget(kCandidates / 2);
+  options.evaluate = [&](const isa::Program &program) -> llvm::Expected<Measurement> {
+    ++runs;
+    const uint64_t cycles = 100 - program.code[0][0];
+    return Measurement{cycles, {cycles}, ""};
+  };
+  auto found = pipeline::search(compile, options, nullptr);
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->bestCycles, 99u) << "further than the budget goes, if every candidate were a program";
+  EXPECT_EQ(runs, 3u) << "two programs, and the best once more";
+}
+
 TEST(SearchTest, NeverSlowerThanTheFirstAndWithinItsBudget) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     Toy toy = randomToy(9, 5, seed);
