@@ -389,7 +389,8 @@ Residency Chooser::run() {
   });
   // A result takes the place of what its kernel reads element by element for the last time: the two are one range then.
   auto canFollow = [&](const Candidate &next, const Candidate &before) {
-    return uses.sharesPlaces && before.end == next.begin && next.resident.hasFormOf(before.resident) && canTakePlace(all[next.tensor], all[before.tensor]);
+    return uses.sharesPlaces && before.end == next.begin && next.resident.hasFormOf(before.resident) &&
+           canTakePlace(all[next.tensor], all[before.tensor]);
   };
   struct Place {
     memory::LiveRange range;

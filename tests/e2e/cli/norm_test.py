@@ -88,6 +88,10 @@ class NormTest(CliTest):
         self.assertLess(min(banks_of_loads(schedule(", spreads = true"))), 11)
         self.run_on(*hw, "--schedule", schedule(", spreads = true"))
 
+    def test_search_decides_what_it_runs_beside(self):
+        out, _ = self.tilewright("tune", "net.mlir", "--hw", "edge_32x32_bf16", "--budget", 24)
+        self.assertIn("s, neighbours of norm\n", out)
+
     def kept(self, keys):
         return self.schedule_file({"product": [f"keep %k {{{keys}}}"]})
 
