@@ -20,6 +20,8 @@ constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if 
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
 constexpr int64_t kMostParts = 4;       ///< of the positions that go through some tiles before others
+constexpr int64_t kCutTiles[] = {1, 2, 4, 6}; ///< that positions may go through in parts, as a search would have it
+constexpr int64_t kCutParts = 3;              ///< so many
 constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
 
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
@@ -90,6 +92,13 @@ int64_t NetworkCompiler::arrayChannels(const Layer &layer) const {
   return own != choice.bothEngines.end() && accel::canUseBothEngines(kernel, machine) ? own->arrayChannels : 0;
 }
 
+bool NetworkCompiler::isReadBy(size_t layer, size_t by) const {
+  const Layer &reader = layers[by];
+  const size_t range = layers[layer].ranges[size_t(layers[layer].kernel.output.tensor)];
+  return reader.kernel.anchor ? reader.ranges[size_t(reader.kernel.anchor->input.tensor)] == range
+                              : llvm::is_contained(reader.ranges, range);
+}
+
 llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   llvm::SmallVector<Beside> ways;
   const accel::Kernel &kernel = layers[layer].kernel;
@@ -101,12 +110,6 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   auto isProduct = [&](const accel::Kernel &other) {
     return other.anchor && other.anchor->kind == accel::Anchor::Contraction && !other.request.size[accel::P0] &&
            other.extent[accel::P1] * other.extent[accel::P2] == 1 && other.extent[accel::P0] >= least;
-  };
-  auto isReadBy = [&](size_t from, size_t by) {
-    const Layer &reader = layers[by];
-    const size_t range = layers[from].ranges[size_t(layers[from].kernel.output.tensor)];
-    return reader.kernel.anchor ? reader.ranges[size_t(reader.kernel.anchor->input.tensor)] == range
-                                : llvm::is_contained(reader.ranges, range);
   };
   const bool before = reduces && layer && isProduct(layers[layer - 1].kernel) && isReadBy(layer - 1, layer);
   const bool behind = layer + 1 < layers.size() && isProduct(layers[layer + 1].kernel) && isReadBy(layer, layer + 1) &&
@@ -145,6 +148,24 @@ llvm::SmallVector<int64_t> NetworkCompiler::cutsBeside(size_t layer, bool before
   for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()}); count; count /= 2)
     tiles.push_back(count);
   return tiles;
+}
+
+std::vector<accel::CutTiles> NetworkCompiler::cutsOf(size_t layer) const {
+  const accel::Kernel &kernel = layers[layer].kernel;
+  const int64_t all = kernel.extent[accel::P0], parts = std::min(all / accel::preloadCycles(machine), kCutParts);
+  std::vector<accel::CutTiles> cuts;
+  if (!hasWays() || !kernel.isProductOfRows() || parts < 2)
+    return cuts;
+  // A kernel for the vector engine takes what it makes, or makes what it takes.
+  auto isVector = [&](size_t other) { return !layers[other].kernel.anchor && layers[other].kernel.copies.empty(); };
+  for (int64_t tiles : kCutTiles) {
+    const accel::Cut cut{tiles, int64_t(llvm::alignTo(llvm::divideCeil(all, parts), 2))};
+    if (layer && isVector(layer - 1) && isReadBy(layer - 1, layer))
+      cuts.push_back({cut, std::nullopt});
+    if (layer + 1 < layers.size() && isVector(layer + 1) && isReadBy(layer, layer + 1))
+      cuts.push_back({std::nullopt, cut});
+  }
+  return cuts;
 }
 
 /// So few that passes just hide their preloads, in parts that are about equal.

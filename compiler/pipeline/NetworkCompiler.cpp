@@ -472,6 +472,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
     onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
     onChip.arrayChannels = arrayChannels(source);
+    onChip.cuts = cutsOf(size_t(&source - layers.data()));
     onChip.room = capacity;
     if (!residency.tensors.empty()) {
       onChip.room = residency.room[size_t(&source - layers.data())];

@@ -169,6 +169,10 @@ private:
   llvm::SmallVector<Beside> waysBeside(size_t layer) const;
   /// So many tiles of the product before it, or of that behind it, some positions may go through before others: most first.
   llvm::SmallVector<int64_t> cutsBeside(size_t layer, bool before) const;
+  /// Whether that layer takes what this one makes: a contraction as its input.
+  bool isReadBy(size_t layer, size_t by) const;
+  /// Through which of a product's tiles positions may go in parts, whatever tiles these are, as a search would have it.
+  std::vector<accel::CutTiles> cutsOf(size_t layer) const;
   const Beside *besideOf(size_t layer) const {
     auto it = llvm::find_if(choice.beside, [&](const Beside &b) { return b.layer == layer; });
     return it == choice.beside.end() ? nullptr : &*it;

@@ -32,6 +32,14 @@ constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo", "
 inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
 std::optional<Schedule> scheduleNamed(const std::string &name);
 
+/// Of a product's tiles the first ones and the last ones that some positions go through before others do.
+struct CutTiles {
+  std::optional<Cut> first, last;
+
+  int64_t count() const { return std::max(first ? first->tiles : 0, last ? last->tiles : 0); }
+  bool operator==(const CutTiles &other) const { return first == other.first && last == other.last; }
+};
+
 /// One choice of tile. Contractions: `size[C]` counts output channels of one group.
 struct Tile {
   Extent size{1, 1, 1, 1};
@@ -66,6 +74,7 @@ struct Tile {
   int64_t rolling = 1;
   /// Row reductions: steps leave their results where they read, as there is no room for both.
   bool inPlace = false;
+  CutTiles cut = {};
 };
 
 /// Tiles and what the cost model says of them, best first.
@@ -150,6 +159,7 @@ struct OnChip {
   int64_t weightRoom = 0;
   const Banding *banding = nullptr;      ///< in a group of kernels
   int64_t arrayChannels = 0;             ///< of a window that canUseBothEngines(): so many are the array's
+  std::vector<CutTiles> cuts;            ///< that a search may want of tiles that hold all positions
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };
 

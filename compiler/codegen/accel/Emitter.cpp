@@ -191,6 +191,7 @@ Tile Emitter::clampTile(Tile t) const {
   t.size[P1] = std::min(t.size[P1], bandRows());
   for (unsigned axis = P0; axis < kAxes; ++axis)
     t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
+  t.cut = {kernel.request.first, kernel.request.last};
   return t;
 }
 
@@ -375,19 +376,13 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
 
 /// Whether tiles may hold all positions, and those be made in parts.
 bool Emitter::canCut() const {
-  return overlaps() && onChip.hasNeighbours && !onChip.banding && contraction() && kernel.hasRowsApart() && !unpacked &&
-         kernel.extent[P1] * kernel.extent[P2] * kernel.anchor->groups == 1;
+  return overlaps() && onChip.hasNeighbours && !onChip.banding && kernel.isProductOfRows() && !unpacked;
 }
 
-int64_t Emitter::cutTiles() const {
-  const auto &[first, last] = std::pair(kernel.request.first, kernel.request.last);
-  return std::max(first ? first->tiles : 0, last ? last->tiles : 0);
-}
-
-/// The first and the last tiles as the request has them: who reads the rows that they make begins with some, and who writes those that they
+/// The first and the last tiles in parts: who reads the rows that they make begins with some, and who writes those that they
 /// read need not be at its end.
 void Emitter::cutVisits(std::vector<Visit> &order) const {
-  if (!cutTiles())
+  if (!tile.cut.count())
     return;
   auto cutRun = [&](llvm::ArrayRef<Visit> run, int64_t positions) {
     std::vector<Visit> parts;
@@ -398,7 +393,7 @@ void Emitter::cutVisits(std::vector<Visit> &order) const {
       }
     return parts;
   };
-  const auto &[first, last] = std::pair(kernel.request.first, kernel.request.last);
+  const auto &[first, last] = tile.cut;
   const size_t begin = first ? std::min(size_t(first->tiles), order.size()) : 0;
   const size_t end = order.size() - (last ? std::min(size_t(last->tiles), order.size() - begin) : 0);
   const llvm::ArrayRef<Visit> all = order;

@@ -152,7 +152,6 @@ private:
   void takeTurns(std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   void cutVisits(std::vector<Visit> &order) const;
-  int64_t cutTiles() const; ///< that positions go through part by part; 0: none
   bool canCut() const;
   bool hasOpenEnds() const;
   bool isFirstOfArray() const;
@@ -225,6 +224,7 @@ private:
   double tryTile(const Tile &candidate);
   /// Whether the tiles differ only in wishes for slots and order that come to the same.
   bool givesSameProgram(const Tile &x, const Tile &y) const;
+  Ranking withSizesAndCuts(const Ranking &best, const std::multimap<double, Tile> &ofSizes) const;
   /// Each program counts once, and the worst of a size that has `most` makes room for other sizes.
   void insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t, size_t most) const;
   std::vector<schedule::Step> takeSteps();

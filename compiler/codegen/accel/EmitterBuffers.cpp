@@ -75,9 +75,9 @@ Buffers Emitter::plan(const Tile &t) const {
       b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
                       t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
                       : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
-    if (cutTiles()) {
+    if (t.cut.count()) {
       unsigned &own = b.all[size_t(b.weights)].slots;
-      own = std::max(own, unsigned(std::min(cutTiles() * (t.inputsOuter ? 1 : kTiles), weightTiles)));
+      own = std::max(own, unsigned(std::min(t.cut.count() * (t.inputsOuter ? 1 : kTiles), weightTiles)));
     }
   } else if (window()) {
     const Anchor &anchor = *kernel.anchor;
@@ -101,7 +101,7 @@ Buffers Emitter::plan(const Tile &t) const {
       if (!chains[i].parameters.empty())
         b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
                                   t.panel == Tile::AllWeights ? unsigned(nTiles)
-                                                              : unsigned(std::min(std::max<int64_t>(t.depth, cutTiles()), nTiles)));
+                                                              : unsigned(std::min(std::max<int64_t>(t.depth, t.cut.count()), nTiles)));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);

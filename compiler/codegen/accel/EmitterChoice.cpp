@@ -22,6 +22,7 @@ constexpr size_t kSearched = 32;     ///< the same, for a search
 constexpr size_t kSearchedAlone = 128; ///< the same, of a kernel without neighbours: the list scheduler puts them in order
 constexpr size_t kOfSize = 4;        ///< of these, of one size
 constexpr size_t kOfSizePacked = 2;  ///< the same, of a kernel with packed taps beside others
+constexpr size_t kOfSizeRows = 2;    ///< the same, of a product of rows that a search may want in other sizes
 constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
@@ -387,7 +388,7 @@ double Emitter::tryTile(const Tile &candidate) {
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
   if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap || x.rolling != y.rolling ||
-      (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
+      !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
     return false;
   const Buffers mine = plan(x), others = plan(y);
   auto hasSameSlots = [](const Buffer &a, const Buffer &b) { return a.slots == b.slots; };
@@ -409,6 +410,31 @@ void Emitter::insertApart(std::multimap<double, Tile> &candidates, double estima
     }
 }
 
+/// For a search, of a product of rows: every program once, first those of `best`, then those of `ofSizes`, then all of them with tiles
+/// through which positions go in parts.
+Ranking Emitter::withSizesAndCuts(const Ranking &best, const std::multimap<double, Tile> &ofSizes) const {
+  Ranking ranking;
+  auto add = [&](double estimate, const Tile &t) {
+    if (llvm::none_of(ranking, [&](const auto &other) { return givesSameProgram(other.second, t); }))
+      ranking.push_back({estimate, t});
+  };
+  for (const auto &[estimate, t] : best)
+    add(estimate, t);
+  for (const auto &[estimate, t] : ofSizes)
+    add(estimate, t);
+  if (kernel.request.first || kernel.request.last)
+    return ranking;
+  for (size_t i = 0, count = ranking.size(); i < count; ++i)
+    for (const CutTiles &cut : onChip.cuts) {
+      const double estimate = ranking[i].first;
+      Tile t = ranking[i].second;
+      t.cut = cut;
+      if (Buffers b; t.size[P0] == kernel.extent[P0] && fitsDrained(t, b) && allocate(b))
+        add(estimate, t);
+    }
+  return ranking;
+}
+
 std::string Emitter::rankingKey() const {
   std::string key = kernel.kind;
   llvm::raw_string_ostream text(key);
@@ -424,9 +450,12 @@ std::string Emitter::rankingKey() const {
   list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
-  for (const std::optional<Cut> &cut : {kernel.request.first, kernel.request.last})
-    if (cut)
-      list(std::array<int64_t, 2>{cut->tiles, cut->positions});
+  auto listCut = [&](const CutTiles &cut) {
+    for (const std::optional<Cut> &part : {cut.first, cut.last})
+      list(part ? std::array<int64_t, 2>{part->tiles, part->positions} : std::array<int64_t, 2>{});
+  };
+  listCut({kernel.request.first, kernel.request.last});
+  llvm::for_each(onChip.cuts, listCut);
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
                                  r.pixelBytes, r.rowBytes});
@@ -502,6 +531,9 @@ llvm::Error Emitter::choose() {
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
   const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
   std::multimap<double, Tile> ofModulo;
+  // The best tiles of a product of rows are often one size in many forms: a search also wants others, and may cut them.
+  const bool seeksSizes = schedule == Schedule::Search && canCut();
+  std::multimap<double, Tile> ofSizes;
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   tapShare = contraction() ? usefulTaps() : 1;
   // double_buffer may also leave a kernel serial: where the data bus is all that counts, long streams in one direction win.
@@ -540,7 +572,7 @@ llvm::Error Emitter::choose() {
             for (int64_t ic : icSizes) {
               // Every form of a tile needs as many slots as this one, or more; but where weights stay for parts of positions.
               Tile leastTile = clampTile({{c, w, h, n}, ic});
-              if (Buffers least; !cutTiles() && (!fitsDrained(leastTile, least) || !allocate(least)))
+              if (Buffers least; !leastTile.cut.count() && (!fitsDrained(leastTile, least) || !allocate(least)))
                 continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
@@ -609,7 +641,8 @@ llvm::Error Emitter::choose() {
                   };
                   const bool isForModulo = searches && asksScheduler;
                   auto isWorse = [&](double estimate) {
-                    return isFull(candidates, most, estimate) && (!isForModulo || isFull(ofModulo, kCandidates, estimate));
+                    return isFull(candidates, most, estimate) && (!isForModulo || isFull(ofModulo, kCandidates, estimate)) &&
+                           (!seeksSizes || isFull(ofSizes, most, estimate));
                   };
                   // Places are looked for only where they can matter.
                   if (isWorse(estimateWith(true)) || (!unpacked && !allocate(b)))
@@ -630,6 +663,11 @@ llvm::Error Emitter::choose() {
                   insert(candidates, most, searches ? kOfSizeAlone : kOfSize);
                   if (isForModulo)
                     insert(ofModulo, kCandidates, kOfSize);
+                  if (seeksSizes && !isFull(ofSizes, most, estimate)) {
+                    insertApart(ofSizes, estimate, t, kOfSizeRows);
+                    if (ofSizes.size() > most)
+                      ofSizes.erase(std::prev(ofSizes.end()));
+                  }
                 }
               }
             }
@@ -696,10 +734,12 @@ llvm::Error Emitter::choose() {
         others.push_back(ranking[i]);
       ranking = std::move(others);
     }
+    if (!isKnown && seeksSizes)
+      ranking = withSizesAndCuts(std::exchange(ranking, {}), ofSizes);
     // Beside others, those that a search may want to begin wide come once more behind all.
     if (!isKnown && schedule == Schedule::Search && onChip.hasNeighbours && !request.beginsWide)
       for (size_t i = 0, count = ranking.size(); i < count; ++i)
-        if (canBeginWide(ranking[i].second)) {
+        if (canBeginWide(ranking[i].second) && !ranking[i].second.cut.count()) {
           ranking.push_back(ranking[i]);
           ranking.back().second.beginsWide = true;
         }
@@ -725,8 +765,8 @@ llvm::Error Emitter::choose() {
         network.chosen[layer].oneSum = tile.oneSum;
       if (overlaps() && tile.ic < kernel.anchor->ic)
         network.chosen[layer].serpentine = onChip.serpentine;
-      network.chosen[layer].first = request.first;
-      network.chosen[layer].last = request.last;
+      network.chosen[layer].first = tile.cut.first;
+      network.chosen[layer].last = tile.cut.last;
       if (canKeepSums())
         network.chosen[layer].keepsSums = onChip.keepsSums;
       if (canBeginSmall(tile))

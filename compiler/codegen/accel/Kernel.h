@@ -188,6 +188,11 @@ struct Kernel {
                         anchor->axes[0].padLow == 0 && anchor->axes[0].inputSize == extent[P0] && anchor->pixels.count == 1));
   }
 
+  /// A product of one matrix, whose rows are positions along P0.
+  bool isProductOfRows() const {
+    return anchor && anchor->kind == Anchor::Contraction && hasRowsApart() && extent[P1] * extent[P2] * anchor->groups == 1;
+  }
+
   /// The same for positions [begin, end) along P0 alone, of a kernel that has them apart.
   Kernel part(int64_t begin, int64_t end) const {
     Kernel part = *this;

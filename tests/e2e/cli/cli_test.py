@@ -107,11 +107,11 @@ class CliTest(unittest.TestCase):
         self.tilewright("run", "net.mlir", "--hw", machine, "--schedule", schedule, "--json", "report.json")
         return json.loads((self.path / "report.json").read_text())["total_cycles"]
 
-    def choice_comes_back(self, key, model, *machine):
-        """The schedule file that modulo writes has `key`, and makes the same program."""
+    def choice_comes_back(self, key, model, *machine, schedule="modulo"):
+        """The schedule file that `schedule` writes has `key`, and makes the same program."""
         command = ["compile", model, *machine, "--schedule"]
-        self.tilewright(*command, "modulo", "-o", "first.twp")
-        self.tilewright(*command, "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.tilewright(*command, schedule, "-o", "first.twp")
+        self.tilewright(*command, schedule, "--emit", "schedule", "-o", "chosen.mlir")
         self.assertIn(key, (self.path / "chosen.mlir").read_text())
         self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
         self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
