@@ -153,11 +153,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     result.scheduleFile = std::move(*file);
     result.schedulePath = options.schedule;
     schedule = result.scheduleFile.base;
-    result.options.order = result.scheduleFile.order;
-    result.options.bus = result.scheduleFile.bus;
-    result.options.loaders = result.scheduleFile.loaders;
-    result.options.weights = result.scheduleFile.weights;
-    result.options.places = result.scheduleFile.places;
+    result.options.ways = result.scheduleFile.ways;
   } else {
     schedule = scheduleOf(options.schedule);
   }

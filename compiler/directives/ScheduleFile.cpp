@@ -82,11 +82,12 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     choice.emplace(std::decay_t<decltype(*choice)>(known - names.begin()));
     return success();
   };
-  if (failed(choose(accel::kOperationOrderAttr, accel::kOperationOrderNames, file.order)) ||
-      failed(choose(accel::kBusAttr, accel::kBusNames, file.bus)) ||
-      failed(choose(accel::kLoadersAttr, accel::kLoadersNames, file.loaders)) ||
-      failed(choose(accel::kWeightsAttr, accel::kWeightsNames, file.weights)) ||
-      failed(choose(accel::kPlacesAttr, accel::kPlacesNames, file.places)))
+  LogicalResult chosen = success();
+  accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
+    if (succeeded(chosen))
+      chosen = choose(attribute, names, file.ways.*member);
+  });
+  if (failed(chosen))
     return errorFrom(text, "");
   return file;
 }

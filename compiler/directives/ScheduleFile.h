@@ -21,11 +21,7 @@ struct ScheduleFile {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// What decides where the file says nothing.
   accel::Schedule base = accel::Schedule::Modulo;
-  std::optional<schedule::Order> order; ///< tilewright.order
-  std::optional<schedule::Bus> bus;     ///< tilewright.bus
-  std::optional<accel::Loaders> loaders; ///< tilewright.loaders
-  std::optional<accel::Weights> weights; ///< tilewright.weights
-  std::optional<accel::Places> places;   ///< tilewright.places
+  accel::WaysRequest ways;
 };
 
 /// Whether an argument of --schedule names a file.

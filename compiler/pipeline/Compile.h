@@ -34,11 +34,7 @@ struct CompileOptions {
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
   Across across = Across::All;
   /// modulo and search: nothing is what the estimate prefers.
-  std::optional<schedule::Order> order;
-  std::optional<schedule::Bus> bus;
-  std::optional<accel::Loaders> loaders;
-  std::optional<accel::Weights> weights;
-  std::optional<accel::Places> places;
+  accel::WaysRequest ways;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
   /// Shapes of inputs with dynamic dimensions.
@@ -85,11 +81,7 @@ struct NetworkChoice {
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool packsWindows = false; ///< those that can have them side by side in the vector engine do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
-  schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
-  schedule::Bus bus = schedule::Bus::Shared;       ///< who has the data bus
-  accel::Loaders loaders = accel::Loaders::Apart;
-  accel::Weights weights = accel::Weights::Slots;
-  accel::Places places = accel::Places::Own;
+  accel::Ways ways;
   bool tallBands = false;    ///< where a kernel loads shared rows again for each band
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
@@ -99,8 +91,8 @@ struct NetworkChoice {
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.order, c.bus, c.loaders,
-                      c.weights, c.places, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
+      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.packs, c.packsWindows, c.shortWindows, c.ways,
+                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);
   }

@@ -55,8 +55,8 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     // What is best with each order goes first: the orders differ by less than the estimate may err.
     for (schedule::Order order : {schedule::Order::Steps, schedule::Order::Deadlines, schedule::Order::Interleaved}) {
       CompileOptions asked = options;
-      asked.order = order;
-      if (options.order || options.across == Across::None)
+      asked.ways.order = order;
+      if (options.ways.order || options.across == Across::None)
         break;
       if (auto found = weigh(asked))
         others->insert(others->begin(), found->front());

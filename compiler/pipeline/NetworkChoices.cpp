@@ -313,7 +313,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->mayFuseForOverlap = bands == 2;
   uses->tallBands = choice.tallBands;
   uses->keepsSums = choice.keepsSums;
-  uses->isInterleaved = choice.order == schedule::Order::Interleaved;
+  uses->isInterleaved = choice.ways.order == schedule::Order::Interleaved;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
   uses->onlyLiked = !bands && !uses->likesBands.empty();
@@ -340,11 +340,11 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
     return chosen.takeError();
   if (!*chosen)
     return false;
-  if (!next.packs && !next.packsWindows && !next.shortWindows && !next.fromBottom && !next.tallBands && !next.wholeBanks &&
-      !next.serpentine && !next.keepsSums && !next.keepsMatrices && next.beside.empty() && next.bothEngines.empty() &&
-      next.order == options.order.value_or(schedule::Order::Steps) && next.bus == options.bus.value_or(schedule::Bus::Shared) &&
-      next.loaders == options.loaders.value_or(accel::Loaders::Apart) &&
-      next.weights == options.weights.value_or(accel::Weights::Slots) && next.places == options.places.value_or(accel::Places::Own)) {
+  NetworkChoice plain; // what only residency rules tell apart
+  plain.residency = next.residency;
+  plain.keptFirst = next.keptFirst;
+  plain.ways = options.ways.orFirst();
+  if (next == plain) {
     if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
       return true;
     fusions.push_back(**chosen);
@@ -408,7 +408,7 @@ void NetworkCompiler::weighEachWith(bool NetworkChoice::*way) {
 
 /// Results that take the place of what they are made of: room for others.
 void NetworkCompiler::weighPlaces() {
-  if (!hasWays() || options.places || layers.size() < 2)
+  if (!hasWays() || options.ways.places || layers.size() < 2)
     return;
   auto takesPlace = [](const std::optional<accel::Resident> &r) { return r && r->takesPlace; };
   const std::vector<Weighed> apart = weighed;
@@ -416,7 +416,7 @@ void NetworkCompiler::weighPlaces() {
     if (other.cycles >= kWorthRefining * apart.front().cycles)
       break;
     choice = other.choice;
-    choice.places = accel::Places::Shared;
+    choice.ways.places = accel::Places::Shared;
     llvm::Expected<std::optional<accel::Fusion>> fusion = chooseOnChip();
     if (!fusion)
       llvm::consumeError(fusion.takeError());
@@ -497,12 +497,12 @@ void NetworkCompiler::weighOrders() {
     close = apart->choice;
   for (schedule::Order order : {schedule::Order::Deadlines, schedule::Order::Interleaved}) {
     next = weighed.front().choice;
-    next.order = order;
-    if (!options.order)
+    next.ways.order = order;
+    if (!options.ways.order)
       weighToo(next);
   }
-  if (close && !options.order) {
-    close->order = schedule::Order::Interleaved;
+  if (close && !options.ways.order) {
+    close->ways.order = schedule::Order::Interleaved;
     weighToo(*close);
   }
   auto packsTaps = [&](const Layer &l) {
@@ -615,10 +615,10 @@ void NetworkCompiler::weighBanks() {
 
 /// Loads and stores that take turns.
 void NetworkCompiler::weighBus() {
-  if (!hasWays() || options.bus || machine.dram.kind == timing::DramKind::Ideal)
+  if (!hasWays() || options.ways.bus || machine.dram.kind == timing::DramKind::Ideal)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.bus = schedule::Bus::Turns;
+  next.ways.bus = schedule::Bus::Turns;
   // A shared bus turns round whenever the write buffer has been emptied, which the estimate does not see. Where that takes less time than
   // to turn round, a tie is none.
   const timing::DramParams &dram = machine.dram;
@@ -630,20 +630,20 @@ void NetworkCompiler::weighBus() {
 /// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019). Tiles of a layer alone
 /// are ranked both ways.
 void NetworkCompiler::weighLoaders() {
-  if (!hasWays() || options.loaders || machine.loadEngines == 1 || layers.size() < 2)
+  if (!hasWays() || options.ways.loaders || machine.loadEngines == 1 || layers.size() < 2)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.loaders = accel::Loaders::One;
+  next.ways.loaders = accel::Loaders::One;
   weighToo(next);
 }
 
 /// Weights that would come too late, early to where nothing else lies (decision 0021). With one scratchpad for all operands, slots go round
 /// in all of it.
 void NetworkCompiler::weighWeights() {
-  if (!hasWays() || options.weights || machine.scratchpads.size() == 1 || layers.size() < 2)
+  if (!hasWays() || options.ways.weights || machine.scratchpads.size() == 1 || layers.size() < 2)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.weights = accel::Weights::Early;
+  next.ways.weights = accel::Weights::Early;
   weighToo(next, kLeastEarly);
 }
 
@@ -672,11 +672,7 @@ llvm::Error NetworkCompiler::emit() {
       return done.takeError();
   } else {
     NetworkChoice rule;
-    rule.order = options.order.value_or(schedule::Order::Steps);
-    rule.bus = options.bus.value_or(schedule::Bus::Shared);
-    rule.loaders = options.loaders.value_or(accel::Loaders::Apart);
-    rule.weights = options.weights.value_or(accel::Weights::Slots);
-    rule.places = options.places.value_or(accel::Places::Own);
+    rule.ways = options.ways.orFirst();
     for (;; ++rule.residency) {
       llvm::Expected<bool> exists = weigh(rule);
       if (!exists)
@@ -721,21 +717,21 @@ llvm::Error NetworkCompiler::emit() {
 /// changed the layers.
 std::vector<NetworkChoice> NetworkCompiler::otherOrders(const NetworkChoice &choice) const {
   std::vector<NetworkChoice> result{choice};
-  auto vary = [&](auto NetworkChoice::*member, auto others) {
+  auto vary = [&](auto accel::Ways::*member, auto others) {
     for (size_t i = 0, count = result.size(); i < count; ++i)
       for (auto value : others) {
         NetworkChoice other = result[i];
-        other.*member = value;
+        other.ways.*member = value;
         result.push_back(other);
       }
   };
   using schedule::Order, schedule::Bus;
-  if (!options.order)
-    vary(&NetworkChoice::order, std::initializer_list<Order>{Order::Steps, Order::Deadlines, Order::Interleaved});
-  if (!options.bus && machine.dram.kind != timing::DramKind::Ideal)
-    vary(&NetworkChoice::bus, std::initializer_list<Bus>{Bus::Shared, Bus::Turns});
-  if (!options.loaders && machine.loadEngines > 1)
-    vary(&NetworkChoice::loaders, std::initializer_list<accel::Loaders>{accel::Loaders::Apart, accel::Loaders::One});
+  if (!options.ways.order)
+    vary(&accel::Ways::order, std::initializer_list<Order>{Order::Steps, Order::Deadlines, Order::Interleaved});
+  if (!options.ways.bus && machine.dram.kind != timing::DramKind::Ideal)
+    vary(&accel::Ways::bus, std::initializer_list<Bus>{Bus::Shared, Bus::Turns});
+  if (!options.ways.loaders && machine.loadEngines > 1)
+    vary(&accel::Ways::loaders, std::initializer_list<accel::Loaders>{accel::Loaders::Apart, accel::Loaders::One});
   return result;
 }
 

@@ -297,7 +297,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.wanted.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
   uses.keptFrom.resize(ranges.size());
-  uses.sharesPlaces = choice.places == accel::Places::Shared;
+  uses.sharesPlaces = choice.ways.places == accel::Places::Shared;
   uses.holdsMatrices.assign(ranges.size(), choice.keepsMatrices);
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
@@ -467,7 +467,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.isFirst = !isArrayBusy || !onChip.hasNeighbours;
     isArrayBusy |= kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
     onChip.shortWindows = choice.shortWindows;
-    onChip.loaders = choice.loaders;
+    onChip.loaders = choice.ways.loaders;
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
     onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
     onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
@@ -623,9 +623,9 @@ llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double li
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps()) {
-    if (choice.weights == accel::Weights::Early)
+    if (choice.ways.weights == accel::Weights::Early)
       schedule::prefetch(network.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(lessons.spare));
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.order, choice.bus, !onlyEstimates);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.ways.order, choice.ways.bus, !onlyEstimates);
   }
   return cycles;
 }
@@ -741,16 +741,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   std::vector<std::pair<std::string, accel::TileRequest>> choices;
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
-  std::vector<std::pair<llvm::StringRef, std::string>> attributes;
-  if (hasWays()) {
-    const NetworkChoice &way = result.weighed.front();
-    attributes = {{accel::kOperationOrderAttr, accel::kOperationOrderNames[unsigned(way.order)]},
-                  {accel::kBusAttr, accel::kBusNames[unsigned(way.bus)]},
-                  {accel::kLoadersAttr, accel::kLoadersNames[unsigned(way.loaders)]},
-                  {accel::kWeightsAttr, accel::kWeightsNames[unsigned(way.weights)]},
-                  {accel::kPlacesAttr, accel::kPlacesNames[unsigned(way.places)]}};
-  }
-  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), attributes, choices);
+  const accel::WaysRequest ways = hasWays() ? accel::WaysRequest(result.weighed.front().ways) : accel::WaysRequest();
+  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), ways, choices);
   if (llvm::Error error = assemble())
     return error;
   if (options.schedule == accel::Schedule::Search && picks.empty())

@@ -161,7 +161,7 @@ private:
   /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
   bool isInterleaved(size_t layer) const {
     const accel::Kernel &kernel = layers[layer].kernel;
-    return choice.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
+    return choice.ways.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
            !fusion.groupOf(unsigned(layer));
   }
   /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to

@@ -173,13 +173,15 @@ FailureOr<TileRequest> accel::requestOf(func::FuncOp function) {
   return parseRequest(keys, [&] { return function.emitError() << "in '" << kRequestAttr << "': "; });
 }
 
-std::string accel::printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<llvm::StringRef, std::string>> attributes,
+std::string accel::printScheduleFile(const std::string &base, const WaysRequest &ways,
                                      llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << "module attributes {transform.with_named_sequence, " << kBaseAttr << " = \"" << base << "\"";
-  for (const auto &[name, value] : attributes)
-    os << ", " << name << " = \"" << value << "\"";
+  forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
+    if (ways.*member)
+      os << ", " << attribute << " = \"" << names[size_t(*(ways.*member))] << "\"";
+  });
   os << "} {\n"
      << "  transform.named_sequence @__transform_main(%model: !transform.any_op) {\n";
   unsigned number = 0;

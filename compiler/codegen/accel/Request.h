@@ -7,11 +7,14 @@
 #ifndef COMPILER_CODEGEN_ACCEL_REQUEST_H
 #define COMPILER_CODEGEN_ACCEL_REQUEST_H
 
+#include "compiler/schedule/Overlap.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <array>
 #include <optional>
 #include <string>
+#include <tuple>
 
 namespace tw::accel {
 
@@ -54,6 +57,48 @@ constexpr const char *kPlacesNames[] = {"own", "shared"};
 constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer"};
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
+
+/// How all kernels are scheduled together, under modulo and search.
+struct Ways {
+  schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
+  schedule::Bus bus = schedule::Bus::Shared;      ///< who has the data bus
+  Loaders loaders = Loaders::Apart;
+  Weights weights = Weights::Slots;
+  Places places = Places::Own;
+
+  bool operator==(const Ways &other) const {
+    return std::tie(order, bus, loaders, weights, places) ==
+           std::tie(other.order, other.bus, other.loaders, other.weights, other.places);
+  }
+};
+
+/// What a schedule file's module asks of them. What is missing is not asked for.
+struct WaysRequest {
+  std::optional<schedule::Order> order;
+  std::optional<schedule::Bus> bus;
+  std::optional<Loaders> loaders;
+  std::optional<Weights> weights;
+  std::optional<Places> places;
+
+  WaysRequest() = default;
+  explicit WaysRequest(const Ways &all)
+      : order(all.order), bus(all.bus), loaders(all.loaders), weights(all.weights), places(all.places) {}
+
+  /// With the first of each where nothing is asked for.
+  Ways orFirst() const {
+    return {order.value_or(schedule::Order()), bus.value_or(schedule::Bus()), loaders.value_or(Loaders()), weights.value_or(Weights()),
+            places.value_or(Places())};
+  }
+};
+
+/// Calls visit(attribute, spellings, member) for each of them.
+template <typename Visit> void forEachWay(Visit visit) {
+  visit(kOperationOrderAttr, llvm::ArrayRef(kOperationOrderNames), &WaysRequest::order);
+  visit(kBusAttr, llvm::ArrayRef(kBusNames), &WaysRequest::bus);
+  visit(kLoadersAttr, llvm::ArrayRef(kLoadersNames), &WaysRequest::loaders);
+  visit(kWeightsAttr, llvm::ArrayRef(kWeightsNames), &WaysRequest::weights);
+  visit(kPlacesAttr, llvm::ArrayRef(kPlacesNames), &WaysRequest::places);
+}
 
 /// Tiles of a product that each hold all positions: `positions` of them at a time go through all of these tiles before the next ones do.
 struct Cut {
@@ -102,9 +147,8 @@ mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::funct
 /// The request of a kernel function, empty if it has none.
 mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
 
-/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `choices`, by the name of the kernel. `attributes`: names and
-/// values of the module's own.
-std::string printScheduleFile(const std::string &base, llvm::ArrayRef<std::pair<llvm::StringRef, std::string>> attributes,
+/// A schedule file (compiler/directives/ScheduleFile.h) that asks for `ways` and, by the name of the kernel, for `choices`.
+std::string printScheduleFile(const std::string &base, const WaysRequest &ways,
                               llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);
 
 /// "place: ", if there is one.
