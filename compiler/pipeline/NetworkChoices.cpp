@@ -156,8 +156,8 @@ std::vector<accel::CutTiles> NetworkCompiler::cutsOf(size_t layer) const {
   std::vector<accel::CutTiles> cuts;
   if (!hasWays() || !kernel.isProductOfRows() || parts < 2)
     return cuts;
-  // A kernel for the vector engine takes what it makes, or makes what it takes.
-  auto isVector = [&](size_t other) { return !layers[other].kernel.anchor && layers[other].kernel.copies.empty(); };
+  // A kernel for the vector engine takes rows that it makes, or makes those that it takes.
+  auto isVector = [&](size_t other) { return !layers[other].kernel.anchor && layers[other].kernel.hasRowsApart(); };
   for (int64_t tiles : kCutTiles) {
     const accel::Cut cut{tiles, int64_t(llvm::alignTo(llvm::divideCeil(all, parts), 2))};
     if (layer && isVector(layer - 1) && isReadBy(layer - 1, layer))

@@ -531,8 +531,8 @@ llvm::Error Emitter::choose() {
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
   const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
   std::multimap<double, Tile> ofModulo;
-  // The best tiles of a product of rows are often one size in many forms: a search also wants others, and may cut them.
-  const bool seeksSizes = schedule == Schedule::Search && canCut();
+  // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
+  const bool seeksSizes = schedule == Schedule::Search && canCut() && !onChip.cuts.empty();
   std::multimap<double, Tile> ofSizes;
   const int64_t allPositions = kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
   tapShare = contraction() ? usefulTaps() : 1;
