@@ -159,11 +159,16 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   }
   if (!schedule)
     return schedule.error();
+  if (options.searchAgain && *schedule != accel::Schedule::Search)
+    return userError(options.schedule + ": the base is " + accel::nameOf(*schedule) +
+                     ", and only search can be tuned: give the module tilewright.base = \"search\"");
   result.options.machine = machine;
   result.options.schedule = *schedule;
   auto across = std::find(acrossNames().begin(), acrossNames().end(), options.across);
   if (across == acrossNames().end())
     return userError("across is '" + options.across + "' but must be one of none, prefetch, all");
+  if (options.across != "all" && *schedule != accel::Schedule::Modulo && *schedule != accel::Schedule::Search)
+    return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.exactQdq = options.exactQdq;
   result.options.shapes = options.shapes;

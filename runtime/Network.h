@@ -37,8 +37,8 @@ struct NetworkOptions {
   unsigned searchBudget = 64;
   uint64_t searchSeed = 1;
   std::function<void(const pipeline::SearchProgress &)> progress;
-  /// Folder of a TuningCache; empty: none. `searchAgain`: the cache only saves time; else its best program is taken where a search
-  /// with such a budget has ended before.
+  /// Folder of a TuningCache; empty: none. `searchAgain`: a search is what is wanted, another schedule is an error, and the cache only
+  /// saves time; else its best program is taken where a search with such a budget has ended before.
   std::string cacheFolder;
   bool searchAgain = false;
   /// Refuse networks with kernels for the CPU before anything is searched.

@@ -640,6 +640,16 @@ llvm::Error NetworkCompiler::describeProblem() {
   // The code of the first program: how the layers are connected, where their tensors lie, and all that options changed.
   const std::vector<isa::Word> &code = result.program.code;
   hash.update({reinterpret_cast<const uint8_t *>(code.data()), code.size() * isa::kWordBytes});
+  // What is left to decide: what a schedule file asks for may be what the first program has anyway.
+  std::string open = kAcrossNames[size_t(options.across)];
+  llvm::raw_string_ostream text(open);
+  accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
+    if (auto asked = options.ways.*member)
+      text << ' ' << attribute << ' ' << names[size_t(*asked)];
+  });
+  for (const Decision &decision : result.decisions)
+    text << ' ' << decision.candidates;
+  hash.update(text.str());
   result.problem = llvm::toHex(hash.final(), true);
   return llvm::Error::success();
 }

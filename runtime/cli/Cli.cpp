@@ -63,8 +63,6 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
   bool isProgram = runtime::isProgramFile(model);
   if (!network.overrides.empty() && network.machine.empty() && !isProgram)
     return userError("--set " + network.overrides.front() + " changes a machine, but there is none: give one with --hw");
-  if (network.across != "all" && network.schedule != "modulo" && network.schedule != "search" && !isProgram)
-    return userError("--across " + network.across + " is for --schedule modulo and search, not " + network.schedule);
   runtime::NetworkOptions result = network;
   result.seed = seed;
   for (const std::string &text : shapes) {

@@ -6,6 +6,7 @@
 #include "runtime/cli/Cli.h"
 
 #include <cstdio>
+#include <filesystem>
 
 using namespace tw;
 using namespace tw::cli;
@@ -73,6 +74,11 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
   for (const char *name : {"--schedule", "--search-budget", "--seed"})
     command->remove_option(command->get_option(name));
   arguments->model.network.schedule = "search";
+  command->add_option("--schedule", arguments->model.network.schedule, "schedule file with what is not to be decided (docs/schedule-file.md)")
+      ->check([](const std::string &text) {
+        return std::filesystem::path(text).extension() == ".mlir" ? "" : "'" + text + "' is no schedule file, FILE.mlir";
+      })
+      ->type_name("FILE.mlir");
   command->add_option("--budget", arguments->model.network.searchBudget, "programs to try, the first included")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -375,7 +375,7 @@ class RunTest(CliTest):
 
     def test_across_is_for_schedules_that_overlap_layers(self):
         kernel = ["gemm:8x8x8:int8", "--hw", "tiny_8x8", "--across"]
-        self.fails("run", *kernel, "none", message="--across none is for --schedule modulo and search, not double_buffer")
+        self.fails("run", *kernel, "none", message="--across none is for the schedules modulo and search, not double_buffer")
         self.fails("run", *kernel, "some", "--schedule", "modulo", message=["--across", "some", "prefetch"])
 
     def test_what_the_array_cannot_multiply_falls_back_and_is_named(self):
@@ -709,7 +709,41 @@ class TuneTest(CliTest):
         self.write("file", "")
         self.fails("tune", *self.MODEL, "--cache", "file", message="cannot use cache 'file': it must be a folder")
         self.fails("tune", *self.MODEL, "--budget", 0, message="--budget")
-        self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule")
+        self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule: 'serial' is no schedule file")
+        self.fails("tune", *self.MODEL, "--schedule", self.schedule_file("modulo"), message="the base is modulo, and only search can be tuned")
+
+    def schedule_file(self, base, ways=""):
+        return self.write("given.mlir", f"""
+            module attributes {{transform.with_named_sequence, tilewright.base = "{base}"{ways}}} {{
+              transform.named_sequence @__transform_main(%model: !transform.any_op) {{ transform.yield }}
+            }}""")
+
+    def test_a_schedule_file_leaves_the_rest_to_the_search(self):
+        """All that modulo chose, but for one layer."""
+        network = [NETWORK, "--hw", "gemmini_16x16_int8"]
+        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
+        chosen = (self.path / "modulo.mlir").read_text().replace('base = "modulo"', 'base = "search"')
+        pointwise = re.search(r'(%\w+) = transform.tilewright.match_node "pointwise"', chosen)[1]
+        given = self.write("given.mlir", "\n".join(line for line in chosen.splitlines() if pointwise + " " not in line))
+        out, _ = self.tilewright("tune", *network, "--schedule", given, "--budget", 12, "-o", "tuned.twp")
+        changed = re.findall(r"^\d+ of 12: .* s, (.*)$", out, re.M)
+        self.assertIn("pointwise", changed)
+        for what in changed[1:]:
+            self.assertRegex(what, r"^(the whole network|(place of |result of )?pointwise)$")
+        self.tilewright("compile", *network, "--schedule", given, "--search-budget", 12, "-o", "compiled.twp")
+        self.assertEqual((self.path / "tuned.twp").read_bytes(), (self.path / "compiled.twp").read_bytes())
+
+    def test_what_a_schedule_file_has_decided_is_another_problem(self):
+        """Even where the first program has it anyway."""
+        network = [NETWORK, "--hw", "gemmini_16x16_int8"]
+        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
+        ways = re.search(r'tilewright.base = "modulo"([^}]*)}', (self.path / "modulo.mlir").read_text())[1]
+        self.assertIn("tilewright.order", ways)
+        self.tune("--budget", 8, "--cache", "cache", model=network)
+        given = ["--schedule", self.schedule_file("search", ways)]
+        self.assertEqual(self.tune("--budget", 8, "--cache", "cache", *given, "-o", "cached.twp", model=network)[0], 0)
+        self.tune("--budget", 8, *given, "-o", "alone.twp", model=network)
+        self.assertEqual((self.path / "cached.twp").read_bytes(), (self.path / "alone.twp").read_bytes())
         self.fails("tune", "gemm:8x8x8:int8", message="give one with --hw")
         self.tilewright("compile", *self.MODEL, "-o", "program.twp")
         self.fails("tune", "program.twp", "--hw", "tiny_8x8", message="is a program already")
