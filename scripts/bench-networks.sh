@@ -65,7 +65,7 @@ else:
     share = 0.80 if "128x128" in sys.argv[2] else 0.85 if sys.argv[3] == "mobilenetv2" else 0.95
     target, met, no = f"{share:.2f}", bound >= share * cycles, "no"
 working = {engine["name"]: f"{100 * engine['busy_cycles'] / cycles:.0f} %" for engine in r["engines"]}
-print(f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", r["bound_by"], working["tensor"], working["vector"],
+print(f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", r["bound_by"], f"{r['layer_serial_cycles']:,}", working["tensor"], working["vector"],
       f"{100 * r['utilisation']:.1f} %", f"{moved / 2**20:.2f}", f"{moved / reference:.2f}", f"{100 * r['data_bus_busy']:.1f} %",
       f"{r['compile_wall_seconds']:.1f}", f"{r['simulate_wall_seconds']:.1f}", f"{r['peak_memory_bytes'] / 2**20:.0f}",
       f"{target}: {'met' if met else no}", sep=" | ")
@@ -74,9 +74,9 @@ PYTHON
 
 status=0
 table() {
-  echo "| machine | network | form | cycles | bound | bound / cycles | bound by | array busy | vector busy | utilisation | DRAM MiB | / reference |" \
+  echo "| machine | network | form | cycles | bound | bound / cycles | bound by | layer by layer | array busy | vector busy | utilisation | DRAM MiB | / reference |" \
     "bus busy | compile s | simulate s | peak MiB | target |${compare:+ largest error |}"
-  echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|${compare:+---:|}"
+  echo "|---|---|---|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|${compare:+---:|}"
   local machine form names name file row
   while read -r machine form names; do
     for name in $names; do
@@ -85,7 +85,7 @@ table() {
       if "$TILEWRIGHT" run "$file" --hw "$machine" "${options[@]}" --json "$scratch/report" >/dev/null; then
         row=$(numbers "$scratch/report" "$machine" "$name")
       else
-        row="failed | | | | | | | | | | | | |"
+        row="failed | | | | | | | | | | | | | |"
         status=1
       fi
       if [ -n "$compare" ]; then
@@ -114,7 +114,8 @@ text="Made by \`scripts/bench-networks.sh --schedule $schedule"
 $text${compare:+ --compare}\`: every layer of the networks of \`scripts/networks.txt\` on the
 simulated accelerator, batch 1. Cycles, bound and bytes are the same on every host; seconds and memory are those of the
 process on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
-it is. **array busy**, **vector busy**: part of the time in which these engines work; one that works nearly all the time has more to do
+it is. **layer by layer**: the sum of the layers' own bounds, each from DRAM to DRAM; only what overlaps across layers or keeps tensors on
+chip can be faster. **array busy**, **vector busy**: part of the time in which these engines work; one that works nearly all the time has more to do
 than the bound counts, as it may take any packing of the array. **utilisation**: useful MACs / (peak MACs per cycle x cycles).
 **/ reference**: simulated DRAM bytes over the schedule reference, which is not a bound. **bus busy**: part of the time outside refresh in
 which the DRAM's data buses move something.
