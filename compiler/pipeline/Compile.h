@@ -15,6 +15,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -101,6 +102,19 @@ struct NetworkChoice {
 /// Where a kernel's result is until its readers have it: in DRAM, on chip as a whole, or on chip a band of rows at a time.
 enum class Stay { Away, Whole, Bands };
 
+/// All that was chosen for a program: what its schedule file says.
+struct Pinned {
+  std::vector<accel::TileRequest> requests; ///< per layer
+  NetworkChoice choice;                     ///< where they say nothing
+};
+
+/// Something of that which could be otherwise.
+struct Aspect {
+  std::optional<unsigned> layer;                     ///< its first; nothing: of the whole network
+  std::string name;                                  ///< for people
+  std::vector<std::function<void(Pinned &)>> values; ///< not all can be had
+};
+
 /// Where one ONNX node ran, and why there.
 struct OffloadEntry {
   std::string node, target, reason;
@@ -125,6 +139,9 @@ struct CompiledNetwork {
   std::vector<std::vector<Stay>> elsewhere;
   std::vector<std::vector<Beside>> otherwise;
   std::string problem; ///< search: digest of the kernels and how they are connected
+  /// Search, unless the program was only timed: what was chosen, and what of it a walk may change.
+  Pinned pinned;
+  std::vector<Aspect> aspects;
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;

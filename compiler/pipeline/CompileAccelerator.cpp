@@ -43,7 +43,36 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options, rankings);
   CompiledNetwork first; // without its program
+  struct {
+    Picks picks;
+    Pinned pinned;
+    std::vector<Aspect> aspects;
+  } walk; // where it begins
+  // Decisions, and behind them what is otherwise in the program that they make.
+  auto compileVaried = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
+    if (Picks begin(picks.begin(), picks.begin() + long(first.decisions.size())); walk.picks != begin) {
+      llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings, begin, &first);
+      if (!network)
+        return network;
+      walk = {begin, std::move(network->pinned), std::move(network->aspects)};
+    }
+    const llvm::ArrayRef<unsigned> values = llvm::ArrayRef(picks).drop_front(walk.picks.size());
+    Pinned pinned = walk.pinned;
+    for (auto [i, value] : llvm::enumerate(values)) {
+      if (i >= walk.aspects.size() || value > walk.aspects[i].values.size())
+        return llvm::createStringError("the search cache knows other ways to change this program: delete it");
+      if (value)
+        walk.aspects[i].values[value - 1](pinned);
+    }
+    CompileOptions chosen = options;
+    chosen.schedule = accel::Schedule::Modulo;
+    return attempt([&](NetworkCompiler::Lessons &lessons) {
+      return NetworkCompiler(module, chosen, lessons, rankings, pinned, onlyTimed).run();
+    }, kAttempts);
+  };
   auto compile = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
+    if (!first.weighed.empty() && picks.size() > first.decisions.size())
+      return compileVaried(picks, onlyTimed);
     if (!first.weighed.empty())
       return compileOnce(module, options, rankings, picks, &first, onlyTimed);
     auto weigh = [&](const CompileOptions &asked) {
@@ -72,6 +101,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
       first.weighed = network->weighed;
       first.elsewhere = network->elsewhere;
       first.otherwise = network->otherwise;
+      first.decisions = network->decisions;
     }
     return network;
   };

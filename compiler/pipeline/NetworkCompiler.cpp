@@ -3,6 +3,7 @@
 
 #include "compiler/pipeline/NetworkCompiler.h"
 
+#include "compiler/codegen/accel/Variations.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Reroll.h"
@@ -22,6 +23,8 @@ using namespace tw::pipeline;
 namespace {
 constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
+/// What a walk may take for the rows of a band; and where there is no band nearby.
+constexpr int64_t kBands[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64}, kFirstBands[] = {1, 2, 4, 8};
 
 /// The concatenation a function consists of, if it does nothing else.
 tensor::ConcatOp onlyConcat(func::FuncOp function) {
@@ -220,6 +223,10 @@ llvm::Error NetworkCompiler::matchKernels() {
     FailureOr<accel::Kernel> kernel = accel::matchKernel(function);
     if (failed(kernel))
       return llvm::createStringError("%s", text.str().c_str());
+    if (!requests.empty()) {
+      kernel->request = requests[layers.size()];
+      kernel->kind += accel::printRequest("", kernel->request);
+    }
     if (auto part = parts.find(call.getResult(0)); part != parts.end()) {
       int64_t stride = 1, rank = int64_t(part->second.shape.size());
       for (int64_t axis = 0; axis < rank; ++axis) {
@@ -654,6 +661,73 @@ llvm::Error NetworkCompiler::describeProblem() {
   return llvm::Error::success();
 }
 
+/// Where all is chosen, what of it could be otherwise: keys of requests, and ways for the whole network, but for what was asked for.
+void NetworkCompiler::listAspects() {
+  result.pinned = {network.chosen, result.weighed.front()};
+  result.pinned.choice.beside.clear(); // the requests have these
+  result.pinned.choice.bothEngines.clear();
+  for (size_t i = 0; i < layers.size(); ++i)
+    for (accel::Variation &variation : accel::variationsOf(network.chosen[i], layers[i].form(result.pinned.choice), machine)) {
+      Aspect &aspect = result.aspects.emplace_back(Aspect{unsigned(i), std::string(variation.key) + " of " + layers[i].kernel.name, {}});
+      for (auto &vary : variation.values)
+        aspect.values.push_back([i, vary = std::move(vary)](Pinned &pinned) { vary(pinned.requests[i]); });
+    }
+  listStays();
+  accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
+    if (options.ways.*member)
+      return;
+    Aspect &aspect = result.aspects.emplace_back(Aspect{std::nullopt, attribute.str(), {}});
+    using Way = std::decay_t<decltype(*(options.ways.*member))>;
+    for (size_t value = 0; value < names.size(); ++value)
+      if (accel::WaysRequest(result.pinned.choice.ways).*member != Way(value))
+        aspect.values.push_back([member, value](Pinned &pinned) {
+          accel::WaysRequest ways(pinned.choice.ways);
+          ways.*member = Way(value);
+          pinned.choice.ways = ways.orFirst();
+        });
+  });
+}
+
+/// Where results stay: in DRAM, on chip as a whole, or in bands, of as many rows as those beside them; and these rows, of a chain at once.
+void NetworkCompiler::listStays() {
+  const std::vector<accel::TileRequest> &chosen = result.pinned.requests;
+  auto isFree = [&](size_t i) { return chosen[i].onChip && !layers[i].kernel.request.onChip; };
+  auto bandsOf = [&](size_t i) { return i < chosen.size() && isFree(i) ? chosen[i].bands : 0; };
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    if (!isFree(i))
+      continue;
+    std::set<int64_t> bands{bandsOf(i), bandsOf(i - 1), bandsOf(i + 1), 0};
+    if (bands.size() == 1)
+      bands.insert(std::begin(kFirstBands), std::end(kFirstBands));
+    Aspect aspect{unsigned(i), "result of " + layers[i].kernel.name, {}};
+    for (int64_t rows : bands)
+      for (bool stays : {false, true})
+        if ((stays || !rows) && (*chosen[i].onChip != stays || chosen[i].bands != rows))
+          aspect.values.push_back([=](Pinned &pinned) {
+            accel::TileRequest &request = pinned.requests[i];
+            request.onChip = stays;
+            request.bands = rows;
+            request.keptFrom = 0;
+          });
+    result.aspects.push_back(std::move(aspect));
+  }
+  for (size_t begin = 0, end; begin < chosen.size(); begin = end) {
+    for (end = begin + 1; bandsOf(begin) && bandsOf(end) == bandsOf(begin);)
+      ++end;
+    if (!bandsOf(begin))
+      continue;
+    Aspect aspect{unsigned(begin), "rows of bands from " + layers[begin].kernel.name, {}};
+    for (int64_t rows : kBands)
+      if (rows != bandsOf(begin))
+        aspect.values.push_back([=](Pinned &pinned) {
+          for (size_t i = begin; i < end; ++i)
+            if (pinned.requests[i].bands)
+              pinned.requests[i].bands = rows;
+        });
+    result.aspects.push_back(std::move(aspect));
+  }
+}
+
 llvm::Error NetworkCompiler::assemble() {
   std::optional<int64_t> spare;
   if (lessons.spare)
@@ -758,6 +832,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   if (options.schedule == accel::Schedule::Search && picks.empty())
     if (llvm::Error error = describeProblem())
       return error;
+  if (options.schedule == accel::Schedule::Search && hasWays() && layers.size() > 1 && !onlyTimed)
+    listAspects();
   return std::move(result);
 }
 

@@ -53,6 +53,14 @@ public:
     network.rankings = &rankings;
   }
 
+  /// A program of which all is chosen; the schedule is Modulo.
+  NetworkCompiler(mlir::ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
+                  const Pinned &pinned, bool onlyTimed)
+      : NetworkCompiler(module, options, lessons, rankings, Picks(), nullptr, onlyTimed) {
+    requests = pinned.requests;
+    fixedChoice = pinned.choice;
+  }
+
   llvm::Expected<CompiledNetwork> run();
   /// The ways to compile the whole network, in the order of their full estimates: run() leaves one as soon as it cannot be the best,
   /// and may refine others than these for that.
@@ -73,6 +81,7 @@ private:
   const CompiledNetwork *first;             ///< of a search, without picks; null: this is it
   const bool onlyTimed = false;             ///< the program has no constants, and there is no text of it
   std::optional<NetworkChoice> fixedChoice; ///< nothing: the best
+  llvm::ArrayRef<accel::TileRequest> requests; ///< per layer; none: what the functions have
   mlir::func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
@@ -217,6 +226,8 @@ private:
   /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
   int64_t planesOf(size_t range) const;
   llvm::Error describeProblem();
+  void listAspects();
+  void listStays();
   llvm::Error assemble();
   bool hasWays() const { return overlaps() && options.across != Across::None; }
   bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }

@@ -8,7 +8,9 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <random>
 #include <set>
 #include <utility>
@@ -43,11 +45,14 @@ constexpr size_t kEstimateDistance = 3;
 constexpr unsigned kDescent = 64;
 /// With more: how many programs in a row may be no faster before the descent ends.
 constexpr unsigned kPatience = 24;
-/// Then a walk takes programs that are slower than the one before by up to so much at its begin, and by nothing at its end.
-constexpr double kSlower = 5e-4;
-/// It makes changes of which the estimate expects to lose less than this, of all cycles, one or two at a time.
-constexpr double kLeastPromise = 3e-3;
-/// And ends when it has drawn so many programs in a row that it knows.
+/// Then a walk takes programs that are slower than the one before by so much on average at its begin, and by nothing at its end.
+constexpr double kSlower = 5e-5;
+/// It goes back to its best program when it is slower than that by more than this.
+constexpr double kTooSlow = 4e-3;
+/// What has lost so much in every program, or could not be had, is left out but for one time in so many.
+constexpr double kHopeless = 1e-3;
+constexpr size_t kForHopeless = 30;
+/// And ends when it has drawn so many in a row that it knows, or that cannot be had.
 constexpr unsigned kKnown = 1000;
 /// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
 constexpr double kForEachTry = 1e-4;
@@ -69,7 +74,8 @@ private:
   SearchRecord record;
   std::string problem;
   std::vector<Decision> decisions;
-  std::vector<uint64_t> bounds; ///< of the layers
+  std::vector<std::string> aspects; ///< names of what a walk changes
+  std::vector<uint64_t> bounds;     ///< of the layers
   SearchResult result;
   unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for what comes later
   unsigned patience = 0, lastGain = 0; ///< if any: programs that may have run since the one that gained last
@@ -155,6 +161,8 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
       return error;
   }
   const Measurement &measurement = record.measured[picks];
+  if (!measurement.failure.empty() && picks.size() > decisions.size()) // nobody said that there was one
+    return &measurement;
   const bool isRepeated = measurement.failure.empty() && !programs.try_emplace(measurement.program, picks).second;
   if (isRepeated && result.repeated < options.budget) {
     ++result.repeated;
@@ -168,10 +176,13 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
                             isRemembered, seconds()};
     if (!best.empty()) {
       std::vector<size_t> changed;
-      for (size_t i = 0; i < best.size(); ++i)
-        if (picks[i] != best[i])
+      for (size_t i = 0; i < picks.size(); ++i)
+        if (picks[i] != (i < best.size() ? best[i] : 0))
           changed.push_back(i);
-      progress.what = decisions[changed.front()].name + (changed.size() > 1 ? " and " + std::to_string(changed.size() - 1) + " more" : "");
+      auto nameOf = [&](size_t i) { return i < decisions.size() ? decisions[i].name : aspects[i - decisions.size()]; };
+      progress.what = changed.empty() ? "the same" : nameOf(changed.front());
+      if (changed.size() > 1)
+        progress.what += " and " + std::to_string(changed.size() - 1) + " more";
       progress.best = isFaster(measurement) ? measurement.cycles : bestMeasurement.cycles;
     }
     options.progress(progress);
@@ -486,8 +497,8 @@ bool Searcher::fits(const SearchRecord &record) const {
   return llvm::all_of(record.measured, [&](const auto &entry) {
     const auto &[picks, measurement] = entry;
     bool isFirst = llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
-    bool isPossible = picks.size() == decisions.size();
-    for (size_t i = 0; isPossible && i < picks.size(); ++i)
+    bool isPossible = picks.size() >= decisions.size();
+    for (size_t i = 0; isPossible && i < decisions.size(); ++i)
       isPossible = picks[i] < std::max(1u, decisions[i].candidates);
     return isPossible && (measurement.failure.empty() ? measurement.layerCycles.size() >= bounds.size() : !isFirst);
   });
@@ -525,56 +536,96 @@ llvm::Error Searcher::descend() {
   if (wanders) {
     if (llvm::Error error = wander())
       return error;
-    if (llvm::Error error = chooseLayers())
-      return error;
+    if (best.size() == decisions.size())
+      if (llvm::Error error = chooseLayers())
+        return error;
   }
+  // Of equal ones that which takeBest() would take of a record of this search.
+  for (const Picks &picks : seen)
+    if (const Measurement &measurement = record.measured[picks];
+        measurement.failure.empty() && measurement.cycles == bestMeasurement.cycles) {
+      best = picks;
+      bestMeasurement = measurement;
+      break;
+    }
   record.budget = std::max(record.budget, options.budget);
   return save(true);
 }
 
-/// Leaves what no single change makes faster: a walk from the best program, one or two changes at a time, that goes on from a program
-/// which is not much slower (simulated annealing, with the estimate as a sieve).
+/// Leaves what no single decision makes faster: a walk from the best program, on which one to three aspects of neighbours change at a
+/// time, since these depend on each other, also to slower programs, as much slower as is drawn (simulated annealing).
 llvm::Error Searcher::wander() {
-  Picks home = best;
-  Measurement atHome = bestMeasurement;
-  std::set<std::pair<size_t, unsigned>> idle; // changes that changed nothing
+  llvm::Expected<CompiledNetwork> start = compile(best, false);
+  if (!start)
+    return start.takeError();
+  std::map<std::optional<unsigned>, std::vector<size_t>> byLayer;
+  for (auto [i, aspect] : llvm::enumerate(start->aspects)) {
+    aspects.push_back(aspect.name);
+    if (!aspect.values.empty())
+      byLayer[aspect.layer].push_back(i);
+  }
+  std::vector<std::vector<size_t>> places;
+  for (auto &[layer, own] : byLayer)
+    places.push_back(std::move(own));
+  if (places.empty())
+    return llvm::Error::success();
+  auto draw = [&](size_t count) { return size_t(random() % count); };
+  Picks home = best, bestOfWalk;
+  home.resize(decisions.size() + aspects.size());
+  llvm::Expected<const Measurement *> first = measure(home);
+  if (!first)
+    return first.takeError();
+  if (!(*first)->failure.empty())
+    return llvm::Error::success();
+  uint64_t atHome = (*first)->cycles, atBest = atHome;
+  bestOfWalk = home;
+  std::map<std::pair<size_t, unsigned>, double> leastLoss; // of all programs that took a value, as a part of all cycles
   const unsigned begin = result.evaluations;
   for (unsigned known = 0; !isOver() && known < kKnown;) {
-    std::vector<std::pair<size_t, unsigned>> possible;
-    for (size_t i = 0; i < decisions.size(); ++i)
-      for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
-        if (candidate != home[i] && !idle.count({i, candidate}) && double(gains[i][candidate]) > -kLeastPromise * double(atHome.cycles))
-          possible.push_back({i, candidate});
-    if (possible.empty())
-      break;
+    if (double(atHome) > (1 + kTooSlow) * double(atBest)) {
+      home = bestOfWalk;
+      atHome = atBest;
+    }
     Picks picks = home;
-    for (uint64_t changes = 1 + random() % 2; changes > 0; --changes) {
-      const auto &[decision, candidate] = possible[random() % possible.size()];
-      picks[decision] = candidate;
+    const int64_t middle = int64_t(draw(places.size()));
+    for (size_t changes = 1 + draw(4) / 3 + draw(12) / 11; changes > 0; --changes) {
+      const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(places.size()) - 1);
+      const std::vector<size_t> &place = places[size_t(near)];
+      const size_t aspect = place[draw(place.size())];
+      const unsigned value = unsigned(draw(1 + start->aspects[aspect].values.size()));
+      auto known = leastLoss.find({decisions.size() + aspect, value});
+      if (known == leastLoss.end() || known->second < kHopeless || draw(kForHopeless) == 0)
+        picks[decisions.size() + aspect] = value;
     }
-    if (seen.count(picks)) {
-      ++known;
+    ++known;
+    if (seen.count(picks))
       continue;
-    }
-    known = 0;
     llvm::Expected<const Measurement *> measured = measure(picks);
     if (!measured)
       return measured.takeError();
     const Measurement &measurement = **measured;
+    const double loss = measurement.failure.empty() ? double(measurement.cycles) / double(atHome) - 1 : kHopeless;
+    for (size_t i = decisions.size(); i < picks.size(); ++i)
+      if (picks[i] != home[i]) {
+        auto [it, isNew] = leastLoss.try_emplace({i, picks[i]}, loss);
+        it->second = std::min(it->second, loss);
+      }
     if (!measurement.failure.empty())
       continue;
-    if (measurement.layerCycles == atHome.layerCycles)
-      for (size_t i = 0; i < picks.size(); ++i)
-        if (picks[i] != home[i])
-          idle.insert({i, picks[i]});
-    const double left = double(limit - result.evaluations) / double(limit - begin);
-    if (double(measurement.cycles) > (1 + kSlower * left) * double(atHome.cycles))
+    known = 0;
+    const double left = double(limit - result.evaluations) / double(limit - begin + 1);
+    const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
+    if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(atHome))
       continue;
     home = std::move(picks);
-    atHome = measurement;
-    if (isFaster(atHome)) {
+    atHome = measurement.cycles;
+    if (atHome >= atBest)
+      continue;
+    bestOfWalk = home;
+    atBest = atHome;
+    if (isFaster(measurement)) {
       best = home;
-      bestMeasurement = atHome;
+      bestMeasurement = measurement;
     }
   }
   return llvm::Error::success();

@@ -54,6 +54,8 @@ struct SearchOptions {
   std::function<void(const SearchProgress &)> progress;
 };
 
+/// Picks for the decisions; and behind them, if there are more, which of its values each aspect of the program has that the decisions
+/// make (0: its own).
 using CompilePicks = llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &, bool onlyTimed)>;
 using EstimatePicks = llvm::function_ref<llvm::Expected<Measurement>(const Picks &)>;
 

@@ -13,7 +13,7 @@
 
 namespace tw::pipeline {
 
-/// Which of its candidates each decision takes.
+/// Which of its candidates each decision takes; of a walk also what each aspect of that program is instead (CompilePicks).
 using Picks = std::vector<unsigned>;
 
 /// What a whole program took.

@@ -173,6 +173,51 @@ FailureOr<TileRequest> accel::requestOf(func::FuncOp function) {
   return parseRequest(keys, [&] { return function.emitError() << "in '" << kRequestAttr << "': "; });
 }
 
+std::string accel::printRequest(const std::string &handle, const TileRequest &request) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  auto line = [&](const char *directive, const std::vector<std::string> &keys) {
+    if (!keys.empty())
+      os << "    transform.tilewright." << directive << " " << handle << " {" << llvm::join(keys, ", ") << "}\n";
+  };
+  auto flag = [](const char *key, std::optional<bool> value) {
+    return key + std::string(*value ? " = true" : " = false");
+  };
+  std::vector<std::string> tile, buffers;
+  const auto &size = request.size;
+  if (llvm::any_of(size, [](int64_t s) { return s != 0; }))
+    tile.push_back(llvm::formatv("sizes = [{0}, {1}, {2}, {3}]", size[0], size[1], size[2], size[3]));
+  if (request.ic)
+    tile.push_back("ic = " + std::to_string(request.ic));
+  if (request.order)
+    tile.push_back("order = \"" + std::string(kOrderNames[*request.order]) + "\"");
+  if (request.packed)
+    tile.push_back(flag("packed", request.packed));
+  for (auto [key, cut] : {std::pair("first", request.first), std::pair("last", request.last)})
+    if (cut)
+      tile.push_back(llvm::formatv("{0} = [{1}, {2}]", key, cut->tiles, cut->positions));
+  if (request.depth)
+    buffers.push_back("depth = " + std::to_string(request.depth));
+  if (request.panel)
+    buffers.push_back("panel = \"" + std::string(kPanelNames[*request.panel]) + "\"");
+  if (request.banks)
+    buffers.push_back(llvm::formatv("banks = [{0}, {1}]", (*request.banks)[0], (*request.banks)[1]));
+  for (auto [key, member] : kBufferFlags)
+    if (request.*member)
+      buffers.push_back(flag(key, request.*member));
+  if (request.rolling)
+    buffers.push_back("rolling = " + std::to_string(request.rolling));
+  line("tile", tile);
+  line("buffers", buffers);
+  if (request.onChip)
+    line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "") +
+                  (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "")});
+  if (request.engine)
+    line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\"" +
+                    (request.arrayChannels ? ", array_channels = " + std::to_string(*request.arrayChannels) : "")});
+  return text;
+}
+
 std::string accel::printScheduleFile(const std::string &base, const WaysRequest &ways,
                                      llvm::ArrayRef<std::pair<std::string, TileRequest>> choices) {
   std::string text;
@@ -190,45 +235,7 @@ std::string accel::printScheduleFile(const std::string &base, const WaysRequest 
     os << "    " << handle << " = transform.tilewright.match_node \"";
     llvm::printEscapedString(name, os);
     os << "\"\n";
-    auto line = [&](const char *directive, const std::vector<std::string> &keys) {
-      if (!keys.empty())
-        os << "    transform.tilewright." << directive << " " << handle << " {" << llvm::join(keys, ", ") << "}\n";
-    };
-    auto flag = [](const char *key, std::optional<bool> value) {
-      return key + std::string(*value ? " = true" : " = false");
-    };
-    std::vector<std::string> tile, buffers;
-    const auto &size = request.size;
-    if (llvm::any_of(size, [](int64_t s) { return s != 0; }))
-      tile.push_back(llvm::formatv("sizes = [{0}, {1}, {2}, {3}]", size[0], size[1], size[2], size[3]));
-    if (request.ic)
-      tile.push_back("ic = " + std::to_string(request.ic));
-    if (request.order)
-      tile.push_back("order = \"" + std::string(kOrderNames[*request.order]) + "\"");
-    if (request.packed)
-      tile.push_back(flag("packed", request.packed));
-    for (auto [key, cut] : {std::pair("first", request.first), std::pair("last", request.last)})
-      if (cut)
-        tile.push_back(llvm::formatv("{0} = [{1}, {2}]", key, cut->tiles, cut->positions));
-    if (request.depth)
-      buffers.push_back("depth = " + std::to_string(request.depth));
-    if (request.panel)
-      buffers.push_back("panel = \"" + std::string(kPanelNames[*request.panel]) + "\"");
-    if (request.banks)
-      buffers.push_back(llvm::formatv("banks = [{0}, {1}]", (*request.banks)[0], (*request.banks)[1]));
-    for (auto [key, member] : kBufferFlags)
-      if (request.*member)
-        buffers.push_back(flag(key, request.*member));
-    if (request.rolling)
-      buffers.push_back("rolling = " + std::to_string(request.rolling));
-    line("tile", tile);
-    line("buffers", buffers);
-    if (request.onChip)
-      line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "") +
-                    (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "")});
-    if (request.engine)
-      line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\"" +
-                      (request.arrayChannels ? ", array_channels = " + std::to_string(*request.arrayChannels) : "")});
+    os << printRequest(handle, request);
   }
   os << "    transform.yield\n  }\n}\n";
   return text;

@@ -147,6 +147,9 @@ mlir::FailureOr<TileRequest> parseRequest(mlir::DictionaryAttr keys, llvm::funct
 /// The request of a kernel function, empty if it has none.
 mlir::FailureOr<TileRequest> requestOf(mlir::func::FuncOp function);
 
+/// The directives that ask for `request`, a line for each, of the kernel with that handle.
+std::string printRequest(const std::string &handle, const TileRequest &request);
+
 /// A schedule file (compiler/directives/ScheduleFile.h) that asks for `ways` and, by the name of the kernel, for `choices`.
 std::string printScheduleFile(const std::string &base, const WaysRequest &ways,
                               llvm::ArrayRef<std::pair<std::string, TileRequest>> choices);

@@ -733,6 +733,34 @@ class TuneTest(CliTest):
         self.tilewright("compile", *network, "--schedule", given, "--search-budget", 12, "-o", "compiled.twp")
         self.assertEqual((self.path / "tuned.twp").read_bytes(), (self.path / "compiled.twp").read_bytes())
 
+    def test_what_a_walk_finds_is_a_schedule_like_any_other(self):
+        """With more than 64 programs. Its file makes the same program again, and the program the right values."""
+        network = [NETWORK, "--hw", "gemmini_16x16_int8"]
+        best = lambda out: int(re.search(r"^best ([\d,]+)", out, re.M)[1].replace(",", ""))
+        descent, _ = self.tilewright("tune", *network, "--budget", 64)
+        walk, _ = self.tilewright("tune", *network, "--budget", 300, "--cache", "cache", "-o", "tuned.twp")
+        self.assertLess(best(walk), best(descent))
+        self.tilewright("compile", *network, "--schedule", "search", "--search-budget", 300, "--cache", "cache", "--emit", "schedule", "-o", "found.mlir")
+        self.tilewright("compile", *network, "--schedule", "found.mlir", "-o", "again.twp")
+        self.assertEqual((self.path / "again.twp").read_bytes(), (self.path / "tuned.twp").read_bytes())
+        out, _ = self.tilewright("run", "tuned.twp", "--input", DIGITS / "images.npy", "--batch", "--expect", DIGITS / "logits_int8_qdq.npy")
+        self.assertIn("top-1 agrees on 360 of 360", out)
+
+    def test_a_walk_keeps_what_a_schedule_file_asks_for(self):
+        network = [NETWORK, "--hw", "gemmini_16x16_int8"]
+        given = self.write("given.mlir", """
+            module attributes {transform.with_named_sequence, tilewright.base = "search", tilewright.order = "steps"} {
+              transform.named_sequence @__transform_main(%model: !transform.any_op) {
+                %all = transform.tilewright.match_node "*"
+                transform.tilewright.buffers %all {depth = 2}
+                transform.yield
+              }
+            }""")
+        self.tilewright("compile", *network, "--schedule", given, "--search-budget", 300, "--emit", "schedule", "-o", "found.mlir")
+        found = (self.path / "found.mlir").read_text()
+        self.assertIn('tilewright.order = "steps"', found)
+        self.assertEqual(set(re.findall(r"depth = (\d+)", found)), {"2"})
+
     def test_what_a_schedule_file_has_decided_is_another_problem(self):
         """Even where the first program has it anyway."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
