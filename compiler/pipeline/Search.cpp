@@ -32,7 +32,8 @@ struct Move {
   int64_t gain = 0; ///< cycles, as far as the layers around tell
 };
 
-/// What part of its programs a search spends on ways to compile the whole network, before it looks at its layers.
+/// What part of its programs, at most of those of a descent, a search spends on ways to compile the whole network, before it looks at
+/// its layers.
 constexpr unsigned kWholeShare = 8;
 /// And what part on such ways once more, when it has looked at them.
 constexpr unsigned kAgainShare = 16;
@@ -45,10 +46,12 @@ constexpr size_t kEstimateDistance = 3;
 constexpr unsigned kDescent = 64;
 /// With more: how many programs in a row may be no faster before the descent ends.
 constexpr unsigned kPatience = 24;
-/// Then a walk takes programs that are slower than the one before by so much on average at its begin, and by nothing at its end.
-constexpr double kSlower = 5e-5;
-/// It goes back to its best program when it is slower than that by more than this.
-constexpr double kTooSlow = 4e-3;
+/// Then a walk goes in rounds of so many programs. At the begin of one it takes programs that are slower than the one before by so much
+/// on average, and at the end none; so a walk does not depend on the budget, but for where it ends.
+constexpr unsigned kRound = 192;
+constexpr double kSlower = 1e-4;
+/// The next round begins at the best program if the last one has ended slower than that by more than this.
+constexpr double kTooSlow = 1e-3;
 /// What has lost so much in every program, or could not be had, is left out but for one time in so many.
 constexpr double kHopeless = 1e-3;
 constexpr size_t kForHopeless = 30;
@@ -458,7 +461,7 @@ void Searcher::takeBest() {
 llvm::Error Searcher::chooseWhole() {
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
-      if (isOver() || result.evaluations > options.budget / kWholeShare)
+      if (isOver() || result.evaluations > std::min(options.budget, kDescent) / kWholeShare)
         return llvm::Error::success();
       if (estimate && candidate > kTriedFirst) {
         const Measurement all = expect({{i, candidate}});
@@ -580,11 +583,14 @@ llvm::Error Searcher::wander() {
   uint64_t atHome = (*first)->cycles, atBest = atHome;
   bestOfWalk = home;
   std::map<std::pair<size_t, unsigned>, double> leastLoss; // of all programs that took a value, as a part of all cycles
-  const unsigned begin = result.evaluations;
+  unsigned begin = result.evaluations; // of a round
   for (unsigned known = 0; !isOver() && known < kKnown;) {
-    if (double(atHome) > (1 + kTooSlow) * double(atBest)) {
-      home = bestOfWalk;
-      atHome = atBest;
+    if (result.evaluations >= begin + kRound) {
+      begin = result.evaluations;
+      if (double(atHome) > (1 + kTooSlow) * double(atBest)) {
+        home = bestOfWalk;
+        atHome = atBest;
+      }
     }
     Picks picks = home;
     const int64_t middle = int64_t(draw(places.size()));
@@ -613,7 +619,7 @@ llvm::Error Searcher::wander() {
     if (!measurement.failure.empty())
       continue;
     known = 0;
-    const double left = double(limit - result.evaluations) / double(limit - begin + 1);
+    const double left = 1 - double(result.evaluations - begin) / kRound;
     const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
     if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(atHome))
       continue;

@@ -303,6 +303,19 @@ TEST(SearchTest, MoreProgramsChangeWhatIsNoDecision) {
   EXPECT_EQ(walk->search->bestCycles, 1750u);
 }
 
+TEST(SearchTest, ALargerBudgetGoesOnWhereAWalkHasEnded) {
+  Toy toy = randomToy(12, 6, 4);
+  toy.aspects.assign(12, {1000, 1010, 990, 900, 1100});
+  MemoryCache cache;
+  SearchOptions options = budget(150);
+  options.cache = &cache;
+  ASSERT_TRUE(bool(toy.searchExpecting(toy, options)));
+  options.budget = 250;
+  auto longer = toy.searchExpecting(toy, options);
+  ASSERT_TRUE(bool(longer));
+  EXPECT_EQ(longer->search->remembered, 150u);
+}
+
 TEST(SearchTest, WhatAWalkCannotHaveIsNoProgram) {
   Toy toy = randomToy(12, 6, 4);
   toy.aspects.assign(12, {1000, 900, 800, 700});
