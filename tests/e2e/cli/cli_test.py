@@ -648,9 +648,17 @@ class TuneTest(CliTest):
         self.assertIn("0 failed", out)
 
     def test_a_network_decides_more_than_tiles(self):
-        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 1000)
-        for what in ["place of ", "result of "]:
-            self.assertIn(f"s, {what}", out)
+        out, _ = self.tilewright("tune", NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 64)
+        self.assertIn("s, place of ", out)
+
+    def test_a_network_decides_where_results_stay(self):
+        """A file that says all else leaves nothing but that."""
+        network = [NETWORK, "--hw", "gemmini_16x16_int8"]
+        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
+        lines = (self.path / "modulo.mlir").read_text().replace('base = "modulo"', 'base = "search"').splitlines()
+        given = self.write("given.mlir", "\n".join(line for line in lines if "tilewright.keep" not in line))
+        out, _ = self.tilewright("tune", *network, "--budget", 64, "--schedule", given)
+        self.assertIn("s, result of ", out)
 
     def test_a_killed_search_goes_on_and_ends_the_same(self):
         model = [NETWORK, "--hw", "tiny_8x8"]

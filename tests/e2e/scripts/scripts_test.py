@@ -36,7 +36,7 @@ cycles = (2000 if "serial" in text else 1000) + int(os.environ.get("LATENCY_COST
 report = {
     "machine": {"name": "m", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
-    "total_cycles": cycles, "lower_bound_cycles": 800, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
+    "total_cycles": cycles, "lower_bound_cycles": 800, "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
     "utilisation": 128000 / (256 * cycles), "layers": [{"tile_bytes": int(os.environ.get("TILE", 4096))}],
     "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
     "data_bus_busy": float(os.environ.get("BUS", 0.5)),
