@@ -167,7 +167,7 @@ class LatencyTest(ScriptsTest):
 class NetworksTest(ScriptsTest):
     def test_a_machine(self):
         out, _ = self.script("bench-networks.sh", "--schedule", "serial", "onnxim_128x128")
-        numbers = "2,000 | 800 | 0.400 | array | 30 % | 15 % | 25.0 % | 3.00 | 1.50 | 50.0 % | 1.2 | 0.5 | 100 | bus 85 %, 1.15: no"
+        numbers = "2,000 | 800 | 0.400 | array | 900 | 30 % | 15 % | 25.0 % | 3.00 | 1.50 | 50.0 % | 1.2 | 0.5 | 100 | bus 85 %, 1.15: no"
         self.assertIn(f"| onnxim_128x128 | squeezenet | int8 | {numbers} |", out)
         self.assertFalse(any(call.startswith("compare") for call in self.calls()))
 
