@@ -499,7 +499,7 @@ llvm::Error Searcher::chooseWholeAgain() {
 bool Searcher::fits(const SearchRecord &record) const {
   return llvm::all_of(record.measured, [&](const auto &entry) {
     const auto &[picks, measurement] = entry;
-    bool isFirst = llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
+    bool isFirst = picks.size() == decisions.size() && llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
     bool isPossible = picks.size() >= decisions.size();
     for (size_t i = 0; isPossible && i < decisions.size(); ++i)
       isPossible = picks[i] < std::max(1u, decisions[i].candidates);
@@ -599,8 +599,8 @@ llvm::Error Searcher::wander() {
       const std::vector<size_t> &place = places[size_t(near)];
       const size_t aspect = place[draw(place.size())];
       const unsigned value = unsigned(draw(1 + start->aspects[aspect].values.size()));
-      auto known = leastLoss.find({decisions.size() + aspect, value});
-      if (known == leastLoss.end() || known->second < kHopeless || draw(kForHopeless) == 0)
+      auto lost = leastLoss.find({decisions.size() + aspect, value});
+      if (lost == leastLoss.end() || lost->second < kHopeless || draw(kForHopeless) == 0)
         picks[decisions.size() + aspect] = value;
     }
     ++known;

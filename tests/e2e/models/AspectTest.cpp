@@ -28,6 +28,7 @@ protected:
     auto compiled = SimulatedNetwork::compile(path, machine, {}, accel::Schedule::Search);
     ASSERT_TRUE(bool(compiled)) << compiled.message();
     network = std::move(*compiled);
+    ASSERT_FALSE(aspects().empty());
   }
 
   const Pinned &chosen() const { return network->compiled().pinned; }

@@ -327,6 +327,21 @@ TEST(SearchTest, WhatAWalkCannotHaveIsNoProgram) {
   EXPECT_EQ(found->search->failed, 0u);
 }
 
+TEST(SearchTest, AWalkThatCannotBeginLeavesWhatWasFoundBefore) {
+  Toy toy;
+  toy.cycles = {{800, 900}, {700, 1000}}; // the first program is the best
+  toy.aspects = {{100, 50}, {100, 50}};
+  toy.isBroken = [](const Picks &picks) { return picks.size() > 2; };
+  toy.complaint = "no tile that is asked for fits";
+  MemoryCache cache;
+  SearchOptions options = budget(96);
+  options.cache = &cache;
+  auto found = toy.searchExpecting(toy, options), again = toy.searchExpecting(toy, options);
+  ASSERT_TRUE(found && again);
+  EXPECT_EQ(found->search->bestCycles, 1700u);
+  EXPECT_EQ(again->search->remembered, found->search->evaluations);
+}
+
 TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
   Toy toy = randomToy(12, 6, 4);
   for (uint64_t &cycles : toy.cycles[0])
