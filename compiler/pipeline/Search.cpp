@@ -594,7 +594,9 @@ llvm::Error Searcher::wander() {
     }
     Picks picks = home;
     const int64_t middle = int64_t(draw(places.size()));
-    for (size_t changes = 1 + draw(4) / 3 + draw(12) / 11; changes > 0; --changes) {
+    size_t changes = 1 + draw(4) / 3;
+    changes += draw(12) / 11;
+    for (; changes > 0; --changes) {
       const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(places.size()) - 1);
       const std::vector<size_t> &place = places[size_t(near)];
       const size_t aspect = place[draw(place.size())];
