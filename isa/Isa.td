@@ -53,7 +53,8 @@ def WindowOp : Enumeration<"window_op", "how the taps of a window become one vec
   Case<"none", 0, "the single tap itself">,
   Case<"max", 1, "maximum; fp32: NaN wins, +0 above -0">,
   Case<"sum", 2, "sum from the first tap on; int32 modulo 2^32, fp32 rounded after each addition">,
-  Case<"mac", 3, "sum of A tap * B tap, from 0 on; fp32 rounds each product and each sum">
+  Case<"mac", 3, "sum of A tap * B tap, from 0 on; fp32 rounds each product and each sum">,
+  Case<"sum_squares", 4, "mac with the A tap itself for B: a row's squares are summed in one pass">
 ]>;
 
 def Conversion : Enumeration<"conversion", "how source B reaches the chain", [
@@ -251,7 +252,7 @@ For every channel block c = counts[3] (outermost), then positions i2, i1, i0 (i0
 a_address + sum i_d * a_strides[d] + c * a_strides[3] + h * a_window_strides[0] + v * a_window_strides[1] for v < window[1],
 h < window[0], each lanes elements of a_type, integers minus a_zero_point, and become one vector by window_op (mac: tap
 (v, h) times B at b_address + c * b_strides[3] + (v * window[0] + h) * b_tap_stride). lane_reduce then reduces over lanes
-with max or sum (balanced tree, neighbours first; lanes from tail_lanes on of the last horizontal tap are left out).
+with max, or for sum and sum_squares by addition (balanced tree, neighbours first; lanes from tail_lanes on of the last horizontal tap are left out).
 The chain of num_stages stages follows; its result is converted to d_type and written at d_address + sum i_d * d_strides[d]
 + c * d_strides[3]. B (not for mac) is read at b_address + sum i_d * b_strides[d] + c * b_strides[3]. Parameter i of block c
 is the vector of lanes words at p_address + (c * p_count + i) * lanes * 4. Integer results go to integer types, float

@@ -301,8 +301,8 @@ private:
            "both float");
     if (mac && Conversion(v.b_convert) != Conversion::None)
       fail("window_op is mac, but b_convert is not none");
-    if (v.lane_reduce && WindowOp(v.window_op) != WindowOp::Max && WindowOp(v.window_op) != WindowOp::Sum)
-      fail("lane_reduce is 1, but window_op is neither max nor sum");
+    if (v.lane_reduce && (WindowOp(v.window_op) == WindowOp::None || mac))
+      fail("lane_reduce is 1, but window_op is neither max nor sum nor sum_squares");
     if (!v.lane_reduce && v.tail_lanes)
       fail("tail_lanes is " + std::to_string(v.tail_lanes) + ", but lane_reduce is 0");
     atMost("tail_lanes", v.tail_lanes, machine.lanes, "lanes");

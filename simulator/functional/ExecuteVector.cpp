@@ -186,9 +186,9 @@ std::vector<Value> plainWindow(const isa::Vector &vector, int64_t lanes, const u
       for (int64_t lane = 0; lane < std::min(used, lanes); ++lane) {
         const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1] + lane * elementBytes(aType);
         Value tap = readElement(aType, from, vector.a_zero_point);
-        if (op == WindowOp::Mac) {
+        if (op == WindowOp::Mac || op == WindowOp::SumSquares) {
           const uint8_t *weight = b + (v * vector.window[0] + h) * vector.b_tap_stride + lane * elementBytes(bType);
-          tap = times(tap, readElement(bType, weight, vector.b_zero_point));
+          tap = times(tap, op == WindowOp::Mac ? readElement(bType, weight, vector.b_zero_point) : tap);
           if (!values[lane])
             values[lane] = Value{tap.isFloat, 0, 0.0f};
         }
@@ -386,10 +386,10 @@ TW_INLINE void scatter(VectorType type, const Lanes &from, int vectors, int lane
 }
 
 /// What a tap does to the value so far.
-enum class TapMode { First, Max, Sum, Mac };
+enum class TapMode { First, Max, Sum, Mac, SumSquares };
 
-/// Adds one tap of every position to x, for the first `count` lanes; mac multiplies it by `weight`. Type and mode are fixed at
-/// compile time, so that the loop over lanes is all that is left.
+/// Adds one tap of every position to x, for the first `count` lanes; mac multiplies it by `weight`, sum_squares by itself. Type and mode are
+/// fixed at compile time, so that the loop over lanes is all that is left.
 template <VectorType Type, TapMode Mode>
 TW_INLINE void addTapAs(const uint8_t *from, const Offsets &offsets, int vectors, int lanes, int count, int64_t zeroPoint,
                         const Lanes &weight, Lanes &x) {
@@ -404,12 +404,12 @@ TW_INLINE void addTapAs(const uint8_t *from, const Offsets &offsets, int vectors
         f[k] = Mode == TapMode::First ? tap.f[k]
                : Mode == TapMode::Max ? fmax(f[k], tap.f[k])
                : Mode == TapMode::Sum ? f[k] + tap.f[k]
-                                      : f[k] + tap.f[k] * weight.f[k];
+                                      : f[k] + tap.f[k] * (Mode == TapMode::Mac ? weight.f[k] : tap.f[k]);
       else
         i[k] = Mode == TapMode::First ? tap.i[k]
                : Mode == TapMode::Max ? imax(i[k], tap.i[k])
                : Mode == TapMode::Sum ? iadd(i[k], tap.i[k])
-                                      : iadd(i[k], imul(tap.i[k], weight.i[k]));
+                                      : iadd(i[k], imul(tap.i[k], Mode == TapMode::Mac ? weight.i[k] : tap.i[k]));
     }
   }
 }
@@ -426,6 +426,8 @@ TW_INLINE void addTapOf(TapMode mode, const uint8_t *from, const Offsets &offset
     return addTapAs<Type, TapMode::Sum>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
   case TapMode::Mac:
     return addTapAs<Type, TapMode::Mac>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
+  case TapMode::SumSquares:
+    return addTapAs<Type, TapMode::SumSquares>(from, offsets, vectors, lanes, count, zeroPoint, weight, x);
   }
 }
 
@@ -467,13 +469,13 @@ TW_INLINE void windowStrip(const isa::Vector &vector, int lanes, const uint8_t *
                            const uint8_t *weights, Lanes &x) {
   VectorType aType = VectorType(vector.a_type), bType = VectorType(vector.b_type);
   WindowOp op = WindowOp(vector.window_op);
-  bool isMax = op == WindowOp::Max, isMac = op == WindowOp::Mac;
+  bool isMax = op == WindowOp::Max, isMac = op == WindowOp::Mac, sumsProducts = isMac || op == WindowOp::SumSquares;
   bool isPartial = vector.lane_reduce && vector.tail_lanes && vector.tail_lanes < lanes;
   x.isFloat = isa::isFloat(aType);
-  // Lanes that are left out hold what leaves any value of the other operand as it is; mac starts from 0.
-  if (isPartial || isMac) {
+  // Lanes that are left out hold what leaves any value of the other operand as it is; sums of products start from 0.
+  if (isPartial || sumsProducts) {
     std::fill(x.i, x.i + vectors * lanes, isMax ? INT32_MIN : 0);
-    std::fill(x.f, x.f + vectors * lanes, isMax ? -__builtin_inff() : isMac ? 0.0f : -0.0f);
+    std::fill(x.f, x.f + vectors * lanes, isMax ? -__builtin_inff() : sumsProducts ? 0.0f : -0.0f);
   }
   Lanes weight;
   for (int64_t v = 0; v < vector.window[1]; ++v)
@@ -481,7 +483,7 @@ TW_INLINE void windowStrip(const isa::Vector &vector, int lanes, const uint8_t *
       const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1];
       int count = isPartial && h == vector.window[0] - 1 ? int(vector.tail_lanes) : lanes;
       bool isFirst = v == 0 && h == 0;
-      TapMode mode = isMac ? TapMode::Mac : isFirst ? TapMode::First : isMax ? TapMode::Max : TapMode::Sum;
+      TapMode mode = isMac ? TapMode::Mac : sumsProducts ? TapMode::SumSquares : isFirst ? TapMode::First : isMax ? TapMode::Max : TapMode::Sum;
       if (isMac)
         readElements(bType, weights + (v * vector.window[0] + h) * vector.b_tap_stride, vector.b_zero_point, count, weight);
       // The most common width gets loops of constant length.

@@ -346,7 +346,8 @@ module tw_decoder (
       vector = words_i[$bits(vector)-1:0];
       mac = vector.window_op == tw_isa_pkg::WindowOpMac;
       reduces = vector.window_op == tw_isa_pkg::WindowOpMax ||
-          vector.window_op == tw_isa_pkg::WindowOpSum;
+          vector.window_op == tw_isa_pkg::WindowOpSum ||
+          vector.window_op == tw_isa_pkg::WindowOpSumSquares;
       mask_a = mask_of(vector.a_type);
       mask_b = mask_of(vector.b_type);
       mask_d = mask_of(vector.d_type);

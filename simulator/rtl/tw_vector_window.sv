@@ -1,4 +1,4 @@
-// Combines the taps of a window, in tap order, into one vector: maximum, sum, sum of products.
+// Combines the taps of a window, in tap order, into one vector: maximum, sum, sum of products or of squares.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Timing: a tap in cycle c is multiplied in c and added in c + 1; x_o holds it in c + 2 and stays
@@ -53,11 +53,15 @@ module tw_vector_window #(
       maxima[32*i +: 32] = tw_fp_pkg::window_max(is_float, x[32*i +: 32], y[32*i +: 32]);
   endfunction
 
+  function automatic logic sums_products(input logic [2:0] op);
+    sums_products = op == tw_isa_pkg::WindowOpMac || op == tw_isa_pkg::WindowOpSumSquares;
+  endfunction
+
   // `y` added to `x`, or in place of it where nothing was before. Sums of products begin with +0.
   function automatic logic [Width-1:0] combined(input logic [2:0] op, input logic is_float,
                                                 input logic first, input logic [Width-1:0] x,
                                                 input logic [Width-1:0] y);
-    if (first && op != tw_isa_pkg::WindowOpMac) combined = y;
+    if (first && !sums_products(op)) combined = y;
     else if (op == tw_isa_pkg::WindowOpMax) combined = maxima(is_float, x, y);
     else combined = sums(is_float, first ? '0 : x, y);
   endfunction
@@ -91,6 +95,12 @@ module tw_vector_window #(
     if (weight_i) weights_q[index_i] <= b_i;
   end
 
+  // Lanes of the last column that count; mac takes all.
+  logic             is_mac;
+  logic [Width-1:0] tap;
+  assign is_mac = op_i == tw_isa_pkg::WindowOpMac;
+  assign tap = edge_i && tail_lanes_i != 9'd0 ? cut(op_i, is_float_i, tail_lanes_i, a_i) : a_i;
+
   logic             used_q, first_q, is_float_q;
   logic [1:0]       old_q;
   logic [2:0]       op_q;
@@ -105,15 +115,16 @@ module tw_vector_window #(
       old_q <= old_i;
       op_q <= op_i;
       is_float_q <= is_float_i;
-      if (op_i == tw_isa_pkg::WindowOpMac) begin
-        value2_q <= products(is_float_i, a_i, weights_q[index_i]);
+      if (sums_products(op_i)) begin
+        value2_q <= products(is_float_i, tap, is_mac ? weights_q[index_i] : tap);
         if (old_i != 2'd0)
-          value1_q <= products(is_float_i, newest_q[row_i], weights_q[index_i - 8'd1]);
+          value1_q <= products(is_float_i, newest_q[row_i],
+                               is_mac ? weights_q[index_i - 8'd1] : newest_q[row_i]);
         if (old_i == 2'd2)
-          value0_q <= products(is_float_i, older_q[row_i], weights_q[index_i - 8'd2]);
+          value0_q <= products(is_float_i, older_q[row_i],
+                               is_mac ? weights_q[index_i - 8'd2] : older_q[row_i]);
       end else begin
-        if (edge_i && tail_lanes_i != 9'd0) value2_q <= cut(op_i, is_float_i, tail_lanes_i, a_i);
-        else value2_q <= a_i;
+        value2_q <= tap;
         if (old_i != 2'd0) value1_q <= newest_q[row_i];
         if (old_i == 2'd2) value0_q <= older_q[row_i];
       end

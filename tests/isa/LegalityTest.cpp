@@ -212,10 +212,12 @@ TEST(LegalityTest, WindowsAndReductions) {
   EXPECT_EQ(with("window=[1]"), "vector: window[1] is 0, must be at least 1");
   EXPECT_EQ(with("window=[2,1] window_op=max lane_reduce=1 tail_lanes=8"),
             "legal");
+  EXPECT_EQ(with("window=[2,1] window_op=sum_squares lane_reduce=1 tail_lanes=8"),
+            "legal");
   EXPECT_EQ(with("window=[2,1] window_op=max lane_reduce=1 tail_lanes=9"),
             "vector: tail_lanes is 9, the machine has lanes = 8");
   EXPECT_EQ(with("window=[1,1] lane_reduce=1"),
-            "vector: lane_reduce is 1, but window_op is neither max nor sum");
+            "vector: lane_reduce is 1, but window_op is neither max nor sum nor sum_squares");
   EXPECT_EQ(with("window=[3,1] window_op=sum window_step=2 a_strides=[64] "
                  "a_window_strides=[32]"),
             "legal");

@@ -364,7 +364,9 @@ private:
     if (size == Edge::Partial || random.chance(45)) {
       // Only a reduction over lanes leaves some out.
       v.window_op =
-          size == Edge::Partial ? random.of({int64_t(isa::WindowOp::Max), int64_t(isa::WindowOp::Sum)}) : random.in(1, 3);
+          size == Edge::Partial
+              ? random.of({int64_t(isa::WindowOp::Max), int64_t(isa::WindowOp::Sum), int64_t(isa::WindowOp::SumSquares)})
+              : random.in(1, 4);
       v.window = {random.of({1, 2, 3, 3, 4, 5}), random.of({1, 1, 2, 3, 3, 4})};
       if (random.chance(4)) {
         v.window = {random.of({16, 32, 7}), random.of({8, 16, 5})};
@@ -427,7 +429,7 @@ private:
       if (v.p_address < 0)
         return std::nullopt;
     }
-    if (v.window_op == int64_t(isa::WindowOp::Max) || v.window_op == int64_t(isa::WindowOp::Sum))
+    if (v.window_op && !isMac)
       if (size == Edge::Partial || random.chance(40)) {
         v.lane_reduce = 1;
         v.tail_lanes =

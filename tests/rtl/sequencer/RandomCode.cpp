@@ -119,7 +119,7 @@ void RandomCode::vector(Vector &v) {
   v.a_type = in(0, 4);
   v.a_address = address(v.a_memory, bytesOf(v.a_type));
   v.a_zero_point = zero(v.a_type);
-  v.window_op = in(0, 3);
+  v.window_op = in(0, 4);
   const bool mac = v.window_op == 3;
   v.window = {1, 1};
   if (v.window_op != 0)
@@ -160,7 +160,7 @@ void RandomCode::vector(Vector &v) {
   v.p_memory = memory();
   v.p_address = address(v.p_memory, 4);
   v.p_span = span(v.counts[3] * v.p_count * lanes * 4, {});
-  if (v.window_op == 1 || v.window_op == 2) {
+  if (v.window_op != 0 && !mac) {
     v.lane_reduce = in(0, 1);
     v.tail_lanes = v.lane_reduce ? in(0, lanes) : 0;
   }
@@ -339,7 +339,7 @@ void RandomCode::append(std::vector<Word> &out, bool damaged) {
         v->b_convert = in(0, 2);
         break;
       case 5:
-        v->window_op = in(0, 3);
+        v->window_op = in(0, 4);
         break;
       case 6:
         (chance(50) ? v->lane_reduce : v->tail_lanes) ^= 1;

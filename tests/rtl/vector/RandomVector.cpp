@@ -169,7 +169,7 @@ isa::Vector RandomVector::vector() {
     isa::Vector v;
     int64_t lanes = machine.lanes;
     v.counts = {flip() ? 1 : pick(1, 9), flip() ? 1 : pick(1, 3), flip() ? 1 : pick(1, 3), flip() ? 1 : pick(1, 4)};
-    v.window_op = pick(0, 3);
+    v.window_op = pick(0, 4);
     WindowOp window = WindowOp(v.window_op);
     v.window = {1, 1};
     if (window != WindowOp::None) {
@@ -189,7 +189,7 @@ isa::Vector RandomVector::vector() {
       v.a_strides[0] = v.window_step * v.a_window_strides[0];
     }
     v.a_zero_point = zeroPoint(v.a_type);
-    if (window == WindowOp::Max || window == WindowOp::Sum)
+    if (window != WindowOp::None && window != WindowOp::Mac)
       v.lane_reduce = flip();
     if (v.lane_reduce)
       v.tail_lanes = pick(0, lanes);

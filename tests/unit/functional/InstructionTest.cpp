@@ -174,6 +174,22 @@ TEST_P(InstructionTest, LaneReduceLeavesOutTheTail) {
   EXPECT_EQ(readValues<float>(state.memory(0) + 64, 4), (Floats{3, 3, 3, 3}));
 }
 
+TEST_P(InstructionTest, SumsOfSquaresRoundEachSquare) {
+  core::MachineState state(testMachine(ArrayType::Int8));
+  // 4097^2 = 16785409 is rounded to 16785408, and so are 16785409, 16785433 to 16785432.
+  writeValues(state.memory(0), Floats{4097, -3, 0, 2, 1, 4, 1000, 2000});
+  execute(state, "vector a_type=f32 a_span=32 a_window_strides=[16] d_type=f32 d_address=64 d_span=16 counts=[1,1,1,1] "
+                 "window=[2,1] window_op=sum_squares");
+  EXPECT_EQ(readValues<float>(state.memory(0) + 64, 4), (Floats{16785408, 25, 1e6, 4000004}));
+  execute(state, "vector a_type=f32 a_span=32 a_window_strides=[16] d_type=f32 d_address=64 d_span=16 counts=[1,1,1,1] "
+                 "window=[2,1] window_op=sum_squares lane_reduce=1 tail_lanes=2");
+  EXPECT_EQ(readValues<float>(state.memory(0) + 64, 4), (Floats{16785436, 16785436, 16785436, 16785436}));
+  writeValues(state.memory(0), std::vector<int8_t>{-128, 3, 0, 2});
+  execute(state, "vector a_type=i8 a_span=4 a_zero_point=1 d_type=i32 d_address=64 d_span=16 counts=[1,1,1,1] window=[1,1] "
+                 "window_op=sum_squares");
+  EXPECT_EQ(readValues<int32_t>(state.memory(0) + 64, 4), (std::vector<int32_t>{16641, 4, 1, 1}));
+}
+
 TEST_P(InstructionTest, MaximumKnowsZerosAndNan) {
   core::MachineState state(testMachine(ArrayType::Int8));
   const float nan = std::numeric_limits<float>::quiet_NaN();

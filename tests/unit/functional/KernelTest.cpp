@@ -134,7 +134,7 @@ public:
     int64_t lanes = machine.lanes;
     v.counts = {flip() ? pick(1, 6) : pick(1, 40), pick(1, 3), pick(1, 2), pick(1, 3)};
     v.window = {1, 1};
-    v.window_op = pick(0, 3);
+    v.window_op = pick(0, 4);
     isa::WindowOp window = isa::WindowOp(v.window_op);
     if (window != isa::WindowOp::None)
       v.window = {pick(1, 3), pick(1, 3)};
@@ -150,7 +150,7 @@ public:
     for (int64_t &stride : v.a_window_strides)
       stride = pick(0, 6) * aBytes;
     v.a_zero_point = zeroPoint(v.a_type);
-    if (window == isa::WindowOp::Max || window == isa::WindowOp::Sum)
+    if (window != isa::WindowOp::None && window != isa::WindowOp::Mac)
       v.lane_reduce = flip();
     if (v.lane_reduce)
       v.tail_lanes = pick(0, lanes);

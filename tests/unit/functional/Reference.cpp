@@ -347,6 +347,8 @@ void referVector(const isa::Vector &v, const timing::MachineParams &machine, Ima
           if (values[lane].empty())
             values[lane] = {tap.isFloat ? floatLane(0) : intLane(0)};
         }
+        if (window == isa::WindowOp::SumSquares)
+          tap = tap.isFloat ? floatLane(tap.f() * tap.f()) : intLane(int64_t(tap.i()) * tap.i());
         if (values[lane].empty()) {
           values[lane] = {tap};
           continue;
