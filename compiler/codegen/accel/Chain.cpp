@@ -495,8 +495,17 @@ FailureOr<Chain> accel::buildChain(const Step &step, ArrayRef<LaneType> sourceTy
 namespace {
 /// `second` behind `first`, whose result it starts from; nothing if that is too long.
 std::optional<Chain> append(const Chain &first, const Chain &second, size_t firstSources, size_t maxStages) {
+  if (first.b >= 0 && second.b >= 0)
+    return std::nullopt;
   Chain joined = first;
   joined.dType = second.dType;
+  if (second.b >= 0) {
+    joined.b = int(firstSources) + second.b;
+    joined.bType = second.bType;
+    joined.bZero = second.bZero;
+    joined.bConversion = second.bConversion;
+    joined.bScale = unsigned(first.immediates.size()) + second.bScale;
+  }
   // What entered the second chain is saved there until something else is.
   for (const Chain::Stage &stage : second.stages) {
     if (stage.operand == kOperandSaved || stage.op == StageOp::LoadSaved)
@@ -521,39 +530,125 @@ std::optional<Chain> append(const Chain &first, const Chain &second, size_t firs
 }
 
 bool isElementwise(const Step &step) { return step.op && !step.reducesChannels && !step.sumsPositions; }
-} // namespace
 
-void accel::joinChains(std::vector<Step> &steps, std::vector<Chain> &chains, size_t maxStages) {
-  for (size_t i = 0; i + 1 < steps.size();) {
-    size_t readers = 0;
-    for (const Step &step : steps)
-      for (const Source &source : step.sources)
-        readers += source.kind == Source::Value && source.value == int(i);
-    const Chain &second = chains[i + 1];
-    const Source &entry = steps[i + 1].sources[size_t(second.a)];
-    const bool isDirect = entry.kind == Source::Value && entry.value == int(i) && second.b < 0 && !second.aZero &&
-                          second.aType == chains[i].dType && byteSize(second.aType) == 4;
-    std::optional<Chain> joined;
-    if (readers == 1 && isDirect && isElementwise(steps[i]) && isElementwise(steps[i + 1]))
-      joined = append(chains[i], second, steps[i].sources.size(), maxStages);
-    if (!joined) {
-      ++i;
-      continue;
-    }
-    Step &into = steps[i];
-    into.type = steps[i + 1].type;
+/// Whether the chain multiplies what enters it with itself, and no more.
+bool isSquare(const Chain &chain) {
+  return chain.stages.size() == 1 && chain.b < 0 && chain.stages[0].operand == kOperandSaved &&
+         (chain.stages[0].op == StageOp::Fmul || chain.stages[0].op == StageOp::Imul);
+}
+
+/// Whether of two values the larger one never becomes the smaller: the maximum may be taken before. Rounding keeps the order.
+bool keepsOrder(const Chain &chain) {
+  return chain.b < 0 && chain.parameters.empty() && llvm::all_of(chain.stages, [&](const Chain::Stage &stage) {
+    if (stage.op == StageOp::I2f)
+      return true;
+    if (stage.operand < kFirstImmediate)
+      return false;
+    const float value = llvm::bit_cast<float>(chain.immediates[size_t(stage.operand - kFirstImmediate)]);
+    const bool isPositive = value > 0 && std::isfinite(value);
+    return stage.op == StageOp::Fadd || stage.op == StageOp::Fsub ||
+           (isPositive && (stage.op == StageOp::Fmul || stage.op == StageOp::Fdiv));
+  });
+}
+
+/// `second`, a reader of step `i`, as it is if it computes step `first` itself; nothing if no one instruction does both.
+std::optional<std::pair<Step, Chain>> takeIn(const Step &first, const Chain &firstChain, int i, const Step &second,
+                                             const Chain &secondChain, size_t maxStages) {
+  auto isIt = [&](const Source &source) { return source.kind == Source::Value && source.value == i; };
+  if (!isIt(second.sources[size_t(secondChain.a)]) || llvm::count_if(second.sources, isIt) != 1 || secondChain.aZero ||
+      secondChain.aType != firstChain.dType || byteSize(secondChain.aType) != 4)
+    return std::nullopt;
+  Step step = second;
+  step.sources = first.sources;
+  if (isElementwise(second)) {
+    std::optional<Chain> chain = append(firstChain, secondChain, first.sources.size(), maxStages);
+    if (!chain)
+      return std::nullopt;
     // The value between the two goes, but keeps its place: operands are numbered.
-    into.sources.insert(into.sources.end(), steps[i + 1].sources.begin(), steps[i + 1].sources.end());
-    Source &between = into.sources[into.sources.size() - steps[i + 1].sources.size() + size_t(second.a)];
+    step.sources.insert(step.sources.end(), second.sources.begin(), second.sources.end());
+    Source &between = step.sources[first.sources.size() + size_t(secondChain.a)];
     between = Source();
     between.kind = Source::Value;
     between.value = -1;
-    chains[i] = *joined;
-    steps.erase(steps.begin() + long(i) + 1);
-    chains.erase(chains.begin() + long(i) + 1);
+    return std::make_pair(step, *chain);
+  }
+  Chain chain = firstChain;
+  if (second.reducesChannels && second.reduceOp == isa::WindowOp::Max && keepsOrder(firstChain)) {
+    // The maximum's own type is what enters, and the chain follows it.
+  } else if (second.reducesChannels && second.reduceOp == isa::WindowOp::Sum && isSquare(firstChain)) {
+    step.reduceOp = isa::WindowOp::SumSquares;
+    chain.stages.clear();
+  } else {
+    return std::nullopt;
+  }
+  chain.dType = secondChain.dType;
+  return std::make_pair(step, chain);
+}
+
+/// An element-by-element step goes where each of its readers can do its work in its own instruction: its values are then neither
+/// written nor read back.
+void joinChains(Kernel &kernel, std::vector<Chain> &chains, size_t maxStages) {
+  std::vector<Step> &steps = kernel.steps;
+  // What a window gives is there for one instruction alone, and where it has weights these are B.
+  const bool hasWindow = kernel.maxima || (kernel.anchor && kernel.anchor->kind != Anchor::Contraction);
+  for (size_t i = 0; i + 1 < steps.size();) {
+    std::vector<size_t> readers;
     for (size_t k = i + 1; k < steps.size(); ++k)
+      if (llvm::any_of(steps[k].sources, [&](const Source &s) { return s.kind == Source::Value && s.value == int(i); }))
+        readers.push_back(k);
+    bool isDone = isElementwise(steps[i]) && !readers.empty();
+    if (hasWindow && i == 0)
+      isDone &= readers == std::vector<size_t>{1} && isElementwise(steps[1]) && chains[1].b < 0;
+    std::vector<std::pair<Step, Chain>> joined;
+    for (size_t k = 0; isDone && k < readers.size(); ++k) {
+      auto both = takeIn(steps[i], chains[i], int(i), steps[readers[k]], chains[readers[k]], maxStages);
+      isDone = both.has_value();
+      if (isDone)
+        joined.push_back(std::move(*both));
+    }
+    if (!isDone) {
+      ++i;
+      continue;
+    }
+    for (auto [reader, both] : llvm::zip(readers, joined))
+      std::tie(steps[reader], chains[reader]) = both;
+    steps.erase(steps.begin() + long(i));
+    chains.erase(chains.begin() + long(i));
+    for (size_t k = i; k < steps.size(); ++k)
       for (Source &source : steps[k].sources)
         if (source.kind == Source::Value && source.value > int(i))
           --source.value;
   }
+}
+} // namespace
+
+FailureOr<std::vector<Chain>> accel::chainsOf(Kernel &kernel, size_t maxStages) {
+  std::vector<Chain> chains;
+  std::vector<LaneType> resultTypes;
+  for (const Step &step : kernel.steps) {
+    std::vector<LaneType> types;
+    for (const Source &source : step.sources)
+      if (source.kind != Source::Value)
+        types.push_back(source.type);
+      else if (source.value >= 0)
+        types.push_back(resultTypes[size_t(source.value)]);
+      else // A maximum keeps the sign of what it compares.
+        types.push_back(kernel.anchor->windowOp == isa::WindowOp::Max ? kernel.anchor->inputType : kernel.anchor->resultType);
+    Chain chain;
+    if (step.reducesChannels || step.sumsPositions || !step.op) {
+      chain.a = 0;
+      chain.aType = step.sumsPositions ? step.sources[0].type : types[0];
+      chain.aZero = step.zero;
+      chain.dType = step.type;
+    } else {
+      FailureOr<Chain> built = buildChain(step, types);
+      if (failed(built))
+        return failure();
+      chain = *built;
+    }
+    resultTypes.push_back(chain.dType);
+    chains.push_back(std::move(chain));
+  }
+  joinChains(kernel, chains, maxStages);
+  return chains;
 }

@@ -29,9 +29,10 @@ struct Chain {
 /// Fails with an error on the operation the engine has no stage for, or when the chain is too long.
 mlir::FailureOr<Chain> buildChain(const Step &step, llvm::ArrayRef<LaneType> sourceTypes);
 
-/// Element-by-element steps whose only reader is one as well become part of it where one chain of `maxStages` holds both: what lies
-/// between them is neither written nor read back.
-void joinChains(std::vector<Step> &steps, std::vector<Chain> &chains, size_t maxStages);
+/// The chain of each step of the kernel, after the steps are made as few as there are instructions: an element-by-element one goes where
+/// each of its readers can do its work too. That is another one of its kind, if a chain of `maxStages` holds both; a maximum over
+/// channels, if the order of elements stays; or a sum over channels of what it squares.
+mlir::FailureOr<std::vector<Chain>> chainsOf(Kernel &kernel, size_t maxStages);
 
 } // namespace tw::accel
 

@@ -859,33 +859,10 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       return failure("the conversion of its input needs taps that the load engine packs");
     conversion = *built;
   }
-  std::vector<Chain> chains;
-  std::vector<LaneType> resultTypes;
-  for (const Step &step : kernel.steps) {
-    std::vector<LaneType> types;
-    for (const Source &source : step.sources)
-      if (source.kind != Source::Value)
-        types.push_back(source.type);
-      else if (source.value >= 0)
-        types.push_back(resultTypes[size_t(source.value)]);
-      else // A maximum keeps the sign of what it compares.
-        types.push_back(kernel.anchor->windowOp == isa::WindowOp::Max ? kernel.anchor->inputType : kernel.anchor->resultType);
-    Chain chain;
-    if (step.reducesChannels || step.sumsPositions || !step.op) {
-      chain.a = 0;
-      chain.aType = step.sumsPositions ? step.sources[0].type : types[0];
-      chain.aZero = step.zero;
-      chain.dType = step.type;
-    } else {
-      mlir::FailureOr<Chain> built = buildChain(step, types);
-      if (mlir::failed(built))
-        return failure("a step has no form on the vector engine");
-      chain = *built;
-    }
-    resultTypes.push_back(chain.dType);
-    chains.push_back(std::move(chain));
-  }
-  joinChains(kernel.steps, chains, machine.vectorStages);
+  mlir::FailureOr<std::vector<Chain>> built = chainsOf(kernel, machine.vectorStages);
+  if (mlir::failed(built))
+    return failure("a step has no form on the vector engine");
+  std::vector<Chain> chains = std::move(*built);
   if (chains.empty() && kernel.anchor) {
     Chain chain;
     chain.aType = chain.dType = kernel.anchor->resultType;

@@ -299,8 +299,9 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   for (const Buffer &buffer : b.all)
     places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
   std::array<int64_t, 8> next = start;
-  // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these, or lie `behind` the last one.
-  auto attempt = [&](unsigned memory, size_t ownBanks, bool sumsApart, bool behind = false) {
+  // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these, or lie `behind` the last one. The first
+  // `together` are one in this.
+  auto attempt = [&](unsigned memory, size_t ownBanks, bool sumsApart, bool behind = false, size_t together = 0) {
     const bool acc = memory == unsigned(isa::Memory::Accumulator), isFixed = memory == 0 && onChip.banks;
     const int64_t bankBytes = int64_t((acc ? machine.accumulator : machine.scratchpads[memory]).bankBytes());
     // Vectors are read whole: a slot starts on a multiple of the widest one.
@@ -321,8 +322,9 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       buffer.address.reserve(buffer.slots);
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
         // The slots of a panel are filled and read one after the other, seldom next to each other.
-        const bool beginsBank =
-            i < ownBanks ? slot == 0 || buffer.slots <= kMaxOwnBanks : ownBanks && i == ownBanks && slot == 0 && !behind;
+        const bool beginsBank = i > 0 && i < together ? false
+                                : i < ownBanks        ? slot == 0 || buffer.slots <= kMaxOwnBanks
+                                                      : ownBanks && i == ownBanks && slot == 0 && !behind;
         if (beginsBank)
           at = roundUp(at, bankBytes);
         if (slot == 0 || beginsBank || !staysAligned)
@@ -341,7 +343,9 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
       next[memory] = at;
     return true;
   };
-  // Sums are small: with no bank left for them they lie behind rows that are not in their way.
+  // Sums are small, and seldom does a step read two of them: they can share a bank. With none left for them they lie behind rows that
+  // are not in their way.
+  auto attemptTogether = [&] { return sums > 1 && attempt(0, order.size(), false, false, sums); };
   auto attemptBehindRows = [&] {
     const llvm::SmallVector<size_t, 16> before = order;
     auto rows = llvm::find_if(order, [&](size_t index) { return isBesideNoSum(b, int(index)); });
@@ -359,7 +363,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   for (const Buffer &buffer : b.all)
     memories |= 1u << buffer.memory;
   for (unsigned memory = 0; memory < next.size(); ++memory) {
-    if (!(memories >> memory & 1) || attempt(memory, order.size(), false) || (memory == 0 && attemptBehindRows()))
+    if (!(memories >> memory & 1) || attempt(memory, order.size(), false) || (memory == 0 && (attemptTogether() || attemptBehindRows())))
       continue;
     b.ownBanks = false;
     bool found = false;

@@ -51,6 +51,11 @@ class NormTest(CliTest):
     def test_scale_and_shift_are_no_passes_of_their_own(self):
         self.assertRegex(self.compiled("tiles"), r"fsqrt:none,frdiv:saved,fmul:\w+,fadd:\w+\]")
 
+    def test_squares_are_summed_as_they_are_read(self):
+        text = self.compiled("tiles")
+        self.assertIn("window_op=sum_squares lane_reduce=1", text)
+        self.assertNotIn("[fmul:saved]", text)
+
     def test_rows_are_loaded_once(self):
         report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--across", "prefetch")
         norm = next(layer for layer in report["layers"] if layer["name"] == "norm")
@@ -189,7 +194,7 @@ class NormTest(CliTest):
         self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
 
     def test_sums_need_no_bank_of_their_own(self):
-        # Rows as they come, centred, squared and normalised fill a part of all four banks.
+        # Rows as they come, centred and normalised fill a part of all four banks.
         self.write("norm.mlir", f"""func.func @main(%x: tensor<{ROWS}x{WIDTH}xf32>) -> tensor<{ROWS}x{WIDTH}xf32> {{
   %y = graph.layer_norm %x {{axis = 1 : i64, epsilon = 1.0e-05 : f32}} : tensor<{ROWS}x{WIDTH}xf32> loc("norm")
   return %y : tensor<{ROWS}x{WIDTH}xf32>
