@@ -234,6 +234,7 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
       accel::NetworkUses alone = *uses; // with all the room there is
       alone.wanted.assign(ranges.size(), false);
       alone.wanted[range] = true;
+      alone.holdsMatrices[range] = true;
       if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
         result.elsewhere[i].push_back(Stay::Whole);
       const std::optional<accel::RowsBetween> edge = accel::rowsBetween(*uses, unsigned(i), machine);

@@ -344,6 +344,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
         uses.likesBands[range] = true;
       } else if (!wantedBy[range]) {
         uses.wanted[range] = stay == Stay::Whole;
+        uses.holdsMatrices[range] = uses.holdsMatrices[range] || stay == Stay::Whole;
         uses.keptFrom[range] = 0;
       }
     }
@@ -530,6 +531,13 @@ llvm::Error NetworkCompiler::emitKernels() {
     for (const accel::Group &other : fusion.groups)
       if (layer + 1 == other.first || layer == other.last() + 1)
         network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
+    // Where tensors stay on chip in the middle, the larger run beside them is as good as banks that are asked for.
+    const accel::Range gap = residency.gap.empty() || group || !kernel->copies.empty() ? accel::Range() : residency.gap[index];
+    const int64_t bank = int64_t(machine.scratchpads[0].bankBytes()), lowRoom = onChip.room;
+    if (!gap.isEmpty() && !onChip.banks)
+      onChip.banks = {gap.begin / bank, gap.end / bank};
+    if (!gap.isEmpty() && (*onChip.banks)[0] * bank >= gap.begin && (*onChip.banks)[1] * bank <= gap.end)
+      onChip.room = gap.end;
     const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
     if (kernel->request.spreads.value_or(false) && !canSpread) {
       const char *why = !overlaps()    ? "runs beside no other: only with base modulo or search"
@@ -550,6 +558,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
       llvm::consumeError(std::move(error));
       onChip.banks.reset();
+      onChip.room = lowRoom;
       error = emitIt();
     }
     if (error) {

@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Fusion.h"
 
+#include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Emitter.h"
 
 #include "llvm/ADT/Sequence.h"
@@ -118,7 +119,7 @@ class Fuser {
 public:
   Fuser(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned, const timing::MachineParams &machine)
       : uses(uses), banned(banned), machine(machine), whole(chooseResidents(uses, machine)),
-        capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels)) {
+        capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels, machine)) {
     for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
       kernels.push_back(rows ? &*rows : kernel);
   }
@@ -130,13 +131,14 @@ private:
   const timing::MachineParams &machine;
   Residency whole; ///< what stays on chip without groups
   int64_t capacity;
-  /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide.
+  /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide, with a step for each instruction.
   std::vector<std::optional<Kernel>> shaped;
   std::vector<const Kernel *> kernels; ///< in that form
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
-  static std::vector<std::optional<Kernel>> rowsOfMatrices(const std::vector<const Kernel *> &kernels);
+  static std::vector<std::optional<Kernel>> rowsOfMatrices(const std::vector<const Kernel *> &kernels,
+                                                           const timing::MachineParams &machine);
   /// Of an image, or a matrix.
   int64_t rowsOfOne(unsigned k) const { return shaped[k] ? uses.kernels[k]->extent[P0] : kernels[k]->extent[P1]; }
   /// How many times weights of the size are used: each matrix may have its own.
@@ -173,6 +175,7 @@ private:
   bool cutRows(Group &group) const;
   bool layRuns(Group &group, int64_t length) const;
   void placeSums(Group &group) const;
+  int64_t askedBeside(const Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
   Cycles cyclesOf(unsigned k, const Group *group) const;
@@ -191,7 +194,8 @@ private:
   void takeWanted(Fusion &fusion) const;
 };
 
-std::vector<std::optional<Kernel>> Fuser::rowsOfMatrices(const std::vector<const Kernel *> &kernels) {
+std::vector<std::optional<Kernel>> Fuser::rowsOfMatrices(const std::vector<const Kernel *> &kernels,
+                                                         const timing::MachineParams &machine) {
   std::vector<std::optional<Kernel>> all(kernels.size());
   for (auto [kernel, rows] : llvm::zip_equal(kernels, all)) {
     if (!kernel->makesMatrixRows())
@@ -201,6 +205,11 @@ std::vector<std::optional<Kernel>> Fuser::rowsOfMatrices(const std::vector<const
     if (std::optional<Anchor> &anchor = rows->anchor) {
       anchor->axes[0] = {};
       anchor->axes[1].size = anchor->axes[1].inputSize = rows->extent[P1];
+    }
+    // A step for each instruction; one that has no form is refused, with a reason, when the kernel is emitted.
+    if (kernel->steps.size() > 1) {
+      mlir::ScopedDiagnosticHandler quiet(rows->steps[0].op.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
+      (void)chainsOf(*rows, machine.vectorStages);
     }
   }
   return all;
@@ -399,12 +408,27 @@ void Fuser::placeSums(Group &group) const {
       banding.own[Banding::Sums] = others == 1 ? Range{kept, all} : turn++ % 2 ? Range{half, all} : Range{kept, half};
 }
 
+/// Bytes of the tensors that are asked for as a whole while the group runs.
+int64_t Fuser::askedBeside(const Group &group) const {
+  int64_t bytes = 0;
+  for (size_t t = 0; t < std::min(uses.wanted.size(), whole.tensors.size()); ++t) {
+    if (uses.wanted[t] != true || !whole.tensors[t] || llvm::any_of(group.tensors, [&](const BandedTensor &b) { return b.tensor == t; }))
+      continue;
+    auto isUsed = [&](unsigned k) { return llvm::is_contained(uses.tensorOf[k], t); };
+    const auto all = llvm::seq<unsigned>(0, unsigned(uses.tensorOf.size()));
+    if (llvm::any_of(all, [&](unsigned k) { return k <= group.last() && isUsed(k); }) &&
+        llvm::any_of(all, [&](unsigned k) { return k >= group.first && isUsed(k); }))
+      bytes += roundUp(whole.tensors[t]->bytes, int64_t(machine.scratchpads[0].bankBytes()));
+  }
+  return bytes;
+}
+
 /// Gives bands and buffers their places.
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
   const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
-  const int64_t room = int64_t((isShared ? kRoomBeside : kRoom) * double(capacity));
+  const int64_t room = std::min(int64_t((isShared ? kRoomBeside : kRoom) * double(capacity)), capacity - askedBeside(group));
   placeSums(group);
   auto placeAll = [&](Group::Banks banks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};

@@ -12,13 +12,6 @@
 
 namespace tw::accel {
 
-/// Rows or bytes [begin, end).
-struct Range {
-  int64_t begin = 0, end = 0;
-  int64_t size() const { return end - begin; }
-  bool isEmpty() const { return end <= begin; }
-};
-
 /// A tensor of which scratchpad 0 holds a few bands at a time.
 struct BandedTensor {
   size_t tensor = 0;          ///< of NetworkUses

@@ -131,7 +131,18 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
 
 /// Pitches and padding that all uses can live with.
 std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar) const {
-  const std::vector<int64_t> &shape = uses.shapes[tensor];
+  std::vector<int64_t> shape = uses.shapes[tensor];
+  // What one kernel writes as the channels of several pixels, another may read as those of one.
+  auto needsMore = [&](const Use &use) {
+    const std::optional<Anchor> &anchor = uses.kernels[use.kernel]->anchor;
+    return use.isAnchor && anchor->kind == Anchor::Contraction && anchor->pixels.count == 1 && use.view.stride[C] == 1 &&
+           anchor->groups * anchor->ic > shape.back();
+  };
+  while (shape.size() > 1 && llvm::any_of(list, needsMore)) {
+    const int64_t pixels = shape.back();
+    shape.pop_back();
+    shape.back() *= pixels;
+  }
   Resident r;
   r.channels = shape.back();
   r.width = shape.size() > 1 ? shape[shape.size() - 2] : 1;
@@ -245,17 +256,17 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   } else if (first % lanes || (groups > 1 && channels % lanes)) {
     return false;
   }
+  // A product of several matrices takes one after the other: each may have channels of its own.
+  auto hasChannelsApart = [&](unsigned axis) {
+    if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction || kernel.anchor->batchAxis != axis || groups > 1 || pixels > 1 ||
+        r.isDense() || !holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)]))
+      return false;
+    return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]), [&](int64_t batch) {
+      return liesInVectors(r, view.offset + batch * view.stride[axis], channels);
+    });
+  };
   if (use.isAnchor) {
     const Anchor &a = *kernel.anchor;
-    // A product of several matrices takes one after the other: each may have channels of its own.
-    auto hasChannelsApart = [&](unsigned axis) {
-      if (a.kind != Anchor::Contraction || a.batchAxis != axis || groups > 1 || pixels > 1 || r.isDense() ||
-          !holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)]))
-        return false;
-      return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]), [&](int64_t batch) {
-        return liesInVectors(r, view.offset + batch * view.stride[axis], channels);
-      });
-    };
     for (unsigned axis = P0; axis < kAxes; ++axis) {
       const WindowAxis &w = a.axes[axis - P0];
       if (hasChannelsApart(axis))
@@ -270,7 +281,8 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
     return true;
   }
   for (unsigned axis = P0; axis < kAxes; ++axis)
-    if (view.stride[axis] && !r.canWalk(view.stride[axis], use.writes ? kernel.made(kernel.extent)[axis] : kernel.extent[axis]))
+    if (view.stride[axis] && !(use.writes && hasChannelsApart(axis)) &&
+        !r.canWalk(view.stride[axis], use.writes ? kernel.made(kernel.extent)[axis] : kernel.extent[axis]))
       return false;
   return true;
 }
@@ -300,6 +312,7 @@ Residency Chooser::run() {
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - uses.spare, bank = int64_t(machine.scratchpads[0].bankBytes());
   result.tensors.resize(uses.shapes.size());
   result.room.assign(uses.kernels.size(), capacity);
+  result.gap.assign(uses.kernels.size(), {});
   std::vector<bool> possible(uses.shapes.size(), true);
   std::vector<std::vector<Use>> all = collect(possible);
   const std::vector<KernelCycles> cycles = uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles;
@@ -438,7 +451,19 @@ Residency Chooser::run() {
     chosen.push_back(&candidate);
     if (!isTooLarge(placesOf(chosen)))
       continue;
-    chosen.pop_back();
+    // Tensors of one size are placed in the order given: the way they come, or the way they go, may need less.
+    auto fitsBy = [&](auto &&isBefore) {
+      std::vector<const Candidate *> sorted = chosen;
+      llvm::stable_sort(sorted, isBefore);
+      const bool fits = !isTooLarge(placesOf(sorted));
+      if (fits)
+        chosen = std::move(sorted);
+      return fits;
+    };
+    if (fitsBy([](const Candidate *x, const Candidate *y) { return x->begin < y->begin; }) ||
+        fitsBy([](const Candidate *x, const Candidate *y) { return x->end > y->end; }))
+      continue;
+    chosen.erase(llvm::find(chosen, &candidate));
     refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " + machine.scratchpads[0].name +
                                  " (" + std::to_string(capacity * 3 / 4) + " bytes)");
     leftOut.push_back(candidate);
@@ -447,6 +472,7 @@ Residency Chooser::run() {
   for (const Candidate &candidate : leftOut)
     result.leftOut.push_back(candidate.tensor);
   // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
+  std::vector<std::vector<Range>> taken(uses.kernels.size());
   for (const Place &place : placesOf(chosen)) {
     const int64_t address = capacity - int64_t(place.range.address) - roundUp(int64_t(place.range.bytes), bank);
     for (const Candidate *tenant : place.tenants) {
@@ -455,7 +481,19 @@ Residency Chooser::run() {
       resident.takesPlace = tenant != place.tenants.front();
     }
     for (unsigned k = place.range.begin; k <= place.range.end; ++k)
-      result.room[k] = std::min(result.room[k], address);
+      taken[k].push_back({address, address + roundUp(int64_t(place.range.bytes), bank)});
+  }
+  for (auto [ranges, room, gap] : llvm::zip_equal(taken, result.room, result.gap)) {
+    ranges.push_back({capacity, capacity});
+    llvm::sort(ranges, [](const Range &a, const Range &b) { return a.begin < b.begin; });
+    room = ranges.front().begin;
+    int64_t end = ranges.front().end;
+    for (const Range &next : llvm::drop_begin(ranges)) {
+      const Range between{roundUp(end, bank), next.begin / bank * bank};
+      if (between.size() > std::max(room, gap.size()))
+        gap = between;
+      end = std::max(end, next.end);
+    }
   }
   return result;
 }

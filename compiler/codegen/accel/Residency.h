@@ -13,6 +13,13 @@
 
 namespace tw::accel {
 
+/// Rows or bytes [begin, end).
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+  bool isEmpty() const { return end <= begin; }
+};
+
 /// Where a dense row-major tensor [..., rows, width, channels] lies in scratchpad 0: blocks of `lanes` channels, rows with room
 /// for the padding of those who read windows of it. Blocks follow one another within a pixel, for kernels that work row by row,
 /// or each is a plane of its own, for kernels that work channel by channel: an instruction owns all banks from its first byte to
@@ -106,6 +113,8 @@ struct Residency {
   std::vector<std::optional<Resident>> tensors;
   /// Per kernel: bytes of scratchpad 0, from 0 on, that are left for its own buffers.
   std::vector<int64_t> room;
+  /// Per kernel: a run of whole banks between tensors, or behind them, that is larger than that; empty: none.
+  std::vector<Range> gap;
   /// Tensors that are wanted on chip and cannot be there, and why.
   std::vector<std::pair<size_t, std::string>> refused;
   /// Tensors that only lack the room that others take, those first that would save most bytes.

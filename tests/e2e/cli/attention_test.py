@@ -3,6 +3,7 @@
 """Attention: the softmax along the rows of a batch of products is part of their kernel."""
 
 import json
+import re
 import unittest
 
 import numpy as np
@@ -17,13 +18,14 @@ class AttentionTest(CliTest):
         super().setUp()
         self.model(BATCH, ROWS, COLUMNS, DEPTH)
 
-    def model(self, batch, rows, columns, depth):
+    def model(self, batch, rows, columns, depth, root=3.0):
         """As net.mlir, with inputs."""
+        self.root = root
         q, k, v, s, y = (f"tensor<{batch}x{a}x{b}xf32>" for a, b in
                          [(rows, depth), (depth, columns), (columns, depth), (rows, columns), (rows, depth)])
         self.write("net.mlir", f"""func.func @main(%q: {q}, %k: {k}, %v: {v}) -> {y} {{
   %s = graph.matmul %q, %k : ({q}, {k}) -> {s} loc("scores")
-  %root = graph.constant dense<3.0> : tensor<1xf32>
+  %root = graph.constant dense<{root}> : tensor<1xf32>
   %d = graph.div %s, %root : ({s}, tensor<1xf32>) -> {s} loc("scaled")
   %p = graph.softmax %d {{axis = 2 : i64}} : {s} loc("softmax")
   %y = graph.matmul %p, %v : ({s}, {v}) -> {y} loc("context")
@@ -40,7 +42,7 @@ class AttentionTest(CliTest):
         self.tilewright("run", "net.mlir", *options, "--input", "q.npy", "--input", "k.npy", "--input", "v.npy", "--check",
                         "--output-dir", "out", "--json", "report.json")
         q, k, v = (x.astype(np.float64) for x in self.inputs)
-        e = np.exp(q @ k / 3)
+        e = np.exp(q @ k / self.root)
         expected = e / e.sum(axis=2, keepdims=True) @ v
         # fp32 sums of at most 64 products of at most about 4; the exponential of the vector engine is good to 2 units in the last place.
         np.testing.assert_allclose(np.load(self.path / "out/output0.npy"), expected, rtol=0, atol=1e-5)
@@ -51,6 +53,24 @@ class AttentionTest(CliTest):
         for schedule in ["serial", "double_buffer", "modulo"]:
             layers = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", schedule)
             self.assertEqual(layers, ["scores", "context"], schedule)
+
+    def scores(self):
+        """The vector instructions of the first tile of scores."""
+        text = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "serial", "--emit", "tiles", "-o", "-")[0]
+        return re.findall(r"\bvector .*", text[text.index("# scores:"):])
+
+    def test_scores_are_scaled_where_they_are_read(self):
+        largest, exponential, total, quotient = self.scores()[:4]
+        # The largest of the sums, divided, is the largest of the quotients.
+        self.assertRegex(largest, r"a_memory=accumulator .*window_op=max lane_reduce=1 .*stage=\[fdiv:imm0\]")
+        self.assertRegex(exponential, r"a_memory=accumulator .*stage=\[fdiv:imm0,fsub:b,fexp:none\]")
+        self.assertIn("window_op=sum lane_reduce=1", total)
+        self.assertIn("stage=[fdiv:b]", quotient)
+
+    def test_of_scores_that_change_their_sign_the_smallest_becomes_the_largest(self):
+        self.model(BATCH, ROWS, COLUMNS, DEPTH, root=-3.0)
+        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo")
+        self.assertNotRegex(self.scores()[0], "window_op=max")
 
     def test_rows_that_the_accumulator_does_not_hold(self):
         layers = self.run_on("--hw", "gemmini_16x16_fp32", "--set", "accumulator.capacity_bytes=4096", "--schedule", "modulo")
@@ -83,13 +103,13 @@ class HeadsTest(CliTest):
 
     ROWS, HEADS = 32, 4
 
-    def network(self, depth, infinite=False):
-        """Writes net.mlir and x.npy; returns what the network makes of it."""
+    def network(self, depth, infinite=False, projects=False):
+        """Writes net.mlir and x.npy; returns what the network makes of it. `projects`: with a product of what all heads give."""
         width = self.HEADS * depth
         random = np.random.default_rng(1)
         x = random.integers(-2, 3, (self.ROWS, width)).astype(np.float32)
         np.save(self.path / "x.npy", x)
-        weights = {name: random.integers(-1, 2, (width, width)).astype(np.float32) / 8 for name in "qkv"}
+        weights = {name: random.integers(-1, 2, (width, width)).astype(np.float32) / 8 for name in "qkvo"}
         if infinite:
             weights["v"][:, depth] = np.inf  # one channel of the second head
         rows, heads = f"tensor<{self.ROWS}x{width}xf32>", f"tensor<1x{self.ROWS}x{self.HEADS}x{depth}xf32>"
@@ -110,11 +130,17 @@ class HeadsTest(CliTest):
                 f"%c1 = graph.reshape %c0 : (tensor<{by_head}) -> tensor<1x{by_head}",
                 f"%c2 = graph.transpose %c1 {{perm = array<i64: 0, 2, 1, 3>}} : (tensor<1x{by_head}) -> {heads}",
                 f"%y = graph.reshape %c2 : ({heads}) -> {rows}"]
-        self.write("net.mlir", f"func.func @main(%x: {rows}) -> {rows} {{\n  " + "\n  ".join(ops) + f"\n  return %y : {rows}\n}}\n")
+        result = "%y"
+        if projects:
+            result = "%z"
+            ops += [f'%wo = graph.constant dense<"0x{weights["o"].tobytes().hex()}"> : tensor<{width}x{width}xf32>',
+                    f'%z = graph.matmul %y, %wo : ({rows}, tensor<{width}x{width}xf32>) -> {rows} loc("projection")']
+        self.write("net.mlir", f"func.func @main(%x: {rows}) -> {rows} {{\n  " + "\n  ".join(ops) + f"\n  return {result} : {rows}\n}}\n")
         with np.errstate(invalid="ignore"):
             q, k, v = ((x.astype(np.float64) @ weights[name]).reshape(self.ROWS, self.HEADS, depth).swapaxes(0, 1) for name in "qkv")
             e = np.exp(q @ k.swapaxes(1, 2))
-            return (e / e.sum(axis=2, keepdims=True) @ v).swapaxes(0, 1).reshape(self.ROWS, width)
+            y = (e / e.sum(axis=2, keepdims=True) @ v).swapaxes(0, 1).reshape(self.ROWS, width)
+            return y @ weights["o"].astype(np.float64) if projects else y
 
     def values(self, schedule):
         self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule, "--input", "x.npy", "--check",
@@ -133,6 +159,20 @@ class HeadsTest(CliTest):
             np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4, err_msg=str(depth))
             for layer in ["scores", "context"]:
                 self.assertEqual(self.layers[layer]["dram_read_bytes"], 0, (layer, depth))
+
+    def test_contexts_of_whole_vectors_stay_where_a_product_of_all_heads_reads_them(self):
+        for depth in [16, 32]:
+            expected = self.network(depth, projects=True)
+            values = self.values(self.keeping("context"))
+            np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4, err_msg=str(depth))
+            self.assertEqual(self.layers["context"]["dram_write_bytes"], 0, depth)
+            # Its weights alone.
+            self.assertEqual(self.layers["projection"]["dram_read_bytes"], (self.HEADS * depth) ** 2 * 4, depth)
+
+    def test_contexts_of_half_a_vector_cannot_stay(self):
+        self.network(8, projects=True)
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.keeping("context"),
+                   message="kernel 'context' cannot use it there")
 
     def test_heads_of_one_vector_do_not_meet(self):
         expected = self.network(8, infinite=True)
