@@ -381,9 +381,12 @@ void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
 /// first, one after the other.
 void NetworkCompiler::weighResidents() {
   auto keeping = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.residency == 0; });
-  if (keeping == weighed.end() || keeping->cycles >= kWorthRefining * weighed.front().cycles)
-    return;
-  Weighed base = *keeping;
+  if (keeping != weighed.end() && keeping->cycles < kWorthRefining * weighed.front().cycles)
+    weighLeftOut(*keeping);
+}
+
+/// Tensors for which there is no room, with it.
+void NetworkCompiler::weighLeftOut(Weighed base) {
   llvm::SmallVector<size_t> tried;
   auto isUntried = [&](size_t tensor) { return !llvm::is_contained(tried, tensor); };
   while (tried.size() < kTriedFirst && llvm::any_of(base.leftOut, isUntried)) {
@@ -438,6 +441,13 @@ void NetworkCompiler::weighMatrices() {
   auto readsMatrices = [](const Layer &l) { return l.kernel.anchor && l.kernel.anchor->batchAxis; };
   if (hasWays() && options.across == Across::All && llvm::any_of(layers, readsMatrices))
     weighEachWith(&NetworkChoice::keepsMatrices);
+}
+
+/// What they write: a chain of them takes all the room that it can use, but where each head is loaded DRAM may be what is scarce.
+void NetworkCompiler::weighContexts() {
+  auto writesMatrices = [](const Layer &l) { return l.kernel.anchor && l.kernel.anchor->batchAxis; };
+  if (hasWays() && options.across == Across::All && llvm::any_of(layers, writesMatrices) && weighed.front().hasGroups)
+    weighLeftOut(weighed.front());
 }
 
 /// The best, and the best without groups, once more with pixels side by side in the array, where that takes fewer passes; then in the
@@ -690,6 +700,7 @@ llvm::Error NetworkCompiler::emit() {
     weighSerpentine();
     weighBanks();
     weighOrders();
+    weighContexts();
     weighParts();
     weighHalves();
     weighCuts();

@@ -134,8 +134,10 @@ private:
   void weighEachWith(bool NetworkChoice::*way);
   void weighPlaces();
   void weighResidents();
+  void weighLeftOut(Weighed base);
   void weighSums();
   void weighMatrices();
+  void weighContexts();
   void weighPixels();
   void weighWindows();
   void weighSerpentine();

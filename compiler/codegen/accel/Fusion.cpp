@@ -726,6 +726,7 @@ void Fuser::takeWanted(Fusion &fusion) const {
 /// agree, so that a schedule file that asks for the result gets it.
 void Fuser::settle(Fusion &fusion) {
   fusion.residency = chooseResidents(uses, machine, reserve(fusion.groups));
+  const std::vector<size_t> leftOut = fusion.residency.leftOut; // before they are not asked for any more
   NetworkUses rest = uses;
   rest.wanted.resize(uses.shapes.size());
   bool isLast = false; // chance of a tensor that is asked for: no group left that could have made room for it
@@ -749,6 +750,7 @@ void Fuser::settle(Fusion &fusion) {
     if (std::equal(whole.tensors.begin(), whole.tensors.end(), fusion.residency.tensors.begin(), isSame))
       break;
   }
+  fusion.residency.leftOut = leftOut;
 }
 
 Fusion Fuser::run() {

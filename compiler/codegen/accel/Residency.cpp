@@ -256,10 +256,10 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   } else if (first % lanes || (groups > 1 && channels % lanes)) {
     return false;
   }
-  // A product of several matrices takes one after the other: each may have channels of its own.
+  // A product of several matrices takes one after the other: each may have channels of its own, of what it reads where that is wanted.
   auto hasChannelsApart = [&](unsigned axis) {
     if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction || kernel.anchor->batchAxis != axis || groups > 1 || pixels > 1 ||
-        r.isDense() || !holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)]))
+        r.isDense() || !(use.writes || holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)])))
       return false;
     return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]), [&](int64_t batch) {
       return liesInVectors(r, view.offset + batch * view.stride[axis], channels);
