@@ -132,13 +132,15 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
 /// Pitches and padding that all uses can live with.
 std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar) const {
   std::vector<int64_t> shape = uses.shapes[tensor];
-  // What one kernel writes as the channels of several pixels, another may read as those of one.
+  // What a product writes as the channels of several matrices, another may read as those of one.
+  const std::optional<Anchor> &writer = uses.kernels[list.front().kernel]->anchor;
+  const bool writesMatrices = list.front().writes && writer && writer->kind == Anchor::Contraction && writer->batchAxis;
   auto needsMore = [&](const Use &use) {
     const std::optional<Anchor> &anchor = uses.kernels[use.kernel]->anchor;
     return use.isAnchor && anchor->kind == Anchor::Contraction && anchor->pixels.count == 1 && use.view.stride[C] == 1 &&
            anchor->groups * anchor->ic > shape.back();
   };
-  while (shape.size() > 1 && llvm::any_of(list, needsMore)) {
+  while (writesMatrices && shape.size() > 1 && llvm::any_of(list, needsMore)) {
     const int64_t pixels = shape.back();
     shape.pop_back();
     shape.back() *= pixels;
