@@ -142,8 +142,8 @@ class HeadsTest(CliTest):
             y = (e / e.sum(axis=2, keepdims=True) @ v).swapaxes(0, 1).reshape(self.ROWS, width)
             return y @ weights["o"].astype(np.float64) if projects else y
 
-    def values(self, schedule):
-        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule, "--input", "x.npy", "--check",
+    def values(self, schedule, *options):
+        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", *options, "--schedule", schedule, "--input", "x.npy", "--check",
                         "--output-dir", "out", "--json", "report.json")
         self.layers = {layer["name"]: layer for layer in json.loads((self.path / "report.json").read_text())["layers"]}
         return np.load(self.path / "out/output0.npy")
@@ -168,6 +168,15 @@ class HeadsTest(CliTest):
             self.assertEqual(self.layers["context"]["dram_write_bytes"], 0, depth)
             # Its weights alone.
             self.assertEqual(self.layers["projection"]["dram_read_bytes"], (self.HEADS * depth) ** 2 * 4, depth)
+
+    def test_a_chain_leaves_room_for_contexts(self):
+        self.ROWS = 128
+        expected = self.network(32, projects=True)
+        # With banks of its own for every buffer the chain would take all but the last of them.
+        schedule = self.schedule_file({"scores": ["keep %k {on_chip = true, bands = 64}"], "context": ["keep %k {on_chip = true}"]})
+        values = self.values(schedule, "--set", "scratchpads.unified.banks=32")
+        np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4)
+        self.assertEqual([self.layers[name]["dram_write_bytes"] for name in ["scores", "context"]], [0, 0])
 
     def test_contexts_of_half_a_vector_cannot_stay(self):
         self.network(8, projects=True)
