@@ -172,7 +172,7 @@ class HeadsTest(CliTest):
     def test_a_chain_leaves_room_for_contexts(self):
         self.ROWS = 128
         expected = self.network(32, projects=True)
-        # With banks of its own for every buffer the chain would take all but the last of them.
+        # With banks of its own for every buffer the chain would leave them none.
         schedule = self.schedule_file({"scores": ["keep %k {on_chip = true, bands = 64}"], "context": ["keep %k {on_chip = true}"]})
         values = self.values(schedule, "--set", "scratchpads.unified.banks=32")
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4)
