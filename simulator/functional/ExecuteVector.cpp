@@ -187,8 +187,11 @@ std::vector<Value> plainWindow(const isa::Vector &vector, int64_t lanes, const u
         const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1] + lane * elementBytes(aType);
         Value tap = readElement(aType, from, vector.a_zero_point);
         if (op == WindowOp::Mac || op == WindowOp::SumSquares) {
-          const uint8_t *weight = b + (v * vector.window[0] + h) * vector.b_tap_stride + lane * elementBytes(bType);
-          tap = times(tap, op == WindowOp::Mac ? readElement(bType, weight, vector.b_zero_point) : tap);
+          Value factor = tap;
+          if (op == WindowOp::Mac)
+            factor = readElement(bType, b + (v * vector.window[0] + h) * vector.b_tap_stride + lane * elementBytes(bType),
+                                 vector.b_zero_point);
+          tap = times(tap, factor);
           if (!values[lane])
             values[lane] = Value{tap.isFloat, 0, 0.0f};
         }
