@@ -545,9 +545,8 @@ bool keepsOrder(const Chain &chain) {
     if (stage.operand < kFirstImmediate)
       return false;
     const float value = llvm::bit_cast<float>(chain.immediates[size_t(stage.operand - kFirstImmediate)]);
-    const bool isPositive = value > 0 && std::isfinite(value);
-    return stage.op == StageOp::Fadd || stage.op == StageOp::Fsub ||
-           (isPositive && (stage.op == StageOp::Fmul || stage.op == StageOp::Fdiv));
+    const bool adds = stage.op == StageOp::Fadd || stage.op == StageOp::Fsub;
+    return std::isfinite(value) && (adds || (value > 0 && (stage.op == StageOp::Fmul || stage.op == StageOp::Fdiv)));
   });
 }
 

@@ -207,7 +207,7 @@ std::vector<std::optional<Kernel>> Fuser::rowsOfMatrices(const std::vector<const
       anchor->axes[1].size = anchor->axes[1].inputSize = rows->extent[P1];
     }
     // A step for each instruction; one that has no form is refused, with a reason, when the kernel is emitted.
-    if (kernel->steps.size() > 1) {
+    if (kernel->steps.size() > 1 && kernel->steps[0].op) {
       mlir::ScopedDiagnosticHandler quiet(rows->steps[0].op.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
       (void)chainsOf(*rows, machine.vectorStages);
     }
