@@ -377,15 +377,15 @@ void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
   lessons = learned;
 }
 
-/// Of tensors that need the same room those with most readers for their time stay. What each is worth is not in that rule: others
-/// first, one after the other.
+/// The best choice in which all that fits stays.
 void NetworkCompiler::weighResidents() {
   auto keeping = llvm::find_if(weighed, [&](const Weighed &w) { return w.choice.residency == 0; });
   if (keeping != weighed.end() && keeping->cycles < kWorthRefining * weighed.front().cycles)
     weighLeftOut(*keeping);
 }
 
-/// Tensors for which there is no room, with it.
+/// Of tensors that need the same room those with most readers for their time stay. What each is worth is not in that rule: others
+/// first, one after the other.
 void NetworkCompiler::weighLeftOut(Weighed base) {
   llvm::SmallVector<size_t> tried;
   auto isUntried = [&](size_t tensor) { return !llvm::is_contained(tried, tensor); };

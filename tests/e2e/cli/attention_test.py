@@ -18,16 +18,19 @@ class AttentionTest(CliTest):
         super().setUp()
         self.model(BATCH, ROWS, COLUMNS, DEPTH)
 
-    def model(self, batch, rows, columns, depth, root=3.0):
-        """As net.mlir, with inputs."""
+    def model(self, batch, rows, columns, depth, root=3.0, shift=None):
+        """As net.mlir, with inputs. `shift`: an fp32 literal that all scaled scores are moved by, if any."""
         self.root = root
         q, k, v, s, y = (f"tensor<{batch}x{a}x{b}xf32>" for a, b in
                          [(rows, depth), (depth, columns), (columns, depth), (rows, columns), (rows, depth)])
+        moved = "" if shift is None else f"""  %shift = graph.constant dense<{shift}> : tensor<1xf32>
+  %m = graph.add %d, %shift : ({s}, tensor<1xf32>) -> {s} loc("moved")
+"""
         self.write("net.mlir", f"""func.func @main(%q: {q}, %k: {k}, %v: {v}) -> {y} {{
   %s = graph.matmul %q, %k : ({q}, {k}) -> {s} loc("scores")
   %root = graph.constant dense<{root}> : tensor<1xf32>
   %d = graph.div %s, %root : ({s}, tensor<1xf32>) -> {s} loc("scaled")
-  %p = graph.softmax %d {{axis = 2 : i64}} : {s} loc("softmax")
+{moved}  %p = graph.softmax {"%m" if moved else "%d"} {{axis = 2 : i64}} : {s} loc("softmax")
   %y = graph.matmul %p, %v : ({s}, {v}) -> {y} loc("context")
   return %y : {y}
 }}
@@ -71,6 +74,14 @@ class AttentionTest(CliTest):
         self.model(BATCH, ROWS, COLUMNS, DEPTH, root=-3.0)
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo")
         self.assertNotRegex(self.scores()[0], "window_op=max")
+
+    def test_infinity_is_added_before_the_largest_is_taken(self):
+        # Of -inf and 1 the larger one plus infinity is infinity, but one of the sums is no number.
+        largest = "a_memory=accumulator .*window_op=max"
+        self.model(BATCH, ROWS, COLUMNS, DEPTH, shift="1.5")
+        self.assertRegex(self.scores()[0], largest + r".*stage=\[fdiv:imm\d,fadd:imm\d\]")
+        self.model(BATCH, ROWS, COLUMNS, DEPTH, shift="0x7F800000")
+        self.assertNotRegex(self.scores()[0], largest)
 
     def test_rows_that_the_accumulator_does_not_hold(self):
         layers = self.run_on("--hw", "gemmini_16x16_fp32", "--set", "accumulator.capacity_bytes=4096", "--schedule", "modulo")
