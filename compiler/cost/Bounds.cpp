@@ -69,6 +69,14 @@ struct Latencies {
     uint64_t refreshes = data ? (data - 1) / (dram.nREFI - refreshTicks()) : 0;
     return uint64_t(Wide(data + refreshes * refreshTicks()) * machine.clockMhz / dram.clockMhz);
   }
+  /// What bus() counts for each byte, and by how much it may count less in all: its part of a refresh, and what is rounded.
+  double busCyclesPerByte() const {
+    if (ideal)
+      return double(dram.bytesPerCycleDenominator) / double(dram.bytesPerCycleNumerator);
+    double ticks = double(dram.nBurst) / (double(dram.burstBytes) * dram.channels);
+    return ticks * (1 + double(refreshTicks()) / double(dram.nREFI - refreshTicks())) * machine.clockMhz / dram.clockMhz;
+  }
+  uint64_t busRounding() const { return ideal ? 1 : ticks(refreshTicks() + 3) + 2; }
   /// From the start to the first transfer that is not a program fetch, and from the last one to the end.
   uint64_t busFill() const {
     return firstRequest() + (ideal ? dram.latencyCycles : ticks(std::min(dram.nCL, dram.nCWL))) +
@@ -242,18 +250,25 @@ uint64_t boundaryStores(const std::vector<const LayerWork *> &layers, const std:
 /// What layers, or parts of them, do on the two sides of a cut.
 class Parts {
 public:
-  Parts(const std::vector<LayerWork> &layers, const timing::MachineParams &machine) : layers(layers), machine(machine) {}
+  Parts(const std::vector<LayerWork> &layers, const timing::MachineParams &machine) : layers(layers), machine(machine) {
+    for (const LayerWork &layer : layers)
+      for (const ConstantUse &use : layer.constants)
+        if (use.key && !constants.insert(use.key).second)
+          shared.insert(use.key);
+  }
 
-  /// The pointers are valid until the next call.
+  /// The pointers are valid until the next call for another cut.
   std::vector<const LayerWork *> before(const Cut &cut) {
-    clear();
+    std::vector<const LayerWork *> pointers;
+    partsBefore.clear();
     for (const Cut::Before &part : cut.before) {
       const LayerWork &layer = layers[part.layer];
       if (part.whole) {
         pointers.push_back(&layer);
         continue;
       }
-      LayerWork &work = addPart();
+      LayerWork &work = partsBefore.emplace_back();
+      pointers.push_back(&work);
       work.vectorCycles = vectorCycles(layer, part.outputs);
       if (!layer.contraction)
         continue;
@@ -267,14 +282,16 @@ public:
   }
 
   std::vector<const LayerWork *> after(const Cut &cut) {
-    clear();
+    std::vector<const LayerWork *> pointers;
+    partsAfter.clear();
     for (const Cut::After &part : cut.after) {
       const LayerWork &layer = layers[part.layer];
       if (part.whole) {
         pointers.push_back(&layer);
         continue;
       }
-      LayerWork &work = addPart();
+      LayerWork &work = partsAfter.emplace_back();
+      pointers.push_back(&work);
       work.vectorCycles = vectorCycles(layer, part.outputs, true);
       if (layer.contraction)
         work.arrayCycles = productsOf(part.layer, part.inputs, withInputs).arrayCycles;
@@ -284,6 +301,44 @@ public:
       }
     }
     return pointers;
+  }
+
+  /// What the weights of the layers between cost at least beside before() and after(), if a byte takes `cyclesPerByte`:
+  /// each either the array, for the products that are not in before(), or the bus.
+  double between(const Cut &cut, double cyclesPerByte) {
+    std::vector<const Cut::Before *> made(layers.size());
+    std::vector<bool> counted(layers.size());
+    for (const Cut::Before &part : cut.before) {
+      made[part.layer] = &part;
+      counted[part.layer] = part.whole;
+    }
+    for (const Cut::After &part : cut.after)
+      if (part.whole || part.weights)
+        counted[part.layer] = true;
+    const double cells = double(machine.rows * machine.cols);
+    double cycles = 0;
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const LayerWork &layer = layers[i];
+      // Those that several layers share, or that not all images have, would have to be looked at one by one.
+      if (counted[i] || !layer.contraction || layer.contraction->batchAxis >= 0 || !layer.weights ||
+          shared.count(layer.constants[*layer.weights].key))
+        continue;
+      std::vector<uint64_t> macs = macsOfTaps(*layer.contraction), before(macs.size());
+      double idle = 0; // cells, while the products before the moment are formed
+      if (made[i]) {
+        before = macsOfTaps(withOutputs(*layer.contraction, made[i]->outputs));
+        idle = cells * double(productsOf(i, made[i]->outputs, withOutputs).arrayCycles) -
+               double(std::accumulate(before.begin(), before.end(), uint64_t(0)));
+      }
+      const double taps = double(std::count_if(macs.begin(), macs.end(), [](uint64_t m) { return m > 0; }));
+      const double loaded = cyclesPerByte * double(layer.constants[*layer.weights].bytes) / taps;
+      double least = 0;
+      for (size_t k = 0; k < macs.size(); ++k)
+        if (macs[k])
+          least += std::min(double(macs[k] - before[k]) / cells, loaded);
+      cycles += std::max(0.0, least - idle / cells);
+    }
+    return cycles;
   }
 
 private:
@@ -315,19 +370,8 @@ private:
     return entry->second;
   }
 
-  std::vector<const LayerWork *> pointers;
-  std::deque<LayerWork> parts;
-
-  void clear() {
-    pointers.clear();
-    parts.clear();
-  }
-
-  LayerWork &addPart() {
-    parts.emplace_back();
-    pointers.push_back(&parts.back());
-    return parts.back();
-  }
+  std::deque<LayerWork> partsBefore, partsAfter;
+  std::set<const void *> constants, shared; ///< shared: by several layers
 
   /// Of the results at the positions `outputs`, or of writing them only. What was rounded up to whole vectors counts for
   /// less.
@@ -430,6 +474,18 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
       return {"cut", 0, 0};
     return {"cut", balance(before, others - tile).first, head + l.tensorDrain() + l.t.done_cycles};
   };
+  Parts parts(layers, machine);
+  // Weights that are late, and those of the layers on neither side: of these each is late as well, or all that it is
+  // part of lies before the moment.
+  auto workWithBetween = [&](const Cut &cut, const std::vector<const LayerWork *> &before,
+                             const std::vector<const LayerWork *> &after) -> Candidate {
+    const double perByte = l.busCyclesPerByte();
+    double cycles = parts.between(cut, perByte) - double(l.busRounding()) +
+                    perByte * (double(constantBytes(after) + boundaryStores(after, tensors)) - double(onChipBytes(machine)));
+    for (const LayerWork *layer : before)
+      cycles += double(layer->arrayCycles);
+    return {"cut", uint64_t(std::max(0.0, cycles)), head + l.t.done_cycles};
+  };
   // The most that a cut can give is what all layers up to its tensor and all behind ask for. Tensors with more first.
   std::map<unsigned, size_t> writers; // the last ones
   for (size_t i = 0; i < layers.size(); ++i)
@@ -439,10 +495,14 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
     std::vector<const LayerWork *> before(all.begin(), all.begin() + long(writer) + 1);
     std::vector<const LayerWork *> after(all.begin() + long(writer) + 1, all.end());
     const Candidate onArray = workOnArray(before, after);
-    most.push_back({std::max(workBefore(before).cycles + workAfter(after) + l.t.done_cycles, onArray.work + onArray.fill), tensor});
+    uint64_t inFront = head + l.t.done_cycles;
+    for (const LayerWork *layer : before)
+      inFront += layer->arrayCycles;
+    most.push_back({std::max({workBefore(before).cycles + workAfter(after) + l.t.done_cycles, onArray.work + onArray.fill,
+                              inFront + l.bus(constantBytes(after) + boundaryStores(after, tensors))}),
+                    tensor});
   }
   std::stable_sort(most.begin(), most.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
-  Parts parts(layers, machine);
   for (auto [limit, tensor] : most) {
     if (limit <= bound.cycles)
       break;
@@ -455,8 +515,11 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
         if (part.whole)
           after.push_back(&layers[part.layer]);
       candidates.push_back(workOnArray(before, after));
-      Bound first = workBefore(parts.before(cut));
-      uint64_t second = workAfter(parts.after(cut));
+      before = parts.before(cut);
+      after = parts.after(cut);
+      Bound first = workBefore(before);
+      uint64_t second = workAfter(after);
+      candidates.push_back(workWithBetween(cut, before, after));
       candidates.push_back({"cut", first.cycles - first.fillCycles + second, first.fillCycles + l.t.done_cycles});
     }
     bound = largest(candidates);

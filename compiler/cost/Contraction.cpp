@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 using namespace tw;
 using namespace tw::cost;
@@ -94,6 +93,22 @@ uint64_t Contraction::macs() const {
   for (auto [taps, outputs] : product(axes, tapsOfOutputs))
     pairs += taps * outputs;
   return groups * ic * oc * pairs;
+}
+
+std::vector<uint64_t> cost::macsOfTaps(const Contraction &contraction) {
+  std::vector<uint64_t> all{contraction.groups * contraction.ic * contraction.oc};
+  for (const PositionAxis &axis : contraction.axes) {
+    std::vector<uint64_t> next;
+    for (int64_t k = 0; k < axis.kernel; ++k) {
+      uint64_t outputs = 0;
+      for (int64_t o = 0; o < axis.size; ++o)
+        outputs += axis.input(o, k) >= 0;
+      for (uint64_t macs : all)
+        next.push_back(macs * outputs);
+    }
+    all = std::move(next);
+  }
+  return all;
 }
 
 uint64_t cost::reuseFactor(const Contraction &contraction) {

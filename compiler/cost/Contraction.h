@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <vector>
 
 namespace tw::cost {
 
@@ -68,6 +69,9 @@ struct Contraction {
   uint64_t weights() const; ///< elements that are used
   uint64_t macs() const;
 };
+
+/// The products with the weights of each tap.
+std::vector<uint64_t> macsOfTaps(const Contraction &contraction);
 
 /// Window reuse R: any set of products touches I inputs, W weights and O outputs with products <= sqrt(R * I * W * O).
 /// 1 for a plain matrix product.

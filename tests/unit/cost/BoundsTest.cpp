@@ -212,6 +212,28 @@ TEST(BoundsTest, WeightsRightBehindALayerMayBeDoneWithItsFirstChannels) {
   EXPECT_EQ(networkBound(layers, chainOf(3, 64), machineOf()).by, "dram");
 }
 
+TEST(BoundsTest, WeightsInBetweenHaveDoneTheirWorkOrComeLate) {
+  timing::MachineParams machine = machineOf();
+  std::vector<LayerWork> layers = lateWeights();
+  layers[1].contraction->ic = 1600; // 400 cycles of a 16 x 16 array
+  layers[1].weights = 0;
+  const uint64_t without = 10000 + (1600000 - onChipBytes(machine)) / 16, rounded = 1;
+  layers[1].constants = {{nullptr, 8000}}; // 500 cycles of the bus
+  EXPECT_EQ(workOf(networkBound(layers, chainOf(3, 64), machine)), without + 400 - rounded);
+  layers[1].constants = {{nullptr, 3200}}; // 200
+  EXPECT_EQ(workOf(networkBound(layers, chainOf(3, 64), machine)), without + 200 - rounded);
+}
+
+TEST(BoundsTest, WeightsInBetweenThatLayersShareDoNotCount) {
+  timing::MachineParams machine = machineOf();
+  std::vector<LayerWork> layers = lateWeights();
+  layers[1].contraction->ic = 1600;
+  layers[1].weights = 0;
+  layers[1].constants = {{&machine, 8000}};
+  layers[0].constants = layers[1].constants;
+  EXPECT_EQ(workOf(networkBound(layers, chainOf(3, 64), machine)), 10000 + (1600000 - onChipBytes(machine)) / 16);
+}
+
 /// Cycles from the first to the last data of `bursts` bursts side by side that arrive together at `start`.
 uint64_t cyclesOfBursts(const timing::MachineParams &machine, uint64_t bursts, uint64_t start, unsigned writeEvery) {
   std::unique_ptr<timing::DramTiming> dram = timing::makeDram(machine);
