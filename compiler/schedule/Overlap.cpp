@@ -224,14 +224,14 @@ template <typename Box> Transfer transferOf(const Box &box, const timing::DramPa
   for (int d = 1; d < 5; ++d)
     grid = box.counts[d] > 1 ? std::gcd(grid, int64_t(box.dram_strides[d - 1])) : grid;
   auto pieces = [&] { return double(runs) * double(extent + burst - grid) / double(burst); };
-  // Dense boxes are one run.
+  Transfer transfer;
+  transfer.segments = pieces();
+  // Dense boxes are one run for DRAM.
   int d = 1;
   for (; d < 5 && (box.counts[d] == 1 || box.dram_strides[d - 1] == extent); ++d) {
     extent *= box.counts[d];
     runs /= box.counts[d];
   }
-  Transfer transfer;
-  transfer.segments = pieces();
   // Runs less than a burst apart share bursts. Where some overlap, those across the end of a burst take turns at it and the next one.
   const int64_t run = extent;
   auto runsRead = [&](int i) {

@@ -116,7 +116,8 @@ void Emitter::packTaps() {
   const Anchor &a = *kernel.anchor;
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel;
   unpacked = a;
-  packedStride = packsPlanes() ? std::array<int64_t, 3>{kw, 1, a.ic * kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
+  packedStride =
+      packsPlanes() && !packsOnChip() ? std::array<int64_t, 3>{kw, 1, a.ic * kw} : std::array<int64_t, 3>{1, a.ic, a.ic * kw};
   Anchor &packed = *kernel.anchor;
   packed.ic = kw * kh * a.ic;
   for (WindowAxis &axis : packed.axes) {

@@ -21,6 +21,17 @@ double dramBytesPerCycle(const timing::MachineParams &machine);
 
 inline int64_t roundUp(int64_t a, int64_t b) { return ceilDiv(a, b) * b; }
 
+/// Whether the vector engine lays taps side by side as it converts them: where windows share pixels with more than their neighbours, a
+/// load engine would fetch them again and again.
+inline bool packsOnChip(const Kernel &kernel, const Anchor &a) {
+  return kernel.conversion && a.axes[0].kernel > a.axes[0].stride + 1;
+}
+
+/// Elements of so many rows of the input under a tile of sums, which packsOnChip() then takes from there.
+inline int64_t plainElements(const Anchor &a, const Extent &sums, int64_t rows) {
+  return a.ic * rows * a.axes[0].span(sums[P0]) * sums[P2];
+}
+
 /// Rows of packed taps that a tile may copy from the one above it. Only converted ones: the vector engine writes them behind those that are
 /// copied, and whole vectors end with the last of them where they fill one.
 inline int64_t copiedRows(const Kernel &kernel, const Anchor &a, const timing::MachineParams &machine) {
@@ -88,6 +99,9 @@ private:
     const bool hasEngine = secondUnit(t) && !(onChip.banding && onChip.banding->loadsWhole);
     return conversion && packsPlanes() && hasEngine && t.size[P0] > 1 ? 2 : 1;
   }
+  bool packsOnChip() const { return unpacked && accel::packsOnChip(kernel, *unpacked); }
+  /// Vectors that pack `rows` rows of taps of a tile: of a run of neighbours each.
+  int64_t packingVectors(const Extent &sums, int64_t rows) const;
   unsigned turn = 0; ///< tiles of planes loaded so far
   /// Columns of packed taps that are one run each.
   llvm::SmallVector<Range, 2> tapRuns;
@@ -305,6 +319,10 @@ private:
   void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit,
                   int64_t skipped = 0);
   void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
+  void loadPlain(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
+                 unsigned unit, int64_t skipped);
+  /// Taps of a tile side by side at `to`, where the next column is `column` bytes on, from its plain rows at `from`.
+  void packPlain(TileStep &step, const Extent &size, int64_t rows, int64_t from, int64_t to, int64_t column) const;
   /// A run of elements in each of `count` columns: where the first one is, and the bytes from one to the next.
   struct Columns {
     int64_t count, elements;

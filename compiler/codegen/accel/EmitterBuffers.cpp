@@ -57,15 +57,20 @@ Buffers Emitter::plan(const Tile &t) const {
                     t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
-    int64_t rawElements = conversion ? packedElements(part) : 0;
+    auto rawOf = [&](int64_t rows) { return plainElements(*unpacked, part, rows) + machine.lanes; };
+    int64_t rawElements = packsOnChip() ? rawOf(unpacked->axes[1].span(part[P1])) : conversion ? packedElements(part) : 0;
     if (conversion) { // what is loaded soon leaves its slot: more than two are only in the way
       const unsigned sumSlots = std::exchange(slots, std::min(b.all[size_t(b.input)].slots, 2u));
       b.all[size_t(b.input)].slots = slots;
       if (copiesRows(t)) { // the rows above, of each strip
-        b.all[size_t(b.input)].slots = unsigned(std::min<int64_t>(sumSlots, tilesAlong(P0, t) * tilesAlong(P2, t))) + 1;
+        const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t);
+        b.all[size_t(b.input)].slots = unsigned(keepsSums(t) ? std::min<int64_t>(sumSlots, strips) : strips) + 1;
         const int64_t rows = unpacked->axes[1].span(part[P1]) - copiedRows(kernel, *unpacked, machine);
-        part[P1] = kernel.sharedSums(); // the first row of windows has none above it
-        rawElements = std::max(part[P0] * rows * packedStride[2], packedElements(part));
+        if (keepsSums(t))
+          part[P1] = kernel.sharedSums(); // the first row of windows has none above it
+        const int64_t first = unpacked->axes[1].span(part[P1]);
+        rawElements = packsOnChip() ? std::max(rawOf(rows), rawOf(first))
+                                    : std::max(part[P0] * rows * packedStride[2], packedElements(part));
       }
     }
     for (int64_t i = 0; conversion && i < loadParts(t); ++i)

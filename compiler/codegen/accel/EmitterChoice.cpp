@@ -201,13 +201,27 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
         input.bytes += rows * (length + double(kBurst - es) + 2 * std::max(0.0, (run - double(es)) / step - 1) * (length - double(es)));
       }
       input.slots = input.bytes;
+      if (packsOnChip()) {
+        const WindowAxis &w = unpacked->axes[0];
+        const int64_t span = w.span(size[P0]), together = unpacked->ic / channelsApart;
+        input = Transfer::box(span * together, w.inputSize * together, 1, int64_t(rows), es, machine);
+        if (packsPlanes())
+          input.segments = rows * double(span);
+      }
     }
     inputTile = input;
     if (residentInput())
       inputLoads = 0;
     if (conversion) {
       inputSlots = b.all[size_t(b.raw.front())].slots;
-      converting = inputLoads * mShare * kShare * double(packedElements(madeSums(t)) / lanes);
+      const Extent made = madeSums(t);
+      int64_t vectors = packedElements(made) / lanes;
+      if (packsOnChip()) {
+        const int64_t rows = unpacked->axes[1].span(made[P1]),
+                      copied = copiesRows(t) ? copiedRows(kernel, *unpacked, machine) : 0;
+        vectors = packingVectors(made, rows - copied) + made[P0] * ceilDiv(copied * packedStride[2], lanes);
+      }
+      converting = inputLoads * mShare * kShare * double(vectors);
       inputTile.segments = input.segments /= double(b.raw.size());
     }
     // Engines that take turns share the loads; each has a slot while it loads.

@@ -83,7 +83,7 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only modulo and search can do that");
     auto sharesRows = [&] {
       if (unpacked)
-        return canKeepSums() && onChip.keepsSums && copiedRows(kernel, *unpacked, machine) > 0;
+        return ((canKeepSums() && onChip.keepsSums) || packsOnChip()) && copiedRows(kernel, *unpacked, machine) > 0;
       if (!kernel.anchor || residentInput() || onChip.banding)
         return false;
       const WindowAxis &h = kernel.anchor->axes[1];

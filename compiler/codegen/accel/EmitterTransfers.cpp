@@ -194,6 +194,41 @@ const Emitter::PackedTile *Emitter::tileAbove(const Extent &origin, const Extent
   return above == packedTiles.end() ? nullptr : above;
 }
 
+int64_t Emitter::packingVectors(const Extent &sums, int64_t rows) const {
+  return ceilDiv(packedStride[2], int64_t(machine.lanes)) * rows * sums[P0] * sums[P2];
+}
+
+/// Rows of the input, the channels of a pixel side by side, without the first `skipped`.
+void Emitter::loadPlain(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
+                        unsigned unit, int64_t skipped) {
+  const Anchor &a = *unpacked;
+  const WindowAxis &w = a.axes[0], &h = a.axes[1];
+  const int64_t es = loadedBytes(), pixel = a.ic * es;
+  const int64_t firstColumn = origin[P0] * w.stride - w.padLow, columns = w.span(size[P0]);
+  const int64_t firstRow = origin[P1] * h.stride - h.padLow + skipped, rows = h.span(size[P1]) - skipped;
+  if (isFirst)
+    fillSlot(step, b, slot, 0, es);
+  auto within = [&](int64_t count, int64_t dram, int64_t onChip, int64_t first, int64_t all) {
+    BoxDim dim{count, dram, onChip, std::clamp<int64_t>(-first, 0, count), 0};
+    dim.high = std::clamp<int64_t>(first + count - all, 0, count - dim.low);
+    return dim;
+  };
+  const BoxDim rowDim = within(rows, a.input.stride[P1] * es, columns * pixel, firstRow, h.inputSize);
+  BoxDim columnDim = within(columns, a.input.stride[P0] * es, pixel, firstColumn, w.inputSize);
+  const int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2] +
+                          (firstRow + rowDim.low) * a.input.stride[P1] + (firstColumn + columnDim.low) * a.input.stride[P0];
+  std::vector<BoxDim> dims;
+  if (a.input.stride[C] == 1 && a.input.stride[P0] == a.ic) // a row is one run
+    dims = {{columns * a.ic, es, es, columnDim.low * a.ic, columnDim.high * a.ic}};
+  else
+    dims = {columnDim, {a.ic, a.input.stride[C] * es, es, 0, 0}};
+  dims.push_back(rowDim);
+  dims.push_back({size[P2], a.axes[2].stride * a.input.stride[P2] * es, rows * columns * pixel, 0, 0});
+  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
+  const uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  addLoad(step, b, slot, unit, base + uint64_t(address * es), unsigned(es), std::move(dims), a.padPattern);
+}
+
 /// A tile of packed taps, loaded in parts and converted. What a part's last vector writes behind its columns, the next one overwrites; so
 /// do the rows behind those that are copied.
 void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst) {
@@ -206,22 +241,27 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
   const int64_t to = input.address[slot], rowBytes = packedStride[2] * elementBytes(), rows = unpacked->axes[1].span(size[P1]);
   const Extent stride = packedStrides(size);
   int64_t copied = 0;
+  std::optional<Columns> above;
+  if (isFirst && (copiesRows(tile) || packsOnChip()))
+    fillSlot(step, input, slot, 0, elementBytes());
   if (copiesRows(tile)) {
-    if (isFirst)
-      fillSlot(step, input, slot, 0, elementBytes());
     llvm::erase_if(packedTiles, [&](const PackedTile &t) { return t.slot == slot; });
-    if (const PackedTile *above = tileAbove(origin, size)) {
+    if (const PackedTile *tile = tileAbove(origin, size)) {
       copied = copiedRows(kernel, *unpacked, machine);
-      const int64_t columnBytes = packedStrides(above->size)[P0];
-      Chain copy;
-      copy.aType = copy.dType = conversion->dType;
-      moveColumns(step,
-                  {size[P0], copied * packedStride[2], input.address[above->slot] + columnBytes - copied * rowBytes, columnBytes, to,
-                   stride[P0]},
-                  copy);
+      const int64_t columnBytes = packedStrides(tile->size)[P0];
+      above = {
+          size[P0],  copied * packedStride[2], input.address[tile->slot] + columnBytes - copied * rowBytes, columnBytes, to,
+          stride[P0]};
     }
     packedTiles.push_back({slot, origin, size});
   }
+  auto copyRows = [&] {
+    Chain copy;
+    copy.aType = copy.dType = conversion->dType;
+    moveColumns(step, *above, copy);
+  };
+  if (above && !packsOnChip())
+    copyRows();
   const int64_t count = std::min<int64_t>(size[P0], int64_t(buffers.raw.size()));
   ++turn;
   for (int64_t begin = 0, end; begin < size[P0]; begin = end) {
@@ -235,10 +275,22 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirstRaw);
     std::vector<Operation> &loads = raw.slots > 1 ? step.early : step.late;
     const size_t before = loads.size();
-    loadPacked(step, from, some, raw, rawSlot, isFirstRaw, part ? secondUnit(tile) : 0, copied);
+    (this->*(packsOnChip() ? &Emitter::loadPlain : &Emitter::loadPacked))(step, from, some, raw, rawSlot, isFirstRaw,
+                                                                          part ? secondUnit(tile) : 0, copied);
     for (size_t i = before; count > 1 && i < loads.size(); ++i)
       loads[i].round = turn;
     parts.push_back({some, begin, raw.address[rawSlot]});
+  }
+  if (packsOnChip()) {
+    for (const Part &part : parts)
+      for (int64_t n = 0; n < size[P2]; ++n)
+        packPlain(step, part.size, rows - copied,
+                  part.raw + n * plainElements(*unpacked, part.size, rows - copied) / size[P2] * loadedBytes(),
+                  to + part.begin * stride[P0] + n * stride[P2] + copied * rowBytes, stride[P0]);
+    // What the last run of a column reaches behind it belongs to the copied rows of the next one.
+    if (above)
+      copyRows();
+    return;
   }
   if (copied) {
     const int64_t elements = (rows - copied) * packedStride[2];
@@ -311,7 +363,7 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
 /// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
 bool Emitter::canRoll(const Tile &t) const {
   if (unpacked)
-    return keepsSums(t) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
+    return (keepsSums(t) || packsOnChip()) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
   if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.size[P2] != 1 ||
       t.depth == 1)
     return false;

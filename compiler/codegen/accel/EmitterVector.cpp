@@ -56,6 +56,28 @@ static int64_t spanOfVectors(const std::array<int64_t, 4> &counts, const std::ar
   return span;
 }
 
+/// Runs in ascending order: what a vector writes behind the end of its run, the next one overwrites.
+void Emitter::packPlain(TileStep &step, const Extent &size, int64_t rows, int64_t from, int64_t to, int64_t column) const {
+  const int64_t run = packedStride[2], lanes = machine.lanes, as = loadedBytes(), ds = elementBytes();
+  const WindowAxis &w = unpacked->axes[0];
+  isa::Vector v;
+  v.counts = {ceilDiv(run, lanes), rows, size[P0], 1};
+  v.window = {1, 1};
+  v.a_type = int64_t(conversion->aType);
+  v.a_zero_point = conversion->aZero;
+  v.a_address = from;
+  v.a_strides = {lanes * as, w.span(size[P0]) * unpacked->ic * as, w.stride * unpacked->ic * as};
+  v.a_span = spanOfVectors(v.counts, v.a_strides, lanes * as);
+  v.d_type = int64_t(conversion->dType);
+  v.d_address = to;
+  v.d_strides = {lanes * ds, run * ds, column};
+  v.d_span = spanOfVectors(v.counts, v.d_strides, lanes * ds);
+  setStages(v, *conversion);
+  isa::Instruction instruction;
+  instruction.operands = v;
+  step.compute.push_back({1, {operation(instruction)}});
+}
+
 /// The instruction for some of its blocks of channels.
 static isa::Vector blocksOf(const isa::Vector &whole, int64_t first, int64_t count, int64_t lanes) {
   isa::Vector v = whole;

@@ -256,9 +256,17 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
     if (banding.copiedRows && rows == 1) { // a slot for each strip, and one more
       const int64_t columns = kernel.sums({1, ceilDiv(width, int64_t(banding.strips)), 1, 1})[P0];
       const int64_t loaded = std::max(a->axes[1].span(sharedSums(kernel)) * row, column - banding.copiedRows * row);
-      for (unsigned part = 0; part < engines; ++part)
-        add((ceilDiv(columns, engines) * loaded + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));
+      for (unsigned part = 0; part < engines; ++part) {
+        const int64_t plain = plainElements(*a, {1, ceilDiv(columns, engines), 1, 1}, loaded / row);
+        const int64_t packed = ceilDiv(columns, engines) * loaded + machine.rows;
+        add(((packsOnChip(kernel, *a) ? plain : packed) + machine.lanes) * byteSize(kernel.loadedType()));
+      }
       bytes += (banding.strips + 1) * roundUp((columns * column + machine.rows + machine.lanes) * size, alignment);
+    } else if (packsOnChip(kernel, *a)) {
+      for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
+        add((plainElements(*a, {1, ceilDiv(sums[P0], parts), 1, 1}, a->axes[1].span(sums[P1])) + machine.lanes) *
+            byteSize(kernel.loadedType()));
+      add((sums[P0] * column + machine.rows + machine.lanes) * size);
     } else if (kernel.conversion) {
       for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
         add((ceilDiv(sums[P0], parts) * column + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));

@@ -84,10 +84,11 @@ std::string reasonAgainst(Operation *op, StringRef array) {
 }
 
 /// The element type that the machine's array multiplies, its shape, the load engines beside it, how many sums it holds, and the
-/// bytes of the scratchpad that it reads.
+/// bytes of the scratchpad that it reads; and what DRAM moves in a cycle.
 struct Array {
   StringRef type;
   int64_t rows, columns, loadEngines, sums, scratchpad;
+  double dramBytes;
 };
 
 /// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM.
@@ -99,10 +100,13 @@ template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
          cost::tapsShareRows(uint64_t(w[0] * w[1]), uint64_t(shapeOf(conv.getX())[3]), uint64_t(array.rows));
 }
 
-/// Whether `conv` had better convert its input on chip, behind packed taps: only neighbouring windows of a row share pixels, so that no
-/// burst is fetched twice, and two square tiles that fill the accumulator have room in half of the scratchpad, as floats and converted.
-/// Where a pool takes the largest of its sums, it is enough if tiles of one row of windows have that room: a strip of the row each, beside
-/// the converted rows that every strip keeps for the next row of windows.
+constexpr double kBusyDram = 0.75; ///< of the array's time: DRAM has little left for anything else
+
+/// Whether `conv` had better convert its input on chip. Behind packed taps, where only neighbouring windows of a row share pixels, so that no
+/// burst is fetched twice; else while the vector engine packs them, where DRAM has little time beside the converted image and both engines
+/// are done before the array. Two square tiles that fill the accumulator must have room in half of the scratchpad, as floats and converted.
+/// Where a pool takes the largest of its sums, it is enough behind packed taps if tiles of one row of windows have that room: a strip of the
+/// row each, beside the converted rows that every strip keeps for the next row of windows.
 template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
   if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
     return false;
@@ -111,8 +115,20 @@ template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
   const double elements = side * (side * double(strides[0]) + double(w[0])) * double(w[1] * shapeOf(conv.getX())[3]);
   const int64_t size = array.type == "int8" ? 1 : 2;
   const double room = double(array.scratchpad) / 2;
-  if (w[1] - 1 > strides[1])
-    return false;
+  if (w[1] - 1 > strides[1]) {
+    ArrayRef<int64_t> x = shapeOf(conv.getX()), y = shapeOf(conv.getY());
+    const double image = double(x[1] * x[2] * x[3]), rows = side * double(strides[0]);
+    // As it was, converted, and read again as packed taps: a burst that several runs in a row cross comes for each of them.
+    const double again = 1 + 2 * (double(w[1] - 1) / double(strides[1]) - 1);
+    const double moved = image * (4 + double(size) + double(size) * again * (rows + double(w[0])) / rows);
+    const double passes =
+        double(y[1] * y[2] * int64_t(llvm::divideCeil(w[0] * w[1] * x[3], array.rows) * llvm::divideCeil(w[3], array.columns)));
+    const double packing = double(x[1] * y[2] * int64_t(llvm::divideCeil(w[1] * x[3], array.columns)));
+    const double loading = image / double(std::min<int64_t>(array.loadEngines, 2));
+    const double plain = (rows + double(w[0])) * (side * double(strides[1]) + double(w[1])) * double(x[3]);
+    return moved / array.dramBytes > kBusyDram * passes && std::max(packing, loading) <= passes &&
+           2 * (4 * plain + double(size) * elements) <= room;
+  }
   if (2 * elements * double(4 + size) <= room)
     return true;
   auto pool = conv->hasOneUse() ? dyn_cast<MaxPoolOp>(*conv->user_begin()) : MaxPoolOp();
@@ -640,7 +656,7 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    Partition(main, {array, rows, columns, loadEngines, sums, scratchpad}, cpuOnly).run();
+    Partition(main, {array, rows, columns, loadEngines, sums, scratchpad, dramBytes}, cpuOnly).run();
   }
 };
 

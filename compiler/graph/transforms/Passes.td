@@ -99,8 +99,9 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       more cycles to read a row of taps of each channel apart, with up to two load engines, than to transpose the image,
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
-    The conversion of a network's input that such a convolution alone reads belongs to it if windows of a row share pixels with
-    their neighbours only and the scratchpad has room for it; one from f32 to bf16 is left to graph-legalize-types, which finds
+    The conversion of a network's input that such a convolution alone reads belongs to it if the scratchpad has room for it, and windows of
+    a row share pixels with their neighbours only, or DRAM would have little time left beside it and neither the vector engine, which then
+    packs the taps, nor the load engines, which lay the channels of a pixel side by side, need longer than the array; one from f32 to bf16 is left to graph-legalize-types, which finds
     `tilewright.converts` on the kernel's argument.
     A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
     So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
@@ -115,6 +116,7 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
     Option<"rows", "rows", "int64_t", "16", "rows of the machine's array">,
     Option<"columns", "columns", "int64_t", "16", "columns of the machine's array">,
     Option<"loadEngines", "load-engines", "int64_t", "2", "load engines of the machine">,
+    Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that the machine's DRAM moves in a cycle at its peak">,
     Option<"sums", "sums", "int64_t", "16384", "elements of the machine's accumulator">,
     Option<"scratchpad", "scratchpad", "int64_t", "262144", "bytes of the machine's first scratchpad">,
     Option<"cpuOnly", "cpu-only", "bool", "false", "give every kernel to the CPU">

@@ -52,6 +52,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   PartitionKernelsPassOptions partition;
   describeArray(partition);
   partition.loadEngines = options.loadEngines;
+  partition.dramBytes = options.dramBytes;
   partition.sums = options.sums;
   partition.scratchpad = options.scratchpad;
   partition.cpuOnly = options.cpuOnly;

@@ -25,14 +25,14 @@ func.func @main(%image: tensor<{n}x3x{h}x{w}xf32>) -> ({results}) {{
 }}
 """
 
-FLOATS = f"""
-func.func @main(%image: tensor<1x3x{HEIGHT}x{WIDTH}xf32>) -> (tensor<1x{{y}}x{{x}}x{OUTPUTS}xf32>) {{{{
-  %w = graph.constant dense<{{weights}}> : tensor<{OUTPUTS}x3x3x3xf32>
-  %0 = graph.conv %image, %w {{{{strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
-    layout = "nchw"}}}} : (tensor<1x3x{HEIGHT}x{WIDTH}xf32>, tensor<{OUTPUTS}x3x3x3xf32>) -> tensor<1x{OUTPUTS}x{{y}}x{{x}}xf32> loc("stem")
-  %1 = graph.transpose %0 {{{{perm = array<i64: 0, 2, 3, 1>}}}} : (tensor<1x{OUTPUTS}x{{y}}x{{x}}xf32>) -> tensor<1x{{y}}x{{x}}x{OUTPUTS}xf32>
-  return %1 : tensor<1x{{y}}x{{x}}x{OUTPUTS}xf32>
-}}}}
+FLOATS = """
+func.func @main(%image: tensor<1x3x{h}x{w}xf32>) -> (tensor<1x{y}x{x}x{o}xf32>) {{
+  %w = graph.constant dense<{weights}> : tensor<{o}x3x{k}x{k}xf32>
+  %0 = graph.conv %image, %w {{strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nchw"}} : (tensor<1x3x{h}x{w}xf32>, tensor<{o}x3x{k}x{k}xf32>) -> tensor<1x{o}x{y}x{x}xf32> loc("stem")
+  %1 = graph.transpose %0 {{perm = array<i64: 0, 2, 3, 1>}} : (tensor<1x{o}x{y}x{x}xf32>) -> tensor<1x{y}x{x}x{o}xf32>
+  return %1 : tensor<1x{y}x{x}x{o}xf32>
+}}
 """
 
 POOLED = """
@@ -72,16 +72,16 @@ def convolved(image, weights):
     return np.einsum("ncyxhw,ochw->nyxo", windows, weights.astype(np.int64))
 
 
-class ConversionTest(CliTest):
-    def write_network(self, images=1, size=3, returns_image=False):
+class ConversionBase(CliTest):
+    def write_network(self, images=1, size=3, returns_image=False, outputs=OUTPUTS):
         rng = np.random.default_rng(1)
         self.image = rng.uniform(-7, 7, (images, 3, HEIGHT, WIDTH)).astype(np.float32)
-        self.weights = rng.integers(-128, 128, (OUTPUTS, 3, size, size)).astype(np.int8)
+        self.weights = rng.integers(-128, 128, (outputs, 3, size, size)).astype(np.int8)
         expected = convolved(self.image, self.weights)
         result = f"tensor<{'x'.join(map(str, expected.shape))}xi32>"
         results, values = ([f"tensor<{images}x3x{HEIGHT}x{WIDTH}xi8>"], ["%q"]) if returns_image else ([], [])
         self.write("net.mlir", QUANTIZED.format(
-            n=images, h=HEIGHT, w=WIDTH, o=OUTPUTS, k=size, scale=SCALE, zero=ZERO, weights=self.weights.tolist(), y=expected.shape[1],
+            n=images, h=HEIGHT, w=WIDTH, o=outputs, k=size, scale=SCALE, zero=ZERO, weights=self.weights.tolist(), y=expected.shape[1],
             x=expected.shape[2], results=", ".join([*results, result]), values=", ".join([*values, "%1"])))
         np.save(self.path / "image.npy", self.image)
         return expected
@@ -93,6 +93,8 @@ class ConversionTest(CliTest):
         sums, = [value for value in map(np.load, (self.path / "out").glob("*.npy")) if value.dtype == np.int32]
         return sums, json.loads((self.path / "report.json").read_text())
 
+
+class ConversionTest(ConversionBase):
     def test_values_with_every_schedule(self):
         expected = self.write_network()
         for machine in ("gemmini_16x16_int8", "edge_32x32_int8", "onnxim_128x128"):
@@ -118,11 +120,6 @@ class ConversionTest(CliTest):
 
     def test_an_image_that_is_wanted_itself_is_converted_once(self):
         expected = self.write_network(returns_image=True)
-        self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
-        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
-
-    def test_windows_that_share_most_of_their_pixels_read_converted_ones(self):
-        expected = self.write_network(size=7)
         self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
         np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
 
@@ -189,26 +186,88 @@ class ConversionTest(CliTest):
         path = self.schedule_file({"stem": ["buffers %k {keeps_sums = false, rolling = 9}"]})
         self.fails("run", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", path, message="rolling is 9 but kernel 'stem' has no tiles")
 
-    def test_infinity_reaches_its_windows_alone(self):
-        """bf16: what lies behind the last tap of a vector is multiplied as well."""
-        weights = np.random.default_rng(1).uniform(-1, 1, (OUTPUTS, 3, 3, 3)).astype(np.float32)
-        self.write("net.mlir", FLOATS.format(weights=weights.tolist(), y=HEIGHT // 2 + 1, x=WIDTH // 2 + 1))
-        image = np.ones((1, 3, HEIGHT, WIDTH), np.float32)
-        finite = self.run_floats(image)
-        image[0, 1, 14, 13] = np.inf
-        values = self.run_floats(image)
-        reached = np.zeros(values.shape, bool)
-        reached[0, 7, 6:8] = True  # windows begin at even coordinates, less the padding
-        self.assertFalse(np.isfinite(values[reached]).any())
-        np.testing.assert_array_equal(values[~reached], finite[~reached])
+    def write_floats(self, size, outputs):
+        weights = np.random.default_rng(1).uniform(-1, 1, (outputs, 3, size, size)).astype(np.float32)
+        self.write("net.mlir", FLOATS.format(h=HEIGHT, w=WIDTH, k=size, o=outputs, weights=weights.tolist(), y=(HEIGHT + 2 - size) // 2 + 1,
+                                             x=(WIDTH + 2 - size) // 2 + 1))
 
-    def run_floats(self, image):
+    def run_floats(self, image, machine):
         np.save(self.path / "image.npy", image)
-        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_bf16", "--schedule", "modulo", "--check", "--input", "image.npy",
-                        "--output-dir", "out", "--json", "report.json")
+        self.tilewright("run", "net.mlir", "--hw", *machine, "--schedule", "modulo", "--check", "--input", "image.npy", "--output-dir", "out",
+                        "--json", "report.json")
         self.assertEqual([layer["name"] for layer in json.loads((self.path / "report.json").read_text())["layers"]], ["stem"])
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
         return values
+
+    def test_infinity_reaches_its_windows_alone(self):
+        """bf16: what lies behind the last tap of a vector is multiplied as well."""
+        for size, outputs, machine in [(3, OUTPUTS, ["gemmini_16x16_bf16"]), (7, 2 * OUTPUTS, ["edge_32x32_bf16"])]:
+            with self.subTest(size=size):
+                self.write_floats(size, outputs)
+                image = np.ones((1, 3, HEIGHT, WIDTH), np.float32)
+                finite = self.run_floats(image, machine)
+                image[0, 1, 14, 13] = np.inf
+                values = self.run_floats(image, machine)
+                # Windows begin at even coordinates, less the padding.
+                begins = [[2 * i - 1 for i in range(n)] for n in values.shape[1:3]]
+                rows, columns = ([b <= at < b + size for b in axis] for axis, at in zip(begins, (14, 13)))
+                reached = np.zeros(values.shape, bool)
+                reached[0, np.outer(rows, columns)] = True
+                self.assertFalse(np.isfinite(values[reached]).any())
+                np.testing.assert_array_equal(values[~reached], finite[~reached])
+
+
+# Machines whose DRAM has little time beside a converted image, and outputs that give the array enough to do: vectors of 32 hold a run of
+# the taps of three channels, those of 16 do not.
+SLOW_DRAM = [["edge_32x32_int8", "--set", "dram.channels=1"], ["gemmini_16x16_int8", "--set", "dram.device=ideal", "--set", "dram.bytes_per_cycle=2"]]
+
+
+class PackingTest(ConversionBase):
+    """Windows that share most of their pixels: the vector engine lays the taps side by side as it converts them."""
+
+    def write_wide(self, images=1):
+        return self.write_network(images, size=7, outputs=2 * OUTPUTS)
+
+    def test_values_with_every_schedule(self):
+        expected = self.write_wide()
+        for machine in SLOW_DRAM:
+            for schedule in ("serial", "double_buffer", "modulo"):
+                with self.subTest(machine=machine, schedule=schedule):
+                    sums, report = self.run_network(machine[0], *machine[1:], "--schedule", schedule)
+                    np.testing.assert_array_equal(sums, expected)
+                    self.assertEqual([layer["name"] for layer in report["layers"]], ["stem"])
+
+    def test_tiles_of_every_shape(self):
+        """One column, tiles that padding is in on every side, and several images."""
+        expected = self.write_wide(images=2)
+        for machine in SLOW_DRAM:
+            for depth, sizes in ((1, "13, 8, 2"), (2, "1, 4, 1"), (2, "4, 3, 1"), (4, "7, 8, 2")):
+                with self.subTest(machine=machine, depth=depth, sizes=sizes):
+                    tiles = self.schedule_file({"stem": [f"tile %k {{sizes = [0, {sizes}]}}", f"buffers %k {{depth = {depth}}}"]})
+                    np.testing.assert_array_equal(self.run_network(machine[0], *machine[1:], "--schedule", tiles)[0], expected)
+
+    def test_rows_that_are_copied_from_the_tile_above(self):
+        expected = self.write_wide(images=2)
+        for machine in SLOW_DRAM:
+            for sizes in ("13, 2, 1", "5, 1, 1", "7, 3, 1"):
+                loaded = {}
+                for rolling in (1, 8):
+                    tiles = self.schedule_file({"stem": [f'tile %k {{sizes = [0, {sizes}], order = "positions_outer"}}',
+                                                         f"buffers %k {{depth = 2, rolling = {rolling}}}"]})
+                    sums, report = self.run_network(machine[0], *machine[1:], "--schedule", tiles)
+                    np.testing.assert_array_equal(sums, expected, str((machine, sizes, rolling)))
+                    loaded[rolling] = report["dram_read_bytes"]
+                # Five of the seven rows of a window belong to the one above it as well.
+                self.assertLess(loaded[8], 0.9 * loaded[1], (machine, sizes))
+
+    def test_a_fast_dram_brings_packed_taps(self):
+        expected = self.write_wide()
+        self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
+        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
+
+    def test_an_array_with_little_to_do_gets_packed_taps(self):
+        self.write_network(size=7, outputs=4)
+        self.assertEqual(len(self.kernels("--hw", *SLOW_DRAM[0])), 2)
 
 
 if __name__ == "__main__":

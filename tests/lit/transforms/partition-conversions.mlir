@@ -1,10 +1,12 @@
 // RUN: split-file %s %t
 // RUN: tilewright-opt %t/int8.mlir -graph-partition-kernels=array=int8 | FileCheck %t/int8.mlir --check-prefix=INT8
+// RUN: tilewright-opt %t/int8.mlir -graph-partition-kernels="array=int8 dram-bytes=8" | FileCheck %t/int8.mlir --check-prefix=SLOW
 // RUN: tilewright-opt %t/int8.mlir -graph-partition-kernels=cpu-only=true | FileCheck %t/int8.mlir --check-prefix=CPU
 // RUN: tilewright-opt %t/bf16.mlir -graph-partition-kernels=array=bf16 -graph-legalize-types -canonicalize | FileCheck %t/bf16.mlir --check-prefix=BF16
 
 //--- int8.mlir
-// A network's image is converted by the convolution that reads it, unless others want it too or its windows share most of their pixels.
+// A network's image is converted by the convolution that reads it, unless others want it too, or its windows share most
+// of their pixels and DRAM has time for what is loaded again.
 // INT8: func.func @main(%[[X:.*]]: tensor<1x3x16x16xf32>, %[[Y:.*]]: tensor<1x3x16x16xf32>, %[[Z:.*]]: tensor<1x3x16x16xf32>
 // INT8-DAG: call @stem(%[[X]])
 // INT8-DAG: %[[Q:.*]] = call @shared(%[[Y]])
@@ -15,6 +17,8 @@
 // INT8: %[[C:.*]] = graph.quantize %[[I]]
 // INT8: %[[T:.*]] = graph.transpose %[[C]]
 // INT8: graph.conv_integer %[[T]]
+// SLOW: func.func @main(%{{.*}}: tensor<1x3x16x16xf32>, %{{.*}}: tensor<1x3x16x16xf32>, %[[Z:.*]]: tensor<1x3x16x16xf32>
+// SLOW: call @seven(%[[Z]])
 // CPU: func.func private @converted
 func.func @main(%x: tensor<1x3x16x16xf32>, %y: tensor<1x3x16x16xf32>, %z: tensor<1x3x16x16xf32>)
     -> (tensor<1x8x8x16xi32>, tensor<1x8x8x16xi32>, tensor<1x3x16x16xi8>, tensor<1x8x8x16xi32>) {
