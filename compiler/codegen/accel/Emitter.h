@@ -33,11 +33,13 @@ inline int64_t plainElements(const Anchor &a, const Extent &sums, int64_t rows) 
 }
 
 /// Rows of packed taps that a tile may copy from the one above it. Only converted ones: the vector engine writes them behind those that are
-/// copied, and whole vectors end with the last of them where they fill one.
+/// copied, or, packsOnChip(), before these. What comes last must fill a vector, as whole ones that end with its last element are written.
 inline int64_t copiedRows(const Kernel &kernel, const Anchor &a, const timing::MachineParams &machine) {
   const WindowAxis &h = a.axes[1];
-  const int64_t newRows = h.stride * (kernel.maxima ? (*kernel.maxima)[1].stride : 1);
-  return kernel.conversion && newRows * a.axes[0].kernel * a.ic >= machine.lanes ? std::max<int64_t>(h.kernel - h.stride, 0) : 0;
+  const int64_t newRows = h.stride * (kernel.maxima ? (*kernel.maxima)[1].stride : 1),
+                shared = std::max<int64_t>(h.kernel - h.stride, 0);
+  const int64_t last = packsOnChip(kernel, a) ? shared : newRows;
+  return kernel.conversion && last * a.axes[0].kernel * a.ic >= machine.lanes ? shared : 0;
 }
 
 /// One buffer of a tile: `slots` copies of `bytes` in one memory.
@@ -306,6 +308,11 @@ private:
   /// Of a pixel, where several lie in a vector.
   int64_t pixelChannels() const { return (contraction() ? kernel.anchor->ic : kernel.extent[C]) / kernel.anchor->pixels.count; }
 
+  /// Of the tensor that the anchor reads, in DRAM.
+  uint64_t inputAddress() const {
+    const size_t tensor = size_t(kernel.anchor->input.tensor);
+    return kernel.tensors[tensor].role == KernelTensor::Constant ? constantAddress[tensor] : addresses[tensor];
+  }
   void skipUnread();
   void packTaps();
   /// A slot's tile of packed taps, for sums of that origin and size.

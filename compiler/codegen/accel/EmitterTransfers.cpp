@@ -147,8 +147,7 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
   stride[P2] = size[P0] * stride[P0];
   if (int64_t end = size[P2] * stride[P2]; end < b.bytes && isFirst)
     fillSlot(step, b, slot, end, es);
-  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
-  const uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  const uint64_t base = inputAddress();
   const WindowAxis &w = a.axes[0], &h = a.axes[1];
   auto paddingOf = [&](int64_t column) {
     int64_t first = column * w.stride - w.padLow, low = 0, high = 0;
@@ -214,7 +213,7 @@ void Emitter::loadPlain(TileStep &step, const Extent &origin, const Extent &size
     return dim;
   };
   const BoxDim rowDim = within(rows, a.input.stride[P1] * es, columns * pixel, firstRow, h.inputSize);
-  BoxDim columnDim = within(columns, a.input.stride[P0] * es, pixel, firstColumn, w.inputSize);
+  const BoxDim columnDim = within(columns, a.input.stride[P0] * es, pixel, firstColumn, w.inputSize);
   const int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2] +
                           (firstRow + rowDim.low) * a.input.stride[P1] + (firstColumn + columnDim.low) * a.input.stride[P0];
   std::vector<BoxDim> dims;
@@ -224,8 +223,7 @@ void Emitter::loadPlain(TileStep &step, const Extent &origin, const Extent &size
     dims = {columnDim, {a.ic, a.input.stride[C] * es, es, 0, 0}};
   dims.push_back(rowDim);
   dims.push_back({size[P2], a.axes[2].stride * a.input.stride[P2] * es, rows * columns * pixel, 0, 0});
-  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
-  const uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  const uint64_t base = inputAddress();
   addLoad(step, b, slot, unit, base + uint64_t(address * es), unsigned(es), std::move(dims), a.padPattern);
 }
 
@@ -275,8 +273,11 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirstRaw);
     std::vector<Operation> &loads = raw.slots > 1 ? step.early : step.late;
     const size_t before = loads.size();
-    (this->*(packsOnChip() ? &Emitter::loadPlain : &Emitter::loadPacked))(step, from, some, raw, rawSlot, isFirstRaw,
-                                                                          part ? secondUnit(tile) : 0, copied);
+    const unsigned unit = part ? secondUnit(tile) : 0;
+    if (packsOnChip())
+      loadPlain(step, from, some, raw, rawSlot, isFirstRaw, unit, copied);
+    else
+      loadPacked(step, from, some, raw, rawSlot, isFirstRaw, unit, copied);
     for (size_t i = before; count > 1 && i < loads.size(); ++i)
       loads[i].round = turn;
     parts.push_back({some, begin, raw.address[rawSlot]});
@@ -354,8 +355,7 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
     onChip *= span;
     dims.push_back(dim);
   }
-  const KernelTensor &tensor = kernel.tensors[a.input.tensor];
-  uint64_t base = tensor.role == KernelTensor::Constant ? constantAddress[a.input.tensor] : addresses[a.input.tensor];
+  const uint64_t base = inputAddress();
   addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern,
           offset);
 }

@@ -99,10 +99,11 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
       more cycles to read a row of taps of each channel apart, with up to two load engines, than to transpose the image,
       one element a cycle, and to read the rows of taps of all channels at once. What the array takes meanwhile hides as
       much of either.
-    The conversion of a network's input that such a convolution alone reads belongs to it if the scratchpad has room for it, and windows of
-    a row share pixels with their neighbours only, or DRAM would have little time left beside it and neither the vector engine, which then
-    packs the taps, nor the load engines, which lay the channels of a pixel side by side, need longer than the array; one from f32 to bf16 is left to graph-legalize-types, which finds
-    `tilewright.converts` on the kernel's argument.
+    The conversion of a network's input that such a convolution alone reads belongs to it if the scratchpad has room for it, and
+    windows of a row share pixels with their neighbours only, or DRAM would have little time left beside it and neither the
+    vector engine, which then packs the taps, nor the load engines, which lay the channels of a pixel side by side, need longer
+    than the array; one from f32 to bf16 is left to graph-legalize-types, which finds `tilewright.converts` on the kernel's
+    argument.
     A softmax along the rows of a product belongs to it if the accumulator holds enough rows: they never leave the chip.
     So does the mean of all positions of a convolution's result if there is room for all of a block of channels, twice, and
     a maximum over windows of a convolution's sums.

@@ -16,10 +16,10 @@ QUANTIZED = """
 func.func @main(%image: tensor<{n}x3x{h}x{w}xf32>) -> ({results}) {{
   %q = graph.quantize %image {{scales = array<f32: {scale}>, zero_points = array<i32: {zero}>, axis = 1 : i64}}
     : (tensor<{n}x3x{h}x{w}xf32>) -> tensor<{n}x3x{h}x{w}xi8> loc("quantize")
-  %w = graph.constant dense<{weights}> : tensor<{o}x3x{k}x{k}xi8>
-  %0 = graph.conv_integer %q, %w {{x_zero_point = {zero} : i32, w_zero_points = array<i32: 0>, strides = array<i64: 2, 2>,
+  %w = graph.constant dense<{weights}> : tensor<{o}x3x{kh}x{kw}xi8>
+  %0 = graph.conv_integer %q, %w {{x_zero_point = {zero} : i32, w_zero_points = array<i32: 0>, strides = array<i64: {step}, 2>,
     pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"}}
-    : (tensor<{n}x3x{h}x{w}xi8>, tensor<{o}x3x{k}x{k}xi8>) -> tensor<{n}x{o}x{y}x{x}xi32> loc("stem")
+    : (tensor<{n}x3x{h}x{w}xi8>, tensor<{o}x3x{kh}x{kw}xi8>) -> tensor<{n}x{o}x{y}x{x}xi32> loc("stem")
   %1 = graph.transpose %0 {{perm = array<i64: 0, 2, 3, 1>}} : (tensor<{n}x{o}x{y}x{x}xi32>) -> tensor<{n}x{y}x{x}x{o}xi32>
   return {values} : {results}
 }}
@@ -63,25 +63,24 @@ def requantized(sums):
     return np.clip(np.rint(sums.astype(np.float32) * np.float32(FACTOR)), -128, 127).astype(np.int8)
 
 
-def convolved(image, weights):
-    """What QUANTIZED computes of the image, for windows at a stride of 2 and a padding of 1."""
+def convolved(image, weights, step=2):
+    """What QUANTIZED computes of the image, for windows at a stride of 2, `step` down the rows, and a padding of 1."""
     q = np.clip(np.rint(image / np.float32(SCALE)) + ZERO, -128, 127).astype(np.int64) - ZERO
     q = np.pad(q, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    size = weights.shape[2]
-    windows = np.lib.stride_tricks.sliding_window_view(q, (size, size), axis=(2, 3))[:, :, ::2, ::2]
+    windows = np.lib.stride_tricks.sliding_window_view(q, weights.shape[2:], axis=(2, 3))[:, :, ::step, ::2]
     return np.einsum("ncyxhw,ochw->nyxo", windows, weights.astype(np.int64))
 
 
 class ConversionBase(CliTest):
-    def write_network(self, images=1, size=3, returns_image=False, outputs=OUTPUTS):
+    def write_network(self, images=1, size=3, returns_image=False, outputs=OUTPUTS, height=None, step=2):
         rng = np.random.default_rng(1)
         self.image = rng.uniform(-7, 7, (images, 3, HEIGHT, WIDTH)).astype(np.float32)
-        self.weights = rng.integers(-128, 128, (outputs, 3, size, size)).astype(np.int8)
-        expected = convolved(self.image, self.weights)
+        self.weights = rng.integers(-128, 128, (outputs, 3, height or size, size)).astype(np.int8)
+        expected = convolved(self.image, self.weights, step)
         result = f"tensor<{'x'.join(map(str, expected.shape))}xi32>"
         results, values = ([f"tensor<{images}x3x{HEIGHT}x{WIDTH}xi8>"], ["%q"]) if returns_image else ([], [])
         self.write("net.mlir", QUANTIZED.format(
-            n=images, h=HEIGHT, w=WIDTH, o=outputs, k=size, scale=SCALE, zero=ZERO, weights=self.weights.tolist(), y=expected.shape[1],
+            n=images, h=HEIGHT, w=WIDTH, o=outputs, kh=height or size, kw=size, step=step, scale=SCALE, zero=ZERO, weights=self.weights.tolist(), y=expected.shape[1],
             x=expected.shape[2], results=", ".join([*results, result]), values=", ".join([*values, "%1"])))
         np.save(self.path / "image.npy", self.image)
         return expected
@@ -259,6 +258,16 @@ class PackingTest(ConversionBase):
                     loaded[rolling] = report["dram_read_bytes"]
                 # Five of the seven rows of a window belong to the one above it as well.
                 self.assertLess(loaded[8], 0.9 * loaded[1], (machine, sizes))
+
+    def test_a_shared_row_that_fills_no_vector_is_not_copied(self):
+        """A copy writes whole vectors, and would reach into the rows below."""
+        expected = self.write_network(size=7, height=5, step=4, outputs=5 * OUTPUTS)
+        machine = SLOW_DRAM[0]
+        self.assertEqual(len(self.kernels("--hw", *machine)), 1)
+        tiles = self.schedule_file({"stem": ["tile %k {sizes = [0, 13, 1, 1]}"]})
+        np.testing.assert_array_equal(self.run_network(machine[0], *machine[1:], "--schedule", tiles)[0], expected)
+        path = self.schedule_file({"stem": ["tile %k {sizes = [0, 13, 1, 1]}", "buffers %k {depth = 2, rolling = 8}"]})
+        self.fails("run", "net.mlir", "--hw", *machine, "--schedule", path, message="rolling is 8 but kernel 'stem' has no tiles")
 
     def test_a_fast_dram_brings_packed_taps(self):
         expected = self.write_wide()

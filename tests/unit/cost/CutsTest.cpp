@@ -541,7 +541,7 @@ struct Runs {
   int cases = 0, violations = 0, beyond = 0;
 };
 
-/// Random programs against the largest of what `bound` says of all cuts.
+/// Random programs against the largest of what `boundBy` says of all cuts.
 template <typename BoundOf> Runs runAll(BoundOf boundBy) {
   std::mt19937 random(2);
   Runs runs;
