@@ -7,20 +7,26 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <onnx/onnx_pb.h>
-#include <sstream>
 
 namespace tw::frontend {
 
 Result<std::string> readFile(const std::string &path) {
   std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf() || stream.peek() == EOF))
+  std::string bytes;
+  std::error_code unknown;
+  if (const auto size = std::filesystem::file_size(path, unknown); !unknown)
+    bytes.reserve(size);
+  std::vector<char> chunk(1 << 20);
+  while (stream.read(chunk.data(), std::streamsize(chunk.size())) || stream.gcount())
+    bytes.append(chunk.data(), size_t(stream.gcount()));
+  if (!stream.eof())
     return Diagnostic{path, 0, 0, std::string("cannot read the file: ") + std::strerror(errno ? errno : EIO)};
-  return std::move(text).str();
+  return bytes;
 }
 
 static bool endsWith(const std::string &text, std::string_view suffix) {

@@ -442,9 +442,28 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
   return error;
 }
 
-llvm::Error NetworkCompiler::emitKernels() {
+/// They are the same whatever is chosen.
+void NetworkCompiler::addBounds() {
   std::vector<cost::LayerWork> work;
-  std::vector<cost::NetworkTensor> tensors = describeTensors();
+  for (auto [source, layer] : llvm::zip_equal(layers, result.program.layers)) {
+    work.push_back(accel::workOf(source.kernel, machine));
+    work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
+    for (cost::TensorUse &use : work.back().inputs)
+      use.tensor = unsigned(source.ranges[use.tensor]);
+    const cost::Bound bound = cost::layerBound(work.back(), machine);
+    result.layerTraffic.push_back(cost::layerTraffic(work.back(), machine));
+    layer.boundCycles = bound.cycles;
+    layer.boundBy = bound.by;
+    result.layerSerialCycles += bound.cycles;
+  }
+  const std::vector<cost::NetworkTensor> tensors = describeTensors();
+  const cost::Bound bound = cost::networkBound(work, tensors, machine);
+  result.lowerBoundBytes = cost::networkBytes(work, tensors, machine);
+  result.lowerBoundCycles = bound.cycles;
+  result.boundBy = bound.by;
+}
+
+llvm::Error NetworkCompiler::emitKernels() {
   const accel::Residency &residency = fusion.residency;
   size_t groupBegin = 0; ///< steps before the group's
   auto bandsAsked = [&](size_t range) {
@@ -604,22 +623,11 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     if (source.packed)
       network.chosen[layer].packed = isPacked;
-    work.push_back(accel::workOf(source.kernel, machine));
-    work.back().output.tensor = unsigned(source.ranges[work.back().output.tensor]);
-    for (cost::TensorUse &use : work.back().inputs)
-      use.tensor = unsigned(source.ranges[use.tensor]);
-    cost::Bound bound = cost::layerBound(work.back(), machine);
-    result.layerTraffic.push_back(cost::layerTraffic(work.back(), machine));
-    result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, bound.cycles, bound.by});
+    result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, 0, {}});
     result.macs += kernel->macs;
-    result.layerSerialCycles += bound.cycles;
     for (const std::string &node : kernel->nodes)
       result.offload.push_back({node, "accelerator", "layer " + kernel->name});
   }
-  cost::Bound bound = cost::networkBound(work, tensors, machine);
-  result.lowerBoundBytes = cost::networkBytes(work, tensors, machine);
-  result.lowerBoundCycles = bound.cycles;
-  result.boundBy = bound.by;
   return llvm::Error::success();
 }
 
@@ -825,6 +833,7 @@ llvm::Error NetworkCompiler::assemble() {
 llvm::Expected<Tiles> NetworkCompiler::runTiles() {
   if (llvm::Error error = emit())
     return error;
+  addBounds();
   return Tiles{std::move(network), std::move(result.program.layers)};
 }
 
@@ -836,6 +845,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
     choices.push_back({layer.name, chosen});
   const accel::WaysRequest ways = hasWays() ? accel::WaysRequest(result.weighed.front().ways) : accel::WaysRequest();
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), ways, choices);
+  if (!onlyTimed)
+    addBounds();
   if (llvm::Error error = assemble())
     return error;
   if (options.schedule == accel::Schedule::Search && picks.empty())

@@ -225,6 +225,8 @@ private:
   /// is `limit` or more.
   llvm::Expected<double> emitWith(accel::Fusion chosen, double limit);
   llvm::Error emitKernels();
+  /// Lower bounds of the layers and of the network, and the least that they move.
+  void addBounds();
   /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
   int64_t planesOf(size_t range) const;
   llvm::Error describeProblem();

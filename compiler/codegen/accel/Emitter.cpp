@@ -163,9 +163,11 @@ int64_t Emitter::packedElements(const Extent &size) const {
 }
 
 bool Emitter::keepsSums(const Tile &t) const {
+  if (!onChip.keepsSums || !canKeepSums() || t.size[P1] > 1 || t.size[P2] > 1 || t.depth == 1 || t.oneSum || t.inputsOuter ||
+      t.channelsOuter)
+    return false;
   const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
-  return canKeepSums() && onChip.keepsSums && t.size[P1] == 1 && t.size[P2] == 1 && t.depth > 1 && !t.oneSum && !t.inputsOuter &&
-         !t.channelsOuter && (!onChip.banding || (onChip.banding->strips && strips <= t.depth));
+  return !onChip.banding || (onChip.banding->strips && strips <= t.depth);
 }
 
 Extent Emitter::madeSums(const Tile &t) const {
@@ -256,22 +258,28 @@ int64_t Emitter::tilesTogether(const Tile &t) const {
 // Tiles
 //===----------------------------------------------------------------------===//
 
-unsigned Emitter::acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst) {
+void Emitter::emptySlots() {
+  held.clear();
+  for (const Buffer &buffer : buffers.all)
+    held.emplace_back(buffer.slots);
+}
+
+unsigned Emitter::acquire(const Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst) {
   ++clock;
+  std::vector<Held> &slots = heldIn(b);
   unsigned victim = 0;
   for (unsigned slot = 0; slot < b.slots; ++slot) {
-    if (!b.key[slot].empty() && b.key[slot] == key) {
-      b.used[slot] = clock;
+    if (!slots[slot].key.empty() && slots[slot].key == key) {
+      slots[slot].used = clock;
       miss = false;
       return slot;
     }
-    if (b.used[slot] < b.used[victim])
+    if (slots[slot].used < slots[victim].used)
       victim = slot;
   }
   if (isFirst)
-    *isFirst = b.key[victim].empty();
-  b.key[victim] = key;
-  b.used[victim] = clock;
+    *isFirst = slots[victim].key.empty();
+  slots[victim] = {key, clock};
   miss = true;
   return victim;
 }
@@ -580,7 +588,7 @@ void Emitter::emitTiles() {
         if (tile.rolling > 1 && !unpacked) {
           rollInput(step, origin, size, k, icSize);
         } else if (!residentInput()) {
-          Buffer &b = buffers.all[size_t(buffers.input)];
+          const Buffer &b = buffers.all[size_t(buffers.input)];
           bool isFirst = false;
           input = acquire(b, {group, origin[P0], first[P1], origin[P2], k, isPiece}, miss, &isFirst);
           if (miss && conversion && host && buffers.all[size_t(buffers.raw.front())].slots > 1) {
@@ -705,7 +713,7 @@ void Emitter::emitCopies() {
   for (unsigned slot = 0; slot < slots; ++slot)
     staging.address.push_back(room.begin + int64_t(slot) * capacity);
   buffers.all = {staging};
-  buffers.emptySlots();
+  emptySlots();
   buffers.results = {0};
   for (const Copy &copy : kernel.copies) {
     int64_t es = byteSize(copy.type);

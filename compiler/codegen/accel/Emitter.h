@@ -48,9 +48,12 @@ struct Buffer {
   int64_t bytes = 0;
   unsigned slots = 1;
   llvm::SmallVector<int64_t, 4> address;
-  /// What each slot holds, and when it was last used.
-  std::vector<std::vector<int64_t>> key;
-  std::vector<uint64_t> used;
+};
+
+/// What a slot of a buffer holds, and when it was last used.
+struct Held {
+  std::vector<int64_t> key;
+  uint64_t used = 0;
 };
 
 /// Every buffer a tile needs; -1: not needed.
@@ -59,17 +62,10 @@ struct Buffers {
   int accumulator = -1, input = -1, weights = -1;
   int diagonals = -1; ///< weights of a window's channels on the array
   llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
-  llvm::SmallVector<int, 2> parameters;     ///< per step
-  llvm::SmallVector<llvm::SmallVector<int, 2>, 2> sources; ///< per step and source: the buffer of a tensor source
-  llvm::SmallVector<int, 2> results;        ///< per step
-  bool ownBanks = false;                    ///< no two slots share a bank
-
-  void emptySlots() {
-    for (Buffer &buffer : all) {
-      buffer.key.assign(buffer.slots, {});
-      buffer.used.assign(buffer.slots, 0);
-    }
-  }
+  llvm::SmallVector<int, 4> parameters;     ///< per step
+  llvm::SmallVector<llvm::SmallVector<int, 2>, 4> sources; ///< per step and source: the buffer of a tensor source
+  llvm::SmallVector<int, 4> results;                       ///< per step
+  bool ownBanks = false;                                   ///< no two slots share a bank
 };
 
 /// One dimension of a transfer, innermost first.
@@ -128,6 +124,7 @@ private:
   Tile tile;
   std::vector<Range> channelTiles; ///< of the chosen tile: the channels of each
   Buffers buffers;
+  std::vector<std::vector<Held>> held; ///< per buffer and slot
   Range room; ///< of scratchpad 0, for buffers
   uint64_t clock = 0;
   double tapShare = 1; ///< of a window's taps, those that read no padding
@@ -189,7 +186,7 @@ private:
   /// Whether its packed taps are copied from the tile above it as far as it has them.
   bool copiesRows(const Tile &t) const { return unpacked && t.rolling > 1; }
   int64_t rollingRows(const Tile &t) const; ///< that there is room for
-  std::vector<int64_t> rollings(const Tile &t) const; ///< worth a look
+  llvm::SmallVector<int64_t, 4> rollings(const Tile &t) const; ///< worth a look
   double rowsLoaded(const Tile &t) const;             ///< of a column of tiles, from top to bottom
   void rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize);
 
@@ -223,7 +220,13 @@ private:
   int64_t leastDrain() const;
   /// Whether the memories hold the tile, if need be with fewer of its results at a time.
   bool fitsDrained(Tile &t, Buffers &b) const;
-  Buffers plan(const Tile &t) const;
+  Buffers plan(const Tile &t) const {
+    Buffers b;
+    plan(t, b);
+    return b;
+  }
+  /// Into `b`, whatever that was: so many tiles are looked at that its memory is used again.
+  void plan(const Tile &t, Buffers &b) const;
   int sameSource(const Buffers &b, size_t step, const Source &source) const;
   int overwritten(const Buffers &b, size_t i) const;
   bool exceedsMemory(const Buffers &b) const;
@@ -353,7 +356,9 @@ private:
   void order();
 
   /// The slot of `b` that holds `key`; `miss` if it must be loaded first, `isFirst` if nothing has been there.
-  unsigned acquire(Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst = nullptr);
+  void emptySlots();
+  std::vector<Held> &heldIn(const Buffer &b) { return held[size_t(&b - buffers.all.begin())]; }
+  unsigned acquire(const Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst = nullptr);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,

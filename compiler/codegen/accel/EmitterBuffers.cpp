@@ -13,8 +13,14 @@ namespace {
 constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 } // namespace
 
-Buffers Emitter::plan(const Tile &t) const {
-  Buffers b;
+void Emitter::plan(const Tile &t, Buffers &b) const {
+  b.all.clear();
+  b.accumulator = b.input = b.weights = b.diagonals = -1;
+  b.raw.clear();
+  b.parameters.clear();
+  b.sources.clear();
+  b.results.clear();
+  b.ownBanks = false;
   auto add = [&](unsigned memory, int64_t bytes, unsigned slots) {
     Buffer &buffer = b.all.emplace_back();
     buffer.memory = memory;
@@ -135,7 +141,6 @@ Buffers Emitter::plan(const Tile &t) const {
       b.results.push_back(
           add(0, made * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
   }
-  return b;
 }
 
 /// The buffer that step `i` may leave its result in, as nothing needs what it reads there any more; -1: none.
@@ -184,21 +189,21 @@ int64_t Emitter::leastDrain() const {
 bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
   t.drain = 0;
   t.inPlace = false;
-  b = plan(t);
+  plan(t, b);
   if (onChip.banding || !exceedsMemory(b)) // kernels in bands have their places already
     return true;
   // Row reductions need whole rows.
   const bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
   if (overlaps() && reduces) {
     t.inPlace = true;
-    b = plan(t);
+    plan(t, b);
     return !exceedsMemory(b);
   }
   if (!overlaps() || !contraction() || reduces || machine.lanes != machine.cols)
     return false;
   for (int64_t parts = 2, unit = leastDrain(); t.drain != unit && t.size[C] > unit; parts *= 2) {
     t.drain = roundUp(ceilDiv(t.size[C], parts), unit);
-    b = plan(t);
+    plan(t, b);
     if (!exceedsMemory(b))
       return true;
   }

@@ -386,8 +386,8 @@ double Emitter::tryTile(const Tile &candidate) {
   // Constants have no place yet; nothing else lies there.
   constexpr uint64_t kElsewhere = uint64_t(1) << 39;
   takeTile(candidate);
-  buffers = plan(tile);
-  buffers.emptySlots();
+  plan(tile, buffers);
+  emptySlots();
   allocate(buffers);
   weightsAddress = kElsewhere;
   parametersAddress.assign(chains.size(), kElsewhere);
@@ -542,6 +542,7 @@ llvm::Error Emitter::choose() {
   };
   const bool asksForWay = !onChip.hasNeighbours && (request.beginsSmall || request.beginsWide || request.oneLoader);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
+  Buffers b;                              ///< of the tile at hand
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
   const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
   std::multimap<double, Tile> ofModulo;
@@ -586,7 +587,7 @@ llvm::Error Emitter::choose() {
             for (int64_t ic : icSizes) {
               // Every form of a tile needs as many slots as this one, or more; but where weights stay for parts of positions.
               Tile leastTile = clampTile({{c, w, h, n}, ic});
-              if (Buffers least; !leastTile.cut.count() && (!fitsDrained(leastTile, least) || !allocate(least)))
+              if (!leastTile.cut.count() && (!fitsDrained(leastTile, b) || !allocate(b)))
                 continue;
               for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
                 Tile t = clampTile({{c, w, h, n}, ic, style.depth, form % 2 == 1, style.overlap,
@@ -613,7 +614,6 @@ llvm::Error Emitter::choose() {
                   continue;
                 for (int64_t rolling : rollings(t)) {
                   t.rolling = rolling;
-                  Buffers b;
                   if (!fitsDrained(t, b))
                     continue;
                   if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
@@ -855,8 +855,8 @@ llvm::Error Emitter::choose() {
     return llvm::createStringError("%s: no tile fits machine '%s'; the smallest one needs %s", kernel.name.c_str(),
                                    machine.name.c_str(), text.c_str());
   }
-  buffers = plan(tile);
-  buffers.emptySlots();
+  plan(tile, buffers);
+  emptySlots();
   network.tileBytes.resize(layer + 1);
   for (const Buffer &buffer : buffers.all)
     if (buffer.memory != unsigned(isa::Memory::Accumulator))

@@ -199,7 +199,7 @@ void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &v
 void Emitter::windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray) {
   const Anchor &a = *kernel.anchor;
   const int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), first = blocks - onArray.blocks, most = mostArrayBlocks(blocks);
-  Buffer &diagonals = buffers.all[size_t(buffers.diagonals)];
+  const Buffer &diagonals = buffers.all[size_t(buffers.diagonals)];
   bool miss;
   const unsigned slot = acquire(diagonals, {visit.origin[C]}, miss);
   if (miss) {

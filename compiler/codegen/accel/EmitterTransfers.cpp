@@ -268,7 +268,7 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     Extent from = origin, some = size;
     from[P0] += begin;
     some[P0] = end - begin;
-    Buffer &raw = buffers.all[size_t(buffers.raw[part])];
+    const Buffer &raw = buffers.all[size_t(buffers.raw[part])];
     bool miss, isFirstRaw = false;
     const unsigned rawSlot = acquire(raw, {int64_t(clock)}, miss, &isFirstRaw);
     std::vector<Operation> &loads = raw.slots > 1 ? step.early : step.late;
@@ -380,10 +380,10 @@ int64_t Emitter::rollingRows(const Tile &t) const {
 }
 
 /// As many tiles as there is room for, and as leave half of it to the kernels beside; a load must find room beside the tile that is read.
-std::vector<int64_t> Emitter::rollings(const Tile &t) const {
-  std::vector<int64_t> counts{1};
+llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
+  llvm::SmallVector<int64_t, 4> counts{1};
   if (!canRoll(t))
-    return kernel.request.rolling > 1 ? std::vector<int64_t>() : counts;
+    return kernel.request.rolling > 1 ? llvm::SmallVector<int64_t, 4>() : counts;
   if (kernel.request.rolling)
     return {kernel.request.rolling};
   if (unpacked) { // a way to load tiles, or the only one that there is room for

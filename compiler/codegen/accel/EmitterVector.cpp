@@ -149,7 +149,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           o.address = resident->at(element);
           return o;
         }
-        Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
+        const Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
         std::vector<int64_t> key;
         for (unsigned axis = 0; axis < kAxes; ++axis)
           key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
@@ -209,7 +209,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
                  (v.window[1] - 1) * v.a_window_strides[1];
       if (a.windowOp == isa::WindowOp::Mac) {
         int64_t ws = byteSize(a.weightType), taps = windowWeights(), row = v.window[0] * lanes * ws;
-        Buffer &b = buffers.all[buffers.weights];
+        const Buffer &b = buffers.all[buffers.weights];
         bool miss;
         unsigned slot = acquire(b, {origin[C]}, miss);
         if (miss)
@@ -276,7 +276,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.b_span = spanOf(v.b_strides, lanes * byteSize(chain.bType));
     }
     if (!chain.parameters.empty()) {
-      Buffer &b = buffers.all[buffers.parameters[i]];
+      const Buffer &b = buffers.all[buffers.parameters[i]];
       const int64_t perBlock = int64_t(chain.parameters.size()) * lanes * 4;
       // Those of all channels of the tile, also where its results leave a few at a time.
       const Range whole = channelTiles[channelTileOf(origin[C])];
@@ -300,13 +300,13 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     v.d_memory = 0;
     v.d_type = int64_t(chain.dType);
     if (buffers.results[i] >= 0) {
-      Buffer &d = buffers.all[size_t(buffers.results[i])];
+      const Buffer &d = buffers.all[size_t(buffers.results[i])];
       int &slot = slotOf[size_t(buffers.results[i])];
       bool miss;
       if (slot < 0)
         slot = int(acquire(d, {int64_t(clock)}, miss));
       else // what was there is gone
-        d.key[size_t(slot)] = {int64_t(clock)};
+        heldIn(d)[size_t(slot)].key = {int64_t(clock)};
       resultSlot[i] = unsigned(slot);
       int64_t inner = (reduces ? 1 : blocks) * lanes * ds;
       v.d_address = d.address[resultSlot[i]];
