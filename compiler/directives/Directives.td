@@ -50,7 +50,7 @@ def BuffersOp : DirectiveOp<"buffers"> {
                        OptionalAttr<BoolAttr>:$behind, OptionalAttr<BoolAttr>:$overlap, OptionalAttr<BoolAttr>:$one_sum, OptionalAttr<BoolAttr>:$begins_small,
                        OptionalAttr<BoolAttr>:$begins_wide, OptionalAttr<BoolAttr>:$one_loader, OptionalAttr<BoolAttr>:$whole_banks,
                        OptionalAttr<BoolAttr>:$spreads, OptionalAttr<BoolAttr>:$serpentine, OptionalAttr<BoolAttr>:$keeps_sums,
-                       OptionalAttr<I64Attr>:$rolling);
+                       OptionalAttr<BoolAttr>:$as_made, OptionalAttr<I64Attr>:$rolling);
 }
 
 def KeepOp : DirectiveOp<"keep"> {

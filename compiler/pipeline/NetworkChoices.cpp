@@ -7,6 +7,8 @@
 
 #include "compiler/pipeline/NetworkCompiler.h"
 
+#include "isa/timing/Dram.h"
+
 using namespace tw;
 using namespace tw::pipeline;
 
@@ -16,6 +18,10 @@ constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, who
 constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
 constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
+constexpr double kLeastAsMade = 1.001; ///< the same, for channels that are taken as they are made
+constexpr double kMakerWeights = 0.375; ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
+constexpr int64_t kTurnBytes = 16384;   ///< of weights in a tile of kernels that take turns: runs that DRAM likes
+constexpr int64_t kMostTurns = 8;       ///< of such tiles on chip
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
@@ -613,6 +619,142 @@ void NetworkCompiler::weighEngines() {
   }
 }
 
+std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
+  if (!hasWays())
+    return "that takes base modulo or search, and layers that do not drain";
+  if (machine.scratchpads.size() == 1 || machine.rows != machine.cols || machine.lanes != machine.cols)
+    return "machine '" + machine.name + "' has no scratchpad for weights alone, or not as many lanes, rows and columns";
+  if (layer == 0 || !isReadBy(layer - 1, layer))
+    return "it does not read what that makes";
+  if (takesAsMade(layer - 1) || takesAsMade(layer + 1))
+    return "a kernel takes turns with one other";
+  if (fusion.groupOf(unsigned(layer)) || fusion.groupOf(unsigned(layer) - 1))
+    return "one of them runs in bands";
+  for (const Layer *each : {&layers[layer - 1], &layers[layer]}) {
+    const accel::Kernel &kernel = each->form(choice);
+    const std::optional<accel::Anchor> &a = kernel.anchor;
+    auto reduces = [](const accel::Step &step) { return step.reducesChannels; };
+    if (!a || a->kind != accel::Anchor::Contraction || a->groups > 1 || a->batchAxis || a->pairsRows || a->pixels.count > 1 ||
+        kernel.outputsPerVector > 1 || kernel.pool || kernel.maxima || kernel.outputReduced || kernel.conversion ||
+        accel::packsTaps(*a, machine) || kernel.tensors[size_t(a->weights)].role != accel::KernelTensor::Constant ||
+        llvm::any_of(kernel.steps, reduces))
+      return "both must be products or convolutions with constant weights, one vector of channels for each pixel";
+  }
+  const Turns turns = turnsOf(layer);
+  if (turns.makerSums.isEmpty())
+    return "the accumulator does not hold all its sums and a tile of the other's";
+  for (bool takes : {false, true}) {
+    accel::Kernel kernel = layers[layer - !takes].form(choice);
+    askForTurns(kernel, turns, takes);
+    if (kernel.request.depth < 2)
+      return "weights have no room for two tiles of each";
+  }
+  return "";
+}
+
+namespace {
+int64_t tapsOf(const accel::Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
+
+/// Of one output channel.
+int64_t positionsOf(const accel::Kernel &kernel) {
+  return kernel.extent[accel::P0] * kernel.extent[accel::P1] * kernel.extent[accel::P2];
+}
+} // namespace
+
+bool NetworkCompiler::hurriesAsMade(size_t layer) const {
+  if (!whyNotAsMade(layer).empty())
+    return false;
+  const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
+  auto loadsLonger = [&](const accel::Kernel &kernel) {
+    const int64_t weights = tapsOf(kernel) * kernel.anchor->ic * kernel.anchor->oc;
+    const double bytes = double(weights * int64_t(timing::elementBytes(machine.arrayType)));
+    const double loads = bytes * double(peak.denominator) / double(peak.numerator);
+    return loads > double(weights * positionsOf(kernel)) / double(machine.rows * machine.cols);
+  };
+  return loadsLonger(layers[layer].kernel) && !loadsLonger(layers[layer - 1].kernel);
+}
+
+/// Weights of all taps between as many channels as the array has rows and columns.
+int64_t NetworkCompiler::blockBytes(const accel::Kernel &kernel) const {
+  return tapsOf(kernel) * int64_t(machine.rows) * int64_t(machine.cols) * int64_t(timing::elementBytes(machine.arrayType));
+}
+
+int64_t NetworkCompiler::blocksInTurn(const accel::Kernel &kernel, int64_t channels) const {
+  const int64_t bytes = std::min(kTurnBytes, int64_t(machine.scratchpads.back().capacityBytes) / kMostTurns);
+  const int64_t all = int64_t(llvm::divideCeil(channels, machine.cols)), most = std::max<int64_t>(bytes / blockBytes(kernel), 1);
+  return int64_t(llvm::divideCeil(all, llvm::divideCeil(all, most))); // in equal parts
+}
+
+/// All sums of the one that takes, as each block of channels adds to all; of weights rather more for it, as it needs them faster.
+NetworkCompiler::Turns NetworkCompiler::turnsOf(size_t layer) const {
+  const accel::Kernel &maker = layers[layer - 1].kernel, &taker = layers[layer].kernel;
+  const int64_t row = machine.accumulatorRowBytes(), all = int64_t(machine.accumulator.capacityBytes);
+  const int64_t tile = blocksInTurn(taker, taker.anchor->oc) * int64_t(machine.cols);
+  const int64_t tileSums = int64_t(llvm::alignTo(positionsOf(taker) * row * tile / int64_t(machine.cols), accel::kBurst));
+  const int64_t sums = tileSums * int64_t(llvm::divideCeil(taker.anchor->oc, tile));
+  const timing::MemoryParams &weights = machine.scratchpads.back();
+  const int64_t at = int64_t(kMakerWeights * double(weights.banks)) * int64_t(weights.bankBytes());
+  // The taker's last tile may lie in a bank of the maker's: it is not at work there when a result leaves.
+  Turns turns{{0, at}, {at, int64_t(weights.capacityBytes)}, {sums, all}, {0, sums}};
+  if (turns.makerSums.size() < positionsOf(maker) * row)
+    turns.makerSums = {};
+  return turns;
+}
+
+void NetworkCompiler::askForTurns(accel::Kernel &kernel, const Turns &turns, bool takes) const {
+  accel::TileRequest &request = kernel.request;
+  const int64_t rows = int64_t(machine.rows), cols = int64_t(machine.cols);
+  auto ask = [](auto &key, auto value) {
+    if (!key)
+      key = value;
+  };
+  for (unsigned axis = accel::P0; axis < accel::kAxes; ++axis)
+    ask(request.size[axis], kernel.extent[axis]);
+  // A block of channels is made at a time, from some of the inputs after the others, and taken for some of the results after the others.
+  ask(request.size[accel::C], takes ? blocksInTurn(kernel, kernel.anchor->oc) * cols : cols);
+  ask(request.ic, takes ? rows : blocksInTurn(kernel, kernel.anchor->ic) * rows);
+  ask(request.order, takes ? 2u : 1u); // of kOrderNames
+  ask(request.panel, 0u);
+  ask(request.serpentine, false);
+  const int64_t parameters = 4 * request.size[accel::C] * llvm::count_if(kernel.steps, [](const accel::Step &step) {
+    return llvm::any_of(step.sources, [](const accel::Source &source) { return source.kind == accel::Source::Parameter; });
+  });
+  const int64_t blocks = int64_t(llvm::divideCeil(request.size[accel::C], cols) * llvm::divideCeil(request.ic, rows));
+  const int64_t tile = blocks * blockBytes(kernel) + parameters;
+  ask(request.depth, unsigned(std::min((takes ? turns.takerWeights : turns.makerWeights).size() / tile, kMostTurns)));
+  const int64_t tiles = std::min(int64_t(request.depth), int64_t(llvm::divideCeil(kernel.anchor->oc, request.size[accel::C])));
+  ask(request.oneSum, !takes && turns.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
+}
+
+void NetworkCompiler::takeTurns(size_t begin, size_t middle) {
+  std::map<uint32_t, std::array<std::vector<schedule::Step>, 2>> bands;
+  for (size_t i = begin; i < network.steps.size(); ++i)
+    bands[network.steps[i].band][i >= middle].push_back(std::move(network.steps[i]));
+  network.steps.resize(begin);
+  for (auto &[band, steps] : bands) {
+    auto &[maker, taker] = steps;
+    // Evenly, so that loads are; the maker first, while whose last results leave.
+    for (size_t m = 0, t = 0; m < maker.size() || t < taker.size();) {
+      const bool isTaker = m == maker.size() || (t < taker.size() && t * maker.size() < m * taker.size());
+      network.steps.push_back(std::move(isTaker ? taker[t++] : maker[m++]));
+      network.steps.back().band = 0;
+    }
+  }
+}
+
+/// Weights that come later than the array has time for them come while the kernel before is still at work: its channels are taken as they are
+/// made.
+void NetworkCompiler::weighAsMade() {
+  for (size_t i = 1; hasWays() && i < layers.size(); ++i) {
+    NetworkChoice next = weighed.front().choice;
+    choice = next;
+    if (layers[i].kernel.request.asMade || !hurriesAsMade(i))
+      continue;
+    next.asMade.push_back(i);
+    weighToo(next, kLeastAsMade);
+  }
+}
+
 /// Buffers that begin with a bank waste the rest of the one before, and find more banks for themselves: worth a look where kernels for
 /// the vector engine could run beside products.
 void NetworkCompiler::weighBanks() {
@@ -709,6 +851,7 @@ llvm::Error NetworkCompiler::emit() {
     weighLoaders();
     weighWeights();
     weighEngines();
+    weighAsMade();
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);

@@ -473,15 +473,27 @@ llvm::Error NetworkCompiler::emitKernels() {
   };
   std::vector<bool> isFilled(ranges.size(), false);
   bool isArrayBusy = false; ///< with a kernel before
+  size_t turnsBegin = 0, turnsMiddle = 0; ///< steps before those of two kernels that take turns, and before the second one's
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
     const accel::Kernel *kernel = &source.form(choice);
     const bool isPacked = source.packed && kernel == &*source.packed;
-    accel::Kernel inParts;
-    if (!choice.beside.empty()) {
-      inParts = *kernel;
-      askForParts(size_t(&source - layers.data()), inParts);
-      kernel = &inParts;
+    const size_t index = size_t(&source - layers.data());
+    const bool takes = takesAsMade(index), makes = takesAsMade(index + 1);
+    if (takes || makes) {
+      const size_t taker = takes ? index : index + 1;
+      if (std::string why = whyNotAsMade(taker); !why.empty())
+        return llvm::createStringError("%skernel '%s' cannot take the channels of the one before as they are made: %s",
+                                       accel::placed(layers[taker].kernel.request.buffersAt).c_str(),
+                                       layers[taker].kernel.name.c_str(), why.c_str());
+    }
+    accel::Kernel asked;
+    if (!choice.beside.empty() || takes || makes) {
+      asked = *kernel;
+      askForParts(index, asked);
+      if (takes || makes)
+        askForTurns(asked, turnsOf(takes ? index : index + 1), takes);
+      kernel = &asked;
     }
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
@@ -533,7 +545,6 @@ llvm::Error NetworkCompiler::emitKernels() {
     const Place place = group || !kernel->copies.empty() ? Place() : placeOf(layer);
     onChip.banks = place.banks;
     // Side by side, the parameters of the one have a place of their own behind the weights of the other.
-    const size_t index = size_t(&source - layers.data());
     auto parametersBeside = [&](size_t other) {
       return other < layers.size() && machine.scratchpads.size() > 1 && !layers[other].kernel.anchor && placeOf(other).banks
                  ? accel::parameterBytes(layers[other].kernel, machine)
@@ -541,7 +552,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     };
     const int64_t weightBytes = int64_t(machine.scratchpads.back().capacityBytes);
     if (int64_t bytes = parametersBeside(index + 1); bytes && place.banks && kernel->anchor)
-      onChip.weightRoom = std::max<int64_t>(weightBytes - bytes, 0);
+      onChip.weights = {0, std::max<int64_t>(weightBytes - bytes, 1)};
     if (int64_t bytes = parametersBeside(index); bytes && index && placeOf(index - 1).banks && layers[index - 1].kernel.anchor)
       network.nextOnChip[1] = std::max<int64_t>(weightBytes - bytes, 0);
     if (!place.isBehind)
@@ -551,7 +562,9 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (layer + 1 == other.first || layer == other.last() + 1)
         network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     // Where tensors stay on chip in the middle, the larger run beside them is as good as banks that are asked for.
-    const accel::Range gap = residency.gap.empty() || group || !kernel->copies.empty() ? accel::Range() : residency.gap[index];
+    const bool hasTurns = takes || makes;
+    const accel::Range gap =
+        residency.gap.empty() || group || hasTurns || !kernel->copies.empty() ? accel::Range() : residency.gap[index];
     const int64_t bank = int64_t(machine.scratchpads[0].bankBytes()), lowRoom = onChip.room;
     if (!gap.isEmpty() && !onChip.banks)
       onChip.banks = {gap.begin / bank, gap.end / bank};
@@ -564,6 +577,19 @@ llvm::Error NetworkCompiler::emitKernels() {
                                       : "has no banks of its own";
       return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),
                                      kernel->name.c_str(), why);
+    }
+    if (hasTurns) { // tensors of either are there as long as both run
+      const size_t other = takes ? index - 1 : index + 1;
+      const Turns turns = turnsOf(std::max(index, other));
+      onChip.asMade = takes ? accel::AsMade::Takes : accel::AsMade::Makes;
+      onChip.weights = takes ? turns.takerWeights : turns.makerWeights;
+      onChip.sums = takes ? turns.takerSums : turns.makerSums;
+      if (!residency.room.empty())
+        onChip.room = std::min(onChip.room, residency.room[other]);
+      const int64_t banks = onChip.room / int64_t(machine.scratchpads[0].bankBytes());
+      if (!onChip.banks && banks > 1)
+        onChip.banks = takes ? std::array<int64_t, 2>{banks / 2, banks} : std::array<int64_t, 2>{0, banks / 2};
+      (takes ? turnsMiddle : turnsBegin) = network.steps.size();
     }
     const Beside *beside = besideOf(index);
     DiagnosticText text(module.getContext());
@@ -599,6 +625,8 @@ llvm::Error NetworkCompiler::emitKernels() {
                        [isTurned = group->hasRing()](const schedule::Step &a, const schedule::Step &b) {
                          return a.band != b.band ? a.band < b.band : isTurned && a.behind > b.behind;
                        });
+    if (takes)
+      takeTurns(turnsBegin, turnsMiddle);
     if (overlaps() && options.across == Across::None) {
       drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
       network.nextOnChip = {};
@@ -608,6 +636,8 @@ llvm::Error NetworkCompiler::emitKernels() {
       network.chosen[layer].behind = place.isBehind;
     if (onChip.wholeBanks)
       network.chosen[layer].wholeBanks = true;
+    if (takes || hurriesAsMade(index))
+      network.chosen[layer].asMade = takes;
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
       network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames

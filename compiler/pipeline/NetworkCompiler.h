@@ -145,6 +145,7 @@ private:
   void weighParts();
   void weighHalves();
   void weighEngines();
+  void weighAsMade();
   void weighCuts();
   void weighBanks();
   void weighBus();
@@ -190,6 +191,26 @@ private:
   }
   /// Of its window, as the choice at hand has it.
   int64_t arrayChannels(const Layer &layer) const;
+  /// Whether the layer takes the channels of the one before as that makes them.
+  bool takesAsMade(size_t layer) const {
+    return layer < layers.size() && layers[layer].kernel.request.asMade.value_or(llvm::is_contained(choice.asMade, layer));
+  }
+  /// Why it cannot; empty: it can.
+  std::string whyNotAsMade(size_t layer) const;
+  /// Whether its weights take DRAM longer than its products take the array, while those of the one before do not.
+  bool hurriesAsMade(size_t layer) const;
+  /// What of the memories is whose, if it does.
+  struct Turns {
+    accel::Range makerWeights, takerWeights, makerSums, takerSums;
+  };
+  Turns turnsOf(size_t layer) const;
+  int64_t blockBytes(const accel::Kernel &kernel) const;
+  /// Blocks of so many channels that are taken, or made from, at a time: runs that DRAM likes.
+  int64_t blocksInTurn(const accel::Kernel &kernel, int64_t channels) const;
+  /// Their tiles.
+  void askForTurns(accel::Kernel &kernel, const Turns &turns, bool takes) const;
+  /// Steps from `begin` on are one layer's, from `middle` on the next one's: those of a band take turns.
+  void takeTurns(size_t begin, size_t middle);
   bool isApart(size_t layer) const {
     const Beside *beside = besideOf(layer);
     return beside && beside->apart;

@@ -40,6 +40,8 @@ struct CutTiles {
   bool operator==(const CutTiles &other) const { return first == other.first && last == other.last; }
 };
 
+constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
+
 /// One choice of tile. Contractions: `size[C]` counts output channels of one group.
 struct Tile {
   Extent size{1, 1, 1, 1};
@@ -106,6 +108,10 @@ struct NetworkProgram {
   std::vector<TileRequest> chosen;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
+  /// Of a kernel whose channels the next one takes as they are made: per channel, the steps (schedule::Step::band) that it is there behind;
+  /// and its slots, each with its memory.
+  std::vector<uint32_t> madeIn;
+  std::vector<std::pair<unsigned, Range>> slots;
   /// What kernels of the same network, in this program or another, have found out; may be null.
   Rankings *rankings = nullptr;
 
@@ -140,6 +146,10 @@ inline int64_t mostArrayBlocks(const Kernel &kernel, int64_t arrayChannels, int6
   return (blocks * arrayChannels + kernel.extent[C] - 1) / kernel.extent[C];
 }
 
+/// Whether a kernel and the next one take turns: a block of channels is made, and while the next one is, it is taken
+/// (docs/decisions/0037-channels-as-they-are-made.md).
+enum class AsMade { No, Makes, Takes };
+
 /// Where a kernel finds its tensors on chip, and the room it has there itself.
 struct OnChip {
   std::vector<const Resident *> tensors; ///< per kernel.tensors; null or missing: in DRAM
@@ -155,8 +165,9 @@ struct OnChip {
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
-  /// Bytes of the weight scratchpad that are the kernel's; 0: all.
-  int64_t weightRoom = 0;
+  /// Bytes of the weight scratchpad and of the accumulator that are the kernel's; empty: all.
+  Range weights, sums;
+  AsMade asMade = AsMade::No;
   const Banding *banding = nullptr;      ///< in a group of kernels
   int64_t arrayChannels = 0;             ///< of a window that canUseBothEngines(): so many are the array's
   std::vector<CutTiles> cuts;            ///< that a search may want of tiles that hold all positions

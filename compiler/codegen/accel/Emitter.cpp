@@ -250,7 +250,7 @@ int64_t Emitter::tilesTogether(const Tile &t) const {
   const int64_t all = tileCount(t), channelTiles = ceilDiv(channels(), t.size[C]);
   const int64_t inner = t.channelsOuter ? all / channelTiles : channelTiles, outer = all / inner;
   const int64_t bytes = roundUp(sums(t) * ceilDiv(t.size[C], machine.cols) * machine.accumulatorRowBytes(), kBurst);
-  const int64_t most = int64_t(machine.accumulator.capacityBytes) / bytes / inner;
+  const int64_t most = placeIn(unsigned(isa::Memory::Accumulator)).size() / bytes / inner;
   return most == 0 ? all : ceilDiv(outer, ceilDiv(outer, most)) * inner;
 }
 
@@ -534,11 +534,18 @@ void Emitter::loadAhead(TileStep &step, const Visit &next, Ahead &ahead) {
 }
 
 void Emitter::emitTiles() {
-  if (const Resident *resident = residentOf(kernel.output.tensor); resident && onChip.fillsBorders) {
+  const Resident *bordered = onChip.fillsBorders ? residentOf(kernel.output.tensor) : nullptr;
+  auto fill = [&](uint32_t band) {
     steps.emplace_back();
-    fillBorders(steps.back(), *resident);
-  }
+    steps.back().band = band;
+    fillBorders(steps.back(), *bordered);
+  };
+  if (bordered && onChip.asMade != AsMade::Takes)
+    fill(0);
   const size_t begin = steps.size();
+  uint32_t turns = 0; ///< with another kernel
+  if (onChip.asMade == AsMade::Makes)
+    network.madeIn.assign(size_t(channels()), 0);
   uint32_t nextBand = 0;
   turn = 0;
   rolled = {};
@@ -583,7 +590,12 @@ void Emitter::emitTiles() {
         const auto [k, isPiece] = parts[part];
         const int64_t icSize = endOf(part) - k;
         TileStep step;
-        step.band = visit.band;
+        if (onChip.asMade == AsMade::Makes)
+          turns = std::max(turns, uint32_t(channelTileOf(origin[C])));
+        for (int64_t c = k; c < k + icSize && onChip.asMade == AsMade::Takes; ++c)
+          turns = std::max(turns, network.madeIn[size_t(c)] + 1);
+        const uint32_t band = onChip.asMade == AsMade::No ? visit.band : turns;
+        step.band = band;
         unsigned input = 0;
         if (tile.rolling > 1 && !unpacked) {
           rollInput(step, origin, size, k, icSize);
@@ -631,6 +643,8 @@ void Emitter::emitTiles() {
         if (overlaps())
           host = {steps.size(), step.compute.size()};
         if (visit.ends && i + 1 == parts.size()) {
+          for (int64_t c = origin[C]; c < origin[C] + size[C] && onChip.asMade == AsMade::Makes; ++c)
+            network.madeIn[size_t(c)] = std::max(network.madeIn[size_t(c)], band);
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
@@ -645,7 +659,7 @@ void Emitter::emitTiles() {
             for (int64_t c = begin; c < end; c += tile.drain) {
               if (c > begin) {
                 steps.push_back(std::exchange(step, {}));
-                step.band = visit.band;
+                step.band = band;
               }
               at[C] = c;
               part[C] = std::min(tile.drain, end - c);
@@ -660,8 +674,10 @@ void Emitter::emitTiles() {
           const int64_t inner = all / size[outer], begin = at[outer], count = part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
-            if (run)
+            if (run) {
               steps.push_back(std::exchange(step, {}));
+              step.band = band;
+            }
             at[outer] = begin + done;
             part[outer] = (count - done) / (runs - run);
             vectorSteps(step, at, part, group, anchorSlot, skipped + done * inner * row, all * row);
@@ -695,6 +711,9 @@ void Emitter::emitTiles() {
   }
   while (nextBand < bands.size())
     beginBand(nextBand++);
+  // What the other kernel reads may lie there until it has made all.
+  if (bordered && onChip.asMade == AsMade::Takes)
+    fill(turns);
 }
 
 void Emitter::emitCopies() {
@@ -775,6 +794,24 @@ std::vector<schedule::Step> Emitter::takeSteps() {
   return taken;
 }
 
+/// Kernels that take turns find in their slots what they left there.
+llvm::Error Emitter::keepSlotsApart() {
+  std::vector<std::pair<unsigned, Range>> slots;
+  for (const Buffer &buffer : buffers.all)
+    for (int64_t address : buffer.address)
+      slots.push_back({buffer.memory, {address, address + buffer.bytes}});
+  auto meets = [&](const auto &slot) {
+    return llvm::any_of(network.slots, [&](const auto &other) {
+      return other.first == slot.first && other.second.begin < slot.second.end && slot.second.begin < other.second.end;
+    });
+  };
+  if (onChip.asMade == AsMade::Takes && llvm::any_of(slots, meets))
+    return llvm::createStringError("%skernel '%s' has no room beside the one before, whose channels it takes as they are made",
+                                   placed(kernel.request.buffersAt).c_str(), kernel.name.c_str());
+  network.slots = std::move(slots);
+  return llvm::Error::success();
+}
+
 void Emitter::order() {
   if (overlaps()) {
     std::vector<schedule::Step> taken = takeSteps();
@@ -810,6 +847,8 @@ llvm::Error Emitter::emit() {
     return llvm::Error::success();
   }
   if (llvm::Error error = choose())
+    return error;
+  if (llvm::Error error = keepSlotsApart())
     return error;
   packConstants();
   emitTiles();

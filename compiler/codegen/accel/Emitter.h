@@ -12,7 +12,6 @@
 
 namespace tw::accel {
 
-constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every slot
 constexpr int64_t kMaxFill = 4095; ///< indices of a dimension that a load fills on either side: low and high in isa/Isa.td
 
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -84,6 +83,7 @@ public:
   llvm::Error emit();
 
 private:
+  llvm::Error keepSlotsApart();
   Kernel kernel;
   /// The anchor as it was, if its taps are packed: kernel.anchor then has one tap, whose channels are all taps and channels of
   /// this one.
@@ -282,6 +282,8 @@ private:
   const Resident *residentWeights() const {
     return contraction() && kernel.anchor->batchAxis && !constantWeights() ? residentOf(kernel.anchor->weights) : nullptr;
   }
+  /// Bytes that the kernel's buffers may lie in.
+  Range placeIn(unsigned memory) const;
   int64_t capacityOf(const Buffer &buffer) const;
   int64_t bandRows() const;
   int64_t bandColumns() const;
@@ -358,6 +360,7 @@ private:
   /// The slot of `b` that holds `key`; `miss` if it must be loaded first, `isFirst` if nothing has been there.
   void emptySlots();
   std::vector<Held> &heldIn(const Buffer &b) { return held[size_t(&b - buffers.all.begin())]; }
+  void waitForBanks(TileStep &step, const Buffer &b, unsigned slot) const;
   unsigned acquire(const Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst = nullptr);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);

@@ -210,13 +210,15 @@ bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
   return false;
 }
 
-int64_t Emitter::capacityOf(const Buffer &buffer) const {
-  if (buffer.memory == unsigned(isa::Memory::Accumulator))
-    return int64_t(machine.accumulator.capacityBytes);
-  if (buffer.memory == 0)
-    return std::max<int64_t>(0, room.size());
-  return onChip.weightRoom ? onChip.weightRoom : int64_t(machine.scratchpads[buffer.memory].capacityBytes);
+Range Emitter::placeIn(unsigned memory) const {
+  const bool isSum = memory == unsigned(isa::Memory::Accumulator);
+  const Range own = isSum ? onChip.sums : memory == 0 ? room : onChip.weights;
+  if (memory == 0 || !own.isEmpty())
+    return own;
+  return {0, int64_t((isSum ? machine.accumulator : machine.scratchpads[memory]).capacityBytes)};
 }
+
+int64_t Emitter::capacityOf(const Buffer &buffer) const { return std::max<int64_t>(0, placeIn(buffer.memory).size()); }
 
 /// In a group: what the other kernels have on chip stays there.
 bool Emitter::allocateOwn(Buffers &b) const {
@@ -307,7 +309,7 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
     putAhead(b.results.back());
   std::array<Range, 8> places; // that the slots take one after the other, from `start` on
   for (const Buffer &buffer : b.all)
-    places[buffer.memory] = buffer.memory == 0 ? room : Range{0, capacityOf(buffer)};
+    places[buffer.memory] = placeIn(buffer.memory);
   std::array<int64_t, 8> next = start;
   // Of the first `ownBanks` buffers no two slots share a bank; the others share none with these, or lie `behind` the last one. The first
   // `together` are one in this.
@@ -318,7 +320,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
     const int64_t widest = std::max<int64_t>(kBurst, acc ? machine.accumulatorRowBytes() : machine.lanes * 4);
     const Range &place = places[memory];
     // The room of the kernel before may end within a bank: the round begins and ends at the next one.
-    const int64_t first = behind || (ownBanks && onChip.wholeBanks) ? roundUp(start[memory], bankBytes) : start[memory];
+    const int64_t first =
+        std::max(place.begin, behind || (ownBanks && onChip.wholeBanks) ? roundUp(start[memory], bankBytes) : start[memory]);
     int64_t at = isFixed ? room.begin : first;
     bool wrapped = false;
     for (auto [i, index] : llvm::enumerate(order)) {

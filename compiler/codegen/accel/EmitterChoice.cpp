@@ -460,7 +460,8 @@ std::string Emitter::rankingKey() const {
   list(kernel.output.stride); // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 4>{room.begin, onChip.weightRoom, contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
+  list(std::array<int64_t, 7>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
+                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
   list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});

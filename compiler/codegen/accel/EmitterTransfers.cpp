@@ -554,6 +554,20 @@ void Emitter::storeResult(TileStep &step, const Extent &origin, const Extent &si
   addStore(step, address, addresses[view.tensor] + uint64_t(dram * es), unsigned(es), dims);
 }
 
+/// An engine that writes a bank keeps others out: the first slot in a bank is filled when what is in the others there has been read.
+void Emitter::waitForBanks(TileStep &step, const Buffer &b, unsigned slot) const {
+  if (b.slots < 2)
+    return;
+  const int64_t bankBytes = int64_t(machine.scratchpads[b.memory].bankBytes()), begin = b.address[slot];
+  const auto [first, last] = std::minmax_element(b.address.begin(), b.address.end());
+  for (int64_t bank = begin / bankBytes; bank <= (begin + b.bytes - 1) / bankBytes; ++bank) {
+    const bool isFirst = llvm::none_of(b.address, [&](int64_t other) { return other < begin && other + b.bytes > bank * bankBytes; });
+    if (isFirst)
+      step.early.back().regions.push_back({b.memory, uint64_t(std::max(bank * bankBytes, *first)),
+                                           uint64_t(std::min((bank + 1) * bankBytes, *last + b.bytes)), true});
+  }
+}
+
 void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k,
                           int64_t icSize, unsigned slot) {
   const Anchor &a = *kernel.anchor;
@@ -574,6 +588,8 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
     int64_t before = ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
     addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
             {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
+    if (onChip.asMade != AsMade::No)
+      waitForBanks(step, b, slot);
     return;
   }
   bool transposed = !storesByChannel(a);

@@ -92,6 +92,7 @@ std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kern
   flip("serpentine", &TileRequest::serpentine);
   flip("sums", &TileRequest::keepsSums);
   flip("whole banks", &TileRequest::wholeBanks);
+  flip("as made", &TileRequest::asMade);
   if ((chosen.banks || chosen.behind) && !asked.banks && !asked.behind) {
     Variation place{"place", {}};
     auto add = [&](std::optional<std::array<int64_t, 2>> banks, std::optional<bool> behind) {
