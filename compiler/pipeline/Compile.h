@@ -79,7 +79,7 @@ struct NetworkChoice {
   std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
   std::vector<Beside> beside;    ///< a layer once
   std::vector<BothEngines> bothEngines; ///< a layer once
-  std::vector<size_t> asMade; ///< layers that take the channels of the one before as that makes them
+  std::vector<size_t> asMade;           ///< layers that take the channels of the one before as that makes them
   bool packs = false;        ///< kernels that can have pixels side by side in the array do
   bool packsWindows = false; ///< those that can have them side by side in the vector engine do
   bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
@@ -93,8 +93,8 @@ struct NetworkChoice {
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.asMade, c.packs, c.packsWindows, c.shortWindows, c.ways,
-                      c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
+      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.asMade, c.packs, c.packsWindows, c.shortWindows,
+                      c.ways, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.fromBottom);
     };
     return all(*this) == all(other);
   }

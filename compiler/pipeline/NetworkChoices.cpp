@@ -19,9 +19,10 @@ constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window 
 constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
 constexpr double kLeastAsMade = 1.001; ///< the same, for channels that are taken as they are made
-constexpr double kMakerWeights = 0.375; ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
-constexpr int64_t kTurnBytes = 16384;   ///< of weights in a tile of kernels that take turns: runs that DRAM likes
-constexpr int64_t kMostTurns = 8;       ///< of such tiles on chip
+constexpr double kMakerWeights =
+    0.375;                            ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
+constexpr int64_t kTurnBytes = 16384; ///< of weights in a tile of kernels that take turns: runs that DRAM likes
+constexpr int64_t kMostTurns = 8;     ///< of such tiles on chip
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
@@ -33,6 +34,13 @@ constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
 constexpr double kBankSplits[] = {0.625, 0.8125, 0.75, 0.5};
 constexpr size_t kSplitBeside = 4; ///< the pick of 0.75: of a kernel that runs between the steps of the next one
+
+int64_t tapsOf(const accel::Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
+
+/// Of one output channel.
+int64_t positionsOf(const accel::Kernel &kernel) {
+  return kernel.extent[accel::P0] * kernel.extent[accel::P1] * kernel.extent[accel::P2];
+}
 } // namespace
 
 NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
@@ -652,15 +660,6 @@ std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
   return "";
 }
 
-namespace {
-int64_t tapsOf(const accel::Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
-
-/// Of one output channel.
-int64_t positionsOf(const accel::Kernel &kernel) {
-  return kernel.extent[accel::P0] * kernel.extent[accel::P1] * kernel.extent[accel::P2];
-}
-} // namespace
-
 bool NetworkCompiler::hurriesAsMade(size_t layer) const {
   if (!whyNotAsMade(layer).empty())
     return false;
@@ -681,7 +680,8 @@ int64_t NetworkCompiler::blockBytes(const accel::Kernel &kernel) const {
 
 int64_t NetworkCompiler::blocksInTurn(const accel::Kernel &kernel, int64_t channels) const {
   const int64_t bytes = std::min(kTurnBytes, int64_t(machine.scratchpads.back().capacityBytes) / kMostTurns);
-  const int64_t all = int64_t(llvm::divideCeil(channels, machine.cols)), most = std::max<int64_t>(bytes / blockBytes(kernel), 1);
+  const int64_t all = int64_t(llvm::divideCeil(channels, machine.cols)),
+                most = std::max<int64_t>(bytes / blockBytes(kernel), 1);
   return int64_t(llvm::divideCeil(all, llvm::divideCeil(all, most))); // in equal parts
 }
 
@@ -716,9 +716,10 @@ void NetworkCompiler::askForTurns(accel::Kernel &kernel, const Turns &turns, boo
   ask(request.order, takes ? 2u : 1u); // of kOrderNames
   ask(request.panel, 0u);
   ask(request.serpentine, false);
-  const int64_t parameters = 4 * request.size[accel::C] * llvm::count_if(kernel.steps, [](const accel::Step &step) {
-    return llvm::any_of(step.sources, [](const accel::Source &source) { return source.kind == accel::Source::Parameter; });
-  });
+  const int64_t parameters =
+      4 * request.size[accel::C] * llvm::count_if(kernel.steps, [](const accel::Step &step) {
+        return llvm::any_of(step.sources, [](const accel::Source &source) { return source.kind == accel::Source::Parameter; });
+      });
   const int64_t blocks = int64_t(llvm::divideCeil(request.size[accel::C], cols) * llvm::divideCeil(request.ic, rows));
   const int64_t tile = blocks * blockBytes(kernel) + parameters;
   ask(request.depth, unsigned(std::min((takes ? turns.takerWeights : turns.makerWeights).size() / tile, kMostTurns)));
@@ -726,14 +727,14 @@ void NetworkCompiler::askForTurns(accel::Kernel &kernel, const Turns &turns, boo
   ask(request.oneSum, !takes && turns.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
 }
 
-void NetworkCompiler::takeTurns(size_t begin, size_t middle) {
+void NetworkCompiler::mergeTurns(size_t begin, size_t middle) {
   std::map<uint32_t, std::array<std::vector<schedule::Step>, 2>> bands;
   for (size_t i = begin; i < network.steps.size(); ++i)
     bands[network.steps[i].band][i >= middle].push_back(std::move(network.steps[i]));
   network.steps.resize(begin);
   for (auto &[band, steps] : bands) {
     auto &[maker, taker] = steps;
-    // Evenly, so that loads are; the maker first, while whose last results leave.
+    // Evenly, as loads come evenly then. The maker first: its last results leave meanwhile.
     for (size_t m = 0, t = 0; m < maker.size() || t < taker.size();) {
       const bool isTaker = m == maker.size() || (t < taker.size() && t * maker.size() < m * taker.size());
       network.steps.push_back(std::move(isTaker ? taker[t++] : maker[m++]));

@@ -626,7 +626,7 @@ llvm::Error NetworkCompiler::emitKernels() {
                          return a.band != b.band ? a.band < b.band : isTurned && a.behind > b.behind;
                        });
     if (takes)
-      takeTurns(turnsBegin, turnsMiddle);
+      mergeTurns(turnsBegin, turnsMiddle);
     if (overlaps() && options.across == Across::None) {
       drained.push_back(schedule::overlap(std::exchange(network.steps, {}), machine));
       network.nextOnChip = {};

@@ -207,10 +207,10 @@ private:
   int64_t blockBytes(const accel::Kernel &kernel) const;
   /// Blocks of so many channels that are taken, or made from, at a time: runs that DRAM likes.
   int64_t blocksInTurn(const accel::Kernel &kernel, int64_t channels) const;
-  /// Their tiles.
+  /// The tiles that one of the two has then, but for what is asked for anyway.
   void askForTurns(accel::Kernel &kernel, const Turns &turns, bool takes) const;
   /// Steps from `begin` on are one layer's, from `middle` on the next one's: those of a band take turns.
-  void takeTurns(size_t begin, size_t middle);
+  void mergeTurns(size_t begin, size_t middle);
   bool isApart(size_t layer) const {
     const Beside *beside = besideOf(layer);
     return beside && beside->apart;

@@ -796,6 +796,8 @@ std::vector<schedule::Step> Emitter::takeSteps() {
 
 /// Kernels that take turns find in their slots what they left there.
 llvm::Error Emitter::keepSlotsApart() {
+  if (onChip.asMade == AsMade::No)
+    return llvm::Error::success();
   std::vector<std::pair<unsigned, Range>> slots;
   for (const Buffer &buffer : buffers.all)
     for (int64_t address : buffer.address)

@@ -561,7 +561,8 @@ void Emitter::waitForBanks(TileStep &step, const Buffer &b, unsigned slot) const
   const int64_t bankBytes = int64_t(machine.scratchpads[b.memory].bankBytes()), begin = b.address[slot];
   const auto [first, last] = std::minmax_element(b.address.begin(), b.address.end());
   for (int64_t bank = begin / bankBytes; bank <= (begin + b.bytes - 1) / bankBytes; ++bank) {
-    const bool isFirst = llvm::none_of(b.address, [&](int64_t other) { return other < begin && other + b.bytes > bank * bankBytes; });
+    const bool isFirst =
+        llvm::none_of(b.address, [&](int64_t other) { return other < begin && other + b.bytes > bank * bankBytes; });
     if (isFirst)
       step.early.back().regions.push_back({b.memory, uint64_t(std::max(bank * bankBytes, *first)),
                                            uint64_t(std::min((bank + 1) * bankBytes, *last + b.bytes)), true});
