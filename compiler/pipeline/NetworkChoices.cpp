@@ -18,6 +18,7 @@ constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, who
 constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
 constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
+constexpr double kLeastPlanned = 1.005; ///< the same, for tiles by the plans of kernels alone
 constexpr double kLeastAsMade = 1.001; ///< the same, for channels that are taken as they are made
 constexpr double kMakerWeights =
     0.375;                            ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
@@ -494,6 +495,15 @@ void NetworkCompiler::weighWindows() {
   weighToo(next, kLeastGain);
 }
 
+/// Closed forms do not see who waits for whom. The list scheduler does, of a kernel alone: what hides beside its neighbours then counts.
+void NetworkCompiler::weighTiles() {
+  if (!hasWays() || layers.size() < 2)
+    return;
+  NetworkChoice next = weighed.front().choice;
+  next.plansTiles = true;
+  weighToo(next, kLeastPlanned);
+}
+
 /// Contractions that find the last tiles of an operand on chip: fewer bytes, but loads come less evenly (decision 0022).
 void NetworkCompiler::weighSerpentine() {
   auto hasParts = [&](const auto &layer) {
@@ -853,6 +863,7 @@ llvm::Error NetworkCompiler::emit() {
     weighWeights();
     weighEngines();
     weighAsMade();
+    weighTiles();
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);

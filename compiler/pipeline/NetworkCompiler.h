@@ -140,6 +140,7 @@ private:
   void weighContexts();
   void weighPixels();
   void weighWindows();
+  void weighTiles();
   void weighSerpentine();
   void weighOrders();
   void weighParts();

@@ -162,6 +162,7 @@ struct OnChip {
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   bool serpentine = false;               ///< contractions: every second tile takes the last input channels first
   bool keepsSums = false;                ///< windows of sums find those that they share with the row above
+  bool plansTiles = false;               ///< of the best tiles by the closed form, the list scheduler says which is
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers

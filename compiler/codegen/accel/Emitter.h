@@ -84,6 +84,8 @@ public:
 
 private:
   llvm::Error keepSlotsApart();
+  /// Kernels of a group have their turns at the engines.
+  bool plansTiles() const { return onChip.plansTiles && overlaps() && !onChip.banding; }
   Kernel kernel;
   /// The anchor as it was, if its taps are packed: kernel.anchor then has one tap, whose channels are all taps and channels of
   /// this one.

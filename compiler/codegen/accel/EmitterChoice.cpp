@@ -460,8 +460,8 @@ std::string Emitter::rankingKey() const {
   list(kernel.output.stride); // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
-  list(std::array<int64_t, 7>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
-                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums});
+  list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
+                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, plansTiles()});
   list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
@@ -545,7 +545,7 @@ llvm::Error Emitter::choose() {
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   Buffers b;                              ///< of the tile at hand
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
-  const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
+  const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes() || plansTiles());
   std::multimap<double, Tile> ofModulo;
   // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
   const bool seeksSizes = schedule == Schedule::Search && canCut() && !onChip.cuts.empty();
