@@ -497,7 +497,10 @@ void NetworkCompiler::weighWindows() {
 
 /// Closed forms do not see who waits for whom. The list scheduler does, of a kernel alone: what hides beside its neighbours then counts.
 void NetworkCompiler::weighTiles() {
-  if (!hasWays() || layers.size() < 2)
+  double array = 0; // if it never waits
+  for (const Layer &layer : layers)
+    array += double(accel::workOf(layer.kernel, machine).arrayCycles);
+  if (!hasWays() || layers.size() < 2 || weighed.front().cycles < kLeastPlanned * array)
     return;
   NetworkChoice next = weighed.front().choice;
   next.plansTiles = true;

@@ -251,7 +251,8 @@ private:
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
   /// What the ranking of tiles depends on, as text.
-  std::string rankingKey() const;
+  /// `planned`: of tiles that the list scheduler has put in order.
+  std::string rankingKey(bool planned) const;
   /// Whether the kernel, the machine and the base schedule have what a schedule file asks for.
   llvm::Error checkRequest(int64_t unit, bool wholeChannels) const;
   bool isAskedFor(const Tile &t) const;

@@ -449,7 +449,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const std::multimap<doubl
   return ranking;
 }
 
-std::string Emitter::rankingKey() const {
+std::string Emitter::rankingKey(bool planned) const {
   std::string key = kernel.kind;
   llvm::raw_string_ostream text(key);
   auto list = [&](const auto &values) {
@@ -461,7 +461,7 @@ std::string Emitter::rankingKey() const {
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
-                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, plansTiles()});
+                              contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, planned});
   list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
@@ -507,7 +507,7 @@ std::string Emitter::rankingKey() const {
 
 llvm::Error Emitter::choose() {
   // A kernel like this may have ranked the tiles.
-  Ranking *known = network.rankings ? &(*network.rankings)[rankingKey()] : nullptr;
+  Ranking *known = network.rankings ? &(*network.rankings)[rankingKey(plansTiles())] : nullptr;
   bool isKnown = known && !known->empty();
   int64_t unit = contraction() ? machine.cols : machine.lanes;
   bool wholeChannels = packsRows() || llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
@@ -569,14 +569,17 @@ llvm::Error Emitter::choose() {
     if (request.depth == 1 && !overlaps())
       styles.push_back({1, false});
   }
+  if (isKnown)
+    candidates = {known->front()};
+  else if (known && plansTiles() && schedule == Schedule::Modulo)
+    if (auto unplanned = network.rankings->find(rankingKey(false)); unplanned != network.rankings->end())
+      candidates.insert(unplanned->second.begin(), unplanned->second.end());
+  if (!candidates.empty())
+    styles.clear();
   for (Style style : styles)
     for (int64_t n : p2)
       for (int64_t h : p1)
         for (int64_t w : p0) {
-          if (isKnown) {
-            candidates = {known->front()};
-            break;
-          }
           // Splitting an inner position axis only pays once the outer ones are down to one, or where columns are shared and a row
           // of them is half a burst, or where windows share rows.
           const bool isWide =
