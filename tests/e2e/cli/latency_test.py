@@ -5,7 +5,7 @@
 import json
 import unittest
 
-from cli_test import CliTest
+from cli_test import CliTest, pointwise
 
 CONV = "conv:1x28x28x128:3x3x256:s2:p1:int8"
 
@@ -29,6 +29,18 @@ class LatencyTest(CliTest):
 
     def test_operands_without_reuse_between_tiles(self):
         self.hides("gemm:512x512x512:int8", "onnxim_128x128", 8192, "dram.path_latency_cycles=0", "dram.path_latency_cycles=315")
+
+    def test_where_the_array_waits_a_plan_chooses_the_tile(self):
+        """For the closed form two slots are as good as three, whose loads need not wait for one another."""
+        image = "tensor<1x64x13x13xf32>"
+        self.write("net.mlir", f"""func.func @main(%x: {image}) -> {image} {{
+{pointwise("%1", "%x", "wide", 64, 384, 13)}{pointwise("%2", "%1", "narrow", 384, 64, 13)}  return %2 : {image}
+}}
+""")
+        closed = self.schedule_file({"narrow": ['tile %k {sizes = [64, 13, 2, 1], ic = 64, order = "inputs_outer"}',
+                                                "buffers %k {depth = 2}"]}, base="modulo")
+        machine = "gemmini_16x16_fp32"
+        self.assertLess(self.cycles(machine, "modulo"), 0.97 * self.cycles(machine, closed))
 
 
 if __name__ == "__main__":
