@@ -545,7 +545,7 @@ llvm::Error Emitter::choose() {
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   Buffers b;                              ///< of the tile at hand
   // Where the list scheduler has the last word, a search also keeps what modulo would show it.
-  const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes() || plansTiles());
+  const bool asksScheduler = overlaps() && (!onChip.hasNeighbours || packsPlanes());
   std::multimap<double, Tile> ofModulo;
   // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
   const bool seeksSizes = schedule == Schedule::Search && canCut() && !onChip.cuts.empty();
@@ -692,25 +692,34 @@ llvm::Error Emitter::choose() {
         }
   if (!candidates.empty()) {
     Ranking ranking = isKnown ? *known : Ranking(candidates.begin(), candidates.end());
+    auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
+    // The ways to load a tile, the fastest first.
+    auto waysOf = [&](double estimate, const Tile &candidate) {
+      double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
+      // As above: short rows are more than they seem.
+      if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
+        doubt *= 1.02;
+      double busCycles = 0; // neighbours want the bus as well
+      if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
+        cost(candidate, b, busCycles);
+      Ranking ways;
+      for (const Tile &way : waysToLoad(candidate))
+        ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
+      std::stable_sort(ways.begin(), ways.end(), isFaster);
+      return ways;
+    };
+    if (!isKnown && plansTiles() && !asksScheduler) { // a search tries the others in their order
+      const auto end = ranking.begin() + long(std::min(ranking.size(), kCandidates));
+      auto first = ranking.begin();
+      double least = std::numeric_limits<double>::infinity();
+      for (auto it = first; it != end; ++it)
+        if (double cycles = waysOf(it->first, it->second).front().first; cycles < least)
+          std::tie(least, first) = std::pair(cycles, it);
+      std::rotate(ranking.begin(), first, first + 1);
+    }
     if (!isKnown && asksScheduler) {
       // Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for
       // a tile whose loads take as long as its passes.
-      auto isFaster = [](const auto &x, const auto &y) { return x.first < y.first; };
-      // The ways to load a tile, the fastest first.
-      auto waysOf = [&](double estimate, const Tile &candidate) {
-        double doubt = estimate / candidates.begin()->first > 1.15 ? 1.02 : 1;
-        // As above: short rows are more than they seem.
-        if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
-          doubt *= 1.02;
-        double busCycles = 0; // neighbours want the bus as well
-        if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
-          cost(candidate, b, busCycles);
-        Ranking ways;
-        for (const Tile &way : waysToLoad(candidate))
-          ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
-        std::stable_sort(ways.begin(), ways.end(), isFaster);
-        return ways;
-      };
       // A search begins with what modulo takes.
       if (schedule == Schedule::Search) {
         auto first = ofModulo.begin();

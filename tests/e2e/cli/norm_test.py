@@ -98,10 +98,9 @@ class NormTest(CliTest):
 
     def test_search_lets_rows_through_its_last_tiles_in_parts(self):
         # Of any tiles that hold all rows; modulo does that on no machine with one scratchpad for all operands.
-        machine = ["--hw", "gemmini_16x16_bf16", "--search-budget", 24]
+        machine = ["--hw", "gemmini_16x16_fp32", "--search-budget", 48]
         self.choice_comes_back("last = [", "net.mlir", *machine, schedule="search")
-        # Of values up to 10 bf16 keeps 8 bits.
-        self.run_on(*machine, "--schedule", "chosen.mlir", tolerance=10 * 2 ** -8)
+        self.run_on(*machine, "--schedule", "chosen.mlir")
 
     def kept(self, keys):
         return self.schedule_file({"product": [f"keep %k {{{keys}}}"]})
@@ -137,7 +136,8 @@ class NormTest(CliTest):
     def test_of_blocks_of_inputs_the_last_ones_stay(self):
         # 8 KiB of weights for each: all six of four tiles have no room beside the inputs.
         def cut(keys):
-            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 128, order = \"inputs_channels_outer\"{keys}}}"]})
+            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 128, order = \"inputs_channels_outer\"{keys}}}",
+                                                   "buffers %k {depth = 2}"]})
 
         hw = ["--hw", "gemmini_16x16_fp32"]
         whole, some = (self.run_on(*hw, "--schedule", cut(keys))["layers"][0]["dram_read_bytes"] for keys in ["", ", last = [4, 40]"])
