@@ -661,6 +661,16 @@ std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
         llvm::any_of(kernel.steps, reduces))
       return "both must be products or convolutions with constant weights, one vector of channels for each pixel";
   }
+  // A channel that is taken is one that is made: neither a part of a concatenation nor another shape of the tensor.
+  const accel::Kernel &maker = layers[layer - 1].kernel;
+  const accel::Anchor &taker = *layers[layer].kernel.anchor;
+  const int64_t channels = maker.anchor->oc;
+  const uint64_t bytes = uint64_t(positionsOf(maker) * channels * accel::byteSize(maker.outputType));
+  auto isPixels = [&](int64_t elements) { return elements % channels == 0; };
+  if (taker.ic != channels || ranges[layers[layer - 1].ranges[size_t(maker.output.tensor)]].bytes != bytes ||
+      taker.input.stride[accel::C] != 1 || !isPixels(taker.input.offset) ||
+      !llvm::all_of(llvm::drop_begin(taker.input.stride), isPixels))
+    return "its channels are not those that are made";
   const Turns turns = turnsOf(layer);
   if (turns.makerSums.isEmpty())
     return "the accumulator does not hold all its sums and a tile of the other's";

@@ -120,6 +120,23 @@ class AsMadeTest(CliTest):
         self.net(channels=(32, 64, 96, 1024), stride=1)
         self.fails(*command, self.turns("true"), message="the accumulator does not hold all its sums")
 
+    def test_channels_of_another_shape(self):
+        """A product behind a flattened image takes each pixel's channels for others."""
+        weights, columns = self.integers([3, 3, 32, 64], 1), self.integers([4096, 96], 1)
+        self.write("net.mlir", f"""func.func @main(%x: tensor<2x8x8x32xf32>) -> tensor<2x96xf32> {{
+  %w = graph.constant {hexed(weights)} : tensor<3x3x32x64xf32>
+  %0 = graph.conv %x, %w {{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"}} : (tensor<2x8x8x32xf32>, tensor<3x3x32x64xf32>) -> tensor<2x8x8x64xf32> loc("makes")
+  %1 = graph.reshape %0 : (tensor<2x8x8x64xf32>) -> tensor<2x4096xf32>
+  %v = graph.constant {hexed(columns)} : tensor<4096x96xf32>
+  %2 = graph.matmul %1, %v : (tensor<2x4096xf32>, tensor<4096x96xf32>) -> tensor<2x96xf32> loc("takes")
+  return %2 : tensor<2x96xf32>
+}}
+""")
+        np.save(self.path / "x.npy", self.integers([2, 8, 8, 32]))
+        self.fails("compile", "net.mlir", *EDGE, "--schedule", self.turns("true"), message="its channels are not those that are made")
+        np.testing.assert_array_equal(self.output(*EDGE, "--schedule", "modulo"), self.output(*EDGE, "--schedule", "serial"))
+
 
 if __name__ == "__main__":
     unittest.main()
