@@ -553,7 +553,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     };
     const int64_t weightBytes = int64_t(machine.scratchpads.back().capacityBytes);
     if (int64_t bytes = parametersBeside(index + 1); bytes && place.banks && kernel->anchor)
-      onChip.weights = {0, std::max<int64_t>(weightBytes - bytes, 1)};
+      onChip.weights = {0, std::max<int64_t>(weightBytes - bytes, 0)};
     if (int64_t bytes = parametersBeside(index); bytes && index && placeOf(index - 1).banks && layers[index - 1].kernel.anchor)
       network.nextOnChip[1] = std::max<int64_t>(weightBytes - bytes, 0);
     if (!place.isBehind)
