@@ -171,6 +171,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.exactQdq = options.exactQdq;
+  result.options.finiteMath = options.finiteMath;
   result.options.shapes = options.shapes;
   if (machine && *schedule == accel::Schedule::Search) {
     result.options.search.budget = options.searchBudget;

@@ -44,6 +44,7 @@ struct NetworkOptions {
   /// Refuse networks with kernels for the CPU before anything is searched.
   bool oneProgram = false;
   bool exactQdq = false;
+  bool finiteMath = false;
   /// Shapes of network inputs by name.
   std::map<std::string, std::vector<int64_t>> shapes;
   /// Weights of inline kernels.

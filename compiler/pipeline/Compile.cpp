@@ -46,6 +46,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
   graph::GraphPipelineOptions graphOptions;
   graphOptions.exactQdq = options.exactQdq;
+  graphOptions.finiteMath = options.finiteMath;
+  graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   graphOptions.cpuOnly = options.machine == nullptr;
   if (options.machine) {
     graphOptions.rows = options.machine->rows;

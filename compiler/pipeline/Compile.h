@@ -38,6 +38,8 @@ struct CompileOptions {
   accel::WaysRequest ways;
   /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
   bool exactQdq = false;
+  /// Floats are finite numbers: a weight of zero keeps an input out of a sum.
+  bool finiteMath = false;
   /// Shapes of inputs with dynamic dimensions.
   std::map<std::string, std::vector<int64_t>> shapes;
   SearchOptions search;

@@ -223,6 +223,7 @@ llvm::Error NetworkCompiler::matchKernels() {
     FailureOr<accel::Kernel> kernel = accel::matchKernel(function);
     if (failed(kernel))
       return llvm::createStringError("%s", text.str().c_str());
+    kernel->isFinite = options.finiteMath || machine.arrayType == timing::ArrayType::Int8;
     if (!requests.empty()) {
       kernel->request = requests[layers.size()];
       kernel->kind += accel::printRequest("", kernel->request);

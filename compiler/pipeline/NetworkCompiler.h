@@ -256,7 +256,7 @@ private:
   void listStays();
   llvm::Error assemble();
   bool hasWays() const { return overlaps() && options.across != Across::None; }
-  bool overlaps() const { return options.schedule == accel::Schedule::Modulo || options.schedule == accel::Schedule::Search; }
+  bool overlaps() const { return accel::overlapsKernels(options.schedule); }
   bool isOutput(size_t range) {
     return llvm::any_of(mainFunction.getBody().front().getTerminator()->getOperands(),
                         [&](mlir::Value output) { return homes.find(output)->second.range == range; });

@@ -48,6 +48,7 @@ void ModelArguments::addTo(CLI::App &command) {
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
+  command.add_flag("--finite-math", network.finiteMath, "floats are finite: an infinity may reach outputs that do not read it");
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
   command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")->capture_default_str();
 }

@@ -27,6 +27,9 @@ enum class Schedule {
   Search,       ///< the same, with the tiles that an evaluation of whole programs likes best
 };
 
+/// Whether tiles of all kernels run side by side.
+constexpr bool overlapsKernels(Schedule schedule) { return schedule == Schedule::Modulo || schedule == Schedule::Search; }
+
 /// Names of all schedules, as the command line has them, in the order of the enumeration.
 constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo", "search"};
 inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }

@@ -100,12 +100,13 @@ bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
          a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
 }
 
-/// Zero times anything is zero for integers alone: floats may be infinite.
+/// The squares are zero beside their diagonals.
 bool accel::canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine) {
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->windowOp != isa::WindowOp::Mac)
     return false;
   const Anchor &a = *kernel.anchor;
-  return machine.arrayType == timing::ArrayType::Int8 && byteSize(a.inputType) == 1 && byteSize(a.weightType) == 1 &&
+  const int64_t element = timing::elementBytes(machine.arrayType);
+  return kernel.isFinite && byteSize(a.inputType) == element && byteSize(a.weightType) == element &&
          kernel.tensors[size_t(a.weights)].role == KernelTensor::Constant && a.pixels.count == 1 && machine.lanes == machine.cols &&
          machine.rows == machine.cols && llvm::none_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
 }

@@ -199,7 +199,7 @@ private:
   };
 
   /// modulo and search: steps that a list scheduler puts in order.
-  bool overlaps() const { return schedule == Schedule::Modulo || schedule == Schedule::Search; }
+  bool overlaps() const { return overlapsKernels(schedule); }
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
@@ -313,6 +313,10 @@ private:
   int64_t inputRowBytes(int64_t vectors, int64_t channels) const;
   /// A window with several outputs side by side: its vectors go down the rows, as that is the way in which neighbours share taps.
   bool packsRows() const { return window() && kernel.anchor->pixels.count > 1; }
+  /// Vectors go down the rows, as neighbours there share taps: windows of one column have no others to share.
+  bool goesDown() const {
+    return packsRows() || ((window() || kernel.maxima) && kernel.window(P0).kernel == 1 && kernel.window(P1).kernel > 1);
+  }
   /// Of a pixel, where several lie in a vector.
   int64_t pixelChannels() const { return (contraction() ? kernel.anchor->ic : kernel.extent[C]) / kernel.anchor->pixels.count; }
 
@@ -419,7 +423,7 @@ private:
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
   void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
   /// `apart`: blocks in front of those that lie in banks of their own; 0: all lie together.
-  void addVector(TileStep &step, const isa::Vector &v, int64_t apart = 0) const;
+  void addVector(TileStep &step, isa::Vector v, int64_t apart = 0) const;
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;

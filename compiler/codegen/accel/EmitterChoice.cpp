@@ -261,7 +261,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     double perOutput = i == 0 && pairsRows() ? 2 : 1;
     if (i == 0 && (window() || kernel.maxima)) {
       // Along the way in which neighbours share taps, and across it.
-      const WindowAxis &w = kernel.window(packsRows() ? P1 : P0), &h = kernel.window(packsRows() ? P0 : P1);
+      const WindowAxis &w = kernel.window(goesDown() ? P1 : P0), &h = kernel.window(goesDown() ? P0 : P1);
       bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
       const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
       perOutput = double(h.kernel * columns);

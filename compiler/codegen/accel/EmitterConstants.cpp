@@ -125,15 +125,15 @@ void Emitter::packConstants() {
     }
     diagonalsAddress = network.addConstant(all, [=, a = a, value = kernel.tensors[a.weights].value, taps = windowWeights()] {
       std::vector<uint8_t> bytes(all, uint8_t(a.weightZero));
-      const int64_t kw = a.axes[0].kernel, once = kw * a.axes[1].kernel;
+      const int64_t kw = a.axes[0].kernel, once = kw * a.axes[1].kernel, size = byteSize(a.weightType);
       uint8_t *square = bytes.data();
       for (const Range &channels : last)
         for (int64_t block = channels.begin; block < channels.end; block += lanes)
-          for (int64_t tap = 0; tap < taps; ++tap, square += lanes * lanes)
+          for (int64_t tap = 0; tap < taps; ++tap, square += lanes * lanes * size)
             for (int64_t c = block; c < std::min(block + lanes, channels.end); ++c) {
               const int64_t x = tap % kw, y = tap % once / kw;
-              square[(c - block) * (lanes + 1)] =
-                  uint8_t(*element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, 1));
+              memcpy(square + (c - block) * (lanes + 1) * size,
+                     element(value, a.weightOffset + c * a.weightOc + y * a.weightKh + x * a.weightKw, size), size_t(size));
             }
       return bytes;
     });

@@ -218,7 +218,7 @@ void Emitter::windowPasses(TileStep &step, const Visit &visit, const Extent &siz
   products.input.address += first * products.input.stride[C];
   products.weights = diagonals.address[slot] + (most - onArray.blocks) * diagonalBytes();
   if (readsRing())
-    products.weights += rowOfRing(step.band) * a.axes[0].kernel * lanes * lanes;
+    products.weights += rowOfRing(step.band) * a.axes[0].kernel * lanes * lanes * elementBytes();
   products.sums = buffers.all[size_t(buffers.accumulator)].address[onArray.slot] / int64_t(machine.accumulatorRowBytes());
   products.blockRows = passRows(size);
   Visit all = visit;

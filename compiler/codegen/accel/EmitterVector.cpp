@@ -95,6 +95,14 @@ static isa::Vector blocksOf(const isa::Vector &whole, int64_t first, int64_t cou
   return v;
 }
 
+/// The same vectors, column by column instead of row by row.
+static void goDown(isa::Vector &v) {
+  for (auto *fields : {&v.a_strides, &v.b_strides, &v.d_strides, &v.counts})
+    std::swap((*fields)[0], (*fields)[1]);
+  std::swap(v.window[0], v.window[1]);
+  std::swap(v.a_window_strides[0], v.a_window_strides[1]);
+}
+
 void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                           int64_t accOffset, int64_t accBlock, const OnArray &onArray) {
   int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes);
@@ -201,7 +209,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
       v.window = {a.axes[0].kernel, a.axes[1].kernel};
       v.a_window_strides = {a.axes[0].dilation * input.stride[P0], a.axes[1].dilation * input.stride[P1]};
       v.window_op = int64_t(a.windowOp);
-      const WindowAxis &along = a.axes[packsRows() ? 1 : 0];
+      const WindowAxis &along = a.axes[goesDown() ? 1 : 0];
       if (a.axes[0].kernel <= 3 && a.axes[1].kernel <= 3 && along.dilation == 1 && along.stride <= 7)
         v.window_step = along.stride;
       v.a_zero_point = a.inputZero;
@@ -252,8 +260,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         v.window = {w.kernel, h.kernel};
         v.a_window_strides = {v.a_strides[0], v.a_strides[1]};
         v.window_op = int64_t(isa::WindowOp::Max);
-        if (w.kernel <= 3 && h.kernel <= 3 && w.stride <= 7)
-          v.window_step = w.stride;
+        if (const WindowAxis &along = goesDown() ? h : w; w.kernel <= 3 && h.kernel <= 3 && along.stride <= 7)
+          v.window_step = along.stride;
         v.a_strides[0] *= w.stride;
         v.a_strides[1] *= h.stride;
         v.a_span = spanOf(v.a_strides, lanes * es) + (w.kernel - 1) * v.a_window_strides[0] +
@@ -323,12 +331,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     }
     v.d_span = spanOf(v.d_strides, lanes * ds);
     setStages(v, chain);
-    if (fromWindow && packsRows()) {
-      for (auto *fields : {&v.a_strides, &v.b_strides, &v.d_strides, &v.counts})
-        std::swap((*fields)[0], (*fields)[1]);
-      std::swap(v.window[0], v.window[1]);
-      std::swap(v.a_window_strides[0], v.a_window_strides[1]);
-    }
+    if (fromWindow && packsRows())
+      goDown(v);
     assert(!(bandedOutput() && packsRows()) && "bands hold pixels apart");
     auto add = [&](const isa::Vector &part, const Extent &partOrigin, const Extent &partSize) {
       if (bandedOutput() && i + 1 == chains.size())
@@ -478,7 +482,9 @@ void Emitter::addPairs(TileStep &step, const isa::Vector &whole, const Extent &s
 
 /// Where kernels take turns the array has to wait as soon as its sums fill the accumulator: a window is cut into so many channels that its
 /// neighbours' results can leave in between.
-void Emitter::addVector(TileStep &step, const isa::Vector &whole, int64_t apart) const {
+void Emitter::addVector(TileStep &step, isa::Vector whole, int64_t apart) const {
+  if (whole.window_step && goesDown() && !packsRows()) // bands are cut across the rows first
+    goDown(whole);
   const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
   const bool isCut = onChip.banding && window();
   const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : 1;

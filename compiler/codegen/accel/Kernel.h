@@ -168,6 +168,7 @@ struct Kernel {
   bool outputReduced = false; ///< the result has one channel
   uint64_t macs = 0; ///< products of the definition that do not fall into the padding
   TileRequest request; ///< what a schedule file asks for
+  bool isFinite = false; ///< no value is infinite, as no integer is: zero times any is zero
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
   std::optional<size_t> pool; ///< the step that sums all positions of an image
   /// Along P0 and P1: windows of a contraction's sums, of which the first step takes the largest. `extent` counts windows then, the

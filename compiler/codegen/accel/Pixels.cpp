@@ -23,8 +23,8 @@ namespace {
 constexpr double kLeastGain = 1.15;      ///< how many times faster: packed tensors may have to come from or go to DRAM
 constexpr double kShareOfOthers = 0.25; ///< of what engines do beside the busiest one: how much of it delays something
 
-/// `outputs` of a row in the columns, from vectors of `inputs` pixels. Zero times a number is zero, but zero times infinity is not: with
-/// float types a vector has pixels of one output only, and the last one of a window may be short.
+/// `outputs` of a row in the columns, from vectors of `inputs` pixels. Zero times a number is zero, but zero times infinity is not: where
+/// there may be one (Kernel::isFinite), a vector has pixels of one output only. With float types the last vector of a window may be short.
 struct Form {
   int64_t outputs = 1, inputs = 1;
   int64_t taps = 1;              ///< vectors along a row that the outputs read
@@ -67,6 +67,8 @@ Kernel sideBySide(const Kernel &kernel, int64_t outputs, const Anchor &anchor, m
   packed.anchor = anchor;
   packed.extent[C] *= outputs;
   packed.extent[P0] = anchor.axes[0].size;
+  if (packed.maxima)
+    (*packed.maxima)[0].size = (*packed.maxima)[0].inputSize = packed.extent[P0];
   if (anchor.weights >= 0) {
     KernelTensor &tensor = packed.tensors[size_t(anchor.weights)];
     tensor.value = weights;
@@ -117,7 +119,8 @@ private:
 };
 
 bool Packer::isPossible() const {
-  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced || kernel.pool || kernel.maxima)
+  const bool seesSeveral = kernel.maxima && (*kernel.maxima)[0].kernel != 1; // of the sums in a row
+  if (!kernel.anchor || anchor().kind != Anchor::Contraction || kernel.outputReduced || kernel.pool || seesSeveral)
     return false;
   const Anchor &a = anchor();
   if (a.groups != 1 || a.batchAxis || a.axes[2].kernel != 1 || (row().dilation != 1 && row().kernel != 1))
@@ -132,7 +135,7 @@ bool Packer::isPossible() const {
 /// Two outputs, one below the other, meet in the columns where no vector has to be written behind its own pixel.
 bool Packer::canPairRows() const {
   const WindowAxis &column = anchor().axes[1];
-  if (isInteger() || machine.lanes != machine.cols || anchor().oc * 2 > machine.cols || kernel.conversion ||
+  if (isInteger() || machine.lanes != machine.cols || anchor().oc * 2 > machine.cols || kernel.conversion || kernel.maxima ||
       column.kernel <= column.stride || column.dilation != 1 || column.size != kernel.extent[P1] || column.size == 1)
     return false;
   auto isWhole = [&](const View &view) { return view.stride[C] == 1 && view.stride[P0] == anchor().oc && view.stride[P1] > 0; };
@@ -161,7 +164,7 @@ Form Packer::formOf(int64_t outputs, int64_t inputs) const {
     return form;
   form.step = stride * outputs;
   if (form.taps > 1) {
-    // Where weights may be zero the last vector need not reach behind the window.
+    // Integers may be read twice, and from behind the window; what lies there need not be a number.
     form.tapStep = isInteger() ? ceilDiv(pixels - inputs, form.taps - 1) : inputs;
     form.step = std::gcd(form.tapStep, form.step);
   }
@@ -187,7 +190,7 @@ Anchor Packer::anchorOf(const Form &form) const {
     return a;
   a.pixels = {form.inputs, form.step, w.padLow, w.inputSize, form.inputs};
   if (!isInteger())
-    a.pixels.lastCount = row().kernel - (form.taps - 1) * form.inputs;
+    a.pixels.lastCount = row().kernel + row().stride * (form.outputs - 1) - (form.taps - 1) * form.inputs;
   a.input.stride[P0] *= form.step;
   w.stride /= form.step;
   w.dilation = form.taps > 1 ? form.tapStep / form.step : 1;
@@ -225,9 +228,7 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
   const Anchor &from = anchor(), to = anchorOf(form);
   const KernelTensor &weights = kernel.tensors[size_t(from.weights)];
   const int64_t size = byteSize(weights.type), rows = to.weightRows();
-  std::vector<char> bytes(size_t(rows * to.weightKh * size), 0);
-  if (isInteger())
-    std::fill(bytes.begin(), bytes.end(), char(from.weightZero));
+  std::vector<char> bytes(size_t(rows * to.weightKh * size), char(from.weightZero));
   llvm::ArrayRef<char> raw = weights.value.getRawData();
   for (int64_t tap = 0; tap < form.taps; ++tap)
     for (int64_t pixel = 0; pixel < form.inputs; ++pixel)
@@ -260,7 +261,7 @@ std::optional<Kernel> Packer::run() const {
     return std::nullopt;
   const Anchor &a = anchor();
   const int64_t width = row().size;
-  const bool sharesColumns = isInteger() && canShareVectors(kernel, a.oc);
+  const bool sharesColumns = kernel.isFinite && canShareVectors(kernel, a.oc);
   // A load fills what lies in front of a row and behind it.
   const int64_t padding = std::max(row().padLow, row().span(width) - row().padLow - row().inputSize);
   const bool sharesRows =
@@ -285,7 +286,7 @@ std::optional<Kernel> Packer::run() const {
       for (bool pairsRows : {false, true}) {
         Form form = formOf(outputs, inputs);
         form.pairsRows = pairsRows;
-        if (pairsRows && (!canPairRows() || packsTaps(anchorOf(form), machine)))
+        if (pairsRows && (outputs > 1 || !canPairRows() || packsTaps(anchorOf(form), machine)))
           continue;
         if (request.packed != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
           continue;
@@ -333,7 +334,8 @@ std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachinePara
     return across.kernel * (isShort && along.dilation == 1 ? std::min(along.stride, along.kernel) : along.kernel);
   };
   const int64_t taps = row.kernel * column.kernel, columns = row.size / outputs, rows = kernel.extent[P1];
-  const int64_t plain = ceilDiv(channels, lanes) * (taps + row.size * rows * perOutput(row, column));
+  const int64_t plain =
+      ceilDiv(channels, lanes) * (taps + row.size * rows * (row.kernel == 1 ? perOutput(column, row) : perOutput(row, column)));
   const int64_t down = perOutput(column, row), blocks = outputs * channels / lanes;
   const int64_t packed = blocks * (taps + columns * (rows * down + taps - down));
   if (double(packed) * kLeastGain > double(plain))

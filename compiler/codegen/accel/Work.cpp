@@ -77,21 +77,28 @@ cost::Contraction contractionOf(const Kernel &kernel) {
 }
 
 /// Vector engine cycles that a depthwise window takes at least: three products per lane and cycle; and the registers
-/// that reuse inputs do so along a row only, so that every (row, row of taps) reads its input columns anew.
+/// that reuse inputs do so along a row only, so that every (row, row of taps) reads its input columns anew, or along a column only.
 uint64_t windowCycles(const cost::Contraction &c, uint64_t lanes) {
-  uint64_t threes = 0, rows = 0;
+  uint64_t threes = 0;
   std::array<cost::Histogram, 3> taps;
   for (size_t i = 0; i < 3; ++i)
     taps[i] = cost::tapsOfOutputs(c.axes[i]);
   for (auto [x, columns] : taps[0])
     for (auto [y, lines] : taps[1])
       threes += cost::ceilDiv(x * y, 3) * columns * lines * uint64_t(c.axes[2].size);
-  for (auto [y, lines] : taps[1])
-    rows += y * lines * uint64_t(c.axes[2].size);
-  // New columns per output, where the padding takes none away.
-  uint64_t columns = uint64_t(std::min(c.axes[0].stride, c.axes[0].kernel)), size = uint64_t(c.axes[0].size);
-  bool all = !taps[0].empty() && taps[0].begin()->first >= columns && cost::inputsUsed(c.axes[0]) >= columns * size;
-  return cost::ceilDiv(c.groups * std::max(threes, all && c.axes[0].dilation == 1 ? rows * columns * size : 0), lanes);
+  // New taps per output, where the padding takes none away.
+  auto reads = [&](unsigned along, unsigned across) -> uint64_t {
+    const auto &axis = c.axes[along];
+    const uint64_t taken = uint64_t(std::min(axis.stride, axis.kernel)), size = uint64_t(axis.size);
+    if (axis.dilation != 1 || taps[along].empty() || taps[along].begin()->first < taken ||
+        cost::inputsUsed(axis) < taken * size)
+      return 0;
+    uint64_t lines = 0;
+    for (auto [tapsAcross, outputs] : taps[across])
+      lines += tapsAcross * outputs * uint64_t(c.axes[2].size);
+    return lines * taken * size;
+  };
+  return cost::ceilDiv(c.groups * std::max(threes, std::min(reads(0, 1), reads(1, 0))), lanes);
 }
 
 /// How outputs hang on inputs; inputs.front() is the anchor's own, or the first of an elementwise kernel.
@@ -238,7 +245,7 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   cost::Contraction contraction = contractionOf(kernel);
   const KernelTensor &input = kernel.tensors[size_t(a.input.tensor)];
   // Of a constant it is known that zero times it is zero.
-  contraction.keepsApart = machine.arrayType != timing::ArrayType::Int8 && input.role != KernelTensor::Constant;
+  contraction.keepsApart = !kernel.isFinite && input.role != KernelTensor::Constant;
   uint64_t stream = cost::streamCycles(contraction, machine.rows, machine.cols);
   if (!array) {
     uint64_t cycles = windowCycles(contraction, lanes), results = cost::ceilDiv(elements, lanes);

@@ -84,11 +84,60 @@ struct Machine {
   int64_t scratchpad;          ///< bytes of the first one
   double dramBytes;            ///< a cycle
   int64_t floatBytes;          ///< of a number between kernels
+  bool packsPixels, finiteMath; ///< as the pass's options say
 };
 
-/// Whether a kernel may take the largest of the convolution's sums in the pool's windows, and that takes less time: the vector engine
-/// no longer writes each of the results, and DRAM does not see them; but the array makes again what two tiles need.
-bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
+constexpr double kLeastSeparate = 1.15; ///< how many times sooner two pools must be done than one
+
+/// Cycles of the vector engine for a vector of results. Neighbours along the way that it takes share what lies in the windows of both.
+int64_t cyclesOfWindow(int64_t along, int64_t stride, int64_t across) {
+  return across * (along <= 3 && across <= 3 ? std::min(stride, along) : along);
+}
+
+/// Whether the largest of each column of a window may be found first, then the largest of those along the row.
+bool isSeparable(MaxPoolOp pool) {
+  ArrayRef<int64_t> kernel = pool.getKernel(), pads = pool.getPads();
+  auto hasPixels = [&](unsigned axis) { return std::max(pads[axis], pads[axis + 2]) < kernel[axis]; };
+  return kernel[0] > 1 && kernel[1] > 1 && pool.getStrides()[1] > 1 && hasPixels(0) && hasPixels(1) &&
+         llvm::all_of(pool.getDilations(), [](int64_t dilation) { return dilation == 1; });
+}
+
+/// Whether two pools are done sooner: the windows of the first one move by one pixel along the row, so that it may have several pixels of
+/// few channels in a vector (accel::packPixels()).
+bool isBetterSeparate(MaxPoolOp pool, int64_t lanes) {
+  ArrayRef<int64_t> kernel = pool.getKernel(), strides = pool.getStrides(), x = shapeOf(pool.getX()), y = shapeOf(pool);
+  const int64_t channels = x[3], outputs = lanes / std::gcd(channels, lanes);
+  if (!isSeparable(pool) || outputs == 1 || x[2] % outputs)
+    return false;
+  const int64_t vectors = y[1] * y[2] * int64_t(llvm::divideCeil(channels, lanes));
+  const int64_t together = vectors * cyclesOfWindow(kernel[1], strides[1], kernel[0]);
+  const int64_t first = y[1] * x[2] * channels / lanes * cyclesOfWindow(kernel[0], strides[0], 1);
+  return kLeastSeparate * double(first + vectors * cyclesOfWindow(kernel[1], strides[1], 1)) < double(together);
+}
+
+/// `pool` becomes two: the one that is returned, of columns of windows, `width` of them, and behind it one along the row.
+MaxPoolOp separate(MaxPoolOp pool, int64_t width) {
+  ArrayRef<int64_t> kernel = pool.getKernel(), strides = pool.getStrides(), pads = pool.getPads();
+  OpBuilder builder(pool);
+  SmallVector<int64_t> shape(shapeOf(pool));
+  shape[2] = width;
+  auto columns = builder.create<MaxPoolOp>(pool.getLoc(), RankedTensorType::get(shape, elementOf(pool)), pool.getX(),
+                                           ArrayRef<int64_t>{kernel[0], 1}, ArrayRef<int64_t>{strides[0], 1},
+                                           ArrayRef<int64_t>{pads[0], 0, pads[2], 0}, pool.getDilations(), pool.getLayout());
+  auto alongRow = builder.create<MaxPoolOp>(pool.getLoc(), pool.getType(), columns, ArrayRef<int64_t>{1, kernel[1]},
+                                            ArrayRef<int64_t>{1, strides[1]}, ArrayRef<int64_t>{0, pads[1], 0, pads[3]},
+                                            pool.getDilations(), pool.getLayout());
+  pool.replaceAllUsesWith(alongRow.getResult());
+  pool.erase();
+  return columns;
+}
+
+/// Which maxima of a convolution's sums its kernel takes: none, those of the pool's windows, or those of their columns.
+enum class Maxima { None, Windows, Columns };
+
+/// With maxima the vector engine no longer writes each of the results, and DRAM does not see them; but the array makes again what two tiles
+/// need. `width`: of the sums, if they are those of columns.
+Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, int64_t &width) {
   ArrayRef<int64_t> dilations, strides;
   bool isOnArray = false;
   llvm::TypeSwitch<Operation *>(convolution).Case<ConvOp, ConvIntegerOp>([&](auto op) {
@@ -100,9 +149,9 @@ bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
   auto isDense = [](int64_t dilation) { return dilation == 1; };
   const ArrayRef<int64_t> pads = pool.getPads();
   if (!isOnArray || kh < sh || kw < sw || !llvm::all_of(pool.getDilations(), isDense))
-    return false;
+    return Maxima::None;
   if (std::max(pads[0], pads[2]) >= kh || std::max(pads[1], pads[3]) >= kw) // a window of padding alone has no sums
-    return false;
+    return Maxima::None;
   ArrayRef<int64_t> w = shapeOf(convolution->getOperand(1)), y = shapeOf(convolution->getResult(0)), p = shapeOf(pool);
   // Passes for a window over so many columns, and whether the load engine packs its taps.
   auto passesOver = [&](int64_t columns) {
@@ -112,20 +161,21 @@ bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
     return std::pair(packs ? packed : apart, packs);
   };
   const auto [passes, packsTaps] = passesOver(w[1]);
-  // The sums of all tiles, for the best size of a tile that a block of columns has room for, twice.
+  // The sums of all tiles, for the best size of a tile that a block of columns has room for, twice: of so many windows along a row.
   auto sumsOf = [](int64_t size, int64_t tile, int64_t kernel, int64_t stride) {
     return double(int64_t(llvm::divideCeil(size, tile)) * (kernel - stride) + size * stride);
   };
-  double least = 0;
-  for (int64_t rows = 1; rows <= p[1]; ++rows)
-    for (int64_t columns = 1; columns <= p[2]; ++columns)
-      if (2 * machine.columns * ((rows - 1) * sh + kh) * ((columns - 1) * sw + kw) <= machine.sums) {
-        const double sums = sumsOf(p[1], rows, kh, sh) * sumsOf(p[2], columns, kw, sw);
-        least = least ? std::min(least, sums) : sums;
-      }
+  auto leastSums = [&](int64_t along, int64_t kernel, int64_t stride) {
+    double least = std::numeric_limits<double>::infinity();
+    for (int64_t rows = 1; rows <= p[1]; ++rows)
+      for (int64_t columns = 1; columns <= along; ++columns)
+        if (2 * machine.columns * ((rows - 1) * sh + kh) * ((columns - 1) * stride + kernel) <= machine.sums)
+          least = std::min(least, sumsOf(p[1], rows, kh, sh) * sumsOf(along, columns, kernel, stride));
+    return least;
+  };
   const double blocks = double(y[0] * int64_t(llvm::divideCeil(y[3], machine.columns)));
-  const double window = double(kh * (kw <= 3 && kh <= 3 ? std::min(sw, kw) : kw)); // cycles
-  const double pooling = blocks * double(p[1] * p[2]) * window, results = blocks * double(y[1] * y[2]);
+  const double windows = blocks * double(p[1] * p[2]), results = blocks * double(y[1] * y[2]);
+  const double pooling = windows * double(cyclesOfWindow(kw, sw, kh));
   // A result that leaves too little room for others goes through DRAM. But packed taps come from there, so that such a convolution may
   // begin a chain of bands, which takes no room from another one: if there is room for the rows of two windows and their taps.
   const int64_t size = isa<ConvOp>(convolution) ? machine.floatBytes : 1;
@@ -133,16 +183,30 @@ bool joinsSums(MaxPoolOp pool, Operation *convolution, const Machine &machine) {
   const int64_t row = y[2] * y[3], taps = y[2] * ((kh - 1) * strides[0] + w[0]) * w[1] * w[2];
   const bool mayBeginChain = packsTaps && 2 * (kh * row + taps) * size <= machine.scratchpad;
   const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
-  const double joined = std::max(blocks * least * double(passes), pooling);
-  // Results of few channels may share the columns (accel::packPixels()), sums under a window do not.
-  const int64_t beside = isa<ConvIntegerOp>(convolution) ? std::max<int64_t>(machine.columns / y[3], 1) : 1;
+  const double joined = std::max(blocks * leastSums(p[2], kw, sw) * double(passes), pooling);
+  // Results of few channels may share the columns (accel::packPixels()) where zero times any input is zero; sums under a window do not.
+  const bool canShare = machine.packsPixels && (machine.finiteMath || isa<ConvIntegerOp>(convolution));
+  const int64_t beside = canShare ? std::max<int64_t>(machine.columns / y[3], 1) : 1;
   const int64_t shared = y[2] % beside == 0 ? beside : 1;
-  const double written = results / double(shared), made = written * double(passesOver(w[1] + strides[1] * (shared - 1)).first);
-  return least > 0 && joined < std::max(std::min(made, results * double(passes)), written + pooling) + kBusShare * transfers;
+  auto passesBeside = [&](int64_t outputs) { return double(passesOver(w[1] + strides[1] * (outputs - 1)).first); };
+  const double written = results / double(shared), made = written * passesBeside(shared);
+  const double apart = std::max(std::min(made, results * double(passes)), written + pooling) + kBusShare * transfers;
+  // Sums under a column do as well. A few more at the end of a row, which no window along it sees, may make their number fit.
+  width = int64_t(llvm::alignTo(y[2], uint64_t(beside)));
+  if (beside > 1 && isSeparable(pool) && (width == y[2] || (pads[3] == 0 && (width + pads[1] - kw) / sw + 1 == p[2]))) {
+    const int64_t vectors = width / beside;
+    const double columns = blocks * double(p[1] * vectors * cyclesOfWindow(kh, sh, 1));
+    const double separate =
+        std::max(blocks * leastSums(vectors, 1, 1) * passesBeside(beside), columns + windows * double(cyclesOfWindow(kw, sw, 1)));
+    if (kLeastSeparate * separate < std::min(joined, apart))
+      return Maxima::Columns;
+  }
+  return joined < apart ? Maxima::Windows : Maxima::None;
 }
 
-/// max_pool(f(conv(x))), nothing else reading what lies between: f(max_pool(conv(x))), for an f that never falls.
-void joinConvolution(MaxPoolOp pool, const Machine &machine) {
+/// max_pool(f(conv(x))), nothing else reading what lies between: f(max_pool(conv(x))), for an f that never falls; or the same for a pool of
+/// the columns of windows, in front of one along the row. Whether it is one of these now.
+bool joinConvolution(MaxPoolOp pool, const Machine &machine) {
   auto inputOf = [](Operation *op) {
     auto input = llvm::find_if(op->getOperands(), [](Value operand) { return !constantOf(operand); });
     return input == op->operand_end() ? Value() : *input;
@@ -154,13 +218,26 @@ void joinConvolution(MaxPoolOp pool, const Machine &machine) {
     Value input = inputOf(conv);
     conv = input ? input.getDefiningOp() : nullptr;
   }
-  if (!conv || !conv->hasOneUse() || !joinsSums(pool, conv, machine))
-    return;
+  int64_t width = 0;
+  const Maxima maxima = conv && conv->hasOneUse() ? maximaOf(pool, conv, machine, width) : Maxima::None;
+  if (maxima == Maxima::None)
+    return false;
   ArrayRef<int64_t> w = shapeOf(conv->getOperand(1));
   const double most = 255.0 * 255.0 * double(w[0] * w[1] * w[2]);
   for (Operation *op : between)
     if (Value x = risesWith(op, most); !x || x != inputOf(op) || shapeOf(x) != shapeOf(op->getResult(0)))
-      return;
+      return false;
+  if (maxima == Maxima::Columns) {
+    pool = separate(pool, width);
+    SmallVector<int64_t> sums(shapeOf(conv->getResult(0)));
+    llvm::TypeSwitch<Operation *>(conv).Case<ConvOp, ConvIntegerOp>([&](auto op) {
+      SmallVector<int64_t> pads(op.getPads());
+      pads[3] += (width - sums[2]) * op.getStrides()[1];
+      op.setPads(pads);
+    });
+    sums[2] = width;
+    conv->getResult(0).setType(RankedTensorType::get(sums, elementOf(conv->getResult(0))));
+  }
   OpBuilder builder(pool);
   SmallVector<int64_t> shape(shapeOf(pool));
   Value value = cloneOn(builder, pool, pool.getX(), conv->getResult(0), shape);
@@ -172,6 +249,7 @@ void joinConvolution(MaxPoolOp pool, const Machine &machine) {
   pool->erase();
   for (Operation *op : between)
     op->erase();
+  return true;
 }
 
 struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
@@ -193,7 +271,10 @@ struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
         pools.push_back(pool);
     }
     for (MaxPoolOp pool : pools)
-      joinConvolution(pool, {rows, columns, sums, scratchpad, dramBytes, array == "bf16" ? 2 : 4});
+      if (!joinConvolution(pool,
+                           {rows, columns, sums, scratchpad, dramBytes, array == "bf16" ? 2 : 4, packsPixels, finiteMath}) &&
+          packsPixels && isBetterSeparate(pool, columns))
+        separate(pool, shapeOf(pool.getX())[2]);
   }
 };
 

@@ -45,7 +45,7 @@ def ConvertLayoutPass : Pass<"graph-convert-layout", "::mlir::ModuleOp"> {
 }
 
 def MovePoolsPass : Pass<"graph-move-pools", "::mlir::ModuleOp"> {
-  let summary = "pools in front of concatenations, and maxima of a convolution's sums in front of what never falls";
+  let summary = "pools in front of concatenations, maxima of a convolution's sums in front of what never falls, and of columns first";
   let description = [{
     A pool of a concatenation of channels becomes a concatenation of pools, each of which can run beside the kernel that it
     follows: where nothing else reads the concatenation or its inputs, and where all inputs but the last fill whole vectors.
@@ -54,6 +54,11 @@ def MovePoolsPass : Pass<"graph-move-pools", "::mlir::ModuleOp"> {
     graph-partition-kernels makes one kernel of them, which finds the maxima in the accumulator, and what
     the pool does not keep is never written. Windows of two tiles share sums, which the array makes twice: only where the
     vector engine would take longer than the array, or where DRAM has to move the convolution's result.
+
+    A window's maximum is that of its columns' maxima. Along a row these lie one pixel apart, so that several of them share a vector where
+    channels are few: such a pool becomes one of columns and one along the row, if both together are done sooner; behind a
+    convolution whose outputs may lie side by side it becomes f(max_pool_columns(conv(x))) and one along the row. Where the
+    pixels of a row are no multiple of those in a vector the convolution makes a few more, which no window sees.
   }];
   let options = [
     Option<"rows", "rows", "int64_t", "16", "rows of the machine's array">,
@@ -61,7 +66,9 @@ def MovePoolsPass : Pass<"graph-move-pools", "::mlir::ModuleOp"> {
     Option<"sums", "sums", "int64_t", "16384", "elements of the machine's accumulator">,
     Option<"scratchpad", "scratchpad", "int64_t", "262144", "bytes of the machine's first scratchpad">,
     Option<"dramBytes", "dram-bytes", "double", "19.2", "bytes that DRAM moves in a cycle">,
-    Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">
+    Option<"array", "array", "std::string", "\"fp32\"", "element type of the machine's array: int8, bf16 or fp32">,
+    Option<"packsPixels", "packs-pixels", "bool", "true", "neighbouring pixels may lie side by side, as modulo and search have them">,
+    Option<"finiteMath", "finite-math", "bool", "false", "floats are finite: outputs may share the columns as those of integers do">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }

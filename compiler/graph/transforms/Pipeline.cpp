@@ -47,6 +47,8 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     move.sums = options.sums;
     move.scratchpad = options.scratchpad;
     move.dramBytes = options.dramBytes;
+    move.packsPixels = options.packsPixels;
+    move.finiteMath = options.finiteMath;
     manager.addPass(createMovePoolsPass(move));
   }
   PartitionKernelsPassOptions partition;

@@ -30,6 +30,7 @@ struct GraphPipelineOptions {
   double dramBytes = 19.2;     ///< a cycle
   bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
   bool exactQdq = false;      ///< graph-convert-qdq{exact}
+  bool packsPixels = true, finiteMath = false; ///< of graph-move-pools
 };
 
 /// The graph phase: folding, quantised forms, layout, kernels, types.

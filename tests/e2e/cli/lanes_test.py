@@ -71,6 +71,18 @@ class LanesTest(CliTest):
 """)
         return x, expected
 
+    def test_windows_of_one_column_go_down_the_rows(self):
+        """Neighbours share taps there, as those of one row do along the row: a cycle for each row that the window moves by."""
+        for kernel, strides in [((3, 1), (1, 1)), ((3, 1), (2, 1)), ((1, 3), (1, 1)), ((1, 3), (1, 2))]:
+            for pool in [False, True]:
+                with self.subTest(kernel=kernel, strides=strides, pool=pool):
+                    _, expected = self.window((33, 33, 16), kernel, ((0, 0), (0, 0)), strides, pool=pool)
+                    rows, columns, _ = expected.shape
+                    values, busy = self.values("gemmini_16x16_int8", "false", f", sizes = [16, {columns}, {rows}, 1]")
+                    np.testing.assert_array_equal(values, expected)
+                    self.assertLess(busy, 1.25 * max(strides) * rows * columns)  # the first window of a row or a column has all its taps
+                    self.assertLessEqual(self.report["lower_bound_cycles"], self.report["total_cycles"])
+
     def same_in_less(self, hw, expected, **schedule):
         apart, alone = self.values(hw, "false", *schedule.values())
         together, shared = self.values(hw, "true", *schedule.values())

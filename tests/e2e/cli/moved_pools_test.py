@@ -3,6 +3,7 @@
 """A maximum over windows of a convolution's result is found among its sums; a pool of a concatenation is one of each part."""
 
 import json
+import re
 import unittest
 
 import numpy as np
@@ -184,6 +185,62 @@ class MovedPoolsTest(CliTest):
             self.network([left, right, concat, pool], ["%y"], [of])
             self.assertEqual(self.kernels(*GEMMINI), kernels, (channels, kernel))
             np.testing.assert_array_equal(self.output(*GEMMINI), pool_of(c), str((channels, kernel)))
+
+    def few_channels(self, shape, channels, kernel=3, stride=2, pad=1, around=0):
+        """A pool of a convolution to few channels, padded by `around`, and a kernel that reads it. Returns its result."""
+        self.image(shape)
+        first, y = self.conv("conv", kernel, stride, pad, channels)
+        pool, _ = self.pool("conv", y.shape, pad=around)
+        second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y, around))
+        self.network([first, pool, second], ["%next"], [tensor(z.shape, "i8")])
+        return z
+
+    def test_columns_of_windows_share_vectors(self):
+        """Two and three pixels in a vector; rows of 20 and 22 sums, and of 19 and 21, which become 20 and 24."""
+        for layer in [((1, 43, 39, 3), 8), ((2, 38, 38, 3), 8), ((1, 30, 41, 4), 4), ((1, 19, 22, 4), 8, 3, 1, 1),
+                      ((1, 43, 44, 3), 8, 3, 2, 1, 1)]:
+            expected = self.few_channels(*layer)
+            packed = ["--hw", "gemmini_16x16_int8", "--schedule", self.asked("tile %k {packed = true}")]
+            tiles, _ = self.tilewright("compile", "net.mlir", *packed, "--emit", "tiles")
+            self.assertTrue(re.search("# conv: .*outputs side by side", tiles), layer)
+            for options in [packed, GEMMINI, [*GEMMINI, "--across", "none"], [*GEMMINI, "--across", "prefetch"]]:
+                self.assertEqual(self.kernels(*options), {"conv", "pool", "next"}, (layer, options))
+                np.testing.assert_array_equal(self.output(*options), expected, str((layer, options)))
+
+    def test_schedules_without_pixels_side_by_side_have_no_columns(self):
+        expected = self.few_channels((1, 43, 39, 3), 8)
+        for schedule in ["serial", "double_buffer"]:
+            options = ["--hw", "gemmini_16x16_int8", "--schedule", schedule]
+            self.assertEqual(self.kernels(*options), {"conv", "next"}, schedule)
+            np.testing.assert_array_equal(self.output(*options), expected, schedule)
+
+    def test_columns_of_what_the_array_takes_longer_for(self):
+        """A kernel of their own, which is done sooner than one for windows."""
+        expected = self.few_channels((1, 40, 44, 3), 8, 7, 2, 3, 1)
+        self.assertEqual(self.kernels(*GEMMINI), {"conv", "pool", "pool_1", "next"})
+        np.testing.assert_array_equal(self.output(*GEMMINI), expected)
+
+    def test_tiles_and_bands_of_columns(self):
+        for around in [0, 1]:
+            expected = self.few_channels((1, 43, 44, 3), 8, around=around) # 10 or 11 rows of 22 columns
+            for directives in [{"conv": ["tile %k {sizes = [16, 4, 3, 1]}"]}, {"conv": ["tile %k {sizes = [16, 22, 2, 1], packed = true}"]},
+                               {"conv": ["keep %k {on_chip = true, bands = 1}"]}, {"conv": ["keep %k {on_chip = true, bands = 3}"]},
+                               {"conv": ["tile %k {packed = false}"]}]:
+                options = ["--hw", "gemmini_16x16_int8", "--schedule", self.schedule_file(directives)]
+                np.testing.assert_array_equal(self.output(*options), expected, str((around, directives)))
+
+    def test_the_choice_of_columns_comes_back(self):
+        self.few_channels((1, 43, 39, 3), 8)
+        self.choice_comes_back("packed = true", "net.mlir", "--hw", "gemmini_16x16_int8")
+
+    def test_columns_take_less_time(self):
+        """Than windows, which the array cannot make two sums of at once for."""
+        self.few_channels((1, 43, 39, 3), 8)
+        busy = {}
+        for packed in ["true", "false"]:
+            path = self.schedule_file({"conv": [f"tile %k {{packed = {packed}}}"]}, f"{packed}.mlir")
+            busy[packed] = self.array_work("--hw", "gemmini_16x16_int8", "--schedule", path)
+        self.assertLess(busy["true"], busy["false"])
 
     def test_kernels_of_their_own(self):
         shape = (1, 19, 23, 16)

@@ -67,6 +67,27 @@ class PixelsTest(CliTest):
                                     self.packed("true"), "--input", self.path / "image.npy")
             np.testing.assert_array_equal(~np.isfinite(values), reads)
 
+    def test_finite_floats_share_columns_as_integers_do(self):
+        """Outputs in the columns, with pixels in the rows and without, of an odd number of taps and with a stride."""
+        for model in ["conv:1x8x8x16:3x3x8:s1:p1:fp32", "conv:1x8x8x8:3x3x4:s1:p1:fp32", "conv:2x7x16x8:5x5x8:s2:p2:fp32",
+                      "conv:1x9x12x3:5x5x4:s1:p2:fp32", "conv:1x8x16x16:1x1x4:s1:p0:fp32"]:
+            options = ["--finite-math", "--schedule"]
+            tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", *options, self.packed("true"), "--emit", "tiles")
+            self.assertIn("outputs side by side", tiles, model)
+            expected, alone = self.result(model, "gemmini_16x16_fp32", *options, self.packed("false"))
+            values, together = self.result(model, "gemmini_16x16_fp32", *options, self.packed("true"))
+            # fp32 sums of at most 200 products, added in another order.
+            np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max(), err_msg=model)
+            self.assertLessEqual(together, alone, model)
+
+    def test_the_bound_knows_that_floats_are_finite(self):
+        """Outputs of a 1x1 convolution share no input: those of 16 channels leave 112 of 128 columns empty, if they stay apart."""
+        bounds = []
+        for options in [[], ["--finite-math"]]:
+            self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", *options, "--json", "report.json")
+            bounds.append(json.loads((self.path / "report.json").read_text())["lower_bound_cycles"])
+        self.assertLess(bounds[1], bounds[0])
+
     def test_outputs_of_two_rows_share_what_both_read(self):
         """An odd number of rows, an odd number in a tile, two images, strides, few channels, and whole vectors of one pixel."""
         for model, keys in [("conv:2x7x9x8:3x3x8:s1:p1:fp32", ""), ("conv:1x12x9x8:3x3x8:s1:p1:fp32", ", sizes = [0, 0, 3, 0]"),

@@ -1,4 +1,6 @@
-// RUN: tilewright-opt %s -split-input-file -graph-move-pools | FileCheck %s
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="packs-pixels=false" | FileCheck %s
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools | FileCheck %s --check-prefix=BESIDE
+// RUN: tilewright-opt %s -split-input-file -graph-move-pools="finite-math=true" | FileCheck %s --check-prefix=FINITE
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 sums=71" | FileCheck %s --check-prefix=FEW
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1046" | FileCheck %s --check-prefix=FITS
 // RUN: tilewright-opt %s -split-input-file -graph-move-pools="rows=3 columns=4 scratchpad=1044 dram-bytes=8" | FileCheck %s --check-prefix=SLOW
@@ -57,6 +59,14 @@ func.func @whole(%x: tensor<1x7x7x16xf32>, %y: tensor<1x7x7x5xf32>)
 // FEW-LABEL: func.func @sums
 // FEW: %[[Q:.*]] = graph.requantize
 // FEW: graph.max_pool %[[Q]]
+
+// Four sums of a row share the columns of the array, if there are eight of them: one that no window sees. The maxima of their columns do as well.
+// BESIDE-LABEL: func.func @sums
+// BESIDE: %[[S:.*]] = graph.conv_integer {{.*}}pads = array<i64: 0, 0, 0, 1>{{.*}} -> tensor<1x7x8x4xi32>
+// BESIDE: %[[C:.*]] = graph.max_pool %[[S]] {{.*}}kernel = array<i64: 3, 1>{{.*}}strides = array<i64: 2, 1>, tilewright.of_sums} {{.*}} -> tensor<1x3x8x4xi32>
+// BESIDE: %[[Q:.*]] = graph.requantize %[[C]]
+// BESIDE: %[[R:.*]] = graph.max_pool %[[Q]] {{.*}}kernel = array<i64: 1, 3>{{.*}}strides = array<i64: 1, 2>} {{.*}} -> tensor<1x3x3x4xi8>
+// BESIDE: return %[[R]]
 func.func @sums(%x: tensor<1x7x7x3xi8>) -> tensor<1x3x3x4xi8> {
   %w = graph.constant dense<1> : tensor<1x1x3x4xi8>
   %b = graph.constant dense<[1, -2, 3, -4]> : tensor<4xi32>
@@ -71,7 +81,10 @@ func.func @sums(%x: tensor<1x7x7x3xi8>) -> tensor<1x3x3x4xi8> {
 
 // -----
 
-// Windows that reach into the padding take the sums that there are.
+// Windows that reach into the padding take the sums that there are, and would see one more sum of a row.
+// BESIDE-LABEL: func.func @padded
+// BESIDE: graph.conv_integer {{.*}} -> tensor<1x7x7x4xi32>
+// BESIDE: graph.max_pool {{.*}}kernel = array<i64: 3, 3>
 // CHECK-LABEL: func.func @padded
 // CHECK: %[[S:.*]] = graph.conv_integer
 // CHECK: graph.max_pool %[[S]] {{.*}}pads = array<i64: 1, 1, 1, 1>{{.*}} : (tensor<1x7x7x4xi32>) -> tensor<1x4x4x4xi32>
@@ -87,11 +100,14 @@ func.func @padded(%x: tensor<1x7x7x3xi8>) -> tensor<1x4x4x4xi8> {
 
 // -----
 
-// Two passes over 49 sums take less than the array's over 64 results, but four results of four channels have room in the 16 columns, and
-// the 9 windows in 54 cycles of the vector engine.
+// Two passes over 49 sums take less than the array's over 64 results. But four results of four channels have room in the 16 columns, and so
+// have the maxima of their columns.
 // CHECK-LABEL: func.func @fills
 // CHECK: %[[S:.*]] = graph.conv_integer
-// CHECK: graph.max_pool %[[S]]
+// CHECK: graph.max_pool %[[S]] {{.*}}kernel = array<i64: 3, 3>
+// BESIDE-LABEL: func.func @fills
+// BESIDE: graph.conv_integer
+// BESIDE: graph.max_pool {{.*}}kernel = array<i64: 3, 3>
 func.func @fills(%x: tensor<1x8x8x3xi8>) -> tensor<1x3x3x16xi8> {
   %w = graph.constant dense<1> : tensor<3x3x3x16xi8>
   %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
@@ -101,9 +117,11 @@ func.func @fills(%x: tensor<1x8x8x3xi8>) -> tensor<1x3x3x16xi8> {
     layout = "nhwc"} : (tensor<1x8x8x16xi8>) -> tensor<1x3x3x16xi8>
   return %2 : tensor<1x3x3x16xi8>
 }
-// CHECK-LABEL: func.func @shares
-// CHECK: %[[Q:.*]] = graph.requantize
-// CHECK: graph.max_pool %[[Q]]
+// BESIDE-LABEL: func.func @shares
+// BESIDE: %[[S:.*]] = graph.conv_integer {{.*}} -> tensor<1x8x8x4xi32>
+// BESIDE: graph.max_pool %[[S]] {{.*}}kernel = array<i64: 3, 1>
+// BESIDE: graph.requantize
+// BESIDE: graph.max_pool {{.*}}kernel = array<i64: 1, 3>
 func.func @shares(%x: tensor<1x8x8x3xi8>) -> tensor<1x3x3x4xi8> {
   %w = graph.constant dense<1> : tensor<3x3x3x4xi8>
   %0 = graph.conv_integer %x, %w {x_zero_point = 1 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
@@ -187,4 +205,42 @@ func.func @packed(%x: tensor<1x49x7x3xf32>) -> tensor<1x24x3x4xf32> {
   %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
     layout = "nhwc"} : (tensor<1x49x7x4xf32>) -> tensor<1x24x3x4xf32>
   return %2 : tensor<1x24x3x4xf32>
+}
+
+// -----
+
+// The columns of windows can share vectors, windows that move by two pixels cannot: eight rows of two vectors, two cycles each, and nine
+// vectors along the row are less than nine windows of six cycles.
+// CHECK-LABEL: func.func @columns
+// CHECK: graph.max_pool {{.*}}kernel = array<i64: 3, 3>
+// BESIDE-LABEL: func.func @columns
+// BESIDE: %[[R:.*]] = graph.relu
+// BESIDE: %[[C:.*]] = graph.max_pool %[[R]] {{.*}}kernel = array<i64: 3, 1>{{.*}}pads = array<i64: 1, 0, 0, 0>, strides = array<i64: 2, 1>} {{.*}} -> tensor<1x4x8x4xf32>
+// BESIDE: graph.max_pool %[[C]] {{.*}}kernel = array<i64: 1, 3>{{.*}}pads = array<i64: 0, 0, 0, 1>, strides = array<i64: 1, 2>} {{.*}} -> tensor<1x4x4x4xf32>
+func.func @columns(%x: tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32> {
+  %0 = graph.relu %x : tensor<1x8x8x4xf32>
+  %1 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 0, 0, 1>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x8x8x4xf32>) -> tensor<1x4x4x4xf32>
+  return %1 : tensor<1x4x4x4xf32>
+}
+
+// -----
+
+// Floats share the columns if none is infinite.
+// BESIDE-LABEL: func.func @floats
+// BESIDE: graph.conv
+// BESIDE: graph.max_pool {{.*}}kernel = array<i64: 3, 3>
+// FINITE-LABEL: func.func @floats
+// FINITE: %[[S:.*]] = graph.conv
+// FINITE: %[[C:.*]] = graph.max_pool %[[S]] {{.*}}kernel = array<i64: 3, 1>{{.*}}tilewright.of_sums
+// FINITE: graph.relu %[[C]]
+// FINITE: graph.max_pool {{.*}}kernel = array<i64: 1, 3>
+func.func @floats(%x: tensor<1x8x8x3xf32>) -> tensor<1x3x3x4xf32> {
+  %w = graph.constant dense<1.0> : tensor<3x3x3x4xf32>
+  %0 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x8x8x3xf32>, tensor<3x3x3x4xf32>) -> tensor<1x8x8x4xf32>
+  %1 = graph.relu %0 : tensor<1x8x8x4xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x8x8x4xf32>) -> tensor<1x3x3x4xf32>
+  return %2 : tensor<1x3x3x4xf32>
 }
