@@ -514,8 +514,10 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   Network network;
   network.model = model;
   network.schedule = options.schedule;
-  if (options.across != "all")
-    network.schedule += " (across " + options.across + ")";
+  auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
+  say(options.across != "all", "across " + options.across);
+  say(options.exactQdq, "exact qdq");
+  say(options.finiteMath, "finite math");
   StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
   if (!machine)
     return machine.error();

@@ -83,9 +83,12 @@ class PixelsTest(CliTest):
     def test_the_bound_knows_that_floats_are_finite(self):
         """Outputs of a 1x1 convolution share no input: those of 16 channels leave 112 of 128 columns empty, if they stay apart."""
         bounds = []
-        for options in [[], ["--finite-math"]]:
-            self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", *options, "--json", "report.json")
-            bounds.append(json.loads((self.path / "report.json").read_text())["lower_bound_cycles"])
+        for options, schedule in [([], "modulo"), (["--finite-math"], "modulo (finite math)")]:
+            self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", "--schedule", "modulo", *options,
+                            "--json", "report.json")
+            report = json.loads((self.path / "report.json").read_text())
+            self.assertEqual(report["schedule"], schedule)
+            bounds.append(report["lower_bound_cycles"])
         self.assertLess(bounds[1], bounds[0])
 
     def test_outputs_of_two_rows_share_what_both_read(self):
