@@ -233,8 +233,8 @@ class MovedPoolsTest(CliTest):
         self.few_channels((1, 43, 39, 3), 8)
         self.choice_comes_back("packed = true", "net.mlir", "--hw", "gemmini_16x16_int8")
 
-    def test_columns_take_less_time(self):
-        """Than windows, which the array cannot make two sums of at once for."""
+    def test_columns_have_the_array_make_two_sums_at_once(self):
+        """Fewer passes than one by one; sums under whole windows are always made one by one."""
         self.few_channels((1, 43, 39, 3), 8)
         busy = {}
         for packed in ["true", "false"]:

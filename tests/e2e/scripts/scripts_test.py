@@ -176,6 +176,10 @@ class NetworksTest(ScriptsTest):
         self.assertEqual([line.split(" | ")[:2] for line in out.splitlines()[2:]],
                          [["| vdla_16x16", "bert_block"], ["| onnxim_128x128", "resnet18"]])
 
+    def test_finite_math_is_for_every_run(self):
+        self.script("bench-networks.sh", "--finite-math", "cloud_128x128/resnet18")
+        self.assertTrue(any(call.startswith("run ") and "resnet18" in call and "--finite-math" in call for call in self.calls()))
+
     def test_what_a_network_must_reach(self):
         # 800 of 1,000 cycles, by an engine: enough for a large array only.
         out, _ = self.script("bench-networks.sh", "onnxim_128x128", "vdla_16x16", REFERENCE="4096")
@@ -193,7 +197,8 @@ class NetworksTest(ScriptsTest):
     def test_bad_arguments(self):
         for arguments, message in [(["nosuch"], "'nosuch' is not in scripts/networks.txt"),
                                    (["vdla_16x16/resnet"], "'vdla_16x16/resnet' is not in scripts/networks.txt"),
-                                   (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value")]:
+                                   (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value"),
+                                   (["--finite-math"], "--finite-math needs machines or networks")]:
             self.assertIn(message, self.script("bench-networks.sh", *arguments, status=1)[1])
 
 
