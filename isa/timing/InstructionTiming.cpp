@@ -42,10 +42,8 @@ VectorShape shapeOf(const isa::Vector &vector, const MachineParams &machine) {
   const bool isMac = window == isa::WindowOp::Mac;
   const Cycle kw = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[0]);
   const Cycle kh = window == isa::WindowOp::None ? 1 : static_cast<Cycle>(vector.window[1]);
-  const Cycle step = static_cast<Cycle>(vector.window_step);
-  // The reuse registers hold a window of 3 x 3 taps.
-  const bool reuses = window != isa::WindowOp::None && step > 0 && kw <= 3 && kh <= 3;
-  const Cycle columns = reuses ? std::min(step, kw) : kw;
+  const int64_t step = window == isa::WindowOp::None ? 0 : vector.window_step;
+  const Cycle columns = static_cast<Cycle>(newColumns(static_cast<int64_t>(kw), static_cast<int64_t>(kh), step));
 
   VectorShape shape;
   Cycle reads = kh * columns;

@@ -10,6 +10,8 @@
 #include "isa/IsaStructs.h" // generated from isa/Isa.td
 #include "isa/timing/MachineParams.h"
 
+#include <algorithm>
+
 namespace tw::timing {
 
 /// Duration of a resolved instruction, in cycles.
@@ -21,6 +23,13 @@ struct InstructionTime {
 InstructionTime timeOf(const isa::Preload &preload, const MachineParams &machine);
 InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine);
 InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine);
+
+/// Columns of taps, each of `across` taps, that a window reads for an output behind the first of its row: the reuse registers hold 3 x 3
+/// taps, so that it finds those that it shares with the window before. `along`: columns of a window. `step`: columns from one window to
+/// the next; 0: they are not neighbours (dilation).
+constexpr int64_t newColumns(int64_t along, int64_t across, int64_t step) {
+  return step > 0 && along <= 3 && across <= 3 ? std::min(step, along) : along;
+}
 
 /// What decides a vector instruction's occupancy: blocks * (setup + rows * fillPerRow + positions * perOutput).
 struct VectorShape {

@@ -262,8 +262,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
     if (i == 0 && (window() || kernel.maxima)) {
       // Along the way in which neighbours share taps, and across it.
       const WindowAxis &w = kernel.window(goesDown() ? P1 : P0), &h = kernel.window(goesDown() ? P0 : P1);
-      bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
-      const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
+      const int64_t columns = newColumns(w, h);
       perOutput = double(h.kernel * columns);
       const double onArray = double(onChip.arrayChannels) / double(channels());
       tensor += onArray * outTiles * double(blocks * h.kernel * w.kernel) * std::max(double(positions(t)), double(preloadCycles(machine)));

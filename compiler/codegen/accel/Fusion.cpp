@@ -627,8 +627,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     last = double(blocks);
     if (i == 0 && a && (a->kind == Anchor::Window || kernel.maxima)) {
       const WindowAxis &w = kernel.window(P0), &h = kernel.window(P1);
-      bool reuses = w.kernel <= 3 && h.kernel <= 3 && w.dilation == 1;
-      const int64_t columns = reuses ? std::min(w.stride, w.kernel) : w.kernel;
+      const int64_t columns = newColumns(w, h);
       last *= double(h.kernel * columns);
       if (const double onArray = arrayBlocks(k)) {
         const double perBlock = last / double(blocks), taps = double(w.kernel * h.kernel);

@@ -11,6 +11,7 @@
 
 #include "compiler/codegen/accel/Request.h"
 #include "isa/Isa.h"
+#include "isa/timing/InstructionTiming.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -68,6 +69,11 @@ struct WindowAxis {
     return useful;
   }
 };
+
+/// timing::newColumns() of a window: columns are of taps one behind the other along `across`.
+inline int64_t newColumns(const WindowAxis &along, const WindowAxis &across) {
+  return timing::newColumns(along.kernel, across.kernel, along.dilation == 1 ? along.stride : 0);
+}
 
 /// The operation that reads a window of its input: on the array (Contraction) or on the vector engine (Window).
 struct Anchor {

@@ -329,10 +329,7 @@ std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachinePara
   if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) || !canShareVectors(kernel, channels))
     return std::nullopt;
   // Vectors go down the rows, so that neighbours share taps; the first one of each column of outputs has none to share.
-  const bool isShort = row.kernel <= 3 && column.kernel <= 3;
-  auto perOutput = [&](const WindowAxis &along, const WindowAxis &across) {
-    return across.kernel * (isShort && along.dilation == 1 ? std::min(along.stride, along.kernel) : along.kernel);
-  };
+  auto perOutput = [](const WindowAxis &along, const WindowAxis &across) { return across.kernel * newColumns(along, across); };
   const int64_t taps = row.kernel * column.kernel, columns = row.size / outputs, rows = kernel.extent[P1];
   const int64_t plain =
       ceilDiv(channels, lanes) * (taps + row.size * rows * (row.kernel == 1 ? perOutput(column, row) : perOutput(row, column)));

@@ -6,6 +6,7 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/graph/transforms/Rewriting.h"
+#include "isa/timing/InstructionTiming.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -54,7 +55,7 @@ void splitPool(Operation *pool, int64_t columns, SmallVectorImpl<MaxPoolOp> &par
 /// The operand of which `op` is a function, element by element, that never falls where that rises; null if it is not known to be one.
 /// The largest result is that of the largest operand then, to the last bit, as rounding never falls either. `most`: of an integer.
 Value risesWith(Operation *op, double most) {
-  if (isa<ReluOp, ClipOp, QuantizeOp>(op))
+  if (llvm::isa<ReluOp, ClipOp, QuantizeOp>(op))
     return op->getOperand(0);
   if (auto add = dyn_cast<AddOp>(op); add && elementOf(add).isF32()) {
     const bool isFirst = bool(constantOf(add.getA()));
@@ -89,9 +90,9 @@ struct Machine {
 
 constexpr double kLeastSeparate = 1.15; ///< how many times sooner two pools must be done than one
 
-/// Cycles of the vector engine for a vector of results. Neighbours along the way that it takes share what lies in the windows of both.
+/// Cycles of the vector engine for a vector of results.
 int64_t cyclesOfWindow(int64_t along, int64_t stride, int64_t across) {
-  return across * (along <= 3 && across <= 3 ? std::min(stride, along) : along);
+  return across * timing::newColumns(along, across, stride);
 }
 
 /// Whether the largest of each column of a window may be found first, then the largest of those along the row.
@@ -178,14 +179,14 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const double pooling = windows * double(cyclesOfWindow(kw, sw, kh));
   // A result that leaves too little room for others goes through DRAM. But packed taps come from there, so that such a convolution may
   // begin a chain of bands, which takes no room from another one: if there is room for the rows of two windows and their taps.
-  const int64_t size = isa<ConvOp>(convolution) ? machine.floatBytes : 1;
+  const int64_t size = llvm::isa<ConvOp>(convolution) ? machine.floatBytes : 1;
   const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * size);
   const int64_t row = y[2] * y[3], taps = y[2] * ((kh - 1) * strides[0] + w[0]) * w[1] * w[2];
   const bool mayBeginChain = packsTaps && 2 * (kh * row + taps) * size <= machine.scratchpad;
   const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
   const double joined = std::max(blocks * leastSums(p[2], kw, sw) * double(passes), pooling);
   // Results of few channels may share the columns (accel::packPixels()) where zero times any input is zero; sums under a window do not.
-  const bool canShare = machine.packsPixels && (machine.finiteMath || isa<ConvIntegerOp>(convolution));
+  const bool canShare = machine.packsPixels && (machine.finiteMath || llvm::isa<ConvIntegerOp>(convolution));
   const int64_t beside = canShare ? std::max<int64_t>(machine.columns / y[3], 1) : 1;
   const int64_t shared = y[2] % beside == 0 ? beside : 1;
   auto passesBeside = [&](int64_t outputs) { return double(passesOver(w[1] + strides[1] * (outputs - 1)).first); };
@@ -260,7 +261,7 @@ struct MovePoolsPass : impl::MovePoolsPassBase<MovePoolsPass> {
     getOperation().walk([&](Operation *op) {
       if (auto layout = op->getAttrOfType<StringAttr>("layout"); !layout || layout != "nhwc")
         return;
-      if (isa<MaxPoolOp, AveragePoolOp, QLinearAveragePoolOp, QLinearGlobalAveragePoolOp>(op))
+      if (llvm::isa<MaxPoolOp, AveragePoolOp, QLinearAveragePoolOp, QLinearGlobalAveragePoolOp>(op))
         all.push_back(op);
     });
     for (Operation *op : all) {
