@@ -404,15 +404,22 @@ static bool isOneLayer(const std::vector<LayerWork> &layers, const std::vector<N
   return std::all_of(layers[0].inputs.begin(), layers[0].inputs.end(), crosses);
 }
 
-uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
-                            const timing::MachineParams &machine) {
+/// networkBytes() of what neededWork() gives.
+static uint64_t bytesOf(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                        const timing::MachineParams &machine) {
   std::vector<const LayerWork *> all = pointersTo(layers);
   uint64_t bytes = constantBytes(all) + boundaryLoads(all, tensors) + boundaryStores(all, tensors);
   return isOneLayer(layers, tensors) ? std::max(bytes, boundsOf(layers[0], machine).unavoidableBytes) : bytes;
 }
 
-Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                            const timing::MachineParams &machine) {
+  return bytesOf(neededWork(layers, tensors, machine), tensors, machine);
+}
+
+Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<NetworkTensor> &tensors,
                          const timing::MachineParams &machine) {
+  const std::vector<LayerWork> layers = neededWork(whole, tensors, machine);
   Latencies l{machine};
   std::vector<const LayerWork *> all = pointersTo(layers);
   bool inputsFirst = true; // no layer works on constants alone
@@ -431,7 +438,7 @@ Bound cost::networkBound(const std::vector<LayerWork> &layers, const std::vector
     return cycles;
   };
   auto [array, vector] = balance(all);
-  uint64_t stores = boundaryStores(all, tensors), bytes = networkBytes(layers, tensors, machine);
+  uint64_t stores = boundaryStores(all, tensors), bytes = bytesOf(layers, tensors, machine);
   std::vector<Candidate> candidates = {
       {"array", array, array ? head + l.tensorDrain() + l.t.done_cycles : 0},
       {"preload", preload(all), l.t.done_cycles},

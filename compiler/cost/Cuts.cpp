@@ -105,6 +105,18 @@ Box positionsOver(const Map &map, const Box &box) {
 // Networks
 //===----------------------------------------------------------------------===//
 
+/// Per axis, whether a position is one of those of which all combinations are meant; empty: nothing is known.
+using Positions = std::array<std::vector<bool>, 3>;
+
+bool isKnown(const Positions &positions) { return !positions[0].empty(); }
+
+double count(const Positions &positions) {
+  double all = isKnown(positions);
+  for (const std::vector<bool> &axis : positions)
+    all *= double(std::count(axis.begin(), axis.end(), true));
+  return all;
+}
+
 /// What elements of a tensor hang on.
 struct Reach {
   Map each;     ///< every element on all channels there
@@ -128,6 +140,8 @@ public:
       addCuts(tensor, cuts);
     return cuts;
   }
+
+  std::vector<LayerWork> neededWork(const timing::MachineParams &machine) const;
 
 private:
   const std::vector<LayerWork> &layers;
@@ -396,8 +410,101 @@ private:
     }
     return box;
   }
+
+  Positions positionsRead(const LayerWork &layer, const TensorUse &use, const Positions &made) const;
 };
+
+/// The positions of an input that the layer takes for those results, if that is known.
+Positions CutFinder::positionsRead(const LayerWork &layer, const TensorUse &use, const Positions &made) const {
+  const bool isFirst = &use == &layer.inputs.front(), comesFromLayer = !writers[use.tensor].empty();
+  if (layer.dependence == Dependence::None || !use.grid)
+    return {};
+  if (!isFirst)
+    return comesFromLayer && isPointwise(layer, use) ? made : Positions();
+  if (comesFromLayer && !agrees(use))
+    return {};
+  Positions read;
+  for (size_t a = 0; a < 3; ++a) {
+    const PositionAxis &axis = layer.window[a];
+    read[a].assign(size_t(axis.broadcast ? 1 : axis.inputSize), false);
+    for (int64_t o = 0; o < axis.size; ++o)
+      for (int64_t k = 0; made[a][size_t(o)] && k < axis.kernel; ++k)
+        if (const int64_t i = axis.input(o, k); i >= 0)
+          read[a][size_t(i)] = true;
+  }
+  return read;
+}
+
+std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machine) const {
+  std::vector<bool> isWhole(tensors.size());   // all of it is needed
+  std::vector<uint64_t> bytes(tensors.size()); // that layers read of which it is not known where; those of several are taken for apart
+  std::vector<Positions> needed(tensors.size());
+  for (size_t t = 0; t < tensors.size(); ++t)
+    isWhole[t] = tensors[t].output;
+  std::vector<LayerWork> result = layers;
+  for (size_t i = layers.size(); i-- > 0;) {
+    const LayerWork &layer = layers[i];
+    const unsigned output = layer.output.tensor;
+    auto fits = [&] { // its positions are those of the tensor
+      for (size_t a = 0; a < 3; ++a)
+        if (int64_t(needed[output][a].size()) != layer.window[a].size)
+          return false;
+      return layer.output.grid.has_value() && layer.dependence != Dependence::None && !layer.poolsPositions;
+    };
+    Positions made;
+    for (size_t a = 0; a < 3; ++a)
+      made[a].assign(size_t(layer.window[a].size), true);
+    const bool makesAll = isWhole[output] || bytes[output] >= tensors[output].bytes || needed[output] == made;
+    if (!makesAll)
+      made = fits() ? needed[output] : Positions();
+    std::vector<Positions> reads;
+    for (const TensorUse &use : layer.inputs) {
+      const Positions read = isKnown(made) ? positionsRead(layer, use, made) : Positions();
+      reads.push_back(read);
+      isWhole[use.tensor] = isWhole[use.tensor] || (makesAll && whole(use));
+      if (isKnown(read)) // of two readers the one that needs more
+        needed[use.tensor] = count(read) > count(needed[use.tensor]) ? read : needed[use.tensor];
+      else if (makesAll)
+        bytes[use.tensor] += use.bytes;
+    }
+    if (makesAll)
+      continue;
+    LayerWork &part = result[i];
+    part = LayerWork();
+    part.output = layer.output;
+    part.inputs = layer.inputs;
+    for (auto &use : part.inputs) {
+      const Positions &read = reads[size_t(&use - part.inputs.data())];
+      double all = 1;
+      for (const std::vector<bool> &axis : read)
+        all *= double(axis.size());
+      use.bytes = isKnown(read) ? uint64_t(double(use.bytes) * count(read) / all) : 0;
+      use.grid.reset();
+    }
+    if (!isKnown(made))
+      continue;
+    const uint64_t elements = uint64_t(count(made)) * uint64_t(layer.output.grid->channels);
+    part.vectorCycles = std::min(layer.vectorCycles, elements / machine.lanes);
+    if (const std::optional<Contraction> &contraction = layer.contraction) {
+      double macs = double(contraction->groups * contraction->ic * contraction->oc);
+      for (size_t a = 0; a < 3; ++a) {
+        uint64_t taps = 0;
+        for (int64_t o = 0; o < layer.window[a].size; ++o)
+          for (int64_t k = 0; made[a][size_t(o)] && k < layer.window[a].kernel; ++k)
+            taps += layer.window[a].input(o, k) >= 0;
+        macs *= double(taps);
+      }
+      part.arrayCycles = std::min(layer.arrayCycles, uint64_t(macs / double(machine.rows * machine.cols)));
+    }
+  }
+  return result;
+}
 } // namespace
+
+std::vector<LayerWork> cost::neededWork(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                                        const timing::MachineParams &machine) {
+  return CutFinder(layers, tensors).neededWork(machine);
+}
 
 std::vector<Cut> cost::cutsAt(unsigned tensor, const std::vector<LayerWork> &layers,
                               const std::vector<NetworkTensor> &tensors) {

@@ -51,6 +51,11 @@ struct Cut {
 /// dependences.
 std::vector<Cut> cutsAt(unsigned tensor, const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors);
 
+/// The layers with that part of their work alone which the results of the network hang on, as far as positions tell: a schedule may leave
+/// out what no window reaches. `layers` are in the order of their dependences.
+std::vector<LayerWork> neededWork(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
+                                  const timing::MachineParams &machine);
+
 /// The products of `contraction` that make the positions `outputs`, and those that take the positions `inputs`.
 Contraction withOutputs(Contraction contraction, const Box &outputs);
 Contraction withInputs(Contraction contraction, const Box &inputs);

@@ -76,7 +76,7 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
                         mlir::math::MathDialect, mlir::tensor::TensorDialect>();
     Network network = makeNetwork(context, seed, isFloat);
     SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name +
-                 ", " + accel::nameOf(schedule) + "\n" + network.text);
+                 ", " + accel::nameOf(schedule) + (isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
     if (mlir::failed(mlir::verify(*network.module))) {
       ADD_FAILURE() << "the random network is invalid";
       return false;
@@ -84,6 +84,7 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
     pipeline::CompileOptions options;
     options.machine = &*machine;
     options.schedule = schedule;
+    options.finiteMath = isFloat && seed % 2; // all values are
     if (llvm::Error error = pipeline::optimizeGraph(*network.module, options)) {
       ADD_FAILURE() << "graph: " << llvm::toString(std::move(error));
       continue;

@@ -69,6 +69,17 @@ std::optional<uint32_t> ChainBuilder::constantOf(Value value) {
       return std::nullopt;
     return uint32_t(llvm::isa<arith::ExtSIOp>(widening) ? narrow.getSExtValue() : int64_t(narrow.getZExtValue()));
   }
+  // What a sum of quantised tensors does with a constant one: in float, as the engine would.
+  if (auto converted = value.getDefiningOp<arith::SIToFPOp>(); converted && value.getType().isF32()) {
+    std::optional<uint32_t> bits = constantOf(converted.getIn());
+    return bits ? std::optional(llvm::bit_cast<uint32_t>(float(int32_t(*bits)))) : std::nullopt;
+  }
+  if (auto fma = value.getDefiningOp<math::FmaOp>()) {
+    std::optional<uint32_t> a = constantOf(fma.getA()), b = constantOf(fma.getB()), c = constantOf(fma.getC());
+    if (!a || !b || !c)
+      return std::nullopt;
+    return llvm::bit_cast<uint32_t>(std::fma(asFloat(*a), asFloat(*b), asFloat(*c)));
+  }
   if (!matchPattern(value, m_Constant(&attribute)))
     return std::nullopt;
   if (auto integer = dyn_cast<IntegerAttr>(attribute))

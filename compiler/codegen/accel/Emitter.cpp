@@ -77,7 +77,7 @@ std::vector<Emitter::Band> Emitter::bandsOf(const Kernel &kernel, const Banding 
 
 /// One tap at every second position reads every second position only: the view leaves the others out.
 void Emitter::skipUnread() {
-  if (!kernel.anchor)
+  if (!kernel.anchor || conversion) // taps that are packed, as they are where they are converted, leave nothing else to load
     return;
   Anchor &a = *kernel.anchor;
   for (unsigned axis = P0; axis < kAxes; ++axis) {

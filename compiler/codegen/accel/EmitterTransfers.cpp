@@ -15,6 +15,10 @@ constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a bo
 
 int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
 
+/// The first index that a load reads of a dimension that begins at `first`. Where it fills all of it, any that there is: the address of a
+/// load that reads nothing must be one, too.
+int64_t firstRead(const BoxDim &dim, int64_t first) { return dim.low + dim.high < dim.count ? first + dim.low : 0; }
+
 /// The fields that loads and stores share. Strides of extents of 1 are 0, as nothing uses them.
 template <typename Box>
 Box makeBox(const std::vector<BoxDim> &dims, uint64_t dram, unsigned memory, int64_t onChip, unsigned elementSize) {
@@ -168,12 +172,14 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
     for (const Range &taps : tapRuns) {
       const int64_t low = std::clamp<int64_t>(padding.first - taps.begin, 0, taps.size());
       const int64_t high = std::clamp<int64_t>(padding.second - (w.kernel - taps.end), 0, taps.size() - low);
+      const BoxDim tapDim{taps.size(), w.dilation * a.input.stride[P0] * es, packedStride[1] * es, low, high};
       int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2];
-      address += (firstRow + rowDim.low) * a.input.stride[P1];
-      address += (begin * w.stride - w.padLow + std::max(padding.first, taps.begin) * w.dilation) * a.input.stride[P0];
+      address += firstRead(rowDim, firstRow) * a.input.stride[P1];
+      if (low + high < taps.size())
+        address += (begin * w.stride - w.padLow + (taps.begin + low) * w.dilation) * a.input.stride[P0];
       std::vector<BoxDim> dims = {
           {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
-          {taps.size(), w.dilation * a.input.stride[P0] * es, packedStride[1] * es, low, high},
+          tapDim,
           {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
           rowDim,
           {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
@@ -215,7 +221,7 @@ void Emitter::loadPlain(TileStep &step, const Extent &origin, const Extent &size
   const BoxDim rowDim = within(rows, a.input.stride[P1] * es, columns * pixel, firstRow, h.inputSize);
   const BoxDim columnDim = within(columns, a.input.stride[P0] * es, pixel, firstColumn, w.inputSize);
   const int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2] +
-                          (firstRow + rowDim.low) * a.input.stride[P1] + (firstColumn + columnDim.low) * a.input.stride[P0];
+                          firstRead(rowDim, firstRow) * a.input.stride[P1] + firstRead(columnDim, firstColumn) * a.input.stride[P0];
   std::vector<BoxDim> dims;
   if (a.input.stride[C] == 1 && a.input.stride[P0] == a.ic) // a row is one run
     dims = {{columns * a.ic, es, es, columnDim.low * a.ic, columnDim.high * a.ic}};
@@ -330,8 +336,7 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
     const int64_t low = std::clamp<int64_t>(-first, 0, count);
     const int64_t high = std::clamp<int64_t>(first + count - pixels.inputSize, 0, count - low);
     dims.push_back({count * channels, es, es, low * channels, high * channels});
-    if (low + high < count)
-      address += (first + low) * channels;
+    address += firstRead(dims.back(), first * channels);
     onChip = count * channels * es;
     firstAxis = P1;
   } else {
@@ -350,8 +355,7 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
     dim.high = std::clamp<int64_t>(start + span - w.inputSize, 0, span - dim.low);
     dim.dram = a.input.stride[axis] * es;
     dim.onChip = onChip;
-    if (dim.low + dim.high < span)
-      address += std::max<int64_t>(start, 0) * a.input.stride[axis];
+    address += firstRead(dim, start) * a.input.stride[axis];
     onChip *= span;
     dims.push_back(dim);
   }

@@ -464,6 +464,13 @@ private:
            2 * array.rows * int64_t(llvm::alignTo(shapeOf(op->getResult(0)).back(), uint64_t(array.columns))) <= array.sums;
   }
 
+  /// Whether each channel has its own sums: windows of the vector engine.
+  static bool isOfChannels(Operation *op) {
+    auto conv = dyn_cast<ConvOp>(op);
+    auto integer = dyn_cast<ConvIntegerOp>(op);
+    return (conv && isDepthwise(conv)) || (integer && isDepthwise(integer));
+  }
+
   /// Whether op is the mean of all positions of a contraction's result, and those of a block of its columns have room as sums, twice,
   /// and in half of the scratchpad as floats, beside what else is read there and the image of as many channels as the array has rows.
   bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside) {
@@ -475,7 +482,7 @@ private:
         pool && (pool.getKernel() != y.slice(1, 2) || llvm::any_of(pool.getPads(), [](int64_t pad) { return pad != 0; })))
       return false;
     auto conv = llvm::find_if(inside, [](Operation *other) { return isa<ConvOp, ConvIntegerOp>(other); });
-    if (conv == inside.end() || llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }))
+    if (conv == inside.end() || isOfChannels(*conv) || llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }))
       return false;
     ArrayRef<int64_t> x = shapeOf((*conv)->getOperand(0)), w = shapeOf((*conv)->getOperand(1));
     const int64_t sums = y[1] * y[2] * array.columns;

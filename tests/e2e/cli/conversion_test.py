@@ -198,6 +198,20 @@ class ConversionTest(ConversionBase):
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
         return values
 
+    def test_windows_of_one_column_at_every_second(self):
+        """Pixels between them are not read, but the taps are packed from where they lie."""
+        self.write("net.mlir", """func.func @main(%image: tensor<1x8x5x5xf32>) -> (tensor<1x1x4x3xf32>) {
+  %w = graph.constant dense<0.5> : tensor<1x8x2x1xf32>
+  %0 = graph.conv %image, %w {strides = array<i64: 1, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nchw"} : (tensor<1x8x5x5xf32>, tensor<1x8x2x1xf32>) -> tensor<1x1x4x3xf32> loc("stem")
+  return %0 : tensor<1x1x4x3xf32>
+}
+""")
+        image = np.random.default_rng(1).integers(-8, 9, (1, 8, 5, 5)).astype(np.float32)  # sums are exact
+        columns = image.sum(1, keepdims=True)[..., ::2]
+        values = self.run_floats(image, ["gemmini_16x16_bf16"])
+        np.testing.assert_array_equal(values, (columns[:, :, :-1] + columns[:, :, 1:]) / 2)
+
     def test_infinity_reaches_its_windows_alone(self):
         """bf16: what lies behind the last tap of a vector is multiplied as well."""
         for size, outputs, machine in [(3, OUTPUTS, ["gemmini_16x16_bf16"]), (7, 2 * OUTPUTS, ["edge_32x32_bf16"])]:

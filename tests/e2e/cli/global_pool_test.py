@@ -90,6 +90,28 @@ class GlobalPoolTest(CliTest):
         self.floats()  # no room for all positions of a block of channels, twice
         self.assertEqual(self.kernels(*options, "--set", "accumulator.capacity_bytes=4096"), {"conv", "pool"})
 
+    def test_windows_of_each_channel_stay_apart(self):
+        """Behind a depthwise convolution, as in a block of squeeze and excitation: the vector engine makes both."""
+        w = np.random.default_rng(2).integers(-3, 4, (3, 3, 1, INPUTS)).astype(np.float32)
+        image, pooled = f"tensor<{IMAGES}x{ROWS}x{COLUMNS}x{INPUTS}xf32>", f"tensor<{IMAGES}x1x1x{INPUTS}xf32>"
+        self.write("net.mlir", f"""func.func @main(%x: {image}) -> {pooled} {{
+  %w = graph.constant {hexed(w)} : tensor<3x3x1x{INPUTS}xf32>
+  %0 = graph.conv %x, %w {{{CONV.replace("group = 1", f"group = {INPUTS}")}}} : ({image}, tensor<3x3x1x{INPUTS}xf32>) -> {image} loc("conv")
+  %r = graph.relu %0 : {image}
+  %y = graph.average_pool %r {{kernel = array<i64: {ROWS}, {COLUMNS}>, {POOL}}} : ({image}) -> {pooled} loc("pool")
+  return %y : {pooled}
+}}
+""")
+        np.save(self.path / "x.npy", self.x.astype(np.float32))
+        padded = np.pad(self.x.astype(np.int64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+        taps = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
+        sums = np.maximum(np.einsum("nhwcyx,yxc->nhwc", taps, w[:, :, 0].astype(np.int64)), 0).astype(np.float32)
+        expected = sums.sum((1, 2), keepdims=True) / np.float32(ROWS * COLUMNS)
+        for schedule in ["serial", "double_buffer", "modulo"]:
+            options = ["--hw", "gemmini_16x16_fp32", "--schedule", schedule]
+            self.assertEqual(self.kernels(*options), {"conv", "pool"}, options)
+            np.testing.assert_array_equal(self.output(*options), expected, options)
+
     def test_a_part_of_the_positions_is_refused(self):
         self.floats()
         path = self.schedule_file({"conv": ["tile %k {sizes = [16, 9, 3, 1]}"]})

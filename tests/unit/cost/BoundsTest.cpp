@@ -170,6 +170,51 @@ TEST(BoundsTest, NoCutWhereAPartOfTheTensorIsNotNeeded) {
   EXPECT_EQ(networkBound(layers, chainOf(4, 64), machineOf()).by, "dram");
 }
 
+/// A conversion of eight positions and 16 channels, and a convolution that takes every fourth of them.
+std::vector<LayerWork> stridedNetwork() {
+  std::vector<LayerWork> layers = {poolOf(0, 1, 8, 8, Dependence::Elementwise), poolOf(1, 2, 8, 2, Dependence::Channels)};
+  layers[0].inputs[0].bytes = layers[0].output.bytes = 128;
+  layers[0].vectorCycles = 8000;
+  layers[1].inputs[0].bytes = layers[1].output.bytes = 32;
+  layers[1].window[0].kernel = 1;
+  layers[1].window[0].stride = 4;
+  return layers;
+}
+
+TEST(BoundsTest, WhatNoWindowReachesDoesNotCount) {
+  std::vector<NetworkTensor> tensors = chainOf(2, 128);
+  EXPECT_EQ(networkBytes(stridedNetwork(), tensors, machineOf()), 32u + 32u);
+  // Of 8,000 cycles of the vector engine those that write two positions of 16 channels, 16 lanes a cycle.
+  EXPECT_EQ(workOf(networkBound(stridedNetwork(), tensors, machineOf())), 2u);
+  // Not even what leads to that.
+  std::vector<LayerWork> layers = stridedNetwork();
+  layers.insert(layers.begin(), poolOf(3, 0, 8, 8, Dependence::Elementwise));
+  layers[0].inputs[0].bytes = 128;
+  tensors.push_back({128, true, false, false});
+  tensors[0].input = false;
+  EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 32u + 32u);
+}
+
+TEST(BoundsTest, WhatAnotherLayerReadsCounts) {
+  std::vector<LayerWork> layers = stridedNetwork();
+  layers.push_back(poolOf(1, 3, 8, 8, Dependence::Elementwise));
+  layers[2].inputs[0].bytes = layers[2].output.bytes = 128;
+  std::vector<NetworkTensor> tensors = chainOf(2, 128);
+  tensors.push_back({128, false, true, false});
+  EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 128u + 32u + 128u);
+  EXPECT_EQ(workOf(networkBound(layers, tensors, machineOf())), 8000u);
+}
+
+TEST(BoundsTest, PartsOfATensorThatAreReadTogetherMakeAllOfIt) {
+  // Halves of the channels, as heads of attention take them.
+  std::vector<LayerWork> layers = {poolOf(0, 1, 8, 8, Dependence::Elementwise), layerOf(1, 2, 64, Dependence::None),
+                                   layerOf(1, 3, 64, Dependence::None)};
+  layers[0].inputs[0].bytes = layers[0].output.bytes = 128;
+  std::vector<NetworkTensor> tensors = chainOf(3, 128);
+  tensors[2].output = true;
+  EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 128u + 64u + 64u);
+}
+
 TEST(BoundsTest, NoCutWhereNothingMixesTheChannels) {
   std::vector<LayerWork> layers = poolNetwork();
   layers[0].dependence = layers[1].dependence = Dependence::Window;
