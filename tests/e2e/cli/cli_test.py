@@ -246,6 +246,21 @@ class AssemblerTest(CliTest):
 
 
 class RunTest(CliTest):
+    def test_a_quantised_sum_with_one_constant(self):
+        """One for all elements is part of the arithmetic: nothing loads it."""
+        self.write("net.mlir", """func.func @main(%x: tensor<1x2x3x7xi8>) -> (tensor<1x2x3x7xi8>) {
+  %c = graph.constant dense<21> : tensor<1x1x1x1xi8>
+  %y = graph.qlinear_add %x, %c {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.25 : f32, b_zero_point = -8 : i32,
+    y_scale = 1.0 : f32, y_zero_point = -5 : i32} : (tensor<1x2x3x7xi8>, tensor<1x1x1x1xi8>) -> tensor<1x2x3x7xi8> loc("sum")
+  return %y : tensor<1x2x3x7xi8>
+}
+""")
+        x = np.random.default_rng(1).integers(-128, 128, (1, 2, 3, 7)).astype(np.int8)
+        np.save(self.path / "x.npy", x)
+        expected = np.rint((x.astype(np.float32) - 3) * 0.5 + (21 + 8) * 0.25) - 5
+        for schedule in ["serial", "double_buffer", "modulo"]:
+            np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected)
+
     def test_the_report_in_the_readme(self):
         report = re.search(r"^layer .*?^nodes: .*?$", (SOURCE / "README.md").read_text(), re.M | re.S).group()
         out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--input", DIGITS / "images.npy", "--batch")

@@ -205,16 +205,6 @@ TEST(BoundsTest, WhatAnotherLayerReadsCounts) {
   EXPECT_EQ(workOf(networkBound(layers, tensors, machineOf())), 8000u);
 }
 
-TEST(BoundsTest, PartsOfATensorThatAreReadTogetherMakeAllOfIt) {
-  // Halves of the channels, as heads of attention take them.
-  std::vector<LayerWork> layers = {poolOf(0, 1, 8, 8, Dependence::Elementwise), layerOf(1, 2, 64, Dependence::None),
-                                   layerOf(1, 3, 64, Dependence::None)};
-  layers[0].inputs[0].bytes = layers[0].output.bytes = 128;
-  std::vector<NetworkTensor> tensors = chainOf(3, 128);
-  tensors[2].output = true;
-  EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 128u + 64u + 64u);
-}
-
 TEST(BoundsTest, NoCutWhereNothingMixesTheChannels) {
   std::vector<LayerWork> layers = poolNetwork();
   layers[0].dependence = layers[1].dependence = Dependence::Window;

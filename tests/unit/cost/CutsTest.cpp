@@ -537,6 +537,74 @@ TEST(CutsTest, TheLayerRightBehindHasNoLateWeights) {
   EXPECT_GT(violationsWith("late weights right behind the tensor", plant), 0);
 }
 
+/// Elements that the results hang on.
+std::vector<bool> neededIn(const Network &n) {
+  std::vector<bool> needed(n.elements.size());
+  for (size_t e = n.elements.size(); e-- > 0;) {
+    needed[e] = needed[e] || n.tensors[size_t(n.elements[e].tensor)].output;
+    if (!needed[e])
+      continue;
+    for (int p : n.elements[e].products)
+      needed[size_t(n.products[size_t(p)].input)] = true;
+    for (int other : n.elements[e].others)
+      needed[size_t(other)] = true;
+  }
+  return needed;
+}
+
+struct Asked {
+  int layers = 0, violations = 0, parts = 0; ///< parts: layers that count with less than all
+};
+
+/// How many layers of random networks ask for more than the graph: products and results, one a cycle, and bytes of the network's input.
+Asked askedOf(const char *what, bool asksForAll) {
+  std::mt19937 random(1);
+  timing::MachineParams machine;
+  machine.rows = machine.cols = machine.lanes = 1;
+  Asked asked;
+  for (int round = 0; round < kNetworks; ++round) {
+    Network n = randomNetwork(random);
+    for (LayerWork &layer : n.layers) {
+      layer.arrayCycles = layer.contraction ? layer.contraction->macs() : 0;
+      layer.vectorCycles = layer.output.bytes;
+    }
+    const std::vector<bool> needed = neededIn(n);
+    const std::vector<LayerWork> works = asksForAll ? n.layers : neededWork(n.layers, n.tensors, machine);
+    for (size_t i = 0; i < works.size(); ++i) {
+      uint64_t products = 0, results = 0;
+      std::set<int> read;
+      for (size_t e = 0; e < n.elements.size(); ++e) {
+        const Element &element = n.elements[e];
+        if (element.layer != int(i) || !needed[e])
+          continue;
+        ++results;
+        products += element.products.size();
+        for (int p : element.products)
+          if (n.elements[size_t(n.products[size_t(p)].input)].tensor == 0)
+            read.insert(n.products[size_t(p)].input);
+        for (int other : element.others)
+          if (n.elements[size_t(other)].tensor == 0)
+            read.insert(other);
+      }
+      uint64_t bytes = 0; // of one use of the input, if there are several
+      for (const TensorUse &use : works[i].inputs)
+        bytes = use.tensor == 0 ? std::max(bytes, use.bytes) : bytes;
+      ++asked.layers;
+      asked.violations += works[i].arrayCycles > products || works[i].vectorCycles > results || bytes > read.size();
+      asked.parts += works[i].vectorCycles < n.layers[i].vectorCycles && works[i].vectorCycles > 0;
+    }
+  }
+  printf("%s: %d violations in %d layers, of which %d count in part\n", what, asked.violations, asked.layers, asked.parts);
+  return asked;
+}
+
+TEST(CutsTest, WhatALayerMustDoIsWhatResultsHangOn) {
+  const Asked asked = askedOf("what results hang on", false);
+  EXPECT_EQ(asked.violations, 0);
+  EXPECT_GT(asked.parts, 100);
+  EXPECT_GT(askedOf("all that layers make", true).violations, 0);
+}
+
 struct Runs {
   int cases = 0, violations = 0, beyond = 0;
 };
