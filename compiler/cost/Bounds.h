@@ -101,8 +101,8 @@ LayerTraffic layerTraffic(const LayerWork &layer, const timing::MachineParams &m
 /// Lower bound of a layer that runs alone.
 Bound layerBound(const LayerWork &layer, const timing::MachineParams &machine);
 
-/// Bytes that no schedule of the network avoids: constants, network inputs and outputs, as intermediate tensors may
-/// stay on chip; of a network of one layer what that layer cannot avoid.
+/// Bytes that no schedule of the network avoids: constants, network inputs as far as results hang on them, and outputs, as intermediate
+/// tensors may stay on chip; of a network of one layer what that layer cannot avoid.
 uint64_t networkBytes(const std::vector<LayerWork> &layers, const std::vector<NetworkTensor> &tensors,
                       const timing::MachineParams &machine);
 

@@ -466,11 +466,12 @@ std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machin
     }
     if (makesAll)
       continue;
+    // What is left may be packed in other ways, need fewer weights, and hang on less: none of that is said of it.
     LayerWork &part = result[i];
     part = LayerWork();
     part.output = layer.output;
     part.inputs = layer.inputs;
-    for (auto &use : part.inputs) {
+    for (TensorUse &use : part.inputs) {
       const Positions &read = reads[size_t(&use - part.inputs.data())];
       double all = 1;
       for (const std::vector<bool> &axis : read)
