@@ -56,7 +56,7 @@ def BuffersOp : DirectiveOp<"buffers"> {
 def KeepOp : DirectiveOp<"keep"> {
   let summary = "whether the kernel's result stays on chip for its readers";
   let arguments = (ins Transform_AnyOpType:$kernels, BoolAttr:$on_chip, OptionalAttr<I64Attr>:$bands,
-                       OptionalAttr<I64Attr>:$from);
+                       OptionalAttr<I64Attr>:$from, OptionalAttr<BoolAttr>:$placed_first);
 }
 
 def AssignOp : DirectiveOp<"assign"> {

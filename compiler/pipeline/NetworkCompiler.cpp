@@ -303,6 +303,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
     if (auto home = homes.find(constant.getResult()); home != homes.end())
       uses.shapes[home->second.range].clear();
   uses.wanted.resize(ranges.size());
+  uses.placedFirst.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
   uses.keptFrom.resize(ranges.size());
   uses.sharesPlaces = choice.ways.places == accel::Places::Shared;
@@ -320,6 +321,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
                                      layer.kernel.name.c_str(), other->request.onChip != onChip ? "on_chip" : "bands");
     uses.wanted[range] = onChip;
     uses.holdsMatrices[range] = *onChip;
+    uses.placedFirst[range] = uses.placedFirst[range] || layer.kernel.request.placedFirst.value_or(false);
     wantedBy[range] = &layer.kernel;
     uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
     uses.keptFrom[range] = *onChip ? layer.kernel.request.keptFrom : 0;
@@ -328,12 +330,12 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   }
   for (size_t range : choice.keptFirst)
     if (!uses.wanted[range])
-      uses.wanted[range] = true;
+      uses.wanted[range] = uses.placedFirst[range] = true;
   for (const Beside &beside : choice.beside)
     if (beside.stays) {
       const accel::Kernel &writer = layers[beside.layer - 1].kernel;
       const size_t range = layers[beside.layer - 1].ranges[size_t(writer.output.tensor)];
-      uses.wanted[range] = true;
+      uses.wanted[range] = uses.placedFirst[range] = true;
       uses.keptFrom[range] = (writer.extent[accel::P0] + 1) / 2;
     }
   for (size_t i = 0; i < layers.size(); ++i)
@@ -344,7 +346,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
         uses.likesBands.resize(ranges.size());
         uses.likesBands[range] = true;
       } else if (!wantedBy[range]) {
-        uses.wanted[range] = stay == Stay::Whole;
+        uses.wanted[range] = uses.placedFirst[range] = stay == Stay::Whole;
         uses.holdsMatrices[range] = uses.holdsMatrices[range] || stay == Stay::Whole;
         uses.keptFrom[range] = 0;
       }
@@ -557,12 +559,6 @@ llvm::Error NetworkCompiler::emitKernels() {
       onChip.weights = {0, std::max<int64_t>(weightBytes - bytes, 0)};
     if (int64_t bytes = parametersBeside(index); bytes && index && placeOf(index - 1).banks && layers[index - 1].kernel.anchor)
       network.nextOnChip[1] = std::max<int64_t>(weightBytes - bytes, 0);
-    if (!place.isBehind)
-      network.nextOnChip = {};
-    // Before and behind a group, what its kernels have on chip comes last.
-    for (const accel::Group &other : fusion.groups)
-      if (layer + 1 == other.first || layer == other.last() + 1)
-        network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     // Where tensors stay on chip in the middle, the larger run beside them is as good as banks that are asked for.
     const bool hasTurns = takes || makes;
     const accel::Range gap =
@@ -572,6 +568,14 @@ llvm::Error NetworkCompiler::emitKernels() {
       onChip.banks = {gap.begin / bank, gap.end / bank};
     if (!gap.isEmpty() && (*onChip.banks)[0] * bank >= gap.begin && (*onChip.banks)[1] * bank <= gap.end)
       onChip.room = gap.end;
+    auto takePlace = [&](bool isBehind) {
+      if (!isBehind)
+        network.nextOnChip = {};
+      // Before and behind a group, what its kernels have on chip comes last.
+      for (const accel::Group &other : fusion.groups)
+        if (layer + 1 == other.first || layer == other.last() + 1)
+          network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
+    };
     const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
     if (kernel->request.spreads.value_or(false) && !canSpread) {
       const char *why = !overlaps()    ? "runs beside no other: only with base modulo or search"
@@ -593,6 +597,7 @@ llvm::Error NetworkCompiler::emitKernels() {
         onChip.banks = takes ? std::array<int64_t, 2>{banks / 2, banks} : std::array<int64_t, 2>{0, banks / 2};
       (takes ? turnsMiddle : turnsBegin) = network.steps.size();
     }
+    takePlace(place.isBehind || onChip.banks); // banks of its own say where it lies: what a schedule file can ask for
     const Beside *beside = besideOf(index);
     DiagnosticText text(module.getContext());
     auto emitIt = [&] {
@@ -606,6 +611,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       llvm::consumeError(std::move(error));
       onChip.banks.reset();
       onChip.room = lowRoom;
+      takePlace(place.isBehind);
       error = emitIt();
     }
     if (error) {
@@ -636,7 +642,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     network.chosen.resize(layer + 1);
     if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks && kernel->copies.empty())
       network.chosen[layer].behind = place.isBehind;
-    if (onChip.wholeBanks)
+    if (onChip.wholeBanks && kernel->copies.empty())
       network.chosen[layer].wholeBanks = true;
     if (takes || hurriesAsMade(index))
       network.chosen[layer].asMade = takes;
@@ -647,6 +653,8 @@ llvm::Error NetworkCompiler::emitKernels() {
         const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[size_t(kernel->output.tensor)]];
         network.chosen[layer].onChip = resident.has_value();
         network.chosen[layer].keptFrom = resident ? resident->from : 0;
+        if (resident && resident->placedFirst)
+          network.chosen[layer].placedFirst = true;
       }
       if (onChip.banding && onChip.banding->output) {
         network.chosen[layer].onChip = true;

@@ -1,9 +1,9 @@
 //===- RandomNetwork.h - Small networks with known results ------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// Chains of operators of the graph dialect with random shapes and attributes.
-// Every value of the network is computed beside it by plain loops over the
-// definitions in GraphOps.td, which share nothing with the compiler.
+// Operators of the graph dialect with random shapes and attributes. Every value
+// of the network is computed beside it by plain loops over the definitions in
+// GraphOps.td, which share nothing with the compiler.
 //===----------------------------------------------------------------------===//
 #ifndef TESTS_FUZZ_RANDOMNETWORK_H
 #define TESTS_FUZZ_RANDOMNETWORK_H
@@ -38,9 +38,13 @@ struct Network {
   std::string text;
 };
 
-/// Equal seeds give equal networks. Integer networks have 8-bit inputs and outputs and exact results; float networks are f32 with
-/// results computed in f64.
-Network makeNetwork(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
+// Equal seeds give equal networks. Integer networks have 8-bit inputs and outputs and exact results; float networks are f32 with
+// results computed in f64.
+
+/// A few operators, each of the one before: every attribute, shapes of any kind.
+Network makeChain(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
+/// The blocks of which networks are made, on larger images: bottlenecks, inverted residuals, concatenations, attention.
+Network makeBlocks(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 
 } // namespace tw::fuzz
 

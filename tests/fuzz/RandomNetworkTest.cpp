@@ -2,19 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Random networks through graph passes, lowering and accelerator backend, on
-// small variants of the machines, under both schedules. Values of the SystemC
+// small variants of the machines, under all schedules. Values of the SystemC
 // model (race checks on) must be those of plain loops, those of the functional
 // model the same bits, and the cycles no fewer than the bound.
 //
 // TILEWRIGHT_SEED=N TILEWRIGHT_FUZZ_CASES=1 runs the one case that a failure
 // names; TILEWRIGHT_FUZZ_CASES alone makes the run longer.
 //===----------------------------------------------------------------------===//
+#include "tests/fuzz/RandomNetwork.h"
+#include "compiler/directives/ScheduleFile.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
 #include "hw-configs/Machine.h"
 #include "simulator/functional/FunctionalModel.h"
 #include "simulator/systemc/SystemCModel.h"
-#include "tests/fuzz/RandomNetwork.h"
 #include "tests/fuzz/Seed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -24,9 +25,14 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Verifier.h"
 
+#include "llvm/Support/xxhash.h"
+
 #include <cmath>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <sstream>
+#include <unistd.h>
 
 using namespace tw;
 using namespace tw::fuzz;
@@ -69,9 +75,208 @@ const std::vector<Variant> kBf16Machines = {
     {"cloud_128x128", {}},
 };
 
-/// One network on one machine. `tolerance`: the largest error as a part of an output's largest magnitude; 0 for equal.
-/// Returns whether it ran: a machine may be too small for an operator.
-bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double tolerance) {
+/// The same, small enough that blocks of networks need bands, halves of tensors and DRAM.
+const std::vector<Variant> kIntegerBlockMachines = {
+    {"tiny_8x8",
+     {"scratchpads.activation.capacity_bytes=16384", "scratchpads.weight.capacity_bytes=8192",
+      "accumulator.capacity_bytes=8192"}},
+    {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=32768", "accumulator.capacity_bytes=16384"}},
+    {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=65536"}},
+    {"vdla_16x16", {}},
+    {"vdla_16x16", {"scratchpads.activation.capacity_bytes=16384", "dma.load_engines=1"}},
+    {"edge_32x32_int8", {"scratchpads.activation.capacity_bytes=65536", "scratchpads.weight.capacity_bytes=32768"}},
+    {"edge_32x32_int8", {}},
+    {"onnxim_128x128", {}},
+};
+const std::vector<Variant> kFp32BlockMachines = {
+    {"gemmini_16x16_fp32", {}},
+    {"gemmini_16x16_fp32", {"scratchpads.unified.capacity_bytes=65536", "accumulator.capacity_bytes=16384"}},
+    {"gemmini_16x16_fp32", {"scratchpads.unified.capacity_bytes=131072", "accumulator.banks=2"}},
+};
+const std::vector<Variant> kBf16BlockMachines = {
+    {"gemmini_16x16_bf16", {"scratchpads.unified.capacity_bytes=65536"}},
+    {"edge_32x32_bf16", {"scratchpads.activation.capacity_bytes=65536", "scratchpads.weight.capacity_bytes=32768"}},
+    {"edge_32x32_bf16", {}},
+    {"cloud_128x128", {}},
+};
+
+using Maker = Network (*)(mlir::MLIRContext &, uint64_t, bool);
+
+struct Suite {
+  Maker make;
+  bool isFloat;
+  const std::vector<Variant> &variants;
+  /// The largest error as a part of an output's largest magnitude; 0 for equal.
+  double tolerance;
+};
+
+/// How a network is compiled.
+struct Way {
+  accel::Schedule schedule;
+  pipeline::Across across = pipeline::Across::All;
+  /// search: of so many programs the last that chance calls the fastest; what it says of the others leads it anywhere.
+  unsigned programs = 1;
+  /// Once more, from the schedule file that says what was chosen: it must make the same program. And so often with changes to it.
+  bool repeats = false;
+  unsigned changes = 0;
+
+  std::string name() const {
+    std::string text = accel::nameOf(schedule);
+    if (across != pipeline::Across::All)
+      text += std::string(" --across ") + pipeline::kAcrossNames[size_t(across)];
+    return text;
+  }
+};
+
+/// All phases; a schedule file decides if there is one.
+llvm::Expected<pipeline::CompiledNetwork> compile(Network &network, pipeline::CompileOptions options,
+                                                  const directives::ScheduleFile *file) {
+  if (llvm::Error error = pipeline::optimizeGraph(*network.module, options))
+    return std::move(error);
+  if (llvm::Error error = pipeline::lowerToLinalg(*network.module, options))
+    return std::move(error);
+  if (file)
+    if (llvm::Error error = directives::applyScheduleFile(*network.module, *file))
+      return std::move(error);
+  return pipeline::compileForAccelerator(*network.module, options);
+}
+
+/// Results of a program in both models: these of the network, and both the same.
+void checkResults(const pipeline::CompiledNetwork &compiled, const Network &network, const timing::MachineParams &machine,
+                  double tolerance) {
+  std::vector<std::vector<uint8_t>> inputs, outputs;
+  for (const Tensor &input : network.inputs)
+    inputs.push_back(input.bytes());
+  systemc::SimOptions simOptions;
+  simOptions.checks = true;
+  stats::SimResult result = systemc::SystemCModel().run(compiled.program, machine, inputs, outputs, simOptions);
+  if (result.fault) {
+    ADD_FAILURE() << "fault: " << result.fault->str();
+    return;
+  }
+  EXPECT_GE(result.totalCycles, compiled.lowerBoundCycles);
+  core::RunResult functional = functional::run(compiled.program, machine, inputs);
+  EXPECT_FALSE(functional.fault.has_value()) << functional.fault->str();
+  EXPECT_EQ(functional.outputs, outputs) << "functional and SystemC model differ";
+  EXPECT_EQ(outputs.size(), network.outputs.size());
+  for (size_t i = 0; i < std::min(outputs.size(), network.outputs.size()); ++i) {
+    const Tensor &expected = network.outputs[i];
+    std::vector<double> actual = expected.read(outputs[i]);
+    double largest = 0.1; // what is summed is of about 1: a sum of nearly nothing has the same error
+    for (double value : expected.values)
+      largest = std::max(largest, std::abs(value));
+    size_t wrong = 0, first = 0;
+    for (size_t e = 0; e < actual.size(); ++e)
+      if (!(std::abs(actual[e] - expected.values[e]) <= tolerance * largest) && !wrong++)
+        first = e;
+    EXPECT_EQ(wrong, 0u) << "of " << actual.size() << " elements of output " << i << ", first: element " << first << " is "
+                         << actual[first] << " but should be " << expected.values[first];
+  }
+}
+
+/// The network again, as a schedule file says.
+llvm::Expected<pipeline::CompiledNetwork> compileAsSaid(const std::string &text, Network &network, mlir::MLIRContext &context,
+                                                        pipeline::CompileOptions options) {
+  const std::string path = testing::TempDir() + "random_network_" + std::to_string(getpid()) + ".mlir";
+  std::ofstream(path) << text;
+  llvm::Expected<directives::ScheduleFile> file = directives::readScheduleFile(context, path);
+  std::remove(path.c_str());
+  if (!file)
+    return file.takeError();
+  options.ways = file->ways;
+  options.search.budget = 1;
+  return compile(network, options, &*file);
+}
+
+/// A few numbers, truths and words of a schedule file made others, or lines left out.
+std::string changed(const std::string &text, std::mt19937_64 &random) {
+  std::vector<std::string> lines;
+  for (std::istringstream stream(text); std::getline(stream, lines.emplace_back());)
+    continue;
+  auto pick = [&](size_t count) { return size_t(random() % count); };
+  auto replace = [](std::string &line, std::pair<size_t, size_t> place, const std::string &with) {
+    line.replace(place.first, place.second, with);
+  };
+  for (size_t left = 1 + pick(3); left > 0; --left) {
+    std::string &line = lines[pick(lines.size())];
+    const size_t brace = line.find('{');
+    if (line.find("tilewright.") == std::string::npos || line.find("match_node") != std::string::npos ||
+        brace == std::string::npos || line.find("module") != std::string::npos)
+      continue;
+    if (pick(8) == 0) {
+      line.clear();
+      continue;
+    }
+    std::vector<std::pair<size_t, size_t>> numbers, truths, words;
+    for (size_t i = brace; i < line.size(); ++i) {
+      size_t end = i;
+      if (isdigit(line[i])) {
+        while (isdigit(line[end]))
+          ++end;
+        numbers.push_back({i, end - i});
+      } else if (line[i] == '"') {
+        end = line.find('"', i + 1) + 1;
+        words.push_back({i, end - i});
+      } else if (line.compare(i, 4, "true") == 0 || line.compare(i, 5, "false") == 0) {
+        end = i + (line[i] == 't' ? 4 : 5);
+        truths.push_back({i, end - i});
+      } else if (isalpha(line[i])) {
+        while (isalpha(line[end]) || line[end] == '_')
+          ++end;
+      }
+      i = std::max(i, end - (end > i));
+    }
+    const size_t kind = pick(numbers.size() + truths.size() + words.size() + 1);
+    if (kind < numbers.size()) {
+      const int64_t number = std::stoll(line.substr(numbers[kind].first, numbers[kind].second));
+      const int64_t others[] = {0,  1,          number + 1, number - 1, number * 2, number / 2, int64_t(random() % 40),
+                                -1, number + 8, number + 16};
+      replace(line, numbers[kind], std::to_string(others[pick(std::size(others))]));
+    } else if (kind < numbers.size() + truths.size()) {
+      const auto place = truths[kind - numbers.size()];
+      replace(line, place, line[place.first] == 't' ? "false" : "true");
+    } else if (kind < numbers.size() + truths.size() + words.size()) {
+      const char *others[] = {
+          "positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer", "none", "tensor", "vector", "?"};
+      replace(line, words[kind - numbers.size() - truths.size()], std::string("\"") + others[pick(std::size(others))] + "\"");
+    }
+  }
+  std::string result;
+  for (const std::string &line : lines)
+    result += line + "\n";
+  return result;
+}
+
+/// The schedule file of a program makes the same one.
+void checkRepeats(const pipeline::CompiledNetwork &compiled, const Suite &suite, uint64_t seed,
+                  const pipeline::CompileOptions &options) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  Network network = suite.make(context, seed, suite.isFloat);
+  llvm::Expected<pipeline::CompiledNetwork> again = compileAsSaid(compiled.scheduleText, network, context, options);
+  if (!again)
+    ADD_FAILURE() << "with its schedule file: " << llvm::toString(again.takeError()) << "\n" << compiled.scheduleText;
+  else
+    EXPECT_EQ(again->program.code, compiled.program.code) << "another program than its schedule file makes\n"
+                                                          << compiled.scheduleText;
+}
+
+/// A schedule file with other numbers makes a program with the right results, or is refused.
+void checkChanged(const pipeline::CompiledNetwork &compiled, const Suite &suite, uint64_t seed,
+                  const pipeline::CompileOptions &options, std::mt19937_64 &random) {
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  Network network = suite.make(context, seed, suite.isFloat);
+  const std::string text = changed(compiled.scheduleText, random);
+  SCOPED_TRACE("as this file says\n" + text);
+  llvm::Expected<pipeline::CompiledNetwork> other = compileAsSaid(text, network, context, options);
+  if (other)
+    return checkResults(*other, network, *options.machine, suite.tolerance);
+  const std::string message = llvm::toString(other.takeError());
+  if (message.empty() || message.find("internal") != std::string::npos)
+    ADD_FAILURE() << "with a changed schedule file: '" << message << "'";
+}
+
+/// One network on one machine. Returns whether it ran: a machine may be too small for an operator.
+bool runCase(const Suite &suite, uint64_t seed, const Variant &variant, llvm::ArrayRef<Way> ways) {
   std::string name = std::string(variant.machine);
   for (const std::string &text : variant.overrides)
     name += " --set " + text;
@@ -80,76 +285,58 @@ bool runCase(uint64_t seed, const Variant &variant, bool isFloat, double toleran
   if (!machine)
     return false;
   bool ran = false;
-  for (accel::Schedule schedule : {accel::Schedule::Serial, accel::Schedule::DoubleBuffer, accel::Schedule::Modulo}) {
+  for (const Way &way : ways) {
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
                         mlir::math::MathDialect, mlir::tensor::TensorDialect>();
-    Network network = makeNetwork(context, seed, isFloat);
-    SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name + ", " +
-                 accel::nameOf(schedule) + (isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
+    Network network = suite.make(context, seed, suite.isFloat);
+    SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name + ", " + way.name() +
+                 (suite.isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
     if (mlir::failed(mlir::verify(*network.module))) {
       ADD_FAILURE() << "the random network is invalid";
       return false;
     }
     pipeline::CompileOptions options;
     options.machine = &*machine;
-    options.schedule = schedule;
-    options.finiteMath = isFloat && seed % 2; // all values are
-    if (llvm::Error error = pipeline::optimizeGraph(*network.module, options)) {
-      ADD_FAILURE() << "graph: " << llvm::toString(std::move(error));
-      continue;
-    }
-    if (llvm::Error error = pipeline::lowerToLinalg(*network.module, options)) {
-      ADD_FAILURE() << "linalg: " << llvm::toString(std::move(error));
-      continue;
-    }
-    auto compiled = pipeline::compileForAccelerator(*network.module, options);
+    options.schedule = way.schedule;
+    options.across = way.across;
+    options.finiteMath = suite.isFloat && seed % 2; // all values are
+    options.search.budget = way.programs;
+    options.search.seed = seed;
+    options.search.evaluate = [seed](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
+      const llvm::ArrayRef<isa::Word> code = program.code;
+      std::mt19937_64 random(
+          seed + llvm::xxh3_64bits({reinterpret_cast<const uint8_t *>(code.data()), code.size() * sizeof(isa::Word)}));
+      pipeline::Measurement measurement;
+      for (size_t i = 0; i < program.layers.size(); ++i)
+        measurement.cycles += measurement.layerCycles.emplace_back(random() % 10000);
+      return measurement;
+    };
+    llvm::Expected<pipeline::CompiledNetwork> compiled = compile(network, options, nullptr);
     if (!compiled) {
       std::string message = llvm::toString(compiled.takeError());
       if (message.find("no tile fits") == std::string::npos && message.find("semaphores but machine") == std::string::npos)
-        ADD_FAILURE() << "accelerator: " << message;
-      continue;
-    }
-    std::vector<std::vector<uint8_t>> inputs, outputs;
-    for (const Tensor &input : network.inputs)
-      inputs.push_back(input.bytes());
-    systemc::SimOptions simOptions;
-    simOptions.checks = true;
-    stats::SimResult result = systemc::SystemCModel().run(compiled->program, *machine, inputs, outputs, simOptions);
-    if (result.fault) {
-      ADD_FAILURE() << "fault: " << result.fault->str();
+        ADD_FAILURE() << message;
       continue;
     }
     ran = true;
-    EXPECT_GE(result.totalCycles, compiled->lowerBoundCycles);
-    core::RunResult functional = functional::run(compiled->program, *machine, inputs);
-    EXPECT_FALSE(functional.fault.has_value()) << functional.fault->str();
-    EXPECT_EQ(functional.outputs, outputs) << "functional and SystemC model differ";
-    EXPECT_EQ(outputs.size(), network.outputs.size());
-    for (size_t i = 0; i < std::min(outputs.size(), network.outputs.size()); ++i) {
-      const Tensor &expected = network.outputs[i];
-      std::vector<double> actual = expected.read(outputs[i]);
-      double largest = 0.1; // what is summed is of about 1: a sum of nearly nothing has the same error
-      for (double value : expected.values)
-        largest = std::max(largest, std::abs(value));
-      size_t wrong = 0, first = 0;
-      for (size_t e = 0; e < actual.size(); ++e)
-        if (!(std::abs(actual[e] - expected.values[e]) <= tolerance * largest) && !wrong++)
-          first = e;
-      EXPECT_EQ(wrong, 0u) << "of " << actual.size() << " elements of output " << i << ", first: element " << first << " is " << actual[first]
-                           << " but should be " << expected.values[first];
-    }
+    checkResults(*compiled, network, *machine, suite.tolerance);
+    if (way.repeats)
+      checkRepeats(*compiled, suite, seed, options);
+    std::mt19937_64 random(seed);
+    for (unsigned i = 0; i < way.changes; ++i)
+      checkChanged(*compiled, suite, seed, options, random);
   }
   return ran;
 }
 
-void runCases(const std::vector<Variant> &variants, bool isFloat, double tolerance, uint64_t cases) {
+void runCases(const Suite &suite, uint64_t cases, llvm::function_ref<std::vector<Way>(uint64_t)> waysOf) {
   uint64_t first = firstSeed(), ran = 0;
   cases = numCases(cases);
   printf("TILEWRIGHT_SEED=%llu, %llu cases\n", (unsigned long long)first, (unsigned long long)cases);
   for (uint64_t seed = first; seed < first + cases; ++seed)
     // The seed alone decides the machine, so that a case can be repeated.
-    ran += runCase(seed, variants[std::mt19937_64(seed)() % variants.size()], isFloat, tolerance);
+    ran += runCase(suite, seed, suite.variants[std::mt19937_64(seed)() % suite.variants.size()], waysOf(seed));
   printf("%llu ran, the others need a larger machine\n", (unsigned long long)ran);
   // Shapes are small: most must fit even the smallest machine.
   if (cases >= 20) {
@@ -157,10 +344,33 @@ void runCases(const std::vector<Variant> &variants, bool isFloat, double toleran
   }
 }
 
+std::vector<Way> waysOfChains(uint64_t) {
+  return {{accel::Schedule::Serial}, {accel::Schedule::DoubleBuffer}, {accel::Schedule::Modulo}};
+}
+
+/// What decides most, and in turns the others.
+std::vector<Way> waysOfBlocks(uint64_t seed) {
+  const Way others[] = {{accel::Schedule::Serial},
+                        {accel::Schedule::DoubleBuffer},
+                        {accel::Schedule::Modulo, pipeline::Across::Prefetch},
+                        {accel::Schedule::Modulo, pipeline::Across::None}};
+  Way modulo{accel::Schedule::Modulo}, search{accel::Schedule::Search};
+  modulo.repeats = search.repeats = seed % 2;
+  (seed % 2 ? modulo : search).changes = 2;
+  search.programs = 6;
+  return {modulo, search, others[seed / 2 % std::size(others)]};
+}
+
 } // namespace
 
-TEST(RandomNetworkTest, IntegerNetworksAreExact) { runCases(kIntegerMachines, false, 0, 120); }
+TEST(RandomNetworkTest, IntegerNetworksAreExact) { runCases({makeChain, false, kIntegerMachines, 0}, 120, waysOfChains); }
 
-TEST(RandomNetworkTest, Fp32NetworksAreAccurate) { runCases(kFp32Machines, true, 1e-4, 60); }
+TEST(RandomNetworkTest, Fp32NetworksAreAccurate) { runCases({makeChain, true, kFp32Machines, 1e-4}, 60, waysOfChains); }
 
-TEST(RandomNetworkTest, Bf16NetworksAreNear) { runCases(kBf16Machines, true, 4e-2, 60); }
+TEST(RandomNetworkTest, Bf16NetworksAreNear) { runCases({makeChain, true, kBf16Machines, 4e-2}, 60, waysOfChains); }
+
+TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, kIntegerBlockMachines, 0}, 20, waysOfBlocks); }
+
+TEST(RandomBlocksTest, Fp32NetworksAreAccurate) { runCases({makeBlocks, true, kFp32BlockMachines, 1e-4}, 10, waysOfBlocks); }
+
+TEST(RandomBlocksTest, Bf16NetworksAreNear) { runCases({makeBlocks, true, kBf16BlockMachines, 4e-2}, 10, waysOfBlocks); }

@@ -108,9 +108,9 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
 /// Whether a sum that passes of several groups add to comes again late enough (decision 0009), also when the next input channels
 /// begin with the first group. As the verifier has it: what runs between two groups is not counted.
 bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const {
-  std::vector<Taps> groups; // whose taps all visit the same rows
+  std::vector<Taps> groups; // whose taps all visit the same rows: columns that move come again for each row of taps
   for (const Taps &taps : joined)
-    for (int64_t y = 0; y < (taps.shift[1] ? taps.countY : 1); ++y)
+    for (int64_t y = 0; y < (taps.shift[0] || taps.shift[1] ? taps.countY : 1); ++y)
       for (int64_t x = 0; x < (taps.shift[0] ? taps.countX : 1); ++x) {
         Taps &one = groups.emplace_back(taps);
         for (auto [i, tap] : {std::pair(0, x), std::pair(1, y)}) {

@@ -13,11 +13,11 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {
-    "sizes",      "ic",         "order",        "depth",       "panel",         "banks",       "behind",
-    "overlap",    "one_sum",    "begins_small", "begins_wide", "one_loader",    "whole_banks", "spreads",
-    "serpentine", "keeps_sums", "as_made",      "rolling",     "packed",        "first",       "last",
-    "on_chip",    "bands",      "from",         "engine",      "array_channels"};
+constexpr const char *kKeys[] = {"sizes",        "ic",      "order",         "depth",        "panel",       "banks",
+                                 "behind",       "overlap", "one_sum",       "begins_small", "begins_wide", "one_loader",
+                                 "whole_banks",  "spreads", "serpentine",    "keeps_sums",   "as_made",     "rolling",
+                                 "packed",       "first",   "last",          "on_chip",      "bands",       "from",
+                                 "placed_first", "engine",  "array_channels"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},          {"overlap", &TileRequest::overlap},
@@ -142,6 +142,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
       result = flag(request.packed);
     } else if (name == "on_chip") {
       result = flag(request.onChip);
+    } else if (name == "placed_first") {
+      result = flag(request.placedFirst);
     } else if (name == "tile_at") {
       request.tileAt = placeOf(value);
     } else if (name == "buffers_at") {
@@ -163,6 +165,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
   if (request.keptFrom && (!request.onChip.value_or(false) || request.bands))
     return emitError() << "'from' is " << request.keptFrom << " but "
                        << (request.bands ? "there are bands" : "on_chip is not true");
+  if (request.placedFirst.value_or(false) && (!request.onChip.value_or(false) || request.bands))
+    return emitError() << "'placed_first' is true but " << (request.bands ? "there are bands" : "on_chip is not true");
   return request;
 }
 
@@ -214,7 +218,8 @@ std::string accel::printRequest(const std::string &handle, const TileRequest &re
   line("buffers", buffers);
   if (request.onChip)
     line("keep", {flag("on_chip", request.onChip) + (request.bands ? ", bands = " + std::to_string(request.bands) : "") +
-                  (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "")});
+                  (request.keptFrom ? ", from = " + std::to_string(request.keptFrom) : "") +
+                  (request.placedFirst ? ", " + flag("placed_first", request.placedFirst) : "")});
   if (request.engine)
     line("assign", {"engine = \"" + std::string(kEngineNames[*request.engine]) + "\"" +
                     (request.arrayChannels ? ", array_channels = " + std::to_string(*request.arrayChannels) : "")});

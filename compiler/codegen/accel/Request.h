@@ -126,6 +126,7 @@ struct TileRequest {
   std::optional<Cut> first, last; ///< the tiles that come first, and last
   std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
   std::optional<bool> onChip;    ///< the kernel's result
+  std::optional<bool> placedFirst; ///< on chip as a whole: it has its place before the results that are not
   int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
   int64_t keptFrom = 0;          ///< position along x from which on it stays on chip
   std::optional<unsigned> engine; ///< of kEngineNames

@@ -373,6 +373,7 @@ Residency Chooser::run() {
       refuse(t, "kernel '" + uses.kernels[misfit->kernel]->name + "' cannot use it there");
       continue;
     }
+    resident->placedFirst = wanted(t) == true && t < uses.placedFirst.size() && uses.placedFirst[t];
     Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0, 0};
     size_t saved = 0;
     for (const Use &use : list) {
@@ -399,8 +400,9 @@ Residency Chooser::run() {
     candidates.push_back(candidate);
   }
   std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate &a, const Candidate &b) {
-    bool first = wanted(a.tensor) == true, second = wanted(b.tensor) == true;
-    return first != second ? first : a.value > b.value;
+    auto classOf = [&](const Candidate &c) { return (wanted(c.tensor) == true) + c.resident.placedFirst; };
+    const int first = classOf(a), second = classOf(b);
+    return first != second ? first > second : a.value > b.value;
   });
   // A result takes the place of what its kernel reads element by element for the last time: the two are one range then.
   auto canFollow = [&](const Candidate &next, const Candidate &before) {

@@ -35,6 +35,7 @@ struct Resident {
   int64_t blockBytes = 0, pixelBytes = 0, rowBytes = 0; ///< from one to the next
   std::array<int64_t, 2> padLow{}, padHigh{}; ///< along the width and the rows, pixels
   uint32_t padPattern = 0;
+  bool placedFirst = false; ///< as NetworkUses says
   bool takesPlace = false; ///< it lies where its writer finds another tensor of this form for the last time, padding included
 
   int64_t blocks() const { return (channels + lanes - 1) / lanes; }
@@ -77,6 +78,8 @@ struct NetworkUses {
   double transferShare = 0;
   /// Per tensor: whether a schedule file wants it on chip. Empty: it says nothing.
   std::vector<std::optional<bool>> wanted;
+  /// Per tensor: of those that are wanted it has its place before the others. Empty: none.
+  std::vector<bool> placedFirst;
   /// Per tensor: the pixel from which on it stays on chip. More than 0 only between two kernels that follow one another and take each
   /// pixel alone. Empty: 0.
   std::vector<int64_t> keptFrom;

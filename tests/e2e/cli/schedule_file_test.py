@@ -319,6 +319,7 @@ class RoundTripTest(ScheduleFileTest):
         self.round_trip(self.schedule("buffers %k {whole_banks = true}"))
         for turns in ["false", "true"]:
             self.round_trip(self.schedule("tile %k {ic = 16}", f"buffers %k {{serpentine = {turns}}}", node="classifier"))
+        self.round_trip(self.schedule("keep %k {on_chip = true, placed_first = true}"))
         self.round_trip(self.schedule('assign %k {engine = "tensor"}', "keep %k {on_chip = false}", node="depthwise"))
 
 
@@ -381,6 +382,8 @@ class RefusalTest(ScheduleFileTest):
         self.refused("keep %k {on_chip = true}", node="classifier", message=["'classifier' cannot stay", "no other kernel"])
         self.refused("keep %k {on_chip = true}", node="pool", message=["'pool' cannot stay", "'classifier' cannot use it there"])
         self.refused("keep %k {on_chip = true}", base="double_buffer", message=["only bases modulo and search"])
+        self.refused("keep %k {on_chip = false, placed_first = true}", message=["'placed_first' is true but on_chip is not true"])
+        self.refused("keep %k {on_chip = true, bands = 2, placed_first = true}", message=["'placed_first' is true but there are bands"])
 
     def test_batches_and_reductions(self):
         self.write("net.mlir", """func.func @main(%x: tensor<4x8x32xi8>, %w: tensor<4x32x16xi8>, %f: tensor<8x32xf32>)

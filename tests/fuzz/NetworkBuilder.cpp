@@ -1,0 +1,540 @@
+//===- NetworkBuilder.cpp - Operators with known results ------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "tests/fuzz/NetworkBuilder.h"
+
+#include "compiler/graph/Graph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+using namespace tw;
+using namespace tw::fuzz;
+
+int64_t fuzz::countOf(const Shape &shape) {
+  int64_t count = 1;
+  for (int64_t dim : shape)
+    count *= dim;
+  return count;
+}
+
+std::vector<uint8_t> Tensor::bytes() const {
+  std::vector<uint8_t> result;
+  for (double value : values) {
+    if (kind != Kind::F32) {
+      result.push_back(uint8_t(int(value)));
+      continue;
+    }
+    auto number = float(value);
+    const auto *raw = reinterpret_cast<const uint8_t *>(&number);
+    result.insert(result.end(), raw, raw + sizeof number);
+  }
+  return result;
+}
+
+std::vector<double> Tensor::read(const std::vector<uint8_t> &bytes) const {
+  std::vector<double> result(values.size());
+  for (size_t i = 0; i < result.size(); ++i)
+    if (kind == Kind::F32) {
+      float number;
+      std::memcpy(&number, bytes.data() + 4 * i, sizeof number);
+      result[i] = number;
+    } else {
+      result[i] = kind == Kind::I8 ? double(int8_t(bytes[i])) : double(bytes[i]);
+    }
+  return result;
+}
+
+namespace {
+
+/// Calls `body` with every index of `shape`, row-major.
+void forEach(const Shape &shape, const std::function<void(const Shape &)> &body) {
+  Shape index(shape.size());
+  for (int64_t n = countOf(shape); n > 0; --n) {
+    body(index);
+    for (size_t d = shape.size(); d-- > 0;) {
+      if (++index[d] < shape[d])
+        break;
+      index[d] = 0;
+    }
+  }
+}
+
+double &at(Tensor &tensor, const Shape &index) {
+  int64_t linear = 0;
+  for (size_t d = 0; d < index.size(); ++d)
+    linear = linear * tensor.shape[d] + index[d];
+  return tensor.values[size_t(linear)];
+}
+double at(const Tensor &tensor, const Shape &index) { return at(const_cast<Tensor &>(tensor), index); }
+
+Tensor zeros(Shape shape, Kind kind) {
+  Tensor tensor{std::move(shape), kind, {}};
+  tensor.values.assign(size_t(countOf(tensor.shape)), 0);
+  return tensor;
+}
+
+} // namespace
+
+/// Calls `body` with the batch, row, column and channel of every element of an image.
+template <typename Body> void NetworkBuilder::forEachPixel(const Tensor &y, Body body) const {
+  for (int64_t n = 0; n < y.shape[0]; ++n)
+    for (int64_t oh = 0; oh < y.shape[size_t(h())]; ++oh)
+      for (int64_t ow = 0; ow < y.shape[size_t(w())]; ++ow)
+        for (int64_t channel = 0; channel < y.shape[size_t(c())]; ++channel)
+          body(n, oh, ow, channel);
+}
+
+NetworkBuilder::NetworkBuilder(mlir::MLIRContext &context, uint64_t seed, bool isFloat)
+    : b(&context), random(seed), isFloat(isFloat) {
+  context.loadDialect<mlir::func::FuncDialect, graph::GraphDialect>();
+}
+
+mlir::Type NetworkBuilder::elementOf(Kind kind) {
+  return kind == Kind::F32  ? mlir::Type(b.getF32Type())
+         : kind == Kind::I8 ? mlir::Type(b.getI8Type())
+                            : mlir::Type(b.getIntegerType(8, false));
+}
+
+Tensor NetworkBuilder::randomTensor(Shape shape, Kind kind, double scale) {
+  Tensor tensor = zeros(std::move(shape), kind);
+  for (double &value : tensor.values)
+    value = kind == Kind::F32 ? double(float(real() * scale)) : double(pick(int64_t(low(kind)), int64_t(high(kind))));
+  return tensor;
+}
+
+NetworkBuilder::Value NetworkBuilder::constant(Tensor tensor) {
+  std::vector<uint8_t> bytes = tensor.bytes();
+  auto op = b.create<graph::ConstantOp>(
+      where(),
+      mlir::DenseElementsAttr::getFromRawBuffer(typeOf(tensor), {reinterpret_cast<const char *>(bytes.data()), bytes.size()}));
+  return {op, std::move(tensor)};
+}
+
+mlir::Value NetworkBuilder::int32Constant(const std::vector<int32_t> &numbers) {
+  return b.create<graph::ConstantOp>(
+      where(), mlir::DenseIntElementsAttr::get(mlir::RankedTensorType::get({int64_t(numbers.size())}, b.getI32Type()),
+                                               llvm::ArrayRef(numbers)));
+}
+
+NetworkBuilder::Value NetworkBuilder::finish(mlir::Value sum, Tensor sums, int channel) {
+  int64_t channels = sums.shape[channel];
+  size_t inner = 1;
+  for (size_t d = channel + 1; d < sums.shape.size(); ++d)
+    inner *= size_t(sums.shape[d]);
+  auto channelOf = [&](size_t i) { return i / inner % size_t(channels); };
+  if (isFloat)
+    return {sum, std::move(sums)};
+  Kind kind = anyKind();
+  int32_t zero = zeroPoint(kind);
+  std::vector<int32_t> bias;
+  if (chance(70))
+    for (int64_t i = 0; i < channels; ++i)
+      bias.push_back(int32_t(pick(-5000, 5000)));
+  double largest = 1;
+  for (double value : sums.values)
+    largest = std::max(largest, std::abs(value));
+  std::vector<float> multipliers;
+  for (int64_t i = chance(50) ? channels : 1; i > 0; --i)
+    multipliers.push_back(float(150 / largest * (0.3 + 0.7 * std::abs(real()))));
+  Tensor y = zeros(sums.shape, kind);
+  for (size_t i = 0; i < sums.values.size(); ++i) {
+    size_t at = channelOf(i);
+    auto total = int32_t(uint32_t(int64_t(sums.values[i])) + uint32_t(bias.empty() ? 0 : bias[at]));
+    float scaled = float(total) * multipliers[multipliers.size() > 1 ? at : 0];
+    y.values[i] = std::clamp(double(std::nearbyint(scaled)) + zero, low(kind), high(kind));
+  }
+  auto op = b.create<graph::RequantizeOp>(where(), typeOf(y), sum, bias.empty() ? mlir::Value() : int32Constant(bias),
+                                          b.getDenseF32ArrayAttr(multipliers), int64_t(channel), zero);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &window, int64_t outChannels, int64_t groups) {
+  const Tensor &x = input.tensor;
+  int64_t depth = x.shape[c()] / groups, perGroup = outChannels / groups;
+  auto [kh, kw] = window.kernel;
+  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
+  Tensor weights = randomTensor(nhwc ? Shape{kh, kw, depth, outChannels} : Shape{outChannels, depth, kh, kw}, kind,
+                                1.5 / std::sqrt(double(kh * kw * depth)));
+  int32_t xZero = isFloat ? 0 : zeroPoint(x.kind);
+  // One for all channels: weights with several must fit 8 bits after subtraction, or the compiler refuses them.
+  int32_t wZero = isFloat || chance(60) ? 0 : zeroPoint(kind);
+  std::vector<double> bias(size_t(outChannels), 0);
+  bool hasBias = isFloat && chance(70);
+  Tensor biasTensor = randomTensor({outChannels}, Kind::F32);
+  if (hasBias)
+    bias = biasTensor.values;
+
+  Tensor y =
+      zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), outChannels), Kind::F32);
+  auto weightAt = [&, kw = kw, kh = kh](int64_t i, int64_t j, int64_t d, int64_t o) {
+    return weights.values[size_t(nhwc ? ((i * kw + j) * depth + d) * outChannels + o : ((o * depth + d) * kh + i) * kw + j)] -
+           wZero;
+  };
+  forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t o) {
+    double sum = 0;
+    taps(window, x, oh, ow, [&](int64_t i, int64_t j, int64_t ih, int64_t iw) {
+      for (int64_t d = 0; d < depth; ++d)
+        sum += (x.values[size_t(place(x, n, ih, iw, o / perGroup * depth + d))] - xZero) * weightAt(i, j, d, o);
+    });
+    y.values[size_t(place(y, n, oh, ow, o))] = sum + bias[size_t(o)];
+  });
+  auto strides = b.getDenseI64ArrayAttr(window.strides), pads = b.getDenseI64ArrayAttr(window.pads),
+       dilations = b.getDenseI64ArrayAttr(window.dilations);
+  mlir::Value weight = constant(weights).ir, sum;
+  if (isFloat)
+    sum = b.create<graph::ConvOp>(where(), typeOf(y), input.ir, weight, hasBias ? constant(biasTensor).ir : mlir::Value(),
+                                  strides, pads, dilations, groups, layout());
+  else
+    sum = b.create<graph::ConvIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), input.ir, weight, xZero,
+                                         b.getDenseI32ArrayAttr({wZero}), strides, pads, dilations, groups, layout());
+  return finish(sum, std::move(y), c());
+}
+
+NetworkBuilder::Value NetworkBuilder::matmul(const Value &a, int64_t n) {
+  const int64_t m = a.tensor.shape[0], k = a.tensor.shape[1];
+  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
+  Tensor weights = randomTensor({k, n}, kind, 1.5 / std::sqrt(double(k)));
+  int32_t aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat || chance(50) ? 0 : zeroPoint(kind);
+  Tensor y = zeros({m, n}, Kind::F32);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t d = 0; d < k; ++d)
+        y.values[size_t(i * n + j)] +=
+            (a.tensor.values[size_t(i * k + d)] - aZero) * (weights.values[size_t(d * n + j)] - bZero);
+  mlir::Value sum;
+  if (isFloat)
+    sum = b.create<graph::MatmulOp>(where(), typeOf(y), a.ir, constant(weights).ir);
+  else
+    sum = b.create<graph::MatmulIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), a.ir,
+                                           constant(weights).ir, aZero, b.getDenseI32ArrayAttr({bZero}));
+  return finish(sum, std::move(y), 1);
+}
+
+NetworkBuilder::Value NetworkBuilder::product(const Value &a, const Value &other) {
+  const Shape &p = a.tensor.shape, &q = other.tensor.shape;
+  const int64_t m = p[2], k = p[3], n = q[3];
+  int32_t aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat ? 0 : zeroPoint(other.tensor.kind);
+  Tensor y = zeros({p[0], p[1], m, n}, Kind::F32);
+  for (int64_t matrix = 0; matrix < p[0] * p[1]; ++matrix)
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t d = 0; d < k; ++d)
+          y.values[size_t((matrix * m + i) * n + j)] += (a.tensor.values[size_t((matrix * m + i) * k + d)] - aZero) *
+                                                        (other.tensor.values[size_t((matrix * k + d) * n + j)] - bZero);
+  mlir::Value sum;
+  if (isFloat)
+    sum = b.create<graph::MatmulOp>(where(), typeOf(y), a.ir, other.ir);
+  else
+    sum = b.create<graph::MatmulIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), a.ir, other.ir, aZero,
+                                           b.getDenseI32ArrayAttr({bZero}));
+  return finish(sum, std::move(y), 3);
+}
+
+NetworkBuilder::Value NetworkBuilder::maxPool(const Value &input, const Window &window) {
+  const Tensor &x = input.tensor;
+  Tensor y =
+      zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), x.shape[c()]), x.kind);
+  forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t channel) {
+    double best = -INFINITY;
+    taps(window, x, oh, ow, [&](int64_t, int64_t, int64_t ih, int64_t iw) {
+      best = std::max(best, x.values[size_t(place(x, n, ih, iw, channel))]);
+    });
+    y.values[size_t(place(y, n, oh, ow, channel))] = best;
+  });
+  auto op = b.create<graph::MaxPoolOp>(where(), typeOf(y), input.ir, b.getDenseI64ArrayAttr(window.kernel),
+                                       b.getDenseI64ArrayAttr(window.strides), b.getDenseI64ArrayAttr(window.pads),
+                                       b.getDenseI64ArrayAttr(window.dilations), layout());
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::averagePool(const Value &input, const Window &window, bool includePad) {
+  const Tensor &x = input.tensor;
+  Tensor y =
+      zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), x.shape[c()]), x.kind);
+  forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t channel) {
+    double sum = 0, count = 0;
+    taps(window, x, oh, ow, [&](int64_t, int64_t, int64_t ih, int64_t iw) {
+      sum += x.values[size_t(place(x, n, ih, iw, channel))];
+      ++count;
+    });
+    y.values[size_t(place(y, n, oh, ow, channel))] = sum / (includePad ? double(window.kernel[0] * window.kernel[1]) : count);
+  });
+  auto op = b.create<graph::AveragePoolOp>(where(), typeOf(y), input.ir, b.getDenseI64ArrayAttr(window.kernel),
+                                           b.getDenseI64ArrayAttr(window.strides), b.getDenseI64ArrayAttr(window.pads),
+                                           includePad, layout());
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::globalAveragePool(const Value &input) {
+  const Tensor &x = input.tensor;
+  if (isFloat) {
+    Window whole;
+    whole.kernel = {x.shape[h()], x.shape[w()]};
+    return averagePool(input, whole, false);
+  }
+  const int64_t extent = x.shape[h()] * x.shape[w()];
+  float xScale = float(0.01 + 0.05 * std::abs(real())), yScale = float(0.01 + 0.02 * std::abs(real()));
+  int32_t xZero = zeroPoint(x.kind), yZero = zeroPoint(x.kind);
+  const float multiplier = xScale / float(yScale * float(extent));
+  Tensor y = zeros(image(x.shape[0], 1, 1, x.shape[c()]), x.kind);
+  forEachPixel(y, [&](int64_t n, int64_t, int64_t, int64_t channel) {
+    int32_t sum = 0;
+    for (int64_t ih = 0; ih < x.shape[h()]; ++ih)
+      for (int64_t iw = 0; iw < x.shape[w()]; ++iw)
+        sum += int32_t(x.values[size_t(place(x, n, ih, iw, channel))]) - xZero;
+    const double rounded = double(std::nearbyint(float(sum) * multiplier));
+    y.values[size_t(place(y, n, 0, 0, channel))] = std::clamp(rounded + yZero, low(y.kind), high(y.kind));
+  });
+  auto op = b.create<graph::QLinearGlobalAveragePoolOp>(where(), typeOf(y), input.ir, llvm::APFloat(xScale), uint32_t(xZero),
+                                                        llvm::APFloat(yScale), uint32_t(yZero), layout());
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const Value &other) {
+  auto broadcast = [&](const Shape &index) {
+    Shape result = index;
+    for (size_t d = 0; d < result.size(); ++d)
+      result[d] = other.tensor.shape[d] == 1 ? 0 : result[d];
+    return at(other.tensor, result);
+  };
+  Tensor y = zeros(a.tensor.shape, a.tensor.kind);
+  if (isFloat) {
+    forEach(y.shape, [&](const Shape &index) {
+      double p = at(a.tensor, index), q = broadcast(index);
+      switch (which) {
+      case Binary::Add:
+        at(y, index) = p + q;
+        break;
+      case Binary::Sub:
+        at(y, index) = p - q;
+        break;
+      case Binary::Mul:
+        at(y, index) = p * q;
+        break;
+      case Binary::Min:
+        at(y, index) = std::min(p, q);
+        break;
+      case Binary::Max:
+        at(y, index) = std::max(p, q);
+        break;
+      }
+    });
+    auto make = [&](auto zero) { return mlir::Value(b.create<decltype(zero)>(where(), typeOf(y), a.ir, other.ir)); };
+    mlir::Value ir = which == Binary::Add   ? make(graph::AddOp())
+                     : which == Binary::Sub ? make(graph::SubOp())
+                     : which == Binary::Mul ? make(graph::MulOp())
+                     : which == Binary::Min ? make(graph::MinOp())
+                                            : make(graph::MaxOp());
+    return {ir, std::move(y)};
+  }
+  assert(which == Binary::Add && "no other operator of integers");
+  float aScale = float(0.01 + 0.05 * std::abs(real())), bScale = float(0.01 + 0.05 * std::abs(real())),
+        yScale = float(0.02 + 0.08 * std::abs(real()));
+  int32_t aZero = zeroPoint(y.kind), bZero = zeroPoint(y.kind), yZero = zeroPoint(y.kind);
+  float ra = aScale / yScale, rb = bScale / yScale;
+  float offset = float(yZero) - std::fma(ra, float(aZero), rb * float(bZero));
+  forEach(y.shape, [&](const Shape &index) {
+    float sum = std::fma(float(at(a.tensor, index)), ra, std::fma(float(broadcast(index)), rb, offset));
+    at(y, index) = std::clamp(double(std::nearbyint(sum)), low(y.kind), high(y.kind));
+  });
+  auto op = b.create<graph::QLinearAddOp>(where(), typeOf(y), a.ir, other.ir, b.getF32FloatAttr(aScale),
+                                          b.getI32IntegerAttr(aZero), b.getF32FloatAttr(bScale), b.getI32IntegerAttr(bZero),
+                                          b.getF32FloatAttr(yScale), b.getI32IntegerAttr(yZero));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::unary(const Value &x, int64_t which) {
+  Tensor y = x.tensor;
+  auto apply = [&](auto function) {
+    for (double &value : y.values)
+      value = function(value);
+  };
+  mlir::Value ir;
+  mlir::Type type = typeOf(y);
+  switch (which) {
+  case 0:
+    apply([](double v) { return std::max(v, 0.0); });
+    ir = b.create<graph::ReluOp>(where(), type, x.ir);
+    break;
+  case 1: {
+    float bottom = isFloat ? -0.5f : float(pick(-50, 0)), top = isFloat ? 0.75f : float(pick(20, 100));
+    if (y.kind == Kind::U8)
+      bottom = 3;
+    apply([&](double v) { return std::clamp<double>(v, bottom, top); });
+    ir = b.create<graph::ClipOp>(where(), type, x.ir, llvm::APFloat(bottom), llvm::APFloat(top));
+    break;
+  }
+  case 2:
+    apply([](double v) { return v < 0 ? 0.1 * v : v; });
+    ir = b.create<graph::LeakyReluOp>(where(), type, x.ir, llvm::APFloat(0.1f));
+    break;
+  case 3:
+    apply([](double v) { return 1 / (1 + std::exp(-v)); });
+    ir = b.create<graph::SigmoidOp>(where(), type, x.ir);
+    break;
+  case 4:
+    apply([](double v) { return std::tanh(v); });
+    ir = b.create<graph::TanhOp>(where(), type, x.ir);
+    break;
+  case 5:
+    apply([](double v) { return v * std::clamp(v / 6 + 0.5, 0.0, 1.0); });
+    ir = b.create<graph::HardSwishOp>(where(), type, x.ir);
+    break;
+  default:
+    apply([](double v) { return std::clamp(0.2 * v + 0.4, 0.0, 1.0); });
+    ir = b.create<graph::HardSigmoidOp>(where(), type, x.ir, llvm::APFloat(0.2f), llvm::APFloat(0.4f));
+    break;
+  }
+  return {ir, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::softmax(const Value &x, size_t axis) {
+  Tensor y = x.tensor;
+  forEach(y.shape, [&](const Shape &index) {
+    double sum = 0, largest = -INFINITY;
+    Shape other = index;
+    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
+      largest = std::max(largest, at(x.tensor, other));
+    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
+      sum += std::exp(at(x.tensor, other) - largest);
+    at(y, index) = std::exp(at(x.tensor, index) - largest) / sum;
+  });
+  auto op = b.create<graph::SoftmaxOp>(where(), typeOf(y), x.ir, int64_t(axis));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::layerNorm(const Value &x, size_t axis) {
+  Tensor y = x.tensor;
+  const float epsilon = 1e-3f;
+  size_t count = 1;
+  for (size_t d = axis; d < y.shape.size(); ++d)
+    count *= size_t(y.shape[d]);
+  for (auto first = y.values.begin(); first != y.values.end(); first += count) {
+    double mean = 0, variance = 0;
+    for (auto i = first; i != first + count; ++i)
+      mean += *i / double(count);
+    for (auto i = first; i != first + count; ++i)
+      variance += (*i - mean) * (*i - mean) / double(count);
+    for (auto i = first; i != first + count; ++i)
+      *i = (*i - mean) / std::sqrt(variance + double(epsilon));
+  }
+  auto op = b.create<graph::LayerNormOp>(where(), typeOf(y), x.ir, int64_t(axis), llvm::APFloat(epsilon));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::concat(const std::vector<Value> &parts, size_t axis) {
+  Shape shape = parts.front().tensor.shape;
+  shape[axis] = 0;
+  for (const Value &part : parts)
+    shape[axis] += part.tensor.shape[axis];
+  Tensor y = zeros(shape, parts.front().tensor.kind);
+  std::vector<mlir::Value> inputs;
+  int64_t first = 0;
+  for (const Value &part : parts) {
+    forEach(part.tensor.shape, [&](const Shape &index) {
+      Shape to = index;
+      to[axis] += first;
+      at(y, to) = at(part.tensor, index);
+    });
+    first += part.tensor.shape[axis];
+    inputs.push_back(part.ir);
+  }
+  auto op = b.create<graph::ConcatOp>(where(), typeOf(y), inputs, int64_t(axis));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::transpose(const Value &x, std::array<int64_t, 4> perm) {
+  Shape shape;
+  for (int64_t d : perm)
+    shape.push_back(x.tensor.shape[size_t(d)]);
+  Tensor y = zeros(shape, x.tensor.kind);
+  forEach(shape, [&](const Shape &index) {
+    Shape from(4);
+    for (size_t d = 0; d < 4; ++d)
+      from[size_t(perm[d])] = index[d];
+    at(y, index) = at(x.tensor, from);
+  });
+  auto op = b.create<graph::TransposeOp>(where(), typeOf(y), x.ir, b.getDenseI64ArrayAttr(perm));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::slice(const Value &x, std::array<int64_t, 4> starts, std::array<int64_t, 4> steps,
+                                            Shape shape) {
+  Tensor y = zeros(shape, x.tensor.kind);
+  forEach(shape, [&](const Shape &index) {
+    Shape from = index;
+    for (size_t d = 0; d < 4; ++d)
+      from[d] = starts[d] + index[d] * steps[d];
+    at(y, index) = at(x.tensor, from);
+  });
+  auto op = b.create<graph::SliceOp>(where(), typeOf(y), x.ir, b.getDenseI64ArrayAttr(starts), b.getDenseI64ArrayAttr(steps));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::pad(const Value &x, std::array<int64_t, 4> before, std::array<int64_t, 4> after,
+                                          double value) {
+  Shape shape = x.tensor.shape;
+  for (size_t d = 0; d < 4; ++d)
+    shape[d] += before[d] + after[d];
+  Tensor y = zeros(shape, x.tensor.kind);
+  forEach(shape, [&](const Shape &index) {
+    Shape from = index;
+    bool inside = true;
+    for (size_t d = 0; d < 4; ++d) {
+      from[d] -= before[d];
+      inside &= from[d] >= 0 && from[d] < x.tensor.shape[d];
+    }
+    at(y, index) = inside ? at(x.tensor, from) : value;
+  });
+  mlir::Type element = elementOf(y.kind);
+  auto attribute =
+      isFloat ? mlir::TypedAttr(b.getF32FloatAttr(float(value)))
+              : mlir::TypedAttr(mlir::IntegerAttr::get(element, llvm::APInt(8, uint64_t(int64_t(value)), y.kind == Kind::I8)));
+  auto op = b.create<graph::PadOp>(where(), typeOf(y), x.ir, b.getDenseI64ArrayAttr(before), b.getDenseI64ArrayAttr(after),
+                                   attribute);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::reshape(const Value &x, Shape shape) {
+  Tensor y = x.tensor;
+  y.shape = std::move(shape);
+  auto op = b.create<graph::ReshapeOp>(where(), typeOf(y), x.ir);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::begin(Network &network, Tensor x) {
+  auto loc = mlir::NameLoc::get(b.getStringAttr("network"));
+  network.module = mlir::ModuleOp::create(loc);
+  b.setInsertionPointToEnd(network.module->getBody());
+  auto function = b.create<mlir::func::FuncOp>(loc, "main", b.getFunctionType({typeOf(x)}, {}));
+  function.setArgAttr(0, graph::kNameAttr, b.getStringAttr("x"));
+  b.setInsertionPointToStart(function.addEntryBlock());
+  network.inputs.push_back(x);
+  values.push_back({function.getArgument(0), std::move(x)});
+  return values.back();
+}
+
+void NetworkBuilder::end(Network &network) {
+  std::vector<mlir::Value> results{values.back().ir};
+  network.outputs.push_back(values.back().tensor);
+  if (values.size() > 2 && chance(20)) {
+    const Value &middle = values[size_t(pick(1, int64_t(values.size()) - 2))];
+    results.push_back(middle.ir);
+    network.outputs.push_back(middle.tensor);
+  }
+  b.create<mlir::func::ReturnOp>(network.module->getLoc(), results);
+  std::vector<mlir::Type> types;
+  for (mlir::Value value : results)
+    types.push_back(value.getType());
+  auto function = *network.module->getOps<mlir::func::FuncOp>().begin();
+  function.setType(b.getFunctionType(function.getArgumentTypes(), types));
+  for (unsigned i = 0; i < types.size(); ++i)
+    function.setResultAttr(i, graph::kNameAttr, b.getStringAttr("y" + std::to_string(i)));
+  llvm::raw_string_ostream stream(network.text);
+  network.module->print(stream, mlir::OpPrintingFlags().elideLargeElementsAttrs(4));
+}
