@@ -31,7 +31,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <random>
-#include <sstream>
+#include <regex>
 #include <unistd.h>
 
 using namespace tw;
@@ -189,62 +189,40 @@ llvm::Expected<pipeline::CompiledNetwork> compileAsSaid(const std::string &text,
 }
 
 /// A few numbers, truths and words of a schedule file made others, or lines left out.
-std::string changed(const std::string &text, std::mt19937_64 &random) {
-  std::vector<std::string> lines;
-  for (std::istringstream stream(text); std::getline(stream, lines.emplace_back());)
-    continue;
+std::string changed(std::string text, std::mt19937_64 &random) {
   auto pick = [&](size_t count) { return size_t(random() % count); };
-  auto replace = [](std::string &line, std::pair<size_t, size_t> place, const std::string &with) {
-    line.replace(place.first, place.second, with);
+  auto oneOf = [&](const std::string &list, const char *each) { // of its parts that match
+    const std::regex pattern(each);
+    std::vector<std::pair<size_t, size_t>> places;
+    for (std::sregex_iterator it(list.begin(), list.end(), pattern), end; it != end; ++it)
+      places.push_back({size_t(it->position()), size_t(it->length())});
+    return places.empty() ? std::pair<size_t, size_t>() : places[pick(places.size())];
   };
   for (size_t left = 1 + pick(3); left > 0; --left) {
-    std::string &line = lines[pick(lines.size())];
-    const size_t brace = line.find('{');
-    if (line.find("tilewright.") == std::string::npos || line.find("match_node") != std::string::npos ||
-        brace == std::string::npos || line.find("module") != std::string::npos)
-      continue;
-    if (pick(8) == 0) {
+    const auto [begin, length] = oneOf(text, "    transform\\.tilewright\\.(tile|buffers|keep|assign) [^\n]*\n");
+    if (!length)
+      break;
+    std::string line = text.substr(begin, length);
+    const size_t keys = line.find('{');
+    const auto [at, count] = oneOf(line.substr(keys), "\"[^\"]*\"|true|false|[0-9]+");
+    const std::string value = line.substr(keys + at, count);
+    if (pick(8) == 0 || value.empty()) {
       line.clear();
-      continue;
-    }
-    std::vector<std::pair<size_t, size_t>> numbers, truths, words;
-    for (size_t i = brace; i < line.size(); ++i) {
-      size_t end = i;
-      if (isdigit(line[i])) {
-        while (isdigit(line[end]))
-          ++end;
-        numbers.push_back({i, end - i});
-      } else if (line[i] == '"') {
-        end = line.find('"', i + 1) + 1;
-        words.push_back({i, end - i});
-      } else if (line.compare(i, 4, "true") == 0 || line.compare(i, 5, "false") == 0) {
-        end = i + (line[i] == 't' ? 4 : 5);
-        truths.push_back({i, end - i});
-      } else if (isalpha(line[i])) {
-        while (isalpha(line[end]) || line[end] == '_')
-          ++end;
-      }
-      i = std::max(i, end - (end > i));
-    }
-    const size_t kind = pick(numbers.size() + truths.size() + words.size() + 1);
-    if (kind < numbers.size()) {
-      const int64_t number = std::stoll(line.substr(numbers[kind].first, numbers[kind].second));
-      const int64_t others[] = {0,  1,          number + 1, number - 1, number * 2, number / 2, int64_t(random() % 40),
-                                -1, number + 8, number + 16};
-      replace(line, numbers[kind], std::to_string(others[pick(std::size(others))]));
-    } else if (kind < numbers.size() + truths.size()) {
-      const auto place = truths[kind - numbers.size()];
-      replace(line, place, line[place.first] == 't' ? "false" : "true");
-    } else if (kind < numbers.size() + truths.size() + words.size()) {
+    } else if (isdigit(value[0])) {
+      const int64_t number = std::stoll(value);
+      const int64_t others[] = {-1,         0,          1,          number + 1,  number - 1,
+                                number * 2, number / 2, number + 8, number + 16, int64_t(pick(40))};
+      line.replace(keys + at, count, std::to_string(others[pick(std::size(others))]));
+    } else if (value[0] != '"') {
+      line.replace(keys + at, count, value == "true" ? "false" : "true");
+    } else {
       const char *others[] = {
-          "positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer", "none", "tensor", "vector", "?"};
-      replace(line, words[kind - numbers.size() - truths.size()], std::string("\"") + others[pick(std::size(others))] + "\"");
+          "positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer", "none", "one", "tensor", "vector", "?"};
+      line.replace(keys + at, count, std::string("\"") + others[pick(std::size(others))] + "\"");
     }
+    text.replace(begin, length, line);
   }
-  std::string result;
-  for (const std::string &line : lines)
-    result += line + "\n";
-  return result;
+  return text;
 }
 
 /// The schedule file of a program makes the same one.
@@ -373,4 +351,5 @@ TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, k
 
 TEST(RandomBlocksTest, Fp32NetworksAreAccurate) { runCases({makeBlocks, true, kFp32BlockMachines, 1e-4}, 10, waysOfBlocks); }
 
-TEST(RandomBlocksTest, Bf16NetworksAreNear) { runCases({makeBlocks, true, kBf16BlockMachines, 4e-2}, 10, waysOfBlocks); }
+// Up to twenty layers round one after the other: 2.5 times as far off as a chain of four.
+TEST(RandomBlocksTest, Bf16NetworksAreNear) { runCases({makeBlocks, true, kBf16BlockMachines, 1e-1}, 10, waysOfBlocks); }
