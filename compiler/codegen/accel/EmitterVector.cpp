@@ -341,7 +341,14 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         addVector(step, part);
     };
     if (kernel.maxima && i == 0) {
+      const size_t first = step.compute.size();
       forEachWindowSize(v, origin, size, add);
+      // Sums that no window sees, as those in the padding, are done with only when the others are: the passes that made them may not have
+      // ended before others write there.
+      const schedule::Region sums{unsigned(isa::Memory::Accumulator), uint64_t(v.a_address),
+                                  uint64_t(v.a_address + blocks * accBlock)};
+      for (size_t part = first; part < step.compute.size() && !keepsSums(tile); ++part)
+        step.compute[part].operations.front().regions.push_back(sums);
       continue;
     }
     if (fromWindow && onArray.blocks) {

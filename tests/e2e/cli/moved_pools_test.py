@@ -242,6 +242,50 @@ class MovedPoolsTest(CliTest):
             busy[packed] = self.array_work("--hw", "gemmini_16x16_int8", "--schedule", path)
         self.assertLess(busy["true"], busy["false"])
 
+    def test_sums_that_no_window_sees_have_their_time(self):
+        """The kernel after the next has its sums where those in the padding were: not before the passes that made them have ended."""
+        random = np.random.default_rng(1)
+        shapes = [(3, 3, 3, 27), (27,), (3, 3, 1, 27), (27,), (1, 1, 27, 38), (38,), (38, 12)]
+        constants = "\n".join(f"  %c{i} = graph.constant {hexed(random.normal(size=shape).astype(np.float32) / 4)} : {tensor(shape, 'f32')}"
+                              for i, shape in enumerate(shapes))
+        self.write("net.mlir", f"""func.func @main(%x: tensor<1x37x37x3xf32>) -> (tensor<1x12xf32>, tensor<1x10x10x38xf32>) {{
+{constants}
+  %0 = graph.conv %x, %c0, %c1 {{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"}} : (tensor<1x37x37x3xf32>, tensor<3x3x3x27xf32>, tensor<27xf32>) -> tensor<1x37x37x27xf32>
+  %1 = graph.relu %0 : tensor<1x37x37x27xf32>
+  %2 = graph.max_pool %1 {{kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>,
+    dilations = array<i64: 1, 1>, layout = "nhwc"}} : (tensor<1x37x37x27xf32>) -> tensor<1x19x19x27xf32>
+  %3 = graph.conv %2, %c2, %c3 {{strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 27 : i64,
+    layout = "nhwc"}} : (tensor<1x19x19x27xf32>, tensor<3x3x1x27xf32>, tensor<27xf32>) -> tensor<1x10x10x27xf32>
+  %4 = graph.conv %3, %c4, %c5 {{strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"}} : (tensor<1x10x10x27xf32>, tensor<1x1x27x38xf32>, tensor<38xf32>) -> tensor<1x10x10x38xf32>
+  %5 = graph.tanh %4 : tensor<1x10x10x38xf32>
+  %6 = graph.average_pool %5 {{kernel = array<i64: 10, 10>, strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>,
+    count_include_pad = false, layout = "nhwc"}} : (tensor<1x10x10x38xf32>) -> tensor<1x1x1x38xf32>
+  %7 = graph.reshape %6 : (tensor<1x1x1x38xf32>) -> tensor<1x38xf32>
+  %8 = graph.matmul %7, %c6 : (tensor<1x38xf32>, tensor<38x12xf32>) -> tensor<1x12xf32>
+  return %8, %4 : tensor<1x12xf32>, tensor<1x10x10x38xf32>
+}}
+""")
+        stays = "keep %k {on_chip = true}"
+        schedule = self.schedule_file({
+            "conv": ["tile %k {sizes = [32, 5, 2, 1]}", "buffers %k {depth = 3}", "keep %k {on_chip = true, bands = 1}"],
+            "conv_1": ["tile %k {sizes = [32, 10, 1, 1]}", "buffers %k {depth = 2}", stays],
+            "conv_2": ["tile %k {sizes = [48, 10, 2, 1], ic = 16}", "buffers %k {depth = 2, banks = [4, 6], serpentine = true}", stays],
+            "tanh": ["tile %k {sizes = [16, 10, 10, 1]}", "buffers %k {depth = 2, banks = [0, 4]}", stays],
+            "average_pool": ["tile %k {sizes = [16, 1, 1, 1]}", "buffers %k {depth = 2, behind = true}", stays],
+            "matmul": ["buffers %k {depth = 3, behind = true, serpentine = true}"],
+        }, base="modulo", order="deadlines", bus="turns", loaders="one", weights="slots", places="own")
+        np.save(self.path / "x.npy", random.normal(size=(1, 37, 37, 3)).astype(np.float32))
+        values = {}
+        for way in [schedule, "serial"]:
+            self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536", "--set",
+                            "accumulator.capacity_bytes=16384", "--finite-math", "--input", "x.npy", "--schedule", way, "--check",
+                            "--output-dir", "out")
+            values[way] = [np.load(path) for path in sorted((self.path / "out").glob("*.npy"))]
+        for found, expected in zip(values[schedule], values["serial"]):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)  # taps are added in another order
+
     def test_kernels_of_their_own(self):
         shape = (1, 19, 23, 16)
         self.one_conv(shape, 1, 1, 0)  # no room for a window of a block of channels, twice
