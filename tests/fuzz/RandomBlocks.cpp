@@ -94,7 +94,7 @@ BlockBuilder::Value BlockBuilder::pool(const Value &x) {
 /// Squeeze and excitation.
 BlockBuilder::Value BlockBuilder::gate(const Value &x) {
   const Value squeezed = layer(keep(globalAveragePool(x)), 1, 1, std::max<int64_t>(1, channels(x) / pick(2, 4)));
-  const Value excited = keep(unary(layer(squeezed, 1, 1, channels(x), false), chance(50) ? 3 : 6));
+  const Value excited = keep(unary(layer(squeezed, 1, 1, channels(x), false), chance(50) ? 3 : 6)); // sigmoid or hard_sigmoid
   return channels(excited) == channels(x) ? keep(binary(Binary::Mul, x, excited)) : x;
 }
 
