@@ -49,7 +49,7 @@ def BuffersOp : DirectiveOp<"buffers"> {
   let arguments = (ins Transform_AnyOpType:$kernels, OptionalAttr<I64Attr>:$depth, OptionalAttr<StrAttr>:$panel, OptionalAttr<I64ArrayAttr>:$banks,
                        OptionalAttr<BoolAttr>:$behind, OptionalAttr<BoolAttr>:$overlap, OptionalAttr<BoolAttr>:$one_sum, OptionalAttr<BoolAttr>:$begins_small,
                        OptionalAttr<BoolAttr>:$begins_wide, OptionalAttr<BoolAttr>:$one_loader, OptionalAttr<BoolAttr>:$whole_banks,
-                       OptionalAttr<BoolAttr>:$spreads, OptionalAttr<BoolAttr>:$serpentine, OptionalAttr<BoolAttr>:$keeps_sums,
+                       OptionalAttr<BoolAttr>:$spreads, OptionalAttr<BoolAttr>:$serpentine, OptionalAttr<BoolAttr>:$keeps_sums, OptionalAttr<BoolAttr>:$carries_maxima,
                        OptionalAttr<BoolAttr>:$as_made, OptionalAttr<I64Attr>:$rolling);
 }
 

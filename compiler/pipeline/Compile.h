@@ -90,6 +90,7 @@ struct NetworkChoice {
   bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
   bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
   bool keepsSums = false;    ///< windows of sums find those that they share with the row above
+  bool carriesMaxima = false; ///< the same, as maxima in the scratchpad
   bool keepsMatrices = false; ///< products of several matrices find them in the channels of tensors on chip
   bool plansTiles = false;    ///< of the best tiles of a kernel by the closed form, the list scheduler says which is
   bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
@@ -97,8 +98,8 @@ struct NetworkChoice {
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
       return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.asMade, c.packs, c.packsWindows, c.shortWindows,
-                      c.ways, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.keepsMatrices, c.plansTiles,
-                      c.fromBottom);
+                      c.ways, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.carriesMaxima, c.keepsMatrices,
+                      c.plansTiles, c.fromBottom);
     };
     return all(*this) == all(other);
   }

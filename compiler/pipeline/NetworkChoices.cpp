@@ -16,6 +16,7 @@ namespace {
 constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
 constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
 constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
+constexpr double kLeastMaxima = 1.003; ///< the same, for maxima that are carried
 constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
 constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
 constexpr double kLeastPlanned = 1.005; ///< the same, for tiles by the plans of kernels alone
@@ -329,6 +330,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->mayFuseForOverlap = bands == 2;
   uses->tallBands = choice.tallBands;
   uses->keepsSums = choice.keepsSums;
+  uses->carriesMaxima = choice.carriesMaxima;
   uses->isInterleaved = choice.ways.order == schedule::Order::Interleaved;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
@@ -416,12 +418,12 @@ void NetworkCompiler::weighLeftOut(Weighed base) {
 }
 
 /// Each once more with what `way` says. A choice that takes room, or brings loads again, must be worth it.
-void NetworkCompiler::weighEachWith(bool NetworkChoice::*way) {
+void NetworkCompiler::weighEachWith(bool NetworkChoice::*way, double leastGain) {
   const std::vector<Weighed> without = weighed;
   for (const Weighed &other : without) {
     NetworkChoice next = other.choice;
     next.*way = true;
-    weighToo(next, kLeastGain);
+    weighToo(next, leastGain);
   }
 }
 
@@ -448,14 +450,23 @@ void NetworkCompiler::weighPlaces() {
 void NetworkCompiler::weighSums() {
   auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.request.keepsSums; };
   if (hasWays() && layers.size() > 1 && llvm::any_of(layers, shares))
-    weighEachWith(&NetworkChoice::keepsSums);
+    weighEachWith(&NetworkChoice::keepsSums, kLeastGain);
+}
+
+/// Or their maxima stay (decision 0041): fewer passes and loads, but more instructions of the vector engine, and room for them.
+void NetworkCompiler::weighMaxima() {
+  auto carries = [&](const Layer &l) {
+    return !l.kernel.request.carriesMaxima && l.kernel.carriedSums() > 0 && accel::carriedSums(l.kernel, machine) > 0;
+  };
+  if (hasWays() && layers.size() > 1 && llvm::any_of(layers, carries))
+    weighEachWith(&NetworkChoice::carriesMaxima, kLeastMaxima);
 }
 
 /// What products of several matrices read on chip: the heads of attention. It takes room from everything between.
 void NetworkCompiler::weighMatrices() {
   auto readsMatrices = [](const Layer &l) { return l.kernel.anchor && l.kernel.anchor->batchAxis; };
   if (hasWays() && options.across == Across::All && llvm::any_of(layers, readsMatrices))
-    weighEachWith(&NetworkChoice::keepsMatrices);
+    weighEachWith(&NetworkChoice::keepsMatrices, kLeastGain);
 }
 
 /// What they write: a chain of them takes all the room that it can use, but where each head is loaded DRAM may be what is scarce.
@@ -859,6 +870,7 @@ llvm::Error NetworkCompiler::emit() {
     }
     weighPlaces();
     weighSums();
+    weighMaxima();
     weighMatrices();
     weighResidents();
     weighPixels();

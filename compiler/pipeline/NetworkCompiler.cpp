@@ -513,6 +513,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
     onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
     onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
+    onChip.carriesMaxima = kernel->request.carriesMaxima.value_or(choice.carriesMaxima);
     onChip.plansTiles = choice.plansTiles;
     onChip.arrayChannels = arrayChannels(source);
     onChip.cuts = cutsOf(size_t(&source - layers.data()));

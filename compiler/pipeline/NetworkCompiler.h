@@ -131,11 +131,12 @@ private:
   llvm::Expected<bool> weigh(const NetworkChoice &next, double leastGain = 1);
   /// The same, of a choice without which there is a program anyway.
   void weighToo(const NetworkChoice &next, double leastGain = 1);
-  void weighEachWith(bool NetworkChoice::*way);
+  void weighEachWith(bool NetworkChoice::*way, double leastGain);
   void weighPlaces();
   void weighResidents();
   void weighLeftOut(Weighed base);
   void weighSums();
+  void weighMaxima();
   void weighMatrices();
   void weighContexts();
   void weighPixels();

@@ -77,6 +77,8 @@ struct Tile {
   /// each loads the rows that it alone has. The next ones begin again where the first did. 1: every tile has a slot of its own. Packed taps
   /// have slots of their own all the same, and each tile copies the rows that it shares with the one above it.
   int64_t rolling = 1;
+  /// Windows of sums: the maxima of those that a tile shares with the one below go to a line buffer in the scratchpad.
+  bool carriesMaxima = false;
   /// Row reductions: steps leave their results where they read, as there is no room for both.
   bool inPlace = false;
   CutTiles cut = {};
@@ -165,6 +167,7 @@ struct OnChip {
   bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
   bool serpentine = false;               ///< contractions: every second tile takes the last input channels first
   bool keepsSums = false;                ///< windows of sums find those that they share with the row above
+  bool carriesMaxima = false;            ///< or maxima of those, if that is faster
   bool plansTiles = false;               ///< of the best tiles by the closed form, the list scheduler says which is
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
@@ -177,6 +180,9 @@ struct OnChip {
   std::vector<CutTiles> cuts;            ///< that a search may want of tiles that hold all positions
   int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
 };
+
+/// Rows of sums whose maxima tiles of the kernel can carry down; 0 where its first vector instruction has no room for what that takes.
+int64_t carriedSums(const Kernel &kernel, const timing::MachineParams &machine);
 
 /// Tiles `kernel` for `machine`, picks the cheapest tile that fits, and appends its instructions to `network` as layer `layer`.
 /// `addresses[i]` is the DRAM address of kernel.tensors[i] (ignored for constants).

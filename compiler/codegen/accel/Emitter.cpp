@@ -38,6 +38,16 @@ uint64_t NetworkProgram::addConstant(size_t size, std::function<std::vector<uint
   return address;
 }
 
+/// The first vectors must have a stage left, and no use for what B or the value that entered the chain is.
+static int64_t carriedBy(const Kernel &kernel, llvm::ArrayRef<Chain> chains, const timing::MachineParams &machine) {
+  auto usesEntry = [](const Chain::Stage &s) {
+    return s.op == isa::StageOp::LoadSaved || s.operand == int64_t(isa::StageOperand::Saved);
+  };
+  const bool canCarry = chains.empty() || (chains[0].b < 0 && chains[0].stages.size() < machine.vectorStages &&
+                                           llvm::none_of(chains[0].stages, usesEntry));
+  return canCarry ? kernel.carriedSums() : 0;
+}
+
 Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion,
                  const timing::MachineParams &machine, Schedule schedule, const std::vector<uint64_t> &addresses, const OnChip &onChip,
                  uint32_t layer, NetworkProgram &network)
@@ -56,6 +66,8 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
     bandAddend = bandedAddend()->inRun(0);
   if (bandedOutput())
     bandOut = bandedOutput()->inRun(0);
+  if (overlaps() && onChip.hasNeighbours)
+    carried = carriedBy(this->kernel, this->chains, machine);
   skipUnread();
   packTaps();
 }
@@ -164,17 +176,21 @@ int64_t Emitter::packedElements(const Extent &size) const {
 }
 
 bool Emitter::keepsSums(const Tile &t) const {
-  if (!onChip.keepsSums || !canKeepSums() || t.size[P1] > 1 || t.size[P2] > 1 || t.depth == 1 || t.oneSum || t.inputsOuter ||
-      t.channelsOuter)
+  if (!onChip.keepsSums || !canKeepSums() || t.carriesMaxima || t.size[P1] > 1 || t.size[P2] > 1 || t.depth == 1 || t.oneSum ||
+      t.inputsOuter || t.channelsOuter)
     return false;
   const int64_t strips = tilesAlong(P0, t) * tilesAlong(P2, t) * ceilDiv(channels(), t.size[C]);
   return !onChip.banding || (onChip.banding->strips && strips <= t.depth);
 }
 
+bool Emitter::canCarryMaxima(const Tile &t) const {
+  return carried && !t.inputsOuter && tilesAlong(P1, t) > 1 && (!onChip.banding || onChip.banding->carriesMaxima);
+}
+
 Extent Emitter::madeSums(const Tile &t) const {
   Extent sums = kernel.sums(t.size);
-  if (keepsSums(t))
-    sums[P1] = std::max(kernel.sharedSums(), sums[P1] - kernel.sharedSums());
+  const int64_t shared = sharedRows(t);
+  sums[P1] = std::max(shared, sums[P1] - shared);
   return sums;
 }
 
@@ -306,7 +322,8 @@ bool Emitter::canBeginSmall(const Tile &t) const {
 }
 
 bool Emitter::canBeginWide(const Tile &t) const {
-  return isFirstOfArray() && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter && tileCount(t) > 1;
+  return isFirstOfArray() && !t.carriesMaxima && t.ic < kernel.anchor->ic && t.depth > 1 && !t.oneSum && !t.inputsOuter &&
+         tileCount(t) > 1;
 }
 
 bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }
@@ -384,6 +401,22 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
   llvm::stable_sort(tiles, [&](const Visit &a, const Visit &b) { return turnOf(a) < turnOf(b); });
 }
 
+/// Before the first row of each strip, a visit that makes the sums above it; those of all channels before the others, as they read the
+/// same input. Padding has none.
+std::vector<Emitter::Visit> Emitter::withLeads(const std::vector<Visit> &tiles) const {
+  std::vector<Visit> all;
+  auto positionsOf = [](const Visit &visit) { return std::tuple(visit.origin[P0], visit.origin[P1], visit.origin[P2]); };
+  for (auto it = tiles.begin(), end = it; it != tiles.end(); it = end) {
+    end = std::find_if(it, tiles.end(), [&](const Visit &visit) { return positionsOf(visit) != positionsOf(*it); });
+    for (auto lead = it; lead != end && it->origin[P1] == 0 && !kernel.window(P1).padLow; ++lead) {
+      all.push_back(*lead);
+      all.back().isLead = true;
+    }
+    all.insert(all.end(), it, end);
+  }
+  return all;
+}
+
 /// Whether tiles may hold all positions, and those be made in parts.
 bool Emitter::canCut() const {
   return overlaps() && onChip.hasNeighbours && !onChip.banding && kernel.isProductOfRows() && !unpacked;
@@ -444,6 +477,8 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
             visit(c, m);
       if (keepsSums(tile))
         takeTurns(tiles);
+      if (tile.carriesMaxima)
+        tiles = withLeads(tiles);
       takeInputs(order, tiles, tile.inputsOuter ? size_t(tilesTogether(tile)) : 1);
     }
     ++band;
@@ -569,13 +604,12 @@ void Emitter::emitTiles() {
     unsigned anchorSlot = 0;
     if (contraction()) {
       const Anchor &a = *kernel.anchor;
-      const bool keeps = keepsSums(tile);
-      anchorSlot = acquire(buffers.all[buffers.accumulator],
-                           {group, origin[C], origin[P0], keeps ? 0 : origin[P1], origin[P2], visit.blockBegin}, miss);
-      if (keeps) {
-        first[P1] += visit.isLead ? 0 : kernel.sharedSums();
-        made[P1] = visit.isLead ? kernel.sharedSums() : made[P1] - kernel.sharedSums();
-      }
+      const int64_t row = keepsSums(tile) ? 0 : visit.isLead ? -1 : origin[P1];
+      anchorSlot =
+          acquire(buffers.all[buffers.accumulator], {group, origin[C], origin[P0], row, origin[P2], visit.blockBegin}, miss);
+      const int64_t shared = sharedRows(tile);
+      first[P1] += visit.isLead ? 0 : shared;
+      made[P1] = visit.isLead ? shared : made[P1] - shared;
       int64_t batch = a.batchAxis ? origin[*a.batchAxis] : 0;
       int64_t piece = tile.beginsSmall && steps.size() == begin ? firstPiece() : tile.ic;
       std::vector<std::pair<int64_t, bool>> parts; // where each begins, and whether it is a piece of a tile
@@ -643,13 +677,16 @@ void Emitter::emitTiles() {
         passes(step, products, visit);
         if (overlaps())
           host = {steps.size(), step.compute.size()};
+        if (visit.isLead && tile.carriesMaxima && i + 1 == parts.size())
+          carryMaxima(step, origin, size, sumsOf(anchorSlot, made), 0);
         if (visit.ends && i + 1 == parts.size()) {
           for (int64_t c = origin[C]; c < origin[C] + size[C] && onChip.asMade == AsMade::Makes; ++c)
             network.madeIn[size_t(c)] = std::max(network.madeIn[size_t(c)], band);
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
-          const int64_t row = machine.accumulatorRowBytes(), all = sums[P0] * sums[P1] * sums[P2];
+          const Extent &held = tile.carriesMaxima ? made : sums;
+          const int64_t row = machine.accumulatorRowBytes(), all = held[P0] * held[P1] * held[P2];
           if (visit.columns) {
             at[P0] += visit.columns->begin;
             part[P0] = visit.columns->size();
@@ -859,11 +896,9 @@ llvm::Error Emitter::emit() {
   return llvm::Error::success();
 }
 
-llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
-                              const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network) {
-  Kernel kernel = matched;
-  // A window gives its result to the instruction that computes it and to no other, and the weights of a depthwise one are B: a
-  // first step that is something else, or has a second tensor then, is preceded by an instruction for the window alone.
+/// A window gives its result to the instruction that computes it and to no other, and the weights of a depthwise one are B: a first step
+/// that is something else, or has a second tensor then, is preceded by an instruction for the window alone.
+static Kernel withWindowApart(Kernel kernel) {
   if (kernel.anchor && (kernel.anchor->kind == Anchor::Window || kernel.maxima) && !kernel.steps.empty()) {
     auto isWindow = [](const Source &source) { return source.kind == Source::Value && source.value == -1; };
     auto readsWindow = [&](const Step &step) { return llvm::any_of(step.sources, isWindow); };
@@ -885,6 +920,25 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
       kernel.steps.insert(kernel.steps.begin(), identity);
     }
   }
+  return kernel;
+}
+
+int64_t accel::carriedSums(const Kernel &matched, const timing::MachineParams &machine) {
+  if (!matched.carriedSums())
+    return 0;
+  Kernel kernel = withWindowApart(matched);
+  // One without a form is refused, with a reason, when it is emitted.
+  std::optional<mlir::ScopedDiagnosticHandler> quiet;
+  if (!kernel.steps.empty() && kernel.steps[0].op)
+    quiet.emplace(kernel.steps[0].op.getContext(), [](mlir::Diagnostic &) { return mlir::success(); });
+  mlir::FailureOr<std::vector<Chain>> chains = chainsOf(kernel, machine.vectorStages);
+  return mlir::succeeded(chains) ? carriedBy(kernel, *chains, machine) : 0;
+}
+
+llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
+                              const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer,
+                              NetworkProgram &network) {
+  Kernel kernel = withWindowApart(matched);
   auto failure = [&](const std::string &why) {
     return llvm::createStringError("%s%s: %s", placed(kernel.request.assignAt).c_str(), kernel.name.c_str(), why.c_str());
   };

@@ -60,6 +60,7 @@ struct Buffers {
   llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
   int diagonals = -1; ///< weights of a window's channels on the array
+  int line = -1;      ///< maxima of the sums that tiles one below the other share: a slot for each strip
   llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
   llvm::SmallVector<int, 4> parameters;     ///< per step
   llvm::SmallVector<llvm::SmallVector<int, 2>, 4> sources; ///< per step and source: the buffer of a tensor source
@@ -165,6 +166,7 @@ private:
   };
   std::vector<Visit> orderVisits() const;
   void takeTurns(std::vector<Visit> &tiles) const;
+  std::vector<Visit> withLeads(const std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   void cutVisits(std::vector<Visit> &order) const;
   bool canCut() const;
@@ -189,6 +191,8 @@ private:
   bool copiesRows(const Tile &t) const { return unpacked && t.rolling > 1; }
   int64_t rollingRows(const Tile &t) const; ///< that there is room for
   llvm::SmallVector<int64_t, 4> rollings(const Tile &t) const; ///< worth a look
+  /// What tiles may find of those above: whether maxima, and how many lie in one piece of memory.
+  llvm::SmallVector<std::pair<bool, int64_t>, 4> sharings(Tile t) const;
   double rowsLoaded(const Tile &t) const;             ///< of a column of tiles, from top to bottom
   void rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize);
 
@@ -300,12 +304,19 @@ private:
   /// Rows of the accumulator that a pass over so many outputs goes to.
   int64_t passRows(const Extent &size) const { return size[P0] * (pairsRows() ? ceilDiv(size[P1], 2) : size[P1]) * size[P2]; }
   /// Of a block of columns. Pairs have them three times: what the upper outputs read alone, what both read, what the lower ones read alone.
-  int64_t sums(const Tile &t) const { return passRows(kernel.sums(t.size)) * (pairsRows() ? 3 : 1); }
+  int64_t sums(const Tile &t) const {
+    return passRows(t.carriesMaxima ? madeSums(t) : kernel.sums(t.size)) * (pairsRows() ? 3 : 1);
+  }
   bool canKeepSums() const { return overlaps() && onChip.hasNeighbours && kernel.sharedSums() > 0; }
   /// Whether tiles of one row of windows find the sums that they share with the row above: those of a strip, a tile's columns and
   /// channels, stay in their slot of the accumulator, and a new row takes the place of the oldest. Strips take turns, as many as there
   /// are slots; in bands that are all.
   bool keepsSums(const Tile &t) const;
+  /// Whether tiles of any number of rows may find the maxima of those sums in a line buffer. Strips have a slot there each, and no turns.
+  bool canCarryMaxima(const Tile &t) const;
+  int64_t carried = 0; ///< rows of those sums; 0: it never can
+  /// Rows of sums that a tile need not make, as the one above it has.
+  int64_t sharedRows(const Tile &t) const { return t.carriesMaxima ? carried : keepsSums(t) ? kernel.sharedSums() : 0; }
   /// The most sums that a tile makes at a time.
   Extent madeSums(const Tile &t) const;
   int64_t inputSpan(const Tile &t, unsigned axis) const;
@@ -418,8 +429,32 @@ private:
   /// tile has no other positions).
   void vectorSteps(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned anchorSlot,
                    int64_t accOffset = 0, int64_t accBlock = 0, const OnArray &onArray = {0, 0});
-  void forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size,
-                         const std::function<void(const isa::Vector &, const Extent &, const Extent &)> &add) const;
+  using AddVector = llvm::function_ref<void(const isa::Vector &, const Extent &origin, const Extent &size)>;
+  /// `hasRows`: all its rows have the window that it has; else one of the kernel's, as far as there are sums.
+  void forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size, AddVector add,
+                         bool hasRows = false) const;
+  /// Sums in the accumulator: where the first of them is, the bytes from one block of channels to the next, and how many there are.
+  struct HeldSums {
+    int64_t address, blockBytes;
+    Extent size;
+  };
+  HeldSums sumsOf(unsigned slot, const Extent &made) const {
+    const int64_t row = machine.accumulatorRowBytes();
+    return {buffers.all[size_t(buffers.accumulator)].address[slot], passRows(made) * row, made};
+  }
+  /// The windows `whole` of a tile that finds the maxima of its first sums in the line buffer, and leaves some for the tile below.
+  void addCarried(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size, const HeldSums &sums,
+                  AddVector add);
+  /// The maxima that windows have of the shared rows of sums from `row` on, to the line buffer.
+  void carryMaxima(TileStep &step, const Extent &origin, const Extent &size, const HeldSums &sums, int64_t row);
+  /// Vectors do not start before the sums that no window sees are there, and others do not take their place meanwhile.
+  void guardSums(TileStep &step, size_t first, const HeldSums &sums, int64_t blocks) const;
+  /// Where the strip of a tile has its row of maxima, of the channels from the origin's on.
+  struct LinePlace {
+    int64_t address;
+    std::array<int64_t, 4> strides;
+  };
+  LinePlace placeInLine(const Extent &origin, const Extent &size);
   void writeBands(TileStep &step, const isa::Vector &v, const Extent &origin, const Extent &size);
   void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
   /// `apart`: blocks in front of those that lie in banks of their own; 0: all lie together.

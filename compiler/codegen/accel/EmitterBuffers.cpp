@@ -15,7 +15,7 @@ constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks amon
 
 void Emitter::plan(const Tile &t, Buffers &b) const {
   b.all.clear();
-  b.accumulator = b.input = b.weights = b.diagonals = -1;
+  b.accumulator = b.input = b.weights = b.diagonals = b.line = -1;
   b.raw.clear();
   b.parameters.clear();
   b.sources.clear();
@@ -81,6 +81,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     }
     for (int64_t i = 0; conversion && i < loadParts(t); ++i)
       b.raw.push_back(add(0, rawElements * loadedBytes(), slots));
+    if (t.carriesMaxima)
+      b.line = add(0, t.size[P0] * t.size[P2] * blocks * machine.accumulatorRowBytes(), unsigned(tilesAlong(P0, t) * nTiles));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     if (!residentWeights())
       b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
@@ -240,7 +242,7 @@ bool Emitter::allocateOwn(Buffers &b) const {
       const timing::MemoryParams &memory = isSum ? machine.accumulator : machine.scratchpads[buffer.memory];
       buffer.address.clear();
       for (unsigned slot = 0; slot < buffer.slots; ++slot) {
-        if (ownBanks && (isSum || use == Banding::Streams))
+        if (ownBanks && (isSum || use == Banding::Streams) && (slot == 0 || int(&buffer - b.all.begin()) != b.line))
           at[use] = roundUp(at[use], int64_t(memory.bankBytes()));
         at[use] = roundUp(at[use], std::max<int64_t>(kBurst, isSum ? machine.accumulatorRowBytes() : machine.lanes * 4));
         buffer.address.push_back(at[use]);

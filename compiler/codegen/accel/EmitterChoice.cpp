@@ -24,6 +24,9 @@ constexpr size_t kOfSize = 4;        ///< of these, of one size
 constexpr size_t kOfSizePacked = 2;  ///< the same, of a kernel with packed taps beside others
 constexpr size_t kOfSizeRows = 2;    ///< the same, of a product of rows that a search may want in other sizes
 constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel without neighbours
+/// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
+/// above the first tiles can get two engines that load side by side out of step, for long.
+constexpr double kDoubtCarried = 1.15;
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
 
@@ -137,7 +140,7 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
 
   Transfer loads[2]; // by load engine
   Transfer inputTile;
-  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
+  double loadCount = 0, tensor = 0, leads = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
   double runs = 1; // of tiles that take input channels together
   if (kernel.anchor) {
     const Anchor &anchor = *kernel.anchor;
@@ -236,9 +239,14 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
       double passCount = double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.ic, machine.rows) *
                                 ceilDiv(t.size[C], machine.cols));
       double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
+      if (t.carriesMaxima && !kernel.window(P1).padLow) { // a visit for the sums above each strip
+        const double above = double(madeSums(t)[P0] * carried * t.size[P2]);
+        leads = passCount * std::max(above, double(preloadCycles(machine))) * double(tilesAlong(P0, t) * tilesAlong(P2, t)) *
+                nTiles;
+      }
       perTileTensor =
           !t.overlap ? passCount * (pos + preload + 20) : passCount * std::max(pos * tapShare, double(preloadCycles(machine))) + preload;
-      tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare;
+      tensor = perTileTensor * outTiles * kTiles * mShare * nShare * kShare + leads * kTiles;
       // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
       // turn. Operands that stay longer have more time.
       auto turns = [&](bool streams, double loads, double slots, double load) {
@@ -272,6 +280,8 @@ double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
         vectorTile += double(blocks * (setup + t.size[P0] * t.size[P2] * h.kernel * (w.kernel - columns)));
       }
     }
+    if (i == 0 && t.carriesMaxima) // the first row of windows, the others, and the maxima for the tile below
+      vectorTile += 2 * drains * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
     const Extent read = i ? kernel.made(t.size, i - 1) : t.size; // a window over all positions reads each once
     vectorTile += double(read[P0] * read[P1] * read[P2] * blocks) * perOutput +
                   drains * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
@@ -401,7 +411,8 @@ double Emitter::tryTile(const Tile &candidate) {
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
   if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap || x.rolling != y.rolling ||
-      !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) || (x.channelsOuter != y.channelsOuter && !hasOneOrder))
+      x.carriesMaxima != y.carriesMaxima || !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) ||
+      (x.channelsOuter != y.channelsOuter && !hasOneOrder))
     return false;
   const Buffers mine = plan(x), others = plan(y);
   auto hasSameSlots = [](const Buffer &a, const Buffer &b) { return a.slots == b.slots; };
@@ -461,7 +472,7 @@ std::string Emitter::rankingKey(bool planned) const {
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
                               contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, planned});
-  list(std::array<int64_t, 2>{onChip.arrayChannels, isFirstOfArray()});
+  list(std::array<int64_t, 3>{onChip.arrayChannels, isFirstOfArray(), carried && onChip.carriesMaxima});
   list(kernel.request.size); // kernels of a kind may be asked for different parts
   list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
   auto listCut = [&](const CutTiles &cut) {
@@ -490,7 +501,7 @@ std::string Emitter::rankingKey(bool planned) const {
   };
   listRanges(onChip.banding->rows);
   listRanges(onChip.banding->own);
-  list(std::array<int64_t, 2>{onChip.banding->strips, onChip.banding->loadsWhole});
+  list(std::array<int64_t, 3>{onChip.banding->strips, onChip.banding->loadsWhole, onChip.banding->carriesMaxima});
   for (const BandedTensor *banded : {onChip.banding->input, onChip.banding->addend, onChip.banding->output}) {
     text << (banded ? 'b' : '-');
     if (!banded)
@@ -615,7 +626,8 @@ llvm::Error Emitter::choose() {
                   continue;
                 if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
                   continue;
-                for (int64_t rolling : rollings(t)) {
+                for (const auto &[carriesMaxima, rolling] : sharings(t)) {
+                  t.carriesMaxima = carriesMaxima;
                   t.rolling = rolling;
                   if (!fitsDrained(t, b))
                     continue;
@@ -646,6 +658,8 @@ llvm::Error Emitter::choose() {
                     // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
                     if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
                       estimate *= 1.02;
+                    if (t.carriesMaxima && unpacked && !onChip.banding)
+                      estimate *= kDoubtCarried;
                     // What hides behind this kernel's passes is missing for its neighbours' loads.
                     if (overlaps() && onChip.hasNeighbours)
                       estimate += kBusShare * busCycles;
@@ -698,6 +712,8 @@ llvm::Error Emitter::choose() {
       // As above: short rows are more than they seem.
       if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
         doubt *= 1.02;
+      if (candidate.carriesMaxima && unpacked && !onChip.banding)
+        doubt *= kDoubtCarried;
       double busCycles = 0; // neighbours want the bus as well
       if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
         cost(candidate, b, busCycles);
@@ -769,6 +785,15 @@ llvm::Error Emitter::choose() {
           ranking.push_back(ranking[i]);
           ranking.back().second.beginsWide = true;
         }
+    // And those that carry maxima without, or the other way round.
+    if (!isKnown && schedule == Schedule::Search && carried && !onChip.banding && !request.carriesMaxima)
+      for (size_t i = 0, count = ranking.size(); i < count; ++i) {
+        auto [estimate, t] = ranking[i];
+        t.carriesMaxima = !t.carriesMaxima;
+        t.rolling = 1;
+        if ((!t.carriesMaxima || canCarryMaxima(t)) && fitsDrained(t, b) && allocate(b))
+          ranking.push_back({estimate, t});
+      }
     if (known)
       *known = ranking;
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
@@ -795,6 +820,8 @@ llvm::Error Emitter::choose() {
       network.chosen[layer].last = tile.cut.last;
       if (canKeepSums())
         network.chosen[layer].keepsSums = onChip.keepsSums;
+      if (carried)
+        network.chosen[layer].carriesMaxima = tile.carriesMaxima;
       if (canBeginSmall(tile))
         network.chosen[layer].beginsSmall = tile.beginsSmall;
       if (canBeginWide(tile))
@@ -811,32 +838,30 @@ llvm::Error Emitter::choose() {
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
-    network.choices[layer] =
-        llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2],
-                      tile.size[P1], tile.size[P0], tile.size[C],
-                      contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth, tile.depth > 1 ? "s" : "",
-                      std::string(!tile.overlap        ? "serial"
-                                  : tile.channelsOuter ? "channels outer"
-                                                       : "positions outer") +
-                          (tile.oneSum ? ", one sum" : "") +
-                          (tile.inputsOuter                  ? ", inputs outermost"
-                           : tile.panel == Tile::NoPanel     ? ""
-                           : tile.panel == Tile::TwoPanels   ? ", two panels stay"
-                           : tile.panel == Tile::AllWeights ? ", all weights stay"
-                                                             : ", a panel stays") +
-                          (kernel.outputsPerVector > 1
-                               ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side"
-                               : "") +
-                          (contraction() && kernel.anchor->pixels.count > 1
-                               ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
-                               : "") +
-                          (pairsRows() ? ", pairs of rows" : "") +
-                          (keepsSums(tile) ? ", sums stay" : "") +
-                          (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
-                          (onChip.arrayChannels ? ", " + std::to_string(onChip.arrayChannels) + " channels on the array" : "") +
-                          (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
-                          (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
-                      uint64_t(best));
+    network.choices[layer] = llvm::formatv(
+        "tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2], tile.size[P1],
+        tile.size[P0], tile.size[C], contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth,
+        tile.depth > 1 ? "s" : "",
+        std::string(!tile.overlap        ? "serial"
+                    : tile.channelsOuter ? "channels outer"
+                                         : "positions outer") +
+            (tile.oneSum ? ", one sum" : "") +
+            (tile.inputsOuter                 ? ", inputs outermost"
+             : tile.panel == Tile::NoPanel    ? ""
+             : tile.panel == Tile::TwoPanels  ? ", two panels stay"
+             : tile.panel == Tile::AllWeights ? ", all weights stay"
+                                              : ", a panel stays") +
+            (kernel.outputsPerVector > 1 ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side" : "") +
+            (contraction() && kernel.anchor->pixels.count > 1
+                 ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
+                 : "") +
+            (pairsRows() ? ", pairs of rows" : "") + (keepsSums(tile) ? ", sums stay" : "") +
+            (tile.carriesMaxima ? ", maxima are carried" : "") +
+            (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
+            (onChip.arrayChannels ? ", " + std::to_string(onChip.arrayChannels) + " channels on the array" : "") +
+            (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
+            (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
+        uint64_t(best));
   }
   if (candidates.empty()) {
     auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };

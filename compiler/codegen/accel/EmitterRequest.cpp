@@ -60,6 +60,9 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
   if (r.keepsSums.value_or(false) && !canKeepSums())
     return refuse(r.buffersAt, "keeps_sums", "true",
                   "is no product of base modulo or search beside others whose sums are seen by whole windows that share rows");
+  if (r.carriesMaxima.value_or(false) && !carried)
+    return refuse(r.buffersAt, "carries_maxima", "true",
+                  "is no product of base modulo or search beside others with whole windows of sums, two of which share rows");
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");

@@ -418,6 +418,21 @@ llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
   return counts;
 }
 
+llvm::SmallVector<std::pair<bool, int64_t>, 4> Emitter::sharings(Tile t) const {
+  llvm::SmallVector<std::pair<bool, int64_t>, 4> all;
+  for (bool carries : {false, true}) {
+    // In bands there is room for it, or there is not.
+    const bool isOther = carried && onChip.banding && carries != onChip.banding->carriesMaxima;
+    t.carriesMaxima = carries;
+    if (isOther || carries != kernel.request.carriesMaxima.value_or(carries) ||
+        (carries && !(onChip.carriesMaxima && canCarryMaxima(t))))
+      continue;
+    for (int64_t rolling : rollings(t))
+      all.push_back({carries, rolling});
+  }
+  return all;
+}
+
 double Emitter::rowsLoaded(const Tile &t) const {
   const WindowAxis &h = kernel.anchor->axes[1];
   int64_t loaded = 0;

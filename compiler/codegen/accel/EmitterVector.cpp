@@ -134,7 +134,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         o.memory = unsigned(isa::Memory::Accumulator);
         o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
         int64_t row = machine.accumulatorRowBytes();
-        const Extent sums = kernel.sums(size);
+        Extent sums = kernel.sums(size);
+        sums[P1] -= tile.carriesMaxima ? carried : 0;
         const int64_t all = passRows(sums);
         o.strides = {row, sums[P0] * row, all / sums[P2] * row, accBlock ? accBlock : all * row};
       } else if (source->kind == Source::Value) {
@@ -341,14 +342,16 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         addVector(step, part);
     };
     if (kernel.maxima && i == 0) {
+      Extent held = kernel.sums(size);
+      held[P1] -= tile.carriesMaxima ? carried : 0;
+      const HeldSums sums{v.a_address, accBlock, held};
       const size_t first = step.compute.size();
-      forEachWindowSize(v, origin, size, add);
-      // Sums that no window sees, as those in the padding, are done with only when the others are: the passes that made them may not have
-      // ended before others write there.
-      const schedule::Region sums{unsigned(isa::Memory::Accumulator), uint64_t(v.a_address),
-                                  uint64_t(v.a_address + blocks * accBlock)};
-      for (size_t part = first; part < step.compute.size() && !keepsSums(tile); ++part)
-        step.compute[part].operations.front().regions.push_back(sums);
+      if (tile.carriesMaxima)
+        addCarried(step, v, origin, size, sums, add);
+      else
+        forEachWindowSize(v, origin, size, add);
+      if (!keepsSums(tile))
+        guardSums(step, first, sums, blocks);
       continue;
     }
     if (fromWindow && onArray.blocks) {
@@ -380,15 +383,97 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
     storeResult(step, origin, made, group, resultSlot.back());
 }
 
+/// Sums that no window sees, as those in the padding, are done with only when the others are: the passes that made them may not have
+/// ended before others write there.
+void Emitter::guardSums(TileStep &step, size_t first, const HeldSums &sums, int64_t blocks) const {
+  const schedule::Region all{unsigned(isa::Memory::Accumulator), uint64_t(sums.address),
+                             uint64_t(sums.address + blocks * sums.blockBytes)};
+  for (size_t part = first; part < step.compute.size(); ++part)
+    step.compute[part].operations.front().regions.push_back(all);
+}
+
+Emitter::LinePlace Emitter::placeInLine(const Extent &origin, const Extent &size) {
+  const Range channels = channelTiles[channelTileOf(origin[C])];
+  const Buffer &line = buffers.all[size_t(buffers.line)];
+  const int64_t vector = machine.accumulatorRowBytes(), pixel = ceilDiv(channels.size(), machine.lanes) * vector;
+  bool miss;
+  const unsigned slot = acquire(line, {channels.begin, origin[P0], origin[P2]}, miss);
+  return {line.address[slot] + (origin[C] - channels.begin) / machine.lanes * vector, {pixel, 0, size[P0] * pixel, vector}};
+}
+
+void Emitter::carryMaxima(TileStep &step, const Extent &origin, const Extent &size, const HeldSums &sums, int64_t row) {
+  const int64_t vector = machine.accumulatorRowBytes(), sumRow = sums.size[P0] * vector, rows = carried;
+  const WindowAxis &w = kernel.window(P0);
+  const LinePlace line = placeInLine(origin, size);
+  Extent windows = size;
+  windows[P1] = 1;
+  isa::Vector v;
+  v.counts = {size[P0], 1, size[P2], ceilDiv(size[C], machine.lanes)};
+  v.window = {w.kernel, rows};
+  v.window_op = int64_t(isa::WindowOp::Max);
+  v.window_step = !goesDown() && w.kernel <= 3 && rows <= 3 && w.stride <= 7 ? w.stride : 0;
+  v.a_memory = unsigned(isa::Memory::Accumulator);
+  v.a_type = v.d_type = int64_t(chains[0].aType);
+  v.a_address = sums.address + row * sumRow;
+  v.a_strides = {w.stride * vector, 0, sums.size[P1] * sumRow, sums.blockBytes};
+  v.a_window_strides = {vector, sumRow};
+  v.d_address = line.address;
+  v.d_strides = line.strides;
+  const size_t first = step.compute.size();
+  forEachWindowSize(
+      v, origin, windows, [&](const isa::Vector &part, const Extent &, const Extent &) { addVector(step, part); }, true);
+  guardSums(step, first, sums, v.counts[3]);
+}
+
+/// The first row of windows has maxima of what it shares with the tile above, or padding there; the others see whole windows.
+void Emitter::addCarried(TileStep &step, const isa::Vector &whole, const Extent &origin, const Extent &size,
+                         const HeldSums &sums, AddVector add) {
+  const WindowAxis &h = kernel.window(P1);
+  const int64_t shared = carried;
+  auto addRows = [&](isa::Vector v, int64_t first, int64_t count) {
+    Extent at = origin, windows = size;
+    at[P1] += first;
+    windows[P1] = v.counts[1] = count;
+    if (count)
+      forEachWindowSize(v, at, windows, add, true);
+  };
+  isa::Vector v = whole;
+  v.window[1] = h.stride;
+  if (origin[P1] || !h.padLow) {
+    const LinePlace line = placeInLine(origin, size);
+    v.b_enable = 1;
+    v.b_memory = 0;
+    v.b_type = whole.a_type;
+    v.b_zero_point = whole.a_zero_point;
+    v.b_address = line.address;
+    v.b_strides = line.strides;
+    for (int64_t k = v.num_stages++; k > 0; --k) {
+      v.stage_op[k] = v.stage_op[k - 1];
+      v.stage_operand[k] = v.stage_operand[k - 1];
+    }
+    v.stage_op[0] = int64_t(chains[0].aType == LaneType::F32 ? isa::StageOp::Fmax : isa::StageOp::Imax);
+    v.stage_operand[0] = int64_t(isa::StageOperand::B);
+  }
+  addRows(v, 0, 1);
+  v = whole;
+  v.a_address += (h.stride - shared) * whole.a_window_strides[1];
+  v.d_address += whole.d_strides[1];
+  addRows(v, 1, size[P1] - 1);
+  if (origin[P1] + size[P1] < kernel.extent[P1])
+    carryMaxima(step, origin, size, sums, size[P1] * h.stride - shared);
+}
+
 /// Windows at the border take the maxima of fewer sums: an instruction for each number of them along a row and along a column.
-void Emitter::forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size,
-                                const std::function<void(const isa::Vector &, const Extent &, const Extent &)> &add) const {
+void Emitter::forEachWindowSize(const isa::Vector &whole, const Extent &origin, const Extent &size, AddVector add,
+                                bool hasRows) const {
   struct Run {
     int64_t begin, count, tap, taps; ///< windows, and the sums that each of them takes
   };
   auto runsOf = [&](unsigned axis) {
     const WindowAxis &w = kernel.window(axis);
     llvm::SmallVector<Run, 3> runs;
+    if (hasRows && axis == P1)
+      return llvm::SmallVector<Run, 3>{{0, whole.counts[1], 0, whole.window[1]}};
     for (int64_t i = 0; i < size[axis]; ++i) {
       const int64_t first = (origin[axis] + i) * w.stride - w.padLow;
       const int64_t tap = std::max<int64_t>(-first, 0), taps = std::min(w.kernel, w.inputSize - first) - tap;

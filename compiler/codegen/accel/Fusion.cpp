@@ -94,6 +94,7 @@ constexpr int64_t kRing = -1;
 constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
 constexpr double kLiked = 1e12; ///< cycles: more than any network takes
+constexpr int64_t kLineRoom = 5;        ///< quarters of a line of maxima, as the last strip may be narrower than its slot
 constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
 
 /// What limits a kernel, in cycles, if nothing else does.
@@ -122,6 +123,8 @@ public:
         capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels, machine)) {
     for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
       kernels.push_back(rows ? &*rows : kernel);
+    for (const Kernel *kernel : uses.kernels)
+      carried.push_back(carriedSums(*kernel, machine));
   }
   Fusion run();
 
@@ -134,6 +137,7 @@ private:
   /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide, with a step for each instruction.
   std::vector<std::optional<Kernel>> shaped;
   std::vector<const Kernel *> kernels; ///< in that form
+  std::vector<int64_t> carried;        ///< per kernel: carriedSums()
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
@@ -161,12 +165,16 @@ private:
   int64_t sharedSums(const Kernel &kernel) const {
     return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
   }
+  /// Rows of sums that it need not make in bands of so many rows.
+  int64_t sumsFound(unsigned k, const Banding *banding, int64_t rows) const {
+    return !banding ? 0 : banding->carriesMaxima ? carried[k] : banding->strips && rows == 1 ? sharedSums(*kernels[k]) : 0;
+  }
   /// Blocks of channels of each row of its window that the array computes, on average and at most.
   int64_t arrayChannels(unsigned k) const { return uses.arrayChannels.empty() ? 0 : uses.arrayChannels[k]; }
   int64_t blocksOf(unsigned k) const { return ceilDiv(kernels[k]->extent[C], machine.lanes); }
   double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels(k)) / double(kernels[k]->extent[C]); }
   int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels(k), blocksOf(k)); }
-  int64_t sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const;
+  int64_t sumsMade(const Kernel &kernel, int64_t rows, const Banding *banding) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
   int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const;
@@ -250,8 +258,10 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
     int64_t size = byteSize(a->inputType);
     Extent sums = kernel.sums({1, width, rows, 1});
     const Banding &banding = group.kernels[k - group.first];
-    if (banding.strips && rows == 1)
-      sums[P1] = std::max(sharedSums(kernel), sums[P1] - sharedSums(kernel));
+    const int64_t found = sumsFound(k, &banding, rows);
+    sums[P1] = std::max(found, sums[P1] - found);
+    if (banding.carriesMaxima)
+      bytes += roundUp(width * channels / machine.lanes * machine.accumulatorRowBytes() * kLineRoom / 4, alignment);
     const int64_t row = a->axes[0].kernel * a->ic, column = a->axes[1].span(sums[P1]) * row;
     if (banding.copiedRows && rows == 1) { // a slot for each strip, and one more
       const int64_t columns = kernel.sums({1, ceilDiv(width, int64_t(banding.strips)), 1, 1})[P0];
@@ -407,6 +417,8 @@ void Fuser::placeSums(Group &group) const {
         banding.strips = strips;
         banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
+    banding.carriesMaxima =
+        carried[group.first + i] && !banding.strips && kernel.request.carriesMaxima.value_or(group.carriesMaxima);
     others += usesArray(i) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;
@@ -546,14 +558,24 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
       *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
     return std::nullopt;
   }
-  if (!place(group, why))
-    return std::nullopt;
-  return group;
+  // A row of maxima takes room, and where that is scarce buffers share banks.
+  std::optional<Group> best;
+  auto carries = [](const Banding &banding) { return banding.carriesMaxima; };
+  for (bool carriesMaxima : {false, true}) {
+    group.carriesMaxima = carriesMaxima;
+    if ((carriesMaxima && !uses.carriesMaxima) || !place(group, why) ||
+        (carriesMaxima && llvm::none_of(group.kernels, carries)))
+      continue;
+    if (!best || mostGainOf(group).most > mostGainOf(*best).most)
+      best = group;
+  }
+  return best;
 }
 
 /// Sums of a block of columns for `rows` rows of the result. Tiles of windows make again what they share; they are about as high as
-/// wide where the rows allow it; where sums are kept, and all rows follow one another or it `goesOn` from band to band, one row high.
-int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const {
+/// wide where the rows allow it; where sums are kept, and all rows follow one another or it goes on from band to band, one row high. Where
+/// maxima are carried from band to band, rows are made once.
+int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, const Banding *banding) const {
   const int64_t width = kernel.extent[P0], positions = width * rows * kernel.extent[P2];
   if (!kernel.maxima || !rows)
     return positions;
@@ -564,6 +586,9 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, bool goesOn) const {
   };
   const int64_t high = fitting(h, int64_t(std::sqrt(double(held))), rows), wide = fitting(w, held / h.span(high), width);
   const double again = double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide);
+  if (banding && banding->carriesMaxima)
+    return int64_t(double(positions * h.stride * w.span(wide)) / double(wide));
+  const bool goesOn = banding && banding->strips;
   const int64_t shared = sharedSums(kernel);
   if (!shared || (!goesOn && rows < kernel.extent[P1]))
     return int64_t(again);
@@ -599,7 +624,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     const int64_t most = int64_t(machine.accumulatorRows()) / 2;
     const double least = double(preloadCycles(machine));
     for (const Range &rows : bands) {
-      int64_t left = sumsMade(kernel, rows.size(), banding && banding->strips);
+      int64_t left = sumsMade(kernel, rows.size(), banding);
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);
@@ -613,8 +638,8 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   if (a) {
     int64_t pixels = a->axes[0].inputSize * a->axes[2].inputSize, rows = 0; // rows that bands share are loaded for each
     for (const Range &band : bands) {
+      const int64_t sums = kernel.sums({1, 1, band.size(), 1})[P1] - sumsFound(k, banding, band.size());
       const bool keeps = banding && banding->strips && band.size() == 1;
-      const int64_t sums = kernel.sums({1, 1, band.size(), 1})[P1] - (keeps ? sharedSums(kernel) : 0);
       rows += std::min(a->axes[1].span(sums) - (keeps ? banding->copiedRows : 0), a->axes[1].inputSize);
     }
     pixels *= group ? rows : a->axes[1].inputSize;

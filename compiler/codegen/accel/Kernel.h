@@ -238,6 +238,17 @@ struct Kernel {
     return h.padLow || h.span(h.size) > h.inputSize ? 0 : std::max<int64_t>(h.kernel - h.stride, 0);
   }
 
+  /// Rows of sums that windows one below the other share, if two do and no third, and the rows that there are end with a window: their maxima
+  /// can be carried down. Padding above is no more than the first windows would share. Else 0.
+  int64_t carriedSums() const {
+    if (!maxima)
+      return 0;
+    const WindowAxis &h = (*maxima)[1];
+    const int64_t shared = std::max<int64_t>(h.kernel - h.stride, 0);
+    const bool isWhole = h.span(h.size) - h.padLow <= h.inputSize && (h.padLow == 0 || h.padLow == shared);
+    return isWhole && shared <= h.stride ? shared : 0;
+  }
+
   /// The sums that a box of results is made of: how many, and where they begin.
   Extent sums(Extent box) const {
     for (unsigned axis = P0; maxima && axis <= P1; ++axis)

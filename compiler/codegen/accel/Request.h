@@ -121,6 +121,7 @@ struct TileRequest {
   std::optional<bool> spreads; ///< the second half of its positions has buffers in all banks
   std::optional<bool> serpentine; ///< every second tile takes the last input channels first
   std::optional<bool> keepsSums; ///< rows of windows find the sums that they share with those above
+  std::optional<bool> carriesMaxima; ///< the same, as maxima in the scratchpad, with tiles of any number of rows
   std::optional<bool> asMade;    ///< it takes the channels of the kernel before as that makes them
   int64_t rolling = 0; ///< tiles one below the other that share a piece of memory
   std::optional<Cut> first, last; ///< the tiles that come first, and last
@@ -137,7 +138,7 @@ struct TileRequest {
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed || first || last; }
   bool hasBuffers() const {
     return depth || panel || banks || behind || wholeBanks || overlap || oneSum || beginsSmall || beginsWide || oneLoader ||
-           spreads || serpentine || keepsSums || asMade || rolling;
+           spreads || serpentine || keepsSums || carriesMaxima || asMade || rolling;
   }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }

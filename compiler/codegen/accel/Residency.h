@@ -95,7 +95,7 @@ struct NetworkUses {
   /// Results may take the place of what they are made of, element by element, if nobody else needs that any more.
   bool sharesPlaces = false;
   /// Windows of sums find those that they share with the row above, unless a kernel's request says otherwise.
-  bool keepsSums = false;
+  bool keepsSums = false, carriesMaxima = false;
   /// Per tensor: it may stay for products of several matrices that find each in some of its channels, or take it as weights. Empty: none.
   std::vector<bool> holdsMatrices;
   /// Per kernel: channels of its window that the array computes. Empty: none.

@@ -91,6 +91,7 @@ std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kern
   flip("wide begin", &TileRequest::beginsWide);
   flip("serpentine", &TileRequest::serpentine);
   flip("sums", &TileRequest::keepsSums);
+  flip("maxima", &TileRequest::carriesMaxima);
   flip("whole banks", &TileRequest::wholeBanks);
   flip("as made", &TileRequest::asMade);
   if ((chosen.banks || chosen.behind) && !asked.banks && !asked.behind) {

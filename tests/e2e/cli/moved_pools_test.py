@@ -93,9 +93,9 @@ class MovedPoolsTest(CliTest):
                 schedule = self.schedule_file({"conv": [f"tile %k {{sizes = [{tile}]}}"]})
                 np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected, (around, tile))
 
-    def conv_and_next(self, images=1, around=0):
+    def conv_and_next(self, images=1, around=0, height=43):
         """10 x 9 windows over sums of 48 channels, and a kernel that reads them. Returns its result."""
-        self.image((images, 43, 39, 3))
+        self.image((images, height, 39, 3))
         first, y = self.conv("conv", 3, 2, 0, 48)
         pool, _ = self.pool("conv", y.shape, pad=around)
         second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y, around))
@@ -118,14 +118,11 @@ class MovedPoolsTest(CliTest):
             expected, busy = self.conv_and_next(images), {}
             for keeps in ["false", "true"]:
                 path = self.asked(f'tile %k {{sizes = [{tile}], order = "positions_outer"}}',
-                                  f"buffers %k {{depth = 2, one_sum = false, keeps_sums = {keeps}}}")
+                                  f"buffers %k {{depth = 2, one_sum = false, keeps_sums = {keeps}, carries_maxima = false}}")
                 options = ["--hw", "gemmini_16x16_int8", "--schedule", path]
                 np.testing.assert_array_equal(self.output(*options), expected, str((images, tile, keeps)))
                 busy[keeps] = self.array_work(*options)
-                self.tilewright("compile", "net.mlir", *options, "--emit", "tiles", "-o", "asked.mlir")
-                self.tilewright("compile", "net.mlir", *options, "--emit", "schedule", "-o", "chosen.mlir")
-                self.tilewright("compile", "net.mlir", *options[:-1], "chosen.mlir", "--emit", "tiles", "-o", "again.mlir")
-                self.assertEqual((self.path / "asked.mlir").read_text(), (self.path / "again.mlir").read_text())
+                self.comes_back(*options)
             # Ten rows of windows see 21 rows of sums, and three each. No tap lies in padding.
             self.assertEqual(busy["true"] * 10 * 3, busy["false"] * 21, (images, tile))
 
@@ -133,11 +130,66 @@ class MovedPoolsTest(CliTest):
         for hw in ["gemmini_16x16_int8", "vdla_16x16"]:
             expected, busy = self.conv_and_next(), {}
             for keeps in ["false", "true"]:
-                path = self.asked(f"buffers %k {{keeps_sums = {keeps}}}", "keep %k {on_chip = true, bands = 1}")
+                path = self.asked(f"buffers %k {{keeps_sums = {keeps}, carries_maxima = false}}", "keep %k {on_chip = true, bands = 1}")
                 options = ["--hw", hw, "--schedule", path]
                 np.testing.assert_array_equal(self.output(*options), expected, str((hw, keeps)))
                 busy[keeps] = self.array_work(*options)
             self.assertLess(busy["true"], busy["false"], hw)
+
+    def comes_back(self, *options):
+        """The schedule file that is written for the last one makes the same program."""
+        self.tilewright("compile", "net.mlir", *options, "--emit", "tiles", "-o", "asked.mlir")
+        self.tilewright("compile", "net.mlir", *options, "--emit", "schedule", "-o", "chosen.mlir")
+        self.tilewright("compile", "net.mlir", *options[:-1], "chosen.mlir", "--emit", "tiles", "-o", "again.mlir")
+        self.assertEqual((self.path / "asked.mlir").read_text(), (self.path / "again.mlir").read_text())
+
+    def test_maxima_of_shared_sums_are_carried_down(self):
+        """Strips of one tile and of several, tiles of one row of windows and of many, the last of them smaller, with padding and without."""
+        for images, tile, order, around in [(1, "48, 9, 1, 1", "positions_outer", 0), (1, "16, 9, 3, 1", "positions_outer", 0),
+                                            (1, "16, 4, 4, 1", "channels_outer", 0), (2, "48, 5, 2, 1", "positions_outer", 0),
+                                            (2, "32, 4, 5, 2", "channels_outer", 0), (1, "48, 10, 1, 1", "positions_outer", 1),
+                                            (2, "16, 6, 4, 1", "channels_outer", 1)]:
+            expected, busy = self.conv_and_next(images, around, 43 + 2 * around), {} # 10 or 11 rows of windows, of 21 or 22 of sums
+            for carries in ["false", "true"]:
+                path = self.asked(f'tile %k {{sizes = [{tile}], order = "{order}"}}', f"buffers %k {{keeps_sums = false, carries_maxima = {carries}}}")
+                options = ["--hw", "gemmini_16x16_int8", "--schedule", path]
+                np.testing.assert_array_equal(self.output(*options), expected, str((images, tile, around, carries)))
+                busy[carries] = self.array_work(*options)
+                self.comes_back(*options)
+            if not around: # no tap lies in padding
+                tiles = -(-10 // int(tile.split(", ")[2]))
+                self.assertEqual(busy["true"] * (20 + tiles), busy["false"] * 21, (images, tile))
+            self.assertLess(busy["true"], busy["false"], (images, tile, around))
+
+    def test_maxima_that_are_carried_from_band_to_band(self):
+        for hw in ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]:
+            for bands, around in [(1, 0), (3, 0), (4, 1)]:
+                expected, busy = self.conv_and_next(around=around, height=43 + 2 * around), {}
+                for carries in ["false", "true"]:
+                    path = self.asked(f"buffers %k {{keeps_sums = false, carries_maxima = {carries}}}", f"keep %k {{on_chip = true, bands = {bands}}}")
+                    options = ["--hw", hw, "--schedule", path]
+                    np.testing.assert_array_equal(self.output(*options), expected, str((hw, bands, around, carries)))
+                    busy[carries] = self.array_work(*options)
+                    self.comes_back(*options)
+                self.assertLess(busy["true"], busy["false"], (hw, bands, around))
+
+    def test_maxima_of_columns_are_carried_down(self):
+        for around in [0, 1]:
+            expected = self.few_channels((1, 43, 44, 3), 8, around=around) # 10 or 11 rows of 22 columns
+            path = self.asked("tile %k {sizes = [16, 22, 2, 1], packed = true}", "buffers %k {carries_maxima = true}")
+            np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", path), expected, str(around))
+
+    def test_who_carries_no_maxima(self):
+        """A tile that has none above it; a kernel that has no neighbours, or another base; windows that end in padding."""
+        hw = ["compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule"]
+        carries = "buffers %k {carries_maxima = true}"
+        self.conv_and_next()
+        self.fails(*hw, self.asked("tile %k {sizes = [16, 9, 10, 1]}", carries), message="no tile that is asked for fits")
+        self.fails(*hw, self.asked(carries, node="next"), message="carries_maxima is true but kernel 'next' is no product")
+        self.fails(*hw, self.schedule_file({"conv": [carries]}, base="double_buffer"),
+                   message="carries_maxima is true but kernel 'conv' is no product")
+        self.one_conv((1, 43, 37, 3), 3, 2, 1)
+        self.fails(*hw, self.asked(carries), message="carries_maxima is true but kernel 'conv' is no product")
 
     def test_windows_that_reach_into_padding_keep_no_sums(self):
         self.conv_and_next(around=1)
