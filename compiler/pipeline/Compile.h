@@ -108,6 +108,12 @@ struct NetworkChoice {
 /// Where a kernel's result is until its readers have it: in DRAM, on chip as a whole, or on chip a band of rows at a time.
 enum class Stay { Away, Whole, Bands };
 
+/// Of a chain of kernels in bands: other rows for these.
+struct ChainRows {
+  unsigned last = 0; ///< the last kernel whose result goes on in bands
+  std::vector<int64_t> others;
+};
+
 /// All that was chosen for a program: what its schedule file says.
 struct Pinned {
   std::vector<accel::TileRequest> requests; ///< per layer
@@ -139,11 +145,12 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
   std::vector<Decision> decisions;
-  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be and how else it
-  /// could run beside its neighbours.
+  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be, how else it
+  /// could run beside its neighbours, and what rows the bands of a chain could have that begins with it.
   std::vector<NetworkChoice> weighed;
   std::vector<std::vector<Stay>> elsewhere;
   std::vector<std::vector<Beside>> otherwise;
+  std::vector<ChainRows> chains;
   std::string problem; ///< search: digest of the kernels and how they are connected
   /// Search, unless the program was only timed: what was chosen, and what of it a walk may change.
   Pinned pinned;

@@ -101,6 +101,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
       first.weighed = network->weighed;
       first.elsewhere = network->elsewhere;
       first.otherwise = network->otherwise;
+      first.chains = network->chains;
       first.decisions = network->decisions;
     }
     return network;

@@ -25,6 +25,7 @@ constexpr double kMakerWeights =
     0.375;                            ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
 constexpr int64_t kTurnBytes = 16384; ///< of weights in a tile of kernels that take turns: runs that DRAM likes
 constexpr int64_t kMostTurns = 8;     ///< of such tiles on chip
+constexpr ptrdiff_t kRowsTried = 3;   ///< of a band, fewer and more than chosen
 constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
 constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
 constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
@@ -293,6 +294,37 @@ void NetworkCompiler::listBeside(llvm::function_ref<void(size_t, unsigned, Decis
   }
 }
 
+size_t NetworkCompiler::endOfChain(size_t layer) const {
+  const std::vector<accel::TileRequest> &chosen = network.chosen;
+  auto bandsOf = [&](size_t i) {
+    return i < chosen.size() && chosen[i].onChip && !layers[i].kernel.request.onChip ? chosen[i].bands : 0;
+  };
+  size_t end = layer;
+  if (layer == 0 || bandsOf(layer - 1) != bandsOf(layer))
+    while (bandsOf(end) && bandsOf(end) == bandsOf(layer))
+      ++end;
+  return end;
+}
+
+/// The nearest ones: far from what was chosen, other chains would be.
+void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
+  result.chains.resize(layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    ChainRows &chain = result.chains[i];
+    const size_t end = endOfChain(i);
+    if (end > i) {
+      chain.last = unsigned(end) - 1;
+      const auto *own = llvm::lower_bound(kBands, network.chosen[i].bands);
+      const auto *above = own + (own != std::end(kBands) && *own == network.chosen[i].bands);
+      chain.others.assign(own - std::min<ptrdiff_t>(kRowsTried, own - std::begin(kBands)), own);
+      chain.others.insert(chain.others.end(), above, above + std::min<ptrdiff_t>(kRowsTried, std::end(kBands) - above));
+    }
+    add(i, 1 + unsigned(chain.others.size()), DecisionOn::Rows, "rows of bands from ");
+    result.decisions.back().isProbed = true;
+    result.decisions.back().reach = unsigned(end - i);
+  }
+}
+
 llvm::Error NetworkCompiler::listDecisions() {
   std::map<std::string, unsigned> kinds;
   for (const Layer &layer : layers)
@@ -308,6 +340,7 @@ llvm::Error NetworkCompiler::listDecisions() {
     if (llvm::Error error = listPlaces(add))
       return error;
     listBeside(add);
+    listRows(add);
   }
   if (result.weighed.size() > 1)
     result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});

@@ -23,8 +23,8 @@ using namespace tw::pipeline;
 namespace {
 constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
 constexpr int64_t kSpareBytes = 64;   ///< as much as keeps what lies before it aligned
-/// What a walk may take for the rows of a band; and where there is no band nearby.
-constexpr int64_t kBands[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64}, kFirstBands[] = {1, 2, 4, 8};
+/// What a walk may take for the rows of a band where there is none nearby.
+constexpr int64_t kFirstBands[] = {1, 2, 4, 8};
 
 /// The concatenation a function consists of, if it does nothing else.
 tensor::ConcatOp onlyConcat(func::FuncOp function) {
@@ -351,6 +351,17 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
         uses.keptFrom[range] = 0;
       }
     }
+  for (size_t i = 0; i < layers.size(); ++i)
+    if (unsigned pick = pickOf(DecisionOn::Rows, i))
+      for (size_t k = i; k <= first->chains[i].last; ++k) {
+        const size_t range = layers[k].ranges[size_t(layers[k].kernel.output.tensor)];
+        if (wantedBy[range] || pickOf(DecisionOn::Result, k))
+          continue;
+        uses.likesBands.resize(ranges.size()); // and no others, where the choice has none
+        uses.wantedBands[range] = first->chains[i].others[pick - 1];
+        uses.wanted[range] = false;       // not as a whole
+        uses.holdsMatrices[range] = true; // as if a schedule file asked for it
+      }
   return uses;
 }
 
@@ -490,9 +501,15 @@ llvm::Error NetworkCompiler::emitKernels() {
                                        accel::placed(layers[taker].kernel.request.buffersAt).c_str(),
                                        layers[taker].kernel.name.c_str(), why.c_str());
     }
+    const accel::Group *group = fusion.groupOf(uint32_t(index));
+    // In other bands tiles of packed taps, whose rows are loaded again for each, are as high as these.
+    const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index && kernel->anchor &&
+                        accel::packsTaps(*kernel->anchor, machine) && !kernel->request.size[accel::P1];
     accel::Kernel asked;
-    if (!choice.beside.empty() || takes || makes) {
+    if (!choice.beside.empty() || takes || makes || isTall) {
       asked = *kernel;
+      for (const accel::Range &rows : isTall ? group->kernels.front().rows : std::vector<accel::Range>())
+        asked.request.size[accel::P1] = std::max(asked.request.size[accel::P1], rows.size());
       askForParts(index, asked);
       if (takes || makes)
         askForTurns(asked, turnsOf(takes ? index : index + 1), takes);
@@ -540,7 +557,6 @@ llvm::Error NetworkCompiler::emitKernels() {
     if (overlaps())
       onChip.planes = planesOf(source.ranges[size_t(kernel->output.tensor)]);
     uint32_t layer = uint32_t(result.program.layers.size());
-    const accel::Group *group = fusion.groupOf(layer);
     if (group) {
       onChip.banding = &group->kernels[layer - group->first];
       onChip.storesResult &= layer == group->last();
@@ -769,10 +785,9 @@ void NetworkCompiler::listStays() {
           });
     result.aspects.push_back(std::move(aspect));
   }
-  for (size_t begin = 0, end; begin < chosen.size(); begin = end) {
-    for (end = begin + 1; bandsOf(begin) && bandsOf(end) == bandsOf(begin);)
-      ++end;
-    if (!bandsOf(begin))
+  for (size_t begin = 0, end; begin < chosen.size(); begin = std::max(end, begin + 1)) {
+    end = endOfChain(begin);
+    if (end == begin)
       continue;
     Aspect aspect{unsigned(begin), "rows of bands from " + layers[begin].kernel.name, {}};
     for (int64_t rows : kBands)

@@ -17,9 +17,12 @@
 namespace tw::pipeline {
 
 /// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
-/// chip; whether it runs beside its neighbours. The choice of the whole network comes last.
-enum class DecisionOn { Tile, Place, Result, Beside };
-constexpr unsigned kDecisionsOnLayer = 4;
+/// chip; whether it runs beside its neighbours; how many rows the bands have of a chain that it begins. The choice of the whole network
+/// comes last.
+enum class DecisionOn { Tile, Place, Result, Beside, Rows };
+constexpr unsigned kDecisionsOnLayer = 5;
+/// What rows of a band may be beside those that are chosen.
+constexpr int64_t kBands[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64};
 
 /// Where a value of @main lies.
 struct Home {
@@ -162,6 +165,7 @@ private:
   /// What a search may decide.
   llvm::Error listDecisions();
   void listBeside(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
+  void listRows(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   llvm::Error listPlaces(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
   unsigned pickOf(DecisionOn what, size_t layer) const {
@@ -255,6 +259,8 @@ private:
   llvm::Error describeProblem();
   void listAspects();
   void listStays();
+  /// The end of the chain of bands that begins with this layer's result, none of which is asked for; the layer itself: there is none.
+  size_t endOfChain(size_t layer) const;
   llvm::Error assemble();
   bool hasWays() const { return overlaps() && options.across != Across::None; }
   bool overlaps() const { return accel::overlapsKernels(options.schedule); }

@@ -114,7 +114,7 @@ private:
   llvm::Error save(bool force);
   std::vector<Move> chooseMoves(size_t distance);
   llvm::Error chooseWhole();
-  llvm::Error chooseWholeAgain();
+  llvm::Error runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne);
   llvm::Error chooseLayers();
   llvm::Error descend();
   llvm::Error wander();
@@ -474,11 +474,11 @@ llvm::Error Searcher::chooseWhole() {
   return llvm::Error::success();
 }
 
-/// Ways to compile the whole network, with the layers as they are now: the estimate says in which order, and which are worth a program.
-llvm::Error Searcher::chooseWholeAgain() {
+/// Moves of which the estimate sees little, with the layers as they are now: it says in which order, and which are worth a program.
+llvm::Error Searcher::runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne) {
   std::vector<std::pair<uint64_t, Move>> ways;
   for (size_t i = 0; i < decisions.size(); ++i)
-    for (unsigned candidate = 0; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
+    for (unsigned candidate = 0; isOne(decisions[i]) && candidate < decisions[i].candidates; ++candidate) {
       if (candidate == best[i])
         continue;
       const Measurement all = estimate ? expect({{i, candidate}}) : Measurement();
@@ -507,13 +507,14 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Ways to compile the whole network, then the layers; then such ways again, and layers. What a large budget leaves is for a walk,
+/// Ways to compile the whole network, then the layers; then rows of bands, such ways again, and layers. What a large budget leaves is for a walk,
 /// and what that leaves for single changes.
 llvm::Error Searcher::descend() {
-  const bool hasWays = bounds.size() > 1 && llvm::any_of(decisions, [](const Decision &decision) {
-                         return !decision.layer && decision.candidates > 1;
-                       });
+  auto isWay = [](const Decision &decision) { return !decision.layer && decision.candidates > 1; };
+  auto isProbed = [](const Decision &decision) { return decision.isProbed && decision.candidates > 1; };
+  const bool hasWays = bounds.size() > 1 && llvm::any_of(decisions, isWay);
   const unsigned again = hasWays ? std::min(options.budget, kDescent) / kAgainShare : 0;
+  const unsigned probed = estimate && llvm::any_of(decisions, isProbed) ? std::min(options.budget, kDescent) / kAgainShare : 0;
   const bool wanders = estimate && options.budget > kDescent;
   auto chooseLayersUpTo = [&](unsigned programs) {
     limit = programs;
@@ -523,18 +524,24 @@ llvm::Error Searcher::descend() {
     patience = 0;
     return error;
   };
-  const unsigned left = limit = options.budget - again;
+  const unsigned left = limit = options.budget - again - probed;
   if (llvm::Error error = chooseWhole())
     return error;
   if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left))
     return error;
-  if (hasWays) {
-    limit = std::min(options.budget, result.evaluations + again);
-    if (llvm::Error error = chooseWholeAgain())
-      return error;
-    if (llvm::Error error = chooseLayersUpTo(options.budget))
+  if (probed) {
+    limit = std::min(options.budget, result.evaluations + probed);
+    if (llvm::Error error = runWorthwhile(isProbed))
       return error;
   }
+  if (hasWays) {
+    limit = std::min(options.budget, result.evaluations + again);
+    if (llvm::Error error = runWorthwhile(isWay))
+      return error;
+  }
+  if (probed || hasWays)
+    if (llvm::Error error = chooseLayersUpTo(options.budget))
+      return error;
   limit = options.budget;
   if (wanders) {
     if (llvm::Error error = wander())

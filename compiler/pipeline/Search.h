@@ -30,6 +30,7 @@ struct Decision {
   unsigned kind = 0;             ///< those of one kind learn from each other
   std::string name;              ///< for people
   unsigned reach = 0;            ///< layers behind it whose place in the program changes with it, beside the next one
+  bool isProbed = false;         ///< the estimate sees too little of it: what it does not like much less is run all the same
 };
 
 /// Keeps records beyond one search. A problem is named by a digest of the kernels, their shapes and how they are connected.

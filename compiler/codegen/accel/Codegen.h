@@ -64,6 +64,8 @@ struct Tile {
   /// Contractions: one slot of the accumulator, whatever the depth. The array waits for the results of a tile, but the tile may be
   /// twice as large.
   bool oneSum = false;
+  /// With one sum: results leave a block of columns at a time, and so begins the next tile, as soon as its first block has room.
+  bool byBlock = false;
   /// Contractions that the array begins with: the first tiles, as many as have sums side by side, take each block of input
   /// channels together. What arrives is used more often: the array has work before the operands of a whole tile are there.
   bool beginsWide = false;

@@ -674,7 +674,15 @@ void Emitter::emitTiles() {
           products.input.address += visit.columns->begin * products.input.stride[P0];
           products.sums += visit.columns->begin;
         }
-        passes(step, products, visit);
+        if (tile.byBlock && products.areFirst) {
+          Visit block = visit;
+          for (block.blockEnd = visit.blockBegin; block.blockEnd < visit.blockEnd; products.sums += products.blockRows) {
+            block.blockBegin = block.blockEnd++;
+            passes(step, products, block);
+          }
+        } else {
+          passes(step, products, visit);
+        }
         if (overlaps())
           host = {steps.size(), step.compute.size()};
         if (visit.isLead && tile.carriesMaxima && i + 1 == parts.size())

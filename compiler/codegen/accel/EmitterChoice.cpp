@@ -411,7 +411,7 @@ double Emitter::tryTile(const Tile &candidate) {
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
   const bool hasOneOrder = x.size[C] >= channels() || tileCount(x) == ceilDiv(channels(), x.size[C]);
   if (x.size != y.size || x.ic != y.ic || x.inputsOuter != y.inputsOuter || x.overlap != y.overlap || x.rolling != y.rolling ||
-      x.carriesMaxima != y.carriesMaxima || !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) ||
+      x.carriesMaxima != y.carriesMaxima || x.byBlock != y.byBlock || !(x.cut == y.cut) || (x.depth == 1) != (y.depth == 1) ||
       (x.channelsOuter != y.channelsOuter && !hasOneOrder))
     return false;
   const Buffers mine = plan(x), others = plan(y);
@@ -616,6 +616,9 @@ llvm::Error Emitter::choose() {
                 if (t.oneSum && !request.oneSum &&
                     (t.depth == 1 || (t.size[C] >= channels() && positions(t) == allPositions && kernel.anchor->groups == 1)))
                   continue;
+                t.byBlock = request.byBlock.value_or(false);
+                if (t.byBlock && !t.oneSum)
+                  continue;
                 if (t.inputsOuter && (t.ic >= kernel.anchor->ic || kernel.anchor->groups > 1 || t.depth == 1))
                   continue;
                 if (t.panel != Tile::NoPanel && t.depth == 1)
@@ -794,6 +797,13 @@ llvm::Error Emitter::choose() {
         if ((!t.carriesMaxima || canCarryMaxima(t)) && fitsDrained(t, b) && allocate(b))
           ranking.push_back({estimate, t});
       }
+    // And those with one sum whose results leave by block: how long the array waits for them otherwise is known when all is planned.
+    if (!isKnown && schedule == Schedule::Search && onChip.hasNeighbours && !request.byBlock)
+      for (size_t i = 0, count = ranking.size(); i < count; ++i)
+        if (const Tile &t = ranking[i].second; t.oneSum && t.size[C] > int64_t(machine.cols)) {
+          ranking.push_back(ranking[i]);
+          ranking.back().second.byBlock = true;
+        }
     if (known)
       *known = ranking;
     size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
@@ -814,6 +824,8 @@ llvm::Error Emitter::choose() {
       network.chosen[layer].panel = tile.panel;
       if (overlaps())
         network.chosen[layer].oneSum = tile.oneSum;
+      if (tile.oneSum)
+        network.chosen[layer].byBlock = tile.byBlock;
       if (overlaps() && tile.ic < kernel.anchor->ic)
         network.chosen[layer].serpentine = onChip.serpentine;
       network.chosen[layer].first = tile.cut.first;
@@ -845,7 +857,7 @@ llvm::Error Emitter::choose() {
         std::string(!tile.overlap        ? "serial"
                     : tile.channelsOuter ? "channels outer"
                                          : "positions outer") +
-            (tile.oneSum ? ", one sum" : "") +
+            (tile.oneSum ? ", one sum" : "") + (tile.byBlock ? " by block" : "") +
             (tile.inputsOuter                 ? ", inputs outermost"
              : tile.panel == Tile::NoPanel    ? ""
              : tile.panel == Tile::TwoPanels  ? ", two panels stay"

@@ -121,6 +121,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       return refuse(r.buffersAt, "panel", kPanelNames[*r.panel], allowed);
     if (r.oneSum)
       return refuse(r.buffersAt, "one_sum", *r.oneSum ? "true" : "false", allowed);
+    if (r.byBlock)
+      return refuse(r.buffersAt, "by_block", *r.byBlock ? "true" : "false", allowed);
     if (r.serpentine)
       return refuse(r.buffersAt, "serpentine", *r.serpentine ? "true" : "false", allowed);
   } else {
@@ -154,6 +156,8 @@ llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
       if (!overlaps())
         return refuse(r.buffersAt, "one_sum", "true", withBase + ", and only modulo and search can do that");
     }
+    if (r.byBlock.value_or(false) && !r.oneSum.value_or(false))
+      return refuse(r.buffersAt, "by_block", "true", "is not asked to have one_sum");
     if (r.serpentine.value_or(false) && !overlaps())
       return refuse(r.buffersAt, "serpentine", "true", withBase + ", and only modulo and search can do that");
     if (!overlaps() && (inputsOuter || r.panel.value_or(0)))

@@ -578,8 +578,8 @@ void Emitter::addVector(TileStep &step, isa::Vector whole, int64_t apart) const 
   if (whole.window_step && goesDown() && !packsRows()) // bands are cut across the rows first
     goDown(whole);
   const int64_t blocks = whole.counts[3], most = int64_t(machine.accumulatorRows()) / 2;
-  const bool isCut = onChip.banding && window();
-  const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : 1;
+  const bool isCut = onChip.banding && window(), byBlock = tile.byBlock && whole.a_memory == unsigned(isa::Memory::Accumulator);
+  const int64_t parts = isCut ? ceilDiv(int64_t(timing::timeOf(whole, machine).occupancy), most) : byBlock ? blocks : 1;
   const int64_t part = ceilDiv(blocks, parts);
   for (int64_t first = 0, count; first < blocks; first += count) {
     count = std::min(part, (first < apart ? apart : blocks) - first);

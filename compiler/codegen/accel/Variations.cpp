@@ -88,6 +88,7 @@ std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kern
   if (chosen.rolling && !asked.rolling)
     vary("rolling", kRollingTiles, [](TileRequest &r) -> int64_t & { return r.rolling; });
   flip("one sum", &TileRequest::oneSum);
+  flip("by block", &TileRequest::byBlock);
   flip("wide begin", &TileRequest::beginsWide);
   flip("serpentine", &TileRequest::serpentine);
   flip("sums", &TileRequest::keepsSums);

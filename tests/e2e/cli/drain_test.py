@@ -58,6 +58,33 @@ class DrainTest(CliTest):
         self.assertRegex(tiles, r"# wide: .* one sum, .*channels leave at a time")
         self.assertLess(self.cycles("gemmini_16x16_fp32", "modulo"), self.cycles("gemmini_16x16_fp32", waiting))
 
+    def test_results_that_leave_by_block_let_the_next_tile_begin(self):
+        """A tile of six blocks fills the accumulator. Its sums leave one block after the other, and so come those of the next one."""
+        random = np.random.default_rng(1)
+        for hw, element, products in [("gemmini_16x16_fp32", np.float32, "graph.matmul"), ("gemmini_16x16_int8", np.int8, "graph.matmul_integer")]:
+            x, w = random.integers(-8, 9, (160, 64)).astype(element), random.integers(-8, 9, (64, 288)).astype(element)
+            np.save(self.path / "x.npy", x)
+            a, b = f"tensor<160x64x{'f32' if element == np.float32 else 'i8'}>", f"tensor<64x288x{'f32' if element == np.float32 else 'i8'}>"
+            out = f"tensor<160x288x{'f32' if element == np.float32 else 'i32'}>"
+            zeros = "" if element == np.float32 else " {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>}"
+            self.write("net.mlir", f"""func.func @main(%x: {a}) -> {out} {{
+  %w = graph.constant {hexed(w)} : {b}
+  %y = {products} %x, %w{zeros} : ({a}, {b}) -> {out} loc("product")
+  return %y : {out}
+}}
+""")
+            cycles = {}
+            for by_block in ["false", "true"]:
+                path = self.schedule_file({"product": ['tile %k {sizes = [96, 160, 1, 1], ic = 64, order = "positions_outer"}',
+                                                       f"buffers %k {{depth = 2, one_sum = true, by_block = {by_block}}}"]})
+                np.testing.assert_array_equal(self.output("--hw", hw, "--schedule", path), x.astype(np.int32) @ w.astype(np.int32),
+                                              str((hw, by_block)))
+                cycles[by_block] = self.cycles(hw, path)
+                self.tilewright("compile", "net.mlir", "--hw", hw, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
+                self.assertIn(f"by_block = {by_block}", (self.path / "chosen.mlir").read_text())
+            # Of three tiles two wait for all six blocks of 160 positions, or for the first: five fewer, but for the time that it takes to begin.
+            self.assertLess(cycles["true"], cycles["false"] - 2 * 4 * 160, hw)
+
 
 if __name__ == "__main__":
     unittest.main()

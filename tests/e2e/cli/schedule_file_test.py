@@ -352,6 +352,7 @@ class RefusalTest(ScheduleFileTest):
             self.refused(f"buffers %k {{{key} = true}}", message=[f"{key} is true", "to itself"])
         self.refused("buffers %k {begins_wide = true}", node="classifier", message=["begins_wide is true", "not the first contraction"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
+        self.refused('buffers %k {by_block = true}', message=["by_block is true", "is not asked to have one_sum"])
         self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
         self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
