@@ -551,6 +551,7 @@ llvm::Error Emitter::choose() {
   auto rowBytes = [&](int64_t w) {
     return unpacked->axes[0].span(kernel.sums({1, w, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
   };
+  auto isDoubtful = [&](const Tile &t) { return t.carriesMaxima && unpacked && !onChip.banding; };
   const bool asksForWay = !onChip.hasNeighbours && (request.beginsSmall || request.beginsWide || request.oneLoader);
   std::multimap<double, Tile> candidates; ///< the best ones, by the closed form
   Buffers b;                              ///< of the tile at hand
@@ -661,7 +662,7 @@ llvm::Error Emitter::choose() {
                     // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
                     if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
                       estimate *= 1.02;
-                    if (t.carriesMaxima && unpacked && !onChip.banding)
+                    if (isDoubtful(t))
                       estimate *= kDoubtCarried;
                     // What hides behind this kernel's passes is missing for its neighbours' loads.
                     if (overlaps() && onChip.hasNeighbours)
@@ -715,7 +716,7 @@ llvm::Error Emitter::choose() {
       // As above: short rows are more than they seem.
       if (packsPlanes() && candidate.size[P0] < kernel.extent[P0] && rowBytes(candidate.size[P0]) < kBurst)
         doubt *= 1.02;
-      if (candidate.carriesMaxima && unpacked && !onChip.banding)
+      if (isDoubtful(candidate))
         doubt *= kDoubtCarried;
       double busCycles = 0; // neighbours want the bus as well
       if (Buffers b = plan(candidate); onChip.hasNeighbours && allocate(b))
@@ -850,30 +851,34 @@ llvm::Error Emitter::choose() {
     if (!tile.overlap)
       schedule = Schedule::Serial;
     network.choices.resize(layer + 1);
-    network.choices[layer] = llvm::formatv(
-        "tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2], tile.size[P1],
-        tile.size[P0], tile.size[C], contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth,
-        tile.depth > 1 ? "s" : "",
-        std::string(!tile.overlap        ? "serial"
-                    : tile.channelsOuter ? "channels outer"
-                                         : "positions outer") +
-            (tile.oneSum ? ", one sum" : "") + (tile.byBlock ? " by block" : "") +
-            (tile.inputsOuter                 ? ", inputs outermost"
-             : tile.panel == Tile::NoPanel    ? ""
-             : tile.panel == Tile::TwoPanels  ? ", two panels stay"
-             : tile.panel == Tile::AllWeights ? ", all weights stay"
-                                              : ", a panel stays") +
-            (kernel.outputsPerVector > 1 ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side" : "") +
-            (contraction() && kernel.anchor->pixels.count > 1
-                 ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
-                 : "") +
-            (pairsRows() ? ", pairs of rows" : "") + (keepsSums(tile) ? ", sums stay" : "") +
-            (tile.carriesMaxima ? ", maxima are carried" : "") +
-            (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
-            (onChip.arrayChannels ? ", " + std::to_string(onChip.arrayChannels) + " channels on the array" : "") +
-            (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
-            (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
-        uint64_t(best));
+    network.choices[layer] =
+        llvm::formatv("tile {0} x {1} x {2} positions, {3} channels{4}, {5} slot{6}, {7}, estimate {8} cycles", tile.size[P2],
+                      tile.size[P1], tile.size[P0], tile.size[C],
+                      contraction() ? llvm::formatv(" from {0}", tile.ic).str() : "", tile.depth, tile.depth > 1 ? "s" : "",
+                      std::string(!tile.overlap        ? "serial"
+                                  : tile.channelsOuter ? "channels outer"
+                                                       : "positions outer") +
+                          (tile.oneSum ? ", one sum" : "") +
+                          (tile.byBlock ? " by block" : "") +
+                          (tile.inputsOuter                  ? ", inputs outermost"
+                           : tile.panel == Tile::NoPanel     ? ""
+                           : tile.panel == Tile::TwoPanels   ? ", two panels stay"
+                           : tile.panel == Tile::AllWeights ? ", all weights stay"
+                                                             : ", a panel stays") +
+                          (kernel.outputsPerVector > 1
+                               ? ", " + std::to_string(kernel.outputsPerVector) + " outputs side by side"
+                               : "") +
+                          (contraction() && kernel.anchor->pixels.count > 1
+                               ? ", " + std::to_string(kernel.anchor->pixels.count) + " pixels a vector"
+                               : "") +
+                          (pairsRows() ? ", pairs of rows" : "") +
+                          (keepsSums(tile) ? ", sums stay" : "") +
+                          (tile.carriesMaxima ? ", maxima are carried" : "") +
+                          (tile.rolling > 1 ? ", " + std::to_string(tile.rolling) + " share rows" : "") +
+                          (onChip.arrayChannels ? ", " + std::to_string(onChip.arrayChannels) + " channels on the array" : "") +
+                          (tile.drain ? ", " + std::to_string(tile.drain) + " channels leave at a time" : "") +
+                          (onChip.banding ? ", " + std::to_string(onChip.banding->rows.size()) + " bands" : ""),
+                      uint64_t(best));
   }
   if (candidates.empty()) {
     auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
