@@ -312,7 +312,7 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
   for (size_t i = 0; i < layers.size(); ++i) {
     ChainRows &chain = result.chains[i];
     const size_t end = endOfChain(i);
-    if (end > i) {
+    if (end > i && packsTaps(i)) {
       chain.last = unsigned(end) - 1;
       const auto *own = llvm::lower_bound(kBands, network.chosen[i].bands);
       const auto *above = own + (own != std::end(kBands) && *own == network.chosen[i].bands);

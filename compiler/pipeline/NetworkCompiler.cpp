@@ -503,8 +503,8 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     const accel::Group *group = fusion.groupOf(uint32_t(index));
     // In other bands tiles of packed taps, whose rows are loaded again for each, are as high as these.
-    const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index && kernel->anchor &&
-                        accel::packsTaps(*kernel->anchor, machine) && !kernel->request.size[accel::P1];
+    const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index && packsTaps(index) &&
+                        !kernel->request.size[accel::P1];
     accel::Kernel asked;
     if (!choice.beside.empty() || takes || makes || isTall) {
       asked = *kernel;

@@ -259,6 +259,10 @@ private:
   llvm::Error describeProblem();
   void listAspects();
   void listStays();
+  bool packsTaps(size_t layer) const {
+    const accel::Kernel &kernel = layers[layer].kernel;
+    return kernel.anchor && accel::packsTaps(*kernel.anchor, machine);
+  }
   /// The end of the chain of bands that begins with this layer's result, none of which is asked for; the layer itself: there is none.
   size_t endOfChain(size_t layer) const;
   llvm::Error assemble();

@@ -27,6 +27,7 @@ constexpr size_t kOfSizeAlone = 12;  ///< the same, for a search of a kernel wit
 /// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
 /// above the first tiles can get two engines that load side by side out of step, for long.
 constexpr double kDoubtCarried = 1.15;
+constexpr size_t kByBlock = 4;       ///< with one sum, that a search may also have leave by block
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
 
@@ -798,10 +799,11 @@ llvm::Error Emitter::choose() {
         if ((!t.carriesMaxima || canCarryMaxima(t)) && fitsDrained(t, b) && allocate(b))
           ranking.push_back({estimate, t});
       }
-    // And those with one sum whose results leave by block: how long the array waits for them otherwise is known when all is planned.
+    // And the best with one sum whose results leave by block: how long the array waits for them otherwise is known when all is planned.
     if (!isKnown && schedule == Schedule::Search && onChip.hasNeighbours && !request.byBlock)
-      for (size_t i = 0, count = ranking.size(); i < count; ++i)
+      for (size_t i = 0, left = kByBlock, count = ranking.size(); i < count && left; ++i)
         if (const Tile &t = ranking[i].second; t.oneSum && t.size[C] > int64_t(machine.cols)) {
+          --left;
           ranking.push_back(ranking[i]);
           ranking.back().second.byBlock = true;
         }
