@@ -35,7 +35,7 @@ struct Move {
 /// What part of its programs, at most of those of a descent, a search spends on ways to compile the whole network, before it looks at
 /// its layers.
 constexpr unsigned kWholeShare = 8;
-/// And what part on such ways once more, when it has looked at them.
+/// And what part on such ways once more, when it has looked at them, and before that as much on decisions that are probed.
 constexpr unsigned kAgainShare = 16;
 /// The first of these are tried whatever the estimate says, others up to so much of the best one's.
 constexpr unsigned kTriedFirst = 3;
@@ -507,8 +507,8 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
-/// Ways to compile the whole network, then the layers; then rows of bands, such ways again, and layers. What a large budget leaves is for a walk,
-/// and what that leaves for single changes.
+/// Ways to compile the whole network, then the layers; then what is probed, such ways again, and layers. What a large budget leaves is
+/// for a walk, and what that leaves for single changes.
 llvm::Error Searcher::descend() {
   auto isWay = [](const Decision &decision) { return !decision.layer && decision.candidates > 1; };
   auto isProbed = [](const Decision &decision) { return decision.isProbed && decision.candidates > 1; };
