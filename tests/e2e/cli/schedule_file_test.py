@@ -351,6 +351,7 @@ class RefusalTest(ScheduleFileTest):
         for key in ["begins_small", "one_loader"]:
             self.refused(f"buffers %k {{{key} = true}}", message=[f"{key} is true", "to itself"])
         self.refused("buffers %k {begins_wide = true}", node="classifier", message=["begins_wide is true", "not the first contraction"])
+        self.refused("buffers %k {by_block = true}", node="pool", message=["by_block is true", "no contraction"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
         self.refused('buffers %k {by_block = true}', message=["by_block is true", "is not asked to have one_sum"])
         self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
