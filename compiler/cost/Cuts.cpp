@@ -117,6 +117,24 @@ double count(const Positions &positions) {
   return all;
 }
 
+/// Input positions that those results take, along one axis.
+std::vector<bool> taken(const PositionAxis &axis, const std::vector<bool> &made) {
+  std::vector<bool> result(size_t(axis.broadcast ? 1 : axis.inputSize), false);
+  for (int64_t o = 0; o < axis.size; ++o)
+    for (int64_t k = 0; made[size_t(o)] && k < axis.kernel; ++k)
+      if (const int64_t i = axis.input(o, k); i >= 0)
+        result[size_t(i)] = true;
+  return result;
+}
+
+Interval longestRun(const std::vector<bool> &positions) {
+  Union run;
+  for (size_t p = 0; p < positions.size(); ++p)
+    if (positions[p])
+      run.add({int64_t(p), int64_t(p)});
+  return run.interval();
+}
+
 /// What elements of a tensor hang on.
 struct Reach {
   Map each;     ///< every element on all channels there
@@ -424,14 +442,8 @@ Positions CutFinder::positionsRead(const LayerWork &layer, const TensorUse &use,
   if (comesFromLayer && !agrees(use))
     return {};
   Positions read;
-  for (size_t a = 0; a < 3; ++a) {
-    const PositionAxis &axis = layer.window[a];
-    read[a].assign(size_t(axis.broadcast ? 1 : axis.inputSize), false);
-    for (int64_t o = 0; o < axis.size; ++o)
-      for (int64_t k = 0; made[a][size_t(o)] && k < axis.kernel; ++k)
-        if (const int64_t i = axis.input(o, k); i >= 0)
-          read[a][size_t(i)] = true;
-  }
+  for (size_t a = 0; a < 3; ++a)
+    read[a] = taken(layer.window[a], made[a]);
   return read;
 }
 
@@ -448,7 +460,7 @@ std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machin
       for (size_t a = 0; a < 3; ++a)
         if (int64_t(needed[output][a].size()) != layer.window[a].size)
           return false;
-      return layer.output.grid.has_value() && layer.dependence != Dependence::None && !layer.poolsPositions;
+      return layer.output.grid.has_value() && (layer.dependence != Dependence::None || layer.maxima) && !layer.poolsPositions;
     };
     Positions made;
     for (size_t a = 0; a < 3; ++a)
@@ -483,7 +495,14 @@ std::vector<LayerWork> CutFinder::neededWork(const timing::MachineParams &machin
       continue;
     const uint64_t elements = uint64_t(count(made)) * uint64_t(layer.output.grid->channels);
     part.vectorCycles = std::min(layer.vectorCycles, elements / machine.lanes);
-    if (const std::optional<Contraction> &contraction = layer.contraction) {
+    if (layer.maxima && layer.contraction) {
+      Box sums; // a part of those that are needed
+      for (size_t a = 0; a < 3; ++a)
+        sums[a] = longestRun(taken((*layer.maxima)[a], made[a]));
+      if (!isEmpty(sums))
+        part.arrayCycles =
+            std::min(layer.arrayCycles, streamCycles(withOutputs(*layer.contraction, sums), machine.rows, machine.cols));
+    } else if (const std::optional<Contraction> &contraction = layer.contraction) {
       double macs = double(contraction->groups * contraction->ic * contraction->oc);
       for (size_t a = 0; a < 3; ++a) {
         uint64_t taps = 0;

@@ -149,26 +149,32 @@ std::optional<cost::Grid> inputGrid(const KernelTensor &tensor, const View &view
   return grid;
 }
 
+/// Where the results lie, if their channels are side by side.
+std::optional<cost::Grid> outputGrid(const Kernel &kernel) {
+  const Extent made = kernel.made(kernel.extent);
+  cost::Grid grid;
+  grid.channels = kernel.outputReduced ? 1 : made[C];
+  grid.offset = kernel.output.offset;
+  for (unsigned a = 0; a < 3; ++a) {
+    grid.size[a] = made[P0 + a];
+    grid.stride[a] = kernel.output.stride[P0 + a];
+  }
+  if (grid.channels > 1 && kernel.output.stride[C] != 1)
+    return std::nullopt;
+  return grid;
+}
+
 /// The grids of all tensors, and the window.
 void describePositions(const Kernel &kernel, cost::LayerWork &work) {
   if (!kernel.copies.empty() || work.inputs.empty())
     return;
-  const Extent made = kernel.made(kernel.extent);
-  std::array<int64_t, 3> size, madeSize, inputSize;
+  std::array<int64_t, 3> size, inputSize;
   for (unsigned a = 0; a < 3; ++a) {
     size[a] = inputSize[a] = kernel.extent[P0 + a];
-    madeSize[a] = made[P0 + a];
     work.window[a].size = work.window[a].inputSize = size[a];
   }
   work.poolsPositions = kernel.pool.has_value();
-  cost::Grid grid;
-  grid.size = madeSize;
-  grid.channels = kernel.outputReduced ? 1 : made[C];
-  grid.offset = kernel.output.offset;
-  for (unsigned a = 0; a < 3; ++a)
-    grid.stride[a] = kernel.output.stride[P0 + a];
-  if (grid.channels == 1 || kernel.output.stride[C] == 1)
-    work.output.grid = grid;
+  work.output.grid = outputGrid(kernel);
   for (const Step &step : kernel.steps)
     for (const auto &[index, source] : llvm::enumerate(step.sources))
       if (source.kind == Source::Tensor && !step.sumsPositions &&
@@ -220,6 +226,14 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
     work.dependence = cost::Dependence::None;
   if (work.dependence != cost::Dependence::None)
     describePositions(kernel, work);
+  if (kernel.maxima) {
+    work.output.grid = outputGrid(kernel);
+    work.maxima.emplace();
+    for (unsigned a = 0; a < 3; ++a) {
+      work.window[a].size = work.window[a].inputSize = kernel.extent[P0 + a];
+      (*work.maxima)[a] = a < 2 ? axisOf(kernel.window(P0 + a), false) : work.window[a];
+    }
+  }
 
   // Vector engine: a reduction reads every element, and results are written in an instruction of their own, one vector
   // of lanes a cycle. Steps in between may be part of either.

@@ -195,6 +195,30 @@ TEST(BoundsTest, WhatNoWindowReachesDoesNotCount) {
   EXPECT_EQ(networkBytes(layers, tensors, machineOf()), 32u + 32u);
 }
 
+TEST(BoundsTest, OfMaximaCountThoseWhoseSumsSomethingTakes) {
+  // 6,400 products of 16 channels with 16 by an array of 8 x 8, four cycles each; the largest of two neighbours each time, of which a
+  // pool takes the first 2,400 of 3,200.
+  std::vector<LayerWork> layers = {layerOf(0, 1, 51200, Dependence::None), poolOf(1, 2, 3200, 2400, Dependence::Window)};
+  layers[0].output.grid = layers[1].inputs[0].grid;
+  layers[0].arrayCycles = 25600;
+  layers[0].contraction.emplace();
+  layers[0].contraction->axes[0].size = layers[0].contraction->axes[0].inputSize = 6400;
+  layers[0].contraction->ic = layers[0].contraction->oc = 16;
+  layers[0].window[0].size = layers[0].window[0].inputSize = 3200;
+  layers[0].maxima.emplace();
+  PositionAxis &pairs = (*layers[0].maxima)[0];
+  pairs.size = 3200;
+  pairs.kernel = pairs.stride = 2;
+  pairs.inputSize = 6400;
+  layers[1].window[0].kernel = 1;
+  layers[1].inputs[0].bytes = 38400;
+  timing::MachineParams machine = machineOf();
+  machine.rows = machine.cols = 8;
+  Bound bound = networkBound(layers, chainOf(2, 51200), machine);
+  EXPECT_EQ(bound.by, "array");
+  EXPECT_EQ(workOf(bound), 4800u * 4);
+}
+
 TEST(BoundsTest, WhatAnotherLayerReadsCounts) {
   std::vector<LayerWork> layers = stridedNetwork();
   layers.push_back(poolOf(1, 3, 8, 8, Dependence::Elementwise));
