@@ -43,36 +43,84 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options, rankings);
   CompiledNetwork first; // without its program
-  struct {
-    Picks picks;
+  struct Start {
     Pinned pinned;
     std::vector<Aspect> aspects;
-  } walk; // where it begins
+  };
+  std::map<Picks, Start> starts; // of walks
+  auto isUnknown = [] {
+    return llvm::createStringError("the search cache knows other ways to change this program: delete it");
+  };
   // Decisions, and behind them what is otherwise in the program that they make.
-  auto compileVaried = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
-    if (Picks begin(picks.begin(), picks.begin() + long(first.decisions.size())); walk.picks != begin) {
+  auto readProgram = [&](llvm::ArrayRef<unsigned> &picks) -> llvm::Expected<Pinned> {
+    if (picks.size() < first.decisions.size())
+      return isUnknown();
+    const Picks begin(picks.begin(), picks.begin() + long(first.decisions.size()));
+    auto start = starts.find(begin);
+    if (start == starts.end()) {
       llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings, begin, &first);
       if (!network)
-        return network;
-      walk = {begin, std::move(network->pinned), std::move(network->aspects)};
+        return network.takeError();
+      start = starts.emplace(begin, Start{std::move(network->pinned), std::move(network->aspects)}).first;
     }
-    const llvm::ArrayRef<unsigned> values = llvm::ArrayRef(picks).drop_front(walk.picks.size());
-    Pinned pinned = walk.pinned;
-    for (auto [i, value] : llvm::enumerate(values)) {
-      if (i >= walk.aspects.size() || value > walk.aspects[i].values.size())
-        return llvm::createStringError("the search cache knows other ways to change this program: delete it");
-      if (value)
-        walk.aspects[i].values[value - 1](pinned);
+    const std::vector<Aspect> &aspects = start->second.aspects;
+    picks = picks.drop_front(begin.size());
+    if (picks.size() < aspects.size())
+      return isUnknown();
+    Pinned pinned = start->second.pinned;
+    for (const Aspect &aspect : aspects) {
+      if (picks.front() > aspect.values.size())
+        return isUnknown();
+      if (picks.front())
+        aspect.values[picks.front() - 1](pinned);
+      picks = picks.drop_front();
     }
+    return pinned;
+  };
+  // And behind that, if there is more, the layers that are as in others: how many, each with its length, and whose each layer is.
+  auto readMix = [&](llvm::ArrayRef<unsigned> picks) -> llvm::Expected<Pinned> {
+    llvm::Expected<Pinned> pinned = readProgram(picks);
+    if (!pinned || picks.empty())
+      return pinned;
+    std::vector<std::vector<accel::TileRequest>> requests{pinned->requests};
+    const size_t parents = 1 + picks.front();
+    picks = picks.drop_front();
+    while (requests.size() < parents) {
+      if (picks.empty() || picks.size() - 1 < picks.front())
+        return isUnknown();
+      llvm::ArrayRef<unsigned> own = picks.slice(1, picks.front());
+      picks = picks.drop_front(1 + own.size());
+      llvm::Expected<Pinned> other = readProgram(own);
+      if (!other)
+        return other;
+      if (!own.empty())
+        return isUnknown();
+      requests.push_back(std::move(other->requests));
+    }
+    if (picks.size() != pinned->requests.size())
+      return isUnknown();
+    for (auto [layer, owner] : llvm::enumerate(picks)) {
+      if (owner >= parents)
+        return isUnknown();
+      pinned->requests[layer] = requests[owner][layer];
+    }
+    return pinned;
+  };
+  auto compilePinned = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
+    llvm::Expected<Pinned> pinned = readMix(picks);
+    if (!pinned)
+      return pinned.takeError();
     CompileOptions chosen = options;
     chosen.schedule = accel::Schedule::Modulo;
-    return attempt([&](NetworkCompiler::Lessons &lessons) {
-      return NetworkCompiler(module, chosen, lessons, rankings, pinned, onlyTimed).run();
-    }, kAttempts);
+    return attempt(
+        [&](NetworkCompiler::Lessons &lessons) {
+          return NetworkCompiler(module, chosen, lessons, rankings, *pinned, onlyTimed).run();
+        },
+        kAttempts);
   };
   auto compile = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
     if (!first.weighed.empty() && picks.size() > first.decisions.size())
-      return compileVaried(picks, onlyTimed);
+      return compilePinned(picks, onlyTimed);
     if (!first.weighed.empty())
       return compileOnce(module, options, rankings, picks, &first, onlyTimed);
     auto weigh = [&](const CompileOptions &asked) {

@@ -46,19 +46,53 @@ constexpr size_t kEstimateDistance = 3;
 constexpr unsigned kDescent = 64;
 /// With more: how many programs in a row may be no faster before the descent ends.
 constexpr unsigned kPatience = 24;
-/// Then a walk goes in rounds of so many programs. At the begin of one it takes programs that are slower than the one before by so much
-/// on average, and at the end none; so a walk does not depend on the budget, but for where it ends.
-constexpr unsigned kRound = 192;
+/// And so many descents, from as many ways to compile the whole network, which are slower than the fastest by no more than this.
+constexpr unsigned kDescents = 3;
+constexpr double kWorthDescent = 1.05;
+/// Then a walk from the end of each, in rounds of so many programs. At the begin of one it takes programs that are slower than the one
+/// before by so much on average, and at the end none; so a walk does not depend on the budget, but for where it ends.
+constexpr unsigned kRound = 64;
 constexpr double kSlower = 1e-4;
 /// The next round begins at the best program if the last one has ended slower than that by more than this.
 constexpr double kTooSlow = 1e-3;
 /// What has lost so much in every program, or could not be had, is left out but for one time in so many.
 constexpr double kHopeless = 1e-3;
 constexpr size_t kForHopeless = 30;
+/// A key of schedule files that has lost so much with whatever value and layer, this often.
+constexpr unsigned kKeyTries = 64;
 /// And ends when it has drawn so many in a row that it knows, or that cannot be had.
 constexpr unsigned kKnown = 1000;
 /// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
 constexpr double kForEachTry = 1e-4;
+
+/// What changes of one key have lost at least, as a part of all cycles.
+struct KeyRecord {
+  unsigned tries = 0;
+  double leastLoss = kHopeless;
+
+  bool isHopeless() const { return tries >= kKeyTries && leastLoss >= kHopeless; }
+};
+
+/// A walk from the end of a descent; without a best program if it cannot begin.
+struct Walk {
+  Picks home, best;
+  Measurement atHome, atBest;
+  std::vector<Aspect> aspects;
+  std::vector<std::vector<size_t>> places;                 ///< aspects of a layer, or of the whole network
+  std::map<std::pair<size_t, unsigned>, double> leastLoss; ///< of all programs that took a value, as a part of all cycles
+  bool isOver = false;
+};
+
+/// A program each of whose layers is as in one of others. What is of the whole network is as in the first.
+struct Mix {
+  std::vector<Picks> parents;
+  std::vector<size_t> owners; ///< per layer, among these
+
+  Picks picks() const;
+};
+
+/// The key of schedule files, or what is one there.
+std::string keyOf(const Aspect &aspect) { return aspect.name.substr(0, aspect.name.find(" of ")); }
 
 class Searcher {
 public:
@@ -77,7 +111,6 @@ private:
   SearchRecord record;
   std::string problem;
   std::vector<Decision> decisions;
-  std::vector<std::string> aspects; ///< names of what a walk changes
   std::vector<uint64_t> bounds;     ///< of the layers
   SearchResult result;
   unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for what comes later
@@ -85,8 +118,11 @@ private:
 
   std::set<Picks> seen; ///< by this search
   std::map<uint64_t, Picks> programs; ///< of those, by their digests
-  Picks best;
+  Picks best;                         ///< of this descent
   Measurement bestMeasurement;
+  std::map<std::string, KeyRecord> keys; ///< of walks
+  Picks fastest;                         ///< of all
+  uint64_t fastestCycles = UINT64_MAX;
   std::vector<std::vector<int64_t>> gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
   std::vector<std::vector<bool>> isDoubted; ///< [decision][candidate]: the estimate liked it and the simulator did not
   bool hasDoubts = false;
@@ -100,7 +136,8 @@ private:
   /// [kind][candidate]: what part of its time a layer gained; decisions of one kind learn from each other.
   std::map<unsigned, std::map<unsigned, double>> learned;
 
-  llvm::Expected<const Measurement *> measure(const Picks &picks, const isa::Program *program = nullptr);
+  llvm::Expected<const Measurement *> measure(const Picks &picks, const std::string &what,
+                                              const isa::Program *program = nullptr);
   llvm::Expected<Measurement> run(const isa::Program &program);
   llvm::Expected<Measurement> compileAndRun(const Picks &picks);
   llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
@@ -116,8 +153,15 @@ private:
   llvm::Error chooseWhole();
   llvm::Error runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne);
   llvm::Error chooseLayers();
+  llvm::Error chooseLayersUpTo(unsigned programs, bool isPatient);
+  std::vector<Picks> otherStarts();
+  llvm::Error descendFrom(const Picks &start);
   llvm::Error descend();
-  llvm::Error wander();
+  llvm::Error explore(llvm::ArrayRef<Picks> starts);
+  llvm::Expected<Walk> beginWalk();
+  llvm::Error wander(Walk &walk);
+  llvm::Error cross(llvm::ArrayRef<Walk> walks, Mix &mix);
+  std::string nameOf(const Picks &picks) const;
   void takeBest();
   bool fits(const SearchRecord &record) const;
   int64_t around(const Measurement &measurement, const Move &move) const;
@@ -151,7 +195,8 @@ llvm::Error Searcher::save(bool force) {
 
 /// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, also those that other picks
 /// made: so many as it may try.
-llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const isa::Program *program) {
+llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const std::string &what,
+                                                      const isa::Program *program) {
   if (!seen.insert(picks).second)
     return &record.measured[picks];
   bool isRemembered = record.measured.count(picks);
@@ -174,23 +219,23 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   ++result.evaluations;
   result.remembered += isRemembered;
   result.failed += !measurement.failure.empty();
-  if (options.progress) {
-    SearchProgress progress{result.evaluations, options.budget, "first tiles", measurement.cycles, measurement.cycles,
-                            isRemembered, seconds()};
-    if (!best.empty()) {
-      std::vector<size_t> changed;
-      for (size_t i = 0; i < picks.size(); ++i)
-        if (picks[i] != (i < best.size() ? best[i] : 0))
-          changed.push_back(i);
-      auto nameOf = [&](size_t i) { return i < decisions.size() ? decisions[i].name : aspects[i - decisions.size()]; };
-      progress.what = changed.empty() ? "the same" : nameOf(changed.front());
-      if (changed.size() > 1)
-        progress.what += " and " + std::to_string(changed.size() - 1) + " more";
-      progress.best = isFaster(measurement) ? measurement.cycles : bestMeasurement.cycles;
-    }
-    options.progress(progress);
+  if (measurement.failure.empty() && measurement.cycles < fastestCycles) {
+    fastest = picks;
+    fastestCycles = measurement.cycles;
   }
+  if (options.progress)
+    options.progress({result.evaluations, options.budget, what, measurement.cycles, fastestCycles, isRemembered, seconds()});
   return &measurement;
+}
+
+/// What is decided in another way than in the best program.
+std::string Searcher::nameOf(const Picks &picks) const {
+  std::string name;
+  size_t changed = 0;
+  for (size_t i = 0; i < picks.size(); ++i)
+    if (picks[i] != best[i] && changed++ == 0)
+      name = decisions[i].name;
+  return changed == 0 ? "the same" : changed == 1 ? name : name + " and " + std::to_string(changed - 1) + " more";
 }
 
 llvm::Expected<Measurement> Searcher::run(const isa::Program &program) {
@@ -281,7 +326,7 @@ llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Mov
   Picks picks = best;
   for (const Move &move : moves)
     picks[move.decision] = move.candidate;
-  llvm::Expected<const Measurement *> measurement = measure(picks);
+  llvm::Expected<const Measurement *> measurement = measure(picks, nameOf(picks));
   if (measurement && isFaster(**measurement)) {
     best = std::move(picks);
     bestMeasurement = **measurement;
@@ -507,8 +552,62 @@ bool Searcher::fits(const SearchRecord &record) const {
   });
 }
 
+/// A descent that `isPatient` ends when too many programs in a row have gained nothing.
+llvm::Error Searcher::chooseLayersUpTo(unsigned programs, bool isPatient) {
+  limit = programs;
+  lastGain = result.evaluations;
+  patience = isPatient ? kPatience : 0;
+  llvm::Error error = chooseLayers();
+  patience = 0;
+  return error;
+}
+
+/// The ways to compile the whole network that have been run, but for the best one's, with the first candidates of all layers: the
+/// fastest come first.
+std::vector<Picks> Searcher::otherStarts() {
+  std::vector<std::pair<uint64_t, Picks>> found;
+  std::set<uint64_t> known; // programs
+  auto add = [&](const Picks &picks, bool isWanted) {
+    auto measured = record.measured.find(picks);
+    if (seen.count(picks) && measured->second.failure.empty() && known.insert(measured->second.program).second && isWanted)
+      found.push_back({measured->second.cycles, picks});
+  };
+  Picks own = best;
+  for (size_t i = 0; i < decisions.size(); ++i)
+    own[i] = decisions[i].layer ? 0 : best[i];
+  add(own, false);
+  add(Picks(decisions.size(), 0), true);
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
+      Picks picks(decisions.size(), 0);
+      picks[i] = candidate;
+      add(picks, true);
+    }
+  llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.first < b.first; });
+  std::vector<Picks> starts;
+  for (auto &[cycles, picks] : found)
+    if (double(cycles) <= kWorthDescent * double(found.front().first))
+      starts.push_back(std::move(picks));
+  return starts;
+}
+
+/// The layers and what is probed, from another program.
+llvm::Error Searcher::descendFrom(const Picks &start) {
+  best = start;
+  bestMeasurement = record.measured[start];
+  for (std::vector<bool> &decision : isDoubted)
+    decision.assign(decision.size(), false);
+  hasDoubts = false;
+  tries.assign(decisions.size(), 0);
+  disappointments.assign(decisions.size(), {});
+  if (llvm::Error error = chooseLayersUpTo(std::min(options.budget, result.evaluations + kDescent), true))
+    return error;
+  limit = std::min(options.budget, result.evaluations + kDescent / kAgainShare);
+  return runWorthwhile([](const Decision &decision) { return decision.isProbed && decision.candidates > 1; });
+}
+
 /// Ways to compile the whole network, then the layers; then what is probed, such ways again, and layers. What a large budget leaves is
-/// for a walk, and what that leaves for single changes.
+/// for descents from other ways and for walks, and what that leaves for single changes.
 llvm::Error Searcher::descend() {
   auto isWay = [](const Decision &decision) { return !decision.layer && decision.candidates > 1; };
   auto isProbed = [](const Decision &decision) { return decision.isProbed && decision.candidates > 1; };
@@ -516,18 +615,11 @@ llvm::Error Searcher::descend() {
   const unsigned again = hasWays ? std::min(options.budget, kDescent) / kAgainShare : 0;
   const unsigned probed = estimate && llvm::any_of(decisions, isProbed) ? std::min(options.budget, kDescent) / kAgainShare : 0;
   const bool wanders = estimate && options.budget > kDescent;
-  auto chooseLayersUpTo = [&](unsigned programs) {
-    limit = programs;
-    lastGain = result.evaluations;
-    patience = wanders ? kPatience : 0;
-    llvm::Error error = chooseLayers();
-    patience = 0;
-    return error;
-  };
   const unsigned left = limit = options.budget - again - probed;
   if (llvm::Error error = chooseWhole())
     return error;
-  if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left))
+  std::vector<Picks> starts = otherStarts();
+  if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left, wanders))
     return error;
   if (probed) {
     limit = std::min(options.budget, result.evaluations + probed);
@@ -540,12 +632,14 @@ llvm::Error Searcher::descend() {
       return error;
   }
   if (probed || hasWays)
-    if (llvm::Error error = chooseLayersUpTo(options.budget))
+    if (llvm::Error error = chooseLayersUpTo(options.budget, wanders))
       return error;
   limit = options.budget;
   if (wanders) {
-    if (llvm::Error error = wander())
+    if (llvm::Error error = explore(starts))
       return error;
+    best = fastest;
+    bestMeasurement = record.measured[best];
     if (best.size() == decisions.size())
       if (llvm::Error error = chooseLayers())
         return error;
@@ -562,87 +656,206 @@ llvm::Error Searcher::descend() {
   return save(true);
 }
 
-/// Leaves what no single decision makes faster: a walk from the best program, on which one to three aspects of neighbours change at a
-/// time, since these depend on each other, also to slower programs, as much slower as is drawn (simulated annealing).
-llvm::Error Searcher::wander() {
+/// Leaves what no single decision makes faster: walks from the ends of this descent and of others, in turn, whose programs are crossed.
+llvm::Error Searcher::explore(llvm::ArrayRef<Picks> starts) {
+  std::vector<Walk> walks;
+  Mix mix;
+  for (size_t turn = 0; !isOver(); ++turn) {
+    const bool isNew = turn == walks.size() && turn < kDescents && turn <= starts.size();
+    if (isNew) {
+      if (turn)
+        if (llvm::Error error = descendFrom(starts[turn - 1]))
+          return error;
+      limit = options.budget;
+      llvm::Expected<Walk> walk = beginWalk();
+      if (!walk)
+        return walk.takeError();
+      walks.push_back(std::move(*walk));
+    }
+    if (llvm::all_of(walks, [](const Walk &walk) { return walk.isOver; }) && !isNew)
+      break;
+    if (llvm::Error error = wander(walks[turn % walks.size()]))
+      return error;
+    if (walks.size() > 1)
+      if (llvm::Error error = cross(walks, mix))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Walk> Searcher::beginWalk() {
   llvm::Expected<CompiledNetwork> start = compile(best, false);
   if (!start)
     return start.takeError();
+  Walk walk;
+  walk.aspects = std::move(start->aspects);
   std::map<std::optional<unsigned>, std::vector<size_t>> byLayer;
-  for (auto [i, aspect] : llvm::enumerate(start->aspects)) {
-    aspects.push_back(aspect.name);
+  for (auto [i, aspect] : llvm::enumerate(walk.aspects))
     if (!aspect.values.empty())
       byLayer[aspect.layer].push_back(i);
-  }
-  std::vector<std::vector<size_t>> places;
   for (auto &[layer, own] : byLayer)
-    places.push_back(std::move(own));
-  if (places.empty())
-    return llvm::Error::success();
+    walk.places.push_back(std::move(own));
+  walk.home = best;
+  walk.home.resize(decisions.size() + walk.aspects.size());
+  walk.isOver = walk.places.empty();
+  if (!walk.isOver) {
+    llvm::Expected<const Measurement *> first = measure(walk.home, "the same");
+    if (!first)
+      return first.takeError();
+    walk.isOver = !(*first)->failure.empty();
+    walk.atHome = **first;
+  }
+  if (!walk.isOver) {
+    walk.best = walk.home;
+    walk.atBest = walk.atHome;
+  }
+  return walk;
+}
+
+/// A round of a walk, on which one to three aspects of neighbours change at a time, since these depend on each other, also to slower
+/// programs, as much slower as is drawn (simulated annealing).
+llvm::Error Searcher::wander(Walk &walk) {
   auto draw = [&](size_t count) { return size_t(random() % count); };
-  Picks home = best, bestOfWalk;
-  home.resize(decisions.size() + aspects.size());
-  llvm::Expected<const Measurement *> first = measure(home);
-  if (!first)
-    return first.takeError();
-  if (!(*first)->failure.empty())
-    return llvm::Error::success();
-  uint64_t atHome = (*first)->cycles, atBest = atHome;
-  bestOfWalk = home;
-  std::map<std::pair<size_t, unsigned>, double> leastLoss; // of all programs that took a value, as a part of all cycles
-  unsigned begin = result.evaluations; // of a round
-  for (unsigned known = 0; !isOver() && known < kKnown;) {
-    if (result.evaluations >= begin + kRound) {
-      begin = result.evaluations;
-      if (double(atHome) > (1 + kTooSlow) * double(atBest)) {
-        home = bestOfWalk;
-        atHome = atBest;
-      }
-    }
-    Picks picks = home;
-    const int64_t middle = int64_t(draw(places.size()));
-    size_t changes = 1 + draw(4) / 3;
+  if (double(walk.atHome.cycles) > (1 + kTooSlow) * double(walk.atBest.cycles)) {
+    walk.home = walk.best;
+    walk.atHome = walk.atBest;
+  }
+  const unsigned begin = result.evaluations;
+  for (unsigned known = 0; !walk.isOver && !isOver() && result.evaluations < begin + kRound; walk.isOver = known >= kKnown) {
+    Picks picks = walk.home;
+    const int64_t middle = int64_t(draw(walk.places.size()));
+    size_t changes = 1 + draw(4) / 3, changed = 0;
     changes += draw(12) / 11;
+    std::string name;
     for (; changes > 0; --changes) {
-      const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(places.size()) - 1);
-      const std::vector<size_t> &place = places[size_t(near)];
-      const size_t aspect = place[draw(place.size())];
-      const unsigned value = unsigned(draw(1 + start->aspects[aspect].values.size()));
-      auto lost = leastLoss.find({decisions.size() + aspect, value});
-      if (lost == leastLoss.end() || lost->second < kHopeless || draw(kForHopeless) == 0)
-        picks[decisions.size() + aspect] = value;
+      const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(walk.places.size()) - 1);
+      const std::vector<size_t> &place = walk.places[size_t(near)];
+      const size_t aspect = place[draw(place.size())], pick = decisions.size() + aspect;
+      const unsigned value = unsigned(draw(1 + walk.aspects[aspect].values.size()));
+      auto lost = walk.leastLoss.find({pick, value});
+      const bool isHopeless = lost != walk.leastLoss.end() && lost->second >= kHopeless;
+      if ((isHopeless || keys[keyOf(walk.aspects[aspect])].isHopeless()) && draw(kForHopeless) != 0)
+        continue;
+      if (picks[pick] != value && changed++ == 0)
+        name = walk.aspects[aspect].name;
+      picks[pick] = value;
     }
     ++known;
     if (seen.count(picks))
       continue;
-    llvm::Expected<const Measurement *> measured = measure(picks);
+    llvm::Expected<const Measurement *> measured =
+        measure(picks, changed > 1 ? name + " and " + std::to_string(changed - 1) + " more" : name);
     if (!measured)
       return measured.takeError();
     const Measurement &measurement = **measured;
-    const double loss = measurement.failure.empty() ? double(measurement.cycles) / double(atHome) - 1 : kHopeless;
+    const double loss = measurement.failure.empty() ? double(measurement.cycles) / double(walk.atHome.cycles) - 1 : kHopeless;
     for (size_t i = decisions.size(); i < picks.size(); ++i)
-      if (picks[i] != home[i]) {
-        auto [it, isNew] = leastLoss.try_emplace({i, picks[i]}, loss);
+      if (picks[i] != walk.home[i]) {
+        auto [it, isNew] = walk.leastLoss.try_emplace({i, picks[i]}, loss);
         it->second = std::min(it->second, loss);
+        KeyRecord &key = keys[keyOf(walk.aspects[i - decisions.size()])];
+        key.tries += measurement.failure.empty();
+        key.leastLoss = std::min(key.leastLoss, loss);
       }
     if (!measurement.failure.empty())
       continue;
     known = 0;
     const double left = 1 - double(result.evaluations - begin) / kRound;
     const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
-    if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(atHome))
+    if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(walk.atHome.cycles))
       continue;
-    home = std::move(picks);
-    atHome = measurement.cycles;
-    if (atHome >= atBest)
-      continue;
-    bestOfWalk = home;
-    atBest = atHome;
-    if (isFaster(measurement)) {
-      best = home;
-      bestMeasurement = measurement;
+    walk.home = std::move(picks);
+    walk.atHome = measurement;
+    if (walk.atHome.cycles < walk.atBest.cycles) {
+      walk.best = walk.home;
+      walk.atBest = walk.atHome;
     }
   }
+  return llvm::Error::success();
+}
+
+/// The first parent's picks; and if others own layers: how many, the picks of each behind their number, and who owns each layer.
+Picks Mix::picks() const {
+  Picks picks = parents.front(), others;
+  std::map<size_t, unsigned> number{{0, 0}};
+  for (size_t owner : owners)
+    if (number.try_emplace(owner, unsigned(number.size())).second) {
+      others.push_back(unsigned(parents[owner].size()));
+      others.insert(others.end(), parents[owner].begin(), parents[owner].end());
+    }
+  if (number.size() == 1)
+    return picks;
+  picks.push_back(unsigned(number.size() - 1));
+  picks.insert(picks.end(), others.begin(), others.end());
+  for (size_t owner : owners)
+    picks.push_back(number[owner]);
+  return picks;
+}
+
+/// What a layer gains hangs on its neighbours most. So runs of layers of the best programs of `walks` take the place of those of `mix`, the
+/// best mix so far, those first that are done soonest there.
+llvm::Error Searcher::cross(llvm::ArrayRef<Walk> walks, Mix &mix) {
+  Measurement own = mix.parents.empty() ? Measurement() : record.measured[mix.picks()];
+  for (const Walk &walk : walks)
+    if (!walk.best.empty() && (mix.parents.empty() || walk.atBest.cycles < own.cycles)) {
+      mix = {{walk.best}, std::vector<size_t>(bounds.size(), 0)};
+      own = walk.atBest;
+    }
+  if (mix.parents.empty())
+    return llvm::Error::success();
+  for (const Walk &walk : walks)
+    if (!walk.best.empty() && !llvm::is_contained(mix.parents, walk.best))
+      mix.parents.push_back(walk.best);
+  struct Crossing {
+    size_t donor, first, last;
+    int64_t gain;
+  };
+  const unsigned begin = result.evaluations;
+  unsigned gained = begin;
+  for (bool isBetter = true; isBetter;) {
+    std::vector<Crossing> crossings;
+    for (size_t donor = 0; donor < mix.parents.size(); ++donor) {
+      const Measurement &other = record.measured[mix.parents[donor]];
+      for (size_t length = 2; length < bounds.size(); length *= 2)
+        for (size_t first = 0; first < bounds.size(); first += length / 2) {
+          Crossing crossing{donor, first, std::min(first + length, bounds.size()), 0};
+          for (size_t layer = first; layer < crossing.last; ++layer)
+            crossing.gain += int64_t(own.layerCycles[layer]) - int64_t(other.layerCycles[layer]);
+          crossings.push_back(crossing);
+        }
+    }
+    llvm::stable_sort(crossings, [](const Crossing &a, const Crossing &b) { return a.gain > b.gain; });
+    isBetter = false;
+    for (const Crossing &crossing : crossings) {
+      if (isOver() || result.evaluations >= gained + kPatience)
+        break;
+      Mix next = mix;
+      std::fill(next.owners.begin() + long(crossing.first), next.owners.begin() + long(crossing.last), crossing.donor);
+      const Picks picks = next.picks();
+      if (seen.count(picks))
+        continue;
+      llvm::Expected<const Measurement *> measured = measure(picks, "layers of another walk");
+      if (!measured)
+        return measured.takeError();
+      if (!(*measured)->failure.empty() || (*measured)->cycles >= own.cycles)
+        continue;
+      mix = std::move(next);
+      own = **measured;
+      gained = result.evaluations;
+      isBetter = true; // others are what is missing now
+      break;
+    }
+  }
+  // Who owns nothing has nothing to say any more.
+  Mix left{{mix.parents.front()}, {}};
+  std::map<size_t, size_t> number{{0, 0}};
+  for (size_t owner : mix.owners) {
+    auto [it, isNew] = number.try_emplace(owner, left.parents.size());
+    if (isNew)
+      left.parents.push_back(mix.parents[owner]);
+    left.owners.push_back(it->second);
+  }
+  mix = std::move(left);
   return llvm::Error::success();
 }
 
@@ -706,7 +919,7 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
       record = {};
   }
   const Picks start(decisions.size(), 0);
-  llvm::Expected<const Measurement *> measured = measure(start, &first->program);
+  llvm::Expected<const Measurement *> measured = measure(start, "first tiles", &first->program);
   if (!measured)
     return measured.takeError();
   best = start;

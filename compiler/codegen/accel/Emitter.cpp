@@ -598,8 +598,7 @@ void Emitter::emitTiles() {
     const Extent &origin = visit.origin;
     const int64_t group = visit.group;
     const Extent size = sizeOf(visit);
-    const Extent sums = kernel.sums(size);
-    Extent first = kernel.firstSums(origin), made = sums; // of the sums that this visit makes
+    Extent first = kernel.firstSums(origin), made = kernel.sums(size); // of the sums that this visit makes
     bool miss;
     unsigned anchorSlot = 0;
     if (contraction()) {
@@ -693,7 +692,7 @@ void Emitter::emitTiles() {
           Extent at = origin, part = size;
           at[C] += visit.blockBegin * machine.cols;
           part[C] = std::min(size[C], visit.blockEnd * machine.cols) - visit.blockBegin * machine.cols;
-          const Extent &held = tile.carriesMaxima ? made : sums;
+          const Extent held = heldSums(size);
           const int64_t row = machine.accumulatorRowBytes(), all = held[P0] * held[P1] * held[P2];
           if (visit.columns) {
             at[P0] += visit.columns->begin;

@@ -317,6 +317,12 @@ private:
   int64_t carried = 0; ///< rows of those sums; 0: it never can
   /// Rows of sums that a tile need not make, as the one above it has.
   int64_t sharedRows(const Tile &t) const { return t.carriesMaxima ? carried : keepsSums(t) ? kernel.sharedSums() : 0; }
+  /// The sums that the accumulator holds when the vector engine takes those of so many results: maxima of the others are carried down.
+  Extent heldSums(const Extent &results) const {
+    Extent held = kernel.sums(results);
+    held[P1] -= tile.carriesMaxima ? carried : 0;
+    return held;
+  }
   /// The most sums that a tile makes at a time.
   Extent madeSums(const Tile &t) const;
   int64_t inputSpan(const Tile &t, unsigned axis) const;

@@ -134,8 +134,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         o.memory = unsigned(isa::Memory::Accumulator);
         o.address = buffers.all[buffers.accumulator].address[anchorSlot] + accOffset;
         int64_t row = machine.accumulatorRowBytes();
-        Extent sums = kernel.sums(size);
-        sums[P1] -= tile.carriesMaxima ? carried : 0;
+        const Extent sums = heldSums(size);
         const int64_t all = passRows(sums);
         o.strides = {row, sums[P0] * row, all / sums[P2] * row, accBlock ? accBlock : all * row};
       } else if (source->kind == Source::Value) {
@@ -342,9 +341,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         addVector(step, part);
     };
     if (kernel.maxima && i == 0) {
-      Extent held = kernel.sums(size);
-      held[P1] -= tile.carriesMaxima ? carried : 0;
-      const HeldSums sums{v.a_address, accBlock, held};
+      const HeldSums sums{v.a_address, accBlock, heldSums(size)};
       const size_t first = step.compute.size();
       if (tile.carriesMaxima)
         addCarried(step, v, origin, size, sums, add);

@@ -22,6 +22,7 @@ struct Toy {
   uint64_t friction = 0;
   /// Aspect i of every program makes layer i slower by aspects[i][its value]: its own value first.
   std::vector<std::vector<uint64_t>> aspects;
+  std::vector<std::string> aspectNames; ///< if they have any
   /// Picks for which there is no program, and what the compiler says then.
   std::function<bool(const Picks &)> isBroken = [](const Picks &) { return false; };
   std::string complaint;
@@ -39,7 +40,8 @@ struct Toy {
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
     }
     for (size_t i = 0; i < aspects.size(); ++i)
-      network.aspects.push_back({unsigned(i), "", std::vector<std::function<void(Pinned &)>>(aspects[i].size() - 1)});
+      network.aspects.push_back({unsigned(i), aspectNames.empty() ? "" : aspectNames[i],
+                                 std::vector<std::function<void(Pinned &)>>(aspects[i].size() - 1)});
     picks.resize(cycles.size() + aspects.size());
     for (unsigned pick : picks)
       network.program.code.push_back({pick}); // the program is its picks
@@ -361,6 +363,100 @@ TEST(SearchTest, AWalkThatCannotBeginLeavesWhatWasFoundBefore) {
   ASSERT_TRUE(found && again);
   EXPECT_EQ(found->search->bestCycles, 1700u);
   EXPECT_EQ(again->search->remembered, found->search->evaluations);
+}
+
+TEST(SearchTest, AKeyThatHasNeverGainedIsSeldomChanged) {
+  // Widths of every other layer lose five percent each, depths of the others next to nothing.
+  Toy toy;
+  for (size_t i = 0; i < 12; ++i) {
+    toy.cycles.push_back({1000});
+    toy.aspects.push_back({0});
+    toy.aspectNames.push_back((i % 2 ? "depth of layer" : "width of layer") + std::to_string(i));
+    for (uint64_t value = 0; value < 400; ++value)
+      toy.aspects.back().push_back(i % 2 ? 5 : 600);
+  }
+  unsigned widths = 0, all = 0;
+  SearchOptions options = budget(600);
+  options.progress = [&](const SearchProgress &progress) {
+    if (progress.tried > 300) {
+      ++all;
+      widths += progress.what.rfind("width", 0) == 0;
+    }
+  };
+  ASSERT_TRUE(bool(toy.searchExpecting(toy, options)));
+  EXPECT_EQ(all, 300u);
+  EXPECT_LT(widths, all / 8);
+}
+
+TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
+  // Eight layers, each in form 0 or 1, and a way for all, the last decision, which says what form the first candidates are. The first
+  // four are faster in form 1, the others in form 0; neighbours in different forms lose more than one layer gains. So a descent ends where
+  // it begins, all layers in one form, and a walk finds nothing.
+  constexpr size_t kLayers = 8, kDecisions = kLayers + 1;
+  auto formsOf = [](llvm::ArrayRef<unsigned> picks) {
+    std::vector<unsigned> forms;
+    for (size_t i = 0; i < kLayers; ++i)
+      forms.push_back(picks[i] ^ picks[kLayers]);
+    return forms;
+  };
+  auto compile = [&](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+    llvm::ArrayRef<unsigned> picks = given;
+    const Picks begin(kDecisions, 0);
+    if (picks.empty())
+      picks = begin;
+    std::vector<unsigned> forms = formsOf(picks), slower(kLayers, 0);
+    picks = picks.drop_front(kDecisions);
+    for (size_t i = 0; i < kLayers && !picks.empty(); ++i, picks = picks.drop_front())
+      slower[i] = picks.front();
+    if (!picks.empty()) { // a mix of two: one, its length, its picks, and whose the layers are
+      EXPECT_EQ(picks[0], 1u);
+      EXPECT_EQ(picks[1], kDecisions + kLayers);
+      EXPECT_EQ(picks.size(), 2 + kDecisions + kLayers + kLayers);
+      const std::vector<unsigned> others = formsOf(picks.slice(2, kDecisions));
+      for (size_t i = 0; i < kLayers; ++i)
+        if (picks.take_back(kLayers)[i]) {
+          forms[i] = others[i];
+          slower[i] = picks[2 + kDecisions + i];
+        }
+    }
+    CompiledNetwork network;
+    for (size_t i = 0; i < kLayers; ++i) {
+      network.program.code.push_back({forms[i] + 2 * slower[i]});
+      network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
+      network.decisions.push_back({unsigned(i), 2, unsigned(i), ""});
+      network.aspects.push_back({unsigned(i), "", std::vector<std::function<void(Pinned &)>>(3)});
+    }
+    network.decisions.push_back({std::nullopt, 2, kLayers, ""});
+    return network;
+  };
+  auto run = [](const isa::Program &program) -> llvm::Expected<Measurement> {
+    Measurement measurement;
+    for (size_t i = 0; i < kLayers; ++i) {
+      const uint64_t form = program.code[i][0] % 2, slower = program.code[i][0] / 2;
+      const bool changes = i && form != program.code[i - 1][0] % 2;
+      measurement.layerCycles.push_back((form == (i < kLayers / 2) ? 1000 : 1100) + 200 * changes + 50 * slower);
+      measurement.cycles += measurement.layerCycles.back();
+    }
+    return measurement;
+  };
+  auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> {
+    llvm::Expected<CompiledNetwork> network = compile(picks, true);
+    return network ? run(network->program) : network.takeError();
+  };
+  MemoryCache cache;
+  SearchOptions options = budget(65);
+  options.evaluate = run;
+  options.cache = &cache;
+  auto one = pipeline::search(compile, options, estimate);
+  options.budget = 300;
+  auto crossed = pipeline::search(compile, options, estimate);
+  options.takeBest = true;
+  auto taken = pipeline::search(compile, options, estimate);
+  ASSERT_TRUE(one && crossed && taken);
+  EXPECT_EQ(one->search->bestCycles, 8400u);
+  EXPECT_EQ(crossed->search->bestCycles, 8200u);
+  EXPECT_EQ(taken->search->evaluations, 1u);
+  EXPECT_EQ(taken->program.code, crossed->program.code);
 }
 
 TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
