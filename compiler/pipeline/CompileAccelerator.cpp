@@ -77,7 +77,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     }
     return pinned;
   };
-  // And behind that, if there is more, the layers that are as in others: how many, each with its length, and whose each layer is.
+  // And layers that are as in others.
   auto readMix = [&](llvm::ArrayRef<unsigned> picks) -> llvm::Expected<Pinned> {
     llvm::Expected<Pinned> pinned = readProgram(picks);
     if (!pinned || picks.empty())

@@ -46,7 +46,7 @@ constexpr size_t kEstimateDistance = 3;
 constexpr unsigned kDescent = 64;
 /// With more: how many programs in a row may be no faster before the descent ends.
 constexpr unsigned kPatience = 24;
-/// And so many descents, from as many ways to compile the whole network, which are slower than the fastest by no more than this.
+/// And so many descents, from as many ways to compile the whole network; the third is slower than the second at first by no more than this.
 constexpr unsigned kDescents = 3;
 constexpr double kWorthDescent = 1.05;
 /// Then a walk from the end of each, in rounds of so many programs. At the begin of one it takes programs that are slower than the one
@@ -774,7 +774,7 @@ llvm::Error Searcher::wander(Walk &walk) {
   return llvm::Error::success();
 }
 
-/// The first parent's picks; and if others own layers: how many, the picks of each behind their number, and who owns each layer.
+/// As CompilePicks has them; of one parent alone its own.
 Picks Mix::picks() const {
   Picks picks = parents.front(), others;
   std::map<size_t, unsigned> number{{0, 0}};
@@ -810,8 +810,7 @@ llvm::Error Searcher::cross(llvm::ArrayRef<Walk> walks, Mix &mix) {
     size_t donor, first, last;
     int64_t gain;
   };
-  const unsigned begin = result.evaluations;
-  unsigned gained = begin;
+  unsigned gained = result.evaluations;
   for (bool isBetter = true; isBetter;) {
     std::vector<Crossing> crossings;
     for (size_t donor = 0; donor < mix.parents.size(); ++donor) {

@@ -56,7 +56,8 @@ struct SearchOptions {
 };
 
 /// Picks for the decisions; and behind them, if there are more, which of its values each aspect of the program has that the decisions
-/// make (0: its own).
+/// make (0: its own). And behind these, if there are more, layers that are as in other such programs: how many programs, each with the
+/// number of its picks before them, and for each layer whose it is (0: the first one's).
 using CompilePicks = llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &, bool onlyTimed)>;
 using EstimatePicks = llvm::function_ref<llvm::Expected<Measurement>(const Picks &)>;
 

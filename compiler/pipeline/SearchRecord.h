@@ -13,7 +13,8 @@
 
 namespace tw::pipeline {
 
-/// Which of its candidates each decision takes; of a walk also what each aspect of that program is instead (CompilePicks).
+/// Which of its candidates each decision takes; of a walk also what each aspect of that program is instead, and
+/// of a mix what it is made of (CompilePicks).
 using Picks = std::vector<unsigned>;
 
 /// What a whole program took.
