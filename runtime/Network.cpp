@@ -22,6 +22,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/Support/Threading.h"
 
 #include <algorithm>
 #include <chrono>
@@ -176,6 +177,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   if (machine && *schedule == accel::Schedule::Search) {
     result.options.search.budget = options.searchBudget;
     result.options.search.seed = options.searchSeed;
+    result.options.search.jobs = llvm::hardware_concurrency(options.searchJobs).compute_thread_count();
     result.options.search.takeBest = !options.searchAgain;
     if (!options.cacheFolder.empty()) {
       StatusOr<std::unique_ptr<TuningCache>> cache = TuningCache::open(options.cacheFolder, *machine);

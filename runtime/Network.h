@@ -33,9 +33,11 @@ struct NetworkOptions {
   std::string schedule = "double_buffer";
   /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
   std::string across = "all";
-  /// Schedule search: programs to simulate, the search's seed, and where to say how far it is.
+  /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
+  /// for each processor): with more than one the search makes copies of this process, which then must have no other thread at work.
   unsigned searchBudget = 64;
   uint64_t searchSeed = 1;
+  unsigned searchJobs = 1;
   std::function<void(const pipeline::SearchProgress &)> progress;
   /// Folder of a TuningCache; empty: none. `searchAgain`: a search is what is wanted, another schedule is an error, and the cache only
   /// saves time; else its best program is taken where a search with such a budget has ended before.

@@ -3,6 +3,8 @@
 
 #include "compiler/pipeline/NetworkCompiler.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 using namespace mlir;
 using namespace tw;
 using namespace tw::pipeline;
@@ -42,6 +44,15 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   accel::Rankings rankings;
   if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
     return compileOnce(module, options, rankings);
+  // In a copy of this process no pool has its threads: no passes run there, and none of these is at work when one is made.
+  MLIRContext *context = module.getContext();
+  const bool hadThreads = options.search.jobs > 1 && context->isMultithreadingEnabled();
+  if (hadThreads)
+    context->disableMultithreading();
+  auto restore = llvm::make_scope_exit([&] {
+    if (hadThreads)
+      context->enableMultithreading();
+  });
   CompiledNetwork first; // without its program
   struct Start {
     Pinned pinned;

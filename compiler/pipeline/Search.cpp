@@ -4,6 +4,7 @@
 #include "compiler/pipeline/Search.h"
 
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Workers.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -55,7 +56,7 @@ constexpr unsigned kRound = 64;
 constexpr double kSlower = 1e-4;
 /// The next round begins at the best program if the last one has ended slower than that by more than this.
 constexpr double kTooSlow = 1e-3;
-/// What has lost so much in every program, or could not be had, is left out but for one time in so many.
+/// What has lost so much in every program, changed nothing in one, or could not be had, is left out but for one time in so many.
 constexpr double kHopeless = 1e-3;
 constexpr size_t kForHopeless = 30;
 /// A key of schedule files that has lost so much with whatever value and layer, this often.
@@ -80,6 +81,7 @@ struct Walk {
   std::vector<Aspect> aspects;
   std::vector<std::vector<size_t>> places;                 ///< aspects of a layer, or of the whole network
   std::map<std::pair<size_t, unsigned>, double> leastLoss; ///< of all programs that took a value, as a part of all cycles
+  std::set<std::pair<size_t, unsigned>> idle;              ///< values that have changed nothing in the program
   bool isOver = false;
 };
 
@@ -91,13 +93,21 @@ struct Mix {
   Picks picks() const;
 };
 
+/// What `picks` take, or are estimated to take, as a task for workers.
+Workers::Task taskOf(const Picks &picks, bool isEstimated) {
+  Workers::Task task{isEstimated};
+  task.insert(task.end(), picks.begin(), picks.end());
+  return task;
+}
+
 /// The key of schedule files, or what is one there.
 std::string keyOf(const Aspect &aspect) { return aspect.name.substr(0, aspect.name.find(" of ")); }
 
 class Searcher {
 public:
   Searcher(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate)
-      : compile(compile), options(options), estimate(estimate), random(options.seed) {}
+      : compile(compile), options(options), estimate(estimate), random(options.seed),
+        workers(std::max(1u, options.jobs) - 1, [this](const Workers::Task &task) { return work(task); }) {}
 
   llvm::Expected<CompiledNetwork> run();
 
@@ -135,18 +145,25 @@ private:
   std::vector<std::pair<double, unsigned>> disappointments;
   /// [kind][candidate]: what part of its time a layer gained; decisions of one kind learn from each other.
   std::map<unsigned, std::map<unsigned, double>> learned;
+  Workers workers;
 
   llvm::Expected<const Measurement *> measure(const Picks &picks, const std::string &what,
                                               const isa::Program *program = nullptr);
   llvm::Expected<Measurement> run(const isa::Program &program);
   llvm::Expected<Measurement> compileAndRun(const Picks &picks);
+  std::optional<Measurement> work(const Workers::Task &task);
+  void lookAhead(llvm::ArrayRef<Picks> likely, bool isEstimated);
+  void lookAhead(const Walk &walk);
+  Picks with(const std::vector<Move> &moves) const;
   llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
   llvm::Error tryMoves(std::vector<Move> moves);
   const Measurement &expectBest();
   Measurement expect(const std::vector<Move> &moves);
+  Measurement expectOf(const Picks &picks);
   void survey();
   void estimateGains(std::vector<Move> moves);
-  std::vector<Move> likedMoves();
+  std::vector<Move> likedMoves(const std::vector<std::vector<bool>> &isTried, std::mt19937_64 &random) const;
+  void siftAhead(const std::vector<Move> &moves);
   std::vector<Move> sift(std::vector<Move> moves);
   llvm::Error save(bool force);
   std::vector<Move> chooseMoves(size_t distance);
@@ -159,6 +176,7 @@ private:
   llvm::Error descend();
   llvm::Error explore(llvm::ArrayRef<Picks> starts);
   llvm::Expected<Walk> beginWalk();
+  std::pair<Picks, std::string> propose(const Walk &walk, std::mt19937_64 &random) const;
   llvm::Error wander(Walk &walk);
   llvm::Error cross(llvm::ArrayRef<Walk> walks, Mix &mix);
   std::string nameOf(const Picks &picks) const;
@@ -201,7 +219,8 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
     return &record.measured[picks];
   bool isRemembered = record.measured.count(picks);
   if (!isRemembered) {
-    llvm::Expected<Measurement> measured = program ? run(*program) : compileAndRun(picks);
+    std::optional<Measurement> ahead = program ? std::nullopt : workers.take(taskOf(picks, false));
+    llvm::Expected<Measurement> measured = ahead ? std::move(*ahead) : program ? run(*program) : compileAndRun(picks);
     if (!measured)
       return measured.takeError();
     record.measured[picks] = std::move(*measured);
@@ -260,6 +279,34 @@ llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
   return measurement;
 }
 
+std::optional<Measurement> Searcher::work(const Workers::Task &task) {
+  const Picks picks(task.begin() + 1, task.end());
+  if (task.front())
+    return expectOf(picks);
+  if (llvm::Expected<Measurement> measured = compileAndRun(picks))
+    return std::move(*measured);
+  else
+    llvm::consumeError(measured.takeError()); // said where it is asked for
+  return std::nullopt;
+}
+
+/// What will be asked for next, or may be, is measured or estimated by workers. All that is estimated will be; of what is measured the first.
+void Searcher::lookAhead(llvm::ArrayRef<Picks> likely, bool isEstimated) {
+  std::vector<Workers::Task> tasks;
+  for (const Picks &picks : likely)
+    if (isEstimated ? bool(estimate) : tasks.size() < workers.depth() && !record.measured.count(picks))
+      tasks.push_back(taskOf(picks, isEstimated));
+  workers.want(tasks);
+}
+
+/// The best program with `moves`.
+Picks Searcher::with(const std::vector<Move> &moves) const {
+  Picks picks = best;
+  for (const Move &move : moves)
+    picks[move.decision] = move.candidate;
+  return picks;
+}
+
 /// The layers that lose most come first, and of their decisions the ones that were tried least; layers closer than `distance` are
 /// not changed together, so that the cycles around each tell what its change did.
 std::vector<Move> Searcher::chooseMoves(size_t distance) {
@@ -299,6 +346,12 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     possible.push_back({priority, {i, unsigned(choice)}});
   }
   llvm::stable_sort(possible, [](const auto &a, const auto &b) { return a.first > b.first; });
+  if (distance == 0) {
+    std::vector<Picks> likely;
+    for (const auto &[priority, move] : possible)
+      likely.push_back(with({move}));
+    lookAhead(likely, false);
+  }
   std::vector<Move> moves;
   std::set<std::pair<unsigned, unsigned>> taken; // kind and candidate: one decision of a kind is enough to learn
   for (auto &[priority, move] : possible) {
@@ -323,9 +376,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
 }
 
 llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Move> &moves) {
-  Picks picks = best;
-  for (const Move &move : moves)
-    picks[move.decision] = move.candidate;
+  Picks picks = with(moves);
   llvm::Expected<const Measurement *> measurement = measure(picks, nameOf(picks));
   if (measurement && isFaster(**measurement)) {
     best = std::move(picks);
@@ -347,9 +398,12 @@ const Measurement &Searcher::expectBest() {
 
 /// What it says of that with `moves`.
 Measurement Searcher::expect(const std::vector<Move> &moves) {
-  Picks picks = best;
-  for (const Move &move : moves)
-    picks[move.decision] = move.candidate;
+  const Picks picks = with(moves);
+  std::optional<Measurement> ahead = workers.take(taskOf(picks, true));
+  return ahead ? std::move(*ahead) : expectOf(picks);
+}
+
+Measurement Searcher::expectOf(const Picks &picks) {
   Measurement measurement;
   if (llvm::Expected<Measurement> done = estimate(picks))
     measurement = std::move(*done);
@@ -388,8 +442,9 @@ void Searcher::survey() {
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
       if (candidate != best[i] && isNear[*decisions[i].layer])
         (decisions[i].reach ? wide : ofLayer[*decisions[i].layer]).push_back({i, candidate});
+  std::vector<std::vector<Move>> rounds;
   for (const Move &move : wide)
-    estimateGains({move});
+    rounds.push_back({move});
   for (size_t first = 0; first < kEstimateDistance; ++first)
     for (size_t round = 0;; ++round) {
       std::vector<Move> moves;
@@ -398,12 +453,18 @@ void Searcher::survey() {
           moves.push_back(ofLayer[layer][round]);
       if (moves.empty())
         break;
-      estimateGains(std::move(moves));
+      rounds.push_back(std::move(moves));
     }
+  std::vector<Picks> coming{best};
+  for (const std::vector<Move> &moves : rounds)
+    coming.push_back(with(moves));
+  lookAhead(coming, true);
+  for (std::vector<Move> &moves : rounds)
+    estimateGains(std::move(moves));
 }
 
 /// The moves that gain most by the estimate, one for each of layers far apart.
-std::vector<Move> Searcher::likedMoves() {
+std::vector<Move> Searcher::likedMoves(const std::vector<std::vector<bool>> &isTried, std::mt19937_64 &random) const {
   std::vector<std::pair<double, Move>> liked;
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
@@ -418,8 +479,22 @@ std::vector<Move> Searcher::likedMoves() {
   return moves;
 }
 
+/// Estimates `moves` together, and what comes next if none of these is liked.
+void Searcher::siftAhead(const std::vector<Move> &moves) {
+  std::vector<std::vector<bool>> tried = isTried;
+  std::mt19937_64 drawn = random;
+  std::vector<Picks> likely;
+  for (std::vector<Move> next = moves; !next.empty() && likely.size() < workers.depth(); next = likedMoves(tried, drawn)) {
+    likely.push_back(with(next));
+    for (const Move &move : next)
+      tried[move.decision][move.candidate] = true;
+  }
+  lookAhead(likely, true);
+}
+
 /// Of `moves` those that the estimate likes, together.
 std::vector<Move> Searcher::sift(std::vector<Move> moves) {
+  siftAhead(moves);
   const int64_t before = int64_t(expectBest().cycles);
   const Measurement all = expect(moves);
   std::vector<Move> good;
@@ -437,6 +512,10 @@ std::vector<Move> Searcher::sift(std::vector<Move> moves) {
   llvm::stable_sort(good, [](const Move &a, const Move &b) { return a.gain > b.gain; });
   if (good.size() == moves.size())
     good.resize(good.size() / 2);
+  std::vector<Picks> coming;
+  for (std::vector<Move> some = good; !some.empty(); some.resize(some.size() / 2))
+    coming.push_back(with(some));
+  lookAhead(coming, true);
   for (; !good.empty(); good.resize(good.size() / 2))
     if (Measurement some = expect(good); some.failure.empty() && int64_t(some.cycles) < before)
       return good;
@@ -487,9 +566,14 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
   llvm::stable_sort(next, [](const Move &a, const Move &b) { return a.gain > b.gain; });
   if (!isTaken && bad.empty())
     next.resize(next.size() / 2);
-  for (Picks start = best; best == start && !next.empty() && !isOver(); next.resize(next.size() / 2))
+  for (Picks start = best; best == start && !next.empty() && !isOver(); next.resize(next.size() / 2)) {
+    std::vector<Picks> likely;
+    for (std::vector<Move> some = next; !some.empty(); some.resize(some.size() / 2))
+      likely.push_back(with(some));
+    lookAhead(likely, false);
     if (llvm::Expected<const Measurement *> again = measureMoves(next); !again)
       return again.takeError();
+  }
   return llvm::Error::success();
 }
 
@@ -504,6 +588,11 @@ void Searcher::takeBest() {
 
 /// Of the ways to compile the whole network the fastest, in the order in which the compiler prefers them.
 llvm::Error Searcher::chooseWhole() {
+  std::vector<Picks> coming{best};
+  for (size_t i = 0; i < decisions.size(); ++i)
+    for (unsigned candidate = kTriedFirst + 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
+      coming.push_back(with({{i, candidate}}));
+  lookAhead(coming, true);
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
       if (isOver() || result.evaluations > std::min(options.budget, kDescent) / kWholeShare)
@@ -521,19 +610,28 @@ llvm::Error Searcher::chooseWhole() {
 
 /// Moves of which the estimate sees little, with the layers as they are now: it says in which order, and which are worth a program.
 llvm::Error Searcher::runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne) {
-  std::vector<std::pair<uint64_t, Move>> ways;
+  std::vector<Move> moves;
+  std::vector<Picks> coming{best};
   for (size_t i = 0; i < decisions.size(); ++i)
-    for (unsigned candidate = 0; isOne(decisions[i]) && candidate < decisions[i].candidates; ++candidate) {
-      if (candidate == best[i])
-        continue;
-      const Measurement all = estimate ? expect({{i, candidate}}) : Measurement();
-      if (all.failure.empty() && (!estimate || double(all.cycles) < kWorthTrying * double(expectBest().cycles)))
-        ways.push_back({all.cycles, {i, candidate}});
-    }
+    for (unsigned candidate = 0; isOne(decisions[i]) && candidate < decisions[i].candidates; ++candidate)
+      if (candidate != best[i]) {
+        moves.push_back({i, candidate});
+        coming.push_back(with({moves.back()}));
+      }
+  lookAhead(coming, true);
+  std::vector<std::pair<uint64_t, Move>> ways;
+  for (const Move &move : moves) {
+    const Measurement all = estimate ? expect({move}) : Measurement();
+    if (all.failure.empty() && (!estimate || double(all.cycles) < kWorthTrying * double(expectBest().cycles)))
+      ways.push_back({all.cycles, move});
+  }
   llvm::stable_sort(ways, [](const auto &a, const auto &b) { return a.first < b.first; });
-  for (const auto &[cycles, move] : ways) {
-    if (isOver())
-      break;
+  for (size_t i = 0; i < ways.size() && !isOver(); ++i) {
+    const Move &move = ways[i].second;
+    std::vector<Picks> likely;
+    for (size_t k = i; k < ways.size(); ++k)
+      likely.push_back(with({ways[k].second}));
+    lookAhead(likely, false);
     if (llvm::Expected<const Measurement *> measured = measureMoves({move}); !measured)
       return measured.takeError();
   }
@@ -712,39 +810,65 @@ llvm::Expected<Walk> Searcher::beginWalk() {
   return walk;
 }
 
-/// A round of a walk, on which one to three aspects of neighbours change at a time, since these depend on each other, also to slower
-/// programs, as much slower as is drawn (simulated annealing).
-llvm::Error Searcher::wander(Walk &walk) {
+/// What a walk may try next, and its name: one to three aspects of neighbours change at a time, since these depend on each other.
+std::pair<Picks, std::string> Searcher::propose(const Walk &walk, std::mt19937_64 &random) const {
   auto draw = [&](size_t count) { return size_t(random() % count); };
+  auto isHopeless = [&](size_t aspect, unsigned value) {
+    const std::pair<size_t, unsigned> pick(decisions.size() + aspect, value);
+    auto lost = walk.leastLoss.find(pick);
+    if ((lost != walk.leastLoss.end() && lost->second >= kHopeless) || walk.idle.count(pick))
+      return true;
+    auto key = keys.find(keyOf(walk.aspects[aspect]));
+    return key != keys.end() && key->second.isHopeless();
+  };
+  Picks picks = walk.home;
+  const int64_t middle = int64_t(draw(walk.places.size()));
+  size_t changes = 1 + draw(4) / 3, changed = 0;
+  changes += draw(12) / 11;
+  std::string name;
+  for (; changes > 0; --changes) {
+    const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(walk.places.size()) - 1);
+    const std::vector<size_t> &place = walk.places[size_t(near)];
+    const size_t aspect = place[draw(place.size())];
+    const unsigned value = unsigned(draw(1 + walk.aspects[aspect].values.size()));
+    if (isHopeless(aspect, value) && draw(kForHopeless) != 0)
+      continue;
+    unsigned &pick = picks[decisions.size() + aspect];
+    if (pick != value && changed++ == 0)
+      name = walk.aspects[aspect].name;
+    pick = value;
+  }
+  return {std::move(picks), changed > 1 ? name + " and " + std::to_string(changed - 1) + " more" : name};
+}
+
+/// To what a walk tries next, and behind that if it stays where it is.
+void Searcher::lookAhead(const Walk &walk) {
+  std::mt19937_64 drawn = random;
+  std::vector<Picks> likely;
+  for (unsigned known = 0; known < kKnown && likely.size() < workers.depth(); ++known) {
+    Picks picks = propose(walk, drawn).first;
+    drawn(); // how much slower it may be
+    if (!seen.count(picks))
+      likely.push_back(std::move(picks));
+  }
+  lookAhead(likely, false);
+}
+
+/// A round of a walk, also to slower programs, as much slower as is drawn (simulated annealing).
+llvm::Error Searcher::wander(Walk &walk) {
   if (double(walk.atHome.cycles) > (1 + kTooSlow) * double(walk.atBest.cycles)) {
     walk.home = walk.best;
     walk.atHome = walk.atBest;
   }
   const unsigned begin = result.evaluations;
   for (unsigned known = 0; !walk.isOver && !isOver() && result.evaluations < begin + kRound; walk.isOver = known >= kKnown) {
-    Picks picks = walk.home;
-    const int64_t middle = int64_t(draw(walk.places.size()));
-    size_t changes = 1 + draw(4) / 3, changed = 0;
-    changes += draw(12) / 11;
-    std::string name;
-    for (; changes > 0; --changes) {
-      const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(walk.places.size()) - 1);
-      const std::vector<size_t> &place = walk.places[size_t(near)];
-      const size_t aspect = place[draw(place.size())], pick = decisions.size() + aspect;
-      const unsigned value = unsigned(draw(1 + walk.aspects[aspect].values.size()));
-      auto lost = walk.leastLoss.find({pick, value});
-      const bool isHopeless = lost != walk.leastLoss.end() && lost->second >= kHopeless;
-      if ((isHopeless || keys[keyOf(walk.aspects[aspect])].isHopeless()) && draw(kForHopeless) != 0)
-        continue;
-      if (picks[pick] != value && changed++ == 0)
-        name = walk.aspects[aspect].name;
-      picks[pick] = value;
-    }
+    lookAhead(walk);
+    auto [picks, name] = propose(walk, random);
+    const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
     ++known;
     if (seen.count(picks))
       continue;
-    llvm::Expected<const Measurement *> measured =
-        measure(picks, changed > 1 ? name + " and " + std::to_string(changed - 1) + " more" : name);
+    llvm::Expected<const Measurement *> measured = measure(picks, name);
     if (!measured)
       return measured.takeError();
     const Measurement &measurement = **measured;
@@ -759,9 +883,14 @@ llvm::Error Searcher::wander(Walk &walk) {
       }
     if (!measurement.failure.empty())
       continue;
+    if (measurement.program == walk.atHome.program) { // so it would be the next time
+      for (size_t i = decisions.size(); i < picks.size(); ++i)
+        if (picks[i] != walk.home[i])
+          walk.idle.insert({i, picks[i]});
+      continue;
+    }
     known = 0;
     const double left = 1 - double(result.evaluations - begin) / kRound;
-    const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
     if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(walk.atHome.cycles))
       continue;
     walk.home = std::move(picks);
@@ -825,14 +954,23 @@ llvm::Error Searcher::cross(llvm::ArrayRef<Walk> walks, Mix &mix) {
     }
     llvm::stable_sort(crossings, [](const Crossing &a, const Crossing &b) { return a.gain > b.gain; });
     isBetter = false;
-    for (const Crossing &crossing : crossings) {
-      if (isOver() || result.evaluations >= gained + kPatience)
-        break;
+    auto crossed = [&](const Crossing &crossing) {
       Mix next = mix;
       std::fill(next.owners.begin() + long(crossing.first), next.owners.begin() + long(crossing.last), crossing.donor);
+      return next;
+    };
+    for (auto [i, crossing] : llvm::enumerate(crossings)) {
+      if (isOver() || result.evaluations >= gained + kPatience)
+        break;
+      Mix next = crossed(crossing);
       const Picks picks = next.picks();
       if (seen.count(picks))
         continue;
+      std::vector<Picks> likely{picks};
+      for (size_t k = i + 1; k < crossings.size() && likely.size() < workers.depth(); ++k)
+        if (Picks other = crossed(crossings[k]).picks(); !seen.count(other))
+          likely.push_back(std::move(other));
+      lookAhead(likely, false);
       llvm::Expected<const Measurement *> measured = measure(picks, "layers of another walk");
       if (!measured)
         return measured.takeError();
@@ -869,7 +1007,7 @@ llvm::Error Searcher::chooseLayers() {
     if (asksEstimate)
       survey();
     while (!isOver()) {
-      std::vector<Move> moves = asksEstimate ? likedMoves() : chooseMoves(distance);
+      std::vector<Move> moves = asksEstimate ? likedMoves(isTried, random) : chooseMoves(distance);
       if (moves.empty())
         break;
       if (asksEstimate)

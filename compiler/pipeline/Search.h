@@ -49,6 +49,8 @@ struct SearchOptions {
   unsigned budget = 64;
   /// Equal seeds and budgets give equal programs.
   uint64_t seed = 1;
+  /// Processes that measure and estimate at once: what will be asked for, and what may be. The search is the same with any number.
+  unsigned jobs = 1;
   SearchCache *cache = nullptr;
   /// Where a search with this budget has ended before, with whatever seed: take the best that the cache knows, and try nothing.
   bool takeBest = false;

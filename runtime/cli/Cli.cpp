@@ -45,6 +45,11 @@ void ModelArguments::addTo(CLI::App &command) {
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();
   command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")->check(CLI::PositiveNumber)->capture_default_str();
+  network.searchJobs = 0;
+  command
+      .add_option("--search-jobs", network.searchJobs, "processes that schedule search measures in, 0: one for each processor")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");

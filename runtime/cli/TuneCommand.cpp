@@ -71,7 +71,7 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<TuneArguments>();
   CLI::App *command = app.add_subcommand("tune", "search for the tiles that make a model fastest, by simulating it");
   arguments->model.addTo(*command);
-  for (const char *name : {"--schedule", "--search-budget", "--seed"})
+  for (const char *name : {"--schedule", "--search-budget", "--search-jobs", "--seed"})
     command->remove_option(command->get_option(name));
   arguments->model.network.schedule = "search";
   command->add_option("--schedule", arguments->model.network.schedule, "schedule file with what is not to be decided (docs/schedule-file.md)")
@@ -81,6 +81,11 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
       ->type_name("FILE.mlir");
   command->add_option("--budget", arguments->model.network.searchBudget, "programs to try, the first included")
       ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--jobs", arguments->model.network.searchJobs,
+                   "processes that measure at once, 0: one for each processor; the result is the same")
+      ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--seed", arguments->model.network.searchSeed, "equal seeds and budgets give equal programs")
       ->capture_default_str();

@@ -650,6 +650,15 @@ class TuneTest(CliTest):
             self.tune("--budget", 30, "--seed", 3, "-o", name, model=[NETWORK, "--hw", "tiny_8x8"])
         self.assertEqual((self.path / "a.twp").read_bytes(), (self.path / "b.twp").read_bytes())
 
+    def test_any_number_of_processes_makes_the_same_search(self):
+        network = [NETWORK, "--hw", "gemmini_16x16_int8", "--budget", 120]
+        said = [re.sub(r"[\d.]+ s\b", "", self.tilewright("tune", *network, "--jobs", jobs, "-o", f"{jobs}.twp")[0]) for jobs in [1, 2, 5]]
+        for other, jobs in zip(said[1:], [2, 5]):
+            self.assertEqual(other, said[0])
+            self.assertEqual((self.path / f"{jobs}.twp").read_bytes(), (self.path / "1.twp").read_bytes())
+        self.tilewright("compile", *network[:3], "--schedule", "search", "--search-budget", 120, "--search-jobs", 3, "-o", "compiled.twp")
+        self.assertEqual((self.path / "compiled.twp").read_bytes(), (self.path / "1.twp").read_bytes())
+
     def test_the_end_says_what_was_won(self):
         out, _ = self.tilewright("tune", *self.MODEL, "--budget", 9)
         self.assertRegex(out, r"(?s)^1 of 9: [\d,]+ cycles, best [\d,]+, [\d.]+ s, first tiles\n2 of 9: .*\n\n"
@@ -734,6 +743,8 @@ class TuneTest(CliTest):
         self.write("file", "")
         self.fails("tune", *self.MODEL, "--cache", "file", message="cannot use cache 'file': it must be a folder")
         self.fails("tune", *self.MODEL, "--budget", 0, message="--budget")
+        self.fails("tune", *self.MODEL, "--jobs", -1, message="--jobs")
+        self.fails("tune", *self.MODEL, "--jobs", 100000, message="--jobs")
         self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule: 'serial' is no schedule file")
         self.fails("tune", *self.MODEL, "--schedule", self.schedule_file("modulo"), message="the base is modulo, and only search can be tuned")
 

@@ -486,6 +486,51 @@ TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
   EXPECT_EQ(taken->program.code, uninterrupted->program.code);
 }
 
+TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Toy toy = randomToy(12, 6, seed), expected = randomToy(12, 6, seed + 100);
+    toy.probed = {3, 7};
+    toy.aspects.assign(12, {1000, 1010, 990, 900, 1100});
+    toy.isBroken = [](const Picks &picks) { return !picks.empty() && (picks[2] * 5 + picks.back()) % 7 == 3; };
+    toy.complaint = "machine 'small' is too small";
+    std::vector<std::map<Picks, uint64_t>> measured;
+    std::vector<std::vector<std::string>> lines;
+    std::vector<size_t> madeHere;
+    for (unsigned jobs : {1, 2, 5}) {
+      MemoryCache cache;
+      SearchOptions options = budget(200, seed);
+      options.cache = &cache;
+      options.jobs = jobs;
+      std::vector<std::string> &said = lines.emplace_back();
+      options.progress = [&](const SearchProgress &p) { said.push_back(p.what + " " + std::to_string(p.cycles)); };
+      toy.made.clear();
+      auto found = toy.searchExpecting(expected, options);
+      ASSERT_TRUE(bool(found));
+      madeHere.push_back(toy.made.size());
+      std::map<Picks, uint64_t> &own = measured.emplace_back();
+      for (const auto &[picks, measurement] : cache.records[found->problem].measured)
+        own[picks] = measurement.cycles;
+    }
+    for (size_t i : {1, 2}) {
+      EXPECT_EQ(measured[i], measured[0]);
+      EXPECT_EQ(lines[i], lines[0]);
+      EXPECT_LT(madeHere[i], measured[i].size()) << "some were made in copies";
+    }
+  }
+}
+
+TEST(SearchTest, AMistakeOfTheCompilerInACopyEndsTheSearch) {
+  Toy toy = randomToy(6, 5, 8);
+  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.complaint = "internal: the schedule does not verify: no";
+  SearchOptions options = budget(80);
+  options.jobs = 3;
+  auto found = toy.search(options);
+  ASSERT_FALSE(bool(found));
+  EXPECT_EQ(llvm::toString(found.takeError()), toy.complaint);
+}
+
 TEST(SearchTest, AFinishedSearchIsTakenFromTheCacheWithoutRunningAnything) {
   MemoryCache cache;
   Toy toy = randomToy(12, 6, 5);
