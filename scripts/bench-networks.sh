@@ -139,8 +139,8 @@ TEXT
     echo
     echo "## With more programs"
     echo
-    echo "Networks that meet their targets with longer searches."
-    for longer in 400:edge_32x32_bf16/resnet18 2000:gemmini_16x16_fp32/squeezenet; do
+    echo "Networks that meet their targets with longer searches, in one process for each of $(nproc) processors."
+    for longer in 400:edge_32x32_bf16/resnet18 3000:gemmini_16x16_fp32/squeezenet; do
       echo
       rows=("${longer#*:}") options=(--schedule search --search-budget "${longer%:*}")
       echo "\`scripts/bench-networks.sh ${options[*]} ${rows[*]}\`:"

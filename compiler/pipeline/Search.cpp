@@ -47,7 +47,8 @@ constexpr size_t kEstimateDistance = 3;
 constexpr unsigned kDescent = 64;
 /// With more: how many programs in a row may be no faster before the descent ends.
 constexpr unsigned kPatience = 24;
-/// And so many descents, from as many ways to compile the whole network; the third is slower than the second at first by no more than this.
+/// And so many descents to begin with, from as many ways to compile the whole network; the third is slower than the second at first by no
+/// more than this. As many walks are under way at once.
 constexpr unsigned kDescents = 3;
 constexpr double kWorthDescent = 1.05;
 /// Then a walk from the end of each, in rounds of so many programs. At the begin of one it takes programs that are slower than the one
@@ -717,6 +718,7 @@ llvm::Error Searcher::descend() {
   if (llvm::Error error = chooseWhole())
     return error;
   std::vector<Picks> starts = otherStarts();
+  starts.insert(starts.begin(), best);
   if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left, wanders))
     return error;
   if (probed) {
@@ -754,29 +756,45 @@ llvm::Error Searcher::descend() {
   return save(true);
 }
 
-/// Leaves what no single decision makes faster: walks from the ends of this descent and of others, in turn, whose programs are crossed.
+/// Leaves what no single decision makes faster: walks from the ends of this descent and of others, in turn, whose programs are crossed. When
+/// a turn of all has gained nothing another descent takes other chances, and its walk the place of the slowest.
 llvm::Error Searcher::explore(llvm::ArrayRef<Picks> starts) {
   std::vector<Walk> walks;
   Mix mix;
-  for (size_t turn = 0; !isOver(); ++turn) {
-    const bool isNew = turn == walks.size() && turn < kDescents && turn <= starts.size();
-    if (isNew) {
-      if (turn)
-        if (llvm::Error error = descendFrom(starts[turn - 1]))
+  const size_t first = std::min<size_t>(kDescents, starts.size());
+  size_t turn = 0, sinceGain = 0; // whose it is, and how many ago one has gained
+  unsigned begun = 0;             // programs before the last descent
+  while (!isOver()) {
+    const size_t going = size_t(llvm::count_if(walks, [](const Walk &walk) { return !walk.isOver; }));
+    const bool isStuck = sinceGain >= going;
+    if (walks.size() < first || isStuck) {
+      if (walks.size() >= first && result.evaluations == begun)
+        break; // the last descent has found nothing that is not known
+      begun = result.evaluations;
+      if (going >= kDescents)
+        llvm::max_element(walks, [](const Walk &a, const Walk &b) {
+          return std::pair(!a.isOver, a.atBest.cycles) < std::pair(!b.isOver, b.atBest.cycles);
+        })->isOver = true;
+      if (!walks.empty())
+        if (llvm::Error error = descendFrom(starts[walks.size() % starts.size()]))
           return error;
       limit = options.budget;
       llvm::Expected<Walk> walk = beginWalk();
       if (!walk)
         return walk.takeError();
       walks.push_back(std::move(*walk));
+      turn = walks.size() - 1;
+      sinceGain = 0;
     }
-    if (llvm::all_of(walks, [](const Walk &walk) { return walk.isOver; }) && !isNew)
-      break;
-    if (llvm::Error error = wander(walks[turn % walks.size()]))
+    const uint64_t before = fastestCycles;
+    if (llvm::Error error = wander(walks[turn]))
       return error;
     if (walks.size() > 1)
       if (llvm::Error error = cross(walks, mix))
         return error;
+    sinceGain = fastestCycles < before ? 0 : sinceGain + 1;
+    for (size_t i = 0; i < walks.size() && (i == 0 || walks[turn].isOver); ++i)
+      turn = (turn + 1) % walks.size();
   }
   return llvm::Error::success();
 }

@@ -20,6 +20,8 @@ struct Toy {
   std::set<size_t> probed; ///< layers whose decisions are
   /// Cycles for each pair of neighbours that do not take the same candidate.
   uint64_t friction = 0;
+  /// And up to so many of its own, so that descents end in many places.
+  uint64_t rugged = 0;
   /// Aspect i of every program makes layer i slower by aspects[i][its value]: its own value first.
   std::vector<std::vector<uint64_t>> aspects;
   std::vector<std::string> aspectNames; ///< if they have any
@@ -54,6 +56,8 @@ struct Toy {
       uint64_t layer = cycles[i][program.code[i][0]];
       if (i && program.code[i][0] != program.code[i - 1][0])
         layer += friction;
+      if (i && rugged)
+        layer += std::mt19937_64(i << 16 | program.code[i - 1][0] << 8 | program.code[i][0])() % rugged;
       if (i < aspects.size())
         layer += aspects[i][program.code[cycles.size() + i][0]];
       measurement.cycles += layer;
@@ -457,6 +461,15 @@ TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
   EXPECT_EQ(crossed->search->bestCycles, 8200u);
   EXPECT_EQ(taken->search->evaluations, 1u);
   EXPECT_EQ(taken->program.code, crossed->program.code);
+}
+
+TEST(SearchTest, WhenWalksGainNothingAnotherDescentBegins) {
+  Toy toy = randomToy(16, 4, 3);
+  toy.rugged = 1000;
+  toy.aspects.assign(16, {100, 101}); // no walk leads anywhere
+  auto walks = toy.searchExpecting(toy, budget(300)), descents = toy.searchExpecting(toy, budget(3000));
+  ASSERT_TRUE(walks && descents);
+  EXPECT_LT(descents->search->bestCycles, walks->search->bestCycles);
 }
 
 TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
