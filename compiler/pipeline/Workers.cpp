@@ -119,7 +119,7 @@ bool Workers::isSent(const Task &task) const {
 void Workers::want(const std::vector<Task> &tasks) {
   if (!count)
     return;
-  if (!hasStarted)
+  if (!hasStarted && !tasks.empty())
     start();
   receive(/*waits=*/false);
   wanted.clear();
@@ -164,11 +164,6 @@ void Workers::receive(bool waits) {
         retire(workers.begin() + long(i));
       }
     }
-}
-
-const Measurement *Workers::find(const Task &task) const {
-  auto result = done.find(task);
-  return result != done.end() && result->second ? &*result->second : nullptr;
 }
 
 std::optional<Measurement> Workers::take(const Task &task) {

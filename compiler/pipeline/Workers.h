@@ -31,8 +31,6 @@ public:
   size_t depth() const { return count ? 2 * (count + 1) : 0; }
   /// These are done next, in that order. What was wanted before and has not begun is not wanted any more.
   void want(const std::vector<Task> &tasks);
-  /// What is known of a task without waiting.
-  const Measurement *find(const Task &task) const;
   /// The result, if the task is done or a worker is at it; meanwhile others are done here that are wanted. Else nothing, also if the worker
   /// has died.
   std::optional<Measurement> take(const Task &task);
