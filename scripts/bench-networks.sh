@@ -116,7 +116,7 @@ text="Made by \`scripts/bench-networks.sh --schedule $schedule"
   cat <<TEXT
 $text${compare:+ --compare}\`: every layer of the networks of \`scripts/networks.txt\` on the
 simulated accelerator, batch 1. Cycles, bound and bytes are the same on every host; seconds and memory are those of the
-process on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
+process, the first one of a search, on the host that wrote this page. **bound**: what no schedule can beat ([bounds.md](bounds.md)), and the term that
 it is. **layer by layer**: the sum of the layers' own bounds, each from DRAM to DRAM; only what overlaps across layers or keeps tensors on
 chip can be faster. **array busy**, **vector busy**: part of the time in which these engines work; one that works nearly all the time has more to do
 than the bound counts, as it may take any packing of the array. **utilisation**: useful MACs / (peak MACs per cycle x cycles).

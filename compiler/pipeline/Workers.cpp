@@ -17,9 +17,6 @@ using namespace tw;
 using namespace tw::pipeline;
 
 namespace {
-/// A worker has a task to go on with while its last result lies here unread, if there are plenty.
-constexpr size_t kAhead = 2;
-
 /// All of `bytes`; false if the other side is gone.
 bool sendAll(int socket, const void *bytes, size_t size) {
   for (const char *from = static_cast<const char *>(bytes), *end = from + size; from != end;)

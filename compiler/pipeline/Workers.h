@@ -28,7 +28,7 @@ public:
   ~Workers();
 
   /// How many tasks keep all of them busy, and this process as well, for some time. 0: there are no workers.
-  size_t depth() const { return count ? 2 * (count + 1) : 0; }
+  size_t depth() const { return count ? kAhead * (count + 1) : 0; }
   /// These are done next, in that order. What was wanted before and has not begun is not wanted any more.
   void want(const std::vector<Task> &tasks);
   /// The result, if the task is done or a worker is at it; meanwhile others are done here that are wanted. Else nothing, also if the worker
@@ -36,6 +36,8 @@ public:
   std::optional<Measurement> take(const Task &task);
 
 private:
+  /// A worker has a task to go on with while its last result lies here unread, if there are plenty.
+  static constexpr size_t kAhead = 2;
   struct Worker {
     int process, socket;
     std::deque<Task> tasks; ///< sent and not answered

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <set>
 #include <thread>
@@ -37,12 +38,9 @@ std::vector<Workers::Task> tasks(unsigned count) {
 TEST(WorkersTest, EachResultIsThatOfItsTask) {
   for (unsigned count : {1, 2, 5}) {
     SCOPED_TRACE(count);
-    Workers workers(count, [](const Workers::Task &task) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2)); // as long as all others need to begin
-      return measurementOf(task);
-    });
+    Workers workers(count, [](const Workers::Task &task) { return measurementOf(task); });
     workers.want(tasks(40));
-    std::set<uint64_t> processes;
+    std::set<uint64_t> processes{uint64_t(here)};
     for (const Workers::Task &task : tasks(40))
       if (std::optional<Measurement> result = workers.take(task)) {
         const Measurement wanted = measurementOf(task);
@@ -53,8 +51,27 @@ TEST(WorkersTest, EachResultIsThatOfItsTask) {
         EXPECT_EQ(result->layerCycles[0], task[0]);
         processes.insert(result->layerCycles[1]);
       }
-    EXPECT_EQ(processes.size(), count + 1) << "this process works as well";
+    EXPECT_EQ(processes.size(), count + 1) << "each worker has been sent one at once";
   }
+}
+
+TEST(WorkersTest, WhileAWorkerIsAtATaskOthersAreDoneHere) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  Workers workers(1, [&](const Workers::Task &task) {
+    char byte = 0; // the worker waits until this process has done as many
+    EXPECT_EQ(getpid() == here ? write(ends[1], &byte, 1) : read(ends[0], &byte, 1), 1);
+    return measurementOf(task);
+  });
+  workers.want(tasks(6));
+  std::optional<Measurement> first = workers.take({0, 7});
+  ASSERT_TRUE(first);
+  EXPECT_NE(first->layerCycles[1], uint64_t(here));
+  std::optional<Measurement> other = workers.take({2, 7}); // behind the two that are sent
+  ASSERT_TRUE(other);
+  EXPECT_EQ(other->layerCycles[1], uint64_t(here));
+  close(ends[0]);
+  close(ends[1]);
 }
 
 TEST(WorkersTest, WhatNobodyIsAtIsLeftToTheCaller) {
