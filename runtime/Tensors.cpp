@@ -275,7 +275,7 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
   }
   if (sizes.size() <= kMaxSizes)
     result.sizes.assign(sizes.begin(), sizes.end());
-  result.expectedRange = high > low ? high - low : magnitude;
+  result.expectedRange = std::max(high - low, magnitude); // nothing is finite: 0
   if (result.differing)
     result.maxRelativeError = result.expectedRange > 0 ? result.maxAbsError / result.expectedRange : std::numeric_limits<double>::infinity();
   int64_t rows = actual.shape.size() > 1 ? actual.shape[0] : 1;

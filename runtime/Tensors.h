@@ -54,7 +54,7 @@ struct Comparison {
   int64_t differing = 0;
   /// Largest |actual - expected|; infinite where one is NaN or the infinities differ.
   double maxAbsError = 0;
-  /// max - min of the finite expected values, or their largest magnitude where all are equal.
+  /// max - min of the finite expected values, or their largest magnitude where that is more: floats are rounded by a part of it.
   double expectedRange = 0;
   /// maxAbsError / expectedRange; 0 if nothing differs.
   double maxRelativeError = 0;

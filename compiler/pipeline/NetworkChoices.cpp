@@ -62,9 +62,9 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   };
   // What runs between the steps of the next kernels lies neither among their bands nor where they keep tensors.
   auto split = [&](size_t owner) {
-    const std::vector<int64_t> &rooms = fusion.residency.room;
+    const std::vector<int64_t> &rooms = fusion->residency.room;
     const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
-    const accel::Group *group = fusion.groupOf(unsigned(owner) + 1);
+    const accel::Group *group = fusion->groupOf(unsigned(owner) + 1);
     int64_t room = int64_t(machine.scratchpads[0].capacityBytes), taken = 0;
     for (size_t other = owner; other < rooms.size() && other <= (group ? group->last() : owner + 1); ++other)
       if (other == owner || isInterleaved(owner))
@@ -79,9 +79,9 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
   };
   if (isShared(layer) || (layer && isShared(layer - 1))) {
     int64_t room = int64_t(machine.scratchpads[0].capacityBytes);
-    for (size_t other = layer ? layer - 1 : 0; other <= layer + 1 && other < fusion.residency.room.size(); ++other)
+    for (size_t other = layer ? layer - 1 : 0; other <= layer + 1 && other < fusion->residency.room.size(); ++other)
       if (other == layer || isShared(std::min(layer, other)))
-        room = std::min(room, fusion.residency.room[other]);
+        room = std::min(room, fusion->residency.room[other]);
     const int64_t banks = room / int64_t(machine.scratchpads[0].bankBytes()), at = int64_t(kBesideSplit * double(banks));
     place.banks = isApart(layer) ? std::array<int64_t, 2>{at, banks} : std::array<int64_t, 2>{0, at};
   } else if (picked(layer) == 1) {
@@ -312,7 +312,7 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
   for (size_t i = 0; i < layers.size(); ++i) {
     ChainRows &chain = result.chains[i];
     const size_t end = endOfChain(i);
-    if (end > i && packsTaps(i)) {
+    if (end > i && accel::packsTaps(layers[i].kernel, machine)) {
       chain.last = unsigned(end) - 1;
       const auto *own = llvm::lower_bound(kBands, network.chosen[i].bands);
       const auto *above = own + (own != std::end(kBands) && *own == network.chosen[i].bands);
@@ -391,33 +391,38 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
     return chosen.takeError();
   if (!*chosen)
     return false;
+  fusion = std::make_shared<const accel::Fusion>(std::move(**chosen));
   NetworkChoice plain; // what only residency rules tell apart
   plain.residency = next.residency;
   plain.keptFirst = next.keptFirst;
   plain.ways = options.ways.orFirst();
   if (next == plain) {
-    if (llvm::any_of(fusions, [&](const accel::Fusion &other) { return other.isSameChoice(**chosen); }))
+    if (llvm::any_of(fusions, [&](const auto &other) { return other->isSameChoice(*fusion); }))
       return true;
-    fusions.push_back(**chosen);
+    fusions.push_back(fusion);
   }
   network = emptyNetwork;
   result = emptyResult;
-  const bool hasGroups = !(*chosen)->groups.empty();
-  std::vector<size_t> leftOut = (*chosen)->residency.leftOut;
   const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
   const double limit = inFull ? std::numeric_limits<double>::infinity() : least;
-  llvm::Expected<double> cycles = emitWith(std::move(**chosen), limit);
+  llvm::Expected<double> cycles = emitWith(limit);
   if (!cycles)
     return cycles.takeError();
   const bool isBest = weighed.empty() || *cycles < least;
   auto place = isBest ? weighed.begin()
                       : std::find_if(weighed.begin() + 1, weighed.end(), [&](const Weighed &w) { return *cycles < w.cycles; });
-  weighed.insert(place, {*cycles, next, hasGroups, std::move(leftOut)});
+  weighed.insert(place, {*cycles, next, !fusion->groups.empty(), fusion->residency.leftOut});
   if (isBest) {
     bestNetwork = std::move(network);
     bestResult = std::move(result);
+    bestFusion = fusion;
   }
   return true;
+}
+
+void NetworkCompiler::recallBest() {
+  choice = weighed.front().choice;
+  fusion = bestFusion;
 }
 
 void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
@@ -587,9 +592,7 @@ void NetworkCompiler::weighOrders() {
     close->ways.order = schedule::Order::Interleaved;
     weighToo(*close);
   }
-  auto packsTaps = [&](const Layer &l) {
-    return l.kernel.anchor && l.kernel.anchor->kind == accel::Anchor::Contraction && accel::packsTaps(*l.kernel.anchor, machine);
-  };
+  auto packsTaps = [&](const Layer &l) { return accel::packsTaps(l.kernel, machine); };
   next = weighed.front().choice;
   next.tallBands = true;
   if (weighed.front().hasGroups && llvm::any_of(layers, packsTaps))
@@ -693,7 +696,7 @@ std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
     return "it does not read what that makes";
   if (takesAsMade(layer - 1) || takesAsMade(layer + 1))
     return "a kernel takes turns with one other";
-  if (fusion.groupOf(unsigned(layer)) || fusion.groupOf(unsigned(layer) - 1))
+  if (fusion->groupOf(unsigned(layer)) || fusion->groupOf(unsigned(layer) - 1))
     return "one of them runs in bands";
   for (const Layer *each : {&layers[layer - 1], &layers[layer]}) {
     const accel::Kernel &kernel = each->form(choice);
@@ -814,10 +817,10 @@ void NetworkCompiler::mergeTurns(size_t begin, size_t middle) {
 /// made.
 void NetworkCompiler::weighAsMade() {
   for (size_t i = 1; hasWays() && i < layers.size(); ++i) {
-    NetworkChoice next = weighed.front().choice;
-    choice = next;
+    recallBest();
     if (layers[i].kernel.request.asMade || !hurriesAsMade(i))
       continue;
+    NetworkChoice next = choice;
     next.asMade.push_back(i);
     weighToo(next, kLeastAsMade);
   }
@@ -925,6 +928,7 @@ llvm::Error NetworkCompiler::emit() {
   }
   network = std::move(bestNetwork);
   result = std::move(bestResult);
+  recallBest();
   result.weighed = {weighed.front().choice};
   auto addNew = [&](const NetworkChoice &other) {
     if (!llvm::is_contained(result.weighed, other))

@@ -367,7 +367,7 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
 
 llvm::Error NetworkCompiler::placeGroups() {
   ranges = apart;
-  for (const accel::Group &group : fusion.groups)
+  for (const accel::Group &group : fusion->groups)
     for (unsigned k = group.first; k <= group.last(); ++k)
       for (auto [i, tensor] : llvm::enumerate(layers[k].kernel.tensors))
         if (tensor.role != accel::KernelTensor::Constant) {
@@ -478,7 +478,7 @@ void NetworkCompiler::addBounds() {
 }
 
 llvm::Error NetworkCompiler::emitKernels() {
-  const accel::Residency &residency = fusion.residency;
+  const accel::Residency &residency = fusion->residency;
   size_t groupBegin = 0; ///< steps before the group's
   auto bandsAsked = [&](size_t range) {
     return llvm::any_of(layers, [&](const Layer &l) {
@@ -501,10 +501,10 @@ llvm::Error NetworkCompiler::emitKernels() {
                                        accel::placed(layers[taker].kernel.request.buffersAt).c_str(),
                                        layers[taker].kernel.name.c_str(), why.c_str());
     }
-    const accel::Group *group = fusion.groupOf(uint32_t(index));
+    const accel::Group *group = fusion->groupOf(uint32_t(index));
     // In other bands tiles of packed taps, whose rows are loaded again for each, are as high as these.
-    const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index && packsTaps(index) &&
-                        !kernel->request.size[accel::P1];
+    const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index &&
+                        accel::packsTaps(source.kernel, machine) && !kernel->request.size[accel::P1];
     accel::Kernel asked;
     if (!choice.beside.empty() || takes || makes || isTall) {
       asked = *kernel;
@@ -589,7 +589,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (!isBehind)
         network.nextOnChip = {};
       // Before and behind a group, what its kernels have on chip comes last.
-      for (const accel::Group &other : fusion.groups)
+      for (const accel::Group &other : fusion->groups)
         if (layer + 1 == other.first || layer == other.last() + 1)
           network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     };
@@ -623,9 +623,14 @@ llvm::Error NetworkCompiler::emitKernels() {
         return emitParts(source, *kernel, {keptFrom ? keptFrom : (kernel->extent[accel::P0] + 1) / 2, spreads}, onChip, layer);
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
     };
+    const size_t steps = network.steps.size(), constants = network.constants.size();
+    const uint64_t nextAddress = network.nextAddress;
     llvm::Error error = emitIt();
     if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
       llvm::consumeError(std::move(error));
+      network.steps.resize(steps); // without a first part that did
+      network.constants.resize(constants);
+      network.nextAddress = nextAddress;
       onChip.banks.reset();
       onChip.room = lowRoom;
       takePlace(place.isBehind);
@@ -688,9 +693,8 @@ llvm::Error NetworkCompiler::emitKernels() {
   return llvm::Error::success();
 }
 
-llvm::Expected<double> NetworkCompiler::emitWith(accel::Fusion chosen, double limit) {
-  fusion = std::move(chosen);
-  isRegrouped |= !fusion.groups.empty();
+llvm::Expected<double> NetworkCompiler::emitWith(double limit) {
+  isRegrouped |= !fusion->groups.empty();
   if (isRegrouped)
     if (llvm::Error error = placeGroups())
       return error;

@@ -109,8 +109,8 @@ private:
     }
   };
   std::vector<Layer> layers;
-  accel::Fusion fusion; ///< what stays on chip
   NetworkChoice choice; ///< the one at hand
+  std::shared_ptr<const accel::Fusion> fusion = std::make_shared<accel::Fusion>(), bestFusion; ///< what stays on chip with it
   bool onlyEstimates = false; ///< one choice is compared with others by its first plan
   bool inFull = false;      ///< estimates are not cut short
   bool isRegrouped = false; ///< tensors lie where some groups want them
@@ -124,7 +124,7 @@ private:
     std::vector<size_t> leftOut;
   };
   std::vector<Weighed> weighed;       ///< the best first
-  std::vector<accel::Fusion> fusions; ///< of the rules so far
+  std::vector<std::shared_ptr<const accel::Fusion>> fusions; ///< of the rules so far
   accel::NetworkProgram emptyNetwork, bestNetwork;
   CompiledNetwork emptyResult, bestResult;
 
@@ -134,6 +134,8 @@ private:
   llvm::Expected<bool> weigh(const NetworkChoice &next, double leastGain = 1);
   /// The same, of a choice without which there is a program anyway.
   void weighToo(const NetworkChoice &next, double leastGain = 1);
+  /// The best one so far is at hand again.
+  void recallBest();
   void weighEachWith(bool NetworkChoice::*way, double leastGain);
   void weighPlaces();
   void weighResidents();
@@ -179,8 +181,8 @@ private:
   /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
   bool isInterleaved(size_t layer) const {
     const accel::Kernel &kernel = layers[layer].kernel;
-    return choice.ways.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor && kernel.copies.empty() &&
-           !fusion.groupOf(unsigned(layer));
+    return choice.ways.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor &&
+           kernel.copies.empty() && !fusion->groupOf(unsigned(layer));
   }
   /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to
   /// them.
@@ -250,7 +252,7 @@ private:
   llvm::Expected<std::optional<accel::Fusion>> chooseOnChip();
   /// Kernel after kernel, then their steps side by side; returns the cycles that this is estimated to take. No program if that
   /// is `limit` or more.
-  llvm::Expected<double> emitWith(accel::Fusion chosen, double limit);
+  llvm::Expected<double> emitWith(double limit);
   llvm::Error emitKernels();
   /// Lower bounds of the layers and of the network, and the least that they move.
   void addBounds();
@@ -259,10 +261,6 @@ private:
   llvm::Error describeProblem();
   void listAspects();
   void listStays();
-  bool packsTaps(size_t layer) const {
-    const accel::Kernel &kernel = layers[layer].kernel;
-    return kernel.anchor && accel::packsTaps(*kernel.anchor, machine);
-  }
   /// The end of the chain of bands that begins with this layer's result, none of which is asked for; the layer itself: there is none.
   size_t endOfChain(size_t layer) const;
   llvm::Error assemble();

@@ -76,7 +76,7 @@ void Workers::start() {
   hasStarted = true;
   while (workers.size() < count) {
     int ends[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
       return;
     const pid_t process = fork();
     if (process == 0) {

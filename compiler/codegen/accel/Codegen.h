@@ -142,8 +142,10 @@ uint64_t touchedBytes(const Kernel &kernel, int tensor);
 /// it needs fewer cycles so; nothing where it does not.
 std::optional<Kernel> packPixels(const Kernel &kernel, const timing::MachineParams &machine);
 
-/// Whether the load engine lays the channels of all taps side by side, if the input comes from DRAM.
+/// Whether the load engine lays the channels of all taps side by side, if the input comes from DRAM. Of a kernel: it has such an
+/// anchor, and the weights are constant.
 bool packsTaps(const Anchor &anchor, const timing::MachineParams &machine);
+bool packsTaps(const Kernel &kernel, const timing::MachineParams &machine);
 
 /// Whether the array may compute some channels of a window for the vector engine, as products with diagonal matrices of weights.
 bool canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine);

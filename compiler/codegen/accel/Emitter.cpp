@@ -112,6 +112,11 @@ bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
          a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
 }
 
+bool accel::packsTaps(const Kernel &kernel, const timing::MachineParams &machine) {
+  return kernel.anchor && kernel.anchor->kind == Anchor::Contraction &&
+         kernel.tensors[size_t(kernel.anchor->weights)].role == KernelTensor::Constant && packsTaps(*kernel.anchor, machine);
+}
+
 /// The squares are zero beside their diagonals.
 bool accel::canUseBothEngines(const Kernel &kernel, const timing::MachineParams &machine) {
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->windowOp != isa::WindowOp::Mac)
@@ -124,7 +129,7 @@ bool accel::canUseBothEngines(const Kernel &kernel, const timing::MachineParams 
 }
 
 void Emitter::packTaps() {
-  if (!contraction() || !constantWeights() || residentInput() || !packsTaps(*kernel.anchor, machine))
+  if (residentInput() || !packsTaps(kernel, machine))
     return;
   const Anchor &a = *kernel.anchor;
   int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel;
@@ -967,7 +972,7 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
     if (mlir::failed(built) || built->b >= 0 || !built->parameters.empty() || built->stages.size() > machine.vectorStages ||
         byteSize(built->dType) != byteSize(kernel.anchor->inputType))
       return failure("the conversion of its input has no form on the vector engine");
-    if (!packsTaps(*kernel.anchor, machine))
+    if (!packsTaps(kernel, machine))
       return failure("the conversion of its input needs taps that the load engine packs");
     conversion = *built;
   }

@@ -160,7 +160,6 @@ private:
   bool isWhole(unsigned k, int tensor) const { return whole.tensors[uses.tensorOf[k][size_t(tensor)]].has_value(); }
   int64_t weightBytes(const Kernel &kernel) const;
   int64_t parameterBytes(const Kernel &kernel) const;
-  bool packs(const Kernel &kernel) const;
   /// Rows of sums that its windows find in the accumulator, if it keeps them.
   int64_t sharedSums(const Kernel &kernel) const {
     return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
@@ -230,7 +229,7 @@ int64_t Fuser::weightBytes(const Kernel &kernel) const {
   int64_t taps = a->axes[0].kernel * a->axes[1].kernel, size = byteSize(a->weightType);
   if (a->kind == Anchor::Window)
     return taps * roundUp(kernel.extent[C], machine.lanes) * size;
-  int64_t inputs = packs(kernel) ? roundUp(taps * a->ic, machine.rows) : taps * roundUp(a->ic, machine.rows);
+  int64_t inputs = packsTaps(kernel, machine) ? roundUp(taps * a->ic, machine.rows) : taps * roundUp(a->ic, machine.rows);
   return a->groups * inputs * roundUp(a->oc, machine.cols) * size;
 }
 
@@ -239,14 +238,6 @@ int64_t Fuser::parameterBytes(const Kernel &kernel) const {
   for (const Step &step : kernel.steps)
     count += llvm::count_if(step.sources, [](const Source &source) { return source.kind == Source::Parameter; });
   return count * roundUp(kernel.extent[C], machine.lanes) * 4;
-}
-
-/// Emitter::packTaps(), for an input that comes from DRAM.
-bool Fuser::packs(const Kernel &kernel) const {
-  const Anchor &a = *kernel.anchor;
-  int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
-  return a.kind == Anchor::Contraction && a.groups == 1 && taps > 1 && a.ic < machine.rows && a.axes[1].dilation == 1 &&
-         ceilDiv(taps * a.ic, machine.rows) * 2 <= taps * ceilDiv(a.ic, machine.rows);
 }
 
 int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const {
@@ -281,7 +272,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
       for (unsigned parts = std::min(machine.loadEngines, 2u), part = 0; part < parts; ++part)
         add((ceilDiv(sums[P0], parts) * column + machine.rows + machine.lanes) * byteSize(kernel.loadedType()));
       add((sums[P0] * column + machine.rows + machine.lanes) * size);
-    } else if (packs(kernel))
+    } else if (packsTaps(kernel, machine))
       for (unsigned engine = 0; engine < engines; ++engine)
         add((sums[P0] * column + machine.rows) * size);
     else
@@ -356,7 +347,7 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
     // better be taller.
     bool loadsAgain = false;
     for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
-      if (const Kernel &writer = *uses.kernels[group.first + i]; writer.anchor && packs(writer))
+      if (const Kernel &writer = *uses.kernels[group.first + i]; packsTaps(writer, machine))
         loadsAgain |= writer.anchor->axes[1].span(step) > 2 * step * writer.anchor->axes[1].stride;
     const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
                         llvm::all_of(group.kernels[tensor.reader].rows, [](const Range &rows) { return rows.size() == 1; });
@@ -500,7 +491,8 @@ bool Fuser::place(Group &group, std::string *why) const {
         else if (const int64_t most = mostArrayBlocks(group.first + unsigned(i))) { // squares for each tap; in a ring as above
           const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
           const BandedTensor *input = group.inputOf(i);
-          bytes += most * w.kernel * (input && input->ring ? 2 * h.kernel - 1 : h.kernel) * machine.rows * machine.cols;
+          bytes += most * w.kernel * (input && input->ring ? 2 * h.kernel - 1 : h.kernel) * machine.rows * machine.cols *
+                   byteSize(kernel.anchor->inputType);
         }
         bytes = bytes ? roundUp(bytes, kAlignment) + 2 * kAlignment : 0;
         group.kernels[i].own[use] = {at[wm], at[wm] + bytes};
@@ -617,7 +609,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   double passes = 0;
   if (a && a->kind == Anchor::Contraction) {
     int64_t taps = a->axes[0].kernel * a->axes[1].kernel;
-    bool isPacked = packs(kernel) && !input;
+    bool isPacked = packsTaps(kernel, machine) && !input;
     passes = double(a->groups * ceilDiv(a->oc, machine.cols)) *
              double(isPacked ? ceilDiv(taps * a->ic, machine.rows) : taps * ceilDiv(a->ic, machine.rows));
     // Tiles that the accumulator holds twice: of few channels, where they are of many positions.
@@ -817,7 +809,7 @@ Fusion Fuser::run() {
       if (edges[first]->firstWriter < first || llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
-      const bool isTall = uses.tallBands && kernels[first]->anchor && packs(*kernels[first]);
+      const bool isTall = uses.tallBands && packsTaps(*kernels[first], machine);
       for (int64_t perBand = rows / 2; perBand > isTall; --perBand) {
         const bool isEqual = perBand > one ? perBand % one == 0 && rows % perBand == 0 : one % perBand == 0;
         if (!isEqual && (perBand > one || (perBand & (perBand - 1))))

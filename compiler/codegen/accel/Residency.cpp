@@ -325,7 +325,7 @@ Residency Chooser::run() {
   // do, the tensor had better go.
   auto losesPasses = [&](const Use &use) {
     const Kernel &kernel = *uses.kernels[use.kernel];
-    if (!use.isAnchor || kernel.anchor->kind != Anchor::Contraction || !packsTaps(*kernel.anchor, machine))
+    if (!use.isAnchor || !packsTaps(kernel, machine))
       return false;
     const Anchor &a = *kernel.anchor;
     const Extent sums = kernel.sums(kernel.extent);

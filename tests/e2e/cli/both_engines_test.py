@@ -198,6 +198,25 @@ class BothEnginesTest(CliTest):
                 np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile %k {sizes = [0, 0, 3, 1]}"), hw), expected)
                 self.assertGreater(self.busy("tensor"), 0)
 
+    def test_finite_floats_in_bands(self):
+        """The squares of a window in a chain take the bytes of a float for each element."""
+        weights = {"expand": (1, 1, 16, 96), "window": (3, 3, 1, 96), "project": (1, 1, 96, 24)}
+        text, source = "", ("%x", "tensor<1x56x56x16xf32>")
+        np.save(self.path / "x.npy", self.random.integers(-1, 2, (1, 56, 56, 16)).astype(np.float32))
+        for name, shape in weights.items():
+            w, result = self.random.integers(-1, 2, shape).astype(np.float32), f"tensor<1x56x56x{shape[3]}xf32>"
+            type, pad = "x".join(map(str, shape)) + "xf32", shape[0] // 2
+            text += f"""  %w_{name} = graph.constant {hexed(w)} : tensor<{type}>
+  %{name} = graph.conv {source[0]}, %w_{name} {{group = {96 if name == "window" else 1} : i64, strides = array<i64: 1, 1>,
+    pads = array<i64: {pad}, {pad}, {pad}, {pad}>, dilations = array<i64: 1, 1>, layout = "nhwc"}} : ({source[1]}, tensor<{type}>) -> {result} loc("{name}")
+"""
+            source = f"%{name}", result
+        self.write("net.mlir", f"func.func @main(%x: tensor<1x56x56x16xf32>) -> {source[1]} {{\n{text}  return {source[0]} : {source[1]}\n}}\n")
+        hw = ["--hw", "gemmini_16x16_fp32", "--finite-math"]
+        expected = self.run_with("serial", hw)
+        np.testing.assert_array_equal(self.run_with(self.chained(32, 1), hw), expected)
+        self.assertGreater(self.busy("tensor"), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

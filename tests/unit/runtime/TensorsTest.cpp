@@ -55,10 +55,11 @@ TEST(TensorsTest, ErrorIsMeasuredAgainstTheRangeOfTheExpectedValues) {
                      "top-1 agrees on 1 of 1");
 }
 
-TEST(TensorsTest, RangeOfEqualExpectedValuesIsTheirMagnitude) {
+TEST(TensorsTest, RangeIsNoLessThanTheLargestMagnitude) {
   Comparison c = compared(floats({2}, {4, 5}), floats({2}, {4, 4}));
   EXPECT_EQ(c.expectedRange, 4);
   EXPECT_EQ(c.maxRelativeError, 0.25);
+  EXPECT_EQ(compared(floats({2}, {-8, -6}), floats({2}, {-8, -7})).maxRelativeError, 0.125);
   EXPECT_EQ(compared(floats({2}, {0, 1}), floats({2}, {0, 0})).maxRelativeError, std::numeric_limits<double>::infinity());
 }
 
