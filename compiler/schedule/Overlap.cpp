@@ -87,13 +87,6 @@ double dramBytesPerCycle(const timing::MachineParams &machine, Bus bus) {
   return share * double(peak.numerator) / double(peak.denominator);
 }
 
-double dramLatency(const timing::MachineParams &machine) {
-  const timing::DramParams &dram = machine.dram;
-  if (dram.kind == timing::DramKind::Ideal)
-    return dram.latencyCycles + dram.pathLatencyCycles;
-  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
-}
-
 /// For how long a store of `bursts` keeps the write buffer full. It has few places, and takes a burst for each write that is done: with
 /// many channels that, and not the data bus, is what limits stores. Writes of one stream find their rows closed or in use once in every
 /// bank group; those of other groups overlap with that as far as the buffer reaches.
@@ -432,7 +425,8 @@ void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step)
 }
 
 Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Bus bus)
-    : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)), latency(dramLatency(machine)), map(machine.dram), ready(numEngines(machine)),
+    : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)),
+      latency(timing::dramTypicalLatencyCycles(machine)), map(machine.dram), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
     spaces.emplace_back(space == kDramSpace ? kDramPageBytes : kChipPageBytes);

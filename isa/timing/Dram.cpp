@@ -219,6 +219,13 @@ uint64_t dramConflictLatencyCycles(const MachineParams &machine) {
          ceilDivide(ticks * machine.clockMhz, dram.clockMhz);
 }
 
+double dramTypicalLatencyCycles(const MachineParams &machine) {
+  const DramParams &dram = machine.dram;
+  if (dram.kind == DramKind::Ideal)
+    return dram.latencyCycles + dram.pathLatencyCycles;
+  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+}
+
 uint64_t littlesLawBursts(const MachineParams &machine) {
   Ratio rate = dramPeakBytesPerCycle(machine);
   uint64_t latency = dramConflictLatencyCycles(machine);

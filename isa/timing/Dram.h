@@ -263,6 +263,9 @@ Ratio dramPeakBytesPerCycle(const MachineParams &machine);
 /// Accelerator cycles from a read's arrival at an idle DRAM, with another row open, to its data.
 uint64_t dramConflictLatencyCycles(const MachineParams &machine);
 
+/// The same with no row open; of an ideal DRAM to the begin of its data. What estimates count on.
+double dramTypicalLatencyCycles(const MachineParams &machine);
+
 /// Bursts one DMA engine must have in flight to use the DRAM's peak rate, or its own issue rate if that is lower.
 uint64_t littlesLawBursts(const MachineParams &machine);
 

@@ -28,6 +28,15 @@ float asFloat(uint32_t bits) {
   return value;
 }
 
+struct Interval {
+  int64_t lo, hi;
+};
+constexpr Interval kAll{INT32_MIN, INT32_MAX};
+
+bool fitsByte(Interval range, bool isSigned) {
+  return isSigned ? -128 <= range.lo && range.hi <= 127 : 0 <= range.lo && range.hi <= 255;
+}
+
 class ChainBuilder {
 public:
   ChainBuilder(const Step &step, ArrayRef<LaneType> types, bool swapped)
@@ -43,7 +52,6 @@ private:
   /// The values the chain starts from, after the widening the engine does itself.
   Value entry, bEntry;
   Value current, saved;
-  std::optional<uint32_t> clampLow, clampHigh;
 
   InFlightDiagnostic error(Operation *at) { return at->emitError("cannot be mapped to the vector engine: "); }
 
@@ -54,6 +62,10 @@ private:
   /// True if `value` is computed from `from` (or is it).
   bool dependsOn(Value value, Value from);
   LogicalResult compile(Value value);
+  /// What an i32 may be, as far as its own expression tells.
+  Interval rangeOf(Value value);
+  /// Bytes lose what is above them, while the engine saturates what it writes and keeps all between its stages.
+  void wrap(bool isSigned);
   LogicalResult compileBinary(Operation *at, Value l, Value r, StageOp forward, StageOp reverse);
   void emit(StageOp stage, int64_t operand = 0) { chain.stages.push_back({stage, operand}); }
   void absorb(int source, Value argument, Value &value, int64_t &zero, bool isB);
@@ -130,6 +142,63 @@ bool ChainBuilder::dependsOn(Value value, Value from) {
     return true;
   Operation *def = value.getDefiningOp();
   return def && llvm::any_of(def->getOperands(), [&](Value operand) { return dependsOn(operand, from); });
+}
+
+Interval ChainBuilder::rangeOf(Value value) {
+  if (auto bits = constantOf(value))
+    return {int32_t(*bits), int32_t(*bits)};
+  Operation *def = value.getDefiningOp();
+  if (!def)
+    return kAll;
+  auto known = [](int64_t lo, int64_t hi) { return kAll.lo <= lo && hi <= kAll.hi ? Interval{lo, hi} : kAll; };
+  auto both = [&](auto combine) { return combine(rangeOf(def->getOperand(0)), rangeOf(def->getOperand(1))); };
+  return llvm::TypeSwitch<Operation *, Interval>(def)
+      .Case([&](arith::ExtSIOp op) {
+        return op.getIn().getType().isInteger(8) ? Interval{-128, 127} : kAll;
+      })
+      .Case([&](arith::ExtUIOp op) {
+        return op.getIn().getType().isInteger(8) ? Interval{0, 255} : kAll;
+      })
+      .Case([&](arith::AddIOp) { return both([&](Interval l, Interval r) { return known(l.lo + r.lo, l.hi + r.hi); }); })
+      .Case([&](arith::SubIOp) { return both([&](Interval l, Interval r) { return known(l.lo - r.hi, l.hi - r.lo); }); })
+      .Case([&](arith::MaxSIOp) {
+        return both([](Interval l, Interval r) { return Interval{std::max(l.lo, r.lo), std::max(l.hi, r.hi)}; });
+      })
+      .Case([&](arith::MinSIOp) {
+        return both([](Interval l, Interval r) { return Interval{std::min(l.lo, r.lo), std::min(l.hi, r.hi)}; });
+      })
+      .Case<arith::AndIOp, arith::OrIOp, arith::XOrIOp>([&](auto) {
+        return both([](Interval l, Interval r) {
+          return fitsByte(l, false) && fitsByte(r, false) ? Interval{0, 255}
+                 : fitsByte(l, true) && fitsByte(r, true) ? Interval{-128, 127}
+                                                          : kAll;
+        });
+      })
+      .Case([&](arith::FPToSIOp) {
+        // Between the constants that it is clamped to.
+        double lo = double(kAll.lo), hi = double(kAll.hi);
+        for (Operation *clamp = def->getOperand(0).getDefiningOp(); clamp; clamp = clamp->getOperand(0).getDefiningOp()) {
+          const bool isMax = llvm::isa<arith::MaximumFOp, arith::MaxNumFOp>(clamp);
+          if (!isMax && !llvm::isa<arith::MinimumFOp, arith::MinNumFOp, math::RoundEvenOp>(clamp))
+            break;
+          auto bits = clamp->getNumOperands() == 2 ? constantOf(clamp->getOperand(1)) : std::nullopt;
+          if (bits && isMax)
+            lo = std::max(lo, double(std::floor(asFloat(*bits))));
+          else if (bits)
+            hi = std::min(hi, double(std::ceil(asFloat(*bits))));
+        }
+        return lo <= hi ? Interval{int64_t(lo), int64_t(hi)} : kAll;
+      })
+      .Default([](Operation *) { return kAll; });
+}
+
+void ChainBuilder::wrap(bool isSigned) {
+  if (isSigned) {
+    emit(StageOp::Imul, immediate(1u << 24));
+    emit(StageOp::Ishr, immediate(24));
+  } else {
+    emit(StageOp::Iand, immediate(255));
+  }
 }
 
 LogicalResult ChainBuilder::compileBinary(Operation *at, Value l, Value r, StageOp forward, StageOp reverse) {
@@ -267,7 +336,17 @@ LogicalResult ChainBuilder::compile(Value value) {
             }
             return unary(rounds ? StageOp::F2i : StageOp::F2iTrunc);
           })
-          .Case<arith::ExtSIOp, arith::ExtUIOp, arith::ExtFOp>([&](auto) { return compile(def->getOperand(0)); })
+          .Case<arith::ExtSIOp, arith::ExtUIOp>([&](auto widening) {
+            const Value narrow = widening.getIn();
+            if (failed(compile(narrow)))
+              return failure();
+            const bool isSigned = llvm::isa<arith::ExtSIOp>(def);
+            auto truncation = narrow.template getDefiningOp<arith::TruncIOp>();
+            if (truncation && narrow.getType().isInteger(8) && !fitsByte(rangeOf(truncation.getIn()), isSigned))
+              wrap(isSigned);
+            return success();
+          })
+          .Case([&](arith::ExtFOp) { return compile(def->getOperand(0)); })
           .Case([&](arith::TruncFOp) -> LogicalResult {
             // Legal at the end, where the engine converts on writing.
             return compile(def->getOperand(0));
@@ -461,26 +540,15 @@ FailureOr<Chain> ChainBuilder::run() {
   chain.dType = step.type;
   if (failed(compile(yield.getOperand(0))))
     return failure();
-  // Bytes: unsigned if what enters is; a clamp recognised below knows better. Without a clamp the value wraps.
+  // Bytes: what they may be says whether they are unsigned, else what enters. What fits neither wraps.
   if (step.type == LaneType::I8) {
-    bool isUnsigned = chain.aType == LaneType::U8 || (chain.b >= 0 && chain.bType == LaneType::U8);
-    chain.dType = isUnsigned ? LaneType::U8 : LaneType::I8;
-    Operation *last = yield.getOperand(0).getDefiningOp();
-    bool truncates = last && llvm::isa<arith::TruncIOp>(last);
-    bool wraps = truncates && chain.stages.empty() && chain.aZero != 0;
-    if (truncates && !chain.stages.empty())
-      wraps = chain.stages.back().op == StageOp::Iadd || chain.stages.back().op == StageOp::Isub ||
-              chain.stages.back().op == StageOp::Irsub || chain.stages.back().op == StageOp::Imul;
-    if (wraps && chain.stages.size() >= 2 && chain.stages[chain.stages.size() - 2].op == StageOp::F2i)
-      wraps = false;
-    if (wraps) {
-      if (isUnsigned) {
-        emit(StageOp::Iand, immediate(255));
-      } else {
-        emit(StageOp::Imul, immediate(1u << 24));
-        emit(StageOp::Ishr, immediate(24));
-      }
-    }
+    const bool entersUnsigned = chain.aType == LaneType::U8 || (chain.b >= 0 && chain.bType == LaneType::U8);
+    auto last = yield.getOperand(0).getDefiningOp<arith::TruncIOp>();
+    const Interval range = last ? rangeOf(last.getIn()) : kAll;
+    const bool isSigned = fitsByte(range, true), isUnsigned = fitsByte(range, false);
+    chain.dType = (isSigned == isUnsigned ? entersUnsigned : isUnsigned) ? LaneType::U8 : LaneType::I8;
+    if (last && !isSigned && !isUnsigned)
+      wrap(!entersUnsigned);
   }
   peephole();
   finish();

@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
 #include "llvm/Support/FormatVariadic.h"
@@ -30,13 +31,6 @@ constexpr double kDoubtCarried = 1.15;
 constexpr size_t kByBlock = 4;       ///< with one sum, that a search may also have leave by block
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
-
-double dramLatency(const timing::MachineParams &machine) {
-  const timing::DramParams &dram = machine.dram;
-  if (dram.kind == timing::DramKind::Ideal)
-    return dram.latencyCycles + dram.pathLatencyCycles;
-  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
-}
 
 /// Distinct useful tile sizes of an extent: those that change the number of tiles, in units of `unit`, at most `limit` of them.
 std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
@@ -118,7 +112,8 @@ double Emitter::mixed(double readBytes, double writeBytes) const {
 }
 
 double Emitter::cost(const Tile &t, const Buffers &b, double &busCycles) const {
-  double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle, latency = dramLatency(machine);
+  double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
+         latency = timing::dramTypicalLatencyCycles(machine);
   // The last tile of each axis may be smaller: how much of their size tiles have on average. For kernels alone, whose best tiles the
   // list scheduler looks at again.
   auto shareOf = [&](int64_t extent, double tiles, int64_t size) {
