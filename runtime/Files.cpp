@@ -61,8 +61,12 @@ Status FileSet::add(const std::string &path, std::string_view bytes) {
     devices.push_back({path, std::string(bytes)});
     return {};
   }
+  const std::string absolute = std::filesystem::absolute(path, failure).lexically_normal().string();
+  for (const Staged &other : staged)
+    if (other.absolute == absolute)
+      return userError("cannot write '" + path + "': another output goes there");
   std::string temporary = path + ".tmp" + std::to_string(getpid());
-  staged.push_back({temporary, path});
+  staged.push_back({temporary, path, absolute});
   return write(temporary, path, bytes);
 }
 

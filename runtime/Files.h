@@ -22,14 +22,15 @@ public:
 
   /// Makes a folder, unless it exists; its parent must.
   Status addFolder(const std::string &path);
-  /// Stages a file. `-` is standard output, written by commit(), as are devices and pipes: they have no other name.
+  /// Stages a file, of which there is one at a path. `-` is standard output, written by commit(), as are devices and pipes: they have no
+  /// other name.
   Status add(const std::string &path, std::string_view bytes);
   /// Gives all files their names.
   Status commit();
 
 private:
   struct Staged {
-    std::string temporary, path;
+    std::string temporary, path, absolute;
   };
   struct Device {
     std::string path, bytes;

@@ -4,6 +4,7 @@
 #include "runtime/Network.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/directives/ScheduleFile.h"
+#include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -106,6 +107,12 @@ StatusOr<TensorSpec> specOf(mlir::Type type, mlir::DictionaryAttr attributes, co
   }
   spec.type = *kind;
   spec.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
+  if (std::optional<int64_t> count = frontend::countTensorElements(spec.shape); !count || *count == 0) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    return userError("'" + spec.name + "' of @main is " + text + " but must have 1 to " +
+                     std::to_string(frontend::kMaxTensorElements) + " elements");
+  }
   return spec;
 }
 
@@ -566,14 +573,15 @@ StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, c
   return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
 }
 
-Status runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path) {
+StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
   std::vector<TensorSpec> inputs, outputs;
   auto executable = compileOnCpu(model, options, 1, inputs, outputs);
   if (!executable)
     return executable.error();
-  if (llvm::Error error = (*executable)->writeObjects(path))
-    return fromLlvm(std::move(error));
-  return {};
+  llvm::Expected<std::string> library = (*executable)->objects();
+  if (!library)
+    return fromLlvm(library.takeError());
+  return std::move(*library);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

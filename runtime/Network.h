@@ -132,8 +132,8 @@ const std::vector<std::string> &phaseNames();
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
                                 std::vector<std::string> &notes);
 
-/// The CPU's code as a static library at `path`.
-Status emitCpuObjects(const std::string &model, const NetworkOptions &options, const std::string &path);
+/// The bytes of a static library with the CPU's code.
+StatusOr<std::string> emitCpuObjects(const std::string &model, const NetworkOptions &options);
 
 } // namespace tw::runtime
 

@@ -15,6 +15,7 @@
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Support/FileUtilities.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -23,6 +24,35 @@ using namespace tw;
 using namespace tw::directives;
 
 namespace {
+/// What finds kernels, beside the directives themselves; others rewrite code, which the compiler no longer knows afterwards.
+constexpr llvm::StringLiteral kAllowedOps[] = {"transform.named_sequence",
+                                               "transform.yield",
+                                               "transform.include",
+                                               "transform.foreach",
+                                               "transform.foreach_match",
+                                               "transform.collect_matching",
+                                               "transform.match.operation_name",
+                                               "transform.structured.match",
+                                               "transform.get_parent_op",
+                                               "transform.split_handle",
+                                               "transform.merge_handles",
+                                               "transform.select",
+                                               "transform.cast",
+                                               "transform.print",
+                                               "transform.debug.emit_remark_at"};
+
+LogicalResult checkOps(ModuleOp file) {
+  WalkResult result = file->walk([&](Operation *op) {
+    const llvm::StringRef name = op->getName().getStringRef();
+    if (op == file || name.starts_with("transform.tilewright.") || llvm::is_contained(kAllowedOps, name))
+      return WalkResult::advance();
+    op->emitError() << "a schedule file cannot have this op: allowed are transform.tilewright ops and "
+                    << llvm::join(llvm::ArrayRef(kAllowedOps), ", ");
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 llvm::Error errorFrom(const pipeline::DiagnosticText &text, const char *otherwise) {
   return llvm::createStringError("%s", text.str().empty() ? otherwise : text.str().c_str());
 }
@@ -51,6 +81,8 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   file.module = parseSourceFile<ModuleOp>(sources, &context);
   if (!file.module)
     return errorFrom(text, "the schedule file does not parse");
+  if (failed(checkOps(*file.module)))
+    return errorFrom(text, "");
   constexpr StringRef kEntry = transform::TransformDialect::kTransformEntryPointSymbolName;
   auto entry = file.module->lookupSymbol<transform::NamedSequenceOp>(kEntry);
   if (!entry || entry.isExternal() || entry.getNumArguments() != 1) {
@@ -83,10 +115,16 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     return success();
   };
   LogicalResult chosen = success();
+  llvm::SmallVector<llvm::StringRef> known{accel::kBaseAttr};
   accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
+    known.push_back(attribute);
     if (succeeded(chosen))
       chosen = choose(attribute, names, file.ways.*member);
   });
+  for (NamedAttribute attribute : (*file.module)->getAttrs())
+    if (llvm::StringRef name = attribute.getName();
+        succeeded(chosen) && name.starts_with("tilewright.") && !llvm::is_contained(known, name))
+      chosen = file.module->emitError() << "the module has no attribute " << name << ": expected " << llvm::join(known, ", ");
   if (failed(chosen))
     return errorFrom(text, "");
   return file;

@@ -541,6 +541,7 @@ static Tensors importResize(Node &n) {
     n.inexpressible("axes and aspect ratio policies are not supported");
   size_t scalesAt = withRoi ? 2 : 1;
   Shape shape;
+  bool whole = true;
   if (withRoi && n.has(3)) {
     std::vector<int64_t> sizes = n.ints(3, "sizes");
     shape.assign(sizes.begin(), sizes.end());
@@ -561,11 +562,11 @@ static Tensors importResize(Node &n) {
       if (!(size >= 0 && size <= double(kMaxTensorElements)))
         n.fail("the scale of dim " + llvm::Twine(i) + " is " + std::to_string(scales[i]) + ", expected a positive number");
       shape.push_back(int64_t(size));
+      whole &= size == double(x.shape[i]) * scales[i]; // else the scale, not the size, says which elements are taken
     }
   }
   if (shape.size() != x.shape.size())
     n.fail("found " + llvm::Twine(shape.size()) + " sizes or scales, expected " + llvm::Twine(x.rank()));
-  bool whole = true;
   int64_t largest = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     whole &= shape[i] > 0 && x.shape[i] > 0 && shape[i] % x.shape[i] == 0;

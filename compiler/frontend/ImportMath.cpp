@@ -198,8 +198,8 @@ static Tensors importGelu(Node &n) {
   if (n.domain().empty() && n.stringAttr("approximate", "none") != "none")
     return n.emitFallback({{x.kind, x.shape}}, "the tanh approximation is not supported");
   Tensor erf = n.emitUnary<graph::ErfOp>(n.binary(BinaryKind::Mul, x, scalarLike(x, std::sqrt(0.5))));
-  Tensor half = n.binary(BinaryKind::Mul, x, scalarLike(x, 0.5));
-  return {n.binary(BinaryKind::Mul, half, n.binary(BinaryKind::Add, erf, scalarLike(x, 1)))};
+  Tensor share = n.binary(BinaryKind::Mul, n.binary(BinaryKind::Add, erf, scalarLike(x, 1)), scalarLike(x, 0.5));
+  return {n.binary(BinaryKind::Mul, x, share)};
 }
 
 static Tensors importClip(Node &n) {

@@ -85,11 +85,14 @@ Window readWindow(Node &n, ArrayRef<int64_t> spatial, ArrayRef<int64_t> kernel, 
       n.fail("the window covers " + llvm::Twine(extent) + " positions of spatial dim " + llvm::Twine(i) +
              ", the padded input has only " + llvm::Twine(padded));
     int64_t out = (padded - extent) / stride + 1;
-    if (ceilMode && !same && (padded - extent) % stride) {
+    if (ceilMode && !same) {
       // A window must start inside the input or its padding at the beginning.
-      if (out * stride < in + window.pads[i]) {
+      if ((padded - extent) % stride && out * stride < in + window.pads[i]) {
         window.overhang[i] = out * stride + extent - padded;
         ++out;
+      } else if (out > 1 && (out - 1) * stride >= in + window.pads[i]) {
+        --out;
+        window.pads[rank + i] = std::max<int64_t>(0, (out - 1) * stride + extent - in - window.pads[i]);
       }
     }
     window.output.push_back(out);

@@ -58,9 +58,9 @@ static std::vector<int32_t> readZeroPoints(const Node &n, size_t i, llvm::String
   if (x.kind != kind)
     n.fail("input " + llvm::Twine(i) + " (" + name + ") is of " + elementName(x.kind) + ", expected " + elementName(kind) +
            " like the tensor that it belongs to");
-  if (x.count() != int64_t(count))
+  if (x.count() != int64_t(count) || count == 0)
     n.fail("input " + llvm::Twine(i) + " (" + name + ") has shape " + formatShape(x.shape) + ", expected " +
-           llvm::Twine(count) + " values, as many as there are scales");
+           llvm::Twine(count) + " values, one for each channel or scale");
   std::vector<int32_t> zeroPoints;
   for (int64_t k = 0; k < x.count(); ++k)
     zeroPoints.push_back(int32_t(x.integer(k)));
@@ -206,7 +206,8 @@ static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, s
 static Tensors importConvInteger(Node &n) {
   n.checkInputCount(2, 4);
   const Tensor &x = n.input(0, "x"), &w = n.input(1, "w");
-  size_t count = n.has(3) ? size_t(n.constant(3, "w_zero_point")->count()) : 1;
+  // One may serve all channels.
+  size_t count = n.has(3) && n.constant(3, "w_zero_point")->count() != 1 && w.rank() > 0 ? size_t(w.shape[0]) : 1;
   int32_t xZeroPoint = readZeroPoints(n, 2, "x_zero_point", x.kind, 1)[0];
   Shape result;
   Tensor y = emitConvInteger(n, x, w, xZeroPoint, readZeroPoints(n, 3, "w_zero_point", w.kind, count), result);

@@ -104,6 +104,27 @@ bool isReading(Operation *op) {
 /// x + x of two scales: the chain scales the tensor it carries and its second one differently, so x is both.
 bool readsTwice(Operation *op) { return isa<QLinearAddOp>(op) && op->getOperand(0) == op->getOperand(1); }
 
+/// Whether what `op` makes is made of `other`'s result by some of `ops`.
+bool isMadeOf(Operation *op, Operation *other, ArrayRef<Operation *> ops) {
+  return llvm::is_contained(ops, op) && (op == other || llvm::any_of(op->getOperands(), [&](Value x) {
+                                           return x.getDefiningOp() && isMadeOf(x.getDefiningOp(), other, ops);
+                                         }));
+}
+
+/// Whether two of `ops` go on from `value`, neither from what the other makes: it would have to be kept until both are done, and so would
+/// what the first one makes. A tensor of the kernel may be read twice.
+bool goesTwoWays(Value value, ArrayRef<Operation *> ops) {
+  if (isa<BlockArgument>(value))
+    return false;
+  SmallVector<Operation *> users;
+  for (Operation *user : value.getUsers())
+    if (llvm::is_contained(ops, user))
+      users.push_back(user);
+  return llvm::any_of(users, [&](Operation *a) {
+    return llvm::any_of(users, [&](Operation *b) { return !isMadeOf(a, b, ops) && !isMadeOf(b, a, ops); });
+  });
+}
+
 bool fits(ArrayRef<Operation *> ops) {
   unsigned stages = 0, parameters = 0, tensorsOfAxes = 0, constants = 0, keeps = 0, secondReadings = 0;
   llvm::SmallSetVector<Value, 8> tensors;
@@ -130,7 +151,8 @@ bool fits(ArrayRef<Operation *> ops) {
   }
   // The engine keeps one value at a time: one that is used twice may be kept for long.
   auto twice = llvm::count_if(uses, [](auto &use) { return use.second > 1; });
-  if (twice + (twice ? keeps : 0) > 1)
+  if (twice + (twice ? keeps : 0) > 1 ||
+      llvm::any_of(uses, [&](auto &use) { return use.second > 1 && goesTwoWays(use.first, ops); }))
     return false;
   return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters &&
          tensors.size() + tensorsOfAxes + secondReadings <= kMaxTensors;
@@ -427,12 +449,39 @@ private:
     return Bounds{bound(clip.getMin()), bound(clip.getMax())};
   }
 
+  /// Whether a contraction is among what it is made of.
+  static bool isOfContraction(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op &&
+           (isa<ConvOp, ConvIntegerOp, MatmulOp, MatmulIntegerOp>(op) || llvm::any_of(op->getOperands(), isOfContraction));
+  }
+
+  /// A kernel's contraction stands before all bodies, so before one that makes what is added to its sums.
+  LogicalResult lowerContractionFirst(ArrayRef<Operation *> ops) {
+    SmallVector<Value> ofContraction;
+    bool hasOther = false;
+    for (Operation *op : ops)
+      for (Value operand : op->getOperands())
+        if (Operation *def = operand.getDefiningOp(); def && !llvm::is_contained(ops, def)) {
+          if (isOfContraction(operand))
+            ofContraction.push_back(operand);
+          else
+            hasOther |= clusterOf.count(def) > 0;
+        }
+    for (Value value : hasOther ? ofContraction : SmallVector<Value>())
+      if (failed(lower(value)))
+        return failure();
+    return success();
+  }
+
   FailureOr<Value> lowerCluster(const Cluster &cluster) {
     Operation *output = cluster.output();
     Location loc = output->getLoc();
     SmallVector<int64_t> shape(shapeOf(output->getResult(0)));
     SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    if (failed(lowerContractionFirst(ops)))
+      return failure();
 
     Operands operands;
     for (Operation *op : ops) {

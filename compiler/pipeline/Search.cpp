@@ -22,8 +22,6 @@ using namespace tw::pipeline;
 namespace {
 /// A record of more programs than this is written once a second at most.
 constexpr size_t kSmallRecord = 64;
-/// So many programs for each of the budget are free where they turn out to be some other one: they cost time, and are simulated once.
-constexpr unsigned kRepeated = 4;
 /// How far apart layers are that change together: no two neighbours. With 1 the layers of long networks blur, with 3 and more a
 /// program teaches less.
 constexpr size_t kDistance = 2;
@@ -215,7 +213,7 @@ llvm::Error Searcher::save(bool force) {
 }
 
 /// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, also those that other picks
-/// made, up to a limit.
+/// made: so many as it may try.
 llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const std::string &what,
                                                       const isa::Program *program) {
   if (!seen.insert(picks).second)
@@ -234,7 +232,7 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   if (!measurement.failure.empty() && picks.size() > decisions.size()) // nobody said that there was one
     return &measurement;
   const bool isRepeated = measurement.failure.empty() && !programs.try_emplace(measurement.program, picks).second;
-  if (isRepeated && result.repeated < kRepeated * options.budget) {
+  if (isRepeated && result.repeated < options.budget) {
     ++result.repeated;
     return &measurement;
   }

@@ -83,8 +83,11 @@ void Workers::start() {
       close(ends[0]);
       for (const Worker &other : workers)
         close(other.socket);
-      for (Task task; receiveMessage(ends[1], task) && sendResult(ends[1], work(task));)
-        ;
+      try {
+        for (Task task; receiveMessage(ends[1], task) && sendResult(ends[1], work(task));)
+          ;
+      } catch (...) { // out of memory: as if it had been killed
+      }
       _exit(0); // what this process has opened or buffered belongs to the other one
     }
     close(ends[1]);

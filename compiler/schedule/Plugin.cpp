@@ -37,6 +37,8 @@ Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, S
     add(registry);
   } catch (const std::exception &exception) {
     return error(std::string("the plug-in failed to register: ") + exception.what());
+  } catch (...) {
+    return error("the plug-in failed to register: it threw something that is no std::exception");
   }
   std::vector<std::string> names = registry.names();
   names.erase(names.begin(), names.begin() + before);

@@ -19,6 +19,19 @@ CLI::Option *cli::addRepeated(CLI::App &command, const std::string &name, std::v
   return command.add_option(name, values, help)->allow_extra_args(false)->type_size(1)->take_all();
 }
 
+CLI::Validator cli::wholeNumber(uint64_t least, uint64_t most) {
+  return CLI::Validator(
+      [=](std::string &text) -> std::string {
+        uint64_t value = 0;
+        const char *end = text.data() + text.size();
+        auto [at, failure] = std::from_chars(text.data(), end, value);
+        if (failure == std::errc() && at == end && least <= value && value <= most)
+          return "";
+        return "'" + text + "' is no whole number from " + std::to_string(least) + " to " + std::to_string(most);
+      },
+      "");
+}
+
 /// A schedule's name or a file's.
 static CLI::Validator scheduleValidator() {
   std::string names;
@@ -44,7 +57,9 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--across", network.across, "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();
-  command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")->check(CLI::PositiveNumber)->capture_default_str();
+  command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")
+      ->check(wholeNumber(1, UINT32_MAX))
+      ->capture_default_str();
   network.searchJobs = 0;
   command
       .add_option("--search-jobs", network.searchJobs, "processes that schedule search measures in, 0: one for each processor")
@@ -55,7 +70,9 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
   command.add_flag("--finite-math", network.finiteMath, "floats are finite: an infinity may reach outputs that do not read it");
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
-  command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")->capture_default_str();
+  command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")
+      ->check(wholeNumber())
+      ->capture_default_str();
 }
 
 StatusOr<runtime::NetworkOptions> ModelArguments::options() const {

@@ -45,6 +45,9 @@ struct ModelArguments {
   StatusOr<runtime::NetworkOptions> options() const;
 };
 
+/// Digits alone: CLI11 takes a negative number for a large one.
+CLI::Validator wholeNumber(uint64_t least = 0, uint64_t most = UINT64_MAX);
+
 /// An option that may be given several times, with one value each.
 CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 

@@ -28,7 +28,8 @@ Status compile(const CompileArguments &arguments) {
       return userError("--hw is for --target accel: the CPU is the one this process runs on");
     if (arguments.phase.empty()) {
       std::string path = arguments.output.empty() ? stem + ".a" : arguments.output;
-      return runtime::emitCpuObjects(arguments.model.model, *options, path);
+      StatusOr<std::string> library = runtime::emitCpuObjects(arguments.model.model, *options);
+      return library ? runtime::writeFile(path, *library) : Status(library.error());
     }
     if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
       return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph and linalg");

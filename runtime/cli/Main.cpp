@@ -4,8 +4,11 @@
 #include "runtime/cli/Cli.h"
 
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <fcntl.h>
 
 using namespace tw;
 using namespace tw::cli;
@@ -25,7 +28,25 @@ static int fail(runtime::ErrorKind kind, const std::string &message) {
   return int(kind);
 }
 
+/// The next file that is opened would get the number of a stream that is closed, and what is meant for the stream. Now reading and writing
+/// fail there.
+static void keepStandardStreams() {
+  for (int stream : {0, 1, 2})
+    if (fcntl(stream, F_GETFD) == -1)
+      open("/dev/null", stream == 0 ? O_WRONLY : O_RDONLY);
+}
+
+/// `status`, unless it is 0 and what was printed is lost.
+static int finish(int status) {
+  if (std::fflush(stdout) != 0)
+    return status ? status
+                  : fail(runtime::ErrorKind::User, std::string("cannot write standard output: ") + std::strerror(errno));
+  return status || !std::ferror(stdout) ? status
+                                        : fail(runtime::ErrorKind::User, "cannot write standard output"); // some time ago
+}
+
 int main(int argc, char **argv) {
+  keepStandardStreams();
   CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go", "tilewright");
   app.set_version_flag("--version", std::string("tilewright ") + TILEWRIGHT_VERSION);
   app.require_subcommand(1);
@@ -44,7 +65,7 @@ int main(int argc, char **argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
     if (error.get_exit_code() == int(CLI::ExitCodes::Success))
-      return app.exit(error); // --help, --version
+      return finish(app.exit(error)); // --help, --version
     std::string message = error.what();
     // CLI11 only says that a subcommand is missing.
     std::string commands;
@@ -61,7 +82,7 @@ int main(int argc, char **argv) {
   }
   try {
     Status status = action();
-    return status ? 0 : fail(status.error().kind, status.error().message);
+    return status ? finish(0) : fail(status.error().kind, status.error().message);
   } catch (const std::bad_alloc &) {
     return fail(runtime::ErrorKind::User, "out of memory");
   } catch (const std::exception &error) {

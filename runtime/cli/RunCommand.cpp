@@ -6,6 +6,7 @@
 #include "runtime/cli/Cli.h"
 #include "simulator/stats/Timeline.h"
 
+#include <algorithm>
 #include <sstream>
 #include <sys/resource.h>
 
@@ -101,12 +102,11 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
     if (Status status = files.addFolder(arguments.outputFolder); !status)
       return status;
     for (size_t i = 0; i < report.outputs.size(); ++i) {
-      std::string file = fileName(report.outputs[i].name) + ".npy";
+      const std::string stem = arguments.outputFolder + "/" + fileName(report.outputs[i].name);
+      names[i] = stem + ".npy";
       // Two outputs whose names differ only in what no file name can hold.
-      for (size_t j = 0; j < i; ++j)
-        if (names[j] == arguments.outputFolder + "/" + file)
-          file = fileName(report.outputs[i].name) + "." + std::to_string(i) + ".npy";
-      names[i] = arguments.outputFolder + "/" + file;
+      for (size_t other = i; std::count(names.begin(), names.begin() + long(i), names[i]) > 0; ++other)
+        names[i] = stem + "." + std::to_string(other) + ".npy";
       if (Status status = files.add(names[i], frontend::formatNpy(report.outputs[i])); !status)
         return status;
     }
@@ -202,12 +202,13 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
       ->check(CLI::IsMember({"systemc", "rtl", "functional"}))
       ->capture_default_str();
   command->add_flag("--check", arguments->checks, "look for reads of unwritten words and unordered accesses");
-  command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles (functional: instructions)");
+  command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles (functional: instructions)")
+      ->check(wholeNumber());
   command->add_option("--output-dir", arguments->outputFolder, "write outputs there, as NAME.npy");
   command->add_option("--trace", arguments->traceFile, "write a timeline of every engine, for ui.perfetto.dev; 1 cycle = 1 us");
   CLI::Option *dump = command->add_option("--fst", arguments->dumpFile, "with --model rtl: write waves there, for GTKWave");
-  command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->needs(dump);
-  command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->needs(dump);
+  command->add_option("--from", arguments->dumpFrom, "first cycle of the waves")->check(wholeNumber())->needs(dump);
+  command->add_option("--to", arguments->dumpTo, "one past the last cycle of the waves")->check(wholeNumber())->needs(dump);
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output");
   command->callback([arguments, &action] { action = [arguments] { return run(*arguments); }; });
 }

@@ -80,7 +80,7 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
       })
       ->type_name("FILE.mlir");
   command->add_option("--budget", arguments->model.network.searchBudget, "programs to try, the first included")
-      ->check(CLI::PositiveNumber)
+      ->check(wholeNumber(1, UINT32_MAX))
       ->capture_default_str();
   command
       ->add_option("--jobs", arguments->model.network.searchJobs,
@@ -88,6 +88,7 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
   command->add_option("--seed", arguments->model.network.searchSeed, "equal seeds and budgets give equal programs")
+      ->check(wholeNumber())
       ->capture_default_str();
   command->add_option("-o,--output", arguments->output, "write the best program there, .twp");
   command->callback([arguments, &action] { action = [arguments] { return tune(*arguments); }; });

@@ -79,6 +79,6 @@ void cli::addVerifyCommand(CLI::App &app, Action &action) {
       app.add_subcommand("verify", "run the SystemC model and the RTL side by side; they must agree in every cycle");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles");
+  command->add_option("--max-cycles", arguments->maxCycles, "stop with a fault after so many cycles")->check(wholeNumber());
   command->callback([arguments, &action] { action = [arguments] { return verify(*arguments); }; });
 }

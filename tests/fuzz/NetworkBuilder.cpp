@@ -385,10 +385,22 @@ NetworkBuilder::Value NetworkBuilder::unary(const Value &x, int64_t which) {
     apply([](double v) { return v * std::clamp(v / 6 + 0.5, 0.0, 1.0); });
     ir = b.create<graph::HardSwishOp>(where(), type, x.ir);
     break;
-  default:
+  case 6:
     apply([](double v) { return std::clamp(0.2 * v + 0.4, 0.0, 1.0); });
     ir = b.create<graph::HardSigmoidOp>(where(), type, x.ir, llvm::APFloat(0.2f), llvm::APFloat(0.4f));
     break;
+  case 7: { // what is read twice meets what is made of it
+    apply([](double v) { return v / (1 + std::exp(-v)); });
+    mlir::Value share = b.create<graph::SigmoidOp>(where(), type, x.ir);
+    ir = b.create<graph::MulOp>(where(), type, x.ir, share);
+    break;
+  }
+  default: { // two ways part and meet again
+    apply([](double v) { return std::max(v, 0.0) + std::tanh(v); });
+    mlir::Value relu = b.create<graph::ReluOp>(where(), type, x.ir), tanh = b.create<graph::TanhOp>(where(), type, x.ir);
+    ir = b.create<graph::AddOp>(where(), type, relu, tanh);
+    break;
+  }
   }
   return {ir, std::move(y)};
 }

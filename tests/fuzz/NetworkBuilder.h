@@ -81,7 +81,7 @@ protected:
   Value binary(Binary which, const Value &a, const Value &b);
   /// One of the functions of one element, by a number below numUnary().
   Value unary(const Value &x, int64_t which);
-  int64_t numUnary() const { return isFloat ? 7 : 2; }
+  int64_t numUnary() const { return isFloat ? 9 : 2; }
   Value softmax(const Value &x, size_t axis);
   Value layerNorm(const Value &x, size_t axis);
   Value concat(const std::vector<Value> &parts, size_t axis);

@@ -51,12 +51,12 @@ private:
   int64_t macs = 0;
 };
 
-/// Smaller where the image is.
+/// Smaller where the image is, unless it is padded to that size.
 Window BlockBuilder::square(const Value &x, int64_t kernel, int64_t stride, bool padded) const {
   Window window;
   const int64_t extents[2] = {height(x), width(x)};
   for (int d = 0; d < 2; ++d) {
-    window.kernel[d] = std::min(kernel, extents[d]);
+    window.kernel[d] = padded ? kernel : std::min(kernel, extents[d]);
     window.strides[d] = stride;
     if (padded) {
       window.pads[d] = (window.kernel[d] - 1) / 2;
@@ -108,12 +108,14 @@ BlockBuilder::Value BlockBuilder::bottleneck(const Value &x) {
   const Value y = layer(layer(layer(x, 1, 1, inner), 3, stride, inner), 1, 1, outer, false);
   const bool projects = stride > 1 || channels(y) != channels(x);
   const Value shortcut = projects ? layer(x, 1, stride, channels(y), false) : x;
-  return channels(shortcut) == channels(y) ? activation(keep(binary(Binary::Add, y, shortcut))) : y;
+  return channels(shortcut) == channels(y)
+             ? activation(keep(chance(50) ? binary(Binary::Add, y, shortcut) : binary(Binary::Add, shortcut, y)))
+             : y;
 }
 
 BlockBuilder::Value BlockBuilder::basic(const Value &x) {
   const Value y = layer(layer(x, 3, 1, chance(50) ? channels(x) : pick(4, 32)), 3, 1, channels(x), false);
-  return channels(y) == channels(x) ? activation(keep(binary(Binary::Add, y, x))) : y;
+  return channels(y) == channels(x) ? activation(keep(chance(50) ? binary(Binary::Add, y, x) : binary(Binary::Add, x, y))) : y;
 }
 
 BlockBuilder::Value BlockBuilder::inverted(const Value &x) {

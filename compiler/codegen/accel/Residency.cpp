@@ -192,6 +192,9 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
       r.padHigh[size_t(dimension)] = std::max(r.padHigh[size_t(dimension)], std::max<int64_t>(high, 0));
     }
   }
+  // A step of one column is one of a row too where there is one column.
+  if (r.width == 1 && (r.padLow[0] || r.padHigh[0]))
+    return std::nullopt;
   // Kernels take all positions of a channel at once where the accumulator holds two such tiles.
   r.lanes = machine.lanes;
   r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 &&

@@ -330,15 +330,18 @@ std::vector<std::string> CpuExecutable::kernelNames() const {
   return names;
 }
 
-llvm::Error CpuExecutable::writeObjects(llvm::StringRef path) const {
+llvm::Expected<std::string> CpuExecutable::objects() const {
   std::vector<llvm::NewArchiveMember> members;
   for (const auto &[name, object] : impl->objects) {
     llvm::NewArchiveMember member(llvm::MemoryBufferRef(object->getBuffer(), name));
     member.MemberName = name;
     members.push_back(std::move(member));
   }
-  return llvm::writeArchive(path, members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU,
-                            /*Deterministic=*/true, /*Thin=*/false);
+  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> library = llvm::writeArchiveToBuffer(
+      members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false);
+  if (!library)
+    return library.takeError();
+  return (*library)->getBuffer().str();
 }
 
 //===----------------------------------------------------------------------===//
@@ -552,7 +555,7 @@ llvm::Error CpuCompiler::generateCode() {
   impl.jit = std::move(*jit);
   for (auto [module, object] : llvm::zip(modules, objects)) {
     std::string name = (module->getName().value_or("kernel") + ".o").str();
-    // The linker consumes its buffer; ours stays for writeObjects.
+    // The linker consumes its buffer; ours stays for objects().
     auto copy = llvm::MemoryBuffer::getMemBufferCopy(object->getBuffer(), name);
     if (llvm::Error error = impl.jit->addObjectFile(std::move(copy)))
       return error;

@@ -61,10 +61,10 @@ public:
   /// Names of the compiled kernels, in module order.
   std::vector<std::string> kernelNames() const;
 
-  /// Writes the machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
+  /// The machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
   /// type void(void **table): inputs, outputs, constants, packed constants, workspace. A kernel with packed constants has
   /// `pack_tw_k`, to be called once before with the same table. Kernels that only differ in their constants share an object.
-  llvm::Error writeObjects(llvm::StringRef path) const;
+  llvm::Expected<std::string> objects() const;
 
 private:
   friend class CpuCompiler;

@@ -174,6 +174,21 @@ class UsageTest(CliTest):
         self.fails("compile", "gemm:8x8x8:int8", "--target", "gpu", message=["--target", "gpu", "cpu"])
         self.fails("run", message="MODEL is required")
 
+    def test_numbers(self):
+        for option in ["--seed", "--max-cycles"]:
+            for bad in ["-1", "1.5", "18446744073709551616"]:
+                self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", f"{option}={bad}",
+                           message=f"'{bad}' is no whole number from 0 to 18446744073709551615")
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--search-budget=0", message="'0' is no whole number from 1 to 4294967295")
+
+    def test_what_cannot_be_printed(self):
+        for command in [["run", "gemm:8x8x8:int8", "--hw", "tiny_8x8"], ["hw", "list"], ["tune", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--budget", "3"],
+                        ["--version"]]:
+            for redirection in [">/dev/full", ">&-"]:
+                result = subprocess.run(["bash", "-c", f'"$@" {redirection}', "bash", BINARY, *command], cwd=self.path, stderr=subprocess.PIPE)
+                self.assertEqual(result.returncode, USER)
+                self.assertRegex(result.stderr.decode(), "^tilewright: cannot write standard output(: No space left on device|: Bad file descriptor)?\n$")
+
     def test_a_machine_is_needed(self):
         self.fails("run", NETWORK, message="give one with --hw")
         self.fails("compile", NETWORK, message="give one with --hw")
@@ -186,8 +201,14 @@ class UsageTest(CliTest):
             self.skipTest(f"no pseudo-terminal: {error}")
         subprocess.run(command, stdout=subprocess.PIPE, stderr=slave, check=True, cwd=self.path)
         os.close(slave)
-        self.assertIn(b"simulating", os.read(master, 10000))
+        shown = b""
+        try:
+            while part := os.read(master, 10000):
+                shown += part
+        except OSError: # the other end is closed, and all has been read
+            pass
         os.close(master)
+        self.assertIn(b"simulating", shown)
         self.assertEqual(subprocess.run(command, capture_output=True, check=True, cwd=self.path).stderr, b"")
 
 
@@ -489,6 +510,13 @@ class CompileTest(CliTest):
         self.tilewright("compile", NETWORK, "--target", "cpu", "-o", "net.a")
         self.assertEqual((self.path / "net.a").read_bytes()[:8], b"!<arch>\n")
         self.fails("compile", NETWORK, "--target", "cpu", "--emit", "isa", message="--target cpu has import, graph and linalg")
+        self.fails("compile", NETWORK, "--target", "cpu", "-o", ".", message="cannot write '.': Is a directory")
+        pipe = self.path / "pipe"
+        os.mkfifo(pipe)
+        reader = subprocess.Popen(["head", "-c", "8", pipe], stdout=subprocess.PIPE)
+        self.tilewright("compile", "gemm:8x8x8:int8", "--target", "cpu", "-o", pipe)
+        self.assertEqual(reader.communicate()[0], b"!<arch>\n")
+        self.assertTrue(pipe.is_fifo())
 
 
 class CompareTest(CliTest):
@@ -865,6 +893,14 @@ class BadModelTest(CliTest):
     def test_inline_kernels(self):
         self.fails("run", "gemm:8x8:int8", "--hw", "tiny_8x8", message="'8x8' must be MxNxK")
         self.fails("run", "gemm:8x8x8:fp32", "--hw", "tiny_8x8", message="multiplies int8")
+
+    def test_tensors_that_nobody_can_hold(self):
+        for shape in ["4294967296x4294967296", "9223372036854775807", "4x0"]:
+            self.write("net.mlir", f"func.func @main(%x: tensor<{shape}xf32>) -> tensor<{shape}xf32> {{ return %x : tensor<{shape}xf32> }}")
+            self.fails("run", "net.mlir", "--hw", "tiny_8x8", message=f"'input0' of @main is tensor<{shape}xf32> but must have 1 to 2147483648 elements")
+
+    def test_two_outputs_in_one_file(self):
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--json", "out", "--trace", "./out", message="another output goes there")
 
     def test_nothing_is_left_where_writing_fails(self):
         self.fails("compile", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "-o", "none/x.twp", message="cannot write 'none/x.twp'")

@@ -24,11 +24,11 @@ def conv_of(x, w, group):
 
 
 class ResidentsTest(CliTest):
-    def network(self, *layers, size=9, channels=16, infinite=False):
+    def network(self, *layers, size=9, width=None, channels=16, infinite=False):
         """net.mlir: convolutions one behind the other, each (name, kernel, channels, group), and what they make of x.npy. All numbers
         are small integers above zero, so that every sum is exact and an infinite one is infinity, not nothing."""
         random = np.random.default_rng(1)
-        x = random.integers(1, 3, (1, size, size + 2, channels)).astype(np.float32)
+        x = random.integers(1, 3, (1, size, width or size + 2, channels)).astype(np.float32)
         if infinite:
             x[0, 4, 5, 3] = np.inf
         np.save(self.path / "x.npy", x)
@@ -44,6 +44,15 @@ class ResidentsTest(CliTest):
         self.write("net.mlir", f"func.func @main(%x: {tensor(x)}) -> {tensor(y)} {{\n  " + "\n  ".join(ops) +
                    f"\n  return %{value} : {tensor(y)}\n}}\n")
         return y
+
+    def test_images_of_one_column(self):
+        """A window that reads padding beside it does not find it where it looks for the next row."""
+        for size, width in [(1, 1), (4, 1), (8, 1), (1, 5)]:
+            for last in [("last", 3, 16, 16), ("last", 3, 20, 1), ("last", 5, 16, 16)]:
+                expected = self.network(("first", 1, 16, 1), last, size=size, width=width)
+                for machine in ["gemmini_16x16_fp32", "cloud_128x128"]:
+                    with self.subTest(size=size, width=width, last=last, machine=machine):
+                        np.testing.assert_array_equal(self.output("--hw", machine, "--schedule", "modulo"), expected)
 
     def keeping(self, name):
         return self.schedule_file({name: ["keep %k {on_chip = true}"]})

@@ -454,6 +454,24 @@ class RefusalTest(ScheduleFileTest):
             self.schedule_file({}, **attributes)
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
+
+    def test_attributes_and_ops_that_are_not_for_schedules(self):
+        self.schedule_file({}, bass="serial")
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: the module has no attribute tilewright.bass: expected "
+                                                                                 "tilewright.base, tilewright.order"])
+        self.write("schedule.mlir", """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {
+    transform.alternatives %model : !transform.any_op {
+    ^bb0(%one: !transform.any_op):
+      transform.yield
+    }
+    transform.yield
+  }
+}
+""")
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
+                   message="schedule.mlir:3:5: a schedule file cannot have this op: allowed are transform.tilewright ops and transform.named_sequence")
+
     def test_what_has_no_schedule(self):
         path = self.schedule("buffers %k {depth = 3}")
         self.image(path)

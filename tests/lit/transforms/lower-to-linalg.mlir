@@ -204,3 +204,61 @@ func.func private @qlinear_double(%x: tensor<4xui8>) -> tensor<4xui8> {
     y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
   return %0 : tensor<4xui8>
 }
+
+// -----
+
+// The vector engine keeps one value: what goes two ways from a sum, to meet again, takes two bodies. What meets its own share takes one.
+// CHECK-LABEL: func.func private @two_ways
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x8xf32>)
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<4x8xf32>)
+// CHECK: arith.maximumf
+// CHECK: linalg.generic {{.*}} ins(%[[P]], %[[R]] : tensor<4x8xf32>, tensor<4x8xf32>)
+// CHECK: math.tanh
+// CHECK-NEXT: arith.addf
+// CHECK-LABEL: func.func private @share
+// CHECK: %[[Q:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x8xf32>)
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins(%[[Q]] : tensor<4x8xf32>)
+// CHECK: return %[[S]]
+func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %0 = call @two_ways(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = call @share(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+func.func private @two_ways(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %w = graph.constant dense<1.0> : tensor<8x8xf32>
+  %0 = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.relu %0 : tensor<4x8xf32>
+  %2 = graph.tanh %0 : tensor<4x8xf32>
+  %3 = graph.add %1, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %3 : tensor<4x8xf32>
+}
+func.func private @share(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %w = graph.constant dense<1.0> : tensor<8x8xf32>
+  %0 = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.sigmoid %0 : tensor<4x8xf32>
+  %2 = graph.mul %0, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2 : tensor<4x8xf32>
+}
+
+// -----
+
+// A body too long to take the conversion of its other operand: that is made behind the contraction all the same.
+// CHECK-LABEL: func.func private @behind
+// CHECK-SAME: (%{{.*}}: tensor<4x8xi8>, %[[Q:.*]]: tensor<4x8xi8>)
+// CHECK-NOT: ins(%[[Q]]
+// CHECK: arith.muli
+// CHECK: linalg.generic {{.*}} ins(%[[Q]]
+func.func @main(%x: tensor<4x8xi8>, %q: tensor<4x8xi8>) -> tensor<4x8xi8> {
+  %0 = call @behind(%x, %q) : (tensor<4x8xi8>, tensor<4x8xi8>) -> tensor<4x8xi8>
+  return %0 : tensor<4x8xi8>
+}
+func.func private @behind(%x: tensor<4x8xi8>, %q: tensor<4x8xi8>) -> tensor<4x8xi8> {
+  %w = graph.constant dense<1> : tensor<8x8xi8>
+  %d = graph.dequantize %q {scales = array<f32: 0.5>, zero_points = array<i32: 3>, axis = 0 : i64} : (tensor<4x8xi8>) -> tensor<4x8xf32>
+  %0 = graph.matmul_integer %x, %w {a_zero_point = 0 : i32, b_zero_points = array<i32: 0>} : (tensor<4x8xi8>, tensor<8x8xi8>) -> tensor<4x8xi32>
+  %1 = graph.dequantize %0 {scales = array<f32: 0.25>, zero_points = array<i32: 0>, axis = 0 : i64} : (tensor<4x8xi32>) -> tensor<4x8xf32>
+  %2 = graph.add %d, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = graph.hard_swish %2 : tensor<4x8xf32>
+  %4 = graph.quantize %3 {scales = array<f32: 0.03>, zero_points = array<i32: -5>, axis = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xi8>
+  return %4 : tensor<4x8xi8>
+}

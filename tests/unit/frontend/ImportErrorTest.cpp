@@ -69,6 +69,13 @@ TEST(ImportErrorTest, TypesThatDoNotFit) {
             "input \"x\" has element type string, which is not supported");
 }
 
+TEST(ImportErrorTest, ZeroPointsOfNoChannel) {
+  EXPECT_EQ(errorOf("(uint8[1,1,2,2] x) => (int32[1,1,2,2] y) { w = Constant <value = uint8[1,1,1,1] {3}> () z = Constant "
+                    "<value = uint8 {0}> ()"
+                    " q = Constant <value = uint8[3] {7, 7, 7}> () y = ConvInteger(x, w, z, q) }"),
+            "node \"n\" (ConvInteger): input 3 (w_zero_point) has shape [3], expected 1 values, one for each channel or scale");
+}
+
 TEST(ImportErrorTest, DeclaredResultsThatDiffer) {
   EXPECT_EQ(errorOf("(float[2] x) => (float[3] y) { y = Relu(x) }"), "output \"y\" has shape [2], the model declares [3]");
   EXPECT_EQ(errorOf("(float[2] x) => (float[2,N] y) { y = Relu(x) }"), "output \"y\" has shape [2], the model declares [2, N]");

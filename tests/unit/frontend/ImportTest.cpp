@@ -65,6 +65,14 @@ TEST(ImportPoolTest, CeilModeDropsAWindowThatStartsInTheEndPadding) {
   EXPECT_EQ(m.ops(), "max_pool 1x1x1x1xf32");
 }
 
+TEST(ImportPoolTest, CeilModeDropsAWindowThatFillsTheEndPadding) {
+  // 2 + 2 positions, kernel 2, stride 2: two windows without rounding, but the second one begins behind the input.
+  Imported m("(float[1,1,2,2] x) => (float[1,1,1,1] y) { y = MaxPool <kernel_shape = [2, 2], strides = [2, 2],"
+             " pads = [0, 0, 2, 2], ceil_mode = 1> (x) }");
+  EXPECT_EQ(m.ops(), "max_pool 1x1x1x1xf32");
+  EXPECT_EQ(m.attr("max_pool", "pads"), "array<i64: 0, 0, 0, 0>");
+}
+
 TEST(ImportPoolTest, AverageThatCountsPaddingDoesNotCountOverhang) {
   Imported m("(float[1,1,4,4] x) => (float[1,1,3,3] y) { y = AveragePool <kernel_shape = [3, 3], strides = [2, 2],"
              " pads = [1, 1, 1, 1], ceil_mode = 1, count_include_pad = 1> (x) }");
@@ -306,6 +314,11 @@ TEST(ImportDataTest, ResizeByAWholeFactorRepeatsElements) {
             "fallback 1x1x4x3xf32");
   EXPECT_EQ(ops("float[1,1,2,3]", "s = Constant <value = float[4] {1, 1, 1, 2}> () y = Upsample(x, s)", 9),
             "reshape 1x1x2x3x1xf32, concat 1x1x2x3x2xf32, reshape 1x1x2x6xf32");
+  // 2.3 x 3 positions are 6, but 0 0 0 1 1 2, not each one twice.
+  EXPECT_EQ(ops("float[1,1,2,3]", "r = Constant <value = float[0] {}> () s = Constant <value = float[4] {1, 1, 1, 2.3}> ()"
+                                  " y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", "
+                                  "nearest_mode = \"floor\"> (x, r, s)"),
+            "fallback 1x1x2x6xf32");
 }
 
 TEST(ImportDataTest, IdentityDropoutAndCastsToTheSameTypeVanish) {
