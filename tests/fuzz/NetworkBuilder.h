@@ -9,6 +9,7 @@
 #define TESTS_FUZZ_NETWORKBUILDER_H
 
 #include "tests/fuzz/RandomNetwork.h"
+#include "tests/fuzz/Seed.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -81,7 +82,7 @@ protected:
   Value binary(Binary which, const Value &a, const Value &b);
   /// One of the functions of one element, by a number below numUnary().
   Value unary(const Value &x, int64_t which);
-  int64_t numUnary() const { return isFloat ? 9 : 2; }
+  int64_t numUnary() const { return !isFloat ? 2 : isOldGenerator() ? 7 : 9; }
   Value softmax(const Value &x, size_t axis);
   Value layerNorm(const Value &x, size_t axis);
   Value concat(const std::vector<Value> &parts, size_t axis);

@@ -33,6 +33,7 @@ private:
   Value layer(const Value &x, int64_t kernel, int64_t stride, int64_t outChannels, bool active = true);
   Value depthwise(const Value &x, int64_t kernel, int64_t stride);
   Value activation(const Value &x);
+  Value sum(const Value &x, const Value &y);
   Value pool(const Value &x);
   Value gate(const Value &x);
 
@@ -56,7 +57,7 @@ Window BlockBuilder::square(const Value &x, int64_t kernel, int64_t stride, bool
   Window window;
   const int64_t extents[2] = {height(x), width(x)};
   for (int d = 0; d < 2; ++d) {
-    window.kernel[d] = padded ? kernel : std::min(kernel, extents[d]);
+    window.kernel[d] = padded && !isOldGenerator() ? kernel : std::min(kernel, extents[d]);
     window.strides[d] = stride;
     if (padded) {
       window.pads[d] = (window.kernel[d] - 1) / 2;
@@ -64,6 +65,10 @@ Window BlockBuilder::square(const Value &x, int64_t kernel, int64_t stride, bool
     }
   }
   return window;
+}
+
+BlockBuilder::Value BlockBuilder::sum(const Value &x, const Value &y) {
+  return isOldGenerator() || chance(50) ? binary(Binary::Add, x, y) : binary(Binary::Add, y, x);
 }
 
 BlockBuilder::Value BlockBuilder::activation(const Value &x) {
@@ -109,13 +114,13 @@ BlockBuilder::Value BlockBuilder::bottleneck(const Value &x) {
   const bool projects = stride > 1 || channels(y) != channels(x);
   const Value shortcut = projects ? layer(x, 1, stride, channels(y), false) : x;
   return channels(shortcut) == channels(y)
-             ? activation(keep(chance(50) ? binary(Binary::Add, y, shortcut) : binary(Binary::Add, shortcut, y)))
+             ? activation(keep(sum(y, shortcut)))
              : y;
 }
 
 BlockBuilder::Value BlockBuilder::basic(const Value &x) {
   const Value y = layer(layer(x, 3, 1, chance(50) ? channels(x) : pick(4, 32)), 3, 1, channels(x), false);
-  return channels(y) == channels(x) ? activation(keep(chance(50) ? binary(Binary::Add, y, x) : binary(Binary::Add, x, y))) : y;
+  return channels(y) == channels(x) ? activation(keep(sum(y, x))) : y;
 }
 
 BlockBuilder::Value BlockBuilder::inverted(const Value &x) {
