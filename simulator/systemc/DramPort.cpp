@@ -43,6 +43,7 @@ void DramPort::reset(RunContext &run) {
   held = 0;
   readCount.fill(0);
   readsUndecided = bufferCount = writeCount = 0;
+  usedIn.assign(run.machine->dram.channels, kNever);
   waiting.clear();
   submitted.clear();
   draining = false;
@@ -115,16 +116,15 @@ void DramPort::issue(unsigned requester, Cycle cycle) {
   const bool isWrite = requester == kDrain || requester == kIdleDrain;
   const unsigned client = isWrite ? kReaders : requester - kFirstReader;
   const uint32_t width = context->machine->burstsPerCycle;
-  uint64_t usedChannels = 0;
   for (uint32_t n = 0; n < width; ++n) {
     if (n && requestAt(requester) > cycle)
       break;
     const uint64_t address = isWrite ? waiting.front() : reader[client]->address();
     if (width > 1) {
-      const uint64_t channel = uint64_t(1) << dram->channelOf(address);
-      if (usedChannels & channel)
+      const unsigned channel = dram->channelOf(address);
+      if (usedIn[channel] == cycle)
         break;
-      usedChannels |= channel;
+      usedIn[channel] = cycle;
     }
 
     DramReaderIf::Destination destination;

@@ -74,6 +74,7 @@ private:
   unsigned holder = kNobody;
   uint32_t held = 0; ///< bursts of the current grant
   Cycle lastIssue = 0;
+  std::vector<Cycle> usedIn; ///< by channel: the last cycle with a request; only where a cycle may have several
 
   // Reads.
   std::array<uint64_t, kReaders> readCount{};

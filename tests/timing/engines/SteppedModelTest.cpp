@@ -13,11 +13,7 @@ using namespace tw::test;
 namespace {
 
 /// Runs both models. Returns the instructions executed.
-uint64_t compare(unsigned seed) {
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  Random random(seed);
-  const timing::MachineParams machine = randomMachine(random);
-  const isa::Program program = RandomProgram(machine, random).make(unsigned(random.in(1, 40)));
+uint64_t compare(const isa::Program &program, const timing::MachineParams &machine) {
   core::MachineState state(machine);
   EXPECT_FALSE(state.load(program));
   systemc::SimOptions options;
@@ -50,12 +46,31 @@ uint64_t compare(unsigned seed) {
   return result.instructionCount;
 }
 
+uint64_t compare(unsigned seed) {
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  const timing::MachineParams machine = randomMachine(random);
+  return compare(RandomProgram(machine, random).make(unsigned(random.in(1, 40))), machine);
+}
+
 TEST(SteppedModelTest, RandomProgramsAgreeInEveryCycle) {
   uint64_t instructions = 0;
   for (unsigned seed = 1; seed <= 400 && !::testing::Test::HasFailure(); ++seed)
     instructions += compare(seed);
   std::printf("%llu instructions compared\n", static_cast<unsigned long long>(instructions));
   EXPECT_GT(instructions, 5000u);
+}
+
+// Channels 0, 64, 128 and 192 are four of them: a cycle may have a request to each.
+TEST(SteppedModelTest, ChannelsBeyondSixtyFour) {
+  timing::MachineParams machine = smallMachine();
+  machine.burstsPerCycle = 4;
+  machine.dram.kind = timing::DramKind::Ddr4;
+  machine.dram.capacityBytes = 1 << 22;
+  machine.dram.rowBytes = 1024;
+  machine.dram.channels = 256;
+  EXPECT_EQ(compare(assemble({"load span=2048 counts=[64,4,8,1,1] strides=[64,256] dram_strides=[4096,64]", "halt"}), machine),
+            1u);
 }
 
 } // namespace
