@@ -23,7 +23,7 @@ const char *tw::core::faultKindName(FaultKind kind) {
   case FaultKind::BadInput:
     return "bad input";
   case FaultKind::LimitReached:
-    return "instruction limit reached";
+    return "limit reached";
   }
   return "unknown fault";
 }

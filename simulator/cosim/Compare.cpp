@@ -53,6 +53,15 @@ bool same(const timing::DramCommand &a, const timing::DramCommand &b) {
          a.bank == b.bank && a.row == b.row && a.column == b.column;
 }
 
+/// A limit is the run's, not an instruction's: the SystemC model has looked at instructions of later cycles already.
+bool same(const std::optional<core::Fault> &a, const std::optional<core::Fault> &b) {
+  if (!a || !b)
+    return !a && !b;
+  const bool limit = a->kind == core::FaultKind::LimitReached;
+  return a->kind == b->kind && a->cycle == b->cycle &&
+         (limit || (a->pc == b->pc && a->engine == b->engine && a->message == b->message));
+}
+
 /// Keeps the earliest of all differences; of one cycle, the first that was told.
 struct Earliest {
   Cycle cycle = kNever;
@@ -139,9 +148,7 @@ std::string cosim::firstDifference(const isa::Program &program, const timing::Ma
       break;
     }
   }
-  if (bool(a.fault) != bool(b.fault) ||
-      (a.fault && (a.fault->kind != b.fault->kind || a.fault->pc != b.fault->pc || a.fault->engine != b.fault->engine ||
-                   a.fault->cycle != b.fault->cycle || a.fault->message != b.fault->message)))
+  if (!same(a.fault, b.fault))
     first.tell(horizon, "fault\n  SystemC: " + describe(a.fault) + "\n  RTL: " + describe(b.fault));
   if (!first.text.empty())
     return first.text;

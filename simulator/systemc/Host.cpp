@@ -53,7 +53,7 @@ void Host::fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle
   faultAlarm.at(cycle);
 }
 
-void Host::conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) {
+const core::Fault &Host::conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) {
   core::Fault fault;
   fault.kind = kind;
   fault.pc = pc;
@@ -64,6 +64,7 @@ void Host::conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cy
   if (layer != stats::kNoLayer)
     fault.layer = context->program->layers[layer].name;
   faults.push_back({std::move(fault), engine});
+  return faults.back().fault;
 }
 
 const core::Fault &Host::firstFault() const {

@@ -22,7 +22,7 @@ public:
 
   void fault(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message) override;
   /// A fault that is found when the simulation is over, in any cycle up to then.
-  void conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message);
+  const core::Fault &conclude(core::FaultKind kind, unsigned engine, uint64_t pc, Cycle cycle, std::string message);
   void dispatched(Cycle visible) override {
     ++dispatchCount;
     moves(visible);

@@ -123,26 +123,27 @@ void Machine::run(RunContext &run) {
   host->reset(run);
   host->launch();
 
-  timebase.run(run.options.maxCycles);
+  const Cycle limit = run.options.maxCycles;
+  timebase.run(limit);
   stats::SimResult &result = run.result;
-  if (!result.fault && timebase.next() != kNever) {
-    host->conclude(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), run.options.maxCycles,
-                   "the program is not finished");
-    result.fault = host->firstFault();
-  }
-  if (!result.fault && !host->complete()) {
+  const bool finished = !result.fault && timebase.next() == kNever;
+  if (finished && !host->complete()) {
     uint64_t pc = 0;
     unsigned first = 0;
     const std::string text = deadlock(pc, first);
-    host->conclude(core::FaultKind::Deadlock, first, pc, host->standstill(), text);
-    result.fault = host->firstFault();
+    result.fault = host->conclude(core::FaultKind::Deadlock, first, pc, host->standstill(), text);
   }
+  // As in hardware: a fault shows in the cycle after it, and the end in cycle total_cycles.
+  const Cycle end = std::max(host->lastRetirement(), port->emptyAt()) + run.machine->timing.done_cycles;
+  if (result.fault ? result.fault->cycle >= limit : !finished || end > limit)
+    result.fault = host->conclude(core::FaultKind::LimitReached, stats::kSequencer, sequencer->position(), limit,
+                                  "the program is not finished");
   if (result.fault) {
     result.totalCycles = result.fault->cycle;
     for (const std::unique_ptr<Engine> &engine : engines)
       engine->obstacle(result.totalCycles, Obstacle());
   } else {
-    result.totalCycles = std::max(host->lastRetirement(), port->emptyAt()) + run.machine->timing.done_cycles;
+    result.totalCycles = end;
   }
   finish(run);
   // A program that was stopped leaves events behind, and another model may run next.

@@ -150,6 +150,29 @@ TEST(CosimTest, CycleLimit) {
   EXPECT_EQ(compare({kLoad, "halt"}).difference, "");
 }
 
+// Wherever a run is cut off, both models say so of the same cycles, and what ends in time ends as without a limit.
+TEST(CosimTest, EveryCycleLimit) {
+  const Pipeline pipeline(3);
+  const cosim::Agreement whole = cosim::compare(pipeline.program(), smallMachine(), pipeline.inputs());
+  ASSERT_FALSE(whole.rtl.result.fault);
+  for (timing::Cycle limit = 1; limit <= whole.rtl.result.totalCycles + 1; ++limit) {
+    cosim::CompareOptions options;
+    options.maxCycles = limit;
+    const cosim::Agreement agreement = cosim::compare(pipeline.program(), smallMachine(), pipeline.inputs(), options);
+    EXPECT_EQ(agreement.difference, "") << "limit " << limit;
+    EXPECT_EQ(bool(agreement.systemc.result.fault), limit < whole.rtl.result.totalCycles) << "limit " << limit;
+  }
+  // A fault of cycle 17 shows in cycle 18.
+  for (timing::Cycle limit : {16, 17, 18}) {
+    cosim::CompareOptions options;
+    options.maxCycles = limit;
+    const cosim::Agreement agreement = cosim::compare(assemble({kLoad}), smallMachine(), {}, options);
+    EXPECT_EQ(agreement.difference, "");
+    ASSERT_TRUE(agreement.systemc.result.fault);
+    EXPECT_EQ(agreement.systemc.result.fault->kind == FaultKind::LimitReached, limit < 18);
+  }
+}
+
 TEST(CosimTest, WhatDoesNotFitIsBadInput) {
   const Pipeline pipeline(1);
   const cosim::Agreement agreement = cosim::compare(pipeline.program(), smallMachine(), {});

@@ -95,6 +95,34 @@ TEST(FaultTest, CycleLimit) {
   EXPECT_FALSE(run(program, state, options).fault);
 }
 
+// A fault of cycle t shows in t + 1, and the end of a run in cycle total_cycles: what shows later than the limit is not seen.
+TEST(FaultTest, CycleLimitOfWhatIsAlmostOver) {
+  const std::string load = "load dram_address=0x1000 span=64 counts=[64,1,1,1,1] ";
+  auto faultOf = [](const std::vector<std::string> &lines, timing::Cycle limit) {
+    const isa::Program program = assemble(lines);
+    core::MachineState state(smallMachine());
+    EXPECT_FALSE(state.load(program));
+    systemc::SimOptions options;
+    options.maxCycles = limit;
+    return run(program, state, options).fault;
+  };
+  // LoadOfOneBurst: retires in 33, 35 cycles.
+  for (timing::Cycle limit : {32, 33, 34}) {
+    const std::optional<core::Fault> fault = faultOf({load, "halt"}, limit);
+    ASSERT_TRUE(fault) << limit;
+    EXPECT_EQ(fault->kind, FaultKind::LimitReached);
+    EXPECT_EQ(fault->cycle, limit);
+  }
+  EXPECT_FALSE(faultOf({load, "halt"}, 35));
+  // ProgramWithoutHalt, and a deadlock in 34.
+  EXPECT_EQ(faultOf({load}, 17)->kind, FaultKind::LimitReached);
+  EXPECT_EQ(faultOf({load}, 18)->kind, FaultKind::IllegalInstruction);
+  const std::vector<std::string> stuck = {load, "load unit=1 dram_address=0x1000 span=64 counts=[64,1,1,1,1] wait=[3:1]",
+                                          "halt"};
+  EXPECT_EQ(faultOf(stuck, 34)->kind, FaultKind::LimitReached);
+  EXPECT_EQ(faultOf(stuck, 35)->kind, FaultKind::Deadlock);
+}
+
 TEST(FaultTest, ChecksFindAnUnorderedRead) {
   const isa::Program program = assemble({"load dram_address=0x1000 span=64 counts=[64,1,1,1,1]",
                                          "store dram_address=0x2000 span=64 counts=[64,1,1,1,1]", "halt"});
