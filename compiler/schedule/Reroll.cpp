@@ -9,6 +9,7 @@
 
 #include "compiler/schedule/Reroll.h"
 
+#include "isa/FieldLimits.h"
 #include "isa/Odometer.h"
 
 #include <algorithm>
@@ -28,6 +29,8 @@ constexpr size_t kMaxRing = 12;
 constexpr size_t kMaxShift = 64;
 /// A loop costs its word and longer instructions in every iteration; it must save so many words of code.
 constexpr int64_t kMinSaving = 4;
+constexpr int64_t kMaxCount = isa::maximumOf(isa::levelFields(), "count"),
+                  kMaxWrap = isa::maximumOf(isa::levelFields(), "wrap");
 
 /// dram or p, a, b or acc, d address; 0 where the instruction has none.
 using Addresses = std::array<int64_t, 4>;
@@ -145,7 +148,7 @@ private:
     for (size_t e = 0; e < 2; ++e)
       if (edgeUsed[e] && (edgeLevel[e] == int64_t(i) || edgeLevel[e] == int64_t(i) + 1))
         return false;
-    if (count > 65535)
+    if (count > kMaxCount)
       return false;
     bool continues = !inner.wrap && !outer.wrap;
     for (auto stride : kStrides)
@@ -153,7 +156,7 @@ private:
     if (!continues && isStill(outer)) {
       // The outer iterations repeat the inner ones.
       int64_t ring = inner.wrap ? inner.wrap : inner.count;
-      if (ring > 255 || inner.count % ring)
+      if (ring > kMaxWrap || inner.count % ring)
         return false;
       inner.wrap = ring;
       continues = true;
@@ -178,7 +181,7 @@ bool fitLevel(const Addresses *at, size_t count, size_t every, isa::Level &level
     };
     if (on(turn))
       continue;
-    if (wrap || i > 255 || !on(0))
+    if (wrap || int64_t(i) > kMaxWrap || !on(0))
       return false;
     wrap = i;
   }
@@ -633,7 +636,7 @@ bool Reroller::evaluate(const Sequence &sequence, size_t outer, size_t freeBegin
   }
   if (outer + 1 + depth > size_t(isa::kMaxLoopDepth))
     return false;
-  const size_t copies = std::min<size_t>(run.copies(), 65535), begin = run.begin;
+  const size_t copies = std::min(run.copies(), size_t(kMaxCount)), begin = run.begin;
   const size_t end = std::min(run.end, begin + (copies + 1) * run.period - 1);
   run.end = run.begin + copies * run.period;
   if (!fit(sequence, outer, run, odometers)) {

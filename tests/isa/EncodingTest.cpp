@@ -1,6 +1,7 @@
 //===- EncodingTest.cpp - Words and text of single instructions -*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "isa/FieldLimits.h"
 #include "tests/isa/RandomInstruction.h"
 
 #include <gtest/gtest.h>
@@ -181,6 +182,12 @@ TEST(EncodingTest, FitsNamesTheFieldAndTheRange) {
   halt.header.num_levels = 1;
   EXPECT_FALSE(fits(halt, &why));
   EXPECT_EQ(why, "halt: level 1: not all 0, but num_levels is 1");
+}
+
+TEST(EncodingTest, LimitsOfFieldsAreConstants) {
+  static_assert(maximumOf(Opcode::Load, "low") == (1 << 12) - 1);
+  static_assert(maximumOf(Opcode::Vector, "d_strides") == (1 << 23) - 1);
+  static_assert(maximumOf(levelFields(), "count") == (1 << 16) - 1);
 }
 
 TEST(TextTest, PrintsAsDocumented) {

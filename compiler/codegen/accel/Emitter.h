@@ -8,11 +8,14 @@
 
 #include "compiler/codegen/accel/Codegen.h"
 
+#include "isa/FieldLimits.h"
+
 #include <map>
 
 namespace tw::accel {
 
-constexpr int64_t kMaxFill = 4095; ///< indices of a dimension that a load fills on either side: low and high in isa/Isa.td
+/// Indices of a dimension that a load fills on either side.
+constexpr int64_t kMaxFill = isa::maximumOf(isa::Opcode::Load, "low");
 
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Of a long stream.
@@ -365,7 +368,7 @@ private:
     int64_t from, fromStride, to, toStride;
   };
   void moveColumns(TileStep &step, const Columns &columns, const Chain &chain) const;
-  void fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize) const;
+  void fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize);
   void packConstants();
   void emitTiles();
   /// A panel that loads the next one, a tile at a time, where one engine loads both operands.
@@ -472,7 +475,7 @@ private:
   void fillRows(TileStep &step, const Resident &resident, int64_t address, int64_t bytes, int64_t count) const;
 };
 
-/// Splits a box of any rank into instructions of at most five dimensions.
+/// Splits a box of any rank and size into instructions.
 void forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t dram, int64_t onChip,
                 const std::function<void(const std::vector<BoxDim> &, uint64_t, int64_t, bool broadcast)> &emit);
 

@@ -11,7 +11,11 @@ using namespace tw::accel;
 using schedule::Operation;
 
 namespace {
-constexpr int64_t kMaxCount = 1 << 19; ///< elements along one dimension of a box; a field holds nearly twice as many
+constexpr int64_t kMaxCount = isa::maximumOf(isa::Opcode::Load, "counts");
+constexpr int64_t kMaxStride = isa::maximumOf(isa::Opcode::Load, "strides");
+constexpr int64_t kMaxDramStride = isa::maximumOf(isa::Opcode::Load, "dram_strides");
+/// Indices of a dimension that are taken together where there are more than a field holds.
+constexpr int64_t kChunk = (kMaxCount + 1) / 2;
 
 int64_t log2Size(unsigned bytes) { return bytes == 4 ? 2 : bytes == 2 ? 1 : 0; }
 
@@ -46,17 +50,37 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
   dims.erase(std::remove_if(dims.begin(), dims.end(), trivial), dims.end());
   std::stable_sort(dims.begin(), dims.end(),
                    [](const BoxDim &a, const BoxDim &b) { return std::abs(a.dram) < std::abs(b.dram); });
-  // What one field does not hold becomes two dimensions.
+  // What fields do not hold becomes several boxes, or two dimensions.
   for (size_t i = 0; i < dims.size(); ++i) {
-    BoxDim &d = dims[i];
-    int64_t inner = kMaxCount;
-    while (inner > 1 && d.count % inner)
-      inner /= 2;
-    if (d.count <= kMaxCount || d.low || d.high || inner == 1)
+    const BoxDim d = dims[i];
+    if (d.count <= kMaxCount && d.low <= kMaxFill && d.high <= kMaxFill)
       continue;
-    BoxDim outer{d.count / inner, d.dram * inner, d.onChip * inner, 0, 0};
-    d.count = inner;
-    dims.insert(dims.begin() + long(i) + 1, outer);
+    auto part = [&](int64_t begin, int64_t end, bool filled) {
+      if (begin == end)
+        return;
+      std::vector<BoxDim> some = dims;
+      some[i] = {end - begin, d.dram, d.onChip, 0, 0};
+      if (filled) { // all of it: no place in DRAM counts
+        for (BoxDim &dim : some)
+          dim = {dim.count, dim.onChip, dim.onChip, 0, 0};
+        some.push_back({1, 0, 0, 0, 1});
+      }
+      forEachBox(std::move(some), elementSize, dram + uint64_t(filled ? 0 : (begin - d.low) * d.dram),
+                 onChip + begin * d.onChip, emit);
+    };
+    if (d.low || d.high) {
+      part(0, d.low, true);
+      part(d.low, d.count - d.high, false);
+      part(d.count - d.high, d.count, true);
+      return;
+    }
+    if (const int64_t whole = d.count / kChunk * kChunk; whole < d.count) {
+      part(0, whole, false);
+      part(whole, d.count, false);
+      return;
+    }
+    dims[i].count = kChunk;
+    dims.insert(dims.begin() + long(i) + 1, {d.count / kChunk, d.dram * kChunk, d.onChip * kChunk, 0, 0});
   }
   // The innermost dimension must be dense on both sides, or repeat one element.
   bool broadcast = false, found = false;
@@ -72,7 +96,7 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
   for (size_t i = 0; i + 1 < dims.size();) {
     BoxDim &a = dims[i], &b = dims[i + 1];
     bool plain = !a.low && !a.high && !b.low && !b.high && !(i == 0 && broadcast);
-    bool fits = a.count * b.count <= kMaxCount;
+    bool fits = a.count * b.count <= kChunk;
     if (plain && fits && b.dram == a.count * a.dram && b.onChip == a.count * a.onChip) {
       a.count *= b.count;
       dims.erase(dims.begin() + long(i) + 1);
@@ -80,13 +104,19 @@ void accel::forEachBox(std::vector<BoxDim> dims, unsigned elementSize, uint64_t 
       ++i;
     }
   }
-  if (dims.size() <= 5) {
+  // What is too far apart, or one dimension too many, becomes a box for each index.
+  auto apart = llvm::find_if(dims, [](const BoxDim &d) {
+    return d.count > 1 && (std::abs(d.dram) > kMaxDramStride || std::abs(d.onChip) > kMaxStride);
+  });
+  if (dims.size() <= 5 && apart == dims.end()) {
     dims.resize(5);
     emit(dims, dram, onChip, broadcast);
     return;
   }
-  BoxDim outer = dims.back();
-  dims.pop_back();
+  if (apart == dims.end())
+    --apart;
+  const BoxDim outer = *apart;
+  dims.erase(apart);
   for (int64_t i = 0; i < outer.count; ++i) {
     bool filled = i < outer.low || i >= outer.count - outer.high;
     std::vector<BoxDim> inner = dims;
@@ -129,15 +159,9 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
 }
 
 /// Fills what lies from `begin` on in a slot. What the last vector of packed taps reaches meets weights of zero, but it must be there.
-void Emitter::fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize) const {
-  isa::Load load;
-  load.memory = b.memory;
-  load.address = b.address[slot] + begin;
-  load.element_log2 = log2Size(unsigned(elementSize));
-  load.counts = {(b.bytes - begin) / elementSize, 1, 1, 1, 1};
-  load.high[1] = 1;
-  load.span = b.bytes - begin;
-  (b.slots > 1 ? step.early : step.late).push_back(operation(isa::Instruction(load)));
+void Emitter::fillSlot(TileStep &step, const Buffer &b, unsigned slot, int64_t begin, int64_t elementSize) {
+  addLoad(step, b, slot, 0, 0, unsigned(elementSize),
+          {{(b.bytes - begin) / elementSize, elementSize, elementSize, 0, 0}, {1, 0, 0, 0, 1}}, 0, begin);
 }
 
 /// loadInput() for packed taps. Where padding begins and ends differs from column to column: columns with the same padding are one
@@ -497,6 +521,10 @@ void Emitter::fillRows(TileStep &step, const Resident &r, int64_t address, int64
   int64_t planes = r.isPlanar ? r.blocks() : 1;
   if (bytes <= 0 || count <= 0)
     return;
+  if (const int64_t most = kMaxCount * r.elementBytes; bytes > most) {
+    fillRows(step, r, address, most, count);
+    return fillRows(step, r, address + most, bytes - most, count);
+  }
   for (int64_t done = 0, part; done < count; done += part) {
     part = std::min(count - done, kMaxFill);
     isa::Load load;

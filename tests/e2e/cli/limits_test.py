@@ -1,0 +1,81 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""What one instruction has no room for in its fields becomes several, or is done another way."""
+
+import unittest
+
+import numpy as np
+
+from cli_test import CliTest, tensor
+
+LARGE = ["--hw", "onnxim_128x128"]  # 32 MiB of scratchpad
+SCHEDULES = ["serial", "double_buffer", "modulo"]
+POOL = "strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, layout = \"nhwc\""
+
+
+class LimitsTest(CliTest):
+    def network(self, op, *inputs, result, element):
+        """One operation on x, y, ... of type `element`."""
+        names = ["%x", "%y"][:len(inputs)]
+        types = [tensor(x.shape, element) for x in inputs]
+        arguments = ", ".join(f"{name}: {type}" for name, type in zip(names, types))
+        self.result = tensor(result, element)
+        self.write("net.mlir", f"""func.func @main({arguments}) -> {self.result} {{
+  %0 = {op.format(*names)} : ({", ".join(types)}) -> {self.result}
+  return %0 : {self.result}
+}}
+""")
+        self.inputs = []
+        for name, x in zip("xy", inputs):
+            np.save(self.path / f"{name}.npy", x)
+            self.inputs += ["--input", f"{name}.npy"]
+
+    def makes(self, expected, *options):
+        self.tilewright("run", "net.mlir", *options, *self.inputs, "--model", "functional", "--check", "--output-dir", "out")
+        np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected, str(options))
+
+    def agrees(self, model, *options):
+        self.tilewright("compare", model, *options, "--repeat", "1")
+
+    @staticmethod
+    def random(*shape):
+        return np.random.default_rng(1).integers(-128, 128, shape).astype(np.int8)
+
+    def test_padding_of_any_size(self):
+        for before, after in [(5000, 5000), (4096, 0), (0, 9001)]:
+            x = self.random(300)
+            self.network(f"graph.pad {{}} {{{{low = array<i64: {before}>, high = array<i64: {after}>, value = 7 : i8}}}}", x,
+                         result=[before + 300 + after], element="i8")
+            for hw in [LARGE, ["--hw", "tiny_8x8"]]:
+                self.makes(np.pad(x, (before, after), constant_values=7), *hw)
+        x = self.random(3, 40).astype(np.float32)
+        self.network("graph.pad {} {{low = array<i64: 5000, 0>, high = array<i64: 4500, 9>, value = 1.5 : f32}}", x, result=[9503, 49],
+                     element="f32")
+        self.makes(np.pad(x, ((5000, 4500), (0, 9)), constant_values=1.5), *LARGE)
+
+    def test_a_convolution_of_much_padding(self):
+        self.write("net.mlir", """func.func @main(%x: tensor<1x1x200x8xf32>) -> tensor<1x1x10198x8xf32> {
+  %p = graph.pad %x {low = array<i64: 0, 0, 5000, 0>, high = array<i64: 0, 0, 5000, 0>, value = 0.0 : f32}
+    : (tensor<1x1x200x8xf32>) -> tensor<1x1x10200x8xf32>
+  %w = graph.constant dense<0.5> : tensor<1x3x8x8xf32>
+  %0 = graph.conv %p, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nhwc"} : (tensor<1x1x10200x8xf32>, tensor<1x3x8x8xf32>) -> tensor<1x1x10198x8xf32>
+  return %0 : tensor<1x1x10198x8xf32>
+}
+""")
+        self.agrees("net.mlir", "--hw", "gemmini_16x16_fp32")
+
+    def test_copies_of_any_length(self):
+        """Dimensions of more than 2^20 elements that no power of two divides."""
+        x = self.random(1048577, 3)
+        self.network("graph.transpose {} {{perm = array<i64: 1, 0>}}", x, result=[3, 1048577], element="i8")
+        self.makes(x.T, *LARGE)
+        x, y = self.random(1500001), self.random(1300003)
+        self.network("graph.slice {} {{starts = array<i64: 1>, steps = array<i64: 1>}}", x, result=[1300001], element="i8")
+        self.makes(x[1:1300002], *LARGE)
+        self.network("graph.concat {}, {} {{axis = 0 : i64}}", x, y, result=[2800004], element="i8")
+        self.makes(np.concatenate([x, y]), *LARGE)
+
+
+if __name__ == "__main__":
+    unittest.main()
