@@ -4,6 +4,7 @@
 #include "hw-configs/Machine.h"
 
 #include "hw-configs/Schema.h"
+#include "isa/FieldLimits.h"
 #include "isa/timing/Digest.h"
 #include "isa/timing/Dram.h"
 
@@ -596,6 +597,12 @@ void Loader::check() {
                 number(machine.accumulator.bankBytes()) +
                 " bytes but a bank must hold one row of 4 bytes a column, " +
                 number(machine.accumulatorRowBytes()) + " bytes");
+  if (sound({"accumulator.capacity_bytes", "array.cols"})) {
+    const uint64_t most = uint64_t(isa::maximumOf(isa::Opcode::Tensor, "acc_address")) + 1;
+    require(machine.accumulatorRows() <= most, "accumulator.capacity_bytes",
+            "accumulator.capacity_bytes is " + number(machine.accumulator.capacityBytes) + ", " +
+                number(machine.accumulatorRows()) + " rows of 4 bytes a column, but must be at most " + number(most) + " rows");
+  }
   // An instruction names its banks as one 64-bit mask.
   uint32_t totalBanks = machine.accumulator.banks;
   for (const MemoryParams &memory : machine.scratchpads)

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "hw-configs/Schema.h"
 
+#include "isa/FieldLimits.h"
+
 #include <algorithm>
 #include <map>
 
@@ -16,7 +18,24 @@ namespace {
 
 constexpr uint64_t kMaxTicks =
     4096; ///< InOrderDram's command bus remembers enough for these
-constexpr uint64_t kMaxMemoryBytes = 1ull << 30;
+
+/// The largest power of two whose indices a field of that maximum holds.
+constexpr uint64_t powerOfTwoIn(int64_t maximum) {
+  uint64_t size = 1;
+  while (size * 2 <= uint64_t(maximum) + 1)
+    size *= 2;
+  return size;
+}
+
+using isa::Opcode;
+/// As counts: the fields must hold all of them.
+constexpr uint64_t kMaxRows = powerOfTwoIn(isa::maximumOf(Opcode::Preload, "k_count") - 1);
+constexpr uint64_t kMaxCols = powerOfTwoIn(isa::maximumOf(Opcode::Preload, "n_count") - 1);
+constexpr uint64_t kMaxLanes = powerOfTwoIn(isa::maximumOf(Opcode::Vector, "tail_lanes"));
+constexpr uint64_t kMaxMemoryBytes = powerOfTwoIn(isa::maximumOf(Opcode::Load, "address"));
+constexpr uint64_t kMaxDramBytes = powerOfTwoIn(isa::maximumOf(Opcode::Load, "dram_address"));
+constexpr uint64_t kMaxUnits = uint64_t(isa::maximumOf(isa::headerFields(), "unit")) + 1;
+constexpr uint64_t kMaxSemaphores = uint64_t(isa::maximumOf(isa::headerFields(), "wait_semaphore")) + 1;
 
 class Table {
 public:
@@ -108,22 +127,19 @@ std::vector<Key> makeSchema() {
   type.assign = [](MachineParams &machine, const Value &value) {
     machine.arrayType = timing::ArrayType(value.integer);
   };
-  table.powerOfTwo("array.rows", Need::Required, "MACs", 1, 1024,
-                   "rows of the MAC array (reduction)", &MachineParams::rows);
-  table.powerOfTwo("array.cols", Need::Required, "MACs", 1, 1024,
-                   "columns of the MAC array (outputs)", &MachineParams::cols);
-  table.powerOfTwo("array.preload_rows_per_cycle", Need::Optional,
-                   "rows per cycle", 1, 1024,
+  table.powerOfTwo("array.rows", Need::Required, "MACs", 1, kMaxRows, "rows of the MAC array (reduction)",
+                   &MachineParams::rows);
+  table.powerOfTwo("array.cols", Need::Required, "MACs", 1, kMaxCols, "columns of the MAC array (outputs)",
+                   &MachineParams::cols);
+  table.powerOfTwo("array.preload_rows_per_cycle", Need::Optional, "rows per cycle", 1, kMaxRows,
                    "weight rows that enter the shadow registers in one cycle; "
                    "default 4 if rows >= 64, else 1",
                    &MachineParams::preloadRowsPerCycle);
 
-  table.powerOfTwo("vector.lanes", Need::Optional, "lanes", 1, 1024,
-                   "lanes of the vector engine; default cols",
+  table.powerOfTwo("vector.lanes", Need::Optional, "lanes", 1, kMaxLanes, "lanes of the vector engine; default cols",
                    &MachineParams::lanes);
-  table.integer("vector.stages", Need::Optional, "ALUs", 1, 12,
-                "chained ALUs of a lane, the longest chain; default 12",
-                &MachineParams::vectorStages);
+  table.integer("vector.stages", Need::Optional, "ALUs", 1, isa::kMaxStages,
+                "chained ALUs of a lane, the longest chain; default 12", &MachineParams::vectorStages);
 
   for (std::string name : {"unified", "activation", "weight"}) {
     std::string what =
@@ -159,11 +175,9 @@ std::vector<Key> makeSchema() {
     machine.accumulator.banks = uint32_t(value.integer);
   };
 
-  table.integer("dma.load_engines", Need::Optional, "engines", 1, 4,
-                "DRAM to scratchpad engines; default 2",
+  table.integer("dma.load_engines", Need::Optional, "engines", 1, kMaxUnits, "DRAM to scratchpad engines; default 2",
                 &MachineParams::loadEngines);
-  table.integer("dma.store_engines", Need::Optional, "engines", 1, 4,
-                "scratchpad to DRAM engines; default 1",
+  table.integer("dma.store_engines", Need::Optional, "engines", 1, kMaxUnits, "scratchpad to DRAM engines; default 1",
                 &MachineParams::storeEngines);
   table.integer("dma.outstanding_bursts", Need::Optional, "bursts", 1, 65536,
                 "bursts each DMA engine may have in flight; default: what "
@@ -179,14 +193,14 @@ std::vector<Key> makeSchema() {
                 "instructions", 1, 256,
                 "depth of each engine's queue; default 8",
                 &MachineParams::queueDepth);
-  table.integer("control.loop_buffer_words", Need::Optional,
-                "instruction words", 1, 65536, "longest loop body; default 256",
+  table.integer("control.loop_buffer_words", Need::Optional, "instruction words", 1,
+                uint64_t(isa::maximumOf(Opcode::Loop, "body_words")), "longest loop body; default 256",
                 &MachineParams::loopBufferWords);
   table.integer("control.prefetch_words", Need::Optional, "instruction words",
                 1, 65536, "program words fetched ahead; default 32",
                 &MachineParams::prefetchWords);
-  table.integer("control.semaphores", Need::Optional, "semaphores", 1, 64,
-                "number of semaphores; default 64", &MachineParams::semaphores);
+  table.integer("control.semaphores", Need::Optional, "semaphores", 1, kMaxSemaphores, "number of semaphores; default 64",
+                &MachineParams::semaphores);
   table.integer("control.semaphore_max_count", Need::Optional, "posts", 1,
                 65535, "largest count of a semaphore; default 63",
                 &MachineParams::semaphoreMax);
@@ -243,9 +257,8 @@ std::vector<Key> makeSchema() {
   kind.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.kind = timing::DramKind(value.integer);
   };
-  Key &capacity = table.powerOfTwo(
-      "dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20,
-      1ull << 40, "size of all channels and ranks together");
+  Key &capacity = table.powerOfTwo("dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20, kMaxDramBytes,
+                                   "size of all channels and ranks together");
   capacity.scope = DramScope::Any;
   capacity.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.capacityBytes = value.integer;

@@ -381,7 +381,7 @@ class RunTest(CliTest):
             self.fails(command, *kernel, "dram.latency_cycle=1",
                        message="unknown key 'dram.latency_cycle'; the nearest key is 'dram.latency_cycles'")
         self.fails("hw", "describe", "tiny_8x8", "--set", "aray.rows=8", message="the nearest key is 'array.rows'")
-        self.fails("run", *kernel, "array.rows=7", message="array.rows is 7 but must be a power of two from 1 to 1024")
+        self.fails("run", *kernel, "array.rows=7", message="array.rows is 7 but must be a power of two from 1 to 256")
         self.fails("compile", "gemm:8x8x8:int8", "--target", "cpu", "--set", "clock_mhz=1", message="give one with --hw")
 
     def test_results_are_the_same_whatever_happens_across_layers(self):

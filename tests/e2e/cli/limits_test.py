@@ -76,6 +76,11 @@ class LimitsTest(CliTest):
         self.network("graph.concat {}, {} {{axis = 0 : i64}}", x, y, result=[2800004], element="i8")
         self.makes(np.concatenate([x, y]), *LARGE)
 
+    def test_the_largest_machines(self):
+        for rows, cols in [(256, 256), (1, 256), (256, 1)]:
+            self.agrees("gemm:40x270x300:int8", "--hw", "edge_32x32_int8", "--set", f"array.rows={rows}", "--set", f"array.cols={cols}",
+                        "--set", f"vector.lanes={cols}", "--schedule", "modulo")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -161,30 +161,29 @@ TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
       "  controller: windowed\n"; // 22 twice
   Result<MachineParams> machine = loadMachineText(text, "wrong.yaml");
   ASSERT_FALSE(machine);
-  std::vector<std::string> expected{
-      "wrong.yaml:2:12: clock_mhz has no provenance: its block needs a "
-      "'source' or 'assumed', or write {value: 500, "
-      "source: ...}",
-      "wrong.yaml:5:9: array.type is 'int9' but must be one of int8, bf16, "
-      "fp32; the nearest is 'int8'",
-      "wrong.yaml:6:9: array.rows is 12 but must be a power of two from 1 to "
-      "1024",
-      "wrong.yaml:7:3: unknown key 'array.colz'; the nearest key is "
-      "'array.cols'",
-      "wrong.yaml:10:61: scratchpads.activation.banks is 128 but must be a "
-      "power of two from 1 to 64",
-      "wrong.yaml:11:43: scratchpads.weight.capacity_bytes is 'big' but must "
-      "be a power of two from 64 to 1073741824",
-      "wrong.yaml:12:1: accumulator.capacity_bytes is missing; it must be a "
-      "power of two from 64 to 1073741824 "
-      "(size of the accumulator, in rows of cols x 4 bytes)",
-      "wrong.yaml:17:17: dma.load_engines is a list but must be an integer "
-      "from 1 to 4",
-      "wrong.yaml:18:1: control must be a block of keys",
-      "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; "
-      "known devices: ddr4_2400, hbm2, ideal, "
-      "lpddr4_3200",
-      "wrong.yaml:22:3: dram.controller stands twice; first in line 21"};
+  std::vector<std::string> expected{"wrong.yaml:2:12: clock_mhz has no provenance: its block needs a "
+                                    "'source' or 'assumed', or write {value: 500, "
+                                    "source: ...}",
+                                    "wrong.yaml:5:9: array.type is 'int9' but must be one of int8, bf16, "
+                                    "fp32; the nearest is 'int8'",
+                                    "wrong.yaml:6:9: array.rows is 12 but must be a power of two from 1 to "
+                                    "256",
+                                    "wrong.yaml:7:3: unknown key 'array.colz'; the nearest key is "
+                                    "'array.cols'",
+                                    "wrong.yaml:10:61: scratchpads.activation.banks is 128 but must be a "
+                                    "power of two from 1 to 64",
+                                    "wrong.yaml:11:43: scratchpads.weight.capacity_bytes is 'big' but must "
+                                    "be a power of two from 64 to 268435456",
+                                    "wrong.yaml:12:1: accumulator.capacity_bytes is missing; it must be a "
+                                    "power of two from 64 to 268435456 "
+                                    "(size of the accumulator, in rows of cols x 4 bytes)",
+                                    "wrong.yaml:17:17: dma.load_engines is a list but must be an integer "
+                                    "from 1 to 4",
+                                    "wrong.yaml:18:1: control must be a block of keys",
+                                    "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; "
+                                    "known devices: ddr4_2400, hbm2, ideal, "
+                                    "lpddr4_3200",
+                                    "wrong.yaml:22:3: dram.controller stands twice; first in line 21"};
   std::vector<std::string> found;
   for (const Diagnostic &problem : machine.diagnostics())
     found.push_back(problem.str());
@@ -242,20 +241,19 @@ TEST(MachineTest, OverridesWinAndAreChecked) {
                  "array.cols=3.5", "dram.interleave_bank_groups=yes",
                  "accumulator.capacity_bytes=99999999999999999999"});
   ASSERT_FALSE(wrong);
-  EXPECT_EQ(wrong.message(),
-            "--set clock_mhz: must be key=value\n"
-            "--set dram.clock_mzh=3: unknown key 'dram.clock_mzh'; the nearest "
-            "key is 'dram.clock_mhz'\n"
-            "--set array.rows=-4: array.rows is '-4' but must be a power of "
-            "two from 1 to 1024\n"
-            "--set array.cols=3.5: array.cols is '3.5' but must be a power of "
-            "two from 1 to 1024\n"
-            "--set accumulator.capacity_bytes=99999999999999999999: "
-            "accumulator.capacity_bytes is "
-            "'99999999999999999999' but must be a power of two from 64 to "
-            "1073741824\n"
-            "--set dram.interleave_bank_groups=yes: "
-            "dram.interleave_bank_groups is 'yes' but must be true or false");
+  EXPECT_EQ(wrong.message(), "--set clock_mhz: must be key=value\n"
+                             "--set dram.clock_mzh=3: unknown key 'dram.clock_mzh'; the nearest "
+                             "key is 'dram.clock_mhz'\n"
+                             "--set array.rows=-4: array.rows is '-4' but must be a power of "
+                             "two from 1 to 256\n"
+                             "--set array.cols=3.5: array.cols is '3.5' but must be a power of "
+                             "two from 1 to 256\n"
+                             "--set accumulator.capacity_bytes=99999999999999999999: "
+                             "accumulator.capacity_bytes is "
+                             "'99999999999999999999' but must be a power of two from 64 to "
+                             "268435456\n"
+                             "--set dram.interleave_bank_groups=yes: "
+                             "dram.interleave_bank_groups is 'yes' but must be true or false");
 }
 
 TEST(MachineTest, TheTitleSaysWhatWasOverridden) {
@@ -337,6 +335,36 @@ TEST(MachineTest, AllBanksTogetherFitOneMask) {
   EXPECT_NE(machine.message().find("the memories have 72 banks together but a machine has at most 64"),
             std::string::npos)
       << machine.message();
+}
+
+TEST(MachineTest, InstructionsReachAllOfTheMachine) {
+  // The largest values whose counts and addresses have room in isa/Isa.td, and the next ones.
+  struct {
+    const char *key;
+    uint64_t largest, next;
+  } cases[] = {{"array.rows", 256, 512},
+               {"array.cols", 256, 512},
+               {"vector.lanes", 512, 1024},
+               {"vector.stages", 12, 13},
+               {"scratchpads.activation.capacity_bytes", 1u << 28, 1u << 29},
+               {"scratchpads.weight.capacity_bytes", 1u << 28, 1u << 29},
+               {"dma.load_engines", 4, 5},
+               {"dma.store_engines", 4, 5},
+               {"control.loop_buffer_words", 65535, 65536},
+               {"control.semaphores", 64, 65},
+               {"dram.capacity_bytes", uint64_t(1) << 40, uint64_t(1) << 41}};
+  for (const auto &one : cases) {
+    const std::string set = std::string(one.key) + "=";
+    const Result<MachineParams> machine = loadSmall({set + std::to_string(one.largest)});
+    EXPECT_TRUE(machine) << machine.message();
+    const std::string refused = set + std::to_string(one.next);
+    EXPECT_EQ(messageOf(kSmall, {refused}).rfind("--set " + refused + ": " + one.key + " is ", 0), 0u) << one.key;
+  }
+  EXPECT_TRUE(loadSmall({"accumulator.capacity_bytes=67108864"}));
+  EXPECT_EQ(messageOf(kSmall, {"accumulator.capacity_bytes=134217728"}),
+            "--set accumulator.capacity_bytes=134217728: accumulator.capacity_bytes is 134217728, 2097152 rows of 4 bytes a "
+            "column, but must be at most 1048576 rows");
+  EXPECT_TRUE(loadSmall({"accumulator.capacity_bytes=268435456", "array.cols=64"}));
 }
 
 TEST(MachineTest, ScratchpadsAreUnifiedOrTwo) {

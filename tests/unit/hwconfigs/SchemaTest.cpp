@@ -28,7 +28,7 @@ TEST(SchemaTest, BlocksAreThePrefixesOfKeys) {
   EXPECT_FALSE(isBlock("arr"));
 }
 
-/// The README's tables hold one row `| `key` | unit | ...` per key of the loader, no more and no fewer. The latency
+/// The README's tables hold one row `| `key` | unit | allowed | ...` per key of the loader, no more and no fewer. The latency
 /// constants are left to the manual made from isa/Timing.td.
 TEST(SchemaTest, TheManualListsExactlyTheKeys) {
   std::ifstream readme(TILEWRIGHT_SOURCE_DIR "/hw-configs/README.md");
@@ -43,13 +43,17 @@ TEST(SchemaTest, TheManualListsExactlyTheKeys) {
     if (!key)
       continue;
     std::stringstream cells(line);
-    std::string cell, unit;
+    std::string cell, unit, allowed;
     std::getline(cells, cell, '|');
     std::getline(cells, cell, '|');
     std::getline(cells, unit, '|');
+    std::getline(cells, allowed, '|');
     EXPECT_EQ(unit,
               " " + (key->unit.empty() ? key->allowed() : key->unit) + " ")
         << path;
+    if (key->kind == ValueKind::Integer) {
+      EXPECT_EQ(allowed, " " + key->allowed() + " ") << path;
+    }
   }
   for (const Key &key : schema())
     if (key.block() != "timing")
