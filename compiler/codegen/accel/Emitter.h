@@ -17,6 +17,9 @@ namespace tw::accel {
 /// Indices of a dimension that a load fills on either side.
 constexpr int64_t kMaxFill = isa::maximumOf(isa::Opcode::Load, "low");
 
+/// Taps along one side of a window.
+constexpr int64_t kMaxWindow = isa::maximumOf(isa::Opcode::Vector, "window");
+
 inline int64_t ceilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /// Of a long stream.
 double dramBytesPerCycle(const timing::MachineParams &machine);
@@ -468,6 +471,7 @@ private:
   void addPairs(TileStep &step, const isa::Vector &v, const Extent &size, bool fillsRows) const;
   /// `apart`: blocks in front of those that lie in banks of their own; 0: all lie together.
   void addVector(TileStep &step, isa::Vector v, int64_t apart = 0) const;
+  void addParts(TileStep &step, isa::Vector v) const;
   void storeResult(TileStep &step, const Extent &origin, const Extent &size, int64_t group, unsigned slot);
   InputPlace inputPlace(const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                         unsigned slot) const;

@@ -10,6 +10,11 @@
 using namespace tw;
 using namespace tw::accel;
 
+namespace {
+constexpr int64_t kMaxCount = isa::maximumOf(isa::Opcode::Vector, "counts");
+constexpr int64_t kMaxStride = isa::maximumOf(isa::Opcode::Vector, "a_strides"); // b_strides and d_strides are as wide
+} // namespace
+
 /// The stages of a vector instruction.
 static void setStages(isa::Vector &v, const Chain &chain) {
   v.num_stages = int64_t(chain.stages.size());
@@ -38,9 +43,7 @@ void Emitter::moveColumns(TileStep &step, const Columns &columns, const Chain &c
     v.counts = {vectors, columns.count, 1, 1};
     v.window = {1, 1};
     setStages(v, chain);
-    isa::Instruction instruction;
-    instruction.operands = v;
-    step.compute.push_back({1, {operation(instruction)}});
+    addParts(step, v);
   };
   const int64_t whole = std::max<int64_t>(columns.elements / lanes, 1);
   move(0, whole);
@@ -73,26 +76,72 @@ void Emitter::packPlain(TileStep &step, const Extent &size, int64_t rows, int64_
   v.d_strides = {lanes * ds, run * ds, column};
   v.d_span = spanOfVectors(v.counts, v.d_strides, lanes * ds);
   setStages(v, *conversion);
-  isa::Instruction instruction;
-  instruction.operands = v;
-  step.compute.push_back({1, {operation(instruction)}});
+  addParts(step, v);
+}
+
+/// The instruction for some of its vectors along a dimension.
+static isa::Vector partOf(const isa::Vector &whole, size_t dim, int64_t first, int64_t count, int64_t lanes) {
+  isa::Vector v = whole;
+  v.counts[dim] = count;
+  auto cut = [&](auto &address, auto &span, int64_t stride) {
+    address += first * stride;
+    span -= (whole.counts[dim] - count) * stride;
+  };
+  cut(v.a_address, v.a_span, v.a_strides[dim]);
+  cut(v.d_address, v.d_span, v.d_strides[dim]);
+  if (v.b_enable)
+    cut(v.b_address, v.b_span, v.b_strides[dim]);
+  if (v.p_count && dim == 3)
+    cut(v.p_address, v.p_span, v.p_count * lanes * 4);
+  return v;
 }
 
 /// The instruction for some of its blocks of channels.
 static isa::Vector blocksOf(const isa::Vector &whole, int64_t first, int64_t count, int64_t lanes) {
-  isa::Vector v = whole;
-  v.counts[3] = count;
-  auto cut = [&](auto &address, auto &span, int64_t stride) {
-    address += first * stride;
-    span -= (whole.counts[3] - count) * stride;
+  return partOf(whole, 3, first, count, lanes);
+}
+
+/// Taps that are evenly spaced may make several rows where one field does not hold all: their order stays.
+static void foldWindow(isa::Vector &v) {
+  const auto [columns, rows] = v.window;
+  const int64_t taps = columns * rows, step = v.a_window_strides[columns == 1];
+  const bool isEven = columns == 1 || rows == 1 || v.a_window_strides[1] == columns * step;
+  if (std::max(columns, rows) <= kMaxWindow || !isEven || v.tail_lanes)
+    return;
+  for (int64_t row = kMaxWindow; taps / row <= kMaxWindow; --row)
+    if (taps % row == 0) {
+      v.window = {row, taps / row};
+      v.a_window_strides = {step, row * step};
+      return;
+    }
+}
+
+/// The vectors in their order: as one instruction, or several where it has no room for their counts or for the bytes between them.
+void Emitter::addParts(TileStep &step, isa::Vector v) const {
+  auto most = [&](size_t dim) {
+    const int64_t stride = std::max({std::abs(v.a_strides[dim]), std::abs(v.b_strides[dim]), std::abs(v.d_strides[dim])});
+    return stride > kMaxStride ? 1 : kMaxCount;
   };
-  cut(v.a_address, v.a_span, v.a_strides[3]);
-  cut(v.d_address, v.d_span, v.d_strides[3]);
-  if (v.b_enable)
-    cut(v.b_address, v.b_span, v.b_strides[3]);
-  if (v.p_count)
-    cut(v.p_address, v.p_span, v.p_count * lanes * 4);
-  return v;
+  for (size_t dim = 0; dim < 4; ++dim) {
+    if (v.counts[dim] > most(dim)) {
+      size_t outer = 3;
+      while (v.counts[outer] == 1)
+        --outer;
+      const int64_t all = v.counts[outer], part = outer == dim ? most(dim) : 1;
+      for (int64_t first = 0; first < all; first += part)
+        addParts(step, partOf(v, outer, first, std::min(part, all - first), machine.lanes));
+      return;
+    }
+    if (most(dim) == 1)
+      v.a_strides[dim] = v.b_strides[dim] = v.d_strides[dim] = 0;
+  }
+  foldWindow(v);
+  for (size_t dim = 0; dim < 2; ++dim)
+    if (v.window[dim] == 1 && v.a_window_strides[dim] > kMaxStride)
+      v.a_window_strides[dim] = 0;
+  isa::Instruction instruction;
+  instruction.operands = v;
+  step.compute.push_back({1, {operation(instruction)}});
 }
 
 /// The same vectors, column by column instead of row by row.
@@ -580,8 +629,6 @@ void Emitter::addVector(TileStep &step, isa::Vector whole, int64_t apart) const 
   const int64_t part = ceilDiv(blocks, parts);
   for (int64_t first = 0, count; first < blocks; first += count) {
     count = std::min(part, (first < apart ? apart : blocks) - first);
-    isa::Instruction instruction;
-    instruction.operands = blocksOf(whole, first, count, machine.lanes);
-    step.compute.push_back({1, {operation(instruction)}});
+    addParts(step, blocksOf(whole, first, count, machine.lanes));
   }
 }

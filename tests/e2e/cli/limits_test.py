@@ -76,6 +76,30 @@ class LimitsTest(CliTest):
         self.network("graph.concat {}, {} {{axis = 0 : i64}}", x, y, result=[2800004], element="i8")
         self.makes(np.concatenate([x, y]), *LARGE)
 
+    def test_windows_of_many_taps(self):
+        """Of one row or column: they become several."""
+        for rows, columns in [(1, 5000), (4095 * 3, 1)]:
+            count = rows * columns
+            x = self.random(1, rows, columns, 16).astype(np.float32)
+            kernel = f"kernel = array<i64: {rows}, {columns}>, {POOL}"
+            for op, expected in [(f"graph.max_pool {{}} {{{{{kernel}, dilations = array<i64: 1, 1>}}}}", x.max((1, 2))),
+                                 (f"graph.average_pool {{}} {{{{{kernel}, count_include_pad = false}}}}", x.sum((1, 2)) / np.float32(count))]:
+                self.network(op, x, result=[1, 1, 1, 16], element="f32")
+                for schedule in SCHEDULES:
+                    self.makes(expected.reshape(1, 1, 1, 16), *LARGE, "--schedule", schedule)
+
+    def test_vectors_far_apart(self):
+        x, y = self.random(70001, 7), self.random(70001, 7)[::-1] // 2
+        self.network("graph.add {}, {}", x // 2, y, result=x.shape, element="i8")
+        for schedule in SCHEDULES:
+            self.makes(x // 2 + y, *LARGE, "--schedule", schedule)
+
+    def test_vectors_of_any_number(self):
+        x, y = self.random(1500001), self.random(1500001)[::-1] // 2
+        self.network("graph.add {}, {}", x // 2, y, result=x.shape, element="i8")
+        for schedule in [["serial"], ["modulo"], ["search", "--search-budget", "3"]]:
+            self.makes(x // 2 + y, *LARGE, "--schedule", *schedule)
+
     def test_the_largest_machines(self):
         for rows, cols in [(256, 256), (1, 256), (256, 1)]:
             self.agrees("gemm:40x270x300:int8", "--hw", "edge_32x32_int8", "--set", f"array.rows={rows}", "--set", f"array.cols={cols}",
