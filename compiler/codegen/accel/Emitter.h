@@ -252,7 +252,10 @@ private:
   double cost(const Tile &t, const Buffers &b, double &busCycles) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
+  std::vector<schedule::Step> trialOf(const Tile &candidate);
   double tryTile(const Tile &candidate);
+  /// Whether instructions have room for all that the tile makes; `why` they have not.
+  bool canBeEncoded(const Tile &t, std::string &why);
   /// Whether the tiles differ only in wishes for slots and order that come to the same.
   bool givesSameProgram(const Tile &x, const Tile &y) const;
   Ranking withSizesAndCuts(const Ranking &best, const std::multimap<double, Tile> &ofSizes) const;

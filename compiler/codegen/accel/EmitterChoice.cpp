@@ -32,10 +32,11 @@ constexpr size_t kByBlock = 4;       ///< with one sum, that a search may also h
 constexpr double kBusShare = 0.16;   ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kIdleShare = 0.35;  ///< of what channels could move that a transfer leaves out: nobody else uses it
 
-/// Distinct useful tile sizes of an extent: those that change the number of tiles, in units of `unit`, at most `limit` of them.
-std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit) {
+/// Distinct useful tile sizes of an extent: those that change the number of tiles, in units of `unit`, at most `limit` of them, none above
+/// `most`.
+std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit, int64_t most = INT64_MAX) {
   std::vector<int64_t> sizes;
-  for (int64_t q = 1; q <= ceilDiv(extent, unit); ++q) {
+  for (int64_t q = 1 + (extent - 1) / most; q <= ceilDiv(extent, unit); ++q) {
     int64_t size = std::min(roundUp(ceilDiv(extent, q), unit), roundUp(extent, unit));
     if (sizes.empty() || size < sizes.back())
       sizes.push_back(size);
@@ -386,8 +387,8 @@ bool Emitter::crowds(const Buffers &b) const {
   return false;
 }
 
-/// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
-double Emitter::tryTile(const Tile &candidate) {
+/// Its steps, alone.
+std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
   // Constants have no place yet; nothing else lies there.
   constexpr uint64_t kElsewhere = uint64_t(1) << 39;
   takeTile(candidate);
@@ -401,7 +402,36 @@ double Emitter::tryTile(const Tile &candidate) {
   std::vector<schedule::Step> trial = takeSteps();
   steps.clear();
   clock = 0;
-  return schedule::estimateOverlapped(std::move(trial), machine);
+  return trial;
+}
+
+/// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
+double Emitter::tryTile(const Tile &candidate) { return schedule::estimateOverlapped(trialOf(candidate), machine); }
+
+bool Emitter::canBeEncoded(const Tile &t, std::string &why) {
+  // What an instruction goes through is no larger than what holds it.
+  const Buffers b = plan(t);
+  const int64_t stride = isa::maximumOf(isa::Opcode::Tensor, "strides"),
+                rows = isa::maximumOf(isa::Opcode::Tensor, "acc_strides");
+  auto isSmall = [&](const Buffer &buffer) {
+    return buffer.bytes <= stride && (buffer.memory != unsigned(isa::Memory::Accumulator) ||
+                                      buffer.bytes <= rows * int64_t(machine.accumulatorRowBytes()));
+  };
+  auto isSmallOnChip = [&](const Resident *r) { return !r || r->bytes <= stride; };
+  int64_t window = kernel.anchor ? std::max(kernel.anchor->axes[0].kernel, kernel.anchor->axes[1].kernel) : 1;
+  for (const Step &step : kernel.steps) {
+    window = step.reducesChannels ? std::max(window, ceilDiv(channels(), int64_t(machine.lanes))) : window;
+    window = step.sumsPositions ? std::max({window, kernel.extent[P0], kernel.extent[P1]}) : window;
+  }
+  if (window <= kMaxWindow && llvm::all_of(b.all, isSmall) && llvm::all_of(onChip.tensors, isSmallOnChip))
+    return true;
+  for (const schedule::Step &step : trialOf(t)) {
+    auto fits = [&](const schedule::Operation &op) { return isa::fits(op.instruction, &why); };
+    auto allFit = [&](const schedule::Block &block) { return llvm::all_of(block.operations, fits); };
+    if (!llvm::all_of(step.loads, fits) || !llvm::all_of(step.compute, allFit))
+      return false;
+  }
+  return true;
 }
 
 bool Emitter::givesSameProgram(const Tile &x, const Tile &y) const {
@@ -527,8 +557,11 @@ llvm::Error Emitter::choose() {
     icSizes = unpacked ? std::vector<int64_t>{kernel.anchor->ic} : tileSizes(kernel.anchor->ic, machine.rows, 8);
   // A matrix product has one axis of positions to look along.
   bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
-  std::vector<int64_t> p0 = tileSizes(bandColumns(), 1, isFlat ? 40 : unpacked ? 12 : 8), p1 = tileSizes(bandRows(), 1, 14),
-                       p2 = tileSizes(kernel.extent[P2], 1, 4);
+  const size_t columnSizes = isFlat ? 40 : unpacked ? 12 : 8;
+  // A pass counts its positions.
+  const int64_t most = contraction() ? isa::maximumOf(isa::Opcode::Tensor, "counts") : INT64_MAX;
+  std::vector<int64_t> p0 = tileSizes(bandColumns(), 1, columnSizes, most), p1 = tileSizes(bandRows(), 1, 14, most),
+                       p2 = tileSizes(kernel.extent[P2], 1, 4, most);
   if (kernel.pool) {
     p0 = {kernel.extent[P0]};
     p1 = {kernel.extent[P1]};
@@ -804,8 +837,12 @@ llvm::Error Emitter::choose() {
         }
     if (known)
       *known = ranking;
-    size_t pick = layer < network.picks.size() ? network.picks[layer] : 0;
-    auto [best, chosen] = ranking[std::min(pick, ranking.size() - 1)];
+    size_t pick = std::min<size_t>(layer < network.picks.size() ? network.picks[layer] : 0, ranking.size() - 1);
+    for (std::string why; !canBeEncoded(ranking[pick].second, why);)
+      if (++pick == ranking.size())
+        return llvm::createStringError("%s%s: no tile has instructions that can be encoded; the last one has %s",
+                                       placed(request.at()).c_str(), kernel.name.c_str(), why.c_str());
+    auto [best, chosen] = ranking[pick];
     if (onChip.hasNeighbours && request.beginsWide)
       chosen.beginsWide = *request.beginsWide;
     takeTile(chosen);

@@ -88,6 +88,14 @@ class LimitsTest(CliTest):
                 for schedule in SCHEDULES:
                     self.makes(expected.reshape(1, 1, 1, 16), *LARGE, "--schedule", schedule)
 
+    def test_windows_that_have_no_form(self):
+        """A prime number of taps makes no rows."""
+        x = self.random(5003, 48).astype(np.float32)
+        self.network("graph.reduce {} {{kind = \"sum\", axes = array<i64: 0>, keepdims = false}}", x, result=[48], element="f32")
+        for schedule in [*SCHEDULES, "search"]:
+            self.fails("compile", "net.mlir", *LARGE, "--schedule", schedule, "-o", "x.twp",
+                       message="no tile has instructions that can be encoded; the last one has vector: window[0] is 5003, allowed is 0 to 4095")
+
     def test_vectors_far_apart(self):
         x, y = self.random(70001, 7), self.random(70001, 7)[::-1] // 2
         self.network("graph.add {}, {}", x // 2, y, result=x.shape, element="i8")
@@ -99,6 +107,11 @@ class LimitsTest(CliTest):
         self.network("graph.add {}, {}", x // 2, y, result=x.shape, element="i8")
         for schedule in [["serial"], ["modulo"], ["search", "--search-budget", "3"]]:
             self.makes(x // 2 + y, *LARGE, "--schedule", *schedule)
+
+    def test_more_positions_than_a_pass_counts(self):
+        room = [f"scratchpads.{name}.capacity_bytes=268435456" for name in ["activation", "weight"]]
+        sets = [word for value in [*room, "accumulator.capacity_bytes=67108864"] for word in ("--set", value)]
+        self.agrees("gemm:200001x32x32:int8", "--hw", "edge_32x32_int8", *sets, "--schedule", "serial")
 
     def test_the_largest_machines(self):
         for rows, cols in [(256, 256), (1, 256), (256, 1)]:
