@@ -12,6 +12,9 @@ using namespace tw;
 using namespace tw::accel;
 using schedule::Operation;
 
+/// Of a loop: its instructions count them in their odometers.
+static constexpr int64_t kMaxPasses = isa::maximumOf(isa::levelFields(), "count");
+
 /// Whether taps in the padding add nothing to a sum, so that the passes may leave them out.
 bool Emitter::skipsPadding() const {
   const Anchor &a = *kernel.anchor;
@@ -331,6 +334,17 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
     if (levels[i].clears)
       clearMask |= int64_t(1) << i;
   }
+  if (const int64_t half = (visit.blockEnd - visit.blockBegin) / 2; half && count > kMaxPasses) {
+    Visit some = visit;
+    some.blockEnd = visit.blockBegin + half;
+    tapPasses(step, products, some, taps);
+    some = visit;
+    some.blockBegin += half;
+    Products others = products;
+    others.sums += half * products.blockRows;
+    others.input.address += window() ? half * input.stride[C] : 0;
+    return tapPasses(step, others, some, taps);
+  }
   tensor.accumulate = !products.areFirst;
   auto withLevels = [&](bool forTensor) {
     isa::Instruction instruction;
@@ -370,29 +384,28 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
       instruction.operands = p;
     return instruction;
   };
-  if (count == 1) {
-    step.compute.push_back({1, {operation(single(0, false)), operation(single(0, true))}});
-    return;
-  }
-  if (schedule != Schedule::Serial) {
-    step.compute.push_back({uint64_t(count), {operation(withLevels(false)), operation(withLevels(true))}});
-    return;
-  }
+  const isa::Instruction preloads = withLevels(false), tensors = withLevels(true);
+  const bool loops = count > 1 && count <= kMaxPasses && preloads.words() + tensors.words() <= machine.loopBufferWords &&
+                     isa::fits(preloads) && isa::fits(tensors);
   // Serial: preload and tensor alternate. The first preload and the last tensor instruction stand outside the loop.
-  bool linear = constantWeights() && blocks == kBlocks;
-  if (!linear) {
+  const bool linear = constantWeights() && blocks == kBlocks;
+  if (!loops || (schedule == Schedule::Serial && !linear)) {
     for (int64_t i = 0; i < count; ++i)
       step.compute.push_back({1, {operation(single(i, false)), operation(single(i, true))}});
     return;
   }
+  if (schedule != Schedule::Serial) {
+    step.compute.push_back({uint64_t(count), {operation(preloads), operation(tensors)}});
+    return;
+  }
   step.compute.push_back({1, {operation(single(0, false))}});
-  Operation tensorLoop = operation(withLevels(true)), preloadLoop = operation([&] {
-                                                        isa::Instruction instruction = single(1, false);
-                                                        instruction.header.num_levels = 1;
-                                                        instruction.levels[0].count = count - 1;
-                                                        instruction.levels[0].stride_b = kStride;
-                                                        return instruction;
-                                                      }());
+  Operation tensorLoop = operation(tensors), preloadLoop = operation([&] {
+                                               isa::Instruction instruction = single(1, false);
+                                               instruction.header.num_levels = 1;
+                                               instruction.levels[0].count = count - 1;
+                                               instruction.levels[0].stride_b = kStride;
+                                               return instruction;
+                                             }());
   tensorLoop.alternates = preloadLoop.alternates = true;
   preloadLoop.barrier = false;
   step.compute.push_back({uint64_t(count - 1), {tensorLoop, preloadLoop}});

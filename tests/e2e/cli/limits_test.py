@@ -113,6 +113,17 @@ class LimitsTest(CliTest):
         sets = [word for value in [*room, "accumulator.capacity_bytes=67108864"] for word in ("--set", value)]
         self.agrees("gemm:200001x32x32:int8", "--hw", "edge_32x32_int8", *sets, "--schedule", "serial")
 
+    def test_more_passes_than_a_loop_counts(self):
+        one = ["--hw", "edge_32x32_int8", "--set", "array.rows=1", "--set", "array.cols=1", "--set", "vector.lanes=1"]
+        for schedule in SCHEDULES:
+            self.agrees("gemm:4x300x300:int8", *one, "--schedule", schedule)
+
+    def test_the_smallest_loop_buffers(self):
+        for model in ["gemm:40x70x90:int8", "conv:1x14x14x16:3x3x24:s1:p1:int8"]:
+            for words in [1, 4, 5]:
+                for schedule in SCHEDULES:
+                    self.agrees(model, "--hw", "gemmini_16x16_int8", "--set", f"control.loop_buffer_words={words}", "--schedule", schedule)
+
     def test_the_largest_machines(self):
         for rows, cols in [(256, 256), (1, 256), (256, 1)]:
             self.agrees("gemm:40x270x300:int8", "--hw", "edge_32x32_int8", "--set", f"array.rows={rows}", "--set", f"array.cols={cols}",
