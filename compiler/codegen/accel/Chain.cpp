@@ -715,7 +715,9 @@ FailureOr<std::vector<Chain>> accel::chainsOf(Kernel &kernel, size_t maxStages) 
     Chain chain;
     if (step.reducesChannels || step.sumsPositions || !step.op) {
       chain.a = 0;
-      chain.aType = step.sumsPositions ? step.sources[0].type : types[0];
+      // What a reduction takes bytes for is in its body alone.
+      const bool isByte = step.reducesChannels && byteSize(types[0]) == 1 && byteSize(step.sources[0].type) == 1;
+      chain.aType = step.sumsPositions || isByte ? step.sources[0].type : types[0];
       chain.aZero = step.zero;
       chain.dType = step.type;
     } else {

@@ -143,7 +143,7 @@ struct Step {
   bool reducesChannels = false;
   isa::WindowOp reduceOp = isa::WindowOp::None;
   bool sumsPositions = false; ///< steps from here on have one position along P0 and P1
-  int64_t zero = 0;           ///< sumsPositions: taken off every element
+  int64_t zero = 0;           ///< reductions: taken off every element
   LaneType type = LaneType::F32;
 };
 

@@ -123,6 +123,89 @@ Attribute resultOfZero(linalg::GenericOp op) {
   return valueOf(cast<linalg::YieldOp>(op.getBlock()->getTerminator()).getOperand(0));
 }
 
+/// How many elements of a tensor each loop moves on by; nothing if `map` is not linear in the loops.
+std::optional<SmallVector<int64_t>> loopStrides(AffineMap map, ArrayRef<int64_t> stride) {
+  SmallVector<int64_t> strides(map.getNumDims(), 0);
+  for (auto [i, expr] : llvm::enumerate(map.getResults())) {
+    std::optional<LinearForm> form = linearForm(expr);
+    if (!form || form->constant)
+      return std::nullopt;
+    for (auto [dim, coefficient] : form->terms)
+      strides[dim] += coefficient * stride[i];
+  }
+  return strides;
+}
+
+/// Whether `map` reads or writes a tensor of `shape` as loops of `sizes` go through it, the last one fastest; `isReduced`: without that one.
+bool followsLoops(AffineMap map, ArrayRef<int64_t> shape, ArrayRef<int64_t> sizes, bool isReduced) {
+  std::optional<SmallVector<int64_t>> strides = loopStrides(map, rowMajor(shape));
+  int64_t stride = 1;
+  for (size_t loop = sizes.size(); strides && loop-- > 0;) {
+    const bool isDropped = isReduced && loop + 1 == sizes.size();
+    if (sizes[loop] != 1 && (*strides)[loop] != (isDropped ? 0 : stride))
+      return false;
+    stride *= isDropped ? 1 : sizes[loop];
+  }
+  return strides && stride == ShapedType::getNumElements(shape);
+}
+
+/// The number in every element of a tensor; null if that is not known.
+Attribute numberIn(Value tensor) {
+  Type type = getElementTypeOrSelf(tensor);
+  if (auto fill = tensor.getDefiningOp<linalg::FillOp>())
+    tensor = fill.value();
+  Attribute constant;
+  if (getElementTypeOrSelf(tensor) != type || !matchPattern(tensor, m_Constant(&constant)))
+    return {};
+  auto elements = dyn_cast<ElementsAttr>(constant);
+  return !elements ? constant : elements.isSplat() ? elements.getSplatValue<Attribute>() : Attribute();
+}
+
+/// Whether no number of its type is smaller.
+bool isLeast(Attribute value, bool isUnsigned = false) {
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return number.getValue().isInfinity() && number.getValue().isNegative();
+  auto number = dyn_cast<IntegerAttr>(value);
+  return number && (isUnsigned ? number.getValue().isZero() : number.getValue().isMinSignedValue());
+}
+
+bool isZero(Attribute value) {
+  auto number = dyn_cast<FloatAttr>(value);
+  return number ? number.getValue().isZero() : cast<IntegerAttr>(value).getValue().isZero();
+}
+
+/// How the engines read an element: as a number of `type`, widened to 32 bits, less a zero point.
+struct Reading {
+  LaneType type = LaneType::F32;
+  int64_t zero = 0;
+};
+
+/// How `value` reads `argument`; nothing if it is anything else.
+std::optional<Reading> readingOf(Value value, BlockArgument argument) {
+  std::optional<LaneType> type = vectorType(argument.getType());
+  if (type && value == argument)
+    return Reading{*type, 0};
+  APInt zero(32, 0);
+  auto difference = value.getDefiningOp<arith::SubIOp>();
+  if (difference && matchPattern(difference.getRhs(), m_ConstantInt(&zero)))
+    value = difference.getLhs();
+  Operation *widening = value.getDefiningOp();
+  const bool isWide = value.getType().isInteger(32) || value.getType().isF32();
+  if (!type || !isWide || !widening || widening->getNumOperands() != 1 || widening->getOperand(0) != argument)
+    return std::nullopt;
+  if (llvm::isa<arith::ExtUIOp>(widening) && zero.isIntN(8))
+    return Reading{LaneType::U8, zero.getSExtValue()};
+  if (llvm::isa<arith::ExtSIOp>(widening) && argument.getType().isInteger(8) && zero.isSignedIntN(8))
+    return Reading{LaneType::I8, zero.getSExtValue()};
+  return llvm::isa<arith::ExtFOp>(widening) ? std::optional(Reading{*type, 0}) : std::nullopt;
+}
+
+/// What a reduction makes of its elements, or of the products of the elements of its two inputs.
+struct Reduction {
+  isa::WindowOp op = isa::WindowOp::Sum; ///< Sum, Max or Mac
+  SmallVector<Reading, 2> readings;
+};
+
 /// Whether `op` sums products of its two inputs.
 bool sumsProducts(linalg::GenericOp op) {
   return op.getNumReductionLoops() && op.getNumDpsInputs() == 2 && !op.getBlock()->getArgument(1).use_empty() &&
@@ -142,6 +225,10 @@ private:
 
   InFlightDiagnostic error(Operation *op) { return op->emitError("cannot be mapped to the accelerator: "); }
 
+  /// What `op` does if the engines do exactly that: its body, and the number it begins with.
+  FailureOr<Reduction> reductionOf(linalg::GenericOp op);
+  /// Whether the loops of `op` are those of `anchor`, each of which walks the tensors in its own way.
+  LogicalResult checkLoops(linalg::GenericOp op, const Anchor &anchor);
   FailureOr<TensorValue> trace(Value value);
   FailureOr<TensorValue> reshape(TensorValue value, ArrayRef<int64_t> shape, Operation *op);
   int addConstant(Value value, DenseElementsAttr attribute);
@@ -169,6 +256,100 @@ private:
   /// Axis of dimension `i` of a rank-`rank` tensor in canonical order.
   static int axisOf(unsigned i, unsigned rank) { return int(rank - 1 - i); }
 };
+
+FailureOr<Reduction> KernelMatcher::reductionOf(linalg::GenericOp op) {
+  Block *body = op.getBlock();
+  BlockArgument result = body->getArguments().back();
+  Operation *combine = cast<linalg::YieldOp>(body->getTerminator()).getOperand(0).getDefiningOp();
+  auto nameOf = [](Operation *op) { return op ? "the result of '" + op->getName().getStringRef().str() + "'" : "an argument"; };
+  const bool isSum = llvm::isa_and_nonnull<arith::AddIOp, arith::AddFOp>(combine);
+  const bool isUnsigned = llvm::isa_and_nonnull<arith::MaxUIOp>(combine);
+  if (!isSum && !isUnsigned && !llvm::isa_and_nonnull<arith::MaxSIOp, arith::MaximumFOp>(combine))
+    return error(op) << "a reduction yields " << nameOf(combine)
+                     << " but must yield a sum (addi, addf) or a maximum (maxsi, maxui, maximumf)";
+  if (!llvm::is_contained(combine->getOperands(), result))
+    return error(op) << "a reduction must end with the sum or maximum of what it has made so far and another element";
+  if (isSum && !result.getType().isF32() && !result.getType().isInteger(32))
+    return error(op) << "a reduction sums in " << result.getType() << " but must do so in f32 or i32";
+  Reduction reduction;
+  reduction.op = isSum ? isa::WindowOp::Sum : isa::WindowOp::Max;
+  Value element = combine->getOperand(combine->getOperand(0) == result ? 1 : 0);
+  Operation *producer = element.getDefiningOp();
+  SmallVector<std::optional<Reading>, 2> readings{readingOf(element, body->getArgument(0))};
+  if (isSum && op.getNumDpsInputs() == 2 && llvm::isa_and_nonnull<arith::MulIOp, arith::MulFOp>(producer)) {
+    reduction.op = isa::WindowOp::Mac;
+    Value a = producer->getOperand(0), b = producer->getOperand(1);
+    readings = {readingOf(a, body->getArgument(0)), readingOf(b, body->getArgument(1))};
+    if (!readings[0] || !readings[1])
+      readings = {readingOf(b, body->getArgument(0)), readingOf(a, body->getArgument(1))};
+  }
+  for (std::optional<Reading> &reading : readings) {
+    if (!reading)
+      return error(op) << "a reduction takes " << nameOf(producer)
+                       << " but must take elements of its first input as they are, bytes widened "
+                       << "and less a zero point of their type, or products of such elements of its two inputs";
+    reduction.readings.push_back(*reading);
+  }
+  if (Reading &first = reduction.readings[0]; !isSum) {
+    // Bytes that are not widened are what the maximum takes them for.
+    if (element == body->getArgument(0) && byteSize(first.type) == 1)
+      first.type = isUnsigned ? LaneType::U8 : LaneType::I8;
+    if (isUnsigned ? first.type != LaneType::U8 : element.getType().isInteger(1))
+      return error(op) << combine->getName() << " takes " << element.getType() << " for numbers of another sign";
+    if (first.zero)
+      return error(op) << "a maximum is taken of elements less a zero point but must be of elements as they are";
+  }
+  Attribute initial = numberIn(op.getDpsInits()[0]);
+  if (initial && (isSum ? isZero(initial) : isLeast(initial, isUnsigned)))
+    return reduction;
+  InFlightDiagnostic diagnostic = error(op) << "a reduction begins with ";
+  (initial ? diagnostic << initial : diagnostic << "a tensor that is not one constant")
+      << " but must begin with " << (isSum ? "0, as it is a sum" : "the least number, as it is a maximum");
+  return diagnostic;
+}
+
+LogicalResult KernelMatcher::checkLoops(linalg::GenericOp op, const Anchor &anchor) {
+  // A loop: how often it runs, and what it moves on by in the input, the weights and the result.
+  using Loop = std::array<int64_t, 4>;
+  std::vector<Loop> expected;
+  const bool isContraction = anchor.kind == Anchor::Contraction;
+  auto add = [&](const Loop &loop) {
+    if (loop[0] != 1)
+      expected.push_back(loop);
+  };
+  if (isContraction)
+    add({anchor.ic, anchor.input.stride[C], anchor.weightIc, 0});
+  add({anchor.oc, isContraction ? 0 : anchor.input.stride[C], anchor.weightOc, 1});
+  add({anchor.groups, anchor.inputGroup, anchor.weightGroup, anchor.oc});
+  int64_t elements = anchor.oc * anchor.groups;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    const WindowAxis &window = anchor.axes[axis - P0];
+    const int64_t stride = anchor.input.stride[axis], tap = axis == P0 ? anchor.weightKw : anchor.weightKh;
+    add({window.size, stride * window.stride, anchor.batchAxis == axis ? anchor.weightBatch : 0, elements});
+    add({window.kernel, stride * window.dilation, tap, 0});
+    elements *= window.size;
+  }
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
+  SmallVector<int64_t> sizes = op.getStaticLoopRanges();
+  auto input = loopStrides(maps[0], values[op.getDpsInputs()[0]].stride), result = loopStrides(maps.back(), rowMajor(shape));
+  auto weights = std::make_optional<SmallVector<int64_t>>(sizes.size(), 0);
+  if (anchor.weights >= 0)
+    weights = loopStrides(maps[1], values[op.getDpsInputs()[1]].stride);
+  if (!input || !weights || !result)
+    return error(op) << "an index is not linear in the loops";
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 1)
+      continue;
+    auto loop = llvm::find(expected, Loop{sizes[i], (*input)[i], (*weights)[i], (*result)[i]});
+    if (loop == expected.end())
+      return error(op) << "loop d" << i << " walks its tensors as neither positions, channels, groups nor taps of a window do";
+    expected.erase(loop);
+  }
+  if (!expected.empty() || elements != ShapedType::getNumElements(shape))
+    return error(op) << "the loops do not go through the whole result";
+  return success();
+}
 
 int KernelMatcher::addConstant(Value value, DenseElementsAttr attribute) {
   auto it = constants.find(value);
@@ -538,73 +719,31 @@ LogicalResult KernelMatcher::matchContraction(linalg::GenericOp op) {
         }
     }
   }
+  for (size_t i = 0; i < inputForms.size(); ++i)
+    if ((input->padLow[i] || input->padHigh[i]) &&
+        llvm::none_of(loopOfAxis, [&](int loop) { return loop >= 0 && inputForms[i].terms.count(unsigned(loop)); }))
+      return error(op) << "padded channels under a contraction";
   auto inType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[0]));
   auto wType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[1]));
   auto outType = vectorType(getElementTypeOrSelf(op.getResult(0)));
-  if (!inType || !wType || !outType)
+  if (!inType || !wType || !outType || *inType == LaneType::I32 || *wType == LaneType::I32)
     return error(op) << "element types must be i8, bf16 or f32";
-  anchor.inputType = *inType;
-  anchor.weightType = *wType;
   anchor.resultType = *outType;
-  // Zero points and signs from the body: ext, optional subi of a constant.
-  Block *body = op.getBlock();
-  for (unsigned i = 0; i < 2; ++i) {
-    BlockArgument argument = body->getArgument(i);
-    if (!argument.getType().isInteger(8))
-      continue;
-    if (!argument.hasOneUse())
-      return error(op) << "an integer operand is used twice";
-    Operation *extension = *argument.getUsers().begin();
-    bool isUnsigned = llvm::isa<arith::ExtUIOp>(extension);
-    if (!isUnsigned && !llvm::isa<arith::ExtSIOp>(extension))
-      return error(op) << "an integer operand must be widened first";
-    int64_t zero = 0;
-    Operation *user = *extension->getUsers().begin();
-    if (auto sub = dyn_cast<arith::SubIOp>(user)) {
-      APInt value;
-      if (sub.getLhs() != extension->getResult(0) || !matchPattern(sub.getRhs(), m_ConstantInt(&value)))
-        return error(op) << "a zero point must be a constant";
-      zero = value.getSExtValue();
-    }
-    (i == 0 ? anchor.inputType : anchor.weightType) = isUnsigned ? LaneType::U8 : LaneType::I8;
-    (i == 0 ? anchor.inputZero : anchor.weightZero) = zero;
-  }
+  FailureOr<Reduction> body = reductionOf(op);
+  if (failed(body) || failed(checkLoops(op, anchor)))
+    return failure();
+  if (body->op != isa::WindowOp::Mac)
+    return error(op) << "a contraction must sum products of its inputs";
+  std::tie(anchor.inputType, anchor.inputZero) = std::tie(body->readings[0].type, body->readings[0].zero);
+  std::tie(anchor.weightType, anchor.weightZero) = std::tie(body->readings[1].type, body->readings[1].zero);
   uint64_t macs = 1;
   for (int64_t size : sizes)
     macs *= uint64_t(size);
-  int64_t found = anchor.ic * anchor.axes[0].kernel * anchor.axes[1].kernel;
-  for (int64_t extent : kernel.extent)
-    found *= extent;
-  if (group >= 0 && !isSplit && macs != uint64_t(found))
-    return error(op) << "a depthwise window has a loop that is no position";
   kernel.macs = macs;
   kernel.anchor = anchor;
   setResult(op, -1);
   return success();
 }
-
-namespace {
-/// How an operand of a window's body is widened, and what is taken off it.
-std::pair<LaneType, int64_t> widened(BlockArgument argument, LaneType type) {
-  int64_t zero = 0;
-  Value current = argument;
-  while (current.hasOneUse()) {
-    Operation *user = *current.getUsers().begin();
-    APInt value;
-    if (llvm::isa<arith::ExtUIOp>(user))
-      type = LaneType::U8;
-    else if (llvm::isa<arith::ExtSIOp>(user))
-      type = LaneType::I8;
-    else if (auto sub = dyn_cast<arith::SubIOp>(user);
-             sub && sub.getLhs() == current && matchPattern(sub.getRhs(), m_ConstantInt(&value)))
-      zero = value.getSExtValue();
-    else
-      break;
-    current = user->getResult(0);
-  }
-  return {type, zero};
-}
-} // namespace
 
 LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   if (kernel.anchor || !kernel.steps.empty())
@@ -630,16 +769,18 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   auto outType = cast<RankedTensorType>(op.getResult(0).getType());
   if (!setExtent(outType.getShape()))
     return error(op) << "more than three position dimensions";
-  bool depthwise = false;
-  Value second = op.getNumDpsInputs() > 1 ? op.getDpsInputs()[1] : Value();
+  FailureOr<Reduction> body = reductionOf(op);
+  if (failed(body))
+    return failure();
+  anchor.windowOp = body->op;
+  const bool depthwise = body->op == isa::WindowOp::Mac;
   std::vector<int64_t> weightStride(sizes.size(), 0);
-  if (second && !op.getMatchingBlockArgument(op.getDpsInputOperand(1)).use_empty()) {
-    depthwise = true;
-    auto weights = trace(second);
+  if (depthwise) {
+    auto weights = trace(op.getDpsInputs()[1]);
     if (failed(weights))
       return failure();
-    if (weights->tensor < 0 || kernel.tensors[weights->tensor].role != KernelTensor::Constant)
-      return error(op) << "depthwise weights must be constant";
+    if (weights->tensor < 0 || kernel.tensors[weights->tensor].role != KernelTensor::Constant || weights->padded)
+      return error(op) << "depthwise weights must be constant, and not padded";
     anchor.weights = weights->tensor;
     anchor.weightOffset = weights->offset;
     for (auto [i, expr] : llvm::enumerate(maps[1].getResults()))
@@ -692,35 +833,14 @@ LogicalResult KernelMatcher::matchWindow(linalg::GenericOp op) {
   auto resultType = vectorType(outType.getElementType());
   if (!inType || !resultType)
     return error(op) << "element types must be i8, i32, bf16 or f32";
-  anchor.inputType = *inType;
   anchor.resultType = *resultType;
-  // The body: [mul] then add or max with the accumulator.
-  Block *body = op.getBlock();
-  auto yield = cast<linalg::YieldOp>(body->getTerminator());
-  Operation *combine = yield.getOperand(0).getDefiningOp();
-  while (combine && llvm::isa<arith::TruncIOp>(combine))
-    combine = combine->getOperand(0).getDefiningOp();
-  if (!combine)
-    return error(op) << "the body combines nothing";
-  bool sum = llvm::isa<arith::AddIOp, arith::AddFOp>(combine);
-  bool max = llvm::isa<arith::MaxSIOp, arith::MaxUIOp, arith::MaximumFOp, arith::MaxNumFOp>(combine);
-  if (!sum && !max)
-    return error(op) << "the body must add or take the maximum";
-  anchor.windowOp = depthwise ? isa::WindowOp::Mac : sum ? isa::WindowOp::Sum : isa::WindowOp::Max;
-  if (*inType == LaneType::I8 && llvm::isa<arith::MaxUIOp>(combine))
-    anchor.inputType = LaneType::U8;
-  for (unsigned i = 0; i < (depthwise ? 2u : 1u); ++i) {
-    BlockArgument argument = body->getArgument(i);
-    if (!argument.getType().isInteger(8))
-      continue;
-    auto [type, zero] = widened(argument, i == 0 ? anchor.inputType : LaneType::I8);
-    (i == 0 ? anchor.inputType : anchor.weightType) = type;
-    (i == 0 ? anchor.inputZero : anchor.weightZero) = zero;
-  }
-  if (depthwise && *inType != LaneType::I8)
-    anchor.weightType = *vectorType(getElementTypeOrSelf(second));
-  if (anchor.windowOp == isa::WindowOp::Max && *inType == LaneType::I8)
+  std::tie(anchor.inputType, anchor.inputZero) = std::tie(body->readings[0].type, body->readings[0].zero);
+  if (depthwise)
+    std::tie(anchor.weightType, anchor.weightZero) = std::tie(body->readings[1].type, body->readings[1].zero);
+  if (anchor.windowOp == isa::WindowOp::Max && byteSize(*inType) == 1)
     anchor.resultType = LaneType::I32;
+  if (failed(checkLoops(op, anchor)))
+    return failure();
   if (depthwise) {
     kernel.macs = 1;
     for (int64_t size : sizes)
@@ -740,14 +860,6 @@ void KernelMatcher::setResult(linalg::GenericOp op, int step) {
   values[op.getResult(0)] = result;
 }
 
-/// Whether no number of its type is smaller.
-static bool isLeast(Attribute value) {
-  if (auto number = dyn_cast<FloatAttr>(value))
-    return number.getValue().isInfinity() && number.getValue().isNegative();
-  auto number = dyn_cast<IntegerAttr>(value);
-  return number && number.getValue().isMinSignedValue();
-}
-
 void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
   setResult(op, int(kernel.steps.size()));
   kernel.steps.push_back(step);
@@ -755,6 +867,9 @@ void KernelMatcher::addStep(linalg::GenericOp op, const Step &step) {
 
 /// The largest of a contraction's sums in every window, which may reach into a padding that is never larger.
 LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
+  FailureOr<Reduction> body = reductionOf(op);
+  if (failed(body))
+    return failure();
   Value sums = op.getDpsInputs()[0];
   auto pad = sums.getDefiningOp<tensor::PadOp>();
   if (pad) {
@@ -767,10 +882,16 @@ LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
   FailureOr<TensorValue> input = trace(sums);
   if (failed(input))
     return failure();
-  auto outType = cast<RankedTensorType>(op.getResult(0).getType());
   SmallVector<int64_t> sizes = op.getStaticLoopRanges();
   AffineMap map = op.getIndexingMapsArray()[0];
-  const bool isImage = outType.getRank() == int64_t(kAxes) && sizes.size() == kAxes + 2 && map.getNumResults() == kAxes;
+  MLIRContext *context = op.getContext();
+  const Extent &extent = kernel.extent;
+  const bool isImage =
+      sizes.size() == kAxes + 2 && map.getNumResults() == kAxes &&
+      op.getIndexingMapsArray().back() == AffineMap::getMultiDimIdentityMap(kAxes + 2, context).getMajorSubMap(kAxes) &&
+      map.getResult(0) == getAffineDimExpr(0, context) && map.getResult(3) == getAffineDimExpr(3, context) &&
+      input->shape == SmallVector<int64_t>{extent[P2], extent[P1], extent[P0], extent[C]} && sizes[0] == extent[P2] &&
+      sizes[3] == extent[C];
   if (!isImage || !kernel.steps.empty() || kernel.maxima || input->tensor >= 0 || input->padded || kernel.outputsPerVector > 1)
     return error(op) << "a window behind a contraction must take the maximum of its sums, or sum all positions of its result";
   std::array<WindowAxis, 2> maxima;
@@ -778,7 +899,8 @@ LogicalResult KernelMatcher::matchMaxima(linalg::GenericOp op) {
     const unsigned dim = unsigned(axisOf(axis, kAxes)), tap = kAxes + (axis == P0);
     std::optional<LinearForm> form = linearForm(map.getResult(dim));
     WindowAxis &window = maxima[axis - P0];
-    if (!form || form->constant || !form->terms.count(dim) || !form->terms.count(tap) || form->terms.at(tap) != 1)
+    if (!form || form->constant || form->terms.size() != 2 || !form->terms.count(dim) || !form->terms.count(tap) ||
+        form->terms.at(tap) != 1)
       return error(op) << "the windows of a maximum behind a contraction must be dense";
     window.size = sizes[dim];
     window.kernel = sizes[tap];
@@ -804,17 +926,28 @@ LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
   FailureOr<TensorValue> input = trace(op.getDpsInputs()[0]);
   if (failed(input))
     return failure();
-  auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
-  Operation *combine = yield.getOperand(0).getDefiningOp();
+  FailureOr<Reduction> body = reductionOf(op);
+  if (failed(body))
+    return failure();
   // The loops are those of the result, and rows and columns of the window.
   auto outType = cast<RankedTensorType>(op.getResult(0).getType());
   SmallVector<int64_t> sizes = op.getStaticLoopRanges(), whole(outType.getShape());
   whole.append({kernel.extent[P1], kernel.extent[P0]});
   const Extent &extent = kernel.extent;
   if (kernel.pool || input->tensor >= 0 || input->step != int(kernel.steps.size()) - 1 || outType.getRank() != int64_t(kAxes) ||
-      outType.getShape() != ArrayRef<int64_t>{extent[P2], 1, 1, extent[C]} || sizes != whole || !combine ||
-      !llvm::isa<arith::AddIOp, arith::AddFOp>(combine))
+      outType.getShape() != ArrayRef<int64_t>{extent[P2], 1, 1, extent[C]} || sizes != whole || body->op != isa::WindowOp::Sum)
     return error(op) << "a window behind a contraction must sum all positions of its result";
+  auto walks = [&](AffineMap map, ArrayRef<int64_t> shape, ArrayRef<int64_t> expected) {
+    std::optional<SmallVector<int64_t>> strides = loopStrides(map, rowMajor(shape));
+    for (size_t loop = 0; strides && loop < sizes.size(); ++loop)
+      if (sizes[loop] != 1 && (*strides)[loop] != expected[loop])
+        return false;
+    return strides.has_value();
+  };
+  const int64_t row = extent[P0] * extent[C];
+  if (!walks(op.getIndexingMapsArray()[0], input->shape, {extent[P1] * row, 0, 0, 1, row, extent[C]}) ||
+      !walks(op.getIndexingMapsArray().back(), outType.getShape(), {extent[C], 0, 0, 1, 0, 0}))
+    return error(op) << "a window behind a contraction must take each position of its result once";
   auto inType = vectorType(getElementTypeOrSelf(op.getDpsInputs()[0])), type = vectorType(outType.getElementType());
   if (!inType || !type)
     return error(op) << "element types must be i8, i32, bf16 or f32";
@@ -827,7 +960,7 @@ LogicalResult KernelMatcher::matchPool(linalg::GenericOp op) {
   source.kind = Source::Value;
   source.value = input->step;
   source.view.stride = {1, 1, 1, 1};
-  std::tie(source.type, step.zero) = widened(op.getBlock()->getArgument(0), *inType);
+  std::tie(source.type, step.zero) = std::tie(body->readings[0].type, body->readings[0].zero);
   step.sources.push_back(source);
   kernel.pool = kernel.steps.size();
   addStep(op, step);
@@ -840,8 +973,9 @@ bool KernelMatcher::mergesIntoReduction(linalg::GenericOp op) {
   auto narrow = yield.getOperand(0).getDefiningOp<arith::TruncFOp>();
   auto source = values.find(op.getDpsInputs()[0]);
   if (op.getNumDpsInputs() != 1 || !narrow || narrow.getIn() != op.getBlock()->getArgument(0) ||
-      source == values.end() || source->second.step < 0 || source->second.step != int(kernel.steps.size()) - 1 ||
-      !kernel.steps.back().reducesChannels)
+      !op.getDpsInputs()[0].hasOneUse() ||
+      !llvm::all_of(op.getIndexingMapsArray(), [](AffineMap map) { return map.isIdentity(); }) || source == values.end() ||
+      source->second.step < 0 || source->second.step != int(kernel.steps.size()) - 1 || !kernel.steps.back().reducesChannels)
     return false;
   kernel.steps.back().type = LaneType::Bf16;
   values[op.getResult(0)] = source->second;
@@ -859,18 +993,19 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
   SmallVector<int64_t> sizes = op.getStaticLoopRanges();
   unsigned loops = sizes.size();
   unsigned reductions = op.getNumReductionLoops();
+  std::optional<Reading> reading; ///< of a reduction
   if (reductions) {
     if (reductions != 1 || op.getIteratorTypesArray().back() != utils::IteratorType::reduction)
       return error(op) << "only a reduction over the last dimension is a vector step";
     step.reducesChannels = true;
-    auto yield = cast<linalg::YieldOp>(op.getBlock()->getTerminator());
-    Operation *combine = yield.getOperand(0).getDefiningOp();
-    if (combine && llvm::isa<arith::AddFOp, arith::AddIOp>(combine))
-      step.reduceOp = isa::WindowOp::Sum;
-    else if (combine && llvm::isa<arith::MaximumFOp, arith::MaxNumFOp, arith::MaxSIOp>(combine))
-      step.reduceOp = isa::WindowOp::Max;
-    else
-      return error(op) << "a reduction must add or take the maximum";
+    FailureOr<Reduction> body = reductionOf(op);
+    if (failed(body))
+      return failure();
+    step.reduceOp = body->op;
+    reading = body->readings[0];
+    step.zero = reading->zero;
+    if (byteSize(*type) == 1) // a maximum
+      step.type = reading->type;
   }
   // Loops are the iteration space; the first step of a kernel without an anchor sets it.
   bool first = !kernel.anchor && kernel.steps.empty();
@@ -884,6 +1019,8 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
       return error(op) << "steps of one kernel must share their iteration space";
   }
   auto maps = op.getIndexingMapsArray();
+  if (!followsLoops(maps.back(), outType.getShape(), sizes, step.reducesChannels))
+    return error(op) << "a step must write its result in the order of its loops";
   for (auto [index, operand] : llvm::enumerate(op.getDpsInputs())) {
     Source source;
     auto operandType = dyn_cast<RankedTensorType>(operand.getType());
@@ -892,7 +1029,7 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
     auto elementType = vectorType(operandType.getElementType());
     if (!elementType)
       return error(op) << "element type " << operandType.getElementType() << " is not one of i8, i32, f32, bf16";
-    source.type = *elementType;
+    source.type = reading ? reading->type : *elementType;
     auto value = trace(operand);
     if (failed(value))
       return failure();
@@ -912,14 +1049,14 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
       int axis = axisOfLoop[dim.getPosition()];
       if (axis >= int(kAxes) || value->shape[i] == 1)
         continue;
-      stride[axis] = value->stride[i];
+      stride[axis] += value->stride[i];
       onlyChannels &= axis == C;
     }
     if (value->tensor >= 0) {
       KernelTensor &tensor = kernel.tensors[value->tensor];
       bool word = byteSize(tensor.type) == 4;
       if (tensor.role == KernelTensor::Constant && onlyChannels && word && value->offset == 0 &&
-          tensor.elements == kernel.extent[C] && !step.reducesChannels) {
+          (stride[C] == 1 || kernel.extent[C] == 1) && tensor.elements == kernel.extent[C] && !step.reducesChannels) {
         source.kind = Source::Parameter;
         source.parameter = tensor.value;
       } else {
@@ -927,6 +1064,15 @@ LogicalResult KernelMatcher::matchStep(linalg::GenericOp op) {
         source.view = {value->tensor, stride, value->offset};
       }
     } else {
+      const bool isReduced = value->step >= 0 && kernel.steps[size_t(value->step)].reducesChannels;
+      if (!followsLoops(maps[index], value->shape, sizes, isReduced))
+        return error(op) << "a step must read what an earlier one made in the order of its loops";
+      // What takes a window's maximum of bytes hands it on with their sign.
+      const bool isMaximum = value->step < 0 && byteSize(*elementType) == 1;
+      for (Operation *user : op.getBlock()->getArgument(unsigned(index)).getUsers())
+        if (isMaximum && !llvm::isa<linalg::YieldOp>(user) &&
+            llvm::isa<arith::ExtUIOp, arith::UIToFPOp, arith::MaxUIOp>(user) != (kernel.anchor->inputType == LaneType::U8))
+          return error(op) << "takes the maximum of bytes for bytes of another sign";
       source.kind = Source::Value;
       source.value = value->step;
       for (unsigned axis = 0; axis < kAxes; ++axis)
@@ -1003,7 +1149,7 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
   if (sumsProducts(op)) {
     // Depthwise: the channel loop is in input, weights and output, and nothing sums over channels.
     AffineMap out = maps[2];
-    auto last = dyn_cast<AffineDimExpr>(out.getResult(out.getNumResults() - 1));
+    auto last = out.getNumResults() ? dyn_cast<AffineDimExpr>(out.getResults().back()) : AffineDimExpr(nullptr);
     bool depthwise = last && maps[0].isFunctionOfDim(last.getPosition()) && maps[1].isFunctionOfDim(last.getPosition());
     // A schedule file may want a depthwise one on the array: every channel is a group of its own then.
     bool onArray = kernel.request.engine && kEngineNames[*kernel.request.engine] == StringRef("tensor");
@@ -1016,7 +1162,7 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction)
     return matchWindow(op);
   Operation *combine = cast<linalg::YieldOp>(body->getTerminator()).getOperand(0).getDefiningOp();
-  return llvm::isa_and_nonnull<arith::MaxSIOp, arith::MaximumFOp, arith::MaxNumFOp>(combine) ? matchMaxima(op) : matchPool(op);
+  return llvm::isa_and_nonnull<arith::MaxSIOp, arith::MaximumFOp>(combine) ? matchMaxima(op) : matchPool(op);
 }
 
 LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {
