@@ -96,10 +96,14 @@ double RunReport::dataBusBusy() const {
   // Bytes are whole bursts, each of which takes its fixed time of a bus.
   timing::Ratio rate = timing::dramPeakBytesPerCycle(machine);
   uint64_t bytes = sim->dramReadBytes + sim->dramWriteBytes + sim->fetchBytes;
-  double busy = double(bytes) * double(rate.denominator) / double(rate.numerator);
+  double busy = double(bytes) * double(rate.denominator) / double(rate.numerator), cycles = double(sim->totalCycles);
   const timing::DramParams &dram = machine.dram;
-  double refresh = dram.kind == timing::DramKind::Ideal ? 0 : double(dram.nRFC) / dram.nREFI;
-  return busy / (double(sim->totalCycles) * (1 - refresh));
+  if (dram.kind == timing::DramKind::Ideal)
+    return busy / cycles;
+  // Refreshes fall due at multiples of nREFI; of the last one counts what lies in the run.
+  double ticks = cycles * dram.clockMhz / machine.clockMhz, due = std::floor(ticks / dram.nREFI);
+  double refresh = due ? (due - 1) * dram.nRFC + std::min(double(dram.nRFC), ticks - due * dram.nREFI) : 0;
+  return busy / (cycles * (1 - refresh / ticks));
 }
 
 static std::string layerTable(const RunReport &report) {
@@ -126,8 +130,9 @@ static std::string layerTable(const RunReport &report) {
   uint64_t bound = report.lowerBoundCycles.value_or(0);
   bool counted = !report.layerTraffic.empty();
   table.add({"total", grouped(sim.totalCycles), milliseconds(report, sim.totalCycles), grouped(report.countedMacs()),
-             percent(report.utilisation(report.countedMacs(), sim.totalCycles)), cycles(Label::Busy), cycles(Label::Operand), cycles(Label::Interlock),
-             cycles(Label::BankConflict), kilobytes(sim.dramReadBytes + sim.dramWriteBytes + sim.fetchBytes), counted ? kilobytes(report.lowerBoundBytes.value_or(0)) : "-",
+             percent(report.utilisation(report.countedMacs(), sim.totalCycles)), cycles(Label::Busy), cycles(Label::Operand),
+             cycles(Label::Interlock), cycles(Label::BankConflict), kilobytes(sim.dramReadBytes + sim.dramWriteBytes),
+             counted ? kilobytes(report.lowerBoundBytes.value_or(0)) : "-",
              counted ? kilobytes(report.layerSerialTraffic().referenceBytes) : "-", bound ? grouped(bound) : "-",
              ratio(sim.totalCycles, bound), bound ? report.boundBy : "-"});
   return table.str();
@@ -215,7 +220,8 @@ static std::string summary(const RunReport &report) {
             ", layer by layer " + kilobytes(sum.unavoidableBytes) + " (" + kilobytes(sum.threeMemoryBytes) +
             " with a memory for each operand); schedule reference " + kilobytes(sum.referenceBytes) + " (not a bound)\n";
   }
-  text += "DRAM data bus busy " + percent(report.dataBusBusy()) + " % of the time outside refresh\n";
+  text += "DRAM data bus busy " + percent(report.dataBusBusy()) + " % of the time outside refresh, " +
+          kilobytes(sim.fetchBytes) + " KiB of program included\n";
   return text;
 }
 

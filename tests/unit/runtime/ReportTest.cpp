@@ -177,8 +177,22 @@ TEST(ReportTest, TheDataBusIsBusyForItsBytesOutsideRefresh) {
   report.machine.dram.clockMhz = 1000; // 500 MHz: 32 bytes a cycle again
   report.machine.dram.nREFI = 1000;
   report.machine.dram.nRFC = 200;
-  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.625);
-  EXPECT_NE(tables(report).find("DRAM data bus busy 62.5 % of the time outside refresh\n"), std::string::npos);
+  // 256 ticks: no refresh falls due.
+  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.5);
+  EXPECT_NE(tables(report).find("DRAM data bus busy 50.0 % of the time outside refresh, 0.5 KiB of program included\n"),
+            std::string::npos);
+  // Three refreshes of 16 ticks, and one with 6 ticks of a second in the run.
+  report.machine.dram.nREFI = 80;
+  report.machine.dram.nRFC = 16;
+  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.5 / (1 - 48. / 256));
+  report.machine.dram.nREFI = 125;
+  EXPECT_DOUBLE_EQ(report.dataBusBusy(), 0.5 / (1 - (16. + 6) / 256));
+}
+
+// Layers do not fetch: their bytes add up to the total.
+TEST(ReportTest, TheTotalOfDramBytesIsThatOfTheLayers) {
+  std::string text = tables(sampleReport());
+  EXPECT_NE(text.find("  1.5 ", text.find("\ntotal ")), std::string::npos) << text;
 }
 
 TEST(ReportTest, JsonHasTheMemoriesAndOverridesOfTheMachine) {
