@@ -175,24 +175,33 @@ module tw_write_buffer #(
     end
   end
 
-  always_ff @(posedge clk_i) begin : p_write
-    logic [SlotBits-1:0] slot;
-    if (accepts != '0) begin
-      for (int n = 0; n < N; n++) begin
+  // The entries of the bursts that are accepted.
+  logic [S*P*SlotBits-1:0] slots;
+
+  always_comb begin : p_slots
+    logic [CountBits-1:0] ahead;
+    ahead = used_q;
+    slots = '0;
+    for (int o = 0; o < S * P; o++) begin
+      slots[o*SlotBits+:SlotBits] = slot_after(head_q, ahead);
+      ahead = ahead + CountBits'(accept_o[o]);
+    end
+  end
+
+  // A process for each entry: Verilator takes no long loop over entries in one.
+  for (genvar n = 0; n < N; n++) begin : gen_write
+    always_ff @(posedge clk_i) begin : p_write
+      if (accepts != '0) begin
         for (int o = 0; o < S * P; o++) begin
           if (accept_o[o] && waits_q[n] && address_q[n] == offer_address_i[o*40+:40]) begin
             mask_q[n] <= mask_q[n] & ~taken[o*BurstBytes+:BurstBytes];
             data_q[n] <= data_q[n] & ~taken_bytes[o*B8+:B8];
           end
-        end
-      end
-      slot = slot_after(head_q, used_q);
-      for (int o = 0; o < S * P; o++) begin
-        if (accept_o[o]) begin
-          data_q[slot] <= offer_data_i[o*B8+:B8] & bytes[o*B8+:B8];
-          mask_q[slot] <= mask[o*BurstBytes+:BurstBytes];
-          address_q[slot] <= offer_address_i[o*40+:40];
-          slot = slot_after(slot, CountBits'(1));
+          if (accept_o[o] && slots[o*SlotBits+:SlotBits] == SlotBits'(n)) begin
+            data_q[n] <= offer_data_i[o*B8+:B8] & bytes[o*B8+:B8];
+            mask_q[n] <= mask[o*BurstBytes+:BurstBytes];
+            address_q[n] <= offer_address_i[o*40+:40];
+          end
         end
       end
     end
