@@ -18,6 +18,12 @@ constexpr uint32_t kRtlAbi = 3;
 
 /// At most so many completions of one kind in a cycle.
 constexpr unsigned kMaxRtlResponses = 64;
+/// One bit of RtlInputs::busBusy each.
+constexpr unsigned kMaxRtlChannels = 64;
+/// Of one requester: the low bits of a tag name its entry.
+constexpr unsigned kRtlTagBits = 12, kMaxRtlBursts = 1u << kRtlTagBits;
+/// As many processes as Verilator makes of one loop.
+constexpr unsigned kMaxRtlWriteBuffer = 1024;
 
 /// Registers of the host interface, as in tw_registers.sv.
 constexpr uint32_t kRtlStart = 0x000, kRtlCodeAddress = 0x008, kRtlCodeWords = 0x010, kRtlStatus = 0x018, kRtlFaultPc = 0x020,

@@ -108,21 +108,34 @@ public:
 /// Only one process builds a model; the others wait for it. Where the lock cannot be had all build, which is only slower.
 class BuildLock {
 public:
-  BuildLock(const fs::path &path, const std::function<void()> &waiting)
-      : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
-    if (file >= 0 && flock(file, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-      waiting();
-      flock(file, LOCK_EX);
-    }
-  }
+  explicit BuildLock(const fs::path &path) : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
   ~BuildLock() {
     if (file >= 0)
       close(file);
+  }
+  bool tryLock() { return file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0; }
+  void lock(const std::function<void()> &waiting) {
+    if (file >= 0 && !tryLock() && errno == EWOULDBLOCK) {
+      waiting();
+      flock(file, LOCK_EX);
+    }
   }
 
 private:
   const int file;
 };
+
+/// Removes what interrupted builds have left: folders of models that nobody builds now.
+void removeLeftovers(const fs::path &cache) {
+  std::error_code ignored;
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry &entry : fs::directory_iterator(cache, ignored))
+    if (entry.path().extension() == ".build")
+      folders.push_back(entry.path());
+  for (const fs::path &folder : folders) // MODEL.PID.build
+    if (BuildLock(cache / folder.stem().replace_extension(".lock")).tryLock())
+      fs::remove_all(folder, ignored);
+}
 
 /// Sources of the RTL and of the shim: $TILEWRIGHT_RTL, or those this program was built from.
 fs::path sourceFolder() {
@@ -296,11 +309,29 @@ Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePac
   return packages;
 }
 
-Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress) {
+std::optional<std::string> cosim::whyNoRtl(const timing::MachineParams &machine) {
+  const timing::DramParams &dram = machine.dram;
+  const std::string start = "the RTL does not run machine " + machine.name + ": ";
   if (machine.burstsPerCycle > 1 || machine.preloadRowsPerCycle > 1)
-    return problem("the RTL does not run machine " + machine.name + ": its banks have one port, so a DMA engine moves 1 burst and a "
-                   "preload 1 row a cycle, not " + std::to_string(machine.burstsPerCycle) + " and " +
-                   std::to_string(machine.preloadRowsPerCycle));
+    return start + "its banks have one port, so a DMA engine moves 1 burst and a preload 1 row a cycle, not " +
+           std::to_string(machine.burstsPerCycle) + " and " + std::to_string(machine.preloadRowsPerCycle);
+  struct Limit {
+    const char *what;
+    uint32_t found, most;
+  };
+  for (const auto &[what, found, most] :
+       {Limit{"dma.outstanding_bursts is ", machine.outstandingBursts, kMaxRtlBursts},
+        Limit{"dram.write_buffer_bursts is ", dram.writeBufferBursts, kMaxRtlWriteBuffer},
+        Limit{"dram.channels is ", dram.channels, kMaxRtlChannels},
+        Limit{"DRAM completions in one cycle are up to ", dramResponsesPerCycle(machine), kMaxRtlResponses}})
+    if (found > most)
+      return start + what + std::to_string(found) + " but may be at most " + std::to_string(most);
+  return {};
+}
+
+Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress) {
+  if (std::optional<std::string> why = whyNoRtl(machine))
+    return problem(*why);
   const std::string package = rtlMachinePackage(machine);
   // Neither sources nor tools change under a running process.
   static std::map<std::pair<std::string, bool>, const RtlTable *> loaded;
@@ -330,11 +361,14 @@ Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bo
   const fs::path object = *cache / ("rtl-" + digestOf(parts) + ".so");
   std::error_code ignored;
   std::optional<BuildLock> lock;
-  if (!fs::exists(object, ignored))
-    lock.emplace(fs::path(object).replace_extension(".lock"), [&] {
+  if (!fs::exists(object, ignored)) {
+    removeLeftovers(*cache);
+    lock.emplace(fs::path(object).replace_extension(".lock"));
+    lock->lock([&] {
       if (progress)
         progress("waiting for the RTL model of " + machine.name + ", which another process builds");
     });
+  }
   if (!fs::exists(object, ignored)) {
     const fs::path packageFile =
         *cache / (object.stem().string() + "." + std::to_string(getpid()) + ".build") / "tw_machine_pkg.sv";

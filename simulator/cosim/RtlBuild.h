@@ -12,6 +12,7 @@
 #include "isa/timing/MachineParams.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,8 +27,11 @@ using RtlProgress = std::function<void(const std::string &)>;
 /// was or will be written.
 Result<std::vector<std::string>> rtlSources(const std::string &machinePackage);
 
+/// What of the machine is beyond the RTL, which runs most legal machines, not all (docs/rtl.md); nothing: it runs it.
+std::optional<std::string> whyNoRtl(const timing::MachineParams &machine);
+
 /// The machine's RTL model, built if it is not in the cache. `traced`: one that can dump waves. Any number of processes may
-/// build at once. Errors: Verilator or the compiler is missing or fails (with the end of its output), the folder cannot be
+/// build at once. Errors: whyNoRtl(), Verilator or the compiler is missing or fails (with the end of its output), the folder cannot be
 /// written. The table stays valid until the process ends.
 Result<const RtlTable *> loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress = {});
 

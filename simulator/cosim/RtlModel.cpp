@@ -170,7 +170,7 @@ void Run::after(Cycle t, const RtlRequest *requests, uint32_t count) {
   const uint32_t burstBytes = host.burstBytes;
   for (uint32_t i = 0; i < count; ++i) {
     const RtlRequest &request = requests[i];
-    const unsigned requester = request.tag >> 12;
+    const unsigned requester = request.tag >> kRtlTagBits;
     if (request.address % burstBytes || request.address + burstBytes > state.dramSize() ||
         (request.write ? requester != kWriteRequester : requester > kFetchRequester)) {
       contradict("cycle " + std::to_string(t) + ": requester " + std::to_string(requester) +
@@ -514,8 +514,6 @@ stats::SimResult RtlModel::run(const isa::Program &program, core::MachineState &
     result.fault = core::Fault{core::FaultKind::BadInput, 0, stats::engineName(stats::kSequencer), message, "", 0};
     return result;
   };
-  if (dramResponsesPerCycle(state.machine()) > kMaxRtlResponses || state.machine().dram.channels > 64)
-    return bad("the RTL model takes no DRAM this wide");
   const Result<const RtlTable *> table = loadRtl(state.machine(), !options.dumpFile.empty(), options.progress);
   if (!table)
     return bad(table.message());

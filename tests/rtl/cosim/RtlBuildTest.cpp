@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <sys/file.h>
 #include <unistd.h>
 
 using namespace tw;
@@ -66,6 +68,47 @@ TEST_F(RtlBuildTest, MoreThanABankTakes) {
   const Result<const cosim::RtlTable *> table = cosim::loadRtl(machine, false, {});
   ASSERT_FALSE(table);
   EXPECT_NE(table.message().find("its banks have one port"), std::string::npos) << table.message();
+}
+
+TEST_F(RtlBuildTest, MoreThanTagsAndPortsName) {
+  auto refusal = [&](auto change) {
+    timing::MachineParams changed = machine;
+    change(changed);
+    const Result<const cosim::RtlTable *> table = cosim::loadRtl(changed, false, {});
+    return table ? "" : table.message();
+  };
+  const std::string start = "the RTL does not run machine small: ";
+  EXPECT_EQ(refusal([](timing::MachineParams &m) { m.outstandingBursts = 4097; }),
+            start + "dma.outstanding_bursts is 4097 but may be at most 4096");
+  EXPECT_EQ(refusal([](timing::MachineParams &m) { m.dram.writeBufferBursts = 2048; }),
+            start + "dram.write_buffer_bursts is 2048 but may be at most 1024");
+  auto wide = [](timing::MachineParams &m) {
+    m.dram.kind = timing::DramKind::Ddr4;
+    m.dram.channels = 128;
+  };
+  EXPECT_EQ(refusal(wide), start + "dram.channels is 128 but may be at most 64");
+  EXPECT_EQ(refusal([](timing::MachineParams &m) { m.dram.bytesPerCycleNumerator = 65 * 64; }),
+            start + "DRAM completions in one cycle are up to 65 but may be at most 64");
+  // The most is fine.
+  machine.outstandingBursts = 4096;
+  machine.dram.writeBufferBursts = 1024;
+  machine.dram.bytesPerCycleNumerator = 64 * 64;
+  EXPECT_FALSE(cosim::whyNoRtl(machine));
+}
+
+// A build of a process that is gone leaves a folder; one that goes on holds its model's lock.
+TEST_F(RtlBuildTest, InterruptedBuildsAreRemoved) {
+  fs::create_directories(folder + "/rtl-00.4711.build/inside");
+  fs::create_directories(folder + "/rtl-11.4712.build");
+  const int lock = open((folder + "/rtl-11.lock").c_str(), O_RDWR | O_CREAT, 0644);
+  ASSERT_EQ(flock(lock, LOCK_EX), 0);
+  Environment path("PATH", folder + ":/usr/bin:/bin");
+  std::ofstream(folder + "/verilator") << "#!/bin/sh\ncase $1 in --version) echo something;; *) exit 5;; esac\n";
+  fs::permissions(folder + "/verilator", fs::perms::owner_all);
+  EXPECT_FALSE(cosim::loadRtl(machine, false));
+  EXPECT_FALSE(fs::exists(folder + "/rtl-00.4711.build"));
+  EXPECT_TRUE(fs::exists(folder + "/rtl-11.4712.build"));
+  close(lock);
 }
 
 TEST_F(RtlBuildTest, NoVerilator) {
