@@ -3,29 +3,18 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/stats/Timeline.h"
 
+#include "simulator/stats/Track.h"
+
 #include <algorithm>
-#include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace tw::stats {
 namespace {
 
-/// A JSON string with its quotes. Bytes above 127 pass: JSON is UTF-8.
-std::string quoted(const std::string &text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      result += code;
-    } else {
-      result += c;
-    }
-  }
-  return result + '"';
+/// A JSON string with its quotes. Names come from models: bytes that are no UTF-8 are replaced.
+std::string jsonString(const std::string &text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string number(uint64_t value) { return std::to_string(value); }
@@ -43,14 +32,14 @@ private:
   }
   void slice(unsigned track, const std::string &name, Cycle begin, Cycle end, const std::string &arguments) {
     event("\"ph\":\"X\",\"pid\":0,\"tid\":" + number(track) + ",\"ts\":" + number(begin) + ",\"dur\":" + number(end - begin) +
-          ",\"name\":" + quoted(name) + ",\"args\":{" + arguments + "}");
+          ",\"name\":" + jsonString(name) + ",\"args\":{" + arguments + "}");
   }
   void counter(const std::string &name, Cycle at, const std::string &series, const std::string &value) {
-    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + quoted(name) + ",\"args\":{" + quoted(series) + ":" +
-          value + "}");
+    event("\"ph\":\"C\",\"pid\":0,\"ts\":" + number(at) + ",\"name\":" + jsonString(name) + ",\"args\":{" + jsonString(series) +
+          ":" + value + "}");
   }
   void track(unsigned id, const std::string &name) {
-    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + quoted(name) +
+    event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) + ",\"name\":\"thread_name\",\"args\":{\"name\":" + jsonString(name) +
           "}");
     event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) +
           ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) + "}");
@@ -80,7 +69,7 @@ void Writer::instructions() {
   for (const auto &[engine, records] : byEngine)
     for (const InstructionRecord *record : records)
       slice(engineTrack(engine), mnemonic(*record), record->start, std::max(record->issueFree, record->start + 1),
-            "\"layer\":" + quoted(layerName(record->layer)) + ",\"word\":" + number(record->pc) +
+            "\"layer\":" + jsonString(layerName(record->layer)) + ",\"word\":" + number(record->pc) +
                 ",\"visible\":" + number(record->visible) + ",\"issue_free\":" + number(record->issueFree) +
                 ",\"retire\":" + number(record->retire));
 }
@@ -97,7 +86,7 @@ void Writer::stalls(const EngineResult &engine) {
       continue;
     std::string name = labelName(interval.label), cause;
     if (interval.label == Label::DramBandwidth || interval.label == Label::DramLatency)
-      cause = "channel " + number(interval.detail);
+      cause = interval.detail == Track::kNoChannel ? "set-up" : "channel " + number(interval.detail);
     else if (interval.label != Label::Busy)
       cause = StallCause{interval.label, interval.detail, interval.producer, 0}.str();
     Cycle begin = interval.begin;
@@ -108,7 +97,7 @@ void Writer::stalls(const EngineResult &engine) {
       if (next < records.size())
         end = std::min(end, begin < records[next]->start ? records[next]->start : records[next]->issueFree);
       slice(engineTrack(engine.engine), name, begin, end,
-            "\"cause\":" + quoted(cause) + ",\"layer\":" + quoted(layerName(interval.layer)));
+            "\"cause\":" + jsonString(cause) + ",\"layer\":" + jsonString(layerName(interval.layer)));
       begin = end;
     }
   }
@@ -122,7 +111,7 @@ void Writer::queues() {
       const Cycle head = std::max(record->visible, before);
       if (head < record->start)
         slice(queueTrack(engine), mnemonic(*record), head, record->start,
-              "\"layer\":" + quoted(layerName(record->layer)) + ",\"word\":" + number(record->pc));
+              "\"layer\":" + jsonString(layerName(record->layer)) + ",\"word\":" + number(record->pc));
       before = record->start;
       changes.push_back({record->visible, 1});
       changes.push_back({record->start, -1});
@@ -175,7 +164,7 @@ void Writer::write() {
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"time_unit\":\"1 us is 1 cycle\",\"total_cycles\":" << result.totalCycles
       << "},\"traceEvents\":[";
   event("\"ph\":\"M\",\"pid\":0,\"name\":\"process_name\",\"args\":{\"name\":" +
-        quoted((program.machine.empty() ? std::string("machine") : program.machine) + " (1 us is 1 cycle)") + "}");
+        jsonString((program.machine.empty() ? std::string("machine") : program.machine) + " (1 us is 1 cycle)") + "}");
   for (const InstructionRecord &record : result.instructions)
     if (record.start || record.issueFree)
       byEngine[record.engine].push_back(&record);

@@ -60,6 +60,31 @@ TEST(TimelineTest, HasEveryInstructionQueueAndArrow) {
   EXPECT_GT(phases["C"], 0);
 }
 
+// Stores are set up before they have a channel. Bytes that are no UTF-8 are replaced, as in reports.
+TEST(TimelineTest, SetUpHasNoChannelAndNamesAreUtf8) {
+  isa::Program program = assemble({"store dram_address=0x1000 span=64 counts=[64,1,1,1,1]", "halt"});
+  program.layers.resize(1);
+  program.layers[0].name = "ge\xffm";
+  program.layerOf.assign(program.code.size(), 0);
+  core::MachineState state(smallMachine());
+  ASSERT_FALSE(state.load(program));
+  systemc::SimOptions options;
+  options.trace = true;
+  const json trace = timelineOf(program, run(program, state, options));
+  int stores = 0, setUps = 0;
+  for (const json &event : trace["traceEvents"]) {
+    if (event["ph"] != "X")
+      continue;
+    if (event["name"] == "store" && event["args"]["layer"] == "ge\xef\xbf\xbdm")
+      ++stores;
+    if (event["name"] == "dram_latency" && event["args"]["cause"] == "set-up")
+      ++setUps;
+    EXPECT_NE(event["args"].value("cause", ""), "channel 65535");
+  }
+  EXPECT_EQ(stores, 1);
+  EXPECT_EQ(setUps, 1);
+}
+
 // Perfetto wants the slices of one track to nest: none may begin inside another and end after it.
 TEST(TimelineTest, SlicesOfATrackNest) {
   const Pipeline pipeline(12);
