@@ -10,10 +10,18 @@ machines=("$@")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mapfile -t modules < <(ls simulator/rtl/tw_*.sv | grep -v '_pkg\.sv$')
-for machine in "${machines[@]}"; do
-  "$build/bin/tilewright" hw rtl "$machine" >"$work/tw_machine_pkg.sv"
+lint() { # machine and its settings; $flags of Verilator
+  "$build/bin/tilewright" hw rtl "$@" >"$work/tw_machine_pkg.sv"
   # WIDTHCONCAT: ports of the 128x128 machines are wider than Verilator thinks probable.
-  verilator --lint-only -Wall -Wno-WIDTHCONCAT --unroll-count 4096 --unroll-stmts 100000 -sv --top-module tw_top "$build/isa/tw_isa_pkg.sv" "$work/tw_machine_pkg.sv" simulator/rtl/tw_pkg.sv \
+  # shellcheck disable=SC2086
+  verilator --lint-only -Wall -Wno-WIDTHCONCAT $flags -sv --top-module tw_top "$build/isa/tw_isa_pkg.sv" "$work/tw_machine_pkg.sv" simulator/rtl/tw_pkg.sv \
     "$build/simulator/rtl/tw_tables_pkg.sv" simulator/rtl/tw_fp_pkg.sv "${modules[@]}"
-  echo "$machine: lint clean"
+  echo "$*: lint clean"
+}
+flags="--unroll-count 4096 --unroll-stmts 100000"
+for machine in "${machines[@]}"; do
+  lint "$machine"
 done
+# The most that the RTL takes, unrolled no further than where a model is built.
+flags=
+lint tiny_8x8 --set dma.outstanding_bursts=4096 --set dram.write_buffer_bursts=1024
