@@ -126,7 +126,9 @@ std::string runtime::causeText(const LossCause &cause, const isa::Program &progr
   case LossKind::NoTensorWork:
     return engine.empty() ? "no tensor work; nothing in flight" : "no tensor work; " + engine + " busy";
   case LossKind::Drain:
-    return engine.empty() ? "nothing in flight" : engine + " busy";
+    return !engine.empty()                        ? engine + " busy"
+           : cause.progress == Progress::Draining ? "write buffer to DRAM"
+                                                  : "nothing in flight";
   case LossKind::Starved:
     if (cause.progress == Progress::HandOver)
       return "dispatched, on the way to the queue";
@@ -157,9 +159,10 @@ std::string runtime::remedyText(const LossCause &cause) {
   case LossKind::NoTensorWork:
     return "fuse the layer with a tensor layer, or run it beside one";
   case LossKind::Drain:
-    return isEngine(EngineKind::Store)    ? "smaller last tiles"
-           : isEngine(EngineKind::Vector) ? "shorter chain or smaller last tiles"
-                                          : "-";
+    return isEngine(EngineKind::Store)            ? "smaller last tiles"
+           : isEngine(EngineKind::Vector)         ? "shorter chain or smaller last tiles"
+           : cause.progress == Progress::Draining ? "more DRAM bandwidth, smaller last tiles"
+                                                  : "-";
   case LossKind::Starved:
     if (cause.label == Label::BufferFull)
       return "deeper queue, or dispatch in another order";

@@ -6,6 +6,8 @@
 #include "runtime/cli/Cli.h"
 
 #include <cstdio>
+#include <iterator>
+#include <sstream>
 
 using namespace tw;
 using namespace tw::cli;
@@ -32,6 +34,17 @@ void addOutcome(std::vector<runtime::WhatIf> &whatIfs, runtime::WhatIf whatIf, c
   else
     whatIf.how += ": " + report.error().message;
   whatIfs.push_back(std::move(whatIf));
+}
+
+/// Whether --set takes the change's settings too: twice the most that a machine may have is no machine.
+Status settable(const runtime::TimingChange &change, const runtime::NetworkOptions &options,
+                const timing::MachineParams &machine) {
+  std::vector<std::string> overrides = options.overrides, notes;
+  std::istringstream settings(change.settings);
+  overrides.insert(overrides.end(), std::istream_iterator<std::string>(settings), {});
+  StatusOr<timing::MachineParams> changed =
+      runtime::loadMachine(options.machine.empty() ? machine.name : options.machine, overrides, notes);
+  return changed ? Status() : changed.error();
 }
 
 /// Twice the banks, compiled anew: where buffers lie is the compiler's decision.
@@ -88,6 +101,10 @@ Status profile(const ProfileArguments &arguments) {
   for (const runtime::TimingChange &change : runtime::timingChanges(network->machine)) {
     if (change.settings.empty())
       continue; // the machine has no such latency
+    if (Status status = settable(change, *options, network->machine); !status) {
+      addOutcome(result.whatIfs, {change.name, change.settings, true, {}}, StatusOr<runtime::RunReport>(status.error()));
+      continue;
+    }
     progress.show("simulating " + change.name);
     runtime::Network changed = *network;
     changed.machine = change.machine;

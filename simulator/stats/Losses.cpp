@@ -201,8 +201,10 @@ void Attribution::starved(LossCause cause, uint32_t next, Cycle begin, Cycle end
 void Attribution::splitByWork(LossCause cause, const std::vector<uint32_t> &records, Cycle begin, Cycle end) {
   // Work that begins or ends in these cycles cuts them.
   std::map<Cycle, std::pair<std::vector<uint32_t>, std::vector<uint32_t>>> changes; // ends, begins
+  Cycle last = begin;
   for (const uint32_t i : records) {
     const InstructionRecord &record = result.instructions[i];
+    last = std::max(last, record.retire);
     const Cycle from = std::max(begin, record.start), to = std::min(end, record.retire);
     if (from >= to)
       continue;
@@ -210,6 +212,8 @@ void Attribution::splitByWork(LossCause cause, const std::vector<uint32_t> &reco
     changes[to].first.push_back(i);
   }
   changes[end];
+  if (begin < result.writesDone && result.writesDone < end)
+    changes[result.writesDone];
   std::set<std::pair<unsigned, uint32_t>> active;
   Cycle at = begin;
   for (const auto &[cycle, change] : changes) {
@@ -222,6 +226,8 @@ void Attribution::splitByWork(LossCause cause, const std::vector<uint32_t> &reco
       piece.progress = Progress::Running;
       if (piece.kind == LossKind::Drain)
         piece.layer = record.layer;
+    } else if (piece.kind == LossKind::Drain && last <= at && cycle <= result.writesDone) {
+      piece.progress = Progress::Draining; // the write buffer
     }
     add(piece, at, cycle);
     at = cycle;

@@ -35,7 +35,7 @@ enum class Progress : uint8_t {
   NotDispatched, ///< the sequencer had not dispatched it
   Queued,        ///< in its queue, not started
   Running,       ///< started, not issue-free
-  Draining,      ///< issue-free, not retired
+  Draining,      ///< issue-free, not retired; without an engine: stores are over, and the write buffer is not empty
   HandOver       ///< retired; its post or its registers were not visible yet
 };
 const char *progressName(Progress progress);

@@ -116,6 +116,7 @@ struct SimResult {
   std::optional<core::Fault> fault;
   /// From the write of the start register to `done` visible; with a fault, to the faulting cycle.
   Cycle totalCycles = 0;
+  Cycle writesDone = 0;                           ///< completion of the last write; 0: none, or the model does not say
   uint64_t instructionCount = 0;                  ///< executed by engines
   uint64_t dispatchedWords = 0;                   ///< words the sequencer took
   std::vector<EngineResult> engines;              ///< those of the machine, by engineNumber()

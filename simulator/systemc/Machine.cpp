@@ -144,6 +144,7 @@ void Machine::run(RunContext &run) {
       engine->obstacle(result.totalCycles, Obstacle());
   } else {
     result.totalCycles = end;
+    result.writesDone = port->emptyAt();
   }
   finish(run);
   // A program that was stopped leaves events behind, and another model may run next.

@@ -33,6 +33,16 @@ TEST(ProfileTest, RemediesFollowWhatTheLoadWaitsFor) {
   EXPECT_EQ(remedyText(waitForLoad(Progress::Running, Label::DramLatency)), "lower DRAM latency, load earlier");
 }
 
+TEST(ProfileTest, TheWriteBufferDrainsBehindTheLastStore) {
+  stats::LossCause cause;
+  cause.kind = stats::LossKind::Drain;
+  EXPECT_EQ(causeText(cause, {}), "nothing in flight");
+  EXPECT_EQ(remedyText(cause), "-");
+  cause.progress = Progress::Draining;
+  EXPECT_EQ(causeText(cause, {}), "write buffer to DRAM");
+  EXPECT_EQ(remedyText(cause), "more DRAM bandwidth, smaller last tiles");
+}
+
 TEST(ProfileTest, PlannedStartsAreComparedInTheOrderOfExecution) {
   Profile profile;
   profile.report.sim.emplace();

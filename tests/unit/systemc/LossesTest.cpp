@@ -101,6 +101,26 @@ TEST(LossesTest, AnInterlockNamesThePreload) {
             record.start - record.visible);
 }
 
+// Stores are over when the write buffer has their bursts; of DRAM's time for the last ones nobody else is the cause.
+TEST(LossesTest, TheWriteBufferDrains) {
+  timing::MachineParams slow = smallMachine();
+  slow.dram.bytesPerCycleNumerator = 1;
+  const Profiled profiled(
+      assemble({kPreload, tensor(8, 0, "swap=1"), "store dram_address=0x1000 span=512 counts=[512,1,1,1,1]", "halt"}), slow);
+  const std::vector<stats::InstructionRecord> &records = profiled.result.instructions;
+  const Cycle last = std::max(records[1].issueFree, records[2].retire), done = profiled.result.writesDone;
+  ASSERT_GT(done, last);
+  auto idle = [&](Progress progress) {
+    return profiled.sum([=](const stats::LossCause &cause) {
+      return cause.kind == LossKind::Drain && cause.engine == stats::kNoEngine && cause.progress == progress;
+    });
+  };
+  EXPECT_EQ(idle(Progress::Draining), done - last);
+  // The store starts late, and the end of the run shows late.
+  ASSERT_GT(records[2].start, records[1].issueFree);
+  EXPECT_EQ(idle(Progress::None), records[2].start - records[1].issueFree + profiled.result.totalCycles - done);
+}
+
 // The second load may not overwrite what the first tensor instruction still reads.
 TEST(LossesTest, ALoadThatWaitsForItsBufferSaysForWhom) {
   const Profiled profiled(assemble({kLoad + "post=[0:1]", kPreload, tensor(64, 0, "swap=1 wait=[0:1] post=[1:1]"),
