@@ -143,6 +143,10 @@ Status run(const RunArguments &arguments) {
     return userError("--fst needs --model rtl");
   if (!arguments.dumpFile.empty() && arguments.batch)
     return userError("--fst needs a single run, without --batch");
+  // Waves appear while the RTL runs, which may have to be built first: what cannot be written is told before.
+  if (!arguments.dumpFile.empty())
+    if (Status status = runtime::FileSet().add(arguments.dumpFile, ""); !status)
+      return status;
   if (arguments.dumpFrom >= arguments.dumpTo)
     return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
   options.simulator.dumpFile = arguments.dumpFile;

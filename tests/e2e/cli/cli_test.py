@@ -585,6 +585,15 @@ class ProfileTest(CliTest):
             out, _ = self.tilewright("run", "g.twp", "--json", "-", "--set", changes[name]["how"].split(";")[0])
             self.assertEqual(json.loads(out)["total_cycles"], changes[name]["cycles"])
 
+    def test_no_change_goes_beyond_the_limits(self):
+        most = ["--set", "dram.channels=256", "--set", "dram.grant_bursts=65536"]
+        for machine, settings, refused in [
+                ("gemmini_16x16_int8", most, "dram.channels=512 dram.grant_bursts=131072: "),
+                ("tiny_8x8", ["--set", "dram.bytes_per_cycle=1000000"], "dram.bytes_per_cycle=2000000: ")]:
+            _, changes = self.profile("gemm:16x16x16:int8", "--hw", machine, *settings)
+            self.assertIsNone(changes["twice the DRAM bandwidth"]["cycles"])
+            self.assertTrue(changes["twice the DRAM bandwidth"]["how"].startswith(refused), changes)
+
     def test_a_program_has_no_other_banks(self):
         self.tilewright("compile", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "-o", "g.twp")
         _, changes = self.profile("g.twp")
@@ -621,6 +630,12 @@ class VerifyTest(CliTest):
         self.assertIn("waits for 2 of semaphore 0, which is at 1", out)
         self.assertIn("SystemC and RTL agree", out)
 
+    def test_a_limit_of_both(self):
+        for limit in ["70", "219"]:
+            out, _ = self.tilewright("verify", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--max-cycles", limit)
+            self.assertIn("both models stop: limit reached in sequencer", out)
+            self.assertIn("cycle " + limit + ": the program is not finished", out)
+
     def test_run_on_the_rtl(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
         cycles = set()
@@ -641,6 +656,8 @@ class VerifyTest(CliTest):
         self.fails(*arguments, "--model", "rtl", "--fst", "w.fst", "--batch", message="--fst needs a single run, without --batch")
         self.fails(*arguments, "--from", "3", message="--from requires --fst")
         self.fails(*arguments, "--model", "rtl", "--fst", "w.fst", "--from", "3", "--to", "3", message="--from 3 is not before --to 3")
+        self.fails(*arguments, "--model", "rtl", "--fst", "missing/w.fst", message="cannot write 'missing/w.fst': No such file or directory")
+        self.fails(*arguments, "--model", "rtl", "--fst", ".", message="cannot write '.': Is a directory")
         self.fails(*arguments, "--model", "rtl", "--trace", "t.json", message="--model systemc")
         self.fails(*arguments, "--model", "rtl", "--check", message="--check needs --model systemc or --model functional")
 
