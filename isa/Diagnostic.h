@@ -8,12 +8,20 @@
 #define ISA_DIAGNOSTIC_H
 
 #include <cassert>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace tw {
+
+/// Problems that a caller has to tell from others.
+enum class DiagnosticKind : uint8_t {
+  Other,
+  TooManyPosts, ///< a semaphore may count further than the machine's do
+  TooManyWaits, ///< an operation needs more waits or posts than an instruction holds
+};
 
 /// One problem in something the user gave us. `line` and `column` count from 1; 0 means the place is not known.
 struct Diagnostic {
@@ -22,6 +30,7 @@ struct Diagnostic {
   unsigned column = 0;
   /// Lower case, no final period, what was found and what was allowed.
   std::string message;
+  DiagnosticKind kind = DiagnosticKind::Other;
 
   /// `file:line:column: message`, leaving out what is not known.
   std::string str() const {

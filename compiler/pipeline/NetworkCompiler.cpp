@@ -811,7 +811,7 @@ llvm::Error NetworkCompiler::assemble() {
     spare = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   Result<bool> synchronized = schedule::synchronize(network.tiles, machine, spare);
   if (!synchronized) {
-    if (!spare && schedule::wantsSpare(synchronized.message())) {
+    if (!spare && synchronized.diagnostics().front().kind == DiagnosticKind::TooManyWaits) {
       lessons.spare = kSpareBytes;
       lessons.isNew = true;
     }
@@ -875,7 +875,7 @@ llvm::Error NetworkCompiler::assemble() {
     std::string all;
     for (const tw::Diagnostic &problem : problems) {
       // Counts depend on the program; a machine may simply count too little.
-      if (problem.message.find("may reach") != std::string::npos) {
+      if (problem.kind == DiagnosticKind::TooManyPosts) {
         auto asked = llvm::find_if(layers, [&](const Layer &layer) {
           return problem.message.find("(layer " + layer.kernel.name + ")") != std::string::npos;
         });

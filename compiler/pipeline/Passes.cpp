@@ -164,6 +164,7 @@ struct VerifySchedulePass : impl::VerifySchedulePassBase<VerifySchedulePass> {
     if (failed(params) || failed(function))
       return signalPassFailure();
     isa::Program program;
+    program.codeAddress = params->dram.capacityBytes; // it has no place yet that a store could reach
     for (Operation &op : function->getBody().front())
       if (isa::isInstruction(&op))
         isa::encode(isa::toInstruction(&op), program.code);

@@ -12,7 +12,6 @@ using namespace tw;
 using namespace tw::schedule;
 
 namespace {
-const std::string kTooMany = " needs more than ";
 
 int freeSlot(const std::array<int64_t, 3> &counts) {
   for (int i = 0; i < 3; ++i)
@@ -56,7 +55,7 @@ public:
     for (; block < program.blocks.size(); ++block)
       for (Operation &operation : program.blocks[block].operations)
         if (std::optional<std::string> problem = add(operation))
-          return Diagnostic{"", 0, 0, *problem};
+          return Diagnostic{"", 0, 0, *problem, DiagnosticKind::TooManyWaits};
     boundCounts();
     insertRelays();
     return true;
@@ -87,6 +86,7 @@ private:
   unsigned preloadEngine() const { return machine.storeEngines + 2; }
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
 
+  /// Why it has too few waits or posts.
   std::optional<std::string> add(Operation &operation);
   void collect(const Operation &operation, unsigned self, std::vector<Need> &needs);
   void record(const Operation &operation, unsigned self, uint32_t position);
@@ -374,9 +374,8 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
     if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge) &&
         !delegate(self, needs, unsigned(best), knowledge) &&
         (freeSlot(operation.instruction->header.wait_count) < 0 || !relay(self, needs, knowledge, operation.layer, unsigned(best))))
-      return "an operation of " + engineName(self, machine) + kTooMany + std::to_string(isa::kMaxWaits) +
-             " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) +
-             " posts";
+      return "an operation of " + engineName(self, machine) + " needs more than " + std::to_string(isa::kMaxWaits) +
+             " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) + " posts";
   }
   // Nothing is wrong without these.
   if (operation.turns && 2 * nextSemaphore < int(machine.semaphores))
@@ -414,8 +413,6 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
   return std::nullopt;
 }
 } // namespace
-
-bool schedule::wantsSpare(const std::string &message) { return message.find(kTooMany) != std::string::npos; }
 
 Result<bool> schedule::synchronize(TileProgram &program, const timing::MachineParams &machine, std::optional<int64_t> spare) {
   Synchronizer synchronizer(program, machine, spare);

@@ -16,13 +16,10 @@
 namespace tw::schedule {
 
 /// Fills the waits and posts of every operation. Fails where the program needs more semaphores than the machine has, or an
-/// operation more waits or posts than an instruction holds. With `spare`, the first of a byte
+/// operation more waits or posts than an instruction holds (TooManyWaits: a spare byte would help). With `spare`, the first of a byte
 /// for each load engine in scratchpad 0 that nothing uses, loads that fill it are put in where that helps: such a load takes waits
 /// for another engine, or has posts when its own engine has no more.
 Result<bool> synchronize(TileProgram &program, const timing::MachineParams &machine, std::optional<int64_t> spare = std::nullopt);
-
-/// Whether `message` says that an operation needs more waits or posts than it has: a spare byte would help.
-bool wantsSpare(const std::string &message);
 
 } // namespace tw::schedule
 

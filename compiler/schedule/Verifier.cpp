@@ -149,6 +149,11 @@ public:
     semaphores.resize(machine.semaphores);
     for (unsigned space = 0; space <= kDram; ++space)
       memories.emplace_back(space == kDram);
+    kept.push_back({program.codeAddress, program.codeAddress + program.code.size() * isa::kWordBytes});
+    for (const isa::Segment &constant : program.constants)
+      if (!constant.bytes.empty())
+        kept.push_back({constant.address, constant.address + constant.bytes.size()});
+    std::sort(kept.begin(), kept.end());
   }
 
   Diagnostics run();
@@ -166,17 +171,19 @@ private:
   std::vector<Walk> walks{Walk()};
   using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
   std::map<WalkPair, bool> distances; ///< see keepsDistance()
+  std::map<std::pair<std::array<int64_t, 3>, std::array<int64_t, 3>>, bool> visits; ///< see visitsOnce()
+  std::vector<std::pair<uint64_t, uint64_t>> kept; ///< DRAM bytes of code and constants, in order
   uint32_t word = 0;
   /// Preloads and swaps alternate.
-  bool shadowFull = false;
+  bool shadowFull = false, activeFull = false;
   Clock preloadClock{};
 
-  void problem(const std::string &text) {
+  void problem(const std::string &text, DiagnosticKind kind = DiagnosticKind::Other) {
     std::string where = "word " + std::to_string(word);
     if (word < program.layerOf.size() && program.layerOf[word] < program.layers.size())
       where += " (layer " + program.layers[program.layerOf[word]].name + ")";
     // One access may meet the same other one in many cells.
-    Diagnostic found{"", 0, 0, where + ": " + text};
+    Diagnostic found{"", 0, 0, where + ": " + text, kind};
     auto isSame = [&](const Diagnostic &other) { return other.message == found.message; };
     if (std::none_of(problems.begin(), problems.end(), isSame))
       problems.push_back(std::move(found));
@@ -206,10 +213,12 @@ private:
   }
   void execute(const isa::Instruction &instruction);
   uint32_t startedBefore(unsigned self, unsigned engine) const;
-  /// `exact`: every byte of [begin, end) is accessed, else at least one.
+  /// `exact`: every byte of [begin, end) is accessed, else at least one. `adds`: what is written is read before.
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-              uint32_t walk);
+              uint32_t walk, bool adds);
+  void checkKept(unsigned self, uint64_t begin, uint64_t end);
   bool keepsDistance(const Walk &earlier, const Walk &later);
+  bool visitsOnce(const Walk &walk);
   void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
   void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
 };
@@ -223,6 +232,7 @@ struct Runs {
   };
   std::array<Step, 6> nest;
   size_t depth = 0;
+  int64_t most = 256; ///< runs that are looked at one by one
 
   Runs(int64_t memory, int64_t begin, int64_t bytes, bool write) : memory(memory), begin(begin), bytes(bytes), write(write) {}
   void along(int64_t count, int64_t stride) { nest[depth++] = {count, stride}; }
@@ -230,8 +240,8 @@ struct Runs {
     for (size_t i = 0; i < counts.size(); ++i)
       along(counts[i], strides[i] * scale);
   }
-  /// Calls visit(begin, end, exact) for every run, joined where they touch. If there are more than a few hundred they are joined
-  /// over their gaps too, and exact is false.
+  /// Calls visit(begin, end, exact) for every run, joined where they touch. If there are more than `most` they are joined over
+  /// their gaps too, and exact is false.
   template <typename Visit> void forEach(Visit visit) const {
     int64_t low = begin, width = bytes, number = 1;
     std::array<Step, 6> rest;
@@ -249,8 +259,8 @@ struct Runs {
       width += rest[inner].stride * (rest[inner].count - 1);
     for (size_t i = inner; i < size; ++i)
       number *= rest[i].count;
-    const bool exact = number <= 256;
-    for (; number > 256; ++inner) {
+    const bool exact = number <= most;
+    for (; number > most; ++inner) {
       number /= rest[inner].count;
       width += rest[inner].stride * (rest[inner].count - 1);
     }
@@ -298,8 +308,31 @@ bool Checker::keepsDistance(const Walk &earlier, const Walk &later) {
   return known->second;
 }
 
+/// Rows are read, added to and written one behind the other: an instruction that comes to one again may find its old sum.
+bool Checker::visitsOnce(const Walk &walk) {
+  // More visits than rows need no list, which would have no end.
+  if (walk.rows() > int64_t(machine.accumulatorRows()))
+    return false;
+  auto [known, isNew] = visits.insert({{walk.counts, walk.strides}, true});
+  if (isNew) {
+    std::vector<int64_t> rows;
+    walk.forEach([&](int64_t row, int64_t) { rows.push_back(row); });
+    std::sort(rows.begin(), rows.end());
+    known->second = std::adjacent_find(rows.begin(), rows.end()) == rows.end();
+  }
+  return known->second;
+}
+
+/// A store onto code may change what is fetched, and one onto constants what the next run reads.
+void Checker::checkKept(unsigned self, uint64_t begin, uint64_t end) {
+  auto next = std::lower_bound(kept.begin(), kept.end(), std::pair(end, uint64_t(0)));
+  if (next != kept.begin() && (--next)->second > begin)
+    problem(nameOf(self) + " writes dram bytes [" + std::to_string(begin) + ", " + std::to_string(end) + "), where " +
+            (next->first == program.codeAddress ? "the program's code lies" : "a constant of the program lies"));
+}
+
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-                     uint32_t walk) {
+                     uint32_t walk, bool adds) {
   const uint32_t position = counts[self];
   bool anyWritten = false, allWritten = true;
   auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
@@ -338,17 +371,18 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
     if (write)
       Cells::join(page, first, last, {true, page.cells[first].initial, uint8_t(self), position, walk, {}});
   });
-  if (!write && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
-    problem(nameOf(self) + " reads bytes [" + std::to_string(begin) + ", " + std::to_string(end) + ") of " +
-            isa::caseName(isa::kMemoryEnumeration, int64_t(space)) +
+  if ((!write || adds) && !(exact ? allWritten : anyWritten) && problems.size() < kMaxProblems)
+    problem(nameOf(self) + (adds ? " adds to bytes [" : " reads bytes [") + std::to_string(begin) + ", " + std::to_string(end) +
+            ") of " + isa::caseName(isa::kMemoryEnumeration, int64_t(space)) +
             (anyWritten ? " and nothing wrote some of them" : " that nothing wrote"));
 }
 
 void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction) {
   uint32_t walk = 0;
+  bool adds = false;
   auto visit = [&](const Runs &runs) {
     runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
-      access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk);
+      access(self, clock, unsigned(runs.memory), begin, end, exact, runs.write, walk, adds);
     });
   };
   auto box = [&](const auto &transfer, bool write) {
@@ -377,11 +411,20 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
     for (size_t i = 0; i < 3; ++i)
       if (order.counts[i] == 1)
         order.strides[i] = 0;
-    if (!(walks.back() == order))
-      walks.push_back(order);
-    walk = uint32_t(walks.size()) - 1;
+    const bool isSame = walks.back() == order;
+    if (!isSame && !visitsOnce(order)) {
+      problem("the tensor instruction visits an accumulator row twice");
+    } else {
+      if (!isSame)
+        walks.push_back(order);
+      walk = uint32_t(walks.size()) - 1;
+    }
+    adds = tensor->accumulate != 0;
     Runs rows{int64_t(isa::Memory::Accumulator), tensor->acc_address * row, row, true};
     rows.along(tensor->counts, tensor->acc_strides, row);
+    // Sums that nothing began could hide in a gap.
+    if (walk)
+      rows.most = order.rows();
     visit(rows);
   } else if (const auto *vector = instruction.getIf<isa::Vector>()) {
     auto whole = [&](int64_t type) { return lanes * isa::elementBytes(isa::VectorType(type)); };
@@ -443,7 +486,9 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, kDram, uint64_t(at), uint64_t(at + run), true, write, 0);
+      access(self, clock, kDram, uint64_t(at), uint64_t(at + run), true, write, 0, false);
+      if (write)
+        checkKept(self, uint64_t(at), uint64_t(at + run));
       int d = merged + 1;
       for (; d < 5; ++d) {
         if (++i[d] < n[d])
@@ -507,8 +552,11 @@ void Checker::execute(const isa::Instruction &instruction) {
     if (!shadowFull)
       problem("a swap without a preload before it");
     shadowFull = false;
+    activeFull = true;
     raise(clock, preloadClock);
   }
+  if (isTensor && !activeFull)
+    problem("a tensor instruction before any tile was made active in the array");
   ++counts[self];
   words[self].push_back(word);
   accessOnChip(self, clock, instruction);
@@ -538,7 +586,8 @@ void Checker::execute(const isa::Instruction &instruction) {
     }
     if (semaphore.posted - taken > machine.semaphoreMax)
       problem("semaphore " + std::to_string(header.post_semaphore[i]) + " may reach " +
-              std::to_string(semaphore.posted - taken) + " but holds at most " + std::to_string(machine.semaphoreMax));
+                  std::to_string(semaphore.posted - taken) + " but holds at most " + std::to_string(machine.semaphoreMax),
+              DiagnosticKind::TooManyPosts);
   }
 }
 

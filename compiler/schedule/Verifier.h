@@ -16,8 +16,10 @@ namespace tw::schedule {
 
 /// Every problem of `program` on `machine` (at most 20): an instruction that is illegal or leaves a memory; a wait that earlier
 /// posts do not satisfy; a semaphore with two posting or two waiting engines, or that may overflow; a preload or swap out of
-/// turn; a RAW, WAR or WAW pair that no semaphore chain orders (WAR, WAW and accumulation: nor the order of one engine); a read
-/// of on-chip bytes that nothing wrote; a vector instruction that reads where it writes, other than in place.
+/// turn, or a tensor instruction before the first; a RAW, WAR or WAW pair that no semaphore chain orders (WAR, WAW and
+/// accumulation: nor the order of one engine); a read of on-chip bytes, or a sum added to, that nothing wrote; a vector
+/// instruction that reads where it writes, other than in place; a tensor instruction that visits a row twice; a store over the
+/// code or a constant.
 Diagnostics verifySchedule(const isa::Program &program, const timing::MachineParams &machine);
 
 } // namespace tw::schedule

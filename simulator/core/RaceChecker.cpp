@@ -132,11 +132,11 @@ RaceChecker::RaceChecker(const timing::MachineParams &machine, const isa::Progra
   track(kDramMemory, machine.dram.capacityBytes);
 
   for (const isa::Segment &segment : program.constants)
-    markHost(segment.address, segment.bytes.size());
+    mark(segment.address, segment.bytes.size(), kConstant);
   for (const isa::TensorInfo &input : program.inputs)
-    markHost(input.address, input.bytes);
+    mark(input.address, input.bytes, kHost);
   codeRange = {program.codeAddress, program.codeAddress + program.code.size() * sizeof(isa::Word)};
-  markHost(codeRange.first, codeRange.second - codeRange.first);
+  mark(codeRange.first, codeRange.second - codeRange.first, kHost);
 }
 
 void RaceChecker::setGranules(const isa::Program &program) {
@@ -192,12 +192,12 @@ void RaceChecker::setGranules(const isa::Program &program) {
     memories[memory].shift = alignment.shift(memory);
 }
 
-void RaceChecker::markHost(uint64_t address, uint64_t bytes) {
+void RaceChecker::mark(uint64_t address, uint64_t bytes, Id writer) {
   Tracked &dram = memories[kDramMemory];
   uint64_t first = address >> dram.shift;
   uint64_t last = std::min((address + bytes + (uint64_t(1) << dram.shift) - 1) >> dram.shift, dram.granules);
   if (first < last)
-    std::fill(dram.writer() + first, dram.writer() + last, kHost);
+    std::fill(dram.writer() + first, dram.writer() + last, writer);
 }
 
 std::optional<Violation> RaceChecker::takeWaits(unsigned engine, const isa::Header &header) {
@@ -342,7 +342,7 @@ std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int
       continue;
     }
     known = id;
-    if (!options.unordered || id == kHost)
+    if (!options.unordered || id >= kConstant)
       continue;
     unsigned other = (id >> kNumberBits) - 1;
     uint32_t number = id & ((1u << kNumberBits) - 1);
@@ -373,8 +373,11 @@ std::optional<Violation> RaceChecker::write(unsigned engine, unsigned memory, in
                                                std::to_string(std::max(uint64_t(begin), codeRange.first)) + " of dram"};
   for (uint64_t g = first; g <= last && options.unordered; ++g) {
     Id id = writers[g];
-    if (id == known || id == 0 || id == kHost)
+    if (id == known || id == 0 || id == kHost || (id == kConstant && !options.unwritten))
       continue;
+    if (id == kConstant)
+      return Violation{FaultKind::Unordered, describe(self) + " writes over a constant of the program at byte " +
+                                                 std::to_string(std::max(uint64_t(begin), g << tracked.shift)) + " of dram"};
     known = id;
     unsigned other = (id >> kNumberBits) - 1;
     bool isTwice = id == self && memory == unsigned(isa::Memory::Accumulator) && nameOf(engine) == "tensor";

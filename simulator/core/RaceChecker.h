@@ -30,7 +30,7 @@ namespace tw::core {
 
 /// Which checks a simulator makes.
 struct CheckOptions {
-  bool unwritten = true; ///< a read of a byte that was never written
+  bool unwritten = true; ///< a read of a byte that was never written, and a write to one that the next run needs as it is
   bool unordered = true; ///< accesses, and semaphore owners, without happens-before
   bool any() const { return unwritten || unordered; }
 };
@@ -56,10 +56,11 @@ private:
   static constexpr unsigned kEngines = 11;
   /// Per engine, how many of its instructions are known to have retired.
   using Clock = std::array<uint32_t, kEngines>;
-  /// One instruction as engine + 1 in the upper 4 bits and its number, from 1 on, below; 0 is nobody.
+  /// One instruction as engine + 1 in the upper 4 bits and its number, from 1 on, below; 0 is nobody. The host has two: what it
+  /// writes once for all runs must stay.
   using Id = uint32_t;
   static constexpr unsigned kNumberBits = 28;
-  static constexpr Id kHost = 15u << kNumberBits;
+  static constexpr Id kConstant = 14u << kNumberBits, kHost = 15u << kNumberBits;
 
   struct Started {
     uint32_t number;
@@ -106,7 +107,7 @@ private:
   static std::string nameOf(unsigned engine);
   std::string describe(Id id) const;
   void setGranules(const isa::Program &program);
-  void markHost(uint64_t address, uint64_t bytes);
+  void mark(uint64_t address, uint64_t bytes, Id writer);
   static Walk walkOf(const isa::Tensor &tensor);
   bool keepsDistance(const Walk &first, const Walk &second);
   std::optional<Violation> takeWaits(unsigned engine, const isa::Header &header);

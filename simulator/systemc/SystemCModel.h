@@ -20,7 +20,8 @@ namespace tw::systemc {
 struct SimOptions {
   /// Look for reads of unwritten words and for accesses that nothing orders.
   bool checks = false;
-  /// With checks: a read of a byte that nothing has written is a fault. Memory starts as zeros all the same.
+  /// With checks: a read of a byte that nothing has written is a fault, and so is a store over a constant. Memory starts as
+  /// zeros all the same.
   bool unwritten = true;
   /// Keep instructions, intervals, semaphore flows and bus intervals in the result.
   bool trace = false;

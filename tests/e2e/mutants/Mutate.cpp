@@ -112,7 +112,7 @@ struct Place {
 class Mutator {
 public:
   Mutator(const isa::Program &program, const timing::MachineParams &machine, std::mt19937_64 &random)
-      : listing(program), machine(machine), random(random) {}
+      : listing(program), program(program), machine(machine), random(random) {}
 
   /// Empty if there is no place.
   std::string plant(FaultClass fault);
@@ -129,7 +129,11 @@ private:
   std::string swap();
   std::string mergeSlots();
   std::string shiftAddress();
+  std::string accumulate();
+  std::string visitTwice();
+  std::string storeAway();
 
+  const isa::Program &program;
   const timing::MachineParams &machine;
   std::mt19937_64 &random;
 };
@@ -245,6 +249,51 @@ std::string Mutator::shiftAddress() {
   return "";
 }
 
+std::string Mutator::accumulate() {
+  std::vector<size_t> overwriting;
+  for (size_t i = 0; i < listing.code.size(); ++i)
+    if (const auto *tensor = listing.code[i].getIf<isa::Tensor>())
+      if (!tensor->accumulate || tensor->clear_mask)
+        overwriting.push_back(i);
+  if (overwriting.empty())
+    return "";
+  const size_t i = overwriting[random() % overwriting.size()];
+  isa::Tensor &tensor = listing.code[i].as<isa::Tensor>();
+  tensor.accumulate = 1;
+  tensor.clear_mask = 0;
+  return listing.describe(i);
+}
+
+std::string Mutator::visitTwice() {
+  std::vector<Place> dimensions;
+  for (size_t i = 0; i < listing.code.size(); ++i)
+    if (const auto *tensor = listing.code[i].getIf<isa::Tensor>())
+      for (int d = 0; d < 3; ++d)
+        if (tensor->counts[size_t(d)] > 1)
+          dimensions.push_back({i, d});
+  std::optional<Place> place = choose(dimensions);
+  if (!place)
+    return "";
+  isa::Tensor &tensor = listing.code[place->instruction].as<isa::Tensor>();
+  const size_t d = size_t(place->slot);
+  // Rows and columns of one stride meet; a single dimension stands still.
+  tensor.acc_strides[d] = d && tensor.counts[d - 1] > 1 ? tensor.acc_strides[d - 1] : 0;
+  return "dimension " + std::to_string(d) + " of " + listing.describe(place->instruction);
+}
+
+std::string Mutator::storeAway() {
+  std::vector<size_t> stores;
+  for (size_t i = 0; i < listing.code.size(); ++i)
+    if (listing.code[i].getIf<isa::Store>())
+      stores.push_back(i);
+  if (stores.empty())
+    return "";
+  const size_t i = stores[random() % stores.size()], constant = random() % (program.constants.size() + 1);
+  const bool isCode = constant == program.constants.size();
+  listing.code[i].as<isa::Store>().dram_address = int64_t(isCode ? program.codeAddress : program.constants[constant].address);
+  return (isCode ? "onto the code: " : "onto constant " + std::to_string(constant) + ": ") + listing.describe(i);
+}
+
 std::string Mutator::plant(FaultClass fault) {
   auto waits = [](const isa::Header &h, int slot) { return h.wait_count[slot] > 0; };
   auto posts = [](const isa::Header &h, int slot) { return h.post_count[slot] > 0; };
@@ -281,6 +330,12 @@ std::string Mutator::plant(FaultClass fault) {
     return mergeSlots();
   case FaultClass::ShiftAddress:
     return shiftAddress();
+  case FaultClass::Accumulate:
+    return accumulate();
+  case FaultClass::VisitTwice:
+    return visitTwice();
+  case FaultClass::StoreAway:
+    return storeAway();
   }
   return "";
 }

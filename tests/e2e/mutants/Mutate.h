@@ -16,18 +16,22 @@
 namespace tw::e2e {
 
 enum class FaultClass {
-  DropWait,    ///< one wait of one instruction
-  DropPost,    ///< one post; what waits for it takes a later one
-  DropPair,    ///< a post and the wait that takes it: a semaphore that was never there
-  FlipMask,    ///< a wait or post in a loop is made in other iterations
-  SurplusPost, ///< a post is made once more
-  Swap,        ///< two neighbouring instructions of one engine change places
-  MergeSlots,  ///< two buffers of equal size become one: a ring one slot too small
-  ShiftAddress ///< one operand of one instruction lies one vector further or nearer
+  DropWait,     ///< one wait of one instruction
+  DropPost,     ///< one post; what waits for it takes a later one
+  DropPair,     ///< a post and the wait that takes it: a semaphore that was never there
+  FlipMask,     ///< a wait or post in a loop is made in other iterations
+  SurplusPost,  ///< a post is made once more
+  Swap,         ///< two neighbouring instructions of one engine change places
+  MergeSlots,   ///< two buffers of equal size become one: a ring one slot too small
+  ShiftAddress, ///< one operand of one instruction lies one vector further or nearer
+  Accumulate,   ///< a tensor instruction adds to what it should overwrite
+  VisitTwice,   ///< a tensor instruction comes to a row again
+  StoreAway     ///< a store lies on the code or on a constant
 };
-constexpr unsigned kNumFaultClasses = 8;
-constexpr const char *kFaultNames[kNumFaultClasses] = {"drop_wait",    "drop_post", "drop_pair",   "flip_mask",
-                                                       "surplus_post", "swap",      "merge_slots", "shift_address"};
+constexpr unsigned kNumFaultClasses = 11;
+constexpr const char *kFaultNames[kNumFaultClasses] = {"drop_wait",    "drop_post",   "drop_pair",   "flip_mask",
+                                                       "surplus_post", "swap",        "merge_slots", "shift_address",
+                                                       "accumulate",   "visit_twice", "store_away"};
 
 struct Mutant {
   isa::Program program;

@@ -18,6 +18,7 @@ std::string race(const std::vector<std::string> &lines) {
   program.code.resize(program.code.size());
   isa::encode(parseLine("halt"), program.code);
   addInput(program, 0, 4096);
+  program.constants.push_back({16384, std::vector<uint8_t>(64)});
   RunResult result = functional::run(program, testMachine(ArrayType::Int8), {std::vector<uint8_t>(4096, 1)});
   if (!result.fault)
     return "";
@@ -137,6 +138,9 @@ TEST(RaceCheckerTest, DramIsARegionLikeAnyOther) {
             "load0 (word 6) reads byte 8192 of dram, which store0 (word 3) writes, and nothing orders them");
   EXPECT_EQ(race({load(0, "post=[0:1]"), "store dram_address=32770 address=0 span=1 counts=[1,1,1,1,1] wait=[0:1]"}),
             "store0 (word 3) writes over the program's code at byte 32770 of dram");
+  EXPECT_EQ(race({load(0, "post=[0:1]"), "store dram_address=16447 address=0 span=2 counts=[2,1,1,1,1] wait=[0:1]"}),
+            "store0 (word 3) writes over a constant of the program at byte 16447 of dram");
+  EXPECT_EQ(race({load(0, "post=[0:1]"), "store dram_address=16448 address=0 span=2 counts=[2,1,1,1,1] wait=[0:1]"}), "");
 }
 
 TEST(RaceCheckerTest, NeighbouringBytesAreDifferentRegions) {

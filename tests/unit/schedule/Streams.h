@@ -30,6 +30,7 @@ inline isa::Program encode(const TileProgram &tiles) {
     for (const Operation &operation : block.operations)
       isa::encode(operation.instruction, program.code);
   isa::encode(isa::Instruction(isa::Halt()), program.code);
+  program.codeAddress = 1 << 20; // behind all that streams touch
   return program;
 }
 

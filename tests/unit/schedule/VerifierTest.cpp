@@ -36,6 +36,7 @@ isa::Program assemble(const std::vector<std::string> &lines) {
     isa::encode(*instruction, program.code);
     program.layerOf.resize(program.code.size(), 0);
   }
+  program.constants.push_back({64, std::vector<uint8_t>(64)});
   program.codeAddress = 65536;
   program.dramBytes = 65536 + program.code.size() * isa::kWordBytes;
   return program;
@@ -47,9 +48,9 @@ timing::MachineParams tiny() {
   return *machine;
 }
 
-std::string problemsOf(const std::vector<std::string> &lines) {
+std::string problemsOf(const std::vector<std::string> &lines, const timing::MachineParams &machine = tiny()) {
   std::string text;
-  for (const Diagnostic &problem : schedule::verifySchedule(assemble(lines), tiny()))
+  for (const Diagnostic &problem : schedule::verifySchedule(assemble(lines), machine))
     text += problem.str() + "\n";
   return text;
 }
@@ -146,6 +147,89 @@ TEST(VerifierTest, RefusesAccumulationOfARowThatIsNotWrittenYet) {
   last.replace(last.find(" acc_span=8"), 11, " acc_span=1");
   lines.insert(lines.begin() + 5, last);
   expectRefused(lines, "accumulation in another order hazard on accumulator");
+}
+
+TEST(VerifierTest, RefusesAccumulationOnRowsThatNothingWrote) {
+  expectRefused(with(3, "k_count=8", "k_count=8 accumulate=1"),
+                "tensor adds to bytes [0, 256) of accumulator that nothing wrote");
+}
+
+/// A second product of the same activations, added to the sums of the first.
+std::vector<std::string> withSecondPass(const std::string &from, const std::string &to) {
+  std::vector<std::string> lines = kCorrect;
+  std::string last = lines[3] + " accumulate=1";
+  lines[3].erase(lines[3].find("post=[2:1] "), 11);
+  last.erase(last.find("wait=[0:1] "), 11);
+  last.replace(last.find(from), from.size(), to);
+  lines.insert(lines.begin() + 4, {"preload memory=scratchpad1 span=64 row_stride=8 k_count=8 n_count=8 is_signed=1", last});
+  return lines;
+}
+
+TEST(VerifierTest, RefusesAccumulationOnRowsOnlySomeOfWhichAreWritten) {
+  std::vector<std::string> lines = withSecondPass("accumulate=1", "accumulate=1");
+  lines[3].replace(lines[3].find("counts=[8,1,1]"), 14, "counts=[7,1,1]");
+  expectRefused(lines, "tensor adds to bytes [0, 256) of accumulator and nothing wrote some of them");
+}
+
+TEST(VerifierTest, RefusesAccumulationBetweenRowsThatAreWritten) {
+  timing::MachineParams machine = tiny();
+  machine.accumulator.capacityBytes = 1024 * machine.accumulatorRowBytes();
+  const std::string rows = "acc_span=1023 counts=[512,1,1] strides=[0] acc_strides=[2]";
+  std::vector<std::string> lines = withSecondPass("acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1]", rows);
+  lines[3].replace(lines[3].find("acc_span=8"), std::string::npos, rows + " swap=1 is_signed=1 k_count=8");
+  EXPECT_EQ(problemsOf(lines, machine).find("adds to"), std::string::npos);
+  lines[5] += " acc_address=1";
+  EXPECT_NE(problemsOf(lines, machine).find("tensor adds to bytes [32, 64) of accumulator that nothing wrote"),
+            std::string::npos);
+}
+
+TEST(VerifierTest, RefusesAccumulationOnSumsThatAnotherEngineMayNotHaveWritten) {
+  std::vector<std::string> lines = with(3, "k_count=8", "k_count=8 accumulate=1");
+  const std::string sums = "vector wait=[5:1] post=[6:1] a_type=i8 a_span=64 a_strides=[8] d_memory=accumulator d_type=i32 "
+                           "d_span=256 d_strides=[32] counts=[8,1,1,1] window=[1,1]";
+  lines[0].replace(lines[0].find("post=[0:1]"), 10, "post=[0:1,5:1]");
+  lines.insert(lines.begin() + 1, sums);
+  lines[4].replace(lines[4].find("wait=[0:1]"), 10, "wait=[0:1,6:1]");
+  EXPECT_EQ(problemsOf(lines), "");
+  lines[4].replace(lines[4].find("wait=[0:1,6:1]"), 14, "wait=[0:1]");
+  expectRefused(lines, "hazard on accumulator bytes [0, 256): tensor does not wait for vector");
+}
+
+TEST(VerifierTest, RefusesARowThatOneInstructionVisitsTwice) {
+  // Rows 0 to 6, then 1 to 7: all of them have been written before.
+  std::vector<std::string> lines =
+      withSecondPass("counts=[8,1,1] strides=[8] acc_strides=[1]", "counts=[7,2,1] strides=[8,8] acc_strides=[1,1]");
+  expectRefused(lines, "the tensor instruction visits an accumulator row twice");
+  // So many that they could not be listed.
+  lines = withSecondPass("counts=[8,1,1] strides=[8] acc_strides=[1]", "counts=[8,65535,65535] strides=[8] acc_strides=[1]");
+  expectRefused(lines, "the tensor instruction visits an accumulator row twice");
+}
+
+TEST(VerifierTest, AcceptsRowsThatDimensionsInterleave) {
+  // Rows 0, 3, 6 and 1, 4, 7.
+  EXPECT_EQ(problemsOf(withSecondPass("counts=[8,1,1] strides=[8] acc_strides=[1]",
+                                      "counts=[3,2,1] strides=[24,8] acc_strides=[3,1]")),
+            "");
+}
+
+TEST(VerifierTest, RefusesATensorInstructionBeforeAnyTileIsActive) {
+  expectRefused(with(3, "swap=1 ", ""), "a tensor instruction before any tile was made active in the array");
+}
+
+TEST(VerifierTest, RefusesAStoreOverTheCode) {
+  expectRefused(with(5, "dram_address=4096", "dram_address=65473"),
+                "store0 writes dram bytes [65473, 65537), where the program's code lies");
+  EXPECT_EQ(problemsOf(with(5, "dram_address=4096", "dram_address=65472")), "");
+}
+
+TEST(VerifierTest, RefusesAStoreOverAConstant) {
+  const std::string reason = "where a constant of the program lies";
+  expectRefused(with(5, "dram_address=4096", "dram_address=127"), "store0 writes dram bytes [127, 191), " + reason);
+  EXPECT_EQ(problemsOf(with(5, "dram_address=4096", "dram_address=128")), "");
+  // Runs on both sides of it are no harm.
+  EXPECT_EQ(problemsOf(with(5, "dram_address=4096 address=1024 counts=[64,1,1,1,1]",
+                            "dram_address=32 dram_strides=[96] strides=[32] address=1024 counts=[32,2,1,1,1]")),
+            "");
 }
 
 TEST(VerifierTest, RefusesASwapWithoutAPreload) {
