@@ -58,7 +58,11 @@ DiagnosedSilenceableFailure applyDirective(Operation *directive, Operation *targ
     keys.set(key.getName(), key.getValue());
   StringRef mnemonic = directive->getName().getStringRef().rsplit('.').second;
   keys.set((mnemonic + "_at").str(), LocationAttr(directive->getLoc()));
-  kernel->setAttr(accel::kRequestAttr, keys.getDictionary(kernel.getContext()));
+  const DictionaryAttr request = keys.getDictionary(kernel.getContext());
+  // Keys of two directives may not go together.
+  if (failed(accel::parseRequest(request, [&] { return directive->emitOpError(); })))
+    return DiagnosedSilenceableFailure::definiteFailure();
+  kernel->setAttr(accel::kRequestAttr, request);
   return DiagnosedSilenceableFailure::success();
 }
 } // namespace

@@ -455,6 +455,11 @@ class RefusalTest(ScheduleFileTest):
             self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: ", message])
 
 
+    def test_directives_that_do_not_go_together(self):
+        self.schedule_file({"stem": ["keep %k {on_chip = true, bands = 8}", "keep %k {on_chip = false}"]})
+        self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
+                   message=["schedule.mlir:5:5: ", "'bands' is 8 but on_chip is not true"])
+
     def test_attributes_and_ops_that_are_not_for_schedules(self):
         self.schedule_file({}, bass="serial")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message=["schedule.mlir:1:1: the module has no attribute tilewright.bass: expected "
