@@ -179,12 +179,12 @@ module tw_write_buffer #(
   logic [S*P*SlotBits-1:0] slots;
 
   always_comb begin : p_slots
-    logic [CountBits-1:0] ahead;
-    ahead = used_q;
+    logic [SlotBits-1:0] slot;
+    slot = slot_after(head_q, used_q);
     slots = '0;
     for (int o = 0; o < S * P; o++) begin
-      slots[o*SlotBits+:SlotBits] = slot_after(head_q, ahead);
-      ahead = ahead + CountBits'(accept_o[o]);
+      slots[o*SlotBits+:SlotBits] = slot;
+      if (accept_o[o]) slot = slot_after(slot, CountBits'(1));
     end
   end
 
@@ -211,9 +211,9 @@ module tw_write_buffer #(
     if (!rst_ni) begin
       waits_q <= '0;
     end else begin
+      for (int o = 0; o < S * P; o++)
+        if (accept_o[o]) waits_q[slots[o*SlotBits+:SlotBits]] <= 1'b1;
       for (int n = 0; n < P; n++) begin
-        if (CountBits'(n) < accepts)
-          waits_q[slot_after(head_q, used_q + CountBits'(n))] <= 1'b1;
         if (req_grant_i[n]) waits_q[slot_after(next_q, CountBits'(n))] <= 1'b0;
       end
     end
