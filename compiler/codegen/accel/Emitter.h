@@ -10,8 +10,6 @@
 
 #include "isa/FieldLimits.h"
 
-#include <map>
-
 namespace tw::accel {
 
 /// Indices of a dimension that a load fills on either side.
@@ -247,27 +245,80 @@ private:
   bool allocate(Buffers &b, const std::array<int64_t, 8> &start = {}, std::array<int64_t, 8> *end = nullptr) const;
   bool allocateOwn(Buffers &b) const;
   bool isBesideNoSum(const Buffers &b, int buffer) const;
+  struct Transfer;
+  struct TileCounts;
+  struct OperandLoads;
   double mixed(double readBytes, double writeBytes) const;
-  /// Cycles by the closed form, and those of the DRAM data bus in them.
-  double cost(const Tile &t, const Buffers &b, double &busCycles) const;
+  TileCounts countTiles(const Tile &t) const;
+  Transfer inputTransfer(const Tile &t) const;
+  OperandLoads operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const;
+  int64_t conversionVectors(const Tile &t) const;
+  double passCount(const Tile &t) const;
+  double windowCycles(const Tile &t) const;
+  double vectorCycles(const Tile &t) const;
+  Transfer sourceTransfer(const Tile &t, const Buffers &b, double &count) const;
+  Transfer resultTransfer(const Tile &t) const;
+  double firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
+                    double passes) const;
+  /// Cycles, and those of the DRAM data bus in them.
+  struct Cost {
+    double cycles = 0, busCycles = 0;
+  };
+  /// By the closed form.
+  Cost cost(const Tile &t, const Buffers &b) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
+  bool isDoubtful(const Tile &t) const;
+  int64_t packedRowBytes(int64_t columns) const; ///< of the input under a row of so many columns of packed taps
+  /// Its cost with what the closed form does not see. `ownBanks`: no two slots share a bank.
+  double estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const;
   std::vector<schedule::Step> trialOf(const Tile &candidate);
+  /// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
   double tryTile(const Tile &candidate);
+  /// The ways to load a tile, as the list scheduler sees them, the fastest first. `least`: the best tile's estimate.
+  Ranking rankWays(const Tile &t, double estimate, double least);
   /// Whether instructions have room for all that the tile makes; `why` they have not.
   bool canBeEncoded(const Tile &t, std::string &why);
   /// Whether the tiles differ only in wishes for slots and order that come to the same.
   bool givesSameProgram(const Tile &x, const Tile &y) const;
-  Ranking withSizesAndCuts(const Ranking &best, const std::multimap<double, Tile> &ofSizes) const;
-  /// Each program counts once, and the worst of a size that has `most` makes room for other sizes.
-  void insertApart(std::multimap<double, Tile> &candidates, double estimate, const Tile &t, size_t most) const;
+
   std::vector<schedule::Step> takeSteps();
   llvm::Error choose();
+  /// Sizes along each axis that are looked at.
+  struct TileSizes {
+    std::vector<int64_t> channels, columns, rows, images, ic;
+  };
+  TileSizes sizesToTry() const;
+  bool takesAllChannels() const;
+  int64_t channelUnit() const { return contraction() ? machine.cols : machine.lanes; }
+  /// Slots of every streamed buffer, and whether engines work side by side.
+  struct Style {
+    unsigned depth;
+    bool overlap;
+  };
+  std::vector<Style> stylesToTry() const;
+  bool isWorthALook(const Tile &t) const;
+  using LookAt = llvm::function_ref<void(const Tile &, Buffers &)>;
+  void forEachTile(LookAt lookAt) const;
+  void forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, LookAt lookAt) const;
+  /// The best tiles by their estimates.
+  class Shortlist;
+  /// Where the list scheduler puts the tiles in order.
+  bool asksScheduler() const { return overlaps() && (!onChip.hasNeighbours || packsPlanes()); }
+  Ranking rankTiles();
+  size_t fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, double least);
+  void planFirst(Ranking &ranking, double least);
+  void planAll(Ranking &ranking, const Shortlist &ofModulo, double least);
+  Ranking withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const;
+  void addVariants(Ranking &ranking) const;
+  void recordChoice(double estimate, size_t candidates);
+  std::string describeTile(double estimate) const;
+  std::string whyNoneFits() const;
   /// What the ranking of tiles depends on, as text.
   /// `planned`: of tiles that the list scheduler has put in order.
   std::string rankingKey(bool planned) const;
   /// Whether the kernel, the machine and the base schedule have what a schedule file asks for.
-  llvm::Error checkRequest(int64_t unit, bool wholeChannels) const;
+  llvm::Error checkRequest() const;
   bool isAskedFor(const Tile &t) const;
   const BandedTensor *bandedInput() const { return onChip.banding ? onChip.banding->input : nullptr; }
   const BandedTensor *bandedAddend() const { return onChip.banding ? onChip.banding->addend : nullptr; }

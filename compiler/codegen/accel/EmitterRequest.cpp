@@ -14,17 +14,17 @@ bool Emitter::isAskedFor(const Tile &t) const {
          (!r.overlap || *r.overlap == t.overlap) && (!r.oneSum || *r.oneSum == t.oneSum);
 }
 
-llvm::Error Emitter::checkRequest(int64_t unit, bool wholeChannels) const {
+llvm::Error Emitter::checkRequest() const {
   const TileRequest &r = kernel.request;
   auto refuse = [&](const std::string &place, const std::string &what, auto found, const std::string &allowed) {
     return llvm::createStringError(
         llvm::formatv("{0}{1} is {2} but kernel '{3}' {4}", placed(place), what, found, kernel.name, allowed).str());
   };
   const std::string withBase = "has base " + std::string(nameOf(schedule));
-  int64_t all = roundUp(channels(), unit);
+  const int64_t unit = channelUnit(), all = roundUp(channels(), unit);
   if (r.size[C] && (r.size[C] % unit || r.size[C] > all))
     return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("allows multiples of {0} up to {1}", unit, all));
-  if (r.size[C] && wholeChannels && r.size[C] != all)
+  if (r.size[C] && takesAllChannels() && r.size[C] != all)
     return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("{0} all of them and needs {1}", packsRows() ? "has pixels side by side with" : "reduces over", all));
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";

@@ -1,0 +1,520 @@
+//===- EmitterCost.cpp - What a tile costs ---------------------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/codegen/accel/Emitter.h"
+
+#include "isa/timing/Dram.h"
+#include "isa/timing/InstructionTiming.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+using namespace tw;
+using namespace tw::accel;
+
+namespace {
+/// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
+/// above the first tiles can get two engines that load side by side out of step, for long.
+constexpr double kDoubtCarried = 1.15;
+constexpr double kBusShare = 0.16;  ///< of the bus cycles that hide behind passes: they are missing for the neighbours
+constexpr double kIdleShare = 0.35; ///< of what channels could move that a transfer leaves out: nobody else uses it
+} // namespace
+
+/// What a transfer costs: bytes of whole bursts on the data bus, those for which there would have been room meanwhile, and segments on
+/// the scratchpad side.
+struct Emitter::Transfer {
+  double bytes = 0, slots = 0, segments = 0;
+
+  /// A box of `rows` x `width` runs of `channels` elements out of `allChannels` in DRAM; runs join where whole pixels do.
+  static Transfer box(int64_t channels, int64_t allChannels, int64_t width, int64_t rows, int64_t elementSize,
+                      const timing::MachineParams &machine) {
+    double run = double(std::min(channels, allChannels) * elementSize);
+    Transfer t;
+    t.segments = double(rows * width) * std::max(1.0, run / kBurst);
+    // A run that may start anywhere on a grid of g bytes touches 64 - g bytes more than its length, on average of its ends.
+    double excess = double(kBurst - std::gcd(std::gcd(allChannels, channels) * elementSize, kBurst));
+    t.bytes = t.slots = double(rows) * (run * double(width) + excess);
+    if (channels < allChannels) {
+      t.bytes = double(rows * width) * (run + excess) * sameGroup(run, machine.dram);
+      t.slots = t.bytes * fewChannels(run, allChannels * elementSize, machine);
+    }
+    return t;
+  }
+  /// Runs of `run` bytes, `stride` bytes apart, may lie in a part of the channels only: how much longer the bus takes for them.
+  static double fewChannels(double run, int64_t stride, const timing::MachineParams &machine) {
+    const timing::DramParams &dram = machine.dram;
+    if (dram.kind == timing::DramKind::Ideal || stride % dram.burstBytes)
+      return 1;
+    // Channels for each burst of a run.
+    const double perBurst = double(std::gcd<int64_t>(dram.channels, stride / dram.burstBytes));
+    const double alone = perBurst / std::ceil(run / double(dram.burstBytes));
+    // An engine need not be able to keep all channels busy.
+    const double engine = double(machine.burstsPerCycle) * double(dram.burstBytes) / dramBytesPerCycle(machine);
+    return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
+  }
+  /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
+  static double sameGroup(double run, const timing::DramParams &dram) {
+    double bursts = std::max(1.0, run / kBurst);
+    if (dram.kind == timing::DramKind::Ideal || bursts >= dram.bankGroups)
+      return 1;
+    return ((bursts - 1) * dram.nCCDS + dram.nCCDL) / (bursts * dram.nCCDS);
+  }
+  static Transfer dense(double bytes) { return {bytes, bytes, bytes / kBurst}; }
+  Transfer operator*(double n) const { return {bytes * n, slots * n, segments * n}; }
+  Transfer &operator+=(const Transfer &other) {
+    bytes += other.bytes;
+    slots += other.slots;
+    segments += other.segments;
+    return *this;
+  }
+  double cycles(double bandwidth, double perCycle) const { return std::max(slots / bandwidth, segments / perCycle); }
+};
+
+/// Tiles along each way, and how much of a tile's size they have on average.
+struct Emitter::TileCounts {
+  double positions = 1, channels = 1, inputs = 1, groups = 1;
+  double positionShare = 1, channelShare = 1, inputShare = 1;
+
+  double results() const { return positions * channels * groups; }
+  double visits() const { return results() * inputs; }
+};
+
+/// How often tiles load their operands.
+struct Emitter::OperandLoads {
+  double inputs = 0, weights = 0;
+  bool inputsStream = false, weightsStream = false; ///< loaded whenever a tile takes them
+  double runs = 1;                                  ///< of tiles that take input channels together
+};
+
+/// How much longer the data bus takes when reads and writes are interleaved: turnarounds and closed rows.
+double Emitter::mixed(double readBytes, double writeBytes) const {
+  if (machine.dram.kind == timing::DramKind::Ideal || readBytes + writeBytes == 0)
+    return 1;
+  return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
+}
+
+Emitter::TileCounts Emitter::countTiles(const Tile &t) const {
+  // The last tile of each axis may be smaller. That counts for kernels alone, whose best tiles the list scheduler looks at again.
+  auto shareOf = [&](int64_t extent, double tiles, int64_t size) {
+    return onChip.hasNeighbours || !overlaps() ? 1 : std::min(1.0, double(extent) / (tiles * double(size)));
+  };
+  TileCounts counts;
+  for (unsigned axis = P0; axis < kAxes; ++axis) {
+    const double tiles = double(tilesAlong(axis, t));
+    counts.positions *= tiles;
+    counts.positionShare *= shareOf(kernel.extent[axis], tiles, t.size[axis]);
+  }
+  counts.channels = double(ceilDiv(channels(), t.size[C]));
+  counts.channelShare = shareOf(channels(), counts.channels, t.size[C]);
+  if (contraction()) {
+    counts.groups = double(kernel.anchor->groups);
+    counts.inputs = double(ceilDiv(kernel.anchor->ic, t.ic));
+    counts.inputShare = shareOf(kernel.anchor->ic, counts.inputs, t.ic);
+  }
+  return counts;
+}
+
+/// The anchor's input for a tile, from DRAM.
+Emitter::Transfer Emitter::inputTransfer(const Tile &t) const {
+  const Anchor &anchor = *kernel.anchor;
+  const int64_t elementSize = loadedBytes();
+  if (unpacked) {
+    // A run for every row of every column; rows that tiles share are read again.
+    const int64_t channelsApart = packsPlanes() ? unpacked->ic : 1, together = unpacked->ic / channelsApart;
+    const Extent size = madeSums(t);
+    const int64_t loaded = unpacked->axes[1].span(size[P1]) - (copiesRows(t) ? copiedRows(kernel, *unpacked, machine) : 0);
+    const double rows = double(loaded * size[P2] * channelsApart);
+    if (packsOnChip()) {
+      const WindowAxis &w = unpacked->axes[0];
+      const int64_t span = w.span(size[P0]);
+      Transfer input = Transfer::box(span * together, w.inputSize * together, 1, int64_t(rows), elementSize, machine);
+      if (packsPlanes())
+        input.segments = rows * double(span);
+      return input;
+    }
+    const double pixel = double(together * elementSize), step = double(unpacked->axes[0].stride) * pixel;
+    Transfer input;
+    for (const Range &taps : tapRuns) {
+      const double run = double(taps.size()) * pixel;
+      input.segments += rows * double(size[P0]) * (1 + (run - double(elementSize)) / kBurst); // some lie in two bursts
+      // Runs across the end of a burst take turns at it and the next one.
+      const double length = run + double(size[P0] - 1) * step;
+      input.bytes += rows * (length + double(kBurst - elementSize) +
+                             2 * std::max(0.0, (run - double(elementSize)) / step - 1) * (length - double(elementSize)));
+    }
+    input.slots = input.bytes;
+    return input;
+  }
+  int64_t tileChannels = contraction() ? t.ic : t.size[C];
+  int64_t allChannels = contraction() ? anchor.ic * anchor.groups : kernel.extent[C];
+  int64_t width = std::min(inputSpan(t, P0), anchor.axes[0].inputSize);
+  const int64_t height = std::min(inputSpan(t, P1), anchor.axes[1].inputSize);
+  if (const Anchor::Pixels &pixels = anchor.pixels; pixels.count > 1) { // a row is one run
+    tileChannels = allChannels = std::min(pixels.span(inputSpan(t, P0)), pixels.inputSize) * pixelChannels();
+    width = 1;
+  }
+  if (t.rolling > 1)
+    return Transfer::box(tileChannels, allChannels, width, 1, elementSize, machine) *
+           (rowsLoaded(t) / double(tilesAlong(P1, t)));
+  // A channel stride other than 1 makes every element a run of its own.
+  if (anchor.input.stride[C] > 1)
+    return Transfer::box(1, 2, width * tileChannels, height * t.size[P2], elementSize, machine);
+  return Transfer::box(tileChannels, allChannels, width, height * t.size[P2], elementSize, machine);
+}
+
+Emitter::OperandLoads Emitter::operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const {
+  OperandLoads loads;
+  loads.inputs = tiles.visits();
+  loads.weights = b.weights >= 0 ? tiles.visits() : 0;
+  const double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
+  const double weightSlots = b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0;
+  bool inputStays = t.rolling > 1 && !unpacked ? true
+                    : t.channelsOuter          ? tiles.positions * tiles.inputs <= inputSlots
+                                               : tiles.inputs <= inputSlots;
+  bool weightsStay =
+      t.channelsOuter || !contraction() ? tiles.inputs <= weightSlots : tiles.channels * tiles.inputs <= weightSlots;
+  if (t.inputsOuter) {
+    inputStays = !t.channelsOuter || tiles.positions <= inputSlots;
+    weightsStay = t.channelsOuter || tiles.channels <= weightSlots;
+    loads.runs = double(ceilDiv(int64_t(tiles.results()), tilesTogether(t)));
+  }
+  if (inputStays && contraction())
+    loads.inputs = tiles.positions * tiles.inputs * tiles.groups * (t.channelsOuter ? loads.runs : 1) *
+                   (keepsSums(t) ? std::ceil(tiles.channels / double(b.all[size_t(b.accumulator)].slots)) : 1);
+  // A kernel of a group goes over its weights once per band.
+  const double weights = tiles.channels * tiles.inputs * tiles.groups;
+  if (weightsStay && loads.weights > 0)
+    loads.weights = weights * (t.channelsOuter ? 1 : loads.runs) * (weights <= weightSlots ? 1 : double(bands.size()));
+  loads.inputsStream = loads.inputs == tiles.visits();
+  loads.weightsStream = loads.weights == tiles.visits();
+  // Tiles that follow one another and share an operand find its last tiles of input channels on chip.
+  if (contraction() && onChip.serpentine && !t.inputsOuter) {
+    const double m = tiles.positions, n = tiles.channels;
+    const double next = tiles.groups * (t.channelsOuter ? n * (m - 1) : m * (n - 1));
+    const double inner = t.channelsOuter ? (m == 1) * (n - 1) : (n == 1) * (m - 1);
+    if (!inputStays)
+      loads.inputs -= inputSlots * (t.channelsOuter ? inner : next);
+    if (!weightsStay && loads.weights > 0)
+      loads.weights -= weightSlots * (t.channelsOuter ? next : inner);
+  }
+  if (residentInput())
+    loads.inputs = 0;
+  return loads;
+}
+
+/// Vectors that convert what a tile loads of the anchor's input.
+int64_t Emitter::conversionVectors(const Tile &t) const {
+  const Extent made = madeSums(t);
+  if (!packsOnChip())
+    return packedElements(made) / machine.lanes;
+  const int64_t rows = unpacked->axes[1].span(made[P1]), copied = copiesRows(t) ? copiedRows(kernel, *unpacked, machine) : 0;
+  return packingVectors(made, rows - copied) + made[P0] * ceilDiv(copied * packedStride[2], machine.lanes);
+}
+
+/// Passes of the array for a tile and one block of its input channels.
+double Emitter::passCount(const Tile &t) const {
+  const Anchor &anchor = *kernel.anchor;
+  return double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.ic, machine.rows) * ceilDiv(t.size[C], machine.cols));
+}
+
+/// Cycles of the vector engine for the results of a tile.
+double Emitter::vectorCycles(const Tile &t) const {
+  const double drains = double(ceilDiv(t.size[C], drained(t)));
+  const int64_t blocks = ceilDiv(t.size[C], int64_t(machine.lanes));
+  const double drain = double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+  double cycles = 0;
+  for (size_t i = 0; i < chains.size(); ++i) {
+    double perOutput = i == 0 && pairsRows() ? 2 : 1;
+    if (i == 0 && (window() || kernel.maxima)) {
+      // Along the way in which neighbours share taps, and across it.
+      const WindowAxis &w = kernel.window(goesDown() ? P1 : P0), &h = kernel.window(goesDown() ? P0 : P1);
+      const int64_t columns = newColumns(w, h);
+      perOutput = double(h.kernel * columns);
+      perOutput += double(onChip.arrayChannels) / double(channels()) * (1 - perOutput);
+      if (packsRows()) { // columns are short and blocks many: what comes before the first output of each counts
+        const int64_t setup = h.kernel * w.kernel + int64_t(chains[i].parameters.size());
+        cycles += double(blocks * (setup + t.size[P0] * t.size[P2] * h.kernel * (w.kernel - columns)));
+      }
+    }
+    if (i == 0 && t.carriesMaxima) // the first row of windows, the others, and the maxima for the tile below
+      cycles += 2 * drains * drain;
+    const Extent read = i ? kernel.made(t.size, i - 1) : t.size; // a window over all positions reads each once
+    cycles += double(read[P0] * read[P1] * read[P2] * blocks) * perOutput + drains * drain;
+  }
+  return cycles;
+}
+
+/// Cycles of the array for the channels of a tile's windows that it computes.
+double Emitter::windowCycles(const Tile &t) const {
+  if (!window() && !kernel.maxima)
+    return 0;
+  const double share = double(onChip.arrayChannels) / double(channels());
+  return share * double(ceilDiv(t.size[C], int64_t(machine.lanes)) * kernel.window(P1).kernel * kernel.window(P0).kernel) *
+         std::max(double(positions(t)), double(preloadCycles(machine)));
+}
+
+/// Tensors beside the anchor's input for a tile, from DRAM; adds up how many loads they take.
+Emitter::Transfer Emitter::sourceTransfer(const Tile &t, const Buffers &b, double &count) const {
+  const double drains = double(ceilDiv(t.size[C], drained(t)));
+  Transfer sources;
+  for (size_t i = 0; i < std::min(chains.size(), kernel.steps.size()); ++i)
+    for (size_t k = 0; k < b.sources[i].size(); ++k) {
+      const Source &source = kernel.steps[i].sources[k];
+      if (b.sources[i][k] < 0 || sameSource(b, i, source) >= 0)
+        continue;
+      int64_t rows = 1, width = 1;
+      for (unsigned axis = P0; axis < kAxes; ++axis)
+        if (source.view.stride[axis])
+          (axis == P0 ? width : rows) *= t.size[axis];
+      const bool hasChannels = source.view.stride[C];
+      int64_t own = hasChannels ? drained(t) : 1, all = hasChannels ? kernel.extent[C] : 1;
+      bool scattered = source.view.stride[C] > 1;
+      Transfer box = scattered ? Transfer::box(1, 2, width * own, rows, byteSize(source.type), machine)
+                               : Transfer::box(own, all, width, rows, byteSize(source.type), machine);
+      sources += box * (hasChannels ? drains : 1);
+      count += hasChannels ? drains : 1;
+    }
+  return sources;
+}
+
+/// The results of a tile, to DRAM.
+Emitter::Transfer Emitter::resultTransfer(const Tile &t) const {
+  if (!onChip.storesResult)
+    return {};
+  const int64_t elementSize = byteSize(chains.back().dType);
+  if (kernel.outputReduced)
+    return Transfer::box(1, 1, t.size[P0], t.size[P1] * t.size[P2], elementSize, machine);
+  const Extent made = kernel.made(t.size);
+  const int64_t pixel = std::max(kernel.extent[C], kernel.output.stride[P0]); // wider where the result is transposed
+  return Transfer::box(drained(t), pixel, made[P0], made[P1] * made[P2], elementSize, machine) *
+         double(ceilDiv(t.size[C], drained(t)));
+}
+
+/// Cycles before the array has what it begins with, and those that it waits for the first tiles of each panel. `input`, `weights`: cycles
+/// of a tile's load, `passes`: of its passes.
+double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
+                           double passes) const {
+  const double latency = timing::dramTypicalLatencyCycles(machine);
+  // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
+  // the next panel that has no slots of its own.
+  double late = std::max(0.0, input + weights - passes);
+  double missing = t.panel == Tile::NoPanel || t.panel >= Tile::TwoPanels ? 0 : tiles.inputs - (t.panel - Tile::OnePanel);
+  // A single slot is free only when the last step of its panel is done.
+  if (t.inputsOuter)
+    late = missing = 0;
+  const double alone = t.panel == Tile::OnePanel && tiles.inputs == 1 ? (t.channelsOuter ? weights : input) + latency : 0;
+  double begin = input + weights + (tiles.inputs - 1) * late;
+  if (canBeginWide(t)) {
+    const double sums = b.all[size_t(b.accumulator)].slots, inner = t.channelsOuter ? tiles.positions : tiles.channels;
+    const double along = std::min(sums, inner), across = std::ceil(sums / inner);
+    const double operands = input * (t.channelsOuter ? along : across) + weights * (t.channelsOuter ? across : along);
+    begin = std::min(begin, input + weights + (tiles.inputs - 1) * std::max(0.0, operands - sums * passes));
+  }
+  const double panels = (t.channelsOuter ? tiles.channels : tiles.positions) * tiles.groups;
+  return begin + (panels - 1) * (missing * late + alone);
+}
+
+Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
+  const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
+               latency = timing::dramTypicalLatencyCycles(machine);
+  const TileCounts tiles = countTiles(t);
+  const double outTiles = tiles.results(), kTiles = tiles.inputs;
+
+  Transfer loads[2]; // by load engine
+  Transfer input;
+  OperandLoads operands;
+  double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
+  const double weightBytes = b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0;
+  if (kernel.anchor) {
+    input = inputTransfer(t);
+    operands = operandLoads(t, b, tiles);
+    const double inputShare = tiles.positionShare * tiles.inputShare, weightShare = tiles.channelShare * tiles.inputShare;
+    double inputSlots = b.input >= 0 ? b.all[size_t(b.input)].slots : 0;
+    if (conversion) {
+      inputSlots = b.all[size_t(b.raw.front())].slots;
+      converting = operands.inputs * inputShare * double(conversionVectors(t));
+      input.segments /= double(b.raw.size());
+    }
+    // Engines that take turns share the loads; each has a slot while it loads.
+    const double engines = takesTurns() && secondUnit(t) && inputSlots > 1 ? 2 : 1;
+    loads[0] += input * (operands.inputs / engines * inputShare);
+    loads[1] += input * ((operands.inputs - operands.inputs / engines) * inputShare);
+    if (b.raw.size() > 1)
+      loads[1] += Transfer{0, 0, input.segments} * (operands.inputs * inputShare);
+    loads[secondUnit(t)] += Transfer::dense(weightBytes) * (operands.weights * weightShare);
+    loadCount = operands.inputs + operands.weights;
+    if (contraction()) {
+      const double passes = passCount(t), rows = double(passRows(madeSums(t)));
+      const double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
+      perTileTensor = !t.overlap ? passes * (rows + preload + 20)
+                                 : passes * std::max(rows * tapShare, double(preloadCycles(machine))) + preload;
+      tensor = perTileTensor * tiles.visits() * inputShare * tiles.channelShare;
+      if (t.carriesMaxima && !kernel.window(P1).padLow) { // a visit for the sums above each strip
+        const double above = double(madeSums(t)[P0] * carried * t.size[P2]);
+        tensor += passes * std::max(above, double(preloadCycles(machine))) * double(tilesAlong(P0, t) * tilesAlong(P2, t)) *
+                  tiles.channels * kTiles;
+      }
+      // A slot is filled again when its tile has been used: that takes the load, its latency and the use, as often as each slot has a
+      // turn. Operands that stay longer have more time.
+      auto turns = [&](bool streams, double loads, double slots, double load) {
+        if (streams && slots > 1 && loads > slots)
+          roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
+      };
+      turns(operands.inputsStream, operands.inputs, inputSlots, input.cycles(bandwidth, perCycle));
+      turns(operands.weightsStream, operands.weights, b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0,
+            weightBytes / bandwidth);
+      // The array reads a slot, or an engine loads it; others in the same bank wait.
+      if (unpacked && !conversion && operands.inputs > 0 && t.overlap) {
+        const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
+        tensor = std::max(tensor, operands.inputs * (input.cycles(bandwidth, perCycle) + perTileTensor) / atOnce);
+      }
+    }
+  }
+  tensor += outTiles * windowCycles(t);
+  const double vectorTile = vectorCycles(t);
+  double sourceCount = 0;
+  const Transfer sources = sourceTransfer(t, b, sourceCount);
+  loads[0] += sources * outTiles;
+  loadCount += sourceCount * outTiles;
+  // Pooling from and to tensors on chip is one vector instruction after the other. Its neighbours' results go in between, so that their
+  // kernels run beside it, if none takes long.
+  if (onChip.shortWindows && window() && kernel.anchor->weights < 0 && residentInput() && !onChip.storesResult &&
+      residentOf(kernel.output.tensor)) {
+    const double drain =
+        double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
+    return {(vectorTile - drain + 12) * outTiles + 2 * vectorTile};
+  }
+  const double resultShare = tiles.positionShare * tiles.channelShare;
+  const double vector = vectorTile * outTiles * resultShare + converting;
+  const Transfer result = resultTransfer(t);
+  const double storeTile = result.cycles(bandwidth, perCycle), stores = storeTile * outTiles * resultShare;
+  const double load0 = loads[0].cycles(bandwidth, perCycle), load1 = loads[1].cycles(bandwidth, perCycle);
+  if (!t.overlap)
+    return {load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30)};
+  const Transfer results = result * (outTiles * resultShare);
+  const double turning = mixed(loads[0].bytes + loads[1].bytes, results.bytes);
+  // Neighbours can use channels that are left out.
+  const double busCycles = (loads[0].bytes + loads[1].bytes + results.bytes) / bandwidth * turning;
+  const double bus = (loads[0].slots + loads[1].slots + results.slots) / bandwidth * turning;
+  const double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
+  const double steps = tiles.visits();
+  if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
+    return {(load0 + load1 + stores) * turning + loadCount * latency + tensor + vector + outTiles * 40 +
+                (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0),
+            busCycles};
+  if (t.oneSum) {
+    // Of results that leave in parts DRAM has to move those without a slot of their own before the array can go on.
+    const double drains = double(ceilDiv(t.size[C], drained(t)));
+    const double slots = b.results.back() >= 0 ? double(b.all[size_t(b.results.back())].slots) : drains;
+    const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.cycles(bandwidth, perCycle));
+    tensor += (outTiles - 1) * (std::max(vectorTile, moved) + 40);
+  }
+  // The results of a run all leave while the next one takes its first input channels.
+  if (const double runs = operands.runs; t.inputsOuter)
+    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).cycles(bandwidth, perCycle)) / runs -
+                                             tensor / (runs * kTiles));
+  const double firstLoad = overlaps() && contraction()
+                               ? firstLoads(t, b, tiles, residentInput() ? 0 : input.cycles(bandwidth, perCycle),
+                                            weightBytes / bandwidth, perTileTensor)
+                               : (load0 + load1) / std::max(1.0, steps);
+  return {std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency +
+              perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12,
+          busCycles};
+}
+
+/// Whether the tile takes pieces of a tensor on chip that lie far apart, so that neighbouring tiles meet in all its banks.
+bool Emitter::scatters(const Tile &t) const {
+  bool splitsPositions = positions(t) < kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
+  const Resident *input = residentInput(), *output = residentOf(kernel.output.tensor);
+  bool splitsInput = contraction() ? t.ic < kernel.anchor->ic : t.size[C] < channels();
+  return (output && !kernel.pool && (output->isPlanar ? splitsPositions : t.size[C] < channels())) ||
+         (input && (input->isPlanar ? splitsPositions : splitsInput));
+}
+
+/// Whether the buffers fill more than half of what there is: then the next kernel cannot begin beside this one.
+bool Emitter::crowds(const Buffers &b) const {
+  std::array<int64_t, 8> used{}; // per memory
+  for (const Buffer &buffer : b.all) {
+    int64_t &bytes = used[buffer.memory];
+    bytes += buffer.bytes * buffer.slots;
+    if (bytes * 2 > capacityOf(buffer))
+      return true;
+  }
+  return false;
+}
+
+/// Whether the closed form says too little of it.
+bool Emitter::isDoubtful(const Tile &t) const { return t.carriesMaxima && unpacked && !onChip.banding; }
+
+int64_t Emitter::packedRowBytes(int64_t columns) const {
+  return unpacked->axes[0].span(kernel.sums({1, columns, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
+}
+
+double Emitter::estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const {
+  double estimate = cost.cycles;
+  // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+  if (t.overlap)
+    estimate *= ownBanks ? 1.03 : 1.18;
+  // Rows that are loaded may lie in a bank with those that are read.
+  if (t.rolling > 1 && !unpacked)
+    estimate *= 1.05;
+  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
+    estimate *= 1.05;
+  // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
+  if (onChip.banding && contraction() &&
+      int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * bandColumns())
+    estimate *= 1.1;
+  if (scatters(t))
+    estimate *= 1.2;
+  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+  if (t.inputsOuter && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
+    estimate *= 1.05;
+  // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
+  if (t.size[P1] > 1 && t.size[P0] < kernel.extent[P0] && unpacked)
+    estimate *= 1.02;
+  if (isDoubtful(t))
+    estimate *= kDoubtCarried;
+  // What hides behind this kernel's passes is missing for its neighbours' loads.
+  if (overlaps() && onChip.hasNeighbours)
+    estimate += kBusShare * cost.busCycles;
+  return estimate;
+}
+
+/// Its steps, alone.
+std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
+  // Constants have no place yet; nothing else lies there.
+  constexpr uint64_t kElsewhere = uint64_t(1) << 39;
+  takeTile(candidate);
+  plan(tile, buffers);
+  emptySlots();
+  allocate(buffers);
+  weightsAddress = kElsewhere;
+  parametersAddress.assign(chains.size(), kElsewhere);
+  constantAddress.assign(kernel.tensors.size(), kElsewhere);
+  emitTiles();
+  std::vector<schedule::Step> trial = takeSteps();
+  steps.clear();
+  clock = 0;
+  return trial;
+}
+
+double Emitter::tryTile(const Tile &candidate) { return schedule::estimateOverlapped(trialOf(candidate), machine); }
+
+Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
+  double doubt = estimate / least > 1.15 ? 1.02 : 1;
+  // As above: short rows are more than they seem.
+  if (packsPlanes() && t.size[P0] < kernel.extent[P0] && packedRowBytes(t.size[P0]) < kBurst)
+    doubt *= 1.02;
+  if (isDoubtful(t))
+    doubt *= kDoubtCarried;
+  double busCycles = 0; // neighbours want the bus as well
+  if (Buffers b = plan(t); onChip.hasNeighbours && allocate(b))
+    busCycles = cost(t, b).busCycles;
+  Ranking ways;
+  for (const Tile &way : waysToLoad(t))
+    ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
+  std::stable_sort(ways.begin(), ways.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
+  return ways;
+}
