@@ -47,7 +47,7 @@ def TileOp : DirectiveOp<"tile"> {
 def BuffersOp : DirectiveOp<"buffers"> {
   let summary = "how many tiles of each operand are on chip at once";
   let arguments = (ins Transform_AnyOpType:$kernels, OptionalAttr<I64Attr>:$depth, OptionalAttr<StrAttr>:$panel, OptionalAttr<I64ArrayAttr>:$banks,
-                       OptionalAttr<BoolAttr>:$behind, OptionalAttr<BoolAttr>:$overlap, OptionalAttr<BoolAttr>:$one_sum, OptionalAttr<BoolAttr>:$by_block, OptionalAttr<BoolAttr>:$begins_small,
+                       OptionalAttr<BoolAttr>:$behind, OptionalAttr<BoolAttr>:$overlap, OptionalAttr<BoolAttr>:$one_sum, OptionalAttr<BoolAttr>:$by_block, OptionalAttr<BoolAttr>:$begins_small, OptionalAttr<BoolAttr>:$ends_small,
                        OptionalAttr<BoolAttr>:$begins_wide, OptionalAttr<BoolAttr>:$one_loader, OptionalAttr<BoolAttr>:$whole_banks,
                        OptionalAttr<BoolAttr>:$spreads, OptionalAttr<BoolAttr>:$serpentine, OptionalAttr<BoolAttr>:$keeps_sums, OptionalAttr<BoolAttr>:$carries_maxima,
                        OptionalAttr<BoolAttr>:$as_made, OptionalAttr<I64Attr>:$rolling);

@@ -72,6 +72,8 @@ struct Tile {
   /// Contractions that have a program to themselves: one engine loads both operands, each tile when its turn comes, so that
   /// none takes the bus before it is needed. With room for two panels, the loads of the next one lie evenly between the others.
   bool oneLoader = false;
+  /// Contractions at the end of a program: the results of the last tile leave in parts while others are still made. That takes more code.
+  bool endsSmall = false;
   /// Contractions: how many channels of its results leave the accumulator at a time; 0: all. What they need beside it in the
   /// scratchpad need not hold a whole tile then.
   int64_t drain = 0;

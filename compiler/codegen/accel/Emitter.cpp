@@ -333,7 +333,7 @@ bool Emitter::canBeginWide(const Tile &t) const {
 
 bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }
 
-std::vector<Tile> Emitter::waysToLoad(const Tile &t) const {
+std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
   const TileRequest &request = kernel.request;
   std::vector<Tile> ways;
   if (unpacked && t.rolling == 1 && !request.rolling && canRoll(t)) {
@@ -350,12 +350,18 @@ std::vector<Tile> Emitter::waysToLoad(const Tile &t) const {
             one != request.oneLoader.value_or(one) || (small && wide && !(request.beginsSmall && request.beginsWide)) ||
             (small && !canBeginSmall(t)) || (wide && !canBeginWide(t)) || (one && !canShareLoader()))
           continue;
-        ways.push_back(t);
-        ways.back().beginsSmall = small;
-        ways.back().beginsWide = wide;
-        ways.back().oneLoader = one;
-        if (Buffers b = plan(ways.back()); !allocate(b))
-          ways.pop_back();
+        Tile way = t;
+        way.beginsSmall = small;
+        way.endsSmall = request.endsSmall.value_or(hasOpenEnds());
+        way.beginsWide = wide;
+        way.oneLoader = one;
+        if (Buffers b = plan(way); !allocate(b))
+          continue;
+        ways.push_back(way);
+        if (way.endsSmall && !request.endsSmall && codeCounts) {
+          way.endsSmall = false;
+          ways.push_back(way);
+        }
       }
   return ways;
 }
@@ -499,7 +505,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
   // accumulator.
   bool keepsSums = tile.inputsOuter && tile.ic < allInputs;
   bool reduces = llvm::any_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
-  if (hasOpenEnds() && !keepsSums && !reduces && tile.ic >= allInputs && buffers.all[size_t(buffers.accumulator)].slots > 1) {
+  if (tile.endsSmall && !keepsSums && !reduces && tile.ic >= allInputs && buffers.all[size_t(buffers.accumulator)].slots > 1) {
     Visit last = order.back();
     order.pop_back();
     const int64_t unit = ceilDiv(kBurst, machine.cols * byteSize(kernel.outputType));
@@ -509,7 +515,7 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
       order.back().blockEnd = std::min(block + unit, last.blockEnd);
     }
   }
-  order.back().isLast = hasOpenEnds();
+  order.back().isLast = tile.endsSmall;
   cutVisits(order);
   // The first of every plane before the second of any: then the reader begins meanwhile.
   const size_t planes = size_t(onChip.planes);

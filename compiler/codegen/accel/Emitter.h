@@ -181,8 +181,8 @@ private:
   bool canBeginSmall(const Tile &t) const;
   bool canBeginWide(const Tile &t) const;
   bool canShareLoader() const;
-  /// The tile with every start and order of loads that is possible and not ruled out by the request.
-  std::vector<Tile> waysToLoad(const Tile &t) const;
+  /// The tile with every start and order of loads that is possible and not ruled out by the request. `codeCounts`: less code may be better.
+  std::vector<Tile> waysToLoad(const Tile &t, bool codeCounts) const;
 
   /// With rolling tiles: the rows of the input that are there, those of which tiles, and where the tile at hand begins.
   struct Rolled {
@@ -275,6 +275,7 @@ private:
   std::vector<schedule::Step> trialOf(const Tile &candidate);
   /// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
   double tryTile(const Tile &candidate);
+  bool codeCounts(double cycles) const;
   /// The ways to load a tile, as the list scheduler sees them, the fastest first. `least`: the best tile's estimate.
   Ranking rankWays(const Tile &t, double estimate, double least);
   /// Whether instructions have room for all that the tile makes; `why` they have not.

@@ -280,8 +280,10 @@ bool Emitter::isWorthALook(const Tile &t) const {
     return false;
   if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
     return false;
-  const bool asksForWay = !onChip.hasNeighbours && (request.beginsSmall || request.beginsWide || request.oneLoader);
-  return isAskedFor(t) && (!asksForWay || !waysToLoad(t).empty()) && (!request.beginsWide.value_or(false) || canBeginWide(t));
+  const bool asksForWay =
+      !onChip.hasNeighbours && (request.beginsSmall || request.endsSmall || request.beginsWide || request.oneLoader);
+  return isAskedFor(t) && (!asksForWay || !waysToLoad(t, /*codeCounts=*/false).empty()) &&
+         (!request.beginsWide.value_or(false) || canBeginWide(t));
 }
 
 /// Every form of a tile that fits.
@@ -291,11 +293,14 @@ void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &
   if (!least.cut.count() && (!fitsDrained(least, b) || !allocate(b)))
     return;
   for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
-    Tile t = clampTile({size, ic, style.depth, form % 2 == 1, style.overlap,
-                        form < 10   ? Tile::Panel(form / 2)
-                        : form < 12 ? Tile::NoPanel
-                                    : Tile::Panel(form / 2 - 6),
-                        form == 10 || form == 11, false, form >= 12});
+    Tile asked{size, ic, style.depth};
+    asked.overlap = style.overlap;
+    asked.channelsOuter = form % 2 == 1;
+    asked.inputsOuter = form == 10 || form == 11;
+    asked.oneSum = form >= 12;
+    if (!asked.inputsOuter)
+      asked.panel = Tile::Panel(asked.oneSum ? form / 2 - 6 : form / 2);
+    Tile t = clampTile(asked);
     t.byBlock = kernel.request.byBlock.value_or(false);
     if (!isWorthALook(t))
       continue;
@@ -415,7 +420,7 @@ void Emitter::planAll(Ranking &ranking, const Shortlist &ofModulo, double least)
   constexpr double kForEachAlike = 0.01;
   auto keyOf = [](const auto &entry) {
     const auto &[estimate, t] = entry;
-    return std::tie(estimate, t.size, t.ic, t.beginsSmall, t.beginsWide, t.oneLoader);
+    return std::tie(estimate, t.size, t.ic, t.beginsSmall, t.endsSmall, t.beginsWide, t.oneLoader);
   };
   std::vector<std::pair<double, size_t>> order;
   for (size_t i = 1; i < ranking.size(); ++i) {
@@ -524,6 +529,8 @@ void Emitter::recordChoice(double estimate, size_t candidates) {
       chosen.carriesMaxima = tile.carriesMaxima;
     if (canBeginSmall(tile))
       chosen.beginsSmall = tile.beginsSmall;
+    if (hasOpenEnds())
+      chosen.endsSmall = tile.endsSmall;
     if (canBeginWide(tile))
       chosen.beginsWide = tile.beginsWide;
     if (canShareLoader())

@@ -3,6 +3,9 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "compiler/schedule/Overlap.h"
+#include "compiler/schedule/Reroll.h"
+#include "compiler/schedule/Synchronize.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
@@ -419,6 +422,13 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
                                ? firstLoads(t, b, tiles, residentInput() ? 0 : input.cycles(bandwidth, perCycle),
                                             weightBytes / bandwidth, perTileTensor)
                                : (load0 + load1) / std::max(1.0, steps);
+  if (overlaps() && !onChip.hasNeighbours) { // no engine has other work before its first operands come, or behind its last ones
+    const double perTile = perTileTensor * kTiles;
+    return {std::max({transfer + perTile + vectorTile, firstLoad + std::max(tensor, roundTrips) + vectorTile + storeTile,
+                      firstLoad + perTile + vector + storeTile}) +
+                latency + steps * 12,
+            busCycles};
+  }
   return {std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency +
               perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12,
           busCycles};
@@ -500,7 +510,21 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
   return trial;
 }
 
-double Emitter::tryTile(const Tile &candidate) { return schedule::estimateOverlapped(trialOf(candidate), machine); }
+/// Whether a program of so many cycles is so short that what its code takes to come from DRAM can be seen.
+bool Emitter::codeCounts(double cycles) const {
+  constexpr double kCodeBytes = 4096, kShare = 0.01; // of loops for one kernel
+  return !onChip.hasNeighbours && kCodeBytes / dramBytesPerCycle(machine) > kShare * cycles;
+}
+
+double Emitter::tryTile(const Tile &candidate) {
+  const double cycles = schedule::estimateOverlapped(trialOf(candidate), machine);
+  if (!codeCounts(cycles))
+    return cycles;
+  schedule::TileProgram program = schedule::overlap(trialOf(candidate), machine);
+  if (!schedule::synchronize(program, machine))
+    return cycles;
+  return cycles + double(schedule::wordsOf(schedule::reroll(program, machine)) * isa::kWordBytes) / dramBytesPerCycle(machine);
+}
 
 Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
   double doubt = estimate / least > 1.15 ? 1.02 : 1;
@@ -513,7 +537,7 @@ Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
   if (Buffers b = plan(t); onChip.hasNeighbours && allocate(b))
     busCycles = cost(t, b).busCycles;
   Ranking ways;
-  for (const Tile &way : waysToLoad(t))
+  for (const Tile &way : waysToLoad(t, codeCounts(estimate)))
     ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
   std::stable_sort(ways.begin(), ways.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
   return ways;

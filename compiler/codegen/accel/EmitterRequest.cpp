@@ -66,6 +66,8 @@ llvm::Error Emitter::checkRequest() const {
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(r.buffersAt, "begins_small", "true",
                   "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
+  if (r.endsSmall.value_or(false) && !hasOpenEnds())
+    return refuse(r.buffersAt, "ends_small", "true", "is no contraction that has a program of base modulo or search to itself");
   if (r.beginsWide.value_or(false)) {
     if (!isFirstOfArray())
       return refuse(r.buffersAt, "begins_wide", "true",

@@ -13,11 +13,11 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr const char *kKeys[] = {"sizes",      "ic",          "order",        "depth",      "panel",         "banks",
-                                 "behind",     "overlap",     "one_sum",      "by_block",   "begins_small",  "begins_wide",
-                                 "one_loader", "whole_banks", "spreads",      "serpentine", "keeps_sums",    "carries_maxima",
-                                 "as_made",    "rolling",     "packed",       "first",      "last",          "on_chip",
-                                 "bands",      "from",        "placed_first", "engine",     "array_channels"};
+constexpr const char *kKeys[] = {
+    "sizes",      "ic",         "order",          "depth",        "panel",       "banks",         "behind",      "overlap",
+    "one_sum",    "by_block",   "begins_small",   "ends_small",   "begins_wide", "one_loader",    "whole_banks", "spreads",
+    "serpentine", "keeps_sums", "carries_maxima", "as_made",      "rolling",     "packed",        "first",       "last",
+    "on_chip",    "bands",      "from",           "placed_first", "engine",      "array_channels"};
 /// Those of the op `buffers` that are true or false, in the order in which they are written.
 constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFlags[] = {
     {"behind", &TileRequest::behind},
@@ -25,6 +25,7 @@ constexpr std::pair<const char *, std::optional<bool> TileRequest::*> kBufferFla
     {"one_sum", &TileRequest::oneSum},
     {"by_block", &TileRequest::byBlock},
     {"begins_small", &TileRequest::beginsSmall},
+    {"ends_small", &TileRequest::endsSmall},
     {"begins_wide", &TileRequest::beginsWide},
     {"one_loader", &TileRequest::oneLoader},
     {"whole_banks", &TileRequest::wholeBanks},

@@ -116,7 +116,7 @@ struct TileRequest {
   std::optional<bool> overlap;
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end: where the kernel's buffers lie
   std::optional<bool> behind; ///< its buffers lie behind those of the kernel before, not where the memories begin
-  std::optional<bool> oneSum, byBlock, beginsSmall, beginsWide, oneLoader;
+  std::optional<bool> oneSum, byBlock, beginsSmall, endsSmall, beginsWide, oneLoader;
   std::optional<bool> wholeBanks; ///< its buffers begin with a bank that those of the kernel before do not use
   std::optional<bool> spreads; ///< the second half of its positions has buffers in all banks
   std::optional<bool> serpentine; ///< every second tile takes the last input channels first
@@ -137,8 +137,8 @@ struct TileRequest {
 
   bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed || first || last; }
   bool hasBuffers() const {
-    return depth || panel || banks || behind || wholeBanks || overlap || oneSum || byBlock || beginsSmall || beginsWide ||
-           oneLoader || spreads || serpentine || keepsSums || carriesMaxima || asMade || rolling;
+    return depth || panel || banks || behind || wholeBanks || overlap || oneSum || byBlock || beginsSmall || endsSmall ||
+           beginsWide || oneLoader || spreads || serpentine || keepsSums || carriesMaxima || asMade || rolling;
   }
   /// The place to name where no single directive is at fault.
   const std::string &at() const { return hasTile() ? tileAt : hasBuffers() ? buffersAt : onChip ? keepAt : assignAt; }

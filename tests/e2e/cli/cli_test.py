@@ -471,6 +471,24 @@ class CompileTest(CliTest):
             self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "-o", name)
         self.assertEqual((self.path / "a.twp").read_bytes(), (self.path / "b.twp").read_bytes())
 
+    def test_an_input_of_the_arrays_type_is_read_where_it_is(self):
+        """Without a kernel that copies it."""
+        out, _ = self.tilewright("run", "gemm:64x64x64:bf16", "--hw", "edge_32x32_bf16", "--schedule", "modulo", "--json", "-")
+        report = json.loads(out)
+        self.assertEqual(len(report["layers"]), 1)
+        self.assertEqual(report["dram_read_bytes"] + report["dram_write_bytes"], 3 * 64 * 64 * 2)
+
+    def test_modulo_is_no_slower_than_double_buffer_where_code_counts(self):
+        """Kernels of some hundred cycles, whose code takes as long to come from DRAM as their operands."""
+        for kernel, machine in [("gemm:17x13x10:int8", "onnxim_16x16_4b"), ("gemm:55x6x143:int8", "onnxim_16x16_16b"),
+                                ("gemm:16x7x66:int8", "vdla_16x16"), ("gemm:91x105x34:fp32", "gemmini_16x16_fp32"),
+                                ("conv:1x6x6x8:1x1x29:s2:p0:int8", "tiny_8x8")]:
+            cycles = {}
+            for schedule in ["double_buffer", "modulo"]:
+                out, _ = self.tilewright("run", kernel, "--hw", machine, "--schedule", schedule, "--json", "-")
+                cycles[schedule] = json.loads(out)["total_cycles"]
+            self.assertLessEqual(cycles["modulo"], cycles["double_buffer"], f"{kernel} on {machine}")
+
     def test_text_of_a_phase_is_a_model_too(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
         for phase in ["import", "graph", "linalg"]:

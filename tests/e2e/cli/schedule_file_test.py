@@ -52,7 +52,7 @@ class DirectiveTest(ScheduleFileTest):
 
     def test_channels_are_cut_into_equal_parts(self):
         """200 channels are 13 vectors in four tiles of at most four: none has a single one and the inputs of all."""
-        path = self.schedule("tile %k {sizes = [64, 16, 1, 1]}", node="gemm")
+        path = self.schedule("tile %k {sizes = [64, 16, 1, 1], ic = 16}", node="gemm")
         code, _ = self.tilewright("compile", "gemm:16x200x64:fp32", "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "isa")
         weights = {int(count) for count in re.findall(r"load unit=1 .*counts=\[(\d+),", code)}
         self.assertEqual(weights, {16 * 64, 16 * 48})
@@ -226,7 +226,7 @@ class ProductTest(ScheduleFileTest):
         for small in ["false", "true"]:
             for wide in ["false", "true"]:
                 for one in ["false", "true"]:
-                    keys = f"begins_small = {small}, begins_wide = {wide}, one_loader = {one}"
+                    keys = f"one_sum = false, begins_small = {small}, ends_small = true, begins_wide = {wide}, one_loader = {one}"
                     path = self.schedule(self.TILE, f'buffers %k {{depth = 3, panel = "two", {keys}}}', node="gemm")
                     np.testing.assert_array_equal(self.result(path), expected, keys)
                     tiles, _ = self.tilewright("compile", *self.PRODUCT, "--schedule", path, "--emit", "tiles")
@@ -237,6 +237,25 @@ class ProductTest(ScheduleFileTest):
                     again, _ = self.tilewright("compile", *self.PRODUCT, "--schedule", "chosen.mlir", "--emit", "tiles")
                     self.assertEqual(again, tiles, keys)
         self.assertEqual(len(seen), 8)
+
+    def test_a_small_end_takes_more_code_and_fewer_cycles(self):
+        product = ["gemm:256x64x64:int8", "--hw", "vdla_16x16"]
+        lines, cycles, values = {}, {}, []
+        for ends in ["false", "true"]:
+            path = self.schedule("tile %k {sizes = [64, 256, 1, 1], ic = 64}", f"buffers %k {{depth = 2, ends_small = {ends}}}",
+                                 node="gemm")
+            out, _ = self.tilewright("run", *product, "--schedule", path, "--output-dir", "out", "--json", "-")
+            cycles[ends] = json.loads(out)["total_cycles"]
+            values.append(np.load(self.path / "out/y.npy"))
+            tiles, _ = self.tilewright("compile", *product, "--schedule", path, "--emit", "tiles")
+            lines[ends] = len(tiles.splitlines())
+            self.tilewright("compile", *product, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
+            self.assertIn(f"ends_small = {ends}", (self.path / "chosen.mlir").read_text())
+            again, _ = self.tilewright("compile", *product, "--schedule", "chosen.mlir", "--emit", "tiles")
+            self.assertEqual(again, tiles)
+        np.testing.assert_array_equal(*values)
+        self.assertLess(lines["false"], lines["true"])
+        self.assertLess(cycles["true"], cycles["false"])
 
     def test_a_wide_start_needs_less_bandwidth(self):
         def cycles(wide):
@@ -348,7 +367,7 @@ class RefusalTest(ScheduleFileTest):
 
     def test_buffers_that_are_none(self):
         self.refused("buffers %k {depth = 0}", message=["'depth' is 0", "positive"])
-        for key in ["begins_small", "one_loader"]:
+        for key in ["begins_small", "ends_small", "one_loader"]:
             self.refused(f"buffers %k {{{key} = true}}", message=[f"{key} is true", "to itself"])
         self.refused("buffers %k {begins_wide = true}", node="classifier", message=["begins_wide is true", "not the first contraction"])
         self.refused("buffers %k {by_block = true}", node="pool", message=["by_block is true", "no contraction"])
