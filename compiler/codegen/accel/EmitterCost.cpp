@@ -22,6 +22,7 @@ namespace {
 /// above the first tiles can get two engines that load side by side out of step, for long.
 constexpr double kDoubtCarried = 1.15;
 constexpr double kBusShare = 0.16;  ///< of the bus cycles that hide behind passes: they are missing for the neighbours
+constexpr double kCodeFirst = 0.3;  ///< of the cycles that code takes from DRAM: nothing hides them
 constexpr double kIdleShare = 0.35; ///< of what channels could move that a transfer leaves out: nobody else uses it
 } // namespace
 
@@ -510,9 +511,9 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
   return trial;
 }
 
-/// Whether a program of so many cycles is so short that what its code takes to come from DRAM can be seen.
+/// Whether a program of so many cycles is so short that one can see what its code takes to come from DRAM.
 bool Emitter::codeCounts(double cycles) const {
-  constexpr double kCodeBytes = 4096, kShare = 0.01; // of loops for one kernel
+  constexpr double kCodeBytes = 4096, kShare = 0.01; // of one kernel in loops
   return !onChip.hasNeighbours && kCodeBytes / dramBytesPerCycle(machine) > kShare * cycles;
 }
 
@@ -523,7 +524,10 @@ double Emitter::tryTile(const Tile &candidate) {
   schedule::TileProgram program = schedule::overlap(trialOf(candidate), machine);
   if (!schedule::synchronize(program, machine))
     return cycles;
-  return cycles + double(schedule::wordsOf(schedule::reroll(program, machine)) * isa::kWordBytes) / dramBytesPerCycle(machine);
+  const uint64_t words = schedule::wordsOf(schedule::reroll(program, machine));
+  const double fetch = double(words * isa::kWordBytes) / dramBytesPerCycle(machine);
+  // Code takes the bus from what it loads, and some of it has to be there before anything else comes.
+  return std::max(cycles + kCodeFirst * fetch, cost(tile, buffers).busCycles + fetch);
 }
 
 Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
