@@ -217,5 +217,15 @@ class VerifyNetworksTest(ScriptsTest):
         self.assertIn("machine 'nosuch' is neither", self.script("verify-networks.py", "nosuch", status=1)[1])
 
 
+class SmallKernelsTest(ScriptsTest):
+    def test_schedules_are_parts_of_double_buffer(self):
+        out, _ = self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,modulo", "--budget", 4)
+        self.assertIn("serial: geometric mean 2.0000, largest 2.000, more than 1 in 3 of 3\n", out)
+        self.assertIn("modulo: geometric mean 1.0000, largest 1.000, more than 1 in 0 of 3\n", out)
+        self.assertEqual(len(self.calls()), 9)
+        self.assertEqual(out, self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,modulo", "--budget", 4)[0])
+        self.assertNotEqual(out, self.script("bench-small.py", "--kernels", 3, "--seed", 6, "--schedules", "serial,modulo")[0])
+
+
 if __name__ == "__main__":
     unittest.main()
