@@ -31,6 +31,8 @@ struct Diagnostic {
   /// Lower case, no final period, what was found and what was allowed.
   std::string message;
   DiagnosticKind kind = DiagnosticKind::Other;
+  /// Of a program's code, the word it is about.
+  std::optional<uint64_t> word = std::nullopt;
 
   /// `file:line:column: message`, leaving out what is not known.
   std::string str() const {

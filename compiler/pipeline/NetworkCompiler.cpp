@@ -876,10 +876,9 @@ llvm::Error NetworkCompiler::assemble() {
     for (const tw::Diagnostic &problem : problems) {
       // Counts depend on the program; a machine may simply count too little.
       if (problem.kind == DiagnosticKind::TooManyPosts) {
-        auto asked = llvm::find_if(layers, [&](const Layer &layer) {
-          return problem.message.find("(layer " + layer.kernel.name + ")") != std::string::npos;
-        });
-        std::string place = asked == layers.end() ? "" : accel::placed(asked->kernel.request.at());
+        const uint64_t word = problem.word.value_or(UINT64_MAX);
+        const uint32_t owner = word < program.layerOf.size() ? program.layerOf[word] : UINT32_MAX;
+        std::string place = owner < layers.size() ? accel::placed(layers[owner].kernel.request.at()) : "";
         return llvm::createStringError("%smachine '%s' is too small: %s", place.c_str(), machine.name.c_str(),
                                        problem.str().c_str());
       }

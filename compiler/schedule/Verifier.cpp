@@ -183,7 +183,7 @@ private:
     if (word < program.layerOf.size() && program.layerOf[word] < program.layers.size())
       where += " (layer " + program.layers[program.layerOf[word]].name + ")";
     // One access may meet the same other one in many cells.
-    Diagnostic found{"", 0, 0, where + ": " + text, kind};
+    Diagnostic found{"", 0, 0, where + ": " + text, kind, word};
     auto isSame = [&](const Diagnostic &other) { return other.message == found.message; };
     if (std::none_of(problems.begin(), problems.end(), isSame))
       problems.push_back(std::move(found));

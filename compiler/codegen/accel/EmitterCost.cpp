@@ -513,7 +513,7 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
 
 /// Whether a program of so many cycles is so short that one can see what its code takes to come from DRAM.
 bool Emitter::codeCounts(double cycles) const {
-  constexpr double kCodeBytes = 4096, kShare = 0.01; // of one kernel in loops
+  constexpr double kCodeBytes = 4096, kShare = 0.025; // of one kernel in loops
   return !onChip.hasNeighbours && kCodeBytes / dramBytesPerCycle(machine) > kShare * cycles;
 }
 
