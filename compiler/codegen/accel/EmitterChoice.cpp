@@ -50,7 +50,7 @@ std::vector<int64_t> tileSizes(int64_t extent, int64_t unit, size_t limit, int64
 /// At most `most` tiles, the best ones. With `ofSize` each program counts once, and there are no more tiles of one size than that.
 class Emitter::Shortlist {
 public:
-  Shortlist(const Emitter &emitter, size_t most, size_t ofSize = 0) : emitter(emitter), most(most), ofSize(ofSize) {}
+  Shortlist(const Emitter &emitter, size_t most, size_t ofSize) : emitter(emitter), most(most), ofSize(ofSize) {}
 
   const Ranking &ranking() const { return tiles; }
   bool takes(double estimate) const { return tiles.size() < most || (most && estimate < tiles.back().first); }
