@@ -137,11 +137,19 @@ void dropIdentities(ModuleOp module, func::FuncOp main) {
     Block &body = kernel.getBody().front();
     auto argument =
         llvm::hasSingleElement(body) ? dyn_cast<BlockArgument>(body.getTerminator()->getOperand(0)) : BlockArgument();
-    if (!argument || llvm::any_of(call->getUsers(), [](Operation *user) { return !isa<func::CallOp>(user); }))
+    if (!argument || call.getNumResults() != 1 || call->use_empty() ||
+        llvm::any_of(call->getUsers(), [](Operation *user) { return !isa<func::CallOp>(user); }))
       continue;
+    auto reader = cast<func::CallOp>(*call->user_begin());
+    const std::string name = kernel.getName().str();
     call.getResult(0).replaceAllUsesWith(call.getOperand(argument.getArgNumber()));
     call.erase();
     kernel.erase();
+    // The name may be its reader's: both are of one node.
+    if (auto next = module.lookupSymbol<func::FuncOp>(reader.getCallee()); next.getName() == name + "_1") {
+      (void)SymbolTable::replaceAllSymbolUses(next, StringAttr::get(module.getContext(), name), module);
+      next.setName(name);
+    }
   }
 }
 
