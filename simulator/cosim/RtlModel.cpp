@@ -338,6 +338,9 @@ void Run::readFault(stats::SimResult &result) {
   const uint64_t status = table.read(rtl, kRtlStatus);
   core::Fault fault;
   unsigned engine = stats::kSequencer;
+  // Done, fault, kind, engine.
+  if (status & ~uint64_t(0xfff3))
+    return contradict("the status register has bits that mean nothing");
   if (stopped && (status & 2)) {
     const unsigned kind = status >> 4 & 15;
     constexpr core::FaultKind kinds[] = {core::FaultKind::IllegalInstruction, core::FaultKind::OutOfRange,

@@ -800,14 +800,17 @@ private:
   bool hasTile = false;
 };
 
+uint64_t wordsIn(const std::vector<Node> &nodes) {
+  std::vector<isa::Word> words;
+  encode(nodes, words);
+  return words.size();
+}
+
 uint64_t bodyWords(const std::vector<Node> &nodes) {
   uint64_t longest = 0;
   for (const Node &node : nodes)
-    if (node.isLoop()) {
-      std::vector<isa::Word> words;
-      encode(node.body, words);
-      longest = std::max<uint64_t>(longest, words.size());
-    }
+    if (node.isLoop())
+      longest = std::max(longest, wordsIn(node.body));
   return longest;
 }
 
@@ -827,6 +830,21 @@ void collect(std::vector<Node> &nodes, std::vector<Node *> &all) {
       collect(node.body, all);
     else
       all.push_back(&node);
+}
+
+/// A loop, the one around it (null: none), and how many loops it is in, itself counted.
+struct LoopPlace {
+  Node *loop, *around;
+  int64_t depth;
+};
+
+/// All loops.
+void collect(std::vector<Node> &nodes, Node *around, int64_t depth, std::vector<LoopPlace> &all) {
+  for (Node &node : nodes)
+    if (node.isLoop()) {
+      all.push_back({&node, around, depth});
+      collect(node.body, &node, depth + 1, all);
+    }
 }
 
 /// Word index of a node.
@@ -918,6 +936,18 @@ Faulty randomFaultyProgram(const timing::MachineParams &machine, uint64_t seed) 
       faulty.kind = core::FaultKind::IllegalInstruction;
       for (int tries = 0; tries < 200; ++tries) {
         isa::Instruction changed = victim.instruction;
+        if (isa::Vector *vector = changed.getIf<isa::Vector>(); vector && vector->num_stages && random.chance(30)) {
+          // A stage that does not fit those before it.
+          const auto &ops = isa::kStageOpEnumeration.cases;
+          const size_t stage = size_t(random.in(0, vector->num_stages - 1));
+          vector->stage_op[stage] = ops.begin()[size_t(random.in(0, int64_t(ops.size()) - 1))].value;
+          if (isa::illegal(changed, machine)) {
+            faulty.planted = "stage_op[" + std::to_string(stage) + "] = " + std::to_string(vector->stage_op[stage]);
+            victim.instruction = changed;
+            return finish();
+          }
+          continue;
+        }
         const auto fields = isa::fieldsOf(changed.opcode());
         const isa::FieldInfo &field = fields[size_t(random.in(0, int64_t(fields.size()) - 1))];
         const int64_t value = field.values
@@ -981,30 +1011,54 @@ Faulty randomFaultyProgram(const timing::MachineParams &machine, uint64_t seed) 
       faulty.pc = faulty.program.code.size();
       faulty.planted = "no halt";
       return faulty;
-    case 4: { // A loop that the loop buffer does not hold, that reaches beyond the end, or is nested too deep.
+    case 4: { // A loop that the loop buffer does not hold, without body or turns, beyond the one around it, or too deep.
       faulty.kind = core::FaultKind::IllegalInstruction;
-      std::vector<Node *> loops;
-      for (Node &node : nodes)
-        if (node.isLoop())
-          loops.push_back(&node);
+      std::vector<LoopPlace> loops;
+      collect(nodes, nullptr, 1, loops);
+      const int64_t which = random.in(0, 4);
+      if (which == 3)
+        loops.erase(std::remove_if(loops.begin(), loops.end(), [](const LoopPlace &place) { return !place.around; }),
+                    loops.end());
       if (loops.empty())
         break;
-      const Node &loop = *loops[size_t(random.in(0, int64_t(loops.size()) - 1))];
+      const LoopPlace place = loops[size_t(random.in(0, int64_t(loops.size()) - 1))];
+      Node *loop = place.loop;
+      if (which == 4) {
+        // Turns once more around the first of its body, until one loop is too much.
+        for (int64_t depth = place.depth; depth <= isa::kMaxLoopDepth; ++depth) {
+          Node turn{isa::Instruction(isa::Loop{})};
+          turn.instruction.as<isa::Loop>().count = 1;
+          turn.body.push_back(std::move(loop->body.front()));
+          loop->body.front() = std::move(turn);
+          loop = &loop->body.front();
+        }
+        if (bodyWords(nodes) > machine.loopBufferWords)
+          break;
+        faulty.planted = "a loop nested too deep";
+      }
       finish();
       faulty.pc = 0;
-      wordOf(nodes, &loop, faulty.pc);
-      isa::Instruction changed = loop.instruction;
-      changed.as<isa::Loop>().body_words = int64_t(machine.loopBufferWords) + random.in(1, 100);
-      if (random.chance(30))
-        changed.as<isa::Loop>().body_words = 0;
-      if (random.chance(30)) {
-        changed.as<isa::Loop>().body_words = 1;
-        changed.as<isa::Loop>().count = 0;
+      wordOf(nodes, loop, faulty.pc);
+      if (which == 4)
+        return faulty;
+      isa::Instruction changed = loop->instruction;
+      isa::Loop &bad = changed.as<isa::Loop>();
+      bad.body_words = int64_t(wordsIn(loop->body));
+      if (which == 0) {
+        bad.body_words = int64_t(machine.loopBufferWords) + random.in(1, 100);
+      } else if (which == 1) {
+        bad.body_words = 0;
+      } else if (which == 2) {
+        bad.count = 0;
+      } else {
+        uint64_t outer = 0;
+        wordOf(nodes, place.around, outer);
+        bad.body_words = int64_t(outer + wordsIn(place.around->body) - faulty.pc) + random.in(1, 3);
       }
       std::vector<isa::Word> words;
       isa::encode(changed, words);
       faulty.program.code[faulty.pc] = words[0];
-      faulty.planted = "a bad loop";
+      faulty.planted = which == 3 ? "a loop beyond the one around it" : "a bad loop";
       return faulty;
     }
     case 5: { // An address outside of its memory, in one turn or in all.

@@ -74,6 +74,15 @@ TEST(RandomProgramTest, TheSeedDecidesEverything) {
   EXPECT_NE(isa::serialize(randomProgram(machine, 7)), isa::serialize(randomProgram(machine, 8)));
 }
 
+TEST(RandomProgramTest, FaultyLoopsAreOfEveryKind) {
+  const timing::MachineParams machine = machineOf("tiny_8x8");
+  std::map<std::string, unsigned> planted;
+  for (uint64_t seed = 1; seed <= 400; ++seed)
+    ++planted[randomFaultyProgram(machine, seed).planted];
+  for (const char *fault : {"a bad loop", "a loop beyond the one around it", "a loop nested too deep"})
+    EXPECT_GE(planted[fault], 1u) << fault;
+}
+
 TEST(TreeTest, DecodesWhatItEncodes) {
   const timing::MachineParams machine = machineOf("tiny_8x8");
   for (uint64_t seed = 1; seed <= 20; ++seed) {

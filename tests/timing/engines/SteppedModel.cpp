@@ -336,13 +336,19 @@ void Stepped::sequencer() {
   const isa::Decoded decoded = isa::decode(&program.code[pc], program.code.size() - pc);
   if (!decoded || isa::illegal(decoded.instruction, machine))
     return stop(core::FaultKind::IllegalInstruction);
+  // Nothing reaches beyond the body that it is in.
+  const isa::Loop *loop = decoded.instruction.getIf<isa::Loop>();
+  if (!loops.empty() && pc + length + uint64_t(loop ? loop->body_words : 0) > loops.back().end)
+    return stop(core::FaultKind::IllegalInstruction);
+  if (loop && loops.size() == size_t(isa::kMaxLoopDepth))
+    return stop(core::FaultKind::IllegalInstruction);
   if (decoded.instruction.getIf<isa::Halt>()) {
     take();
     halted = true;
     haltAt = t;
     return;
   }
-  if (const isa::Loop *loop = decoded.instruction.getIf<isa::Loop>()) {
+  if (loop) {
     take();
     if (loops.empty())
       for (uint64_t i = pc + length; i < pc + length + uint64_t(loop->body_words); ++i)
