@@ -13,7 +13,9 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -121,11 +123,16 @@ def plant(path, language, wanted, rng, first, choice):
     return planted
 
 
-def run(command, env=None, limit=900):
-    try:
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=limit, cwd=ROOT)
+def run(command, env=None, limit=3600):
+    """What a command did; None if it took more than `limit` seconds of processor time: other work slows nothing down."""
+    def bound():
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 10))
+
+    try:  # the time of the clock is for what waits
+        result = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20 * limit, cwd=ROOT, preexec_fn=bound)
     except subprocess.TimeoutExpired:
         return None
+    return None if result.returncode == -signal.SIGXCPU else result
 
 
 def judge(random_tool, faults, arguments, env):
@@ -165,7 +172,7 @@ def main():
     parser.add_argument("--only", choices=["rtl", "model"])
     parser.add_argument("--machine", action="append")
     parser.add_argument("--programs", type=int, default=200)
-    parser.add_argument("--limit", type=int, default=120, help="seconds for one run")
+    parser.add_argument("--limit", type=int, default=120, help="seconds of processor time for one run")
     parser.add_argument("--build", default=str(ROOT / "build/release"), help="build folder with tilewright-random")
     parser.add_argument("--work", default="/tmp/tilewright-mutation")
     arguments = parser.parse_args()
@@ -238,6 +245,8 @@ inline int twMutant() {
         if result is None or result.returncode:
             sys.exit("mutation: the mutated model does not build:\n" + (result.stdout[-3000:] if result else "timeout"))
         env = dict(os.environ)
+        # As the sources number their lines.
+        faults = [(fault, re.sub(r"\d+$", lambda m: str(int(m[0]) - 1), place), *rest) for fault, place, *rest in faults]
         survivors += judge(str(build / "bin/tilewright-random"), faults, arguments, env)
         total += len(faults)
 
