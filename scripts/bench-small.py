@@ -1,22 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Random kernels of some hundred to some thousand cycles, where code, first loads and last stores are much of what there is: cycles of
-other schedules, as parts of those of double_buffer.
+other schedules, as parts of those of double_buffer. Exit status 1 if a kernel fails.
 
   scripts/bench-small.py [--kernels N] [--seed S] [--budget PROGRAMS] [--schedules NAME,...]
 
-TILEWRIGHT names a tilewright that is built already.
+Runs are kept in build/measurements. TILEWRIGHT names a tilewright that is built already.
 """
 
 import argparse
-import json
-import math
-import os
-import pathlib
 import random
-import subprocess
 
-TILEWRIGHT = os.environ.get("TILEWRIGHT", pathlib.Path(__file__).resolve().parents[1] / "build/release/bin/tilewright")
+import measure
+
 MACHINES = [("onnxim_16x16_4b", "int8"), ("onnxim_16x16_16b", "int8"), ("vdla_16x16", "int8"), ("gemmini_16x16_fp32", "fp32"),
             ("edge_32x32_bf16", "bf16"), ("tiny_8x8", "int8"), ("cloud_128x128", "bf16")]
 
@@ -29,33 +25,34 @@ def kernel(draw, element):
             f":{element}")
 
 
-def cycles(name, machine, schedule, budget):
-    command = [TILEWRIGHT, "run", name, "--hw", machine, "--schedule", schedule, "--search-budget", str(budget), "--json", "-"]
-    environment = {**os.environ, "SYSTEMC_DISABLE_COPYRIGHT_MESSAGE": "1"}
-    environment.pop("TILEWRIGHT_CACHE", None)
-    return json.loads(subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout)["total_cycles"]
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = measure.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kernels", type=int, default=140)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--budget", type=int, default=16)
     parser.add_argument("--schedules", default="modulo,search")
     arguments = parser.parse_args()
     draw, schedules = random.Random(arguments.seed), arguments.schedules.split(",")
-    parts = {schedule: [] for schedule in schedules}
-    print(f"seed {arguments.seed}, cycles of double_buffer, then parts of them: {', '.join(schedules)}")
+    kernels = []
     for i in range(arguments.kernels):
         machine, element = MACHINES[i % len(MACHINES)]
-        name = kernel(draw, element)
-        base = cycles(name, machine, "double_buffer", arguments.budget)
-        for schedule in schedules:
-            parts[schedule].append(cycles(name, machine, schedule, arguments.budget) / base)
-        print(machine, name, base, *(f"{parts[schedule][-1]:.3f}" for schedule in schedules), flush=True)
+        kernels.append((machine, kernel(draw, element)))
+    columns = ["double_buffer", *schedules]
+    reports = measure.run_all([[name, "--hw", machine, "--schedule", schedule, "--search-budget", str(arguments.budget)]
+                               for machine, name in kernels for schedule in columns])
+    if None in reports:
+        measure.fail("some kernels failed")
+    cycles = [report["total_cycles"] for report in reports]
+    parts = {schedule: [] for schedule in schedules}
+    print(f"seed {arguments.seed}, cycles of double_buffer, then parts of them: {', '.join(schedules)}")
+    for i, (machine, name) in enumerate(kernels):
+        base, *others = cycles[i * len(columns):(i + 1) * len(columns)]
+        for schedule, other in zip(schedules, others):
+            parts[schedule].append(other / base)
+        print(machine, name, base, *(f"{other / base:.3f}" for other in others))
     for schedule, values in parts.items():
-        mean = math.exp(sum(map(math.log, values)) / len(values))
-        print(f"{schedule}: geometric mean {mean:.4f}, largest {max(values):.3f}, more than 1 in {sum(v > 1 for v in values)} of {len(values)}")
+        print(f"{schedule}: geometric mean {measure.geometric_mean(values):.4f}, largest {max(values):.3f}, "
+              f"more than 1 in {sum(v > 1 for v in values)} of {len(values)}")
 
 
 if __name__ == "__main__":

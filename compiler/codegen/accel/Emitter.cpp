@@ -335,10 +335,12 @@ bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && mach
 
 std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
   const TileRequest &request = kernel.request;
+  const bool endsSmall = request.endsSmall.value_or(hasOpenEnds());
   std::vector<Tile> ways;
   if (unpacked && t.rolling == 1 && !request.rolling && canRoll(t)) {
     ways.push_back(t);
     ways.back().rolling = tilesAlong(P1, t);
+    ways.back().endsSmall = endsSmall;
     if (Buffers b = plan(ways.back()); !allocate(b))
       ways.pop_back();
   }
@@ -352,13 +354,13 @@ std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
           continue;
         Tile way = t;
         way.beginsSmall = small;
-        way.endsSmall = request.endsSmall.value_or(hasOpenEnds());
+        way.endsSmall = endsSmall;
         way.beginsWide = wide;
         way.oneLoader = one;
         if (Buffers b = plan(way); !allocate(b))
           continue;
         ways.push_back(way);
-        if (way.endsSmall && !request.endsSmall && codeCounts) {
+        if (endsSmall && !request.endsSmall && codeCounts) {
           way.endsSmall = false;
           ways.push_back(way);
         }

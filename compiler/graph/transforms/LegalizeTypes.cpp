@@ -142,11 +142,13 @@ void dropIdentities(ModuleOp module, func::FuncOp main) {
       continue;
     auto reader = cast<func::CallOp>(*call->user_begin());
     const std::string name = kernel.getName().str();
+    const Attribute nodes = kernel->getAttr(kNodesAttr);
     call.getResult(0).replaceAllUsesWith(call.getOperand(argument.getArgNumber()));
     call.erase();
     kernel.erase();
-    // The name may be its reader's: both are of one node.
-    if (auto next = module.lookupSymbol<func::FuncOp>(reader.getCallee()); next.getName() == name + "_1") {
+    // Of two kernels of one node the second one's name is counted on; alone it needs no number.
+    auto next = module.lookupSymbol<func::FuncOp>(reader.getCallee());
+    if (next->getAttr(kNodesAttr) == nodes && next.getName() == name + "_1") {
       (void)SymbolTable::replaceAllSymbolUses(next, StringAttr::get(module.getContext(), name), module);
       next.setName(name);
     }

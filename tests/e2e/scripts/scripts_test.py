@@ -226,6 +226,10 @@ class SmallKernelsTest(ScriptsTest):
         self.assertEqual(out, self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,modulo", "--budget", 4)[0])
         self.assertNotEqual(out, self.script("bench-small.py", "--kernels", 3, "--seed", 6, "--schedules", "serial,modulo")[0])
 
+    def test_a_kernel_that_fails_is_named(self):
+        _, error = self.script("bench-small.py", "--kernels", 3, FAIL_ON="vdla_16x16", status=1)
+        self.assertRegex(error, "failed: tilewright run .* --hw vdla_16x16 --schedule modulo")
+
 
 if __name__ == "__main__":
     unittest.main()
