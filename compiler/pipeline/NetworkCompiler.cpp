@@ -219,24 +219,29 @@ llvm::Error NetworkCompiler::matchKernels() {
                                      machine.name.c_str(),
                                      reason ? reason.getValue().str().c_str() : "it is marked for the CPU");
     }
-    DiagnosticText text(module.getContext());
-    FailureOr<accel::Kernel> kernel = accel::matchKernel(function);
-    if (failed(kernel))
-      return llvm::createStringError("%s", text.str().c_str());
-    kernel->isFinite = options.finiteMath || machine.arrayType == timing::ArrayType::Int8;
+    auto [known, isNew] = matched.try_emplace(function);
+    if (isNew) {
+      DiagnosticText text(module.getContext());
+      FailureOr<accel::Kernel> match = accel::matchKernel(function);
+      if (failed(match))
+        return llvm::createStringError("%s", text.str().c_str());
+      known->second = std::move(*match);
+    }
+    accel::Kernel kernel = known->second;
+    kernel.isFinite = options.finiteMath || machine.arrayType == timing::ArrayType::Int8;
     if (!requests.empty()) {
-      kernel->request = requests[layers.size()];
-      kernel->kind += accel::printRequest("", kernel->request);
+      kernel.request = requests[layers.size()];
+      kernel.kind += accel::printRequest("", kernel.request);
     }
     if (auto part = parts.find(call.getResult(0)); part != parts.end()) {
       int64_t stride = 1, rank = int64_t(part->second.shape.size());
       for (int64_t axis = 0; axis < rank; ++axis) {
-        kernel->output.stride[size_t(axis)] = stride;
+        kernel.output.stride[size_t(axis)] = stride;
         stride *= part->second.shape[size_t(rank - 1 - axis)];
       }
-      kernel->output.offset = part->second.offset;
+      kernel.output.offset = part->second.offset;
     }
-    Layer layer{function, std::move(*kernel), {}, {}, step, {}};
+    Layer layer{function, std::move(kernel), {}, {}, step, {}};
     if (llvm::Error error = packLayer(layer))
       return error;
     for (const accel::KernelTensor &tensor : layer.kernel.tensors) {

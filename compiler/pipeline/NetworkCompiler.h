@@ -109,6 +109,7 @@ private:
     }
   };
   std::vector<Layer> layers;
+  llvm::DenseMap<mlir::Operation *, accel::Kernel> matched; ///< what functions compute, before anything is asked of it
   NetworkChoice choice; ///< the one at hand
   std::shared_ptr<const accel::Fusion> fusion = std::make_shared<accel::Fusion>(), bestFusion; ///< what stays on chip with it
   bool onlyEstimates = false; ///< one choice is compared with others by its first plan

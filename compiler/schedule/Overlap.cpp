@@ -317,15 +317,22 @@ double Overlapper::meeting(const Node &node) const {
 
 void Overlapper::findBanks(const Node &node) {
   std::array<uint64_t, kDramSpace> masks{};
+  const Region *known = nullptr; // neighbours mostly lie in the banks of the last one that did not
+  uint64_t knownBegin = 0, knownEnd = 0;
   for (const Operation &operation : operationsOf(node))
     for (const Region &region : operation.regions) {
       if (region.space >= kDramSpace)
+        continue;
+      if (known && region.space == known->space && region.begin >= knownBegin && region.end <= knownEnd)
         continue;
       const uint64_t bytes = memoryOf(region.space).bankBytes();
       const uint64_t first = std::min<uint64_t>(region.begin / bytes, 64);
       const uint64_t last = std::min<uint64_t>((region.end - 1) / bytes, 63);
       if (first <= last)
         masks[region.space] |= (~uint64_t(0) >> (63 - last)) & (~uint64_t(0) << first);
+      known = &region;
+      knownBegin = first * bytes;
+      knownEnd = (last + 1) * bytes;
     }
   for (uint8_t space = 0; space < kDramSpace; ++space)
     if (masks[space])
@@ -429,7 +436,7 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
       latency(timing::dramTypicalLatencyCycles(machine)), map(machine.dram), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
-    spaces.emplace_back(space == kDramSpace ? kDramPageBytes : kChipPageBytes);
+    spaces.emplace_back(space == kDramSpace ? kDramPageLog2 : kChipPageLog2);
   size_t blocks = 0;
   for (const Step &step : steps)
     blocks += step.loads.size() + step.compute.size();

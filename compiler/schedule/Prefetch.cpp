@@ -23,7 +23,7 @@ constexpr uint64_t kBanksTogether = 4;
 
 /// What one load brings. Positions count the operations of the steps.
 struct Value {
-  Region place;                   ///< where kernels put it
+  Region place{};                 ///< where kernels put it
   std::vector<Operation *> users; ///< the load, and those that read it
   uint32_t begin, end;            ///< positions of the first and the last of them
   bool isParameter = false;
@@ -111,7 +111,7 @@ void Prefetcher::findValues() {
   std::vector<SpaceMap<int32_t>> owners; // values, by the bytes that hold them
   std::vector<int32_t> operands;         // that an operation reads
   for (size_t space = 0; space < machine.scratchpads.size(); ++space)
-    owners.emplace_back(kChipPageBytes, -1);
+    owners.emplace_back(kChipPageLog2, -1);
   forEachOperation([&](Operation &operation, uint32_t position, uint32_t) {
     const bool isVector = operation.instruction->getIf<isa::Vector>();
     operands.clear();
@@ -215,7 +215,7 @@ void Prefetcher::findTimes() {
   std::vector<SpaceMap<uint32_t>> uses; // the last ones
   for (size_t space = 0; space < machine.scratchpads.size(); ++space) {
     const uint64_t bytes = machine.scratchpads[space].bankBytes();
-    uses.emplace_back(kChipPageBytes, 0);
+    uses.emplace_back(kChipPageLog2, 0);
     firstBank.push_back(banks.size());
     for (uint64_t bank = 0; bank < machine.scratchpads[space].banks; ++bank)
       banks.push_back({unsigned(space), bank * bytes, (bank + 1) * bytes, space > 0 || (bank + 1) * bytes <= room, {}});

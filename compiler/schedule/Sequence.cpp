@@ -9,7 +9,7 @@ using namespace tw::schedule;
 TileProgram schedule::inSequence(std::vector<TileProgram> parts, const timing::MachineParams &machine) {
   // A border is bytes behind all memory, one for each engine: the last operation of every engine before it reads all of them, the
   // first one of an engine behind it writes that engine's. Unlike Operation::barrier, which also waits for its own part.
-  constexpr uint64_t kBehindMemory = uint64_t(1) << 60;
+  constexpr uint64_t kBehindMemory = uint64_t(1) << (kAddressBits - 1);
   const unsigned engines = numEngines(machine);
   TileProgram program;
   // Where each engine's last operation is: block and index.

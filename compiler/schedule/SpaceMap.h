@@ -12,13 +12,14 @@
 namespace tw::schedule {
 
 /// Instructions touch short runs on chip and long ones in DRAM.
-constexpr uint64_t kChipPageBytes = 1024, kDramPageBytes = 65536;
+constexpr unsigned kChipPageLog2 = 10, kDramPageLog2 = 16;
 
 /// Bytes of one address space, in pieces that are cut where histories differ. No piece reaches from one page into the next, so
 /// that few lie between an access and its own.
 template <typename History> class SpaceMap {
 public:
-  explicit SpaceMap(uint64_t pageBytes, History untouched = {}) : pageBytes(pageBytes), untouched(std::move(untouched)) {}
+  explicit SpaceMap(unsigned pageLog2, History untouched = {})
+      : pageLog2(pageLog2), pageBytes(uint64_t(1) << pageLog2), untouched(std::move(untouched)) {}
 
   /// Calls `visit` on every piece that has a byte of [begin, end).
   template <typename Visit> void look(uint64_t begin, uint64_t end, Visit visit) {
@@ -67,8 +68,8 @@ private:
   using Page = std::vector<Piece>;
 
   template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
-    for (uint64_t index = begin / pageBytes; begin < end; ++index) {
-      const uint64_t start = index * pageBytes, stop = std::min(end, start + pageBytes);
+    for (uint64_t index = begin >> pageLog2; begin < end; ++index) {
+      const uint64_t start = index << pageLog2, stop = std::min(end, start + pageBytes);
       Page &page = pageAt(index);
       if (page.empty())
         page.push_back({0, untouched});
@@ -76,20 +77,29 @@ private:
       begin = stop;
     }
   }
-  Page &pageAt(uint64_t index) {
+  Page &pageAt(uint64_t index) { return index < dense.size() ? dense[index] : newPage(index); }
+  Page &newPage(uint64_t index) {
     if (index >= kDense)
       return sparse[index];
-    if (index >= dense.size())
-      dense.resize(index + 1);
+    dense.resize(index + 1);
     return dense[index];
   }
-  /// The piece that holds the byte.
-  static size_t pieceOf(const Page &page, uint32_t at) {
+  /// The piece that holds the byte: mostly a few behind the one that was asked for last, as runs come in order.
+  size_t pieceOf(const Page &page, uint32_t at) {
+    constexpr size_t kFew = 8;
+    size_t piece = found;
+    if (piece < page.size() && page[piece].begin <= at) {
+      const size_t end = std::min(page.size(), piece + kFew);
+      while (++piece < end && page[piece].begin <= at)
+        ;
+      if (piece < end || end == page.size())
+        return found = piece - 1;
+    }
     auto isBefore = [](uint32_t at, const Piece &piece) { return at < piece.begin; };
-    return size_t(std::upper_bound(page.begin(), page.end(), at, isBefore) - page.begin()) - 1;
+    return found = size_t(std::upper_bound(page.begin(), page.end(), at, isBefore) - page.begin()) - 1;
   }
   /// The piece that begins there.
-  static size_t cut(Page &page, uint32_t at) {
+  size_t cut(Page &page, uint32_t at) {
     size_t i = pieceOf(page, at);
     if (page[i].begin == at)
       return i;
@@ -98,8 +108,10 @@ private:
     return i + 1;
   }
 
+  unsigned pageLog2;
   uint64_t pageBytes;
   History untouched;
+  size_t found = 0; ///< by pieceOf() last, whatever the page was
   std::vector<Page> dense;
   std::unordered_map<uint64_t, Page> sparse;
 };

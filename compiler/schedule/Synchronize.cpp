@@ -45,7 +45,7 @@ public:
       : program(program), machine(machine), spare(spare), engines(numEngines(machine)), order(engines),
         semaphoreOf(engines, std::vector<int>(engines, -1)) {
     for (unsigned i = 0; i <= kDramSpace; ++i)
-      spaces.emplace_back(i == kDramSpace ? kDramPageBytes : kChipPageBytes, History{-1, 0, Knowledge(engines, 0)});
+      spaces.emplace_back(i == kDramSpace ? kDramPageLog2 : kChipPageLog2, History{-1, 0, Knowledge(engines, 0)});
   }
 
   /// One for each pair of engines that one waits for the other, more for pairs with long leads.

@@ -9,6 +9,7 @@
 #include <array>
 #include <cassert>
 #include <initializer_list>
+#include <utility>
 
 using namespace tw;
 using namespace tw::schedule;
@@ -74,6 +75,8 @@ struct Step {
 /// As many as an instruction and its odometer can have.
 class Steps {
 public:
+  static constexpr size_t kMost = 16;
+
   Steps() = default;
   Steps(std::initializer_list<Step> list) {
     for (const Step &step : list)
@@ -93,48 +96,63 @@ public:
   const Step *end() const { return all.data() + size; }
 
 private:
-  std::array<Step, 16> all;
+  std::array<Step, kMost> all;
   size_t size = 0;
 };
 
-/// Appends the runs of `bytes` at `begin` and all multiples of `steps` from there, `most` at most.
-void addRuns(std::vector<Region> &regions, unsigned space, int64_t begin, int64_t bytes, const Steps &all, bool write,
-             int64_t most) {
-  Steps steps; // sorted
+/// Runs of `bytes`, the first at `begin`, the others at all multiples of `steps` from there.
+struct Runs {
+  unsigned space = 0;
+  bool write = false;
+  int64_t begin = 0, bytes = 0, count = 1;
+  Steps steps; ///< the shortest first
+};
+
+/// Those that begin at `begin` and all multiples of steps from there, `most` at most.
+Runs runsOf(unsigned space, int64_t begin, int64_t bytes, const Steps &all, bool write, int64_t most) {
+  Runs runs{space, write, begin, bytes};
+  Steps &steps = runs.steps;
   for (Step step : all) {
     if (step.count <= 1 || step.stride == 0)
       continue;
     if (step.stride < 0) {
-      begin += step.stride * (step.count - 1);
+      runs.begin += step.stride * (step.count - 1);
       step.stride = -step.stride;
     }
     auto isShorter = [](const Step &x, const Step &y) { return x.stride < y.stride; };
     steps.insert(size_t(std::upper_bound(steps.begin(), steps.end(), step, isShorter) - steps.begin()), step);
   }
-  int64_t runs = 1;
   for (const Step &step : steps)
-    runs *= step.count;
+    runs.count *= step.count;
   // Runs that touch are one; the shortest steps are given up first.
-  while (!steps.empty() && (steps.front().stride <= bytes || runs > most)) {
-    bytes += steps.front().stride * (steps.front().count - 1);
-    runs /= steps.front().count;
+  while (!steps.empty() && (steps.front().stride <= runs.bytes || runs.count > most)) {
+    runs.bytes += steps.front().stride * (steps.front().count - 1);
+    runs.count /= steps.front().count;
     steps.pop_front();
   }
-  regions.reserve(regions.size() + size_t(runs));
-  for (int64_t i = 0; i < runs; ++i) {
-    int64_t at = begin, rest = i;
-    for (const Step &step : steps) {
-      at += rest % step.count * step.stride;
-      rest /= step.count;
+  return runs;
+}
+
+void append(std::vector<Region> &regions, const Runs &runs) {
+  std::array<int64_t, Steps::kMost> done{}; // of each step
+  int64_t at = runs.begin;
+  for (int64_t left = runs.count; left > 0; --left) {
+    regions.push_back({runs.space, uint64_t(at), uint64_t(at + runs.bytes), runs.write});
+    size_t i = 0;
+    for (const Step &step : runs.steps) {
+      at += step.stride;
+      if (++done[i] < step.count)
+        break;
+      at -= step.stride * std::exchange(done[i++], 0);
     }
-    regions.push_back({space, uint64_t(at), uint64_t(at + bytes), write});
   }
 }
 } // namespace
 
 std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, const timing::MachineParams &machine,
                                         int64_t most) {
-  std::vector<Region> regions;
+  std::array<Runs, 4> accesses; // a vector instruction has so many
+  size_t count = 0;
   // The odometer's steps of one address, in units of `scale` bytes.
   auto turns = [&](int64_t isa::Level::*stride, int64_t scale = 1) {
     Steps steps;
@@ -147,7 +165,7 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
   auto add = [&](int64_t space, int64_t begin, int64_t bytes, Steps steps, const Steps &odometer, bool write) {
     for (const Step &step : odometer)
       steps.push_back(step);
-    addRuns(regions, unsigned(space), begin, bytes, steps, write, most);
+    accesses[count++] = runsOf(unsigned(space), begin, bytes, steps, write, most);
   };
   const Steps a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
                           c = turns(&isa::Level::stride_c), d = turns(&isa::Level::stride_d);
@@ -214,5 +232,12 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
       add(vector->p_memory, vector->p_address, vector->counts[3] * vector->p_count * lanes * 4, {}, a, false);
     add(vector->d_memory, vector->d_address, bytesOf(vector->d_type), along(vector->d_strides), d, true);
   }
+  size_t size = 0;
+  for (size_t i = 0; i < count; ++i)
+    size += size_t(accesses[i].count);
+  std::vector<Region> regions;
+  regions.reserve(size);
+  for (size_t i = 0; i < count; ++i)
+    append(regions, accesses[i]);
   return regions;
 }

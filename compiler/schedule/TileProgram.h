@@ -23,12 +23,13 @@ namespace tw::schedule {
 /// Address spaces a region can lie in: isa::Memory values, and DRAM.
 constexpr unsigned kDramSpace = 8;
 
+/// Of an address in any of them: more than machines have.
+constexpr unsigned kAddressBits = 56;
+
 /// Bytes [begin, end) of one space that an operation reads or writes over all its executions. Strided accesses are several
 /// regions, or one around them all if they are many.
 struct Region {
-  unsigned space = 0;
-  uint64_t begin = 0, end = 0;
-  bool write = false;
+  uint64_t space : 8, begin : kAddressBits, end : 63, write : 1; // programs have many
 };
 
 /// An instruction that copies share until one of them changes it: instructions are large, and programs of them are moved about
@@ -76,6 +77,14 @@ struct Operation {
 struct Block {
   uint64_t count = 1;
   std::vector<Operation> operations;
+  /// A list in braces would copy them.
+  template <typename... Operations> static Block of(uint64_t count, Operations &&...operations) {
+    Block block;
+    block.count = count;
+    block.operations.reserve(sizeof...(operations));
+    (block.operations.push_back(std::forward<Operations>(operations)), ...);
+    return block;
+  }
   /// overlap(): the cycle in which the first iteration is estimated to start, and cycles from one iteration to the next.
   double plannedStart = 0, plannedEvery = 0;
 };

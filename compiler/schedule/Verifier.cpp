@@ -82,6 +82,16 @@ public:
   };
 
   explicit Cells(bool initial) : initial(initial) {}
+  /// The cell that is [begin, end); null if none is.
+  Cell *find(uint64_t begin, uint64_t end) {
+    const uint64_t index = begin / kPageBytes, start = index * kPageBytes;
+    if (index >= pages.size() || pages[index].begins.empty())
+      return nullptr;
+    Page &page = pages[index];
+    const size_t cell = cellOf(page, uint16_t(begin - start));
+    const uint64_t next = cell + 1 < page.begins.size() ? page.begins[cell + 1] : kPageBytes;
+    return start + page.begins[cell] == begin && start + next == end ? &page.cells[cell] : nullptr;
+  }
   /// Calls visit(page, first, last) for the cells of each page in [begin, end), cut to exactly that run.
   template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
     while (begin < end) {
@@ -94,11 +104,7 @@ public:
         page.cells.push_back({false, initial});
       }
       const uint16_t from = uint16_t(begin - start), to = uint16_t(stop - start);
-      // Counting takes all of them, but needs no guess.
-      uint16_t before = 0;
-      for (uint16_t at : page.begins)
-        before += at <= from;
-      size_t first = size_t(before) - 1;
+      size_t first = cellOf(page, from);
       if (page.begins[first] != from)
         cut(page, ++first, from);
       size_t last = first + 1;
@@ -120,6 +126,13 @@ public:
 private:
   static constexpr uint64_t kPageBytes = 512;
 
+  /// The cell with that byte. Runs mostly come in order, as far apart as those before: from the last one it is as many steps as then.
+  size_t cellOf(const Page &page, uint16_t at) {
+    size_t cell = latest < page.begins.size() && page.begins[latest] <= at ? latest : 0;
+    while (cell + 1 < page.begins.size() && page.begins[cell + 1] <= at)
+      ++cell;
+    return latest = cell;
+  }
   static void cut(Page &page, size_t index, uint16_t at) {
     Cell cell = page.cells[index - 1];
     page.begins.insert(page.begins.begin() + long(index), at);
@@ -127,6 +140,7 @@ private:
   }
 
   bool initial;
+  size_t latest = 0; ///< that cellOf() found, whatever the page was
   std::vector<Page> pages;
 };
 
@@ -334,6 +348,12 @@ void Checker::checkKept(unsigned self, uint64_t begin, uint64_t end) {
 void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
                      uint32_t walk, bool adds) {
   const uint32_t position = counts[self];
+  // Mostly what is read has been written as it is, and in time.
+  if (!write)
+    if (Cell *cell = memories[space].find(begin, end); cell && cell->written && clock[cell->writer] >= cell->write) {
+      cell->read[self] = position;
+      return;
+    }
   bool anyWritten = false, allWritten = true;
   auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
     if (problems.size() < kMaxProblems)

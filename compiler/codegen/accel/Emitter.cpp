@@ -286,12 +286,12 @@ void Emitter::emptySlots() {
     held.emplace_back(buffer.slots);
 }
 
-unsigned Emitter::acquire(const Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst) {
+unsigned Emitter::acquire(const Buffer &b, llvm::ArrayRef<int64_t> key, bool &miss, bool *isFirst) {
   ++clock;
   std::vector<Held> &slots = heldIn(b);
   unsigned victim = 0;
   for (unsigned slot = 0; slot < b.slots; ++slot) {
-    if (!slots[slot].key.empty() && slots[slot].key == key) {
+    if (!slots[slot].key.empty() && llvm::ArrayRef<int64_t>(slots[slot].key) == key) {
       slots[slot].used = clock;
       miss = false;
       return slot;
@@ -301,7 +301,8 @@ unsigned Emitter::acquire(const Buffer &b, const std::vector<int64_t> &key, bool
   }
   if (isFirst)
     *isFirst = slots[victim].key.empty();
-  slots[victim] = {key, clock};
+  slots[victim].key.assign(key.begin(), key.end());
+  slots[victim].used = clock;
   miss = true;
   return victim;
 }
@@ -881,7 +882,7 @@ void Emitter::order() {
   auto &blocks = network.tiles.blocks;
   auto straight = [&](std::vector<Operation> &operations) {
     for (Operation &op : operations)
-      blocks.push_back({1, {std::move(op)}});
+      blocks.push_back(Block::of(1, std::move(op)));
   };
   // A load may run one tile ahead where its stream has a second slot.
   for (size_t i = 0; i < steps.size(); ++i) {

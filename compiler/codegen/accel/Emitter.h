@@ -55,7 +55,7 @@ struct Buffer {
 
 /// What a slot of a buffer holds, and when it was last used.
 struct Held {
-  std::vector<int64_t> key;
+  llvm::SmallVector<int64_t, 6> key;
   uint64_t used = 0;
 };
 
@@ -235,6 +235,7 @@ private:
     plan(t, b);
     return b;
   }
+  int64_t weightTileBytes(const Tile &t) const;
   /// Into `b`, whatever that was: so many tiles are looked at that its memory is used again.
   void plan(const Tile &t, Buffers &b) const;
   int sameSource(const Buffers &b, size_t step, const Source &source) const;
@@ -254,6 +255,7 @@ private:
   OperandLoads operandLoads(const Tile &t, const Buffers &b, const TileCounts &tiles) const;
   int64_t conversionVectors(const Tile &t) const;
   double passCount(const Tile &t) const;
+  double passCycles(const Tile &t) const;
   double windowCycles(const Tile &t) const;
   double vectorCycles(const Tile &t) const;
   Transfer sourceTransfer(const Tile &t, const Buffers &b, double &count) const;
@@ -266,12 +268,15 @@ private:
   };
   /// By the closed form.
   Cost cost(const Tile &t, const Buffers &b) const;
+  Cost leastCost(const Tile &t) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   bool isDoubtful(const Tile &t) const;
   int64_t packedRowBytes(int64_t columns) const; ///< of the input under a row of so many columns of packed taps
   /// Its cost with what the closed form does not see. `ownBanks`: no two slots share a bank.
   double estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const;
+  /// What no form of the tile is estimated to take less than.
+  double leastEstimate(const Tile &t) const;
   std::vector<schedule::Step> trialOf(const Tile &candidate);
   /// Cycles of this kernel alone with that tile, as the list scheduler estimates them.
   double tryTile(const Tile &candidate);
@@ -300,8 +305,9 @@ private:
   std::vector<Style> stylesToTry() const;
   bool isWorthALook(const Tile &t) const;
   using LookAt = llvm::function_ref<void(const Tile &, Buffers &)>;
-  void forEachTile(LookAt lookAt) const;
-  void forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, LookAt lookAt) const;
+  using CanMatter = llvm::function_ref<bool(double)>; ///< a tile of that estimate, or of a larger one
+  void forEachTile(CanMatter canMatter, LookAt lookAt) const;
+  void forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, CanMatter canMatter, LookAt lookAt) const;
   /// The best tiles by their estimates.
   class Shortlist;
   /// Where the list scheduler puts the tiles in order.
@@ -446,7 +452,7 @@ private:
   void emptySlots();
   std::vector<Held> &heldIn(const Buffer &b) { return held[size_t(&b - buffers.all.begin())]; }
   void waitForBanks(TileStep &step, const Buffer &b, unsigned slot) const;
-  unsigned acquire(const Buffer &b, const std::vector<int64_t> &key, bool &miss, bool *isFirst = nullptr);
+  unsigned acquire(const Buffer &b, llvm::ArrayRef<int64_t> key, bool &miss, bool *isFirst = nullptr);
   void addLoad(TileStep &step, const Buffer &b, unsigned slot, unsigned unit, uint64_t dram, unsigned elementSize,
                std::vector<BoxDim> dims, uint32_t fill, int64_t offset = 0);
   void addBox(TileStep &step, const Buffer &b, unsigned unit, uint64_t dram, int64_t onChip, unsigned elementSize,

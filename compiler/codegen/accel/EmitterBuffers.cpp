@@ -13,6 +13,13 @@ namespace {
 constexpr unsigned kMaxOwnBanks = 4; ///< buffers of more slots share banks among themselves
 } // namespace
 
+/// Of a contraction's weights for a tile.
+int64_t Emitter::weightTileBytes(const Tile &t) const {
+  const Anchor &anchor = *kernel.anchor;
+  return anchor.axes[0].kernel * anchor.weightRows() * roundUp(t.ic, machine.rows) * roundUp(t.size[C], machine.cols) *
+         elementBytes();
+}
+
 void Emitter::plan(const Tile &t, Buffers &b) const {
   b.all.clear();
   b.accumulator = b.input = b.weights = b.diagonals = b.line = -1;
@@ -46,8 +53,7 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
   };
   if (contraction()) {
     const Anchor &anchor = *kernel.anchor;
-    int64_t kBlocks = ceilDiv(t.ic, machine.rows), nBlocks = ceilDiv(t.size[C], machine.cols);
-    int64_t taps = anchor.axes[0].kernel * anchor.weightRows();
+    const int64_t nBlocks = ceilDiv(t.size[C], machine.cols);
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
     unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
     if (unpacked && slots > 2 && !(onChip.banding && keepsSums(t)) && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
@@ -85,9 +91,10 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
       b.line = add(0, t.size[P0] * t.size[P2] * blocks * machine.accumulatorRowBytes(), unsigned(tilesAlong(P0, t) * nTiles));
     const int64_t weightTiles = nTiles * kTiles * batches + (t.beginsSmall ? pieces(t) : 0);
     if (!residentWeights())
-      b.weights = add(weightMemory(), taps * kBlocks * machine.rows * nBlocks * machine.cols * elementBytes(),
+      b.weights = add(weightMemory(), weightTileBytes(t),
                       t.panel == Tile::AllWeights ? unsigned(nTiles * kTiles * batches)
-                      : t.channelsOuter           ? panelSlots(weightTiles) : slotsFor(weightTiles));
+                      : t.channelsOuter           ? panelSlots(weightTiles)
+                                                  : slotsFor(weightTiles));
     if (t.cut.count()) {
       unsigned &own = b.all[size_t(b.weights)].slots;
       own = std::max(own, unsigned(std::min(t.cut.count() * (t.inputsOuter ? 1 : kTiles), weightTiles)));

@@ -7,6 +7,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -287,9 +288,12 @@ bool Emitter::isWorthALook(const Tile &t) const {
 }
 
 /// Every form of a tile that fits.
-void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, LookAt lookAt) const {
+void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &b, CanMatter canMatter, LookAt lookAt) const {
+  Tile least = clampTile({size, ic, style.depth});
+  if (!canMatter(leastEstimate(least)))
+    return;
   // Every one needs as many slots as this one, or more; but where weights stay for parts of positions.
-  Tile least = clampTile({size, ic});
+  least.depth = 1;
   if (!least.cut.count() && (!fitsDrained(least, b) || !allocate(b)))
     return;
   for (int form = 0; form < (!contraction() ? 1 : overlaps() ? 20 : 2); ++form) {
@@ -313,7 +317,7 @@ void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &
   }
 }
 
-void Emitter::forEachTile(LookAt lookAt) const {
+void Emitter::forEachTile(CanMatter canMatter, LookAt lookAt) const {
   const TileRequest &request = kernel.request;
   const TileSizes sizes = sizesToTry();
   Buffers b;
@@ -329,7 +333,7 @@ void Emitter::forEachTile(LookAt lookAt) const {
             continue;
           for (int64_t c : sizes.channels)
             for (int64_t ic : sizes.ic)
-              forEachForm({c, w, h, n}, ic, style, b, lookAt);
+              forEachForm({c, w, h, n}, ic, style, b, canMatter, lookAt);
         }
 }
 
@@ -343,13 +347,17 @@ Ranking Emitter::rankTiles() {
   // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
   Shortlist ofSizes(*this, searches && canCut() && !onChip.cuts.empty() ? most : 0, kOfSizeRows);
   Shortlist *const lists[] = {&best, &ofModulo, &ofSizes};
+  auto canMatter = [&](double estimate) {
+    return llvm::any_of(lists, [&](const Shortlist *list) { return list->takes(estimate); });
+  };
   auto lookAt = [&](const Tile &t, Buffers &b) {
     if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
       return;
     const Cost closed = cost(t, b);
     // Places are looked for only where they can matter.
     const double atBest = estimate(t, b, closed, /*ownBanks=*/true);
-    if (llvm::none_of(lists, [&](const Shortlist *list) { return list->takes(atBest); }) || (!unpacked && !allocate(b)))
+    assert(atBest >= leastEstimate(t) && "tiles were left out that are better than it seemed");
+    if (!canMatter(atBest) || (!unpacked && !allocate(b)))
       return;
     const double cycles = estimate(t, b, closed, b.ownBanks);
     for (Shortlist *list : lists)
@@ -361,7 +369,7 @@ Ranking Emitter::rankTiles() {
       ranking = unplanned->second;
   std::stable_sort(ranking.begin(), ranking.end(), isFaster);
   if (ranking.empty()) {
-    forEachTile(lookAt);
+    forEachTile(canMatter, lookAt);
     ranking = best.ranking();
   }
   if (ranking.empty())

@@ -20,6 +20,7 @@ namespace {
 /// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
 /// above the first tiles can get two engines that load side by side out of step, for long.
 constexpr double kDoubtCarried = 1.15;
+constexpr double kOverlap = 1.03;   ///< what overlapping engines take more: the model must see a gain to overlap at all
 constexpr double kBusShare = 0.16;  ///< of the bus cycles that hide behind passes: they are missing for the neighbours
 constexpr double kCodeFirst = 0.3;  ///< of the cycles that code takes from DRAM: nothing hides them
 constexpr double kIdleShare = 0.35; ///< of what channels could move that a transfer leaves out: nobody else uses it
@@ -222,6 +223,12 @@ double Emitter::passCount(const Tile &t) const {
   return double(anchor.axes[0].kernel * anchor.weightRows() * ceilDiv(t.ic, machine.rows) * ceilDiv(t.size[C], machine.cols));
 }
 
+/// The same in cycles, beside loads and results.
+double Emitter::passCycles(const Tile &t) const {
+  return passCount(t) * std::max(double(passRows(madeSums(t))) * tapShare, double(preloadCycles(machine))) +
+         double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
+}
+
 /// Cycles of the vector engine for the results of a tile.
 double Emitter::vectorCycles(const Tile &t) const {
   const double drains = double(ceilDiv(t.size[C], drained(t)));
@@ -319,6 +326,39 @@ double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &ti
   return begin + (panels - 1) * (missing * late + alone);
 }
 
+/// cost() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, panels or slots
+/// make it less. Nothing where tiles may share sums or packed rows.
+Emitter::Cost Emitter::leastCost(const Tile &t) const {
+  if (!contraction() || !overlaps() || t.depth == 1 || unpacked || kernel.maxima)
+    return {};
+  const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
+               latency = timing::dramTypicalLatencyCycles(machine);
+  const TileCounts tiles = countTiles(t);
+  Tile rolled = t;
+  if (canRoll(t))
+    rolled.rolling = tilesAlong(P1, t);
+  const Transfer input = residentInput() ? Transfer() : inputTransfer(rolled);
+  const Transfer weights = Transfer::dense(residentWeights() ? 0 : double(weightTileBytes(t)));
+  const double inputLoads = residentInput() ? 0 : tiles.positions * tiles.inputs * tiles.groups;
+  const double weightLoads = residentWeights() ? 0 : tiles.channels * tiles.inputs * tiles.groups;
+  const double resultShare = tiles.positionShare * tiles.channelShare;
+  const Transfer result = resultTransfer(t);
+  Transfer moved = input * (inputLoads * tiles.positionShare * tiles.inputShare);
+  moved += weights * (weightLoads * tiles.channelShare * tiles.inputShare);
+  moved += result * (tiles.results() * resultShare);
+  const double transfer = moved.slots / bandwidth + (inputLoads + weightLoads) * 4;
+  const double perTile = passCycles(t), tensor = perTile * tiles.visits() * tiles.inputShare * resultShare;
+  const double vectorTile = vectorCycles(t), vector = vectorTile * tiles.results() * resultShare;
+  const double firstLoad = (input.slots + weights.slots) / bandwidth, storeTile = result.cycles(bandwidth, perCycle);
+  const double around = latency + tiles.visits() * 12;
+  if (!onChip.hasNeighbours)
+    return {std::max(transfer + perTile * tiles.inputs,
+                     firstLoad + std::max(tensor, perTile * tiles.inputs + vector - vectorTile) + storeTile) +
+                vectorTile + around,
+            moved.bytes / bandwidth};
+  return {std::max({transfer, tensor, vector}) + firstLoad + vectorTile + storeTile + around, moved.bytes / bandwidth};
+}
+
 Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
   const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
                latency = timing::dramTypicalLatencyCycles(machine);
@@ -351,8 +391,7 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
     if (contraction()) {
       const double passes = passCount(t), rows = double(passRows(madeSums(t)));
       const double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
-      perTileTensor = !t.overlap ? passes * (rows + preload + 20)
-                                 : passes * std::max(rows * tapShare, double(preloadCycles(machine))) + preload;
+      perTileTensor = t.overlap ? passCycles(t) : passes * (rows + preload + 20);
       tensor = perTileTensor * tiles.visits() * inputShare * tiles.channelShare;
       if (t.carriesMaxima && !kernel.window(P1).padLow) { // a visit for the sums above each strip
         const double above = double(madeSums(t)[P0] * carried * t.size[P2]);
@@ -462,11 +501,18 @@ int64_t Emitter::packedRowBytes(int64_t columns) const {
   return unpacked->axes[0].span(kernel.sums({1, columns, 1, 1})[P0]) * unpacked->input.stride[P0] * loadedBytes();
 }
 
+double Emitter::leastEstimate(const Tile &t) const {
+  const Cost least = leastCost(t);
+  // Sums in another order may be a little less.
+  constexpr double kRounding = 1 - 1e-9;
+  return kRounding * (kOverlap * least.cycles + (onChip.hasNeighbours ? kBusShare * least.busCycles : 0));
+}
+
 double Emitter::estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const {
   double estimate = cost.cycles;
-  // Slots that share a bank make engines wait for each other; and the model must see a gain to overlap at all.
+  // Slots that share a bank make engines wait for each other.
   if (t.overlap)
-    estimate *= ownBanks ? 1.03 : 1.18;
+    estimate *= ownBanks ? kOverlap : 1.18;
   // Rows that are loaded may lie in a bank with those that are read.
   if (t.rolling > 1 && !unpacked)
     estimate *= 1.05;

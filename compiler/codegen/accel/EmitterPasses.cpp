@@ -10,6 +10,7 @@
 
 using namespace tw;
 using namespace tw::accel;
+using schedule::Block;
 using schedule::Operation;
 
 /// Of a loop: its instructions count them in their odometers.
@@ -391,14 +392,14 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
   const bool linear = constantWeights() && blocks == kBlocks;
   if (!loops || (schedule == Schedule::Serial && !linear)) {
     for (int64_t i = 0; i < count; ++i)
-      step.compute.push_back({1, {operation(single(i, false)), operation(single(i, true))}});
+      step.compute.push_back(Block::of(1, operation(single(i, false)), operation(single(i, true))));
     return;
   }
   if (schedule != Schedule::Serial) {
-    step.compute.push_back({uint64_t(count), {operation(preloads), operation(tensors)}});
+    step.compute.push_back(Block::of(uint64_t(count), operation(preloads), operation(tensors)));
     return;
   }
-  step.compute.push_back({1, {operation(single(0, false))}});
+  step.compute.push_back(Block::of(1, operation(single(0, false))));
   Operation tensorLoop = operation(tensors), preloadLoop = operation([&] {
                                                isa::Instruction instruction = single(1, false);
                                                instruction.header.num_levels = 1;
@@ -408,6 +409,6 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
                                              }());
   tensorLoop.alternates = preloadLoop.alternates = true;
   preloadLoop.barrier = false;
-  step.compute.push_back({uint64_t(count - 1), {tensorLoop, preloadLoop}});
-  step.compute.push_back({1, {operation(single(count - 1, true))}});
+  step.compute.push_back(Block::of(uint64_t(count - 1), std::move(tensorLoop), std::move(preloadLoop)));
+  step.compute.push_back(Block::of(1, operation(single(count - 1, true))));
 }

@@ -8,6 +8,7 @@
 
 using namespace tw;
 using namespace tw::accel;
+using schedule::Block;
 using schedule::Operation;
 
 namespace {
@@ -154,7 +155,7 @@ void Emitter::addStore(TileStep &step, int64_t from, uint64_t dram, unsigned ele
   forEachBox(std::move(dims), elementSize, dram, from,
              [&](const std::vector<BoxDim> &box, uint64_t address, int64_t onChip, bool) {
                auto store = makeBox<isa::Store>(box, address, 0, onChip, elementSize);
-               step.compute.push_back({1, {operation(isa::Instruction(store))}});
+               step.compute.push_back(Block::of(1, operation(isa::Instruction(store))));
              });
 }
 

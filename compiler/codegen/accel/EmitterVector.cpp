@@ -9,6 +9,7 @@
 
 using namespace tw;
 using namespace tw::accel;
+using schedule::Block;
 
 namespace {
 constexpr int64_t kMaxCount = isa::maximumOf(isa::Opcode::Vector, "counts");
@@ -141,7 +142,7 @@ void Emitter::addParts(TileStep &step, isa::Vector v) const {
       v.a_window_strides[dim] = 0;
   isa::Instruction instruction;
   instruction.operands = v;
-  step.compute.push_back({1, {operation(instruction)}});
+  step.compute.push_back(Block::of(1, operation(instruction)));
 }
 
 /// The same vectors, column by column instead of row by row.
@@ -207,7 +208,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           return o;
         }
         const Buffer &b = buffers.all[buffers.sources[i][size_t(index)]];
-        std::vector<int64_t> key;
+        llvm::SmallVector<int64_t, 4> key;
         for (unsigned axis = 0; axis < kAxes; ++axis)
           key.push_back(view.stride[axis] ? origin[axis] + (axis == C ? groupChannels : 0) : -1);
         bool miss;

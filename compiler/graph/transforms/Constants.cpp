@@ -181,6 +181,22 @@ struct Side {
 };
 } // namespace
 
+/// Copies `count` elements that lie so many bytes apart. `size` may be a constant: then it takes no call for each.
+template <typename Size>
+static void copyElements(Size size, char *to, int64_t toStep, const char *from, int64_t fromStep, int64_t count) {
+  for (; count > 0; --count, to += toStep, from += fromStep)
+    std::memcpy(to, from, size);
+}
+
+static void copyRun(size_t size, char *to, int64_t toStep, const char *from, int64_t fromStep, int64_t count) {
+  if (size == 1)
+    copyElements(std::integral_constant<size_t, 1>(), to, toStep, from, fromStep, count);
+  else if (size == 4)
+    copyElements(std::integral_constant<size_t, 4>(), to, toStep, from, fromStep, count);
+  else
+    copyElements(size, to, toStep, from, fromStep, count);
+}
+
 static void copyBox(ArrayRef<int64_t> shape, size_t size, const Side &to, const Side &from) {
   if (llvm::is_contained(shape, 0))
     return;
@@ -189,11 +205,11 @@ static void copyBox(ArrayRef<int64_t> shape, size_t size, const Side &to, const 
     return;
   }
   SmallVector<int64_t> index(shape.size(), 0);
-  int64_t inner = shape.back(), toStep = to.strides.back(), fromStep = from.strides.back();
+  const int64_t bytes = int64_t(size), inner = shape.back(), toStep = to.strides.back() * bytes,
+                fromStep = from.strides.back() * bytes;
   int64_t toAt = to.offset, fromAt = from.offset;
   while (true) {
-    for (int64_t i = 0; i < inner; ++i)
-      std::memcpy(to.bytes + (toAt + i * toStep) * size, from.bytes + (fromAt + i * fromStep) * size, size);
+    copyRun(size, to.bytes + toAt * bytes, toStep, from.bytes + fromAt * bytes, fromStep, inner);
     size_t dim = shape.size() - 1;
     for (; dim-- > 0;) {
       toAt += to.strides[dim], fromAt += from.strides[dim];
