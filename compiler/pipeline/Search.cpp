@@ -64,7 +64,8 @@ constexpr size_t kForHopeless = 30;
 constexpr unsigned kKeyTries = 64;
 /// And ends when it has drawn so many in a row that it knows, or that cannot be had.
 constexpr unsigned kKnown = 1000;
-/// Programs that other picks have made before cost no run: so many times the budget.
+/// Programs that other picks have made before cost no run: so many times the budget of a search that only descends, and once that of a
+/// longer one, whose walks come by so many that they would take most of its time.
 constexpr unsigned kRepeats = 4;
 /// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
 constexpr double kForEachTry = 1e-4;
@@ -234,7 +235,8 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   if (!measurement.failure.empty() && picks.size() > decisions.size()) // nobody said that there was one
     return &measurement;
   const bool isRepeated = measurement.failure.empty() && !programs.try_emplace(measurement.program, picks).second;
-  if (isRepeated && result.repeated < kRepeats * options.budget) {
+  const unsigned repeats = options.budget > kDescent ? options.budget : kRepeats * options.budget;
+  if (isRepeated && result.repeated < repeats) {
     ++result.repeated;
     return &measurement;
   }
