@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/TileProgram.h"
 
+#include "isa/FieldLimits.h"
 #include "isa/Legality.h"
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 using namespace tw;
 using namespace tw::schedule;
 using timing::EngineKind;
+
+static_assert(isa::maximumOf(isa::Opcode::Load, "dram_address") < int64_t(1) << (kAddressBits - 1), "no address lies behind a Region's");
 
 unsigned schedule::numEngines(const timing::MachineParams &machine) {
   return machine.storeEngines + 3 + machine.loadEngines;
