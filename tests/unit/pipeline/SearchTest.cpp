@@ -225,27 +225,39 @@ TEST(SearchTest, OneLayerIsSearchedExhaustively) {
   EXPECT_EQ(found->search->evaluations, 32u);
 }
 
-TEST(SearchTest, ChangesThatMakeTheSameProgramCostNothing) {
-  // Of 40 candidates of the first layer all but the last are the same program.
-  constexpr unsigned kCandidates = 40;
-  unsigned runs = 0;
+/// Of 40 candidates of its one layer all but the last are the same program. Adds up `runs`.
+constexpr unsigned kAlike = 40;
+llvm::Expected<CompiledNetwork> searchAlike(SearchOptions options, unsigned &runs) {
   auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
     CompiledNetwork network;
-    network.decisions.push_back({0u, kCandidates, 0, ""});
+    network.decisions.push_back({0u, kAlike, 0, ""});
     network.program.layers.push_back({"layer", {}, 0, 10, ""});
-    network.program.code.push_back({!given.empty() && given[0] + 1 == kCandidates ? 1u : 0u});
+    network.program.code.push_back({!given.empty() && given[0] + 1 == kAlike ? 1u : 0u});
     return network;
   };
-  SearchOptions options = budget(kCandidates / 2);
   options.evaluate = [&](const isa::Program &program) -> llvm::Expected<Measurement> {
     ++runs;
     const uint64_t cycles = 100 - program.code[0][0];
     return Measurement{cycles, {cycles}, ""};
   };
-  auto found = pipeline::search(compile, options, nullptr);
+  return pipeline::search(compile, options, nullptr);
+}
+
+TEST(SearchTest, ChangesThatMakeTheSameProgramCostNothing) {
+  unsigned runs = 0;
+  auto found = searchAlike(budget(kAlike / 2), runs);
   ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
   EXPECT_EQ(found->search->bestCycles, 99u) << "further than the budget goes, if every candidate were a program";
   EXPECT_EQ(runs, 3u) << "two programs, and the best once more";
+}
+
+TEST(SearchTest, TheyCostNothingFourTimesAsOftenAsThereArePrograms) {
+  unsigned runs = 0;
+  auto found = searchAlike(budget(5), runs);
+  ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
+  EXPECT_EQ(found->search->repeated, 20u);
+  EXPECT_EQ(found->search->evaluations, 5u) << "the first, and four that are known but count";
+  EXPECT_EQ(found->search->bestCycles, 100u) << "the last candidate was not reached";
 }
 
 TEST(SearchTest, NeverSlowerThanTheFirstAndWithinItsBudget) {
