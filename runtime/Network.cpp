@@ -9,6 +9,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Diagnostics.h"
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
 #include "isa/timing/Digest.h"
@@ -58,15 +59,8 @@ StatusOr<ModelKind> classify(const std::string &model) {
   return userError("'" + model + "' has suffix '" + suffix + "' but a model must be .onnx, .mlir, .tasm (assembler), .twp (program) or an inline kernel");
 }
 
-/// The compiler marks its own mistakes.
 Error fromLlvm(llvm::Error error, const std::string &where = "") {
-  std::string message = llvm::toString(std::move(error));
-  bool ours = message.rfind("internal: ", 0) == 0;
-  if (ours)
-    message.erase(0, 10);
-  if (!where.empty() && message.rfind(where, 0) != 0)
-    message = where + ": " + message;
-  return ours ? internalError(message) : userError(message);
+  return compilerError(llvm::toString(std::move(error)), where);
 }
 
 std::optional<ElementKind> hostKind(mlir::Type type) {
@@ -500,6 +494,15 @@ const std::vector<std::string> &runtime::acrossNames() {
 const std::vector<std::string> &runtime::phaseNames() {
   static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "schedule", "isa", "program"};
   return names;
+}
+
+Error runtime::compilerError(std::string message, const std::string &where) {
+  const bool ours = llvm::StringRef(message).starts_with(pipeline::kInternal);
+  if (ours)
+    message.erase(0, pipeline::kInternal.size());
+  if (!where.empty() && message.rfind(where, 0) != 0)
+    message = where + ": " + message;
+  return ours ? internalError(message) : userError(message);
 }
 
 StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine, const std::vector<std::string> &overrides,

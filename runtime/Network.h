@@ -109,6 +109,9 @@ struct Network {
   double compileSeconds = 0;
 };
 
+/// An error that the compiler words: internal if it calls it so, else the user's. `where` goes in front, if it is not there.
+Error compilerError(std::string message, const std::string &where = "");
+
 /// Reads a machine; what is legal but unwise goes to `notes`.
 StatusOr<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
                                             std::vector<std::string> &notes);

@@ -13,11 +13,7 @@
 #include "mlir/Dialect/Transform/IR/TransformOps.h"
 #include "mlir/Dialect/Transform/Transforms/TransformInterpreterUtils.h"
 #include "mlir/IR/Verifier.h"
-#include "mlir/Parser/Parser.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace tw;
@@ -70,17 +66,12 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   registerDirectives(registry);
   context.appendDialectRegistry(registry);
 
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
-  if (!buffer)
-    return llvm::createStringError("%s", message.c_str());
-  llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  pipeline::DiagnosticText text(&context);
   ScheduleFile file;
-  file.module = parseSourceFile<ModuleOp>(sources, &context);
-  if (!file.module)
-    return errorFrom(text, "the schedule file does not parse");
+  llvm::Expected<OwningOpRef<ModuleOp>> module = pipeline::readText(context, path);
+  if (!module)
+    return module.takeError();
+  file.module = std::move(*module);
+  pipeline::DiagnosticText text(&context);
   if (failed(checkOps(*file.module)))
     return errorFrom(text, "");
   constexpr StringRef kEntry = transform::TransformDialect::kTransformEntryPointSymbolName;

@@ -10,7 +10,6 @@
 #include "isa/timing/Dram.h"
 
 #include "mlir/Dialect/Linalg/Passes.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -31,16 +30,11 @@ llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)>
 
 llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
                                                             const CompileOptions &options) {
-  if (!path.ends_with(".mlir")) {
-    frontend::ImportOptions import;
-    import.shapes = options.shapes;
-    return frontend::importOnnxFile(context, path, import);
-  }
-  DiagnosticText text(&context);
-  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(path, &context);
-  if (!module)
-    return llvm::createStringError("%s", text.str().empty() ? ("cannot read " + path).str().c_str() : text.str().c_str());
-  return module;
+  if (path.ends_with(".mlir"))
+    return readText(context, path);
+  frontend::ImportOptions import;
+  import.shapes = options.shapes;
+  return frontend::importOnnxFile(context, path, import);
 }
 
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {

@@ -4,6 +4,7 @@
 #include "compiler/pipeline/Search.h"
 
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Workers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -279,7 +280,7 @@ llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
     return run(compiled->program);
   Measurement measurement;
   measurement.failure = llvm::toString(compiled.takeError());
-  if (measurement.failure.rfind("internal: ", 0) == 0)
+  if (llvm::StringRef(measurement.failure).starts_with(kInternal))
     return llvm::createStringError("%s", measurement.failure.c_str());
   return measurement;
 }

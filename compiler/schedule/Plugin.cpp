@@ -3,14 +3,41 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/schedule/Plugin.h"
 
+#include <algorithm>
 #include <dlfcn.h>
+#include <elf.h>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 
 using namespace tw;
 using namespace tw::schedule;
 
+namespace {
+/// Bytes that the file must have for its segments; 0 if it is no 64-bit ELF file, about which dlopen() has its own words.
+uint64_t bytesOfSegments(const std::string &path) {
+  std::ifstream file(path, std::ios::binary);
+  Elf64_Ehdr header;
+  if (!file.read(reinterpret_cast<char *>(&header), sizeof header) || !std::equal(ELFMAG, ELFMAG + SELFMAG, header.e_ident) ||
+      header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr))
+    return 0;
+  uint64_t bytes = header.e_phoff + uint64_t(header.e_phnum) * sizeof(Elf64_Phdr);
+  file.seekg(std::streamoff(header.e_phoff));
+  Elf64_Phdr segment;
+  for (unsigned i = 0; i < header.e_phnum && file.read(reinterpret_cast<char *>(&segment), sizeof segment); ++i)
+    if (segment.p_type == PT_LOAD)
+      bytes = std::max(bytes, segment.p_offset + segment.p_filesz);
+  return bytes;
+}
+} // namespace
+
 Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, SchedulerRegistry &registry) {
   auto error = [&](const std::string &message) { return Diagnostic{path, 0, 0, message}; };
+  // dlopen() maps what the segments say, and the process dies where the file has ended before.
+  std::error_code unreadable;
+  const uint64_t size = std::filesystem::file_size(path, unreadable);
+  if (uint64_t needed = bytesOfSegments(path); !unreadable && size < needed)
+    return error("the file ends after " + std::to_string(size) + " of " + std::to_string(needed) + " bytes");
   // Without a slash dlopen() would look into the system's folders instead of the file named.
   void *library = dlopen((path.find('/') == std::string::npos ? "./" + path : path).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) {

@@ -139,13 +139,6 @@ StatusOr<std::vector<Sample>> readSamples(const std::string &calibration, unsign
   return samples;
 }
 
-runtime::Error fromLlvm(llvm::Error error) {
-  std::string message = llvm::toString(std::move(error));
-  if (message.rfind("internal: ", 0) == 0)
-    return runtime::internalError(message.substr(10));
-  return userError(message);
-}
-
 Status quantizeModel(const QuantizeArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
@@ -161,12 +154,12 @@ Status quantizeModel(const QuantizeArguments &arguments) {
   progress.show("reading " + model);
   auto quantizer = quantize::Quantizer::create(*bytes, model, options->shapes);
   if (!quantizer)
-    return fromLlvm(quantizer.takeError());
+    return runtime::compilerError(llvm::toString(quantizer.takeError()));
   progress.show("compiling " + model);
   unsigned threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
   auto calibrator = quantize::Calibrator::create(**quantizer, model, options->shapes, threads);
   if (!calibrator)
-    return fromLlvm(calibrator.takeError());
+    return runtime::compilerError(llvm::toString(calibrator.takeError()));
   std::vector<TensorSpec> specs;
   for (const HostTensor &input : (*calibrator)->inputs())
     specs.push_back({input.name, input.type, input.shape});

@@ -3,6 +3,7 @@
 #include "compiler/schedule/Plugin.h"
 #include "tests/unit/schedule/RandomKernel.h"
 
+#include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace tw;
@@ -38,6 +39,16 @@ struct Refused {
 };
 
 std::ostream &operator<<(std::ostream &out, const Refused &it) { return out << it.name; }
+
+// As a copy of it that was broken off leaves it.
+TEST(PluginTest, AFileThatEndsTooSoonIsRefused) {
+  const std::string cut = testing::TempDir() + "cut.so";
+  std::filesystem::copy_file(kFolder + "ExamplePlugin.so", cut, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file(cut, 4096);
+  Result<std::vector<std::string>> added = loadPlugin(cut);
+  ASSERT_FALSE(added);
+  EXPECT_EQ(added.message().rfind(cut + ": the file ends after 4096 of ", 0), 0u) << added.message();
+}
 
 class RefusedPluginTest : public testing::TestWithParam<Refused> {};
 

@@ -914,6 +914,14 @@ class BadModelTest(CliTest):
         self.write("net.mlir", "func.func @main(")
         self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="net.mlir")
 
+    def test_text_that_is_nested_too_deep(self):
+        for deep in ["[" * 20000 + "]" * 20000, "affine_map<() -> (" + "-" * 20000 + "1)>"]:
+            self.write("net.mlir", f"module attributes {{a.b = {deep}}} {{}}")
+            for arguments in ["net.mlir"], [NETWORK, "--schedule", "net.mlir"]:
+                self.fails("run", *arguments, "--hw", "tiny_8x8", message=["net.mlir:1:", "more than 1000 brackets within one another"])
+        self.write("net.mlir", "module attributes {a.b = \"" + "[" * 20000 + "\"} {} // " + "[" * 20000)
+        self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="no function @main")
+
     def test_truncated_networks(self):
         data = NETWORK.read_bytes()
         for length in [0, 1, 100, len(data) // 2, len(data) - 1]:
