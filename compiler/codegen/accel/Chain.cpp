@@ -667,16 +667,17 @@ std::optional<std::pair<Step, Chain>> takeIn(const Step &first, const Chain &fir
 /// written nor read back.
 void joinChains(Kernel &kernel, std::vector<Chain> &chains, size_t maxStages) {
   std::vector<Step> &steps = kernel.steps;
-  // What a window gives is there for one instruction alone, and where it has weights these are B.
+  // What a window gives is there for one instruction alone, and where it has weights these are B. So is what pairs of rows add up to.
   const bool hasWindow = kernel.maxima || (kernel.anchor && kernel.anchor->kind != Anchor::Contraction);
+  const bool isReadOnce = hasWindow || (kernel.anchor && kernel.anchor->pairsRows);
   for (size_t i = 0; i + 1 < steps.size();) {
     std::vector<size_t> readers;
     for (size_t k = i + 1; k < steps.size(); ++k)
       if (llvm::any_of(steps[k].sources, [&](const Source &s) { return s.kind == Source::Value && s.value == int(i); }))
         readers.push_back(k);
     bool isDone = isElementwise(steps[i]) && !readers.empty();
-    if (hasWindow && i == 0)
-      isDone &= readers == std::vector<size_t>{1} && isElementwise(steps[1]) && chains[1].b < 0;
+    if (isReadOnce && i == 0)
+      isDone &= readers == std::vector<size_t>{1} && isElementwise(steps[1]) && (!hasWindow || chains[1].b < 0);
     std::vector<std::pair<Step, Chain>> joined;
     for (size_t k = 0; isDone && k < readers.size(); ++k) {
       auto both = takeIn(steps[i], chains[i], int(i), steps[readers[k]], chains[readers[k]], maxStages);

@@ -141,6 +141,26 @@ class PixelsTest(CliTest):
             np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
             self.assertLess(together, alone)
 
+    def test_what_two_operations_read_of_pairs(self):
+        """relu(y) + tanh(y) takes two instructions, which may both begin with the sums where these lie in one place."""
+        model = self.write("twice.mlir", f"""func.func @main(%x: tensor<1x13x20x8xf32>) -> tensor<1x13x20x8xf32> {{
+  %w = graph.constant dense<{self.random(3, 3, 8, 8)}> : tensor<3x3x8x8xf32>
+  %b = graph.constant dense<{self.random(8)}> : tensor<8xf32>
+  %0 = graph.conv %x, %w, %b {{strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nhwc"}}
+    : (tensor<1x13x20x8xf32>, tensor<3x3x8x8xf32>, tensor<8xf32>) -> tensor<1x13x20x8xf32>
+  %1 = graph.relu %0 : tensor<1x13x20x8xf32>
+  %2 = graph.tanh %0 : tensor<1x13x20x8xf32>
+  %3 = graph.add %1, %2 : (tensor<1x13x20x8xf32>, tensor<1x13x20x8xf32>) -> tensor<1x13x20x8xf32>
+  return %3 : tensor<1x13x20x8xf32>
+}}
+""")
+        tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", "--schedule", self.packed("true"), "--emit", "tiles")
+        self.assertIn("pairs of rows", tiles)
+        expected, _ = self.result(model, "gemmini_16x16_fp32", "--schedule", "serial")
+        values, _ = self.result(model, "gemmini_16x16_fp32", "--schedule", self.packed("true"))
+        # fp32 sums of 72 products, added in another order.
+        np.testing.assert_allclose(values, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
     def random(self, *shape):
         return np.random.default_rng(1).standard_normal(shape).astype(np.float32).tolist()
 
