@@ -693,6 +693,8 @@ void joinChains(Kernel &kernel, std::vector<Chain> &chains, size_t maxStages) {
       std::tie(steps[reader], chains[reader]) = both;
     steps.erase(steps.begin() + long(i));
     chains.erase(chains.begin() + long(i));
+    if (kernel.pool && *kernel.pool > i)
+      --*kernel.pool;
     for (size_t k = i; k < steps.size(); ++k)
       for (Source &source : steps[k].sources)
         if (source.kind == Source::Value && source.value > int(i))

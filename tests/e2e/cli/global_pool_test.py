@@ -58,6 +58,25 @@ class GlobalPoolTest(CliTest):
                 self.assertEqual(self.kernels(*options), {"conv"}, options)
                 np.testing.assert_array_equal(self.output(*options), expected, options)
 
+    def test_what_two_operations_read(self):
+        """relu(d) - min(d, 1): one instruction for each, both from the sums, and the mean behind them."""
+        of, pooled = f"tensor<{IMAGES}x{ROWS}x{COLUMNS}x{CHANNELS}x", f"tensor<{IMAGES}x1x1x{CHANNELS}xf32>"
+        self.network(
+            f"%d = graph.dequantize %0 {{axis = 0 : i64, scales = array<f32: {SCALE}>, zero_points = array<i32: 0>}}"
+            f" : ({of}i32>) -> {of}f32>",
+            f"%r = graph.relu %d : {of}f32>",
+            f"%m = graph.clip %d {{min = -1024.0 : f32, max = 1.0 : f32}} : {of}f32>",
+            f"%s = graph.sub %r, %m : ({of}f32>, {of}f32>) -> {of}f32>",
+            f"%y = graph.average_pool %s {{kernel = array<i64: {ROWS}, {COLUMNS}>, {POOL}}} : ({of}f32>) -> {pooled} loc(\"pool\")",
+            types=[pooled])
+        d = self.sums * np.float32(SCALE)  # multiples of SCALE: their sums are exact
+        values = np.maximum(d, 0) - np.clip(d, -1024, 1)
+        expected = values.sum((1, 2), keepdims=True) / np.float32(ROWS * COLUMNS)
+        for schedule in ["serial", "double_buffer", "modulo"]:
+            options = ["--hw", "gemmini_16x16_int8", "--schedule", schedule]
+            self.assertEqual(self.kernels(*options), {"conv"}, options)
+            np.testing.assert_array_equal(self.output(*options), expected, options)
+
     def test_small_buffers_leave_large_ones_their_banks(self):
         """Two tiles of the image, one of results, and sums of their own, which are few: the array waits for no load of four banks."""
         self.floats()
