@@ -55,6 +55,9 @@ const char *tooDeep(llvm::StringRef text) {
       depth -= depth > 0 && next != '=';
       break;
     case ' ':
+    case '\t':
+    case '\r':
+    case '\n':
       break;
     default:
       signs = 0;

@@ -919,6 +919,9 @@ class BadModelTest(CliTest):
             self.write("net.mlir", f"module attributes {{a.b = {deep}}} {{}}")
             for arguments in ["net.mlir"], [NETWORK, "--schedule", "net.mlir"]:
                 self.fails("run", *arguments, "--hw", "tiny_8x8", message=["net.mlir:1:", "more than 1000 brackets within one another"])
+        # Three brackets are open, and the 998th sign is one too many.
+        self.write("net.mlir", "module attributes {a.b = affine_map<() -> (" + "-\n" * 20000 + "1)>} {}")
+        self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="net.mlir:998:1: more than 1000 brackets within one another")
         self.write("net.mlir", "module attributes {a.b = \"" + "[" * 20000 + "\"} {} // " + "[" * 20000)
         self.fails("run", "net.mlir", "--hw", "tiny_8x8", message="no function @main")
 
