@@ -140,7 +140,7 @@ TEXT
     echo "## With more programs"
     echo
     echo "Networks that meet their targets with longer searches, in one process for each of $(nproc) processors."
-    for longer in 400:edge_32x32_bf16/resnet18 3000:gemmini_16x16_fp32/squeezenet; do
+    for longer in 500:edge_32x32_bf16/resnet18 2000:gemmini_16x16_fp32/squeezenet; do
       echo
       rows=("${longer#*:}") options=(--schedule search --search-budget "${longer%:*}")
       echo "\`scripts/bench-networks.sh ${options[*]} ${rows[*]}\`:"

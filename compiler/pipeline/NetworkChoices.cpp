@@ -325,6 +325,19 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
   }
 }
 
+/// A layer by itself streams as fast with two slots as with three, and in one order as in another: what they bring is known beside its
+/// neighbours only.
+void NetworkCompiler::listForms(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
+  for (size_t i = 0; i < layers.size(); ++i)
+    add(i, overlaps() && !layers[i].kernel.request.depth ? 1 + kMoreSlots : 1, DecisionOn::Depth, "depth of ");
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const accel::Kernel &kernel = layers[i].kernel;
+    const bool isContraction = kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction;
+    const bool isAsked = kernel.request.panel && kernel.request.order;
+    add(i, overlaps() && isContraction && !isAsked ? accel::Tile::kForms : 1, DecisionOn::Form, "form of ");
+  }
+}
+
 llvm::Error NetworkCompiler::listDecisions() {
   std::map<std::string, unsigned> kinds;
   for (const Layer &layer : layers)
@@ -341,6 +354,7 @@ llvm::Error NetworkCompiler::listDecisions() {
       return error;
     listBeside(add);
     listRows(add);
+    listForms(add);
   }
   if (result.weighed.size() > 1)
     result.decisions.push_back({std::nullopt, unsigned(result.weighed.size()), 0, "the whole network"});

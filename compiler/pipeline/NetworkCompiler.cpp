@@ -537,6 +537,8 @@ llvm::Error NetworkCompiler::emitKernels() {
     onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
     onChip.carriesMaxima = kernel->request.carriesMaxima.value_or(choice.carriesMaxima);
     onChip.plansTiles = choice.plansTiles;
+    onChip.moreSlots = pickOf(DecisionOn::Depth, index);
+    onChip.form = pickOf(DecisionOn::Form, index);
     onChip.arrayChannels = arrayChannels(source);
     onChip.cuts = cutsOf(size_t(&source - layers.data()));
     onChip.room = capacity;

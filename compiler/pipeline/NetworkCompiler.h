@@ -17,10 +17,12 @@
 namespace tw::pipeline {
 
 /// What a search decides for each layer, in the order of its picks: its tile; where its buffers lie; whether its result stays on
-/// chip; whether it runs beside its neighbours; how many rows the bands have of a chain that it begins. The choice of the whole network
-/// comes last.
-enum class DecisionOn { Tile, Place, Result, Beside, Rows };
-constexpr unsigned kDecisionsOnLayer = 5;
+/// chip; whether it runs beside its neighbours; how many rows the bands have of a chain that it begins; how many slots more than the tile
+/// by itself its buffers have; in which order and with which panels it takes its operands. The choice of the whole network comes last.
+enum class DecisionOn { Tile, Place, Result, Beside, Rows, Depth, Form };
+constexpr unsigned kDecisionsOnLayer = 7;
+/// So many of them at most.
+constexpr unsigned kMoreSlots = 2;
 /// What rows of a band may be beside those that are chosen.
 constexpr int64_t kBands[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64};
 
@@ -169,6 +171,7 @@ private:
   llvm::Error listDecisions();
   void listBeside(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   void listRows(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
+  void listForms(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   llvm::Error listPlaces(llvm::function_ref<void(size_t layer, unsigned candidates, DecisionOn what, const char *name)> add);
   /// Which of a layer's candidates a search has picked. A layer alone has a tile to decide, and no more.
   unsigned pickOf(DecisionOn what, size_t layer) const {

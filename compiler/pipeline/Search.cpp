@@ -65,7 +65,7 @@ constexpr size_t kForHopeless = 30;
 constexpr unsigned kKeyTries = 64;
 /// And ends when it has drawn so many in a row that it knows, or that cannot be had.
 constexpr unsigned kKnown = 1000;
-/// Programs that other picks have made before cost no run: so many times the budget of a search that only descends, and once that of a
+/// Programs that are known, or change nothing, cost nothing: so many times the budget of a search that only descends, and once that of a
 /// longer one, whose walks come by so many that they would take most of its time.
 constexpr unsigned kRepeats = 4;
 /// Layers take turns: for each try a layer's next one seems to gain so much less, of all cycles.
@@ -133,6 +133,7 @@ private:
 
   std::set<Picks> seen; ///< by this search
   std::map<uint64_t, Picks> programs; ///< of those, by their digests
+  std::set<uint64_t> cyclesSeen;      ///< of those: as many again teach nothing
   Picks best;                         ///< of this descent
   Measurement bestMeasurement;
   std::map<std::string, KeyRecord> keys; ///< of walks
@@ -216,8 +217,8 @@ llvm::Error Searcher::save(bool force) {
   return options.cache->save(problem, record);
 }
 
-/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, also those that other picks
-/// made: so many as it may try.
+/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, nor, where there are
+/// estimates, do those that take as many cycles as one it has seen: kRepeats of them for each that it may try.
 llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const std::string &what,
                                                       const isa::Program *program) {
   if (!seen.insert(picks).second)
@@ -235,7 +236,12 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   const Measurement &measurement = record.measured[picks];
   if (!measurement.failure.empty() && picks.size() > decisions.size()) // nobody said that there was one
     return &measurement;
-  const bool isRepeated = measurement.failure.empty() && !programs.try_emplace(measurement.program, picks).second;
+  bool isRepeated = false;
+  if (measurement.failure.empty()) {
+    const bool isNew = programs.try_emplace(measurement.program, picks).second,
+               differs = cyclesSeen.insert(measurement.cycles).second;
+    isRepeated = !(estimate ? differs : isNew);
+  }
   const unsigned repeats = options.budget > kDescent ? options.budget : kRepeats * options.budget;
   if (isRepeated && result.repeated < repeats) {
     ++result.repeated;

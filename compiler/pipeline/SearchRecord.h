@@ -40,7 +40,7 @@ struct SearchProgress {
 };
 
 /// How a search went. `evaluations` counts all programs, those that the cache remembered and those that failed included; `repeated` how
-/// often a change made one of them again, as long as that costs nothing.
+/// often a change made one of them again, or took as many cycles, as long as that costs nothing.
 struct SearchResult {
   uint64_t firstCycles = 0, bestCycles = 0;
   unsigned evaluations = 0, remembered = 0, failed = 0, repeated = 0;

@@ -60,8 +60,10 @@ Status tune(const TuneArguments &arguments) {
   double percent = 100.0 * double(sum.bestCycles) / double(std::max<uint64_t>(1, sum.firstCycles));
   std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them\n", grouped(sum.firstCycles).c_str(), grouped(sum.bestCycles).c_str(),
               runtime::fixed(percent, 1).c_str());
-  std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\n%u changes made one of them again\n"
-              "searched for %s s\n", sum.evaluations, sum.remembered, sum.failed, sum.repeated, runtime::fixed(sum.seconds, 1).c_str());
+  std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\n%u changes made one of them again, or "
+              "changed no cycle\n"
+              "searched for %s s\n",
+              sum.evaluations, sum.remembered, sum.failed, sum.repeated, runtime::fixed(sum.seconds, 1).c_str());
   return {};
 }
 

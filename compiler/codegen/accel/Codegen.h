@@ -56,6 +56,7 @@ struct Tile {
   /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel
   /// stay.
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
+  static constexpr unsigned kForms = 2 * (AllWeights + 1); ///< what channelsOuter and panel can be
   /// Contractions: all tiles, or as many as have sums side by side, take a block of input channels before the next block; each has
   /// its own slot in the accumulator.
   bool inputsOuter = false;
@@ -175,6 +176,8 @@ struct OnChip {
   bool keepsSums = false;                ///< windows of sums find those that they share with the row above
   bool carriesMaxima = false;            ///< or maxima of those, if that is faster
   bool plansTiles = false;               ///< of the best tiles by the closed form, the list scheduler says which is
+  /// For a search, from the tile that is chosen to another one: so many forms further, and so many slots more.
+  unsigned form = 0, moreSlots = 0;
   Loaders loaders = Loaders::Apart;
   int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers

@@ -314,6 +314,7 @@ private:
   bool asksScheduler() const { return overlaps() && (!onChip.hasNeighbours || packsPlanes()); }
   Ranking rankTiles();
   size_t fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, double least);
+  Tile varied(Tile t) const;
   void planFirst(Ranking &ranking, double least);
   void planAll(Ranking &ranking, const Shortlist &ofModulo, double least);
   Ranking withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const;

@@ -473,6 +473,32 @@ void Emitter::addVariants(Ranking &ranking) const {
       }
 }
 
+/// The tile in the form and with the slots that a search has picked, if there are such tiles and there is room.
+Tile Emitter::varied(Tile t) const {
+  auto change = [&](Tile other) {
+    const bool keepsItsWays =
+        !contraction() || ((!other.carriesMaxima || canCarryMaxima(other)) && (!other.beginsWide || canBeginWide(other)) &&
+                           llvm::is_contained(rollings(other), other.rolling));
+    Buffers b;
+    if (keepsItsWays && isWorthALook(other) && fitsDrained(other, b) && other.drain == t.drain && other.inPlace == t.inPlace &&
+        allocate(b))
+      t = other;
+  };
+  if (onChip.form && contraction() && !t.inputsOuter) {
+    Tile other = t;
+    other.channelsOuter ^= onChip.form % 2 == 1;
+    other.panel = Tile::Panel((t.panel + onChip.form / 2) % (Tile::AllWeights + 1));
+    other.depth = std::max(t.depth, other.panel == Tile::NoPanel ? 1u : 2u);
+    change(other);
+  }
+  if (onChip.moreSlots) {
+    Tile deeper = t;
+    deeper.depth += onChip.moreSlots;
+    change(deeper);
+  }
+  return t;
+}
+
 llvm::Error Emitter::choose() {
   if (llvm::Error error = checkRequest())
     return error;
@@ -492,7 +518,7 @@ llvm::Error Emitter::choose() {
   auto [best, chosen] = ranking[pick];
   if (onChip.hasNeighbours && request.beginsWide)
     chosen.beginsWide = *request.beginsWide;
-  takeTile(chosen);
+  takeTile(varied(chosen));
   recordChoice(best, ranking.size());
   if (!tile.overlap)
     schedule = Schedule::Serial;
