@@ -154,6 +154,13 @@ bool fits(ArrayRef<Operation *> ops) {
   if (twice + (twice ? keeps : 0) > 1 ||
       llvm::any_of(uses, [&](auto &use) { return use.second > 1 && goesTwoWays(use.first, ops); }))
     return false;
+  // And a tensor that is scaled as it is read is not the one that the chain carries.
+  auto scalesWhatIsCarried = [&](Operation *op) {
+    auto add = dyn_cast<QLinearAddOp>(op);
+    return add && !readsTwice(op) && uses.lookup(add.getA()) > 1;
+  };
+  if (llvm::any_of(ops, scalesWhatIsCarried))
+    return false;
   return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters &&
          tensors.size() + tensorsOfAxes + secondReadings <= kMaxTensors;
 }
@@ -449,26 +456,27 @@ private:
     return Bounds{bound(clip.getMin()), bound(clip.getMax())};
   }
 
-  /// Whether a contraction is among what it is made of.
-  static bool isOfContraction(Value value) {
+  /// Whether a contraction or a window is among what it is made of.
+  static bool isOfAnchor(Value value) {
     Operation *op = value.getDefiningOp();
     return op &&
-           (isa<ConvOp, ConvIntegerOp, MatmulOp, MatmulIntegerOp>(op) || llvm::any_of(op->getOperands(), isOfContraction));
+           (isa<ConvOp, ConvIntegerOp, MatmulOp, MatmulIntegerOp, MaxPoolOp, AveragePoolOp, QLinearGlobalAveragePoolOp>(op) ||
+            llvm::any_of(op->getOperands(), isOfAnchor));
   }
 
-  /// A kernel's contraction stands before all bodies, so before one that makes what is added to its sums.
-  LogicalResult lowerContractionFirst(ArrayRef<Operation *> ops) {
-    SmallVector<Value> ofContraction;
+  /// A kernel's contraction or window stands before all bodies, so before one that makes what meets its results.
+  LogicalResult lowerAnchorFirst(ArrayRef<Operation *> ops) {
+    SmallVector<Value> ofAnchor;
     bool hasOther = false;
     for (Operation *op : ops)
       for (Value operand : op->getOperands())
         if (Operation *def = operand.getDefiningOp(); def && !llvm::is_contained(ops, def)) {
-          if (isOfContraction(operand))
-            ofContraction.push_back(operand);
+          if (isOfAnchor(operand))
+            ofAnchor.push_back(operand);
           else
             hasOther |= clusterOf.count(def) > 0;
         }
-    for (Value value : hasOther ? ofContraction : SmallVector<Value>())
+    for (Value value : hasOther ? ofAnchor : SmallVector<Value>())
       if (failed(lower(value)))
         return failure();
     return success();
@@ -480,7 +488,7 @@ private:
     SmallVector<int64_t> shape(shapeOf(output->getResult(0)));
     SmallVector<Operation *> ops(cluster.ops.begin(), cluster.ops.end());
     llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    if (failed(lowerContractionFirst(ops)))
+    if (failed(lowerAnchorFirst(ops)))
       return failure();
 
     Operands operands;

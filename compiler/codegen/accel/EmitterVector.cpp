@@ -198,6 +198,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         const View &view = source->view;
         int64_t es = byteSize(type);
         if (const Resident *resident = residentOf(view.tensor)) {
+          assert((view.stride[C] || kernel.extent[C] == 1) && "one channel for all is in one lane");
           int64_t element = view.offset + view.stride[C] * (origin[C] + groupChannels);
           for (unsigned axis = P0; axis < kAxes; ++axis) {
             element += view.stride[axis] * origin[axis];

@@ -233,8 +233,8 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
     return false;
   if (use.isWeights)
     return suitsAsWeights(r, *kernel.anchor);
-  // Channels lie side by side, so that a vector of lanes is one access.
-  if (view.stride[C] != 1 && !(view.stride[C] == 0 && !use.writes && !use.isAnchor))
+  // Channels lie side by side, so that a vector of lanes is one access. One for all is in one lane only: loads spread it.
+  if (view.stride[C] != 1 && !(view.stride[C] == 0 && kernel.extent[C] == 1 && !use.writes && !use.isAnchor))
     return false;
   int64_t lanes = machine.lanes, first = view.offset % r.channels;
   int64_t channels = kernel.extent[C], groups = 1;

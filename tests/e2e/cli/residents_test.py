@@ -54,6 +54,23 @@ class ResidentsTest(CliTest):
                     with self.subTest(size=size, width=width, last=last, machine=machine):
                         np.testing.assert_array_equal(self.output("--hw", machine, "--schedule", "modulo"), expected)
 
+    def test_one_channel_for_all(self):
+        """Spatial attention: what lies in one lane is multiplied with all channels of its pixel."""
+        for size in [1, 9]: # of one pixel all axes are as good as one
+            mask = self.network(("mask", 1, 1, 1), size=size, width=size)
+            x = np.load(self.path / "x.npy")
+            text = (self.path / "net.mlir").read_text()
+            text = text.replace(f"-> {tensor(mask)} {{", f"-> {tensor(x)} {{", 1)
+            text = text[:text.index("  return")] + f"""  %y = graph.mul %x, %mask : ({tensor(x)}, {tensor(mask)}) -> {tensor(x)} loc("y")
+  return %y : {tensor(x)}
+}}
+"""
+            self.write("net.mlir", text)
+            for schedule in ["serial", "double_buffer", "modulo"]:
+                with self.subTest(size=size, schedule=schedule):
+                    values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", schedule)
+                    np.testing.assert_array_equal(values, x * mask)
+
     def keeping(self, name):
         return self.schedule_file({name: ["keep %k {on_chip = true}"]})
 

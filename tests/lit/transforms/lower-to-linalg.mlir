@@ -207,6 +207,20 @@ func.func private @qlinear_double(%x: tensor<4xui8>) -> tensor<4xui8> {
 
 // -----
 
+// And what else is made of x, to be added to it, takes a body of its own.
+// CHECK-LABEL: func.func private @qlinear_of_clip
+// CHECK-SAME: %[[X:.*]]: tensor<4xi8>
+// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<4xi8>)
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[C]] : tensor<4xi8>, tensor<4xi8>)
+func.func private @qlinear_of_clip(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %0 = graph.clip %x {min = 3.0 : f32, max = 93.0 : f32} : tensor<4xui8>
+  %1 = graph.qlinear_add %x, %0 {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
+    y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
+  return %1 : tensor<4xui8>
+}
+
+// -----
+
 // The vector engine keeps one value: what goes two ways from a sum, to meet again, takes two bodies. What meets its own share takes one.
 // CHECK-LABEL: func.func private @two_ways
 // CHECK: %[[P:.*]] = linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<4x8xf32>, tensor<8x8xf32>)
@@ -238,6 +252,30 @@ func.func private @share(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %1 = graph.sigmoid %0 : tensor<4x8xf32>
   %2 = graph.mul %0, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %2 : tensor<4x8xf32>
+}
+
+// -----
+
+// A conversion that two bodies read is made by one: behind the window all the same.
+// CHECK-LABEL: func.func private @behind_a_window
+// CHECK-SAME: (%[[X:.*]]: tensor<1x4x4x8xbf16>)
+// CHECK-NOT: ins(%[[X]] :
+// CHECK: %[[M:.*]] = linalg.generic {{.*}}"reduction", "reduction"]
+// CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: linalg.generic {{.*}} ins(%[[M]], %[[W]] :
+func.func @main(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
+  %0 = call @behind_a_window(%x) : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+  return %0 : tensor<1x4x4x8xf32>
+}
+func.func private @behind_a_window(%x: tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32> {
+  %w = graph.cast %x : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+  %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>,
+    layout = "nhwc"} : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xbf16>
+  %1 = graph.cast %0 : (tensor<1x4x4x8xbf16>) -> tensor<1x4x4x8xf32>
+  %2 = graph.min %1, %w : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  %3 = graph.mul %w, %2 : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  %4 = graph.max %2, %3 : (tensor<1x4x4x8xf32>, tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  return %4 : tensor<1x4x4x8xf32>
 }
 
 // -----
