@@ -531,14 +531,18 @@ NetworkBuilder::Value NetworkBuilder::begin(Network &network, Tensor x) {
   return values.back();
 }
 
-void NetworkBuilder::end(Network &network) {
-  std::vector<mlir::Value> results{values.back().ir};
-  network.outputs.push_back(values.back().tensor);
-  if (values.size() > 2 && chance(20)) {
-    const Value &middle = values[size_t(pick(1, int64_t(values.size()) - 2))];
-    results.push_back(middle.ir);
-    network.outputs.push_back(middle.tensor);
-  }
+void NetworkBuilder::end(Network &network, bool withUnread) {
+  std::vector<mlir::Value> results;
+  auto add = [&](const Value &value) {
+    results.push_back(value.ir);
+    network.outputs.push_back(value.tensor);
+  };
+  add(values.back());
+  if (values.size() > 2 && chance(20))
+    add(values[size_t(pick(1, int64_t(values.size()) - 2))]);
+  for (const Value &value : llvm::drop_end(values))
+    if (withUnread && value.ir.use_empty() && !llvm::is_contained(results, value.ir))
+      add(value);
   b.create<mlir::func::ReturnOp>(network.module->getLoc(), results);
   std::vector<mlir::Type> types;
   for (mlir::Value value : results)

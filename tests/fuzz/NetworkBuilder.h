@@ -65,8 +65,8 @@ protected:
 
   /// Begins the function with `x` as its input.
   Value begin(Network &network, Tensor x);
-  /// Ends it: the last value is an output, now and then one in the middle too.
-  void end(Network &network);
+  /// Ends it: the last value is an output, now and then one in the middle too, and if so asked all that nothing reads.
+  void end(Network &network, bool withUnread = false);
 
   Value constant(Tensor tensor);
   // Each makes one value, requantised behind sums of integers. Integers have random scales and zero points.

@@ -12,10 +12,11 @@ using namespace tw::fuzz;
 
 namespace {
 
-/// A chain of operators, each of the last value. Every value has four dims, but for what is on its way to them.
-class ChainBuilder : public NetworkBuilder {
+/// Operators, each of the last value or, where there are branches, of any. Every value has four dims, but for what is on its way to them.
+class OperatorBuilder : public NetworkBuilder {
 public:
-  using NetworkBuilder::NetworkBuilder;
+  OperatorBuilder(mlir::MLIRContext &context, uint64_t seed, bool isFloat, bool branches)
+      : NetworkBuilder(context, seed, isFloat), branches(branches) {}
   Network build();
 
 private:
@@ -29,13 +30,17 @@ private:
   void addTranspose();
   void addSlice();
   void addPad();
-  const Value &last() const { return values.back(); }
+  /// The latest value beside x of its type and rank whose dims are all accepted; nothing if there is none.
+  Value another(llvm::function_ref<bool(size_t dim, int64_t extent)> accepts) const;
   void push(Value value) { values.push_back(std::move(value)); }
+
+  const bool branches;
+  Value x; ///< what the next operator reads
 };
 
-Window ChainBuilder::randomWindow(bool dilated) {
+Window OperatorBuilder::randomWindow(bool dilated) {
   Window window;
-  int64_t extents[2] = {last().tensor.shape[size_t(h())], last().tensor.shape[size_t(w())]};
+  int64_t extents[2] = {x.tensor.shape[size_t(h())], x.tensor.shape[size_t(w())]};
   for (int d = 0; d < 2; ++d) {
     window.kernel[d] = pick(1, std::min<int64_t>(extents[d], chance(10) ? 7 : 3));
     if (dilated && chance(20) && 2 * (window.kernel[d] - 1) < extents[d])
@@ -48,8 +53,8 @@ Window ChainBuilder::randomWindow(bool dilated) {
   return window;
 }
 
-void ChainBuilder::addConv() {
-  int64_t inChannels = last().tensor.shape[size_t(c())];
+void OperatorBuilder::addConv() {
+  int64_t inChannels = x.tensor.shape[size_t(c())];
   Window window = randomWindow(true);
   int64_t groups = chance(60) ? 1 : inChannels;
   if (groups > 1 && chance(30))
@@ -59,73 +64,68 @@ void ChainBuilder::addConv() {
         break;
       }
   int64_t outChannels = groups == 1 ? pick(1, chance(20) ? 40 : 12) : groups * pick(1, 2);
-  push(conv(last(), window, outChannels, groups));
+  push(conv(x, window, outChannels, groups));
 }
 
-void ChainBuilder::addMatmul() {
-  const Tensor &x = last().tensor;
-  int64_t n = pick(1, chance(20) ? 70 : 20), k = chance(50) ? x.shape[3] : countOf(x.shape) / x.shape[0];
-  push(matmul(reshape(last(), {countOf(x.shape) / k, k}), n));
-  const Shape shape = last().tensor.shape;
-  push(reshape(last(), {1, 1, shape[0], shape[1]}));
+void OperatorBuilder::addMatmul() {
+  const Shape &shape = x.tensor.shape;
+  int64_t n = pick(1, chance(20) ? 70 : 20), k = chance(50) ? shape[3] : countOf(shape) / shape[0];
+  push(matmul(reshape(x, {countOf(shape) / k, k}), n));
+  push(reshape(values.back(), {1, 1, countOf(shape) / k, n}));
 }
 
-void ChainBuilder::addAveragePool() {
+void OperatorBuilder::addAveragePool() {
   Window window = randomWindow(false);
   bool includePad = chance(50);
-  push(averagePool(last(), window, includePad));
+  push(averagePool(x, window, includePad));
 }
 
-/// The last value plus an earlier one, or a constant, of the same type or one that broadcasts.
-void ChainBuilder::addSum() {
-  const Value a = last();
-  Value other;
-  for (size_t i = values.size() - 1; i-- > 0;)
-    if (values[i].tensor.shape == a.tensor.shape && values[i].tensor.kind == a.tensor.kind) {
-      other = values[i];
-      break;
-    }
+OperatorBuilder::Value OperatorBuilder::another(llvm::function_ref<bool(size_t dim, int64_t extent)> accepts) const {
+  for (const Value &other : llvm::reverse(values)) {
+    const Shape &shape = other.tensor.shape;
+    if (other.ir == x.ir || other.tensor.kind != x.tensor.kind || shape.size() != x.tensor.shape.size())
+      continue;
+    if (llvm::all_of(llvm::enumerate(shape), [&](auto dim) { return accepts(dim.index(), dim.value()); }))
+      return other;
+  }
+  return {};
+}
+
+/// With another value, or a constant, of the same type or one that broadcasts.
+void OperatorBuilder::addSum() {
+  const bool mayBroadcast = branches && chance(50);
+  Value other =
+      another([&](size_t dim, int64_t extent) { return extent == x.tensor.shape[dim] || (mayBroadcast && extent == 1); });
   if (!other.ir || chance(30)) {
-    Shape shape = a.tensor.shape;
+    Shape shape = x.tensor.shape;
     for (int64_t &dim : shape)
       if (chance(40))
         dim = 1;
-    other = constant(randomTensor(shape, a.tensor.kind));
+    other = constant(randomTensor(shape, x.tensor.kind));
   }
-  push(binary(isFloat ? Binary(pick(0, 4)) : Binary::Add, a, other));
+  push(binary(isFloat ? Binary(pick(0, 4)) : Binary::Add, x, other));
 }
 
-void ChainBuilder::addConcat() {
-  const Value a = last();
+void OperatorBuilder::addConcat() {
   auto axis = size_t(pick(0, 3));
-  Value other;
-  for (size_t i = values.size() - 1; i-- > 0;) {
-    Shape p = values[i].tensor.shape, q = a.tensor.shape;
-    if (p.size() != q.size())
-      continue;
-    p[axis] = q[axis];
-    if (p == q && values[i].tensor.kind == a.tensor.kind) {
-      other = values[i];
-      break;
-    }
-  }
+  Value other = another([&](size_t dim, int64_t extent) { return dim == axis || extent == x.tensor.shape[dim]; });
   if (!other.ir) {
-    Shape shape = a.tensor.shape;
+    Shape shape = x.tensor.shape;
     shape[axis] = pick(1, 5);
-    other = constant(randomTensor(shape, a.tensor.kind));
+    other = constant(randomTensor(shape, x.tensor.kind));
   }
-  push(concat({a, other}, axis));
+  push(concat({x, other}, axis));
 }
 
-void ChainBuilder::addTranspose() {
+void OperatorBuilder::addTranspose() {
   std::array<int64_t, 4> perm{0, 1, 2, 3};
   std::shuffle(perm.begin(), perm.end(), random);
-  push(transpose(last(), perm));
+  push(transpose(x, perm));
 }
 
-void ChainBuilder::addSlice() {
+void OperatorBuilder::addSlice() {
   std::array<int64_t, 4> starts{}, steps{1, 1, 1, 1};
-  Shape shape = last().tensor.shape;
+  Shape shape = x.tensor.shape;
   for (size_t d = 0; d < 4; ++d) {
     if (chance(40))
       continue;
@@ -134,26 +134,29 @@ void ChainBuilder::addSlice() {
     starts[d] = pick(0, extent - 1);
     shape[d] = pick(1, steps[d] < 0 ? starts[d] + 1 : (extent - starts[d] + steps[d] - 1) / steps[d]);
   }
-  push(slice(last(), starts, steps, shape));
+  push(slice(x, starts, steps, shape));
 }
 
-void ChainBuilder::addPad() {
+void OperatorBuilder::addPad() {
   std::array<int64_t, 4> before{}, after{};
   for (size_t d = 0; d < 4; ++d) {
     before[d] = chance(40) ? pick(0, 2) : 0;
     after[d] = chance(40) ? pick(0, 2) : 0;
   }
-  push(pad(last(), before, after, isFloat ? (chance(50) ? 0.0 : 0.25) : double(zeroPoint(last().tensor.kind))));
+  push(pad(x, before, after, isFloat ? (chance(50) ? 0.0 : 0.25) : double(zeroPoint(x.tensor.kind))));
 }
 
-Network ChainBuilder::build() {
+Network OperatorBuilder::build() {
   Network network;
   nhwc = chance(50);
   int64_t channels = chance(30) ? pick(1, 40) : pick(1, 12), extent = chance(20) ? pick(10, 24) : pick(1, 10);
   begin(network, randomTensor(image(chance(80) ? 1 : 2, extent, chance(70) ? extent : pick(1, 12), channels), anyKind()));
-  for (int64_t left = pick(1, 4); left > 0; --left) {
+  for (int64_t left = branches ? pick(3, 9) : pick(1, 4); left > 0; --left) {
+    do
+      x = values[branches && chance(60) ? size_t(pick(0, int64_t(values.size()) - 1)) : values.size() - 1];
+    while (x.tensor.shape.size() != 4);
     // Large values take the naive loops too long.
-    if (countOf(last().tensor.shape) > 20000)
+    if (countOf(x.tensor.shape) > 20000)
       break;
     int64_t roll = pick(0, 99);
     if (roll < 35)
@@ -161,15 +164,15 @@ Network ChainBuilder::build() {
     else if (roll < 45)
       addMatmul();
     else if (roll < 53)
-      push(maxPool(last(), randomWindow(false)));
+      push(maxPool(x, randomWindow(false)));
     else if (roll < 61)
-      isFloat ? addAveragePool() : push(maxPool(last(), randomWindow(false)));
+      branches &&chance(30) ? push(globalAveragePool(x)) : isFloat ? addAveragePool() : push(maxPool(x, randomWindow(false)));
     else if (roll < 73)
       addSum();
     else if (roll < 80)
-      push(unary(last(), pick(0, numUnary() - 1)));
+      push(unary(x, pick(0, numUnary() - 1)));
     else if (roll < 84)
-      isFloat ? push(softmax(last(), size_t(pick(0, 3)))) : addSum();
+      isFloat ? push(softmax(x, size_t(pick(0, 3)))) : addSum();
     else if (roll < 88)
       addConcat();
     else if (roll < 92)
@@ -179,12 +182,16 @@ Network ChainBuilder::build() {
     else
       addPad();
   }
-  end(network);
+  end(network, branches);
   return network;
 }
 
 } // namespace
 
 Network fuzz::makeChain(mlir::MLIRContext &context, uint64_t seed, bool isFloat) {
-  return ChainBuilder(context, seed, isFloat).build();
+  return OperatorBuilder(context, seed, isFloat, /*branches=*/false).build();
+}
+
+Network fuzz::makeBranches(mlir::MLIRContext &context, uint64_t seed, bool isFloat) {
+  return OperatorBuilder(context, seed, isFloat, /*branches=*/true).build();
 }

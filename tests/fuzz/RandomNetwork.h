@@ -43,6 +43,8 @@ struct Network {
 
 /// A few operators, each of the one before: every attribute, shapes of any kind.
 Network makeChain(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
+/// More of them, each of any value so far: values have many readers, and what none reads is an output.
+Network makeBranches(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 /// The blocks of which networks are made, on larger images: bottlenecks, inverted residuals, concatenations, attention.
 Network makeBlocks(mlir::MLIRContext &context, uint64_t seed, bool isFloat);
 

@@ -349,6 +349,12 @@ TEST(RandomNetworkTest, Fp32NetworksAreAccurate) { runCases({makeChain, true, kF
 
 TEST(RandomNetworkTest, Bf16NetworksAreNear) { runCases({makeChain, true, kBf16Machines, 4e-2}, 60, waysOfChains); }
 
+TEST(RandomBranchesTest, IntegerNetworksAreExact) { runCases({makeBranches, false, kIntegerMachines, 0}, 40, waysOfBlocks); }
+
+TEST(RandomBranchesTest, Fp32NetworksAreAccurate) { runCases({makeBranches, true, kFp32Machines, 1e-4}, 20, waysOfBlocks); }
+
+TEST(RandomBranchesTest, Bf16NetworksAreNear) { runCases({makeBranches, true, kBf16Machines, 1e-1}, 20, waysOfBlocks); }
+
 TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, kIntegerBlockMachines, 0}, 20, waysOfBlocks); }
 
 TEST(RandomBlocksTest, Fp32NetworksAreAccurate) { runCases({makeBlocks, true, kFp32BlockMachines, 1e-4}, 10, waysOfBlocks); }
