@@ -111,56 +111,98 @@ bool isMadeOf(Operation *op, Operation *other, ArrayRef<Operation *> ops) {
                                          }));
 }
 
-/// Whether two of `ops` go on from `value`, neither from what the other makes: it would have to be kept until both are done, and so would
-/// what the first one makes. A tensor of the kernel may be read twice.
-bool goesTwoWays(Value value, ArrayRef<Operation *> ops) {
-  if (isa<BlockArgument>(value))
-    return false;
+/// Equal conversions are made once in a body: the first of `ops` that makes `value`, which others of them may make as well.
+Value firstOf(Value value, ArrayRef<Operation *> ops) {
+  Operation *op = value.getDefiningOp();
+  if (!isa_and_nonnull<CastOp, DequantizeOp>(op) || !llvm::is_contained(ops, op))
+    return value;
+  auto isEqual = [&](Operation *other) {
+    return OperationEquivalence::isEquivalentTo(other, op, OperationEquivalence::IgnoreLocations);
+  };
+  return (*llvm::find_if(ops, isEqual))->getResult(0);
+}
+
+/// `ops` that use `value`, equal conversions once.
+SmallVector<Operation *> usersOf(Value value, ArrayRef<Operation *> ops) {
   SmallVector<Operation *> users;
-  for (Operation *user : value.getUsers())
-    if (llvm::is_contained(ops, user))
-      users.push_back(user);
+  for (Operation *op : ops)
+    if (firstOf(op->getResult(0), ops) == op->getResult(0) &&
+        llvm::any_of(op->getOperands(), [&](Value operand) { return firstOf(operand, ops) == value; }))
+      users.push_back(op);
+  return users;
+}
+
+/// Whether two of `ops` go on from `value`, neither from what the other makes: it would have to be kept until both are done, and so would
+/// what the first one makes.
+bool goesTwoWays(Value value, ArrayRef<Operation *> ops) {
+  SmallVector<Operation *> users = usersOf(value, ops);
   return llvm::any_of(users, [&](Operation *a) {
     return llvm::any_of(users, [&](Operation *b) { return !isMadeOf(a, b, ops) && !isMadeOf(b, a, ops); });
   });
 }
 
+/// What a body of `ops` reads that is neither one number nor one for each channel.
+llvm::SmallSetVector<Value, 8> tensorsOf(ArrayRef<Operation *> ops) {
+  llvm::SmallSetVector<Value, 8> tensors;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands()) {
+      const bool isParameter = constantOf(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements();
+      if (!llvm::is_contained(ops, operand.getDefiningOp()) && !isOneNumber(operand) && !isParameter)
+        tensors.insert(operand);
+    }
+  return tensors;
+}
+
+/// The only tensor of a body, of the kernel's own, where the chain needs it twice: it goes two ways, or a quantised sum scales it that
+/// adds what is made of it. Then the chain carries it, and its second tensor is the same.
+Value neededTwice(ArrayRef<Operation *> ops) {
+  llvm::SmallSetVector<Value, 8> tensors = tensorsOf(ops);
+  if (tensors.size() != 1 || !isa<BlockArgument>(tensors[0]) || usersOf(tensors[0], ops).size() != 2)
+    return nullptr;
+  const bool isScaled = llvm::any_of(usersOf(tensors[0], ops), [&](Operation *user) {
+    auto add = dyn_cast<QLinearAddOp>(user);
+    return add && add.getA() == tensors[0];
+  });
+  return isScaled || goesTwoWays(tensors[0], ops) ? tensors[0] : nullptr;
+}
+
 bool fits(ArrayRef<Operation *> ops) {
   unsigned stages = 0, parameters = 0, tensorsOfAxes = 0, constants = 0, keeps = 0, secondReadings = 0;
-  llvm::SmallSetVector<Value, 8> tensors;
   llvm::SmallDenseMap<Value, unsigned> uses;
   for (Operation *op : ops) {
+    if (firstOf(op->getResult(0), ops) != op->getResult(0))
+      continue;
     stages += stageCount(op);
     constants += constantCount(op);
     keeps += keepsValue(op);
     secondReadings += readsTwice(op);
     for (Value operand : op->getOperands()) {
-      bool isNumber = isOneNumber(operand);
-      constants += isNumber;
-      if (!isNumber && !constantOf(operand))
-        ++uses[operand];
-      if (llvm::is_contained(ops, operand.getDefiningOp()) || isNumber)
-        continue;
-      if (constantOf(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements())
+      constants += isOneNumber(operand);
+      if (!constantOf(operand))
+        ++uses[firstOf(operand, ops)];
+      else if (!isOneNumber(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements())
         ++parameters;
-      else
-        tensors.insert(operand);
     }
     if (hasChannelAxis(op)) // the scales; a bias is an operand
       ++(isLastAxis(op) ? parameters : tensorsOfAxes);
   }
+  const llvm::SmallSetVector<Value, 8> tensors = tensorsOf(ops);
+  const Value again = neededTwice(ops);
+  secondReadings += again != nullptr;
   // The engine keeps one value at a time: one that is used twice may be kept for long.
   auto twice = llvm::count_if(uses, [](auto &use) { return use.second > 1; });
-  if (twice + (twice ? keeps : 0) > 1 ||
-      llvm::any_of(uses, [&](auto &use) { return use.second > 1 && goesTwoWays(use.first, ops); }))
+  if (twice + (twice ? keeps : 0) > 1)
     return false;
-  // And a tensor that is scaled as it is read is not the one that the chain carries.
-  auto scalesWhatIsCarried = [&](Operation *op) {
-    auto add = dyn_cast<QLinearAddOp>(op);
-    return add && !readsTwice(op) && uses.lookup(add.getA()) > 1;
-  };
-  if (llvm::any_of(ops, scalesWhatIsCarried))
-    return false;
+  for (auto [value, count] : uses) {
+    if (count == 1 || value == again)
+      continue;
+    // The second tensor is there all the time, but scaled as it is read, it is not the one that the chain carries.
+    if (goesTwoWays(value, ops) && !(isa<BlockArgument>(value) && tensors.size() == kMaxTensors))
+      return false;
+    for (Operation *op : usersOf(value, ops))
+      if (auto add = dyn_cast<QLinearAddOp>(op); add && add.getA() == value && !readsTwice(op))
+        return false;
+  }
   return stages <= kMaxStages && constants <= kMaxConstants && parameters <= kMaxParameters &&
          tensors.size() + tensorsOfAxes + secondReadings <= kMaxTensors;
 }
@@ -400,7 +442,7 @@ private:
     SmallVector<AffineMap> maps;
     /// The key is a graph value, or the attribute of a list of channel values and its axis.
     DenseMap<Value, unsigned> ofValue;
-    DenseMap<Operation *, unsigned> ofSecond; ///< of an op that readsTwice()
+    DenseMap<std::pair<Operation *, unsigned>, unsigned> ofSecond; ///< of an op and its operand that is a second reading
     DenseMap<std::pair<Attribute, int64_t>, unsigned> ofVector;
   };
 
@@ -492,7 +534,10 @@ private:
       return failure();
 
     Operands operands;
+    const Value again = neededTwice(ops);
     for (Operation *op : ops) {
+      if (firstOf(op->getResult(0), ops) != op->getResult(0))
+        continue;
       for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
         bool isVector = i == 1 && isa<RequantizeOp>(op);
         if (isVector || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) ||
@@ -509,9 +554,13 @@ private:
         operands.tensors.push_back(*tensor);
         operands.maps.push_back(broadcastMap(shapeOf(operand), shape));
       }
-      if (auto found = operands.ofValue.find(op->getOperand(0)); readsTwice(op) && found != operands.ofValue.end()) {
-        unsigned first = found->second;
-        operands.ofSecond[op] = operands.tensors.size();
+      for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+        auto found = operands.ofValue.find(operand);
+        const bool isSecond = readsTwice(op) ? i == 1 : operand == again && op != usersOf(again, ops).front();
+        if (found == operands.ofValue.end() || !isSecond)
+          continue;
+        const unsigned first = found->second;
+        operands.ofSecond[{op, i}] = operands.tensors.size();
         operands.tensors.push_back(Value(operands.tensors[first]));
         operands.maps.push_back(AffineMap(operands.maps[first]));
       }
@@ -536,10 +585,14 @@ private:
     auto body = [&](OpBuilder &inner, Location, ValueRange arguments) {
       IRMapping computed;
       for (Operation *op : ops) {
+        if (Value first = firstOf(op->getResult(0), ops); first != op->getResult(0)) {
+          computed.map(op->getResult(0), computed.lookup(first));
+          continue;
+        }
         SmallVector<Scalar> inputs;
         for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
           Value scalar;
-          if (auto second = operands.ofSecond.find(op); i == 1 && second != operands.ofSecond.end())
+          if (auto second = operands.ofSecond.find({op, i}); second != operands.ofSecond.end())
             scalar = arguments[second->second];
           else if (computed.contains(operand))
             scalar = computed.lookup(operand);

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 using namespace tw;
 using namespace tw::fuzz;
@@ -303,7 +304,7 @@ NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const
     return at(other.tensor, result);
   };
   Tensor y = zeros(a.tensor.shape, a.tensor.kind);
-  if (isFloat) {
+  if (y.kind == Kind::F32) {
     forEach(y.shape, [&](const Shape &index) {
       double p = at(a.tensor, index), q = broadcast(index);
       switch (which) {
@@ -362,7 +363,8 @@ NetworkBuilder::Value NetworkBuilder::unary(const Value &x, int64_t which) {
     ir = b.create<graph::ReluOp>(where(), type, x.ir);
     break;
   case 1: {
-    float bottom = isFloat ? -0.5f : float(pick(-50, 0)), top = isFloat ? 0.75f : float(pick(20, 100));
+    const bool ofFloats = y.kind == Kind::F32;
+    float bottom = ofFloats ? -0.5f : float(pick(-50, 0)), top = ofFloats ? 0.75f : float(pick(20, 100));
     if (y.kind == Kind::U8)
       bottom = 3;
     apply([&](double v) { return std::clamp<double>(v, bottom, top); });
@@ -395,12 +397,24 @@ NetworkBuilder::Value NetworkBuilder::unary(const Value &x, int64_t which) {
     ir = b.create<graph::MulOp>(where(), type, x.ir, share);
     break;
   }
-  default: { // two ways part and meet again
+  case 8: { // two ways part and meet again
     apply([](double v) { return std::max(v, 0.0) + std::tanh(v); });
     mlir::Value relu = b.create<graph::ReluOp>(where(), type, x.ir), tanh = b.create<graph::TanhOp>(where(), type, x.ir);
     ir = b.create<graph::AddOp>(where(), type, relu, tanh);
     break;
   }
+  case 9:
+    apply([](double v) { return std::abs(v); });
+    ir = b.create<graph::AbsOp>(where(), type, x.ir);
+    break;
+  case 10:
+    apply([](double v) { return -v; });
+    ir = b.create<graph::NegOp>(where(), type, x.ir);
+    break;
+  default:
+    apply([](double v) { return std::erf(v); });
+    ir = b.create<graph::ErfOp>(where(), type, x.ir);
+    break;
   }
   return {ir, std::move(y)};
 }
@@ -417,6 +431,67 @@ NetworkBuilder::Value NetworkBuilder::softmax(const Value &x, size_t axis) {
     at(y, index) = std::exp(at(x.tensor, index) - largest) / sum;
   });
   auto op = b.create<graph::SoftmaxOp>(where(), typeOf(y), x.ir, int64_t(axis));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::reduce(const Value &x, llvm::StringRef kind, const Shape &axes) {
+  Shape shape = x.tensor.shape;
+  double count = 1;
+  for (int64_t axis : axes)
+    count *= double(std::exchange(shape[size_t(axis)], 1));
+  Tensor y = zeros(shape, x.tensor.kind);
+  if (kind == "max")
+    std::fill(y.values.begin(), y.values.end(), -INFINITY);
+  forEach(x.tensor.shape, [&](const Shape &index) {
+    Shape to = index;
+    for (int64_t axis : axes)
+      to[size_t(axis)] = 0;
+    double &result = at(y, to);
+    result = kind == "max" ? std::max(result, at(x.tensor, index)) : result + at(x.tensor, index);
+  });
+  if (kind == "mean")
+    for (double &value : y.values)
+      value /= count;
+  auto op = b.create<graph::ReduceOp>(where(), typeOf(y), x.ir, kind, axes, /*keepdims=*/true);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Quantisation NetworkBuilder::randomQuantisation(const Shape &shape, Kind kind, int exponent) {
+  Quantisation result;
+  result.axis = size_t(pick(0, int64_t(shape.size()) - 1));
+  const bool hasOwnPoints = chance(30);
+  for (int64_t i = chance(70) ? 1 : shape[result.axis]; i > 0; --i) {
+    result.scales.push_back(std::ldexp(1.0f, exponent + int(pick(-1, 1))));
+    result.zeroPoints.push_back(result.zeroPoints.empty() || hasOwnPoints ? zeroPoint(kind) : result.zeroPoints[0]);
+  }
+  return result;
+}
+
+NetworkBuilder::Value NetworkBuilder::dequantize(const Value &x) {
+  const Quantisation q = randomQuantisation(x.tensor.shape, x.tensor.kind, -5);
+  Tensor y = zeros(x.tensor.shape, Kind::F32);
+  forEach(y.shape, [&](const Shape &index) {
+    const size_t i = q.scales.size() > 1 ? size_t(index[q.axis]) : 0;
+    at(y, index) = (at(x.tensor, index) - q.zeroPoints[i]) * double(q.scales[i]);
+  });
+  auto op = b.create<graph::DequantizeOp>(where(), typeOf(y), x.ir, b.getDenseF32ArrayAttr(q.scales),
+                                          b.getDenseI32ArrayAttr(q.zeroPoints), int64_t(q.axis));
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::quantize(const Value &x) {
+  double largest = 0;
+  for (double value : x.tensor.values)
+    largest = std::max(largest, std::abs(value));
+  Tensor y = zeros(x.tensor.shape, anyKind());
+  const Quantisation q = randomQuantisation(y.shape, y.kind, std::ilogb(std::max(largest, 1e-3)) - 7);
+  forEach(y.shape, [&](const Shape &index) {
+    const size_t i = q.scales.size() > 1 ? size_t(index[q.axis]) : 0;
+    at(y, index) =
+        std::clamp(std::nearbyint(at(x.tensor, index) / double(q.scales[i])) + q.zeroPoints[i], low(y.kind), high(y.kind));
+  });
+  auto op = b.create<graph::QuantizeOp>(where(), typeOf(y), x.ir, b.getDenseF32ArrayAttr(q.scales),
+                                        b.getDenseI32ArrayAttr(q.zeroPoints), int64_t(q.axis));
   return {op, std::move(y)};
 }
 

@@ -78,12 +78,17 @@ protected:
   Value maxPool(const Value &x, const Window &window);
   Value averagePool(const Value &x, const Window &window, bool includePad);
   Value globalAveragePool(const Value &x);
-  /// `b` may broadcast. Of integers only Add, in the formula of docs/decisions/0004.
+  /// `b` may broadcast. Of 8-bit integers only Add, in the formula of docs/decisions/0004.
   Value binary(Binary which, const Value &a, const Value &b);
   /// One of the functions of one element, by a number below numUnary().
   Value unary(const Value &x, int64_t which);
-  int64_t numUnary() const { return !isFloat ? 2 : isOldGenerator() ? 7 : 9; }
+  int64_t numUnary() const { return !isFloat ? 2 : isOldGenerator() ? 7 : 12; }
   Value softmax(const Value &x, size_t axis);
+  /// "max", "sum" or "mean"; the axes stay, with an extent of 1.
+  Value reduce(const Value &x, llvm::StringRef kind, const Shape &axes);
+  // Scales are powers of two, one for all or one for each index of a dim.
+  Value dequantize(const Value &x);
+  Value quantize(const Value &x);
   Value layerNorm(const Value &x, size_t axis);
   Value concat(const std::vector<Value> &parts, size_t axis);
   Value transpose(const Value &x, std::array<int64_t, 4> perm);
@@ -103,6 +108,12 @@ private:
     return mlir::RankedTensorType::get(tensor.shape, elementOf(tensor.kind));
   }
   mlir::Value int32Constant(const std::vector<int32_t> &numbers);
+  struct Quantisation {
+    std::vector<float> scales;
+    std::vector<int32_t> zeroPoints;
+    size_t axis = 0;
+  };
+  Quantisation randomQuantisation(const Shape &shape, Kind kind, int exponent);
   mlir::Location where() { return mlir::NameLoc::get(b.getStringAttr("n" + std::to_string(values.size()))); }
   llvm::StringRef layout() const { return nhwc ? "nhwc" : "nchw"; }
   /// Of an element of an image.

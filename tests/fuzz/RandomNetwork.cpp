@@ -6,11 +6,20 @@
 #include "tests/fuzz/NetworkBuilder.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace tw;
 using namespace tw::fuzz;
 
 namespace {
+
+/// The largest magnitude.
+double largest(llvm::ArrayRef<double> values) {
+  double result = 0;
+  for (double value : values)
+    result = std::max(result, std::abs(value));
+  return result;
+}
 
 /// Operators, each of the last value or, where there are branches, of any. Every value has four dims, but for what is on its way to them.
 class OperatorBuilder : public NetworkBuilder {
@@ -30,6 +39,11 @@ private:
   void addTranspose();
   void addSlice();
   void addPad();
+  void addReduction();
+  void addLayerNorm();
+  void addProduct();
+  /// A few sums, products and the like of dequantised integers, as long as floats are exact, and what they give quantised again.
+  void addFloats();
   /// The latest value beside x of its type and rank whose dims are all accepted; nothing if there is none.
   Value another(llvm::function_ref<bool(size_t dim, int64_t extent)> accepts) const;
   void push(Value value) { values.push_back(std::move(value)); }
@@ -146,6 +160,66 @@ void OperatorBuilder::addPad() {
   push(pad(x, before, after, isFloat ? (chance(50) ? 0.0 : 0.25) : double(zeroPoint(x.tensor.kind))));
 }
 
+void OperatorBuilder::addReduction() {
+  Shape axes;
+  for (int64_t axis = 0; axis < 4; ++axis)
+    if (chance(40))
+      axes.push_back(axis);
+  if (axes.empty())
+    axes.push_back(3);
+  constexpr const char *kKinds[] = {"sum", "mean", "max"};
+  const std::string kind = isFloat ? kKinds[pick(0, 2)] : "max";
+  // What cancels out is made of rounding errors.
+  const Value sum = reduce(x, "sum", axes);
+  const double count = double(countOf(x.tensor.shape)) / double(countOf(sum.tensor.shape));
+  const bool cancels = largest(sum.tensor.values) < 0.2 * std::sqrt(count) * largest(x.tensor.values);
+  push(reduce(x, cancels ? "max" : kind, axes));
+}
+
+/// If all rows differ from their means by more than their own rounding.
+void OperatorBuilder::addLayerNorm() {
+  const auto axis = size_t(pick(1, 3));
+  Value y = layerNorm(x, axis);
+  const size_t row =
+      y.tensor.values.size() / size_t(countOf(Shape(y.tensor.shape.begin(), y.tensor.shape.begin() + long(axis))));
+  for (llvm::ArrayRef<double> left = x.tensor.values; !left.empty(); left = left.drop_front(row)) {
+    const llvm::ArrayRef<double> values = left.take_front(row);
+    double mean = 0, variance = 0;
+    for (double value : values)
+      mean += value / double(row);
+    for (double value : values)
+      variance += (value - mean) * (value - mean) / double(row);
+    if (std::sqrt(variance) < 0.2 * largest(values))
+      return;
+  }
+  push(std::move(y));
+}
+
+/// With another value, or with itself transposed.
+void OperatorBuilder::addProduct() {
+  const Shape &shape = x.tensor.shape;
+  Value other = another([&](size_t dim, int64_t extent) { return dim == 3 || extent == (dim == 2 ? shape[3] : shape[dim]); });
+  push(product(x, other.ir ? other : transpose(x, {0, 1, 3, 2})));
+}
+
+void OperatorBuilder::addFloats() {
+  auto isExact = [](const Value &y) { return llvm::all_of(y.tensor.values, [](double v) { return double(float(v)) == v; }); };
+  std::vector<Value> floats{dequantize(x)};
+  if (const Value other = another([&](size_t dim, int64_t extent) { return extent == x.tensor.shape[dim]; }); other.ir)
+    floats.push_back(dequantize(other));
+  auto anyOf = [&]() -> const Value & { return floats[size_t(pick(0, int64_t(floats.size()) - 1))]; };
+  constexpr int64_t kUnary[] = {0, 1, 9, 10}; // relu, clip, abs, neg
+  for (int64_t left = pick(1, 4); left > 0; --left) {
+    const Value a = anyOf(), other = anyOf();
+    Value y = chance(60) ? binary(Binary(pick(0, 4)), a, other) : unary(a, kUnary[pick(0, 3)]);
+    if (isExact(y))
+      floats.push_back(std::move(y));
+  }
+  push(quantize(floats.back()));
+  if (chance(30))
+    push(quantize(anyOf()));
+}
+
 Network OperatorBuilder::build() {
   Network network;
   nhwc = chance(50);
@@ -159,7 +233,14 @@ Network OperatorBuilder::build() {
     if (countOf(x.tensor.shape) > 20000)
       break;
     int64_t roll = pick(0, 99);
-    if (roll < 35)
+    if (branches && chance(20)) {
+      if (roll < 35)
+        addReduction();
+      else if (roll < 60)
+        addProduct();
+      else
+        isFloat ? addLayerNorm() : addFloats();
+    } else if (roll < 35)
       addConv();
     else if (roll < 45)
       addMatmul();

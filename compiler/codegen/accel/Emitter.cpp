@@ -992,7 +992,8 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
   if (chains.empty() && kernel.anchor) {
     Chain chain;
     chain.aType = chain.dType = kernel.anchor->resultType;
-    if (kernel.anchor->windowOp == isa::WindowOp::Max)
+    // A maximum keeps the sign of what it compares; of floats it may be wider.
+    if (kernel.anchor->windowOp == isa::WindowOp::Max && byteSize(kernel.anchor->inputType) == byteSize(kernel.outputType))
       chain.dType = kernel.anchor->inputType;
     chains.push_back(chain);
   }

@@ -51,6 +51,31 @@ module {
 
 // -----
 
+// CHECK: isa.vector(a_type=bf16{{.*}}d_type=f32{{.*}}window=[7,6] {{.*}}window_op=max
+// The largest number of each channel, wider than those it is found among.
+module {
+  func.func private @kernel(%x: tensor<1x6x7x9xbf16>) -> tensor<1x1x1x9xf32> {
+    %init = arith.constant 0xFF800000 : f32
+    %e = tensor.empty() : tensor<1x1x1x9xf32>
+    %f = linalg.fill ins(%init : f32) outs(%e : tensor<1x1x1x9xf32>) -> tensor<1x1x1x9xf32>
+    %taps = tensor.empty() : tensor<6x7xbf16>
+    %r = linalg.generic {indexing_maps = [affine_map<(n, h, w, c, y, x) -> (n, h + y, w + x, c)>, affine_map<(n, h, w, c, y, x) -> (y, x)>, affine_map<(n, h, w, c, y, x) -> (n, h, w, c)>],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %taps : tensor<1x6x7x9xbf16>, tensor<6x7xbf16>) outs(%f : tensor<1x1x1x9xf32>) {
+    ^bb0(%p: bf16, %q: bf16, %s: f32):
+      %w = arith.extf %p : bf16 to f32
+      %u = arith.maximumf %s, %w : f32
+      linalg.yield %u : f32
+    } -> tensor<1x1x1x9xf32>
+    return %r : tensor<1x1x1x9xf32>
+  }
+  func.func @main(%x: tensor<1x6x7x9xbf16>) -> tensor<1x1x1x9xf32> {
+    %0 = call @kernel(%x) : (tensor<1x6x7x9xbf16>) -> tensor<1x1x1x9xf32>
+    return %0 : tensor<1x1x1x9xf32>
+  }
+}
+
+// -----
+
 // CHECK: isa.vector(a_type=u8{{.*}}a_zero_point=5{{.*}}window_op=sum lane_reduce=1
 // Bytes of a row, unsigned and less a zero point.
 module {

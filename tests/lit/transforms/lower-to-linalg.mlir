@@ -207,16 +207,51 @@ func.func private @qlinear_double(%x: tensor<4xui8>) -> tensor<4xui8> {
 
 // -----
 
-// And what else is made of x, to be added to it, takes a body of its own.
+// So does a sum of x and what is made of it.
 // CHECK-LABEL: func.func private @qlinear_of_clip
 // CHECK-SAME: %[[X:.*]]: tensor<4xi8>
-// CHECK: %[[C:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<4xi8>)
-// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[C]] : tensor<4xi8>, tensor<4xi8>)
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[X]] : tensor<4xi8>, tensor<4xi8>)
+// CHECK-NEXT: ^bb0(%[[A:.*]]: i8, %[[B:.*]]: i8, %{{.*}}: i8):
+// CHECK-NEXT: %[[W:.*]] = arith.extui %[[A]]
+// CHECK-NEXT: %{{.*}} = arith.constant 3 : i32
+// CHECK-NEXT: arith.maxsi %[[W]]
+// CHECK: arith.extui %[[B]]
+// CHECK-NEXT: arith.sitofp
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: math.fma
 func.func private @qlinear_of_clip(%x: tensor<4xui8>) -> tensor<4xui8> {
   %0 = graph.clip %x {min = 3.0 : f32, max = 93.0 : f32} : tensor<4xui8>
   %1 = graph.qlinear_add %x, %0 {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
     y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<4xui8>) -> tensor<4xui8>
   return %1 : tensor<4xui8>
+}
+
+// -----
+
+// And a tensor that goes two ways. Equal conversions are one way.
+// CHECK-LABEL: func.func private @two_conversions
+// CHECK-SAME: %[[X:.*]]: tensor<4xi8>
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[X]] : tensor<4xi8>, tensor<4xi8>)
+// CHECK-LABEL: func.func private @one_conversion
+// CHECK-SAME: %[[Y:.*]]: tensor<4xi8>
+// CHECK: linalg.generic {{.*}} ins(%[[Y]] : tensor<4xi8>)
+// CHECK: arith.sitofp
+// CHECK-NOT: arith.sitofp
+// CHECK: arith.maximumf
+// CHECK: return
+func.func private @two_conversions(%x: tensor<4xi8>) -> tensor<4xf32> {
+  %0 = graph.dequantize %x {axis = 0 : i64, scales = array<f32: 0.5>, zero_points = array<i32: 3>} : (tensor<4xi8>) -> tensor<4xf32>
+  %1 = graph.dequantize %x {axis = 0 : i64, scales = array<f32: 0.25>, zero_points = array<i32: 3>} : (tensor<4xi8>) -> tensor<4xf32>
+  %2 = graph.relu %0 : tensor<4xf32>
+  %3 = graph.max %1, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
+}
+func.func private @one_conversion(%x: tensor<4xi8>) -> tensor<4xf32> {
+  %0 = graph.dequantize %x {axis = 0 : i64, scales = array<f32: 0.5>, zero_points = array<i32: 3>} : (tensor<4xi8>) -> tensor<4xf32>
+  %1 = graph.dequantize %x {axis = 0 : i64, scales = array<f32: 0.5>, zero_points = array<i32: 3>} : (tensor<4xi8>) -> tensor<4xf32>
+  %2 = graph.tanh %0 : tensor<4xf32>
+  %3 = graph.max %1, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %3 : tensor<4xf32>
 }
 
 // -----
