@@ -139,14 +139,12 @@ TEXT
     echo
     echo "## With more programs"
     echo
-    echo "Networks that meet their targets with longer searches, in one process for each of $(nproc) processors."
-    for longer in 500:edge_32x32_bf16/resnet18 2000:gemmini_16x16_fp32/squeezenet; do
-      echo
-      rows=("${longer#*:}") options=(--schedule search --search-budget "${longer%:*}")
-      echo "\`scripts/bench-networks.sh ${options[*]} ${rows[*]}\`:"
-      echo
-      table
-    done
+    echo "A network that meets its target with a longer search, in one process for each of $(nproc) processors."
+    echo
+    rows=(gemmini_16x16_fp32/squeezenet) options=(--schedule search --search-budget 2000)
+    echo "\`scripts/bench-networks.sh ${options[*]} ${rows[*]}\`:"
+    echo
+    table
   fi
 } >"$scratch/page"
 page=docs/networks.md

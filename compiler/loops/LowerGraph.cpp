@@ -197,9 +197,10 @@ bool fits(ArrayRef<Operation *> ops) {
     if (count == 1 || value == again)
       continue;
     // The second tensor is there all the time, but scaled as it is read, it is not the one that the chain carries.
-    if (goesTwoWays(value, ops) && !(isa<BlockArgument>(value) && tensors.size() == kMaxTensors))
+    const SmallVector<Operation *> users = usersOf(value, ops);
+    if (goesTwoWays(value, ops) && !(isa<BlockArgument>(value) && tensors.size() == kMaxTensors && users.size() == 2))
       return false;
-    for (Operation *op : usersOf(value, ops))
+    for (Operation *op : users)
       if (auto add = dyn_cast<QLinearAddOp>(op); add && add.getA() == value && !readsTwice(op))
         return false;
   }

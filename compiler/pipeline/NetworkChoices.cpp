@@ -329,12 +329,12 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
 /// neighbours only.
 void NetworkCompiler::listForms(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
   for (size_t i = 0; i < layers.size(); ++i)
-    add(i, overlaps() && !layers[i].kernel.request.depth ? 1 + kMoreSlots : 1, DecisionOn::Depth, "depth of ");
+    add(i, hasWays() && !layers[i].kernel.request.depth ? 1 + kMoreSlots : 1, DecisionOn::Depth, "depth of ");
   for (size_t i = 0; i < layers.size(); ++i) {
     const accel::Kernel &kernel = layers[i].kernel;
     const bool isContraction = kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction;
     const bool isAsked = kernel.request.panel && kernel.request.order;
-    add(i, overlaps() && isContraction && !isAsked ? accel::Tile::kForms : 1, DecisionOn::Form, "form of ");
+    add(i, hasWays() && isContraction && !isAsked ? accel::Tile::kForms : 1, DecisionOn::Form, "form of ");
   }
 }
 

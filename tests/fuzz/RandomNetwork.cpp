@@ -246,9 +246,14 @@ Network OperatorBuilder::build() {
       addMatmul();
     else if (roll < 53)
       push(maxPool(x, randomWindow(false)));
-    else if (roll < 61)
-      branches &&chance(30) ? push(globalAveragePool(x)) : isFloat ? addAveragePool() : push(maxPool(x, randomWindow(false)));
-    else if (roll < 73)
+    else if (roll < 61) {
+      if (branches && chance(30))
+        push(globalAveragePool(x));
+      else if (isFloat)
+        addAveragePool();
+      else
+        push(maxPool(x, randomWindow(false)));
+    } else if (roll < 73)
       addSum();
     else if (roll < 80)
       push(unary(x, pick(0, numUnary() - 1)));
