@@ -75,6 +75,11 @@ bool isOneNumber(Value value) {
   return elements && (elements.getNumElements() == 1 || elements.isSplat());
 }
 
+/// A constant along the last dim: a parameter of a body.
+bool isChannelVector(Value value) {
+  return constantOf(value) && !isOneNumber(value) && shapeOf(value).back() == tensorOf(value).getNumElements();
+}
+
 /// Which op's result ends a body: an 8-bit number has been rounded and saturated, the next body starts from it.
 bool endsBody(Operation *op, Operation *user) { return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user); }
 
@@ -145,11 +150,9 @@ bool goesTwoWays(Value value, ArrayRef<Operation *> ops) {
 llvm::SmallSetVector<Value, 8> tensorsOf(ArrayRef<Operation *> ops) {
   llvm::SmallSetVector<Value, 8> tensors;
   for (Operation *op : ops)
-    for (Value operand : op->getOperands()) {
-      const bool isParameter = constantOf(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements();
-      if (!llvm::is_contained(ops, operand.getDefiningOp()) && !isOneNumber(operand) && !isParameter)
+    for (Value operand : op->getOperands())
+      if (!llvm::is_contained(ops, operand.getDefiningOp()) && !isOneNumber(operand) && !isChannelVector(operand))
         tensors.insert(operand);
-    }
   return tensors;
 }
 
@@ -178,10 +181,9 @@ bool fits(ArrayRef<Operation *> ops) {
     secondReadings += readsTwice(op);
     for (Value operand : op->getOperands()) {
       constants += isOneNumber(operand);
+      parameters += isChannelVector(operand);
       if (!constantOf(operand))
         ++uses[firstOf(operand, ops)];
-      else if (!isOneNumber(operand) && shapeOf(operand).back() == tensorOf(operand).getNumElements())
-        ++parameters;
     }
     if (hasChannelAxis(op)) // the scales; a bias is an operand
       ++(isLastAxis(op) ? parameters : tensorsOfAxes);

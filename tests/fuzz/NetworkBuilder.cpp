@@ -154,22 +154,10 @@ NetworkBuilder::Value NetworkBuilder::finish(mlir::Value sum, Tensor sums, int c
   return {op, std::move(y)};
 }
 
-NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &window, int64_t outChannels, int64_t groups) {
-  const Tensor &x = input.tensor;
-  int64_t depth = x.shape[c()] / groups, perGroup = outChannels / groups;
+Tensor NetworkBuilder::convolved(const Tensor &x, double xZero, const Tensor &weights, double wZero, const Window &window,
+                                 int64_t groups) const {
   auto [kh, kw] = window.kernel;
-  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
-  Tensor weights = randomTensor(nhwc ? Shape{kh, kw, depth, outChannels} : Shape{outChannels, depth, kh, kw}, kind,
-                                1.5 / std::sqrt(double(kh * kw * depth)));
-  int32_t xZero = isFloat ? 0 : zeroPoint(x.kind);
-  // One for all channels: weights with several must fit 8 bits after subtraction, or the compiler refuses them.
-  int32_t wZero = isFloat || chance(60) ? 0 : zeroPoint(kind);
-  std::vector<double> bias(size_t(outChannels), 0);
-  bool hasBias = isFloat && chance(70);
-  Tensor biasTensor = randomTensor({outChannels}, Kind::F32);
-  if (hasBias)
-    bias = biasTensor.values;
-
+  const int64_t outChannels = weights.shape[nhwc ? 3 : 0], depth = x.shape[c()] / groups, perGroup = outChannels / groups;
   Tensor y =
       zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), outChannels), Kind::F32);
   auto weightAt = [&, kw = kw, kh = kh](int64_t i, int64_t j, int64_t d, int64_t o) {
@@ -182,8 +170,28 @@ NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &win
       for (int64_t d = 0; d < depth; ++d)
         sum += (x.values[size_t(place(x, n, ih, iw, o / perGroup * depth + d))] - xZero) * weightAt(i, j, d, o);
     });
-    y.values[size_t(place(y, n, oh, ow, o))] = sum + bias[size_t(o)];
+    y.values[size_t(place(y, n, oh, ow, o))] = sum;
   });
+  return y;
+}
+
+NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &window, int64_t outChannels, int64_t groups) {
+  const Tensor &x = input.tensor;
+  int64_t depth = x.shape[c()] / groups;
+  auto [kh, kw] = window.kernel;
+  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
+  Tensor weights = randomTensor(nhwc ? Shape{kh, kw, depth, outChannels} : Shape{outChannels, depth, kh, kw}, kind,
+                                1.5 / std::sqrt(double(kh * kw * depth)));
+  int32_t xZero = isFloat ? 0 : zeroPoint(x.kind);
+  // One for all channels: weights with several must fit 8 bits after subtraction, or the compiler refuses them.
+  int32_t wZero = isFloat || chance(60) ? 0 : zeroPoint(kind);
+  bool hasBias = isFloat && chance(70);
+  Tensor biasTensor = randomTensor({outChannels}, Kind::F32);
+  Tensor y = convolved(x, xZero, weights, wZero, window, groups);
+  if (hasBias)
+    forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t o) {
+      y.values[size_t(place(y, n, oh, ow, o))] += biasTensor.values[size_t(o)];
+    });
   auto strides = b.getDenseI64ArrayAttr(window.strides), pads = b.getDenseI64ArrayAttr(window.pads),
        dilations = b.getDenseI64ArrayAttr(window.dilations);
   mlir::Value weight = constant(weights).ir, sum;
@@ -196,17 +204,22 @@ NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &win
   return finish(sum, std::move(y), c());
 }
 
-NetworkBuilder::Value NetworkBuilder::matmul(const Value &a, int64_t n) {
-  const int64_t m = a.tensor.shape[0], k = a.tensor.shape[1];
-  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
-  Tensor weights = randomTensor({k, n}, kind, 1.5 / std::sqrt(double(k)));
-  int32_t aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat || chance(50) ? 0 : zeroPoint(kind);
+Tensor NetworkBuilder::multiplied(const Tensor &a, double aZero, const Tensor &weights, double bZero) const {
+  const int64_t m = a.shape[0], k = a.shape[1], n = weights.shape[1];
   Tensor y = zeros({m, n}, Kind::F32);
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)
       for (int64_t d = 0; d < k; ++d)
-        y.values[size_t(i * n + j)] +=
-            (a.tensor.values[size_t(i * k + d)] - aZero) * (weights.values[size_t(d * n + j)] - bZero);
+        y.values[size_t(i * n + j)] += (a.values[size_t(i * k + d)] - aZero) * (weights.values[size_t(d * n + j)] - bZero);
+  return y;
+}
+
+NetworkBuilder::Value NetworkBuilder::matmul(const Value &a, int64_t n) {
+  const int64_t k = a.tensor.shape[1];
+  Kind kind = isFloat ? Kind::F32 : chance(70) ? Kind::I8 : Kind::U8;
+  Tensor weights = randomTensor({k, n}, kind, 1.5 / std::sqrt(double(k)));
+  int32_t aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat || chance(50) ? 0 : zeroPoint(kind);
+  Tensor y = multiplied(a.tensor, aZero, weights, bZero);
   mlir::Value sum;
   if (isFloat)
     sum = b.create<graph::MatmulOp>(where(), typeOf(y), a.ir, constant(weights).ir);
@@ -456,19 +469,50 @@ NetworkBuilder::Value NetworkBuilder::reduce(const Value &x, llvm::StringRef kin
   return {op, std::move(y)};
 }
 
-NetworkBuilder::Quantisation NetworkBuilder::randomQuantisation(const Shape &shape, Kind kind, int exponent) {
+NetworkBuilder::Value NetworkBuilder::dequantisedConv(const Value &x, const Window &window, int64_t outChannels,
+                                                      int64_t groups) {
+  const Value weights =
+      dequantisedWeights({outChannels, x.tensor.shape[c()] / groups, window.kernel[0], window.kernel[1]}, /*axis=*/0);
+  Tensor y = convolved(x.tensor, 0, weights.tensor, 0, window, groups);
+  auto op =
+      b.create<graph::ConvOp>(where(), typeOf(y), x.ir, weights.ir, mlir::Value(), b.getDenseI64ArrayAttr(window.strides),
+                              b.getDenseI64ArrayAttr(window.pads), b.getDenseI64ArrayAttr(window.dilations), groups, layout());
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::dequantisedMatmul(const Value &a, int64_t n) {
+  const Value weights = dequantisedWeights({a.tensor.shape[1], n}, /*axis=*/1);
+  Tensor y = multiplied(a.tensor, 0, weights.tensor, 0);
+  auto op = b.create<graph::MatmulOp>(where(), typeOf(y), a.ir, weights.ir);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::dequantisedWeights(const Shape &shape, size_t axis) {
+  Quantisation q;
+  q.axis = axis;
+  for (int64_t i = chance(50) ? 1 : shape[axis]; i > 0; --i) {
+    q.scales.push_back(std::ldexp(1.0f, int(pick(-9, -7))));
+    q.zeroPoints.push_back(0);
+  }
+  return dequantize(constant(randomTensor(shape, Kind::I8)), q);
+}
+
+NetworkBuilder::Quantisation NetworkBuilder::randomQuantisation(const Shape &shape, Kind kind, int exponent, bool perTensor) {
   Quantisation result;
   result.axis = size_t(pick(0, int64_t(shape.size()) - 1));
   const bool hasOwnPoints = chance(30);
-  for (int64_t i = chance(70) ? 1 : shape[result.axis]; i > 0; --i) {
+  for (int64_t i = perTensor || chance(70) ? 1 : shape[result.axis]; i > 0; --i) {
     result.scales.push_back(std::ldexp(1.0f, exponent + int(pick(-1, 1))));
     result.zeroPoints.push_back(result.zeroPoints.empty() || hasOwnPoints ? zeroPoint(kind) : result.zeroPoints[0]);
   }
   return result;
 }
 
-NetworkBuilder::Value NetworkBuilder::dequantize(const Value &x) {
-  const Quantisation q = randomQuantisation(x.tensor.shape, x.tensor.kind, -5);
+NetworkBuilder::Value NetworkBuilder::dequantize(const Value &x, bool perTensor) {
+  return dequantize(x, randomQuantisation(x.tensor.shape, x.tensor.kind, -5, perTensor));
+}
+
+NetworkBuilder::Value NetworkBuilder::dequantize(const Value &x, const Quantisation &q) {
   Tensor y = zeros(x.tensor.shape, Kind::F32);
   forEach(y.shape, [&](const Shape &index) {
     const size_t i = q.scales.size() > 1 ? size_t(index[q.axis]) : 0;
@@ -484,7 +528,7 @@ NetworkBuilder::Value NetworkBuilder::quantize(const Value &x) {
   for (double value : x.tensor.values)
     largest = std::max(largest, std::abs(value));
   Tensor y = zeros(x.tensor.shape, anyKind());
-  const Quantisation q = randomQuantisation(y.shape, y.kind, std::ilogb(std::max(largest, 1e-3)) - 7);
+  const Quantisation q = randomQuantisation(y.shape, y.kind, std::ilogb(std::max(largest, 1e-3)) - 7, /*perTensor=*/false);
   forEach(y.shape, [&](const Shape &index) {
     const size_t i = q.scales.size() > 1 ? size_t(index[q.axis]) : 0;
     at(y, index) =

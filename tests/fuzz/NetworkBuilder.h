@@ -86,9 +86,12 @@ protected:
   Value softmax(const Value &x, size_t axis);
   /// "max", "sum" or "mean"; the axes stay, with an extent of 1.
   Value reduce(const Value &x, llvm::StringRef kind, const Shape &axes);
-  // Scales are powers of two, one for all or one for each index of a dim.
-  Value dequantize(const Value &x);
+  // Scales are powers of two, one for all or one for each index of a dim: sums of few numbers are exact.
+  Value dequantize(const Value &x, bool perTensor = false);
   Value quantize(const Value &x);
+  // Of dequantised images in nchw, or matrices, with dequantised weights: the compiler makes integers of them.
+  Value dequantisedConv(const Value &x, const Window &window, int64_t outChannels, int64_t groups);
+  Value dequantisedMatmul(const Value &a, int64_t n);
   Value layerNorm(const Value &x, size_t axis);
   Value concat(const std::vector<Value> &parts, size_t axis);
   Value transpose(const Value &x, std::array<int64_t, 4> perm);
@@ -113,7 +116,12 @@ private:
     std::vector<int32_t> zeroPoints;
     size_t axis = 0;
   };
-  Quantisation randomQuantisation(const Shape &shape, Kind kind, int exponent);
+  Quantisation randomQuantisation(const Shape &shape, Kind kind, int exponent, bool perTensor);
+  Value dequantize(const Value &x, const Quantisation &q);
+  Value dequantisedWeights(const Shape &shape, size_t axis);
+  Tensor convolved(const Tensor &x, double xZero, const Tensor &weights, double wZero, const Window &window,
+                   int64_t groups) const;
+  Tensor multiplied(const Tensor &a, double aZero, const Tensor &weights, double bZero) const;
   mlir::Location where() { return mlir::NameLoc::get(b.getStringAttr("n" + std::to_string(values.size()))); }
   llvm::StringRef layout() const { return nhwc ? "nhwc" : "nchw"; }
   /// Of an element of an image.

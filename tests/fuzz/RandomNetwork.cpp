@@ -44,6 +44,8 @@ private:
   void addProduct();
   /// A few sums, products and the like of dequantised integers, as long as floats are exact, and what they give quantised again.
   void addFloats();
+  /// A convolution or product between dequantised and quantised values, and what may be added to it.
+  void addQuantised();
   /// The latest value beside x of its type and rank whose dims are all accepted; nothing if there is none.
   Value another(llvm::function_ref<bool(size_t dim, int64_t extent)> accepts) const;
   void push(Value value) { values.push_back(std::move(value)); }
@@ -220,6 +222,31 @@ void OperatorBuilder::addFloats() {
     push(quantize(anyOf()));
 }
 
+void OperatorBuilder::addQuantised() {
+  const Value f = dequantize(x, /*perTensor=*/true);
+  Value y;
+  if (nhwc || chance(30)) {
+    const Shape &shape = x.tensor.shape;
+    const int64_t k = shape[3], m = countOf(shape) / k, n = pick(1, 20);
+    y = reshape(dequantisedMatmul(reshape(f, {m, k}), n), {shape[0], shape[1], shape[2], n});
+  } else {
+    const int64_t channels = x.tensor.shape[1];
+    const bool isDepthwise = chance(30);
+    y = dequantisedConv(f, randomWindow(true), isDepthwise ? channels : pick(1, 20), isDepthwise ? channels : 1);
+  }
+  if (chance(30))
+    y = unary(y, pick(0, 1));
+  Value other = f.tensor.shape == y.tensor.shape && chance(50) ? f : Value();
+  for (const Value &value : values)
+    if (!other.ir && value.tensor.shape == y.tensor.shape)
+      other = dequantize(value, /*perTensor=*/true);
+  if (other.ir && chance(60))
+    y = chance(50) ? binary(Binary::Add, y, other) : binary(Binary::Add, other, y);
+  if (chance(30))
+    y = unary(y, 0);
+  push(quantize(y));
+}
+
 Network OperatorBuilder::build() {
   Network network;
   nhwc = chance(50);
@@ -240,7 +267,9 @@ Network OperatorBuilder::build() {
         addProduct();
       else
         isFloat ? addLayerNorm() : addFloats();
-    } else if (roll < 35)
+    } else if (branches && !isFloat && roll < 35 && chance(40))
+      addQuantised();
+    else if (roll < 35)
       addConv();
     else if (roll < 45)
       addMatmul();
