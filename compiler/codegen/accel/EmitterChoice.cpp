@@ -145,10 +145,17 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
       const double estimate = ranking[i].first;
       Tile t = ranking[i].second;
       t.cut = cut;
-      if (Buffers b; t.size[P0] == kernel.extent[P0] && fitsDrained(t, b) && allocate(b))
+      if (Buffers b; t.size[P0] == kernel.extent[P0] && (!t.inputsOuter || !cut.last || keepsDistance(*cut.last)) &&
+                     fitsDrained(t, b) && allocate(b))
         add(estimate, t);
     }
   return ranking;
+}
+
+/// Whether the parts of the last tiles come late enough to sums that earlier input channels have begun for all positions (decision 0009):
+/// of so few that the array is back before they are there, only the whole.
+bool Emitter::keepsDistance(const Cut &last) const {
+  return last.positions >= kernel.extent[P0] || kernel.extent[P0] >= int64_t(timing::accumulatorDistance(machine));
 }
 
 std::string Emitter::rankingKey(bool planned) const {
@@ -277,7 +284,7 @@ bool Emitter::isWorthALook(const Tile &t) const {
     return false;
   if (t.panel != Tile::NoPanel && t.depth == 1)
     return false;
-  if ((request.first || request.last) && !hasAllPositions)
+  if ((request.first || request.last) && (!hasAllPositions || (t.inputsOuter && request.last && !keepsDistance(*request.last))))
     return false;
   if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
     return false;

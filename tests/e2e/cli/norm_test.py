@@ -260,6 +260,21 @@ class NormTest(CliTest):
     def test_few_rows_fit(self):
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
 
+    def test_parts_that_come_to_their_sums_too_soon_are_refused(self):
+        """A block of input channels is added to both rows at once, and the last one to each row alone."""
+        self.write("net.mlir", """func.func @main(%x: tensor<2x1116xf32>, %w: tensor<1116x53xf32>) -> tensor<2x53xf32> {
+  %p = graph.matmul %x, %w : (tensor<2x1116xf32>, tensor<1116x53xf32>) -> tensor<2x53xf32> loc("product")
+  %y = graph.layer_norm %p {axis = 1 : i64, epsilon = 1.0e-05 : f32} : tensor<2x53xf32> loc("norm")
+  return %y : tensor<2x53xf32>
+}
+""")
+        def cut(last):
+            return self.schedule_file(
+                {"product": [f'tile %k {{sizes = [16, 2, 1, 1], ic = 160, order = "inputs_outer", last = [2, {last}]}}']}, base="modulo")
+        command = ["compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "-o", "net.twp", "--schedule"]
+        self.fails(*command, cut(1), message="parts of so few would come to their sums too soon")
+        self.tilewright(*command, cut(2))
+
 
 if __name__ == "__main__":
     unittest.main()
