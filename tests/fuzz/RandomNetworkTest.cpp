@@ -353,11 +353,13 @@ TEST(RandomBranchesTest, IntegerNetworksAreExact) { runCases({makeBranches, fals
 
 TEST(RandomBranchesTest, Fp32NetworksAreAccurate) { runCases({makeBranches, true, kFp32Machines, 1e-4}, 20, waysOfBlocks); }
 
-TEST(RandomBranchesTest, Bf16NetworksAreNear) { runCases({makeBranches, true, kBf16Machines, 1e-1}, 20, waysOfBlocks); }
+// As for chains: of 378 networks (seeds 1 to 400) the farthest was off by 0.014.
+TEST(RandomBranchesTest, Bf16NetworksAreNear) { runCases({makeBranches, true, kBf16Machines, 4e-2}, 20, waysOfBlocks); }
 
 TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, kIntegerBlockMachines, 0}, 20, waysOfBlocks); }
 
 TEST(RandomBlocksTest, Fp32NetworksAreAccurate) { runCases({makeBlocks, true, kFp32BlockMachines, 1e-4}, 10, waysOfBlocks); }
 
-// Every layer rounds to eight bits: of 850 networks of up to twenty layers the farthest was off by 0.084 (seed 5107).
+// Every layer rounds to eight bits: of 850 networks of up to twenty layers the farthest was off by 0.084 (seed 5107 of the generator before it
+// knew magnitudes, negation and erf).
 TEST(RandomBlocksTest, Bf16NetworksAreNear) { runCases({makeBlocks, true, kBf16BlockMachines, 1e-1}, 10, waysOfBlocks); }

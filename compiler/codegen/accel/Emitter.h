@@ -173,7 +173,7 @@ private:
   std::vector<Visit> withLeads(const std::vector<Visit> &tiles) const;
   void takeInputs(std::vector<Visit> &order, llvm::ArrayRef<Visit> tiles, size_t together) const;
   void cutVisits(std::vector<Visit> &order) const;
-  bool keepsDistance(const Cut &last) const;
+  bool comesLateEnough(const Cut &last) const;
   bool canCut() const;
   bool hasOpenEnds() const;
   bool isFirstOfArray() const;

@@ -52,7 +52,6 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     return unsigned(std::min(slots, tiles));
   };
   if (contraction()) {
-    const Anchor &anchor = *kernel.anchor;
     const int64_t nBlocks = ceilDiv(t.size[C], machine.cols);
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
     unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);

@@ -145,7 +145,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
       const double estimate = ranking[i].first;
       Tile t = ranking[i].second;
       t.cut = cut;
-      if (Buffers b; t.size[P0] == kernel.extent[P0] && (!t.inputsOuter || !cut.last || keepsDistance(*cut.last)) &&
+      if (Buffers b; t.size[P0] == kernel.extent[P0] && (!t.inputsOuter || !cut.last || comesLateEnough(*cut.last)) &&
                      fitsDrained(t, b) && allocate(b))
         add(estimate, t);
     }
@@ -154,7 +154,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
 
 /// Whether the parts of the last tiles come late enough to sums that earlier input channels have begun for all positions (decision 0009):
 /// of so few that the array is back before they are there, only the whole.
-bool Emitter::keepsDistance(const Cut &last) const {
+bool Emitter::comesLateEnough(const Cut &last) const {
   return last.positions >= kernel.extent[P0] || kernel.extent[P0] >= int64_t(timing::accumulatorDistance(machine));
 }
 
@@ -284,7 +284,8 @@ bool Emitter::isWorthALook(const Tile &t) const {
     return false;
   if (t.panel != Tile::NoPanel && t.depth == 1)
     return false;
-  if ((request.first || request.last) && (!hasAllPositions || (t.inputsOuter && request.last && !keepsDistance(*request.last))))
+  if ((request.first || request.last) &&
+      (!hasAllPositions || (t.inputsOuter && request.last && !comesLateEnough(*request.last))))
     return false;
   if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
     return false;

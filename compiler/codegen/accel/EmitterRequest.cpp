@@ -57,7 +57,7 @@ llvm::Error Emitter::checkRequest() const {
     if (cut && cut->positions > kernel.extent[P0])
       return refuse(r.tileAt, llvm::formatv("positions of {0}", name).str(), cut->positions, llvm::formatv("has {0} there", kernel.extent[P0]));
   }
-  if (r.last && r.order.value_or(0) >= 2 && !keepsDistance(*r.last))
+  if (r.last && r.order.value_or(0) >= 2 && !comesLateEnough(*r.last))
     return refuse(r.tileAt, "last", llvm::formatv("[{0}, {1}]", r.last->tiles, r.last->positions).str(),
                   "adds each block of input channels to all positions, and parts of so few would come to their sums too soon");
   if (r.keepsSums.value_or(false) && !canKeepSums())
