@@ -244,17 +244,54 @@ Value emitScaled(OpBuilder &b, DequantizeOp op, Value y, const ChannelReader &pe
   return b.create<arith::MulFOp>(op.getLoc(), y, perChannel(floatVector(b, op.getScales())));
 }
 
+namespace {
+
 /// ONNX Runtime's AVX2 arithmetic: both scales divided by the result's, the three zero points in one constant, two fused
 /// multiply-adds, b first.
-static Value emitQLinearAdd(OpBuilder &b, QLinearAddOp op, Scalar x, Scalar y) {
+struct QuantisedSum {
+  float aRatio, bRatio, shift;
+
+  explicit QuantisedSum(QLinearAddOp op) {
+    const float scale = op.getYScale().convertToFloat();
+    aRatio = op.getAScale().convertToFloat() / scale;
+    bRatio = op.getBScale().convertToFloat() / scale;
+    auto point = [](uint32_t value) { return float(int32_t(value)); };
+    shift = point(op.getYZeroPoint()) - std::fma(aRatio, point(op.getAZeroPoint()), bRatio * point(op.getBZeroPoint()));
+  }
+  float scaled(int64_t b) const { return std::fma(float(b), bRatio, shift); }
+};
+
+} // namespace
+
+DenseElementsAttr constantAddend(QLinearAddOp op) {
+  ElementsAttr elements = constantOf(op.getA());
+  if (!elements || (!elements.isSplat() && shapeOf(op.getA()).back() != elements.getNumElements()))
+    return nullptr;
+  const QuantisedSum sum(op);
+  const bool isSigned = !elementOf(op).isUnsignedInteger();
+  const float least = isSigned ? -128 : 0, most = least + 255;
+  std::vector<int64_t> numbers = readIntegers(elements);
+  numbers.resize(elements.isSplat() ? 1 : numbers.size());
+  std::vector<float> addends;
+  for (int64_t a : numbers) {
+    addends.push_back(float(a) * sum.aRatio);
+    for (int64_t b = int64_t(least); b <= int64_t(most); ++b)
+      if (auto rounded = [&](float y) { return std::clamp(std::nearbyint(y), least, most); };
+          rounded(sum.scaled(b) + addends.back()) != rounded(std::fma(float(a), sum.aRatio, sum.scaled(b))))
+        return nullptr;
+  }
+  return makeFloats(RankedTensorType::get({int64_t(addends.size())}, Float32Type::get(op.getContext())), addends);
+}
+
+static Value emitQLinearAdd(OpBuilder &b, QLinearAddOp op, Scalar x, Scalar y, const ChannelReader &perChannel) {
   Location loc = op.getLoc();
-  float scale = op.getYScale().convertToFloat();
-  float aRatio = op.getAScale().convertToFloat() / scale, bRatio = op.getBScale().convertToFloat() / scale;
-  auto point = [](uint32_t value) { return float(int32_t(value)); };
-  float shift = point(op.getYZeroPoint()) - std::fma(aRatio, point(op.getAZeroPoint()), bRatio * point(op.getBZeroPoint()));
+  const QuantisedSum scales(op);
   auto toFloat = [&](Scalar v) { return b.create<arith::SIToFPOp>(loc, b.getF32Type(), toI32(b, loc, v)); };
-  Value sum = b.create<math::FmaOp>(loc, toFloat(y), floatConstant(b, loc, bRatio), floatConstant(b, loc, shift));
-  sum = b.create<math::FmaOp>(loc, toFloat(x), floatConstant(b, loc, aRatio), sum);
+  Value sum = b.create<math::FmaOp>(loc, toFloat(y), floatConstant(b, loc, scales.bRatio), floatConstant(b, loc, scales.shift));
+  if (DenseElementsAttr addend = constantAddend(op))
+    sum = b.create<arith::AddFOp>(loc, sum, perChannel(addend));
+  else
+    sum = b.create<math::FmaOp>(loc, toFloat(x), floatConstant(b, loc, scales.aRatio), sum);
   return saturate(b, loc, sum, elementOf(op), 0);
 }
 
@@ -271,7 +308,7 @@ Value emitScalar(OpBuilder &b, Operation *op, ArrayRef<Scalar> operands, const C
   if (auto dequantize = dyn_cast<DequantizeOp>(op))
     return emitScaled(b, dequantize, emitDifference(b, dequantize, operands[0], perChannel), perChannel);
   if (auto add = dyn_cast<QLinearAddOp>(op))
-    return emitQLinearAdd(b, add, operands[0], operands[1]);
+    return emitQLinearAdd(b, add, operands[0], operands[1], perChannel);
   if (isa<FloatType>(type)) {
     Value x = toF32(b, loc, operands[0]);
     Value y = operands.size() == 2 ? emitFloatBinary(b, loc, op, x, toF32(b, loc, operands[1])) : emitFloatUnary(b, loc, op, x);

@@ -39,6 +39,10 @@ mlir::Value saturate(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value x
 /// Reads a number per channel: what an op carries as a list of values, along the dim its axis names.
 using ChannelReader = std::function<mlir::Value(mlir::DenseElementsAttr)>;
 
+/// What a constant `a` adds to a quantised sum, in units of the result's scale: one number, or one along the last dim. The chain scales none
+/// but its second tensor as it adds, so the product is rounded on its own. Null where that changes the result for any value of `b`.
+mlir::DenseElementsAttr constantAddend(graph::QLinearAddOp op);
+
 /// The body of one op: `operands` are the numbers at this place (requantize: its x only). `bounds`: those of the clip that
 /// follows a quantize or requantize.
 mlir::Value emitScalar(mlir::OpBuilder &builder, mlir::Operation *op, llvm::ArrayRef<Scalar> operands,

@@ -482,7 +482,15 @@ private:
     operands.maps.push_back(map(rank, {dim(axis)}));
   }
 
+  /// A bias, or a constant that a quantised sum adds.
+  static bool isReadPerChannel(Operation *op, size_t operand) {
+    auto add = dyn_cast<QLinearAddOp>(op);
+    return (operand == 1 && isa<RequantizeOp>(op)) || (operand == 0 && add && constantAddend(add));
+  }
+
   static int64_t axisOf(Operation *op) {
+    if (isa<QLinearAddOp>(op))
+      return tensorOf(op->getResult(0)).getRank() - 1;
     auto axis = op->getAttrOfType<IntegerAttr>("axis");
     return axis ? axis.getInt() : 0;
   }
@@ -542,8 +550,7 @@ private:
       if (firstOf(op->getResult(0), ops) != op->getResult(0))
         continue;
       for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-        bool isVector = i == 1 && isa<RequantizeOp>(op);
-        if (isVector || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) ||
+        if (isReadPerChannel(op, i) || cluster.ops.contains(operand.getDefiningOp()) || operands.ofValue.count(operand) ||
             isOneNumber(operand))
           continue;
         if (ElementsAttr elements = constantOf(operand)) {
@@ -594,14 +601,14 @@ private:
         }
         SmallVector<Scalar> inputs;
         for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-          Value scalar;
+          Value scalar; // none of what is read per channel
           if (auto second = operands.ofSecond.find({op, i}); second != operands.ofSecond.end())
             scalar = arguments[second->second];
           else if (computed.contains(operand))
             scalar = computed.lookup(operand);
           else if (auto found = operands.ofValue.find(operand); found != operands.ofValue.end())
             scalar = arguments[found->second];
-          else
+          else if (!isReadPerChannel(op, i))
             scalar = oneNumber(inner, op->getLoc(), operand);
           inputs.push_back({scalar, elementOf(operand)});
         }
@@ -723,9 +730,6 @@ private:
   /// The one number of a constant, inside a body.
   Value oneNumber(OpBuilder &inner, Location loc, Value constant) {
     ElementsAttr elements = constantOf(constant);
-    // Requantize's bias is read per channel, never as an operand.
-    if (!isOneNumber(constant))
-      return nullptr;
     Type type = elements.getElementType();
     if (isa<FloatType>(type))
       return inner.create<arith::ConstantOp>(loc, inner.getFloatAttr(type, *splatFloat(constant)));

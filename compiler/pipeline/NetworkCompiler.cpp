@@ -108,12 +108,12 @@ void NetworkCompiler::joinConcats() {
     if (!concat)
       continue;
     bool possible = true;
+    auto isConcat = [](Operation &op) { return llvm::isa<tensor::ConcatOp>(op); };
     for (Value operand : call.getOperands()) {
       auto producer = operand.getDefiningOp<func::CallOp>();
       auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
-      // Copies have views of their own, and a part of a part would need two, as would a part of a transposed result.
-      possible &= made && operand.hasOneUse() && !parts.count(operand) && !onlyConcat(made) &&
-                  llvm::any_of(made.getBody().front(), [](Operation &op) { return llvm::isa<linalg::GenericOp>(op); }) &&
+      // A part of a part would need two views, as would a part of a transposed result.
+      possible &= made && operand.hasOneUse() && !parts.count(operand) && llvm::none_of(made.getBody().front(), isConcat) &&
                   !made.getBody().front().getTerminator()->getOperand(0).getDefiningOp<linalg::TransposeOp>() &&
                   cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
     }
@@ -237,9 +237,13 @@ llvm::Error NetworkCompiler::matchKernels() {
       int64_t stride = 1, rank = int64_t(part->second.shape.size());
       for (int64_t axis = 0; axis < rank; ++axis) {
         kernel.output.stride[size_t(axis)] = stride;
+        for (accel::Copy &copy : kernel.copies)
+          copy.toStride[size_t(rank - 1 - axis)] = stride;
         stride *= part->second.shape[size_t(rank - 1 - axis)];
       }
       kernel.output.offset = part->second.offset;
+      for (accel::Copy &copy : kernel.copies)
+        copy.to.offset = part->second.offset;
     }
     Layer layer{function, std::move(kernel), {}, {}, step, {}};
     if (llvm::Error error = packLayer(layer))
@@ -423,8 +427,8 @@ int64_t NetworkCompiler::planesOf(size_t range) const {
   return planes;
 }
 
-/// What is chosen for the first part stands for the kernel: it is what a schedule file can ask for. The second part fits where the first
-/// does, if it has that room or more.
+/// What is chosen for the first part stands for the kernel: it is what a schedule file can ask for. The second part has tiles like it
+/// where they fit; what stays on chip may leave it less room.
 llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel &kernel, const Cut &cut, accel::OnChip onChip,
                                        uint32_t layer) {
   auto emitPart = [&](const accel::Kernel &part, const accel::OnChip &where) {
@@ -438,18 +442,32 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
     }
   if (llvm::Error error = emitPart(kernel.part(0, cut.at), first))
     return error;
+  const accel::TileRequest chosen = network.chosen[layer];
   accel::Kernel rest = kernel.part(cut.at, kernel.extent[accel::P0]);
   rest.request = {};
   if (cut.spreads)
     onChip.banks.reset();
   onChip.fillsBorders = false;
-  const accel::TileRequest chosen = network.chosen[layer];
+  onChip.moreSlots = onChip.form = 0; // what is chosen has them
   const std::string text = network.choices[layer];
   const uint64_t bytes = network.tileBytes[layer];
   const unsigned candidates = network.candidates[layer];
   const std::vector<unsigned> picks = std::exchange(network.picks, {});
-  llvm::Error error = emitPart(rest, onChip);
+  accel::Kernel alike = rest;
+  alike.request.size = chosen.size;
+  alike.request.ic = chosen.ic;
+  alike.request.order = chosen.order;
+  alike.request.depth = chosen.depth;
+  alike.request.panel = chosen.panel;
+  alike.kind += accel::printRequest("", alike.request);
+  llvm::Error error = emitPart(alike, onChip);
+  if (error) {
+    llvm::consumeError(std::move(error));
+    error = emitPart(rest, onChip);
+  }
   network.picks = picks;
+  if (error)
+    return error;
   network.chosen[layer] = chosen;
   network.choices[layer] = text;
   if (cut.spreads) {
@@ -458,7 +476,7 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
   }
   network.tileBytes[layer] = bytes;
   network.candidates[layer] = candidates;
-  return error;
+  return llvm::Error::success();
 }
 
 /// They are the same whatever is chosen.

@@ -73,6 +73,39 @@ double &at(Tensor &tensor, const Shape &index) {
 }
 double at(const Tensor &tensor, const Shape &index) { return at(const_cast<Tensor &>(tensor), index); }
 
+/// As in numpy: dims are counted from the last one.
+Shape broadcastShape(const Shape &a, const Shape &b) {
+  Shape result(std::max(a.size(), b.size()), 1);
+  for (const Shape *shape : {&a, &b})
+    for (size_t d = 0; d < shape->size(); ++d)
+      if (int64_t &dim = result[result.size() - shape->size() + d]; dim == 1)
+        dim = (*shape)[d];
+  return result;
+}
+double broadcastAt(const Tensor &tensor, const Shape &index) {
+  Shape own(index.end() - long(tensor.shape.size()), index.end());
+  for (size_t d = 0; d < own.size(); ++d)
+    own[d] = tensor.shape[d] == 1 ? 0 : own[d];
+  return at(tensor, own);
+}
+
+Tensor softmaxOf(const Tensor &x, size_t axis) {
+  Tensor y = x;
+  forEach(y.shape, [&](const Shape &index) {
+    double sum = 0, largest = -INFINITY;
+    Shape other = index;
+    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
+      largest = std::max(largest, at(x, other));
+    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
+      sum += std::exp(at(x, other) - largest);
+    at(y, index) = std::exp(at(x, index) - largest) / sum;
+  });
+  return y;
+}
+
+/// Whether fp32 arithmetic may round it to another integer than exact arithmetic does.
+bool isNearTie(double value) { return std::abs(value - std::floor(value) - 0.5) < 1e-3; }
+
 Tensor zeros(Shape shape, Kind kind) {
   Tensor tensor{std::move(shape), kind, {}};
   tensor.values.assign(size_t(countOf(tensor.shape)), 0);
@@ -154,15 +187,14 @@ NetworkBuilder::Value NetworkBuilder::finish(mlir::Value sum, Tensor sums, int c
   return {op, std::move(y)};
 }
 
-Tensor NetworkBuilder::convolved(const Tensor &x, double xZero, const Tensor &weights, double wZero, const Window &window,
+Tensor NetworkBuilder::convolved(const Tensor &x, double xZero, const Tensor &weights, const Window &window,
                                  int64_t groups) const {
   auto [kh, kw] = window.kernel;
   const int64_t outChannels = weights.shape[nhwc ? 3 : 0], depth = x.shape[c()] / groups, perGroup = outChannels / groups;
   Tensor y =
       zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), outChannels), Kind::F32);
   auto weightAt = [&, kw = kw, kh = kh](int64_t i, int64_t j, int64_t d, int64_t o) {
-    return weights.values[size_t(nhwc ? ((i * kw + j) * depth + d) * outChannels + o : ((o * depth + d) * kh + i) * kw + j)] -
-           wZero;
+    return weights.values[size_t(nhwc ? ((i * kw + j) * depth + d) * outChannels + o : ((o * depth + d) * kh + i) * kw + j)];
   };
   forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t o) {
     double sum = 0;
@@ -183,11 +215,22 @@ NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &win
   Tensor weights = randomTensor(nhwc ? Shape{kh, kw, depth, outChannels} : Shape{outChannels, depth, kh, kw}, kind,
                                 1.5 / std::sqrt(double(kh * kw * depth)));
   int32_t xZero = isFloat ? 0 : zeroPoint(x.kind);
-  // One for all channels: weights with several must fit 8 bits after subtraction, or the compiler refuses them.
-  int32_t wZero = isFloat || chance(60) ? 0 : zeroPoint(kind);
+  std::vector<int32_t> wZeros{isFloat || chance(60) ? 0 : zeroPoint(kind)};
+  if (!isFloat && chance(15)) { // as differences fit 8 bits, which the compiler asks for
+    const double middle = kind == Kind::I8 ? 0 : 128;
+    wZeros.clear();
+    for (int64_t o = 0; o < outChannels; ++o)
+      wZeros.push_back(int32_t(middle) + int32_t(pick(-60, 60)));
+    for (double &value : weights.values)
+      value = std::clamp(value, middle - 60, middle + 60);
+  }
   bool hasBias = isFloat && chance(70);
   Tensor biasTensor = randomTensor({outChannels}, Kind::F32);
-  Tensor y = convolved(x, xZero, weights, wZero, window, groups);
+  Tensor differences = weights;
+  forEach(weights.shape, [&](const Shape &index) {
+    at(differences, index) -= wZeros[wZeros.size() > 1 ? size_t(nhwc ? index[3] : index[0]) : 0];
+  });
+  Tensor y = convolved(x, xZero, differences, window, groups);
   if (hasBias)
     forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t o) {
       y.values[size_t(place(y, n, oh, ow, o))] += biasTensor.values[size_t(o)];
@@ -200,7 +243,7 @@ NetworkBuilder::Value NetworkBuilder::conv(const Value &input, const Window &win
                                   strides, pads, dilations, groups, layout());
   else
     sum = b.create<graph::ConvIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), input.ir, weight, xZero,
-                                         b.getDenseI32ArrayAttr({wZero}), strides, pads, dilations, groups, layout());
+                                         b.getDenseI32ArrayAttr(wZeros), strides, pads, dilations, groups, layout());
   return finish(sum, std::move(y), c());
 }
 
@@ -231,22 +274,26 @@ NetworkBuilder::Value NetworkBuilder::matmul(const Value &a, int64_t n) {
 
 NetworkBuilder::Value NetworkBuilder::product(const Value &a, const Value &other) {
   const Shape &p = a.tensor.shape, &q = other.tensor.shape;
-  const int64_t m = p[2], k = p[3], n = q[3];
-  int32_t aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat ? 0 : zeroPoint(other.tensor.kind);
-  Tensor y = zeros({p[0], p[1], m, n}, Kind::F32);
-  for (int64_t matrix = 0; matrix < p[0] * p[1]; ++matrix)
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j)
-        for (int64_t d = 0; d < k; ++d)
-          y.values[size_t((matrix * m + i) * n + j)] += (a.tensor.values[size_t((matrix * m + i) * k + d)] - aZero) *
-                                                        (other.tensor.values[size_t((matrix * k + d) * n + j)] - bZero);
+  const int64_t m = *(p.end() - 2), k = p.back(), n = q.back();
+  const double aZero = isFloat ? 0 : zeroPoint(a.tensor.kind), bZero = isFloat ? 0 : zeroPoint(other.tensor.kind);
+  Shape shape = broadcastShape({p.begin(), p.end() - 2}, {q.begin(), q.end() - 2});
+  shape.insert(shape.end(), {m, n});
+  Tensor y = zeros(shape, Kind::F32);
+  forEach(shape, [&](const Shape &index) {
+    Shape left = index, right = index;
+    for (int64_t d = 0; d < k; ++d) {
+      left.back() = *(right.end() - 2) = d;
+      at(y, index) += (broadcastAt(a.tensor, left) - aZero) * (broadcastAt(other.tensor, right) - bZero);
+    }
+  });
   mlir::Value sum;
   if (isFloat)
     sum = b.create<graph::MatmulOp>(where(), typeOf(y), a.ir, other.ir);
   else
-    sum = b.create<graph::MatmulIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), a.ir, other.ir, aZero,
-                                           b.getDenseI32ArrayAttr({bZero}));
-  return finish(sum, std::move(y), 3);
+    sum = b.create<graph::MatmulIntegerOp>(where(), mlir::RankedTensorType::get(y.shape, b.getI32Type()), a.ir, other.ir,
+                                           int32_t(aZero), b.getDenseI32ArrayAttr({int32_t(bZero)}));
+  const int last = int(y.shape.size()) - 1;
+  return finish(sum, std::move(y), last);
 }
 
 NetworkBuilder::Value NetworkBuilder::maxPool(const Value &input, const Window &window) {
@@ -266,18 +313,22 @@ NetworkBuilder::Value NetworkBuilder::maxPool(const Value &input, const Window &
   return {op, std::move(y)};
 }
 
-NetworkBuilder::Value NetworkBuilder::averagePool(const Value &input, const Window &window, bool includePad) {
-  const Tensor &x = input.tensor;
+Tensor NetworkBuilder::averaged(const Tensor &x, double zero, const Window &window, bool includePad) const {
   Tensor y =
       zeros(image(x.shape[0], outputOf(window, x.shape[h()], 0), outputOf(window, x.shape[w()], 1), x.shape[c()]), x.kind);
   forEachPixel(y, [&](int64_t n, int64_t oh, int64_t ow, int64_t channel) {
     double sum = 0, count = 0;
     taps(window, x, oh, ow, [&](int64_t, int64_t, int64_t ih, int64_t iw) {
-      sum += x.values[size_t(place(x, n, ih, iw, channel))];
+      sum += x.values[size_t(place(x, n, ih, iw, channel))] - zero;
       ++count;
     });
     y.values[size_t(place(y, n, oh, ow, channel))] = sum / (includePad ? double(window.kernel[0] * window.kernel[1]) : count);
   });
+  return y;
+}
+
+NetworkBuilder::Value NetworkBuilder::averagePool(const Value &input, const Window &window, bool includePad) {
+  Tensor y = averaged(input.tensor, 0, window, includePad);
   auto op = b.create<graph::AveragePoolOp>(where(), typeOf(y), input.ir, b.getDenseI64ArrayAttr(window.kernel),
                                            b.getDenseI64ArrayAttr(window.strides), b.getDenseI64ArrayAttr(window.pads),
                                            includePad, layout());
@@ -310,16 +361,10 @@ NetworkBuilder::Value NetworkBuilder::globalAveragePool(const Value &input) {
 }
 
 NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const Value &other) {
-  auto broadcast = [&](const Shape &index) {
-    Shape result = index;
-    for (size_t d = 0; d < result.size(); ++d)
-      result[d] = other.tensor.shape[d] == 1 ? 0 : result[d];
-    return at(other.tensor, result);
-  };
-  Tensor y = zeros(a.tensor.shape, a.tensor.kind);
+  Tensor y = zeros(broadcastShape(a.tensor.shape, other.tensor.shape), a.tensor.kind);
   if (y.kind == Kind::F32) {
     forEach(y.shape, [&](const Shape &index) {
-      double p = at(a.tensor, index), q = broadcast(index);
+      double p = broadcastAt(a.tensor, index), q = broadcastAt(other.tensor, index);
       switch (which) {
       case Binary::Add:
         at(y, index) = p + q;
@@ -336,6 +381,9 @@ NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const
       case Binary::Max:
         at(y, index) = std::max(p, q);
         break;
+      case Binary::Div:
+        at(y, index) = p / q;
+        break;
       }
     });
     auto make = [&](auto zero) { return mlir::Value(b.create<decltype(zero)>(where(), typeOf(y), a.ir, other.ir)); };
@@ -343,7 +391,8 @@ NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const
                      : which == Binary::Sub ? make(graph::SubOp())
                      : which == Binary::Mul ? make(graph::MulOp())
                      : which == Binary::Min ? make(graph::MinOp())
-                                            : make(graph::MaxOp());
+                     : which == Binary::Max ? make(graph::MaxOp())
+                                            : make(graph::DivOp());
     return {ir, std::move(y)};
   }
   assert(which == Binary::Add && "no other operator of integers");
@@ -353,7 +402,8 @@ NetworkBuilder::Value NetworkBuilder::binary(Binary which, const Value &a, const
   float ra = aScale / yScale, rb = bScale / yScale;
   float offset = float(yZero) - std::fma(ra, float(aZero), rb * float(bZero));
   forEach(y.shape, [&](const Shape &index) {
-    float sum = std::fma(float(at(a.tensor, index)), ra, std::fma(float(broadcast(index)), rb, offset));
+    float sum =
+        std::fma(float(broadcastAt(a.tensor, index)), ra, std::fma(float(broadcastAt(other.tensor, index)), rb, offset));
     at(y, index) = std::clamp(double(std::nearbyint(sum)), low(y.kind), high(y.kind));
   });
   auto op = b.create<graph::QLinearAddOp>(where(), typeOf(y), a.ir, other.ir, b.getF32FloatAttr(aScale),
@@ -432,17 +482,80 @@ NetworkBuilder::Value NetworkBuilder::unary(const Value &x, int64_t which) {
   return {ir, std::move(y)};
 }
 
-NetworkBuilder::Value NetworkBuilder::softmax(const Value &x, size_t axis) {
+NetworkBuilder::Value NetworkBuilder::exp(const Value &x) {
+  Tensor y = x.tensor;
+  for (double &value : y.values)
+    value = std::exp(value);
+  auto op = b.create<graph::ExpOp>(where(), typeOf(y), x.ir);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::root(const Value &x, float offset) {
+  Tensor y = x.tensor;
+  for (double &value : y.values)
+    value = std::sqrt(std::abs(value) + double(offset));
+  mlir::Value magnitude = b.create<graph::AbsOp>(where(), typeOf(y), x.ir);
+  mlir::Value sum = b.create<graph::AddOp>(where(), typeOf(y), magnitude, constant({{}, Kind::F32, {double(offset)}}).ir);
+  auto op = b.create<graph::SqrtOp>(where(), typeOf(y), sum);
+  return {op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::batchNorm(const Value &x) {
+  const float epsilon = 1e-3f;
+  const Shape channels{x.tensor.shape[1]};
+  Tensor scale = randomTensor(channels, Kind::F32), bias = randomTensor(channels, Kind::F32),
+         mean = randomTensor(channels, Kind::F32), variance = randomTensor(channels, Kind::F32, 0.5);
+  for (double &value : variance.values)
+    value += 1;
   Tensor y = x.tensor;
   forEach(y.shape, [&](const Shape &index) {
-    double sum = 0, largest = -INFINITY;
-    Shape other = index;
-    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
-      largest = std::max(largest, at(x.tensor, other));
-    for (other[axis] = 0; other[axis] < y.shape[axis]; ++other[axis])
-      sum += std::exp(at(x.tensor, other) - largest);
-    at(y, index) = std::exp(at(x.tensor, index) - largest) / sum;
+    const auto channel = size_t(index[1]);
+    at(y, index) = (at(x.tensor, index) - mean.values[channel]) / std::sqrt(variance.values[channel] + double(epsilon)) *
+                       scale.values[channel] +
+                   bias.values[channel];
   });
+  auto op = b.create<graph::BatchNormOp>(where(), typeOf(y), x.ir, constant(scale).ir, constant(bias).ir, constant(mean).ir,
+                                         constant(variance).ir, llvm::APFloat(epsilon));
+  return {op, std::move(y)};
+}
+
+std::optional<NetworkBuilder::Value> NetworkBuilder::quantisedAveragePool(const Value &x, const Window &window,
+                                                                          bool includePad) {
+  const float xScale = float(0.01 + 0.05 * std::abs(real())), yScale = float(0.01 + 0.05 * std::abs(real()));
+  const int32_t xZero = zeroPoint(x.tensor.kind), yZero = zeroPoint(x.tensor.kind);
+  Tensor y = averaged(x.tensor, xZero, window, includePad);
+  for (double &value : y.values) {
+    value = value * double(xScale) / double(yScale);
+    if (isNearTie(value))
+      return std::nullopt;
+    value = std::clamp(std::nearbyint(value) + yZero, low(y.kind), high(y.kind));
+  }
+  auto op = b.create<graph::QLinearAveragePoolOp>(where(), typeOf(y), x.ir, window.kernel, window.strides, window.pads,
+                                                  includePad, llvm::APFloat(xScale), uint32_t(xZero), llvm::APFloat(yScale),
+                                                  uint32_t(yZero), layout());
+  return Value{op, std::move(y)};
+}
+
+std::optional<NetworkBuilder::Value> NetworkBuilder::quantisedSoftmax(const Value &x, size_t axis) {
+  const float xScale = float(0.005 + 0.02 * std::abs(real())), yScale = std::ldexp(1.0f, int(pick(-8, -6)));
+  const int32_t xZero = zeroPoint(x.tensor.kind), yZero = zeroPoint(x.tensor.kind);
+  Tensor scaled = x.tensor;
+  for (double &value : scaled.values)
+    value = (value - xZero) * double(xScale);
+  Tensor y = softmaxOf(scaled, axis);
+  for (double &value : y.values) {
+    value /= double(yScale);
+    if (isNearTie(value))
+      return std::nullopt;
+    value = std::clamp(std::nearbyint(value) + yZero, low(y.kind), high(y.kind));
+  }
+  auto op = b.create<graph::QLinearSoftmaxOp>(where(), typeOf(y), x.ir, int64_t(axis), llvm::APFloat(xScale), uint32_t(xZero),
+                                              llvm::APFloat(yScale), uint32_t(yZero), /*opset=*/13);
+  return Value{op, std::move(y)};
+}
+
+NetworkBuilder::Value NetworkBuilder::softmax(const Value &x, size_t axis) {
+  Tensor y = softmaxOf(x.tensor, axis);
   auto op = b.create<graph::SoftmaxOp>(where(), typeOf(y), x.ir, int64_t(axis));
   return {op, std::move(y)};
 }
@@ -473,7 +586,7 @@ NetworkBuilder::Value NetworkBuilder::dequantisedConv(const Value &x, const Wind
                                                       int64_t groups) {
   const Value weights =
       dequantisedWeights({outChannels, x.tensor.shape[c()] / groups, window.kernel[0], window.kernel[1]}, /*axis=*/0);
-  Tensor y = convolved(x.tensor, 0, weights.tensor, 0, window, groups);
+  Tensor y = convolved(x.tensor, 0, weights.tensor, window, groups);
   auto op =
       b.create<graph::ConvOp>(where(), typeOf(y), x.ir, weights.ir, mlir::Value(), b.getDenseI64ArrayAttr(window.strides),
                               b.getDenseI64ArrayAttr(window.pads), b.getDenseI64ArrayAttr(window.dilations), groups, layout());
@@ -638,16 +751,20 @@ NetworkBuilder::Value NetworkBuilder::reshape(const Value &x, Shape shape) {
   return {op, std::move(y)};
 }
 
-NetworkBuilder::Value NetworkBuilder::begin(Network &network, Tensor x) {
+void NetworkBuilder::begin(Network &network, std::vector<Tensor> inputs) {
   auto loc = mlir::NameLoc::get(b.getStringAttr("network"));
   network.module = mlir::ModuleOp::create(loc);
   b.setInsertionPointToEnd(network.module->getBody());
-  auto function = b.create<mlir::func::FuncOp>(loc, "main", b.getFunctionType({typeOf(x)}, {}));
-  function.setArgAttr(0, graph::kNameAttr, b.getStringAttr("x"));
+  std::vector<mlir::Type> types;
+  for (const Tensor &input : inputs)
+    types.push_back(typeOf(input));
+  auto function = b.create<mlir::func::FuncOp>(loc, "main", b.getFunctionType(types, {}));
   b.setInsertionPointToStart(function.addEntryBlock());
-  network.inputs.push_back(x);
-  values.push_back({function.getArgument(0), std::move(x)});
-  return values.back();
+  for (unsigned i = 0; i < inputs.size(); ++i) {
+    function.setArgAttr(i, graph::kNameAttr, b.getStringAttr(i ? "x" + std::to_string(i) : "x"));
+    network.inputs.push_back(inputs[i]);
+    values.push_back({function.getArgument(i), std::move(inputs[i])});
+  }
 }
 
 void NetworkBuilder::end(Network &network, bool withUnread) {
@@ -657,9 +774,10 @@ void NetworkBuilder::end(Network &network, bool withUnread) {
     network.outputs.push_back(value.tensor);
   };
   add(values.back());
-  if (values.size() > 2 && chance(20))
-    add(values[size_t(pick(1, int64_t(values.size()) - 2))]);
-  for (const Value &value : llvm::drop_end(values))
+  const auto numInputs = int64_t(network.inputs.size());
+  if (int64_t(values.size()) > numInputs + 1 && chance(20))
+    add(values[size_t(pick(numInputs, int64_t(values.size()) - 2))]);
+  for (const Value &value : llvm::drop_end(llvm::ArrayRef(values).drop_front(size_t(numInputs))))
     if (withUnread && value.ir.use_empty() && !llvm::is_contained(results, value.ir))
       add(value);
   b.create<mlir::func::ReturnOp>(network.module->getLoc(), results);

@@ -39,7 +39,7 @@ protected:
     mlir::Value ir;
     Tensor tensor;
   };
-  enum class Binary { Add, Sub, Mul, Min, Max };
+  enum class Binary { Add, Sub, Mul, Min, Max, Div };
 
   int64_t pick(int64_t low, int64_t high) { return low + int64_t(random() % uint64_t(high - low + 1)); }
   bool chance(int64_t percent) { return pick(1, 100) <= percent; }
@@ -63,8 +63,8 @@ protected:
            1;
   }
 
-  /// Begins the function with `x` as its input.
-  Value begin(Network &network, Tensor x);
+  /// Begins the function with these inputs.
+  void begin(Network &network, std::vector<Tensor> inputs);
   /// Ends it: the last value is an output, now and then one in the middle too, and if so asked all that nothing reads.
   void end(Network &network, bool withUnread = false);
 
@@ -73,17 +73,25 @@ protected:
   Value conv(const Value &x, const Window &window, int64_t outChannels, int64_t groups);
   /// [m, k] times random weights of `n` columns.
   Value matmul(const Value &a, int64_t n);
-  /// [b, h, m, k] times [b, h, k, n].
+  /// [b, h, m, k] times [b, h, k, n], where the leading dims of either may broadcast, from fewer dims too.
   Value product(const Value &a, const Value &b);
   Value maxPool(const Value &x, const Window &window);
   Value averagePool(const Value &x, const Window &window, bool includePad);
   Value globalAveragePool(const Value &x);
-  /// `b` may broadcast. Of 8-bit integers only Add, in the formula of docs/decisions/0004.
+  /// Either may broadcast, from fewer dims too. Of 8-bit integers only Add, in the formula of docs/decisions/0004.
   Value binary(Binary which, const Value &a, const Value &b);
   /// One of the functions of one element, by a number below numUnary().
   Value unary(const Value &x, int64_t which);
   int64_t numUnary() const { return !isFloat ? 2 : isOldGenerator() ? 7 : 12; }
+  /// exp(x), and the square root of x's magnitude and a constant.
+  Value exp(const Value &x);
+  Value root(const Value &x, float offset);
+  /// In dim 1, by random constants.
+  Value batchNorm(const Value &x);
   Value softmax(const Value &x, size_t axis);
+  // Of integers, computed in fp32: nothing where a result is so near to the middle between two integers that its rounding is anybody's guess.
+  std::optional<Value> quantisedAveragePool(const Value &x, const Window &window, bool includePad);
+  std::optional<Value> quantisedSoftmax(const Value &x, size_t axis);
   /// "max", "sum" or "mean"; the axes stay, with an extent of 1.
   Value reduce(const Value &x, llvm::StringRef kind, const Shape &axes);
   // Scales are powers of two, one for all or one for each index of a dim: sums of few numbers are exact.
@@ -119,8 +127,8 @@ private:
   Quantisation randomQuantisation(const Shape &shape, Kind kind, int exponent, bool perTensor);
   Value dequantize(const Value &x, const Quantisation &q);
   Value dequantisedWeights(const Shape &shape, size_t axis);
-  Tensor convolved(const Tensor &x, double xZero, const Tensor &weights, double wZero, const Window &window,
-                   int64_t groups) const;
+  Tensor convolved(const Tensor &x, double xZero, const Tensor &weights, const Window &window, int64_t groups) const;
+  Tensor averaged(const Tensor &x, double zero, const Window &window, bool includePad) const;
   Tensor multiplied(const Tensor &a, double aZero, const Tensor &weights, double bZero) const;
   mlir::Location where() { return mlir::NameLoc::get(b.getStringAttr("n" + std::to_string(values.size()))); }
   llvm::StringRef layout() const { return nhwc ? "nhwc" : "nchw"; }

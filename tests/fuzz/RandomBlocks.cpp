@@ -222,8 +222,8 @@ Network BlockBuilder::build() {
   if (!isFloat)
     onlyKind = chance(50) ? Kind::I8 : Kind::U8;
   const int64_t extent = pick(8, 40), inChannels = chance(40) ? 3 : pick(4, 40);
-  Value x =
-      begin(network, randomTensor(image(chance(90) ? 1 : 2, extent, chance(70) ? extent : pick(6, 40), inChannels), anyKind()));
+  begin(network, {randomTensor(image(chance(90) ? 1 : 2, extent, chance(70) ? extent : pick(6, 40), inChannels), anyKind())});
+  Value x = values.back();
   using Block = Value (BlockBuilder::*)(const Value &);
   constexpr Block kBlocks[] = {&BlockBuilder::stem,      &BlockBuilder::bottleneck, &BlockBuilder::bottleneck,
                                &BlockBuilder::basic,     &BlockBuilder::inverted,   &BlockBuilder::inverted,

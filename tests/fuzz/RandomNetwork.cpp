@@ -42,6 +42,8 @@ private:
   void addReduction();
   void addLayerNorm();
   void addProduct();
+  void addFunction();
+  void addRounded();
   /// A few sums, products and the like of dequantised integers, as long as floats are exact, and what they give quantised again.
   void addFloats();
   /// A convolution or product between dequantised and quantised values, and what may be added to it.
@@ -49,6 +51,11 @@ private:
   /// The latest value beside x of its type and rank whose dims are all accepted; nothing if there is none.
   Value another(llvm::function_ref<bool(size_t dim, int64_t extent)> accepts) const;
   void push(Value value) { values.push_back(std::move(value)); }
+  /// A sum of floats, unless most of it cancels out: what is left is made of rounding errors.
+  void pushSum(Value sum) {
+    if (!isFloat || largest(sum.tensor.values) >= 0.15 * largest(x.tensor.values))
+      push(std::move(sum));
+  }
 
   const bool branches;
   Value x; ///< what the next operator reads
@@ -80,14 +87,13 @@ void OperatorBuilder::addConv() {
         break;
       }
   int64_t outChannels = groups == 1 ? pick(1, chance(20) ? 40 : 12) : groups * pick(1, 2);
-  push(conv(x, window, outChannels, groups));
+  pushSum(conv(x, window, outChannels, groups));
 }
 
 void OperatorBuilder::addMatmul() {
   const Shape &shape = x.tensor.shape;
   int64_t n = pick(1, chance(20) ? 70 : 20), k = chance(50) ? shape[3] : countOf(shape) / shape[0];
-  push(matmul(reshape(x, {countOf(shape) / k, k}), n));
-  push(reshape(values.back(), {1, 1, countOf(shape) / k, n}));
+  pushSum(reshape(matmul(reshape(x, {countOf(shape) / k, k}), n), {1, 1, countOf(shape) / k, n}));
 }
 
 void OperatorBuilder::addAveragePool() {
@@ -110,16 +116,27 @@ OperatorBuilder::Value OperatorBuilder::another(llvm::function_ref<bool(size_t d
 /// With another value, or a constant, of the same type or one that broadcasts.
 void OperatorBuilder::addSum() {
   const bool mayBroadcast = branches && chance(50);
-  Value other =
-      another([&](size_t dim, int64_t extent) { return extent == x.tensor.shape[dim] || (mayBroadcast && extent == 1); });
-  if (!other.ir || chance(30)) {
-    Shape shape = x.tensor.shape;
-    for (int64_t &dim : shape)
-      if (chance(40))
-        dim = 1;
-    other = constant(randomTensor(shape, x.tensor.kind));
+  Value other = another([&](size_t dim, int64_t extent) {
+    const int64_t own = x.tensor.shape[dim];
+    return extent == own || (mayBroadcast && (extent == 1 || own == 1));
+  });
+  const auto which = isFloat ? Binary(pick(0, 4)) : Binary::Add;
+  if (other.ir && chance(70))
+    return pushSum(binary(which, x, other));
+  Shape shape = x.tensor.shape;
+  for (int64_t &dim : shape)
+    if (chance(40))
+      dim = 1;
+  while (branches && !shape.empty() && shape.front() == 1 && chance(50))
+    shape.erase(shape.begin());
+  Tensor numbers = randomTensor(shape, x.tensor.kind);
+  if (branches && isFloat && chance(15)) {
+    for (double &number : numbers.values)
+      number = double(float(std::copysign(0.5 + std::abs(number), number)));
+    return push(binary(Binary::Div, x, constant(numbers)));
   }
-  push(binary(isFloat ? Binary(pick(0, 4)) : Binary::Add, x, other));
+  other = constant(numbers);
+  pushSum(branches && chance(30) ? binary(which, other, x) : binary(which, x, other));
 }
 
 void OperatorBuilder::addConcat() {
@@ -131,6 +148,17 @@ void OperatorBuilder::addConcat() {
     other = constant(randomTensor(shape, x.tensor.kind));
   }
   push(concat({x, other}, axis));
+}
+
+/// Of floats, what is not in chains.
+void OperatorBuilder::addFunction() {
+  const double most = largest(x.tensor.values);
+  if (chance(40))
+    push(batchNorm(x));
+  else if (chance(50) && most < 2) // errors grow as the function does
+    push(exp(x));
+  else
+    push(root(x, float(most / 4 + 0.1)));
 }
 
 void OperatorBuilder::addTranspose() {
@@ -197,11 +225,35 @@ void OperatorBuilder::addLayerNorm() {
   push(std::move(y));
 }
 
-/// With another value, or with itself transposed.
+/// What integer networks compute in floats, if it is far enough from where its rounding changes.
+void OperatorBuilder::addRounded() {
+  std::optional<Value> y;
+  if (chance(60)) {
+    const Window window = randomWindow(false);
+    y = quantisedAveragePool(x, window, /*includePad=*/chance(50));
+  } else {
+    y = quantisedSoftmax(x, size_t(pick(0, 3)));
+  }
+  if (y)
+    push(std::move(*y));
+}
+
+/// With another value, with itself transposed, or with a constant.
 void OperatorBuilder::addProduct() {
   const Shape &shape = x.tensor.shape;
-  Value other = another([&](size_t dim, int64_t extent) { return dim == 3 || extent == (dim == 2 ? shape[3] : shape[dim]); });
-  push(product(x, other.ir ? other : transpose(x, {0, 1, 3, 2})));
+  const bool mayBroadcast = chance(50);
+  Value other = another([&](size_t dim, int64_t extent) {
+    return dim == 3 || extent == (dim == 2 ? shape[3] : shape[dim]) || (mayBroadcast && dim < 2 && extent == 1);
+  });
+  if (chance(30)) {
+    Shape own{shape[0], shape[1], shape[3], pick(1, 20)};
+    own[0] = chance(50) ? 1 : own[0];
+    own[1] = chance(50) ? 1 : own[1];
+    while (own.size() > 2 && own.front() == 1 && chance(50))
+      own.erase(own.begin());
+    other = constant(randomTensor(own, isFloat ? Kind::F32 : anyKind(), 1.5 / std::sqrt(double(shape[3]))));
+  }
+  pushSum(product(x, other.ir ? other : transpose(x, {0, 1, 3, 2})));
 }
 
 void OperatorBuilder::addFloats() {
@@ -251,7 +303,13 @@ Network OperatorBuilder::build() {
   Network network;
   nhwc = chance(50);
   int64_t channels = chance(30) ? pick(1, 40) : pick(1, 12), extent = chance(20) ? pick(10, 24) : pick(1, 10);
-  begin(network, randomTensor(image(chance(80) ? 1 : 2, extent, chance(70) ? extent : pick(1, 12), channels), anyKind()));
+  if (branches && chance(10))
+    extent = pick(24, 48);
+  const Shape shape = image(chance(80) ? 1 : 2, extent, chance(70) ? extent : pick(1, 12), channels);
+  std::vector<Tensor> inputs{randomTensor(shape, anyKind())};
+  if (branches && chance(30))
+    inputs.push_back(randomTensor(shape, anyKind()));
+  begin(network, std::move(inputs));
   for (int64_t left = branches ? pick(3, 9) : pick(1, 4); left > 0; --left) {
     do
       x = values[branches && chance(60) ? size_t(pick(0, int64_t(values.size()) - 1)) : values.size() - 1];
@@ -260,11 +318,13 @@ Network OperatorBuilder::build() {
     if (countOf(x.tensor.shape) > 20000)
       break;
     int64_t roll = pick(0, 99);
-    if (branches && chance(20)) {
-      if (roll < 35)
+    if (branches && chance(25)) {
+      if (roll < 25)
         addReduction();
-      else if (roll < 60)
+      else if (roll < 50)
         addProduct();
+      else if (roll < 75)
+        isFloat ? addFunction() : addRounded();
       else
         isFloat ? addLayerNorm() : addFloats();
     } else if (branches && !isFloat && roll < 35 && chance(40))
@@ -274,14 +334,14 @@ Network OperatorBuilder::build() {
     else if (roll < 45)
       addMatmul();
     else if (roll < 53)
-      push(maxPool(x, randomWindow(false)));
+      push(maxPool(x, randomWindow(branches)));
     else if (roll < 61) {
       if (branches && chance(30))
         push(globalAveragePool(x));
       else if (isFloat)
         addAveragePool();
       else
-        push(maxPool(x, randomWindow(false)));
+        push(maxPool(x, randomWindow(branches)));
     } else if (roll < 73)
       addSum();
     else if (roll < 80)
@@ -297,6 +357,8 @@ Network OperatorBuilder::build() {
     else
       addPad();
   }
+  if (values.size() == network.inputs.size())
+    push(unary(x, 0));
   end(network, branches);
   return network;
 }

@@ -9,7 +9,8 @@
 // one right values or an error that does not blame the compiler.
 //
 // TILEWRIGHT_SEED=N TILEWRIGHT_FUZZ_CASES=1 runs the one case that a failure
-// names; TILEWRIGHT_FUZZ_CASES alone makes the run longer.
+// names; TILEWRIGHT_FUZZ_CASES alone makes the run longer. TILEWRIGHT_FUZZ_MODEL
+// names a file for the last network, as `tilewright` reads it.
 //===----------------------------------------------------------------------===//
 #include "tests/fuzz/RandomNetwork.h"
 #include "compiler/directives/ScheduleFile.h"
@@ -272,6 +273,10 @@ bool runCase(const Suite &suite, uint64_t seed, const Variant &variant, llvm::Ar
     Network network = suite.make(context, seed, suite.isFloat);
     SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed) + " TILEWRIGHT_FUZZ_CASES=1 on " + name + ", " + way.name() +
                  (suite.isFloat && seed % 2 ? ", finite floats" : "") + "\n" + network.text);
+    if (const char *path = std::getenv("TILEWRIGHT_FUZZ_MODEL")) {
+      std::error_code error;
+      llvm::raw_fd_ostream(path, error) << *network.module;
+    }
     if (mlir::failed(mlir::verify(*network.module))) {
       ADD_FAILURE() << "the random network is invalid";
       return false;

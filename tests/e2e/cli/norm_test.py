@@ -92,6 +92,15 @@ class NormTest(CliTest):
         self.assertLess(min(banks_of_loads(schedule(", spreads = true"))), 11)
         self.run_on(*hw, "--schedule", schedule(", spreads = true"))
 
+    def test_both_halves_of_the_rows_have_the_tiles_that_are_asked_for(self):
+        path = self.schedule_file({"product": ["keep %k {on_chip = false}"],
+                                   "norm": [f"tile %k {{sizes = [{WIDTH}, 8, 1, 1]}}",
+                                            "buffers %k {banks = [11, 16], depth = 2, spreads = true}"]})
+        text, _ = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "tiles", "-o", "-")
+        norm = "".join(part for part in text.split("\n# ") if part.startswith("norm:"))
+        rows = [int(bytes_, 16) // (WIDTH * 4) for bytes_ in re.findall(r"\nstore .*?\bspan=(0x[0-9a-f]+)", norm)]
+        self.assertEqual(set(rows), {8})
+
     def test_search_decides_what_it_runs_beside(self):
         out, _ = self.tilewright("tune", "net.mlir", "--hw", "edge_32x32_bf16", "--budget", 24)
         self.assertIn("s, neighbours of norm\n", out)

@@ -207,6 +207,34 @@ func.func private @qlinear_double(%x: tensor<4xui8>) -> tensor<4xui8> {
 
 // -----
 
+// It scales no constants: what they add is a number, or one for each channel. aRatio 2 times 7; times 1 to 4.
+// CHECK-LABEL: func.func private @qlinear_constant
+// CHECK-SAME: %[[X:.*]]: tensor<4xi8>
+// CHECK: linalg.generic {{.*}} ins(%[[X]] : tensor<4xi8>)
+// CHECK: %[[T:.*]] = math.fma
+// CHECK-NEXT: %[[K:.*]] = arith.constant 1.400000e+01 : f32
+// CHECK-NEXT: arith.addf %[[T]], %[[K]]
+// CHECK-LABEL: func.func private @qlinear_channels
+// CHECK-SAME: %[[X:.*]]: tensor<2x4xi8>
+// CHECK: %[[K:.*]] = arith.constant dense<[2.000000e+00, 4.000000e+00, 6.000000e+00, 8.000000e+00]> : tensor<4xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[K]] : tensor<2x4xi8>, tensor<4xf32>)
+// CHECK: %[[T:.*]] = math.fma
+// CHECK-NEXT: arith.addf %[[T]]
+func.func private @qlinear_constant(%x: tensor<4xui8>) -> tensor<4xui8> {
+  %c = graph.constant dense<7> : tensor<1xui8>
+  %0 = graph.qlinear_add %c, %x {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
+    y_zero_point = 5 : i32} : (tensor<1xui8>, tensor<4xui8>) -> tensor<4xui8>
+  return %0 : tensor<4xui8>
+}
+func.func private @qlinear_channels(%x: tensor<2x4xui8>) -> tensor<2x4xui8> {
+  %c = graph.constant dense<[1, 2, 3, 4]> : tensor<4xui8>
+  %0 = graph.qlinear_add %c, %x {a_scale = 0.5 : f32, a_zero_point = 3 : i32, b_scale = 0.125 : f32, b_zero_point = 4 : i32, y_scale = 0.25 : f32,
+    y_zero_point = 5 : i32} : (tensor<4xui8>, tensor<2x4xui8>) -> tensor<2x4xui8>
+  return %0 : tensor<2x4xui8>
+}
+
+// -----
+
 // So does a sum of x and what is made of it.
 // CHECK-LABEL: func.func private @qlinear_of_clip
 // CHECK-SAME: %[[X:.*]]: tensor<4xi8>
