@@ -46,6 +46,9 @@ private:
   Value inception(const Value &x);
   Value dense(const Value &x);
   Value split(const Value &x);
+  Value shuffle(const Value &x);
+  Value wide(const Value &x);
+  Value gelu(const Value &x);
   Value attention(const Value &x);
   Value head(const Value &x);
 
@@ -185,6 +188,46 @@ BlockBuilder::Value BlockBuilder::split(const Value &x) {
   return keep(concat({passes, layer(depthwise(works, 3, 1), 1, 1, pick(4, 24))}, size_t(c())));
 }
 
+/// Groups of channels that mix: as many rows of channels become its columns.
+BlockBuilder::Value BlockBuilder::shuffle(const Value &x) {
+  int64_t groups = pick(2, 4);
+  while (channels(x) % groups)
+    --groups;
+  const int64_t n = x.tensor.shape[0], each = channels(x) / groups, pixels = height(x) * width(x);
+  auto grouped = [&](const Value &input) {
+    macs += countOf(input.tensor.shape) * each;
+    return keep(conv(input, square(input, 1, 1, true), channels(x), groups));
+  };
+  Value y = activation(grouped(x));
+  y = nhwc ? transpose(reshape(y, {n, pixels, groups, each}), {0, 1, 3, 2})
+           : transpose(reshape(y, {n, groups, each, pixels}), {0, 2, 1, 3});
+  y = keep(reshape(keep(y), x.tensor.shape));
+  y = grouped(depthwise(y, 3, 1));
+  return keep(chance(50) ? binary(Binary::Add, y, x) : concat({y, x}, size_t(c())));
+}
+
+/// x / 2 (1 + erf(x / sqrt(2))), as exporters write it.
+BlockBuilder::Value BlockBuilder::gelu(const Value &x) {
+  auto number = [&](float value) { return constant({{}, Kind::F32, {double(value)}}); };
+  const Value share = binary(Binary::Add, unary(binary(Binary::Div, x, number(1.41421356f)), 11), number(1));
+  return keep(binary(Binary::Mul, binary(Binary::Mul, x, share), number(0.5f)));
+}
+
+/// A large window of each channel, normalised over channels, and a wide layer in between: ConvNeXt.
+BlockBuilder::Value BlockBuilder::wide(const Value &x) {
+  macs += countOf(x.tensor.shape) * 49;
+  Value y = keep(conv(x, square(x, 7, 1, true), channels(x), channels(x)));
+  if (isFloat && channels(x) > 2) {
+    y = keep(layerNorm(nhwc ? y : transpose(y, {0, 2, 3, 1}), 3));
+    for (Binary which : {Binary::Mul, Binary::Add})
+      y = keep(binary(which, y, constant(randomTensor({channels(x)}, Kind::F32))));
+    y = nhwc ? y : keep(transpose(y, {0, 3, 1, 2}));
+  }
+  y = layer(y, 1, 1, std::min<int64_t>(4 * channels(x), 96), false);
+  y = layer(isFloat ? gelu(y) : activation(y), 1, 1, channels(x), false);
+  return channels(y) == channels(x) ? keep(sum(y, x)) : y;
+}
+
 /// The pixels attend to one another.
 BlockBuilder::Value BlockBuilder::attention(const Value &input) {
   Value x = input;
@@ -228,7 +271,8 @@ Network BlockBuilder::build() {
   constexpr Block kBlocks[] = {&BlockBuilder::stem,      &BlockBuilder::bottleneck, &BlockBuilder::bottleneck,
                                &BlockBuilder::basic,     &BlockBuilder::inverted,   &BlockBuilder::inverted,
                                &BlockBuilder::separable, &BlockBuilder::fire,       &BlockBuilder::inception,
-                               &BlockBuilder::dense,     &BlockBuilder::split,      &BlockBuilder::attention};
+                               &BlockBuilder::dense,     &BlockBuilder::split,      &BlockBuilder::attention,
+                               &BlockBuilder::shuffle,   &BlockBuilder::wide};
   if (inChannels == 3)
     x = stem(x);
   for (int64_t left = pick(1, 4); left > 0 && macs < kMacs; --left)
