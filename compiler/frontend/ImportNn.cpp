@@ -393,7 +393,7 @@ static Tensors importInstanceNormalization(Node &n) {
 }
 
 /// x / (bias + alpha / size * sum of the squares of `size` neighbouring channels) ^ beta. The mean of the squares is an average
-/// pool over the channels; 0.75, the usual exponent, is two square roots. source: ONNX Operators, LRN-13
+/// pool along rows of the channels of a position; 0.75, the usual exponent, is two square roots. source: ONNX Operators, LRN-13
 static Tensors importLrn(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "X");
@@ -407,9 +407,16 @@ static Tensors importLrn(Node &n) {
   int64_t area = 1;
   for (int64_t dim : ArrayRef<int64_t>(x.shape).drop_front(2))
     area *= dim;
-  Tensor squares = n.reshape(n.binary(BinaryKind::Mul, x, x), {x.shape[0], 1, x.shape[1], area});
-  Window window{{size, 1}, {1, 1}, {1, 1}, {(size - 1) / 2, 0, size / 2, 0}, {0, 0}, {x.shape[1], area}};
-  Tensor mean = n.reshape(pool2d(n, Pooling{false, true}, squares, window), x.shape);
+  Shape toLast{0}, toSecond{0, x.rank() - 1};
+  for (int64_t dim = 2; dim < x.rank(); ++dim) {
+    toLast.push_back(dim);
+    toSecond.push_back(dim - 1);
+  }
+  toLast.push_back(1);
+  Tensor squares = n.transpose(n.binary(BinaryKind::Mul, x, x), toLast);
+  Window window{{1, size}, {1, 1}, {1, 1}, {0, (size - 1) / 2, 0, size / 2}, {0, 0}, {area, x.shape[1]}};
+  Tensor rows = pool2d(n, Pooling{false, true}, n.reshape(squares, {x.shape[0], 1, area, x.shape[1]}), window);
+  Tensor mean = n.transpose(n.reshape(rows, squares.shape), toSecond);
   Tensor scaled = n.binary(BinaryKind::Mul, mean, makeSplat(x.kind, {}, alpha));
   Tensor root = n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, scaled, makeSplat(x.kind, {}, bias)));
   if (beta == 0.5f)

@@ -68,6 +68,7 @@ struct Cluster {
 
 /// What one body may hold, so that it fits a chain of the vector engine.
 constexpr unsigned kMaxDims = 4;
+constexpr int64_t kFewChannels = 8; ///< fewer leave most lanes empty and make short runs
 constexpr unsigned kMaxStages = 10, kMaxTensors = 2, kMaxParameters = 4, kMaxConstants = 8;
 
 bool isOneNumber(Value value) {
@@ -218,6 +219,7 @@ public:
     Block *old = &kernel.getBody().front();
     readNarrow(old);
     formClusters(old);
+    isOneRun = hasFewChannels(*old) && hasOneShape(*old);
     Block *block = builder.createBlock(&kernel.getBody());
     for (BlockArgument argument : old->getArguments())
       values[argument] = block->addArgument(storageTensor(argument.getType()), argument.getLoc());
@@ -247,6 +249,23 @@ private:
   DenseMap<Value, Value> values;
   std::vector<Cluster> clusters;
   DenseMap<Operation *, size_t> clusterOf;
+  bool isOneRun = false; ///< what all elements go through is the same: their dims do not matter
+
+  static bool hasFewChannels(Block &block) {
+    ArrayRef<int64_t> shape = shapeOf(block.getTerminator()->getOperand(0));
+    return !shape.empty() && shape.back() < kFewChannels;
+  }
+
+  /// Whether all ops go element by element over tensors of one shape and numbers.
+  bool hasOneShape(Block &block) const {
+    ArrayRef<int64_t> shape = shapeOf(block.getTerminator()->getOperand(0));
+    auto hasIt = [&](Value value) { return shapeOf(value) == shape; };
+    return llvm::all_of(block.getArguments(), hasIt) && llvm::all_of(block.without_terminator(), [&](Operation &op) {
+             if (isa<ConstantOp>(op))
+               return isOneNumber(op.getResult(0));
+             return clusterOf.count(&op) && !hasChannelAxis(&op) && hasIt(op.getResult(0));
+           });
+  }
 
   //===--------------------------------------------------------------------===//
   // Preparation
@@ -633,10 +652,10 @@ private:
     return reshapeTensor(builder, loc, result, shape);
   }
 
-  /// More dims than the machine walks: neighbours that every operand walks together, or not at all, become one. Returns the
+  /// More dims than the machine walks, or needs: neighbours that every operand walks together, or not at all, become one. Returns the
   /// shape of the result.
   SmallVector<int64_t> mergeDims(Operands &operands, Location loc, ArrayRef<int64_t> shape) {
-    if (shape.size() <= kMaxDims)
+    if (shape.size() <= (isOneRun ? 1 : kMaxDims))
       return SmallVector<int64_t>(shape);
     auto walks = [&](AffineMap map, size_t d) { return shape[d] != 1 && map.isFunctionOfDim(d); };
     SmallVector<SmallVector<size_t>> groups;

@@ -109,12 +109,15 @@ void NetworkCompiler::joinConcats() {
       continue;
     bool possible = true;
     auto isConcat = [](Operation &op) { return llvm::isa<tensor::ConcatOp>(op); };
+    auto isMoved = [](Value result) {
+      return llvm::isa_and_nonnull<linalg::TransposeOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(result.getDefiningOp());
+    };
     for (Value operand : call.getOperands()) {
       auto producer = operand.getDefiningOp<func::CallOp>();
       auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
-      // A part of a part would need two views, as would a part of a transposed result.
+      // A part of a part would need two views, as would a part of a result that is transposed or reshaped.
       possible &= made && operand.hasOneUse() && !parts.count(operand) && llvm::none_of(made.getBody().front(), isConcat) &&
-                  !made.getBody().front().getTerminator()->getOperand(0).getDefiningOp<linalg::TransposeOp>() &&
+                  !isMoved(made.getBody().front().getTerminator()->getOperand(0)) &&
                   cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
     }
     if (!possible)

@@ -110,8 +110,9 @@ struct Anchor {
   /// Contractions: of the last vector in a row of a window only the first `lastCount` pixels are used.
   struct Pixels {
     int64_t count = 1, step = 1, padLow = 0, inputSize = 1, lastCount = 1;
+    int64_t beyond = 0; ///< pixels behind those of a vector that its lanes read as well
     /// Pixels from the first to the last of so many vectors.
-    int64_t span(int64_t vectors) const { return (vectors - 1) * step + count; }
+    int64_t span(int64_t vectors) const { return (vectors - 1) * step + count + beyond; }
   } pixels;
 
   /// axes[0] of a window with one pixel a vector.

@@ -317,13 +317,24 @@ mlir::DenseElementsAttr repeatWeights(const Anchor &anchor, mlir::DenseElementsA
   return mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
 }
 
-/// Windows that move by one pixel: whole vectors of so many outputs that no lane is empty.
-std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachineParams &machine) {
+/// What a single channel is read with says nothing of where others would be: beside it, as its neighbours are.
+Kernel withChannelStrides(Kernel kernel) {
+  for (Step &step : kernel.steps)
+    for (Source &source : step.sources)
+      if (kernel.extent[C] == 1 && source.view.stride[P0] <= 1)
+        source.view.stride[C] = source.view.stride[P0];
+  return kernel;
+}
+
+/// Windows that move by one pixel: whole vectors of as many outputs as leave no lane empty, or of fewer that divide the row.
+std::optional<Kernel> packWindow(const Kernel &given, const timing::MachineParams &machine) {
+  const Kernel kernel = withChannelStrides(given);
   Anchor a = *kernel.anchor;
   WindowAxis &row = a.axes[0];
   const WindowAxis column = a.axes[1];
-  const int64_t lanes = machine.lanes, channels = kernel.extent[C], outputs = lanes / std::gcd(channels, lanes);
-  if (outputs == 1 || kernel.pool || row.stride != 1 || row.size != kernel.extent[P0] || row.size % outputs ||
+  const int64_t lanes = machine.lanes, channels = kernel.extent[C],
+                outputs = std::gcd(row.size, lanes / std::gcd(channels, lanes));
+  if (outputs == 1 || kernel.pool || row.stride != 1 || row.size != kernel.extent[P0] ||
       (kernel.request.packed != true && kernel.request.size[P0] % outputs))
     return std::nullopt;
   if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) || !canShareVectors(kernel, channels))
@@ -333,7 +344,7 @@ std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachinePara
   const int64_t taps = row.kernel * column.kernel, columns = row.size / outputs, rows = kernel.extent[P1];
   const int64_t plain =
       ceilDiv(channels, lanes) * (taps + row.size * rows * (row.kernel == 1 ? perOutput(column, row) : perOutput(row, column)));
-  const int64_t down = perOutput(column, row), blocks = outputs * channels / lanes;
+  const int64_t down = perOutput(column, row), blocks = ceilDiv(outputs * channels, lanes);
   const int64_t packed = blocks * (taps + columns * (rows * down + taps - down));
   if (double(packed) * kLeastGain > double(plain))
     return std::nullopt;
@@ -347,6 +358,7 @@ std::optional<Kernel> packWindow(const Kernel &kernel, const timing::MachinePara
     a.weightKh = row.kernel * a.weightKw;
   }
   a.pixels = {outputs, 1, row.padLow, row.inputSize};
+  a.pixels.beyond = ceilDiv(blocks * lanes - outputs * channels, channels);
   a.oc *= outputs;
   row.size /= outputs;
   row.stride = outputs;

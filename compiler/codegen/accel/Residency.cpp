@@ -244,7 +244,7 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
   }
   // Vectors of several pixels are whole ones where they are written.
   const int64_t pixels = use.isAnchor ? kernel.anchor->pixels.count : kernel.outputsPerVector;
-  if ((r.isDense() && use.writes && pixels * r.channels != lanes) ||
+  if ((r.isDense() && use.writes && pixels * r.channels != lanes) || (use.isAnchor && kernel.anchor->pixels.beyond) ||
       (pixels > 1 && (!r.isDense() || first || channels != pixels * r.channels)))
     return false;
   channels /= pixels;

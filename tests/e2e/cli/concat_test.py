@@ -29,7 +29,10 @@ class ConcatTest(CliTest):
 
     def setUp(self):
         super().setUp()
-        self.x = np.random.default_rng(1).integers(-128, 128, (6, 5, 9)).astype(np.int8)
+        self.image((6, 5, 9))
+
+    def image(self, shape):
+        self.x = np.random.default_rng(1).integers(-127, 128, shape).astype(np.int8)
         np.save(self.path / "x.npy", self.x)
         self.type = tensor(self.x.shape, "i8")
         self.relu = f"graph.relu %x : {self.type}", np.maximum(self.x, 0)
@@ -47,6 +50,12 @@ class ConcatTest(CliTest):
     def test_parts_that_are_read_backwards(self):
         for axis in range(3):
             self.check(axis, [self.relu, self.slice([5, 0, 8], [-1, 1, -1], self.x[::-1, :, ::-1])])
+
+    def test_parts_of_few_channels(self):
+        """Which kernels by themselves take for one run of elements."""
+        self.image((2, 6, 5, 3))
+        for axis in range(4):
+            self.check(axis, [self.relu, (f"graph.neg %x : {self.type}", -self.x)])
 
     def test_parts_that_are_padded(self):
         padded = np.pad(self.x, ((0, 0), (0, 0), (2, 1)), constant_values=7)

@@ -107,6 +107,18 @@ class LanesTest(CliTest):
         for element, hw in [(np.int8, INT8), (np.float32, FP32)]:
             self.same_in_less(hw, self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)), element=element, pool=True)[1])
 
+    def test_one_channel(self):
+        """Rows of it are runs of elements, as those of any other number of channels are."""
+        for element, hw in [(np.int8, INT8), (np.float32, FP32)]:
+            self.same_in_less(hw, self.window((9, 32, 1), (1, 5), ((0, 2), (0, 2)), element=element, pool=True)[1])
+
+    def test_rows_that_whole_vectors_do_not_divide(self):
+        """Vectors with a few lanes empty, which read what lies behind their row."""
+        for channels, width in [(1, 12), (1, 4), (2, 6), (3, 12)]:
+            with self.subTest(channels=channels, width=width):
+                self.same_in_less(INT8, self.window((10, width, channels), (3, 3), ((1, 1), (1, 1)), pool=channels == 1)[1])
+                self.same_in_less(FP32, self.window((10, width, channels), (3, 3), ((1, 1), (1, 1)), element=np.float32, pool=True)[1])
+
     def test_tiles(self):
         """Parts of rows, and tiles that share rows of the input."""
         expected = self.window((17, 8, 4), (3, 3), ((1, 1), (1, 1)))[1]

@@ -363,3 +363,35 @@ func.func private @behind(%x: tensor<4x8xi8>, %q: tensor<4x8xi8>) -> tensor<4x8x
   %4 = graph.quantize %3 {scales = array<f32: 0.03>, zero_points = array<i32: -5>, axis = 0 : i64} : (tensor<4x8xf32>) -> tensor<4x8xi8>
   return %4 : tensor<4x8xi8>
 }
+
+// -----
+
+// What goes element by element over one shape of few channels is one run. A number for each channel, or a row that all share, needs the dims.
+// CHECK-LABEL: func.func private @few_channels
+// CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1, 2, 3]] : tensor<1x5x7x3xf32> into tensor<105xf32>
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<105xf32>)
+// CHECK-LABEL: func.func private @many_channels
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x5x7x8xf32>)
+// CHECK-LABEL: func.func private @number_per_channel
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x5x7x3xf32>)
+// CHECK-LABEL: func.func private @shared_row
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x5x7x3xf32>)
+func.func private @few_channels(%x: tensor<1x5x7x3xf32>, %y: tensor<1x5x7x3xf32>) -> tensor<1x5x7x3xf32> {
+  %c = graph.constant dense<2.0> : tensor<1xf32>
+  %0 = graph.mul %x, %c : (tensor<1x5x7x3xf32>, tensor<1xf32>) -> tensor<1x5x7x3xf32>
+  %1 = graph.add %0, %y : (tensor<1x5x7x3xf32>, tensor<1x5x7x3xf32>) -> tensor<1x5x7x3xf32>
+  return %1 : tensor<1x5x7x3xf32>
+}
+func.func private @many_channels(%x: tensor<1x5x7x8xf32>) -> tensor<1x5x7x8xf32> {
+  %0 = graph.relu %x : tensor<1x5x7x8xf32>
+  return %0 : tensor<1x5x7x8xf32>
+}
+func.func private @number_per_channel(%x: tensor<1x5x7x3xf32>) -> tensor<1x5x7x3xf32> {
+  %c = graph.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
+  %0 = graph.mul %x, %c : (tensor<1x5x7x3xf32>, tensor<3xf32>) -> tensor<1x5x7x3xf32>
+  return %0 : tensor<1x5x7x3xf32>
+}
+func.func private @shared_row(%x: tensor<1x5x7x3xf32>, %y: tensor<1x1x7x3xf32>) -> tensor<1x5x7x3xf32> {
+  %0 = graph.add %x, %y : (tensor<1x5x7x3xf32>, tensor<1x1x7x3xf32>) -> tensor<1x5x7x3xf32>
+  return %0 : tensor<1x5x7x3xf32>
+}

@@ -131,10 +131,11 @@ TEST(ImportNormTest, NormalizationsAreTheirFormulas) {
             "reshape 1x2x1x1xf32, reshape 1x2x1x1xf32, reduce 1x2x1x1xf32, sub 1x2x3x3xf32, mul 1x2x3x3xf32, reduce 1x2x1x1xf32, "
             "add 1x2x1x1xf32, sqrt 1x2x1x1xf32, div 1x2x3x3xf32, mul 1x2x3x3xf32, add 1x2x3x3xf32");
   Imported lrn("(float[1,8,3,3] x) => (float[1,8,3,3] y) { y = LRN <size = 4> (x) }");
-  EXPECT_EQ(lrn.ops(), "mul 1x8x3x3xf32, reshape 1x1x8x9xf32, average_pool 1x1x8x9xf32, reshape 1x8x3x3xf32, mul 1x8x3x3xf32, "
-                       "add 1x8x3x3xf32, sqrt 1x8x3x3xf32, sqrt 1x8x3x3xf32, mul 1x8x3x3xf32, div 1x8x3x3xf32");
+  EXPECT_EQ(lrn.ops(), "mul 1x8x3x3xf32, transpose 1x3x3x8xf32, reshape 1x1x9x8xf32, average_pool 1x1x9x8xf32, "
+                       "reshape 1x3x3x8xf32, transpose 1x8x3x3xf32, mul 1x8x3x3xf32, add 1x8x3x3xf32, sqrt 1x8x3x3xf32, sqrt "
+                       "1x8x3x3xf32, mul 1x8x3x3xf32, div 1x8x3x3xf32");
   // floor and ceiling of (4 - 1) / 2.
-  EXPECT_EQ(lrn.attr("average_pool", "pads"), "array<i64: 1, 0, 2, 0>");
+  EXPECT_EQ(lrn.attr("average_pool", "pads"), "array<i64: 0, 1, 0, 2>");
 }
 
 TEST(ImportNormTest, BatchNormalization) {
