@@ -262,7 +262,7 @@ private:
     auto hasIt = [&](Value value) { return shapeOf(value) == shape; };
     return llvm::all_of(block.getArguments(), hasIt) && llvm::all_of(block.without_terminator(), [&](Operation &op) {
              if (isa<ConstantOp>(op))
-               return isOneNumber(op.getResult(0));
+               return isOneNumber(op.getResult(0)) || hasIt(op.getResult(0));
              return clusterOf.count(&op) && !hasChannelAxis(&op) && hasIt(op.getResult(0));
            });
   }

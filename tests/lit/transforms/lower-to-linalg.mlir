@@ -370,6 +370,8 @@ func.func private @behind(%x: tensor<4x8xi8>, %q: tensor<4x8xi8>) -> tensor<4x8x
 // CHECK-LABEL: func.func private @few_channels
 // CHECK: tensor.collapse_shape %{{.*}} {{\[\[}}0, 1, 2, 3]] : tensor<1x5x7x3xf32> into tensor<105xf32>
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<105xf32>)
+// CHECK-LABEL: func.func private @number_per_element
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<6xf32>)
 // CHECK-LABEL: func.func private @many_channels
 // CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x5x7x8xf32>)
 // CHECK-LABEL: func.func private @number_per_channel
@@ -381,6 +383,11 @@ func.func private @few_channels(%x: tensor<1x5x7x3xf32>, %y: tensor<1x5x7x3xf32>
   %0 = graph.mul %x, %c : (tensor<1x5x7x3xf32>, tensor<1xf32>) -> tensor<1x5x7x3xf32>
   %1 = graph.add %0, %y : (tensor<1x5x7x3xf32>, tensor<1x5x7x3xf32>) -> tensor<1x5x7x3xf32>
   return %1 : tensor<1x5x7x3xf32>
+}
+func.func private @number_per_element(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %c = graph.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %0 = graph.mul %x, %c : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
 }
 func.func private @many_channels(%x: tensor<1x5x7x8xf32>) -> tensor<1x5x7x8xf32> {
   %0 = graph.relu %x : tensor<1x5x7x8xf32>
