@@ -24,11 +24,14 @@ InstructionTime timeOf(const isa::Preload &preload, const MachineParams &machine
 InstructionTime timeOf(const isa::Tensor &tensor, const MachineParams &machine);
 InstructionTime timeOf(const isa::Vector &vector, const MachineParams &machine);
 
+/// Taps along either axis of a window that the reuse registers hold.
+constexpr int64_t kReuseTaps = 3;
+
 /// Columns of taps, each of `across` taps, that a window reads for an output behind the first of its row: the reuse registers hold 3 x 3
 /// taps, so that it finds those that it shares with the window before. `along`: columns of a window. `step`: columns from one window to
 /// the next; 0: they are not neighbours (dilation).
 constexpr int64_t newColumns(int64_t along, int64_t across, int64_t step) {
-  return step > 0 && along <= 3 && across <= 3 ? std::min(step, along) : along;
+  return step > 0 && along <= kReuseTaps && across <= kReuseTaps ? std::min(step, along) : along;
 }
 
 /// What decides a vector instruction's occupancy: blocks * (setup + rows * fillPerRow + positions * perOutput).

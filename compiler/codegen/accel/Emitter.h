@@ -35,6 +35,24 @@ inline int64_t plainElements(const Anchor &a, const Extent &sums, int64_t rows) 
   return a.ic * rows * a.axes[0].span(sums[P0]) * sums[P2];
 }
 
+/// Whether the kernel's windows have one column, of several rows.
+inline bool isColumn(const Kernel &kernel) { return kernel.window(P0).kernel == 1 && kernel.window(P1).kernel > 1; }
+
+/// Some taps of a window.
+struct WindowPart {
+  int64_t x = 0, y = 0, width = 0, height = 0;
+};
+
+/// A window that is too large for the registers in which neighbours find the taps that they share, in parts that are not. What they give is
+/// put together by one more instruction. Empty if the window as a whole is as fast, or of an anchor that is none.
+llvm::SmallVector<WindowPart, 4> windowParts(const Kernel &kernel);
+
+/// Cycles of the vector engine for an output: of the parts, and to put them together.
+double partCycles(const Kernel &kernel, llvm::ArrayRef<WindowPart> parts);
+
+/// Of what a part gives.
+inline LaneType partType(const Anchor &a) { return a.windowOp == isa::WindowOp::Max ? a.inputType : a.resultType; }
+
 /// Rows of packed taps that a tile may copy from the one above it. Only converted ones: the vector engine writes them behind those that are
 /// copied, or, packsOnChip(), before these. What comes last must fill a vector, as whole ones that end with its last element are written.
 inline int64_t copiedRows(const Kernel &kernel, const Anchor &a, const timing::MachineParams &machine) {
@@ -64,6 +82,7 @@ struct Buffers {
   llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
   int diagonals = -1; ///< weights of a window's channels on the array
+  int parts = -1;     ///< what the parts of a window give, side by side for each output
   int line = -1;      ///< maxima of the sums that tiles one below the other share: a slot for each strip
   llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
   llvm::SmallVector<int, 4> parameters;     ///< per step
@@ -400,9 +419,12 @@ private:
   /// A window with several outputs side by side: its vectors go down the rows, as that is the way in which neighbours share taps.
   bool packsRows() const { return window() && kernel.anchor->pixels.count > 1; }
   /// Vectors go down the rows, as neighbours there share taps: windows of one column have no others to share.
-  bool goesDown() const {
-    return packsRows() || ((window() || kernel.maxima) && kernel.window(P0).kernel == 1 && kernel.window(P1).kernel > 1);
+  bool goesDown() const { return packsRows() || ((window() || kernel.maxima) && isColumn(kernel)); }
+  /// Rows of taps that go round have no parts, nor has what is shared with the array.
+  llvm::SmallVector<WindowPart, 4> windowParts() const {
+    return readsRing() || onChip.arrayChannels ? llvm::SmallVector<WindowPart, 4>() : accel::windowParts(kernel);
   }
+  void addWindowParts(TileStep &step, isa::Vector &whole) const;
   /// Of a pixel, where several lie in a vector.
   int64_t pixelChannels() const { return (contraction() ? kernel.anchor->ic : kernel.extent[C]) / kernel.anchor->pixels.count; }
 

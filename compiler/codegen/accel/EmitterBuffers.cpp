@@ -22,7 +22,7 @@ int64_t Emitter::weightTileBytes(const Tile &t) const {
 
 void Emitter::plan(const Tile &t, Buffers &b) const {
   b.all.clear();
-  b.accumulator = b.input = b.weights = b.diagonals = b.line = -1;
+  b.accumulator = b.input = b.weights = b.diagonals = b.parts = b.line = -1;
   b.raw.clear();
   b.parameters.clear();
   b.sources.clear();
@@ -107,6 +107,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
                     slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights = add(weightMemory(), windowWeights() * blocks * lanes * byteSize(anchor.weightType), slotsFor(nTiles));
+    if (const auto parts = int64_t(windowParts().size()))
+      b.parts = add(0, positions(t) * blocks * parts * lanes * byteSize(partType(anchor)), 1);
     if (const int64_t most = mostArrayBlocks(blocks)) {
       b.accumulator = add(unsigned(isa::Memory::Accumulator), positions(t) * most * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
       b.diagonals = add(weightMemory(), most * diagonalBytes(), slotsFor(nTiles));

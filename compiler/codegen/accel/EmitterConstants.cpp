@@ -94,15 +94,23 @@ void Emitter::packConstants() {
     unsigned size = byteSize(w.type);
     const int64_t channels = kernel.extent[C];
     const size_t all = size_t(roundUp(channels, lanes) * windowWeights() * size);
-    weightsAddress = network.addConstant(all, [=, a = a, value = w.value, goesDown = packsRows(), taps = windowWeights()] {
+    const int64_t kw = a.axes[0].kernel, kh = a.axes[1].kernel;
+    std::vector<std::array<int64_t, 2>> order; // of each tap, once
+    auto addTaps = [&](const WindowPart &part) {
+      for (int64_t outer = 0; outer < (packsRows() ? part.width : part.height); ++outer)
+        for (int64_t inner = 0; inner < (packsRows() ? part.height : part.width); ++inner)
+          order.push_back({part.x + (packsRows() ? outer : inner), part.y + (packsRows() ? inner : outer)});
+    };
+    const auto parts = windowParts();
+    llvm::for_each(parts.empty() ? decltype(parts){{0, 0, kw, kh}} : parts, addTaps);
+    weightsAddress = network.addConstant(all, [=, a = a, value = w.value, taps = windowWeights()] {
       std::vector<uint8_t> bytes;
       bytes.reserve(all);
       uint8_t zero[4] = {uint8_t(a.weightZero), 0, 0, 0};
-      const int64_t inner = a.axes[goesDown ? 1 : 0].kernel, once = a.axes[0].kernel * a.axes[1].kernel;
       for (int64_t block = 0; block < channels; block += lanes)
         for (int64_t tap = 0; tap < taps; ++tap)
           for (int64_t c = block; c < block + lanes; ++c) {
-            const int64_t outer = tap % once / inner, x = goesDown ? outer : tap % inner, y = goesDown ? tap % inner : outer;
+            const auto [x, y] = order[size_t(tap) % order.size()];
             const uint8_t *from = zero;
             if (c < channels)
               from = reinterpret_cast<const uint8_t *>(

@@ -229,6 +229,38 @@ double Emitter::passCycles(const Tile &t) const {
          double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
 }
 
+/// Cycles of the vector engine for a row of outputs, of which the first one shares no taps.
+static int64_t windowRowCycles(const WindowAxis &along, const WindowAxis &across) {
+  return across.kernel * (along.kernel + (along.size - 1) * newColumns(along, across));
+}
+
+double accel::partCycles(const Kernel &kernel, llvm::ArrayRef<WindowPart> parts) {
+  const unsigned along = isColumn(kernel) ? P1 : P0, across = isColumn(kernel) ? P0 : P1;
+  const int64_t outputs = kernel.window(along).size;
+  int64_t cycles = parts.size() > 1 ? outputs * int64_t(parts.size()) : 0;
+  for (const WindowPart &part : parts) {
+    WindowAxis axes[] = {kernel.window(P0), kernel.window(P1)};
+    axes[0].kernel = part.width;
+    axes[1].kernel = part.height;
+    cycles += windowRowCycles(axes[along - P0], axes[across - P0]);
+  }
+  return double(cycles) / double(outputs);
+}
+
+llvm::SmallVector<WindowPart, 4> accel::windowParts(const Kernel &kernel) {
+  constexpr double kLeastGain = 1.15; // where it is less, room is worth more
+  if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->pixels.count > 1)
+    return {};
+  const int64_t width = kernel.window(P0).kernel, height = kernel.window(P1).kernel, held = timing::kReuseTaps;
+  llvm::SmallVector<WindowPart, 4> parts;
+  for (int64_t y = 0; y < height; y += held)
+    for (int64_t x = 0; x < width; x += held)
+      parts.push_back({x, y, std::min(held, width - x), std::min(held, height - y)});
+  if (partCycles(kernel, parts) * kLeastGain > partCycles(kernel, WindowPart{0, 0, width, height}))
+    return {};
+  return parts;
+}
+
 /// Cycles of the vector engine for the results of a tile.
 double Emitter::vectorCycles(const Tile &t) const {
   const double drains = double(ceilDiv(t.size[C], drained(t)));
@@ -241,7 +273,9 @@ double Emitter::vectorCycles(const Tile &t) const {
       // Along the way in which neighbours share taps, and across it.
       const WindowAxis &w = kernel.window(goesDown() ? P1 : P0), &h = kernel.window(goesDown() ? P0 : P1);
       const int64_t columns = newColumns(w, h);
-      perOutput = double(h.kernel * columns);
+      const auto parts = windowParts();
+      perOutput = parts.empty() ? double(h.kernel * columns) : partCycles(kernel, parts);
+      cycles += parts.empty() ? 0 : drain; // of them, before they are put together
       perOutput += double(onChip.arrayChannels) / double(channels()) * (1 - perOutput);
       if (packsRows()) { // columns are short and blocks many: what comes before the first output of each counts
         const int64_t setup = h.kernel * w.kernel + int64_t(chains[i].parameters.size());

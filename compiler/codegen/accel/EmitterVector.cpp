@@ -285,6 +285,7 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         if (readsRing())
           v.b_address += rowOfRing(step.band) * row;
       }
+      addWindowParts(step, v);
     } else {
       int64_t es = byteSize(chain.aType);
       Operand a = operandOf(chain.a, chain.aType);
@@ -429,6 +430,56 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
   }
   if (onChip.storesResult)
     storeResult(step, origin, made, group, resultSlot.back());
+}
+
+/// Instructions for the parts of a window, and in its place the one that puts together what they give.
+void Emitter::addWindowParts(TileStep &step, isa::Vector &whole) const {
+  const auto parts = windowParts();
+  if (parts.empty())
+    return;
+  const LaneType type = partType(*kernel.anchor);
+  const int64_t vector = machine.lanes * byteSize(type), block = int64_t(parts.size()) * vector;
+  const bool isMaximum = whole.window_op == int64_t(isa::WindowOp::Max);
+  std::array<int64_t, 4> strides{0, 0, 0, block};
+  strides[0] = whole.counts[3] * block;
+  strides[1] = whole.counts[0] * strides[0];
+  strides[2] = whole.counts[1] * strides[1];
+  const int64_t to = buffers.all[size_t(buffers.parts)].address[0], aBytes = machine.lanes * elementBytes();
+  int64_t taps = 0;
+  for (auto [i, part] : llvm::enumerate(parts)) {
+    isa::Vector v = whole;
+    v.window = {part.width, part.height};
+    const WindowAxis &along = kernel.anchor->axes[goesDown() ? 1 : 0];
+    if (along.dilation == 1 && along.stride <= 7)
+      v.window_step = along.stride;
+    v.a_address += part.x * v.a_window_strides[0] + part.y * v.a_window_strides[1];
+    v.a_span = spanOfVectors(v.counts, v.a_strides, aBytes) + (part.width - 1) * v.a_window_strides[0] +
+               (part.height - 1) * v.a_window_strides[1];
+    if (v.b_enable) {
+      v.b_address += taps * v.b_tap_stride;
+      v.b_span = (v.counts[3] - 1) * v.b_strides[3] + part.width * part.height * v.b_tap_stride;
+    }
+    taps += part.width * part.height;
+    v.d_memory = 0;
+    v.d_type = int64_t(type);
+    v.d_address = to + int64_t(i) * vector;
+    v.d_strides = strides;
+    v.d_span = spanOfVectors(v.counts, strides, vector);
+    if (isMaximum) // what is subtracted is so once
+      v.a_zero_point = 0;
+    addVector(step, v);
+  }
+  isa::Vector v;
+  v.counts = whole.counts;
+  v.a_type = int64_t(type);
+  v.a_zero_point = isMaximum ? whole.a_zero_point : 0;
+  v.a_address = to;
+  v.a_strides = strides;
+  v.a_span = spanOfVectors(v.counts, strides, block);
+  v.window = {int64_t(parts.size()), 1};
+  v.a_window_strides = {vector, 0};
+  v.window_op = int64_t(isMaximum ? isa::WindowOp::Max : isa::WindowOp::Sum);
+  whole = v;
 }
 
 /// Sums that no window sees, as those in the padding, are done with only when the others are: the passes that made them may not have

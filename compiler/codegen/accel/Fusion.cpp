@@ -279,6 +279,8 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
       add(a->axes[1].span(sums[P1]) * a->axes[0].span(sums[P0]) *
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
   }
+  if (const auto parts = int64_t(windowParts(kernel).size()))
+    bytes += roundUp(rows * width * channels * parts * byteSize(partType(*a)), alignment);
   for (const Step &step : kernel.steps) {
     for (const Source &source : step.sources)
       if (source.kind == Source::Tensor && !isWhole(k, source.view.tensor) && !isAddend(k, source.view.tensor, &group))
@@ -343,13 +345,14 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
     const bool isRun = length && kernels[group.first + tensor.reader]->anchor->kind == Anchor::Window && shared > 0;
     const int64_t step = group.kernels[tensor.reader].rows[0].size() * window.stride;
-    // A window of one row reads all rows of a ring. Packed taps are loaded again for each band: where that is more than twice, it had
-    // better be taller.
+    // A window of one row reads all rows of a ring, if it does so as a whole. Packed taps are loaded again for each band: where that is
+    // more than twice, it had better be taller.
     bool loadsAgain = false;
     for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
       if (const Kernel &writer = *uses.kernels[group.first + i]; packsTaps(writer, machine))
         loadsAgain |= writer.anchor->axes[1].span(step) > 2 * step * writer.anchor->axes[1].stride;
     const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
+                        windowParts(*kernels[group.first + tensor.reader]).empty() &&
                         llvm::all_of(group.kernels[tensor.reader].rows, [](const Range &rows) { return rows.size() == 1; });
     hasRing |= isRing;
     tensor.ring = isRing ? window.kernel : 0;

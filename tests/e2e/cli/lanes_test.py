@@ -119,6 +119,32 @@ class LanesTest(CliTest):
                 self.same_in_less(INT8, self.window((10, width, channels), (3, 3), ((1, 1), (1, 1)), pool=channels == 1)[1])
                 self.same_in_less(FP32, self.window((10, width, channels), (3, 3), ((1, 1), (1, 1)), element=np.float32, pool=True)[1])
 
+    def test_large_windows_are_done_in_parts(self):
+        """Each of at most three rows and columns, in which neighbours share taps; what they give is put together."""
+        for kernel, parts, cycles in [((5, 5), 4, 10), ((7, 7), 9, 21), ((4, 6), 4, 8), ((9, 1), 3, 3), ((3, 5), 2, 6)]:
+            for element, hw in [(np.int8, "gemmini_16x16_int8"), (np.float32, FP32)]:
+                for pool in [False, True]:
+                    with self.subTest(kernel=kernel, hw=hw, pool=pool):
+                        pads = tuple((k - 1) // 2 for k in kernel), tuple(k // 2 for k in kernel)
+                        _, expected = self.window((24, 24, 16), kernel, pads, element=element, pool=pool)
+                        values, busy = self.values(hw, "false")
+                        np.testing.assert_array_equal(values, expected)
+                        self.assertLess(busy, 1.25 * 24 * 24 * (cycles + parts)) # the first window of a row has all its taps
+                        self.assertLessEqual(self.report["lower_bound_cycles"], self.report["total_cycles"])
+
+    def test_a_window_without_neighbours_is_done_as_a_whole(self):
+        _, expected = self.window((7, 7, 16), (7, 7), ((0, 0), (0, 0)), pool=True)
+        values, busy = self.values("gemmini_16x16_int8", "false")
+        np.testing.assert_array_equal(values, expected)
+        self.assertLess(busy, 7 * 7 + 7) # nine parts would take nine cycles more
+
+    def test_large_windows_whose_neighbours_share_little(self):
+        for strides, dilations in [((1, 3), (1, 1)), ((2, 2), (1, 1)), ((1, 1), (1, 2)), ((1, 1), (2, 1)), ((3, 1), (1, 1))]:
+            for pool in [False, True]:
+                with self.subTest(strides=strides, dilations=dilations, pool=pool):
+                    _, expected = self.window((19, 17, 16), (5, 4), ((2, 1), (2, 2)), strides, dilations, pool=pool)
+                    np.testing.assert_array_equal(self.values("gemmini_16x16_int8", "false")[0], expected)
+
     def test_tiles(self):
         """Parts of rows, and tiles that share rows of the input."""
         expected = self.window((17, 8, 4), (3, 3), ((1, 1), (1, 1)))[1]
