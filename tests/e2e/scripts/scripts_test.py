@@ -12,6 +12,8 @@ import tempfile
 import unittest
 import xml.etree.ElementTree
 
+import numpy as np
+
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 
 # Cycles: 2000 under serial, 1000 under others, and LATENCY_COST (0 by default) more for every factor of path latency.
@@ -37,7 +39,7 @@ report = {
     "machine": {"name": "m", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
     "total_cycles": cycles, "lower_bound_cycles": 800, "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
-    "utilisation": 128000 / (256 * cycles), "layers": [{"tile_bytes": int(os.environ.get("TILE", 4096))}],
+    "utilisation": 128000 / (256 * cycles), "layers": [{"name": "n", "cycles": cycles, "bound_cycles": 700, "tile_bytes": int(os.environ.get("TILE", 4096))}],
     "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
     "data_bus_busy": float(os.environ.get("BUS", 0.5)),
     "engines": [{"name": "tensor", "busy_cycles": 600}, {"name": "vector", "busy_cycles": 300}],
@@ -215,6 +217,40 @@ class VerifyNetworksTest(ScriptsTest):
 
     def test_a_machine_without_programs(self):
         self.assertIn("machine 'nosuch' is neither", self.script("verify-networks.py", "nosuch", status=1)[1])
+
+
+class ModelsTest(ScriptsTest):
+    def setUp(self):
+        super().setUp()
+        for name in ["net", "net_int8"]:
+            data = self.path / "models" / name / "test_data_set_0"
+            data.mkdir(parents=True)
+            (data.parent / "model.onnx").write_text(name)
+            (data / "inputs.json").write_text('[{"name": "x", "file": "input_0.npy"}]')
+            np.save(data / "input_0.npy", np.zeros((1, 3, 8)))
+
+    def models(self, *arguments, **environment):
+        return self.script("bench-models.py", *arguments, TILEWRIGHT_MODELS=str(self.path / "models"), **environment)
+
+    def test_networks_are_on_the_machines_of_their_type(self):
+        out, _ = self.models("-o", self.path / "page.md")
+        self.assertIn("| net | cloud_128x128 | 1,000 | 800 | 0.800 | array | 0.90 | n: 1,000 of 700 |\n", out)
+        self.assertNotRegex(out, r"net_int8 \| (cloud|gemmini_16x16_fp32)")
+        self.assertEqual(len(self.calls()), 7)
+        self.assertTrue(all("--schedule modulo --shape x=1,3,8" in call for call in self.calls()))
+        self.assertTrue((self.path / "page.md").read_text().endswith(out))
+
+    def test_some_networks(self):
+        self.assertEqual(self.models("net_int8", "--schedule", "serial")[0].count("2,000"), 2 * 3)
+        self.assertIn("'nosuch' is not in", self.models("nosuch", status=1)[1])
+
+    def test_a_network_that_fails_is_named(self):
+        out, error = self.models(FAIL_ON="onnxim_128x128", status=1)
+        self.assertIn("some networks failed", error)
+        self.assertIn("edge_32x32_int8", out)
+
+    def test_without_networks(self):
+        self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-models.py", TILEWRIGHT_MODELS="", status=1)[1])
 
 
 class SmallKernelsTest(ScriptsTest):

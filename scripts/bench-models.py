@@ -1,0 +1,76 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""The networks of TILEWRIGHT_MODELS on the machines of their element type, under one schedule: cycles against the lower bound, and the layer
+that is farthest from its own. It shows what the networks of the tables do not have. Exit status 1 if one fails.
+
+  scripts/bench-models.py [--schedule NAME] [-o FILE.md] [NETWORK...]
+
+Inputs have the shapes of the first test data set. Runs are kept in build/measurements. TILEWRIGHT names a tilewright that is built already.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+
+import numpy
+
+import measure
+
+MACHINES = {"int8": ["gemmini_16x16_int8", "edge_32x32_int8", "onnxim_128x128"],
+            "float": ["gemmini_16x16_bf16", "gemmini_16x16_fp32", "edge_32x32_bf16", "cloud_128x128"]}
+TEXT = """# Real networks
+
+Made by `TILEWRIGHT_MODELS=FOLDER scripts/bench-models.py{options} -o FILE`; simulated cycles, the same on every host.
+
+**layer by layer**: the sum of the layers' own bounds, each from DRAM to DRAM, over the cycles; above 1 only what overlaps across layers or keeps tensors
+on chip can come. **farthest**: the layer whose cycles exceed its own bound the most; of layers that overlap, the cycles by which each moves the
+program's last retirement on. Small networks on large machines are mostly fill and latency.
+
+"""
+
+
+def shapes(folder):
+    """Options that fix the dims of inputs."""
+    data = folder / "test_data_set_0"
+    inputs = json.loads((data / "inputs.json").read_text())
+    found = {entry["name"]: numpy.load(data / entry["file"], mmap_mode="r").shape for entry in inputs}
+    return [option for name, shape in found.items() if shape for option in ("--shape", f"{name}={','.join(map(str, shape))}")]
+
+
+def main():
+    parser = measure.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("networks", nargs="*", metavar="NETWORK")
+    parser.add_argument("--schedule", default="modulo")
+    parser.add_argument("-o", metavar="FILE.md", type=pathlib.Path)
+    arguments = parser.parse_args()
+    if not os.environ.get("TILEWRIGHT_MODELS"):
+        measure.fail("TILEWRIGHT_MODELS is not set; it must name the folder of the networks")
+    models = pathlib.Path(os.environ["TILEWRIGHT_MODELS"]).resolve()
+    there = sorted(path.parent.name for path in models.glob("*/model.onnx"))
+    for name in arguments.networks:
+        if name not in there:
+            measure.fail(f"'{name}' is not in {models}, which has {', '.join(there)}")
+    rows = [(name, machine) for name in arguments.networks or there for machine in MACHINES["int8" if "int8" in name else "float"]]
+    reports = measure.run_all([[str(models / name / "model.onnx"), "--hw", machine, "--schedule", arguments.schedule, *shapes(models / name)]
+                               for name, machine in rows])
+    lines = []
+    for (name, machine), report in zip(rows, reports):
+        if report is None:
+            continue
+        cycles, bound = report["total_cycles"], report["lower_bound_cycles"]
+        farthest = max(report["layers"], key=lambda layer: layer["cycles"] - layer["bound_cycles"])
+        lines.append([name, machine, f"{cycles:,}", f"{bound:,}", f"{bound / cycles:.3f}", report["bound_by"],
+                      f"{report['layer_serial_cycles'] / cycles:.2f}",
+                      f"{farthest['name']}: {farthest['cycles']:,} of {farthest['bound_cycles']:,}"])
+    table = measure.markdown(["network", "machine", "cycles", "bound", "bound / cycles", "bound by", "layer by layer", "farthest"], lines, 2)
+    print(table, end="")
+    if arguments.o:
+        options = "" if arguments.schedule == "modulo" else f" --schedule {arguments.schedule}"
+        arguments.o.write_text(TEXT.format(options=options) + table)
+    if None in reports:
+        measure.fail("some networks failed")
+
+
+if __name__ == "__main__":
+    main()
