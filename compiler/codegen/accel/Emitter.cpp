@@ -70,6 +70,11 @@ Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<
     carried = carriedBy(this->kernel, this->chains, machine);
   skipUnread();
   packTaps();
+  if (!onChip.banding && !windowParts().empty()) {
+    Tile least = clampTile({{takesAllChannels() ? channels() : machine.lanes, 1, 1, 1}, 1, 1});
+    Buffers b;
+    keepsWhole = !fitsDrained(least, b) || !allocate(b);
+  }
 }
 
 std::vector<Emitter::Band> Emitter::bandsOf(const Kernel &kernel, const Banding *banding) {

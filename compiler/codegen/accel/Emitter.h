@@ -420,10 +420,11 @@ private:
   bool packsRows() const { return window() && kernel.anchor->pixels.count > 1; }
   /// Vectors go down the rows, as neighbours there share taps: windows of one column have no others to share.
   bool goesDown() const { return packsRows() || ((window() || kernel.maxima) && isColumn(kernel)); }
-  /// Rows of taps that go round have no parts, nor has what is shared with the array.
+  /// Rows of taps that go round have no parts, nor has what is shared with the array, or what there is no room for.
   llvm::SmallVector<WindowPart, 4> windowParts() const {
-    return readsRing() || onChip.arrayChannels ? llvm::SmallVector<WindowPart, 4>() : accel::windowParts(kernel);
+    return readsRing() || onChip.arrayChannels || keepsWhole ? llvm::SmallVector<WindowPart, 4>() : accel::windowParts(kernel);
   }
+  bool keepsWhole = false; ///< a window, as no tile would fit otherwise
   void addWindowParts(TileStep &step, isa::Vector &whole) const;
   /// Of a pixel, where several lie in a vector.
   int64_t pixelChannels() const { return (contraction() ? kernel.anchor->ic : kernel.extent[C]) / kernel.anchor->pixels.count; }

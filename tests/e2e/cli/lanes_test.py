@@ -138,6 +138,12 @@ class LanesTest(CliTest):
         np.testing.assert_array_equal(values, expected)
         self.assertLess(busy, 7 * 7 + 7) # nine parts would take nine cycles more
 
+    def test_a_large_window_is_done_as_a_whole_where_nothing_else_fits(self):
+        _, expected = self.window((9, 9, 8), (7, 7), ((3, 3), (3, 3)), pool=True)
+        small = ["--set", "scratchpads.activation.capacity_bytes=512", "--set", "scratchpads.activation.banks=1"]
+        self.tilewright("run", "net.mlir", "--hw", INT8, *small, "--input", "x.npy", "--check", "--output-dir", "out")
+        np.testing.assert_array_equal(np.load(self.path / "out/output0.npy")[0], expected)
+
     def test_large_windows_whose_neighbours_share_little(self):
         for strides, dilations in [((1, 3), (1, 1)), ((2, 2), (1, 1)), ((1, 1), (1, 2)), ((1, 1), (2, 1)), ((3, 1), (1, 1))]:
             for pool in [False, True]:
