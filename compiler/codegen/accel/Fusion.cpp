@@ -180,7 +180,7 @@ private:
   /// Bytes of weights that may stay.
   int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
   bool cutRows(Group &group) const;
-  bool layRuns(Group &group, int64_t length) const;
+  bool layRuns(Group &group, int64_t length, bool largeGoRound) const;
   void placeSums(Group &group) const;
   int64_t askedBeside(const Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
@@ -279,7 +279,8 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
       add(a->axes[1].span(sums[P1]) * a->axes[0].span(sums[P0]) *
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
   }
-  if (const auto parts = int64_t(windowParts(kernel).size()))
+  const BandedTensor *input = group.inputOf(k - group.first);
+  if (const auto parts = int64_t(windowParts(kernel).size()); parts && !(input && input->ring))
     bytes += roundUp(rows * width * channels * parts * byteSize(partType(*a)), alignment);
   for (const Step &step : kernel.steps) {
     for (const Source &source : step.sources)
@@ -334,8 +335,8 @@ bool Fuser::cutRows(Group &group) const {
 /// Chooses how bands follow one another in memory and in time. Those that a window of the vector engine reads are written by that engine
 /// too: it keeps nobody out of their banks, and they may be runs. Who waits for none of the next band's rows is a band behind: what is to
 /// be read next is then there when its engine is free. False if runs of that length lose rows that are still to be read, and for rings
-/// if there can be none.
-bool Fuser::layRuns(Group &group, int64_t length) const {
+/// if there can be none. `largeGoRound`: windows that could be done in parts may read rings too.
+bool Fuser::layRuns(Group &group, int64_t length, bool largeGoRound) const {
   bool hasRing = false;
   for (Banding &kernel : group.kernels)
     kernel.behind = 0;
@@ -345,14 +346,14 @@ bool Fuser::layRuns(Group &group, int64_t length) const {
     const int64_t shared = window.span(1) - window.stride; // rows of two neighbouring bands
     const bool isRun = length && kernels[group.first + tensor.reader]->anchor->kind == Anchor::Window && shared > 0;
     const int64_t step = group.kernels[tensor.reader].rows[0].size() * window.stride;
-    // A window of one row reads all rows of a ring, if it does so as a whole. Packed taps are loaded again for each band: where that is
-    // more than twice, it had better be taller.
+    // A window of one row reads all rows of a ring. Packed taps are loaded again for each band: where that is more than twice, it had
+    // better be taller.
     bool loadsAgain = false;
     for (size_t i = tensor.firstWriter; i < tensor.reader; ++i)
       if (const Kernel &writer = *uses.kernels[group.first + i]; packsTaps(writer, machine))
         loadsAgain |= writer.anchor->axes[1].span(step) > 2 * step * writer.anchor->axes[1].stride;
     const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
-                        windowParts(*kernels[group.first + tensor.reader]).empty() &&
+                        (largeGoRound || windowParts(*kernels[group.first + tensor.reader]).empty()) &&
                         llvm::all_of(group.kernels[tensor.reader].rows, [](const Range &rows) { return rows.size() == 1; });
     hasRing |= isRing;
     tensor.ring = isRing ? window.kernel : 0;
@@ -508,16 +509,23 @@ bool Fuser::place(Group &group, std::string *why) const {
     return at[0] <= room && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
   bool areThere = false; // all rows, as long as they are needed
-  for (Group::Banks banks : {Group::Banks::Own, Group::Banks::OfKernel, Group::Banks::Shared})
-    for (int64_t length : kRunLengths) {
-      if (!layRuns(group, length))
-        continue;
-      areThere = true;
-      for (bool isRoomy : {true, false})
-        for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
-          if (placeAll(banks, isRoomy, engines))
-            return true;
-    }
+  auto placeRuns = [&](bool largeGoRound) {
+    for (Group::Banks banks : {Group::Banks::Own, Group::Banks::OfKernel, Group::Banks::Shared})
+      for (int64_t length : kRunLengths) {
+        if (!layRuns(group, length, largeGoRound))
+          continue;
+        areThere = true;
+        for (bool isRoomy : {true, false})
+          for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
+            if (placeAll(banks, isRoomy, engines))
+              return true;
+      }
+    return false;
+  };
+  // Large windows are sooner done in parts, which read no ring; but that takes less room.
+  auto isLarge = [&](size_t i) { return !windowParts(*kernels[group.first + i]).empty(); };
+  if (placeRuns(false) || (llvm::any_of(llvm::seq(group.kernels.size()), isLarge) && placeRuns(true)))
+    return true;
   if (why && !areThere)
     *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
   else if (why)
