@@ -358,7 +358,7 @@ TEST(RandomBranchesTest, IntegerNetworksAreExact) { runCases({makeBranches, fals
 
 TEST(RandomBranchesTest, Fp32NetworksAreAccurate) { runCases({makeBranches, true, kFp32Machines, 1e-4}, 20, waysOfBlocks); }
 
-// As for chains: of 378 networks (seeds 1 to 400) the farthest was off by 0.014.
+// As for chains: of 378 networks (seeds 1 to 400 of the generator before it knew exp, roots and division) the farthest was off by 0.014.
 TEST(RandomBranchesTest, Bf16NetworksAreNear) { runCases({makeBranches, true, kBf16Machines, 4e-2}, 20, waysOfBlocks); }
 
 TEST(RandomBlocksTest, IntegerNetworksAreExact) { runCases({makeBlocks, false, kIntegerBlockMachines, 0}, 20, waysOfBlocks); }
