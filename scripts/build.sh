@@ -1,12 +1,26 @@
 #!/usr/bin/env bash
-# Configures and builds one preset: scripts/build.sh [release|debug|asan] [target...]
+# Configures and builds one preset: scripts/build.sh [--core] [release|debug|asan] [target...]
+# --core: installs only the packages that tilewright itself needs, and does not configure the tests of a new build folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scripts/setup.sh
+core=false
+[ "${1:-}" != --core ] || { core=true; shift; }
 preset=${1:-release}
 shift || true
+folder=build/$preset
+options=()
+if $core; then
+  scripts/setup.sh core
+  [ -f "$folder/build.ninja" ] || options=(-DTILEWRIGHT_TESTS=OFF)
+else
+  scripts/setup.sh
+  options=(-DTILEWRIGHT_TESTS=ON)
+  grep -qs '^TILEWRIGHT_TESTS:BOOL=OFF' "$folder/CMakeCache.txt" || [ ! -f "$folder/build.ninja" ] || options=()
+fi
 export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-[ -f "build/$preset/build.ninja" ] || cmake --preset "$preset" >"/tmp/tilewright-configure.$$" 2>&1 ||
-  { cat "/tmp/tilewright-configure.$$" >&2; exit 1; }
-rm -f "/tmp/tilewright-configure.$$"
-cmake --build "build/$preset" -j "${TILEWRIGHT_JOBS:-2}" ${1:+--target "$@"}
+if [ ! -f "$folder/build.ninja" ] || [ ${#options[@]} -gt 0 ]; then
+  log=$(mktemp)
+  cmake --preset "$preset" "${options[@]}" >"$log" 2>&1 || { cat "$log" >&2; rm -f "$log"; exit 1; }
+  rm -f "$log"
+fi
+cmake --build "$folder" -j "${TILEWRIGHT_JOBS:-2}" ${1:+--target "$@"}

@@ -17,7 +17,7 @@ if $ocr && ! command -v npm >/dev/null; then
   exit 1
 fi
 
-scripts/build.sh release tilewright
+scripts/build.sh --core release tilewright
 tilewright=build/release/bin/tilewright
 work=build/demo
 mkdir -p "$work"

@@ -1,8 +1,13 @@
 #!/usr/bin/env bash
-# Installs what scripts/packages.txt names, if anything of it is missing (Debian 12).
+# Installs what is missing of the packages in scripts/packages.txt (Debian 12): scripts/setup.sh [GROUP...], all groups by default.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-mapfile -t packages < <(grep -vE '^\s*(#|$)' "$here/packages.txt")
+known=$(sed -nE 's/^\[([a-z]+)\].*/\1/p' "$here/packages.txt" | paste -sd' ')
+for group in "$@"; do
+  [[ " $known " = *" $group "* ]] || { echo "setup: unknown group '$group'; the groups are $known" >&2; exit 1; }
+done
+mapfile -t packages < <(awk -v wanted=" ${*:-$known} " \
+  '/^\[/ { group = substr($1, 2, length($1) - 2); next } /^[a-z0-9]/ && index(wanted, " " group " ")' "$here/packages.txt")
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)

@@ -23,8 +23,6 @@ endif()
 
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
-find_package(GTest REQUIRED)
-include(GoogleTest)
 
 # tw_add_library(Name SOURCES a.cpp ... LINK lib ...): a static library whose include path is the repository path.
 function(tw_add_library name)
