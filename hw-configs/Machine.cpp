@@ -8,6 +8,7 @@
 #include "isa/timing/Digest.h"
 #include "isa/timing/Dram.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -30,6 +31,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMaxFileBytes = 1 << 20;
+/// That are told of one file.
+constexpr size_t kMaxProblems = 100;
 
 struct Place {
   std::string file;
@@ -156,15 +159,71 @@ Place placeAt(const YAML::Mark &mark, const std::string &file) {
   return {file, unsigned(mark.line + 1), unsigned(mark.column + 1)};
 }
 
+/// What keeps a text from being one block of keys, found before any node is
+/// made. yaml-cpp finds endless documents in some texts, such as a comma.
+class Outline : public YAML::EventHandler {
+public:
+  /// Throws what yaml-cpp does on a text that is no YAML.
+  static std::optional<Diagnostic> problem(const std::string &text,
+                                           const std::string &from) {
+    std::istringstream in(text);
+    YAML::Parser parser(in);
+    Outline outline;
+    try {
+      if (!parser.HandleNextDocument(outline) || !outline.isMap)
+        return Diagnostic{from, 1, 1, "must be a block of keys"};
+      if (parser.HandleNextDocument(outline))
+        return Diagnostic{from, 1, 1, "holds more than one document"};
+    } catch (const TooMany &many) {
+      Place place = placeAt(many.mark, from);
+      return Diagnostic{from, place.line, place.column,
+                        "more than " + std::to_string(kMaxValues) +
+                            " keys and values, which no machine file has"};
+    }
+    return std::nullopt;
+  }
+
+  void OnDocumentStart(const YAML::Mark &) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
+  void OnAlias(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
+  void OnScalar(const YAML::Mark &mark, const std::string &, YAML::anchor_t,
+                const std::string &) override {
+    count(mark);
+  }
+  void OnSequenceStart(const YAML::Mark &mark, const std::string &,
+                       YAML::anchor_t, YAML::EmitterStyle::value) override {
+    count(mark);
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    isMap |= !values;
+    count(mark);
+  }
+  void OnMapEnd() override {}
+
+private:
+  static constexpr unsigned kMaxValues = 10000;
+  struct TooMany {
+    YAML::Mark mark;
+  };
+
+  void count(const YAML::Mark &mark) {
+    if (++values > kMaxValues)
+      throw TooMany{mark};
+  }
+
+  unsigned values = 0;
+  bool isMap = false; ///< the first document is
+};
+
 YAML::Node Loader::parse(const std::string &text, const std::string &from) {
   try {
-    std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() == 1 && documents[0].IsMap())
-      return documents[0];
-    error({from, 1, 1}, documents.size() > 1
-                            ? "holds " + std::to_string(documents.size()) +
-                                  " documents but must hold one"
-                            : "must be a block of keys");
+    if (std::optional<Diagnostic> problem = Outline::problem(text, from))
+      problems.push_back(*problem);
+    else
+      return YAML::Load(text);
   } catch (const YAML::Exception &exception) {
     error(placeAt(exception.mark, from), "not YAML: " + exception.msg);
   }
@@ -706,6 +765,11 @@ Result<MachineParams> Loader::load(const std::string &text,
                      return std::make_tuple(rank(a), a.line, a.column) <
                             std::make_tuple(rank(b), b.line, b.column);
                    });
+  if (problems.size() > kMaxProblems) {
+    const size_t more = problems.size() - kMaxProblems;
+    problems.resize(kMaxProblems);
+    problems.push_back({file, 0, 0, std::to_string(more) + " more problems"});
+  }
   return problems;
 }
 
@@ -762,7 +826,9 @@ std::vector<ShippedMachine> shippedMachines() {
         continue;
       if (Result<std::string> text = readText(shipped.path)) {
         try {
-          YAML::Node root = YAML::Load(*text);
+          YAML::Node root;
+          if (!Outline::problem(*text, shipped.path))
+            root = YAML::Load(*text);
           if (root.IsMap() && root["description"] &&
               root["description"].IsScalar())
             shipped.description = root["description"].Scalar();

@@ -396,7 +396,7 @@ TEST(MachineTest, FilesThatAreNoMachineAreRefused) {
       << messageOf("name: [\n");
   EXPECT_NE(messageOf("a: *nowhere\n").find("not YAML"), std::string::npos);
   EXPECT_EQ(messageOf("--- {}\n--- {}\n"),
-            "m.yaml:1:1: holds 2 documents but must hold one");
+            "m.yaml:1:1: holds more than one document");
   EXPECT_EQ(loadMachine("/nonexistent/m.yaml").message(),
             "/nonexistent/m.yaml: no such file");
   EXPECT_NE(
@@ -404,6 +404,28 @@ TEST(MachineTest, FilesThatAreNoMachineAreRefused) {
       std::string::npos);
   EXPECT_EQ(loadMachine(testing::TempDir()).message(),
             testing::TempDir() + ": no such file");
+}
+
+TEST(MachineTest, TextsThatGrowInTheParserAreRefused) {
+  // yaml-cpp finds documents without end in these.
+  for (const char *text : {",", "a: 1\n,", "]", "}"})
+    EXPECT_FALSE(loadMachineText(text, "m.yaml")) << text;
+  EXPECT_EQ(messageOf(","), "m.yaml:1:1: must be a block of keys");
+  std::string many;
+  for (unsigned i = 0; i < 6000; ++i)
+    many += "a" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(messageOf(many),
+            "m.yaml:5000:8: more than 10000 keys and values, which no machine file has");
+  std::string nested = "a: ";
+  nested.append(100000, '[');
+  EXPECT_NE(messageOf(nested).find("m.yaml:1:"), std::string::npos);
+  std::string aliases = "a0: &a0 {b: 1}\n";
+  for (unsigned i = 1; i < 200; ++i) {
+    const std::string last = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
+    aliases += name + ": &" + name + " {b: " + last + ", c: " + last + "}\n";
+  }
+  EXPECT_NE(messageOf(aliases).find("m.yaml:1:1: unknown key 'a0'"), std::string::npos);
+  EXPECT_NE(messageOf(aliases).find("\nm.yaml: "), std::string::npos) << "not every problem is told";
 }
 
 TEST(MachineTest, DamagedTextNeverCrashes) {
