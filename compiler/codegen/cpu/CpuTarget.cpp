@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
 #include "compiler/codegen/cpu/TensorView.h"
+#include "isa/OutOfMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,22 +30,26 @@ namespace {
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
-/// Zeroed memory on a cache line boundary.
+/// Zeroed memory on a cache line boundary; pages of large ones appear on first touch. Throws OutOfMemory.
 class Memory {
 public:
-  explicit Memory(int64_t bytes = 0)
-      : storage(bytes ? static_cast<char *>(std::aligned_alloc(bufferAlignment, rounded(bytes))) : nullptr) {
-    if (bytes)
-      std::memset(storage.get(), 0, rounded(bytes));
+  explicit Memory(int64_t bytes = 0) {
+    if (!bytes)
+      return;
+    storage.reset(static_cast<char *>(std::calloc(static_cast<size_t>(bytes) + 2 * bufferAlignment, 1)));
+    if (!storage)
+      throw OutOfMemory("the CPU's code needs buffers of " + std::to_string(bytes) + " bytes");
+    const auto address = reinterpret_cast<uintptr_t>(storage.get());
+    aligned = storage.get() + (bufferAlignment - address % bufferAlignment) % bufferAlignment;
   }
-  char *data() const { return storage.get(); }
+  char *data() const { return aligned; }
 
 private:
-  static size_t rounded(int64_t bytes) { return (bytes + bufferAlignment - 1) / bufferAlignment * bufferAlignment; }
   struct Free {
     void operator()(char *pointer) const { std::free(pointer); }
   };
   std::unique_ptr<char, Free> storage;
+  char *aligned = nullptr;
 };
 
 struct TensorSpec {

@@ -74,7 +74,8 @@ private:
   void collectOperands();
   void chooseVectorLoop();
   void chooseRegisterBlock();
-  SmallVector<Piece> piecesOfVectorLoop() const;
+  int64_t numPieces() const;
+  SmallVector<Piece> piecesOfVectorLoop(int64_t first, int64_t end) const;
   SmallVector<Block1D> blocksOfVectorLoop() const;
   int64_t accumulatorLimit() const;
   int64_t footprint(const NestOperand &operand) const;
@@ -242,14 +243,30 @@ int64_t NestEmitter::accumulatorLimit() const {
 }
 
 /// Pieces of the vector loop: whole registers first, then powers of two.
-SmallVector<Piece> NestEmitter::piecesOfVectorLoop() const {
+int64_t NestEmitter::numPieces() const {
+  if (vectorDim < 0 || vectorReduction)
+    return 1;
+  int64_t count = 0, left = nest.sizes[vectorDim];
+  for (int64_t width = lanes; left > 0; width /= 2) {
+    count += left / width;
+    left %= width;
+  }
+  return count;
+}
+
+/// Pieces [first, end) of numPieces(), of which there may be hundreds of millions.
+SmallVector<Piece> NestEmitter::piecesOfVectorLoop(int64_t first, int64_t end) const {
   if (vectorDim < 0 || vectorReduction)
     return {Piece{0, 1}};
   SmallVector<Piece> pieces;
-  int64_t size = nest.sizes[vectorDim], offset = 0;
-  for (int64_t width = lanes; offset < size; width /= 2)
-    for (; offset + width <= size; offset += width)
-      pieces.push_back({offset, width});
+  int64_t size = nest.sizes[vectorDim], offset = 0, number = 0;
+  for (int64_t width = lanes; offset < size; width /= 2) {
+    const int64_t count = (size - offset) / width;
+    for (int64_t i = std::max(first, number); i < std::min(end, number + count); ++i)
+      pieces.push_back({offset + (i - number) * width, width});
+    offset += count * width;
+    number += count;
+  }
   return pieces;
 }
 
@@ -259,7 +276,7 @@ void NestEmitter::chooseRegisterBlock() {
   if (!nest.accumulates || nest.runsOnce)
     return;
   Block *body = nest.stages[0].body;
-  int64_t total = piecesOfVectorLoop().size();
+  int64_t total = numPieces();
   double best = std::numeric_limits<double>::infinity();
   int bestRow = -1;
   for (int dim = -1; dim < static_cast<int>(nest.sizes.size()); ++dim) {
@@ -306,19 +323,16 @@ void NestEmitter::chooseRegisterBlock() {
 
 /// Splits the vector loop into equal register blocks and, if something is left, one more block.
 SmallVector<Block1D> NestEmitter::blocksOfVectorLoop() const {
-  SmallVector<Piece> pieces = piecesOfVectorLoop();
-  auto perBlock = static_cast<size_t>(nest.accumulates ? blockPieces : isGathered ? 1 : 2);
-  if (pieces.size() <= perBlock)
-    return {Block1D{0, 1, 0, pieces}};
-  auto full = static_cast<size_t>(llvm::count_if(pieces, [&](Piece piece) { return piece.width == lanes; }));
+  const int64_t count = numPieces(), perBlock = nest.accumulates ? blockPieces : isGathered ? 1 : 2;
+  if (count <= perBlock)
+    return {Block1D{0, 1, 0, piecesOfVectorLoop(0, count)}};
+  const int64_t full = nest.sizes[vectorDim] / lanes, used = full / perBlock * perBlock;
   SmallVector<Block1D> blocks;
-  size_t used = full / perBlock * perBlock;
   if (used)
-    blocks.push_back({0, static_cast<int64_t>(used / perBlock), static_cast<int64_t>(perBlock) * lanes,
-                      SmallVector<Piece>(pieces.begin(), pieces.begin() + perBlock)});
-  int64_t start = static_cast<int64_t>(used) * lanes;
+    blocks.push_back({0, used / perBlock, perBlock * lanes, piecesOfVectorLoop(0, perBlock)});
+  const int64_t start = used * lanes;
   SmallVector<Piece> rest;
-  for (Piece piece : ArrayRef(pieces).drop_front(used))
+  for (Piece piece : piecesOfVectorLoop(used, count))
     rest.push_back({piece.offset - start, piece.width});
   if (!rest.empty())
     blocks.push_back({start, 1, 0, rest});
@@ -340,8 +354,7 @@ int64_t NestEmitter::footprint(const NestOperand &operand) const {
 Value NestEmitter::offsetPointer(Value pointer, Type unit, int64_t offset) {
   if (offset == 0)
     return pointer;
-  // Constant indices of a getelementptr are 32 bits wide.
-  if (offset == static_cast<int32_t>(offset))
+  if (llvm::isInt<LLVM::kGEPConstantBitWidth>(offset))
     return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer, ArrayRef<LLVM::GEPArg>{static_cast<int32_t>(offset)});
   Value index = b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(offset));
   return b.create<LLVM::GEPOp>(loc, pointer.getType(), unit, pointer, ValueRange{index});
