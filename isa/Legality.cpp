@@ -509,10 +509,9 @@ private:
     region(prefix, caseName(kMemoryEnumeration, memory), address, span,
            int64_t(memoryOf(Memory(memory), machine)->capacityBytes), reach, width);
   }
-  void dram(int64_t address, const Reach &reach, int64_t width) {
-    const int64_t low = address + reach.low, high = address + reach.high + width;
-    if (low < 0 || high > int64_t(machine.dram.capacityBytes))
-      fail("dram bytes " + std::to_string(low) + " to " + std::to_string(high - 1) + " are not within the capacity " +
+  void dram(const DramRange &range) {
+    if (range.begin < 0 || range.end > int64_t(machine.dram.capacityBytes))
+      fail("dram bytes " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) + " are not within the capacity " +
            std::to_string(machine.dram.capacityBytes));
   }
 
@@ -531,29 +530,17 @@ private:
   void check(const Load &load) {
     const int64_t bytes = int64_t(1) << load.element_log2;
     region("", load.memory, load.address, load.span, scratchpadReach(load), bytes);
-    Reach reach;
-    bool reads = true;
-    for (size_t d = 0; d < load.counts.size(); ++d) {
-      const int64_t inside = load.counts[d] - load.low[d] - load.high[d];
-      if (inside < 0)
+    for (size_t d = 0; d < load.counts.size(); ++d)
+      if (load.low[d] + load.high[d] > load.counts[d])
         fail("low + high of dimension " + std::to_string(d) + " is " + std::to_string(load.low[d] + load.high[d]) +
              ", more than counts[" + std::to_string(d) + "] = " + std::to_string(load.counts[d]));
-      if (inside <= 0)
-        reads = false;
-      reach.walk(d == 0 ? (load.broadcast ? 0 : bytes) : load.dram_strides[d - 1], inside - 1);
-    }
-    if (reads)
-      dram(load.dram_address, reach, bytes);
+    dram(dramBytesOf(load));
   }
 
   void check(const Store &store) {
     const int64_t bytes = int64_t(1) << store.element_log2;
     region("", store.memory, store.address, store.span, scratchpadReach(store), bytes);
-    Reach reach;
-    reach.walk(bytes, store.counts[0] - 1);
-    for (size_t d = 1; d < store.counts.size(); ++d)
-      reach.walk(store.dram_strides[d - 1], store.counts[d] - 1);
-    dram(store.dram_address, reach, bytes);
+    dram(dramBytesOf(store));
   }
 
   void check(const Preload &preload) {
@@ -620,6 +607,27 @@ std::optional<std::string> illegal(const Instruction &instruction, const Machine
 std::optional<std::string> outOfRange(const Instruction &resolved, const MachineParams &machine) {
   assert(resolved.header.num_levels == 0 && "resolve() first");
   return RangeChecker(resolved, machine).run();
+}
+
+DramRange dramBytesOf(const Load &load) {
+  const int64_t bytes = int64_t(1) << load.element_log2;
+  Reach reach;
+  for (size_t d = 0; d < load.counts.size(); ++d) {
+    const int64_t inside = load.counts[d] - load.low[d] - load.high[d];
+    if (inside <= 0)
+      return {};
+    reach.walk(d == 0 ? (load.broadcast ? 0 : bytes) : load.dram_strides[d - 1], inside - 1);
+  }
+  return {load.dram_address + reach.low, load.dram_address + reach.high + bytes};
+}
+
+DramRange dramBytesOf(const Store &store) {
+  const int64_t bytes = int64_t(1) << store.element_log2;
+  Reach reach;
+  reach.walk(bytes, store.counts[0] - 1);
+  for (size_t d = 1; d < store.counts.size(); ++d)
+    reach.walk(store.dram_strides[d - 1], store.counts[d] - 1);
+  return {store.dram_address + reach.low, store.dram_address + reach.high + bytes};
 }
 
 Regions regionsOf(const Instruction &resolved, const MachineParams &machine) {

@@ -45,6 +45,14 @@ struct Regions {
 Regions regionsOf(const Instruction &resolved,
                   const timing::MachineParams &machine);
 
+/// Bytes [begin, end) of DRAM. Negative, or end <= begin, where an instruction that outOfRange() refuses says so.
+struct DramRange {
+  int64_t begin = 0, end = 0;
+};
+/// From the lowest to the highest byte of DRAM that one execution touches; empty for a load of nothing but fill.
+DramRange dramBytesOf(const Load &resolved);
+DramRange dramBytesOf(const Store &resolved);
+
 /// The banks of all regions. Bits from the lowest: scratchpad0, scratchpad1,
 /// accumulator, each bank 0 first; at most 64 banks in all.
 uint64_t bankMask(const Instruction &resolved,

@@ -1,17 +1,38 @@
 //===- Main.cpp - The `tilewright` command line ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "isa/OutOfMemory.h"
 #include "runtime/cli/Cli.h"
+
+#include "llvm/Support/ErrorHandling.h"
 
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <cstdlib>
 #include <fcntl.h>
+#include <unistd.h>
 
 using namespace tw;
 using namespace tw::cli;
+
+static std::string allocationText(size_t bytes) { return "an allocation of " + std::to_string(bytes) + " bytes failed"; }
+
+/// Whatever the program and its libraries allocate: the standard's operator would not say how much was wanted.
+void *operator new(size_t bytes) {
+  while (true) {
+    if (void *memory = std::malloc(bytes ? bytes : 1))
+      return memory;
+    if (std::new_handler handler = std::get_new_handler())
+      handler();
+    else
+      throw OutOfMemory(allocationText(bytes));
+  }
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
 /// Every line of a message gets the program's name, so that it can be found in a log.
 static int fail(runtime::ErrorKind kind, const std::string &message) {
@@ -26,6 +47,22 @@ static int fail(runtime::ErrorKind kind, const std::string &message) {
     begin = end + 1;
   }
   return int(kind);
+}
+
+/// What memory the process has when it gets no more.
+static std::string memoryText() {
+  unsigned long long pages = 0;
+  if (FILE *file = std::fopen("/proc/self/statm", "r")) {
+    if (std::fscanf(file, "%llu", &pages) != 1)
+      pages = 0;
+    std::fclose(file);
+  }
+  return "an allocation failed with " + std::to_string(pages * uint64_t(sysconf(_SC_PAGESIZE))) + " bytes of address space in use";
+}
+
+/// LLVM's own containers do not throw, and would abort.
+static void llvmOutOfMemory(void *, const char *, bool) {
+  std::_Exit(fail(runtime::ErrorKind::User, "out of memory: " + memoryText()));
 }
 
 /// The next file that is opened would get the number of a stream that is closed, and what is meant for the stream. Now reading and writing
@@ -47,6 +84,7 @@ static int finish(int status) {
 
 int main(int argc, char **argv) {
   keepStandardStreams();
+  llvm::install_bad_alloc_error_handler(llvmOutOfMemory);
   CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go", "tilewright");
   app.set_version_flag("--version", std::string("tilewright ") + TILEWRIGHT_VERSION);
   app.require_subcommand(1);
@@ -83,8 +121,10 @@ int main(int argc, char **argv) {
   try {
     Status status = action();
     return status ? finish(0) : fail(status.error().kind, status.error().message);
+  } catch (const OutOfMemory &error) {
+    return fail(runtime::ErrorKind::User, std::string("out of memory: ") + error.what());
   } catch (const std::bad_alloc &) {
-    return fail(runtime::ErrorKind::User, "out of memory");
+    return fail(runtime::ErrorKind::User, "out of memory: " + memoryText());
   } catch (const std::exception &error) {
     return fail(runtime::ErrorKind::Internal, error.what());
   }

@@ -25,7 +25,7 @@ void WeightTile::clear() {
 
 MachineState::MachineState(const timing::MachineParams &machine)
     : shadow(machine.arrayType, machine.rows, machine.cols), active(shadow), params(machine),
-      dramBytes(machine.dram.capacityBytes) {
+      dramBytes(machine.dram.capacityBytes, "the simulated DRAM") {
   assert(machine.scratchpads.size() <= 2 && "isa::Memory names two scratchpads");
   for (size_t i = 0; i < machine.scratchpads.size(); ++i)
     onChip[i].resize(machine.scratchpads[i].capacityBytes);
@@ -53,13 +53,13 @@ std::optional<std::string> MachineState::load(const isa::Program &program) {
     if (!fits(segment.address, segment.bytes.size()))
       return complaint("a constant segment", segment.address, segment.bytes.size());
     if (!segment.bytes.empty())
-      std::memcpy(dram() + segment.address, segment.bytes.data(), segment.bytes.size());
+      std::memcpy(dram(segment.address + segment.bytes.size()) + segment.address, segment.bytes.data(), segment.bytes.size());
   }
   uint64_t codeBytes = program.code.size() * sizeof(isa::Word);
   if (!fits(program.codeAddress, codeBytes))
     return complaint("the code", program.codeAddress, codeBytes);
   if (codeBytes)
-    std::memcpy(dram() + program.codeAddress, program.code.data(), codeBytes);
+    std::memcpy(dram(program.codeAddress + codeBytes) + program.codeAddress, program.code.data(), codeBytes);
   for (const std::vector<isa::TensorInfo> *tensors : {&program.inputs, &program.outputs})
     for (const isa::TensorInfo &tensor : *tensors)
       if (!fits(tensor.address, tensor.bytes))
@@ -78,7 +78,7 @@ std::optional<std::string> MachineState::writeInputs(const isa::Program &program
       return "input '" + tensor.name + "' has " + std::to_string(inputs[i].size()) + " bytes but the program takes " +
              std::to_string(tensor.bytes);
     if (tensor.bytes)
-      std::memcpy(dram() + tensor.address, inputs[i].data(), tensor.bytes);
+      std::memcpy(dram(tensor.address + tensor.bytes) + tensor.address, inputs[i].data(), tensor.bytes);
   }
   return std::nullopt;
 }
@@ -94,7 +94,9 @@ std::optional<Fault> MachineState::prepare(const isa::Program &program, const st
 
 std::vector<std::vector<uint8_t>> MachineState::readOutputs(const isa::Program &program) const {
   std::vector<std::vector<uint8_t>> outputs;
-  for (const isa::TensorInfo &tensor : program.outputs)
-    outputs.emplace_back(dram() + tensor.address, dram() + tensor.address + tensor.bytes);
+  for (const isa::TensorInfo &tensor : program.outputs) {
+    const uint8_t *bytes = dram(tensor.address + tensor.bytes) + tensor.address;
+    outputs.emplace_back(bytes, bytes + tensor.bytes);
+  }
   return outputs;
 }

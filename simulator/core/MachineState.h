@@ -68,8 +68,12 @@ public:
   std::vector<std::vector<uint8_t>> readOutputs(const isa::Program &program) const;
 
   const timing::MachineParams &machine() const { return params; }
-  uint8_t *dram() { return dramBytes.data(); }
-  const uint8_t *dram() const { return dramBytes.data(); }
+  /// DRAM, of which the first `end` bytes may be accessed, until dram() is called again; without `end` all. Throws OutOfMemory if
+  /// there is no address space for them. Precondition: end <= dramSize().
+  uint8_t *dram(uint64_t end) { return dramBytes.data(end); }
+  const uint8_t *dram(uint64_t end) const { return dramBytes.data(end); }
+  uint8_t *dram() { return dram(dramSize()); }
+  const uint8_t *dram() const { return dram(dramSize()); }
   uint64_t dramSize() const { return dramBytes.size(); }
 
   /// On-chip memory, a value of isa::Memory. Precondition: the machine has it.

@@ -124,7 +124,9 @@ RaceChecker::RaceChecker(const timing::MachineParams &machine, const isa::Progra
   auto track = [&](unsigned memory, uint64_t bytes) {
     Tracked &tracked = memories[memory];
     tracked.granules = (bytes + (uint64_t(1) << tracked.shift) - 1) >> tracked.shift;
-    tracked.writers = ZeroedMemory(tracked.granules * 4);
+    tracked.writers = ZeroedMemory(tracked.granules * 4, "the check of accesses");
+    for (ZeroedMemory &readers : tracked.readers)
+      readers = ZeroedMemory(tracked.granules * 4, "the check of accesses");
   };
   for (size_t i = 0; i < machine.scratchpads.size(); ++i)
     track(unsigned(i), machine.scratchpads[i].capacityBytes);
@@ -196,8 +198,10 @@ void RaceChecker::mark(uint64_t address, uint64_t bytes, Id writer) {
   Tracked &dram = memories[kDramMemory];
   uint64_t first = address >> dram.shift;
   uint64_t last = std::min((address + bytes + (uint64_t(1) << dram.shift) - 1) >> dram.shift, dram.granules);
-  if (first < last)
-    std::fill(dram.writer() + first, dram.writer() + last, writer);
+  if (first < last) {
+    uint32_t *writers = dram.writer(last);
+    std::fill(writers + first, writers + last, writer);
+  }
 }
 
 std::optional<Violation> RaceChecker::takeWaits(unsigned engine, const isa::Header &header) {
@@ -326,9 +330,9 @@ Violation RaceChecker::unordered(unsigned engine, const char *verb, unsigned mem
 std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int64_t begin, int64_t end, bool accumulates) {
   Tracked &tracked = memories[memory];
   Engine &self = engines[engine];
-  const uint32_t *writers = tracked.writer();
   uint64_t first = uint64_t(begin) >> tracked.shift, last = (uint64_t(end) - 1) >> tracked.shift;
   assert(begin >= 0 && begin < end && last < tracked.granules && "checked by isa::outOfRange()");
+  const uint32_t *writers = tracked.writer(last + 1);
   Id known = kHost;
   for (uint64_t g = first; g <= last; ++g) {
     Id id = writers[g];
@@ -354,9 +358,8 @@ std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int
       return unordered(engine, "reads", memory, g, "writes", id);
   }
   if (options.unordered) {
-    if (!tracked.readers[engine].size())
-      tracked.readers[engine] = ZeroedMemory(tracked.granules * 4);
-    std::fill(tracked.reader(engine) + first, tracked.reader(engine) + last + 1, self.started);
+    uint32_t *readers = tracked.reader(engine, last + 1);
+    std::fill(readers + first, readers + last + 1, self.started);
   }
   return std::nullopt;
 }
@@ -364,9 +367,9 @@ std::optional<Violation> RaceChecker::read(unsigned engine, unsigned memory, int
 std::optional<Violation> RaceChecker::write(unsigned engine, unsigned memory, int64_t begin, int64_t end) {
   Tracked &tracked = memories[memory];
   const Clock &clock = engines[engine].clock;
-  uint32_t *writers = tracked.writer();
   uint64_t first = uint64_t(begin) >> tracked.shift, last = (uint64_t(end) - 1) >> tracked.shift;
   assert(begin >= 0 && begin < end && last < tracked.granules && "checked by isa::outOfRange()");
+  uint32_t *writers = tracked.writer(last + 1);
   Id self = currentId(engine), known = 0;
   if (options.unordered && memory == kDramMemory && uint64_t(begin) < codeRange.second && uint64_t(end) > codeRange.first)
     return Violation{FaultKind::Unordered, describe(self) + " writes over the program's code at byte " +
@@ -385,10 +388,11 @@ std::optional<Violation> RaceChecker::write(unsigned engine, unsigned memory, in
       return unordered(engine, "writes", memory, g, "writes", id);
   }
   for (unsigned other = 0; other < kEngines && options.unordered; ++other) {
-    if (other == engine || !tracked.readers[other].size())
+    const uint64_t past = std::min(last + 1, tracked.read(other));
+    if (other == engine || first >= past)
       continue;
-    const uint32_t *readers = tracked.reader(other);
-    const uint32_t *latest = std::max_element(readers + first, readers + last + 1);
+    const uint32_t *readers = tracked.reader(other, past);
+    const uint32_t *latest = std::max_element(readers + first, readers + past);
     if (*latest > clock[other])
       return unordered(engine, "writes", memory, uint64_t(latest - readers), "reads", (other + 1) << kNumberBits | *latest);
   }

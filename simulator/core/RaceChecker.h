@@ -98,9 +98,12 @@ private:
     unsigned shift = 0;
     uint64_t granules = 0;
     ZeroedMemory writers;                       ///< Id of the last writer
-    std::array<ZeroedMemory, kEngines> readers; ///< number of each engine's last reader; empty until it reads
-    uint32_t *writer() const { return reinterpret_cast<uint32_t *>(writers.data()); }
-    uint32_t *reader(unsigned e) const { return reinterpret_cast<uint32_t *>(readers[e].data()); }
+    std::array<ZeroedMemory, kEngines> readers; ///< number of each engine's last reader
+    /// Of the first `end` granules, until asked for again.
+    uint32_t *writer(uint64_t end) const { return reinterpret_cast<uint32_t *>(writers.data(end * 4)); }
+    uint32_t *reader(unsigned e, uint64_t end) const { return reinterpret_cast<uint32_t *>(readers[e].data(end * 4)); }
+    /// Granules from here on were never read by engine `e`.
+    uint64_t read(unsigned e) const { return readers[e].asked() / 4; }
   };
 
   static unsigned indexOf(timing::EngineKind engine, unsigned unit);

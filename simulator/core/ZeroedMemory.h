@@ -8,12 +8,13 @@
 
 namespace tw::core {
 
-/// A zero-initialised array of bytes whose pages appear on first touch, so that a DRAM of gigabytes costs what a program uses.
+/// A zero-initialised array of bytes. Address space is taken for the bytes up to the highest one that was asked for, and pages
+/// appear on first touch, so that a DRAM of gigabytes costs what a program uses.
 class ZeroedMemory {
 public:
   ZeroedMemory() = default;
-  /// Throws std::bad_alloc if the address range cannot be had.
-  explicit ZeroedMemory(uint64_t bytes);
+  /// `what` names the array in the message of OutOfMemory.
+  ZeroedMemory(uint64_t bytes, const char *what) : length(bytes), what(what) {}
   ~ZeroedMemory();
   ZeroedMemory(ZeroedMemory &&other) noexcept { swap(other); }
   ZeroedMemory &operator=(ZeroedMemory &&other) noexcept {
@@ -21,19 +22,32 @@ public:
     return *this;
   }
 
-  uint8_t *data() const { return base; }
+  /// The array, of which the first `end` bytes may be accessed, until data() is called again. Throws OutOfMemory if there is no
+  /// address space for them. Precondition: end <= size().
+  uint8_t *data(uint64_t end) const {
+    if (end > mapped)
+      map(end);
+    return base;
+  }
   uint64_t size() const { return length; }
+  /// No byte from here on was ever asked for: all are zero.
+  uint64_t asked() const { return mapped; }
   /// Everything is zero again.
   void clear();
 
 private:
+  void map(uint64_t end) const;
   void swap(ZeroedMemory &other) {
     std::swap(base, other.base);
+    std::swap(mapped, other.mapped);
     std::swap(length, other.length);
+    std::swap(what, other.what);
   }
 
-  uint8_t *base = nullptr;
+  mutable uint8_t *base = nullptr; ///< bytes that are not mapped are zero
+  mutable uint64_t mapped = 0;
   uint64_t length = 0;
+  const char *what = "";
 };
 
 } // namespace tw::core

@@ -203,7 +203,8 @@ std::string cosim::firstDifference(const core::MachineState &systemc, const core
               look(name, systemc.memory(int64_t(which)), rtl.memory(int64_t(which)), systemc.memorySize(int64_t(which)));
           !text.empty())
         return text;
-  return look("DRAM", systemc.dram(), rtl.dram(), std::min(dramBytes, systemc.dramSize()));
+  const uint64_t size = std::min(dramBytes, systemc.dramSize());
+  return look("DRAM", systemc.dram(size), rtl.dram(size), size);
 }
 
 Agreement cosim::compare(const isa::Program &program, const timing::MachineParams &machine,

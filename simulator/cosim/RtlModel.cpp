@@ -16,7 +16,9 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <map>
+#include <utility>
 
 using namespace tw;
 using namespace tw::cosim;
@@ -181,7 +183,7 @@ void Run::after(Cycle t, const RtlRequest *requests, uint32_t count) {
     Flight &flight = flights[id];
     flight.tag = uint16_t(request.tag);
     flight.write = request.write;
-    uint8_t *memory = state.dram() + request.address;
+    uint8_t *memory = state.dram(request.address + burstBytes) + request.address;
     if (request.write) {
       for (uint32_t byte = 0; byte < burstBytes; ++byte)
         if (request.mask[byte / 8] >> (byte % 8) & 1)
@@ -486,17 +488,24 @@ public:
     run = &next;
     go.notify(sc_core::SC_ZERO_TIME);
     sc_core::sc_start(sc_core::sc_max_time() - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
+    if (thrown)
+      std::rethrow_exception(std::exchange(thrown, nullptr));
   }
 
 private:
   void step() {
     // One cycle is 1 ns, as in the SystemC model.
-    if (run->step(kBatch))
-      next_trigger(sc_core::sc_time(double(kBatch), sc_core::SC_NS));
+    try {
+      if (run->step(kBatch))
+        next_trigger(sc_core::sc_time(double(kBatch), sc_core::SC_NS));
+    } catch (...) {
+      thrown = std::current_exception(); // SystemC itself would only report that a process failed
+    }
   }
 
   sc_core::sc_event go;
   Run *run = nullptr;
+  std::exception_ptr thrown;
 };
 
 RtlProcess *process = nullptr;

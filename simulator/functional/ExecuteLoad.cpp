@@ -1,6 +1,7 @@
 //===- ExecuteLoad.cpp - load: a box from DRAM to a scratchpad ------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "isa/Legality.h"
 #include "simulator/functional/Box.h"
 #include "simulator/functional/Execute.h"
 
@@ -94,5 +95,5 @@ void fast(const isa::Load &load, const uint8_t *dram, uint8_t *scratchpad) {
 } // namespace
 
 void tw::functional::executeLoad(const isa::Load &load, core::MachineState &state, Kernel kernel) {
-  (kernel == Kernel::Plain ? plain : fast)(load, state.dram(), state.memory(load.memory));
+  (kernel == Kernel::Plain ? plain : fast)(load, state.dram(isa::dramBytesOf(load).end), state.memory(load.memory));
 }

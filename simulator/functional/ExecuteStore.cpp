@@ -1,6 +1,7 @@
 //===- ExecuteStore.cpp - store: a box from a scratchpad to DRAM ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "isa/Legality.h"
 #include "simulator/functional/Box.h"
 #include "simulator/functional/Execute.h"
 
@@ -43,5 +44,5 @@ void fast(const isa::Store &store, const uint8_t *scratchpad, uint8_t *dram) {
 } // namespace
 
 void tw::functional::executeStore(const isa::Store &store, core::MachineState &state, Kernel kernel) {
-  (kernel == Kernel::Plain ? plain : fast)(store, state.memory(store.memory), state.dram());
+  (kernel == Kernel::Plain ? plain : fast)(store, state.memory(store.memory), state.dram(isa::dramBytesOf(store).end));
 }

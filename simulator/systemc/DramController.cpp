@@ -53,7 +53,7 @@ unsigned DramController::debug(int id, tlm::tlm_generic_payload &payload) {
   const uint64_t address = payload.get_address(), length = payload.get_data_length(), size = context->state->dramSize();
   if (address > size || length > size - address)
     return 0;
-  uint8_t *memory = context->state->dram() + address;
+  uint8_t *memory = context->state->dram(address + length) + address;
   if (payload.is_read())
     std::memcpy(payload.get_data_ptr(), memory, length);
   else if (payload.is_write())

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/systemc/Timebase.h"
 
+#include <utility>
+
 namespace tw::systemc {
 
 using sc_core::sc_time;
@@ -20,6 +22,10 @@ void Timebase::run(Cycle last) {
   stopped = false;
   wakeUp.notify(sc_time::from_value(base) - sc_core::sc_time_stamp());
   sc_core::sc_start(sc_core::sc_max_time() - sc_core::sc_time_stamp(), sc_core::SC_EXIT_ON_STARVATION);
+  if (thrown) {
+    silence();
+    std::rethrow_exception(std::exchange(thrown, nullptr));
+  }
 }
 
 void Timebase::work() {
@@ -38,7 +44,12 @@ void Timebase::work() {
       }
     }
     current = moment;
-    alarms[first]->ring(cycleOf(moment));
+    try {
+      alarms[first]->ring(cycleOf(moment));
+    } catch (...) {
+      thrown = std::current_exception();
+      return stop();
+    }
   }
   // SystemC time comes after.
   if (const uint64_t time = picoseconds(current); time > now.value())

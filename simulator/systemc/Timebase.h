@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <exception>
 #include <functional>
 #include <vector>
 
@@ -49,6 +50,7 @@ public:
 
   explicit Timebase(sc_core::sc_module_name name);
   /// Lets cycle 0 begin after the current SystemC time and runs until no alarm is left, stop(), or the end of cycle `last`.
+  /// What an alarm throws comes out of here: SystemC itself would only report that a process failed.
   void run(Cycle last);
   /// No alarm rings any more in this run.
   void stop() { stopped = true; }
@@ -68,6 +70,7 @@ private:
   uint64_t base = 0;
   Moment current = 0, lastMoment = 0;
   bool stopped = false;
+  std::exception_ptr thrown;
   std::vector<Alarm *> alarms;
   std::vector<Moment> due; ///< by alarm: the first moment it is set to
 };
