@@ -6,6 +6,9 @@
 #include "compiler/codegen/accel/Request.h"
 #include "compiler/graph/transforms/Pipeline.h"
 
+#include "mlir/Dialect/Transform/IR/TransformOps.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/GlobPattern.h"
 
 using namespace mlir;
@@ -69,8 +72,7 @@ DiagnosedSilenceableFailure applyDirective(Operation *directive, Operation *targ
 
 DiagnosedSilenceableFailure MatchNodeOp::apply(transform::TransformRewriter &, transform::TransformResults &results,
                                                transform::TransformState &state) {
-  StringRef name = getName(), nearest;
-  unsigned distance = UINT_MAX;
+  StringRef name = getName();
   SmallVector<Operation *> kernels, holders, matches;
   llvm::Expected<llvm::GlobPattern> pattern = llvm::GlobPattern::create(name);
   if (!pattern)
@@ -86,14 +88,22 @@ DiagnosedSilenceableFailure MatchNodeOp::apply(transform::TransformRewriter &, t
     names.push_back(kernel.getName());
     if (llvm::any_of(names, [&](StringRef n) { return pattern->match(n); }))
       matches.push_back(kernel);
-    for (StringRef known : names)
-      if (unsigned d = name.edit_distance(known); d < distance) {
-        distance = d;
-        nearest = known;
-      }
   });
   SmallVector<Operation *> &found = !kernels.empty() ? kernels : !holders.empty() ? holders : matches;
   if (found.empty()) {
+    StringRef nearest;
+    unsigned distance = UINT_MAX;
+    state.getTopLevel()->walk([&](func::FuncOp kernel) {
+      if (!kernel->hasAttr(graph::kTargetAttr))
+        return;
+      std::vector<StringRef> names = nodesOf(kernel);
+      names.push_back(kernel.getName());
+      for (StringRef known : names)
+        if (unsigned d = name.edit_distance(known, /*AllowReplacements=*/true, /*MaxEditDistance=*/64); d < distance) {
+          distance = d;
+          nearest = known;
+        }
+    });
     DiagnosedDefiniteFailure failure = emitDefiniteFailure() << "no kernel is named '" << name << "' or has a node of that name";
     if (!nearest.empty())
       failure << "; the nearest is '" << nearest << "'";
@@ -106,6 +116,57 @@ DiagnosedSilenceableFailure MatchNodeOp::apply(transform::TransformRewriter &, t
 void MatchNodeOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
   transform::producesHandle(getOperation()->getOpResults(), effects);
   transform::onlyReadsPayload(effects);
+}
+
+/// A search looks at so many kernels in a step, and text that is printed is worth so many.
+constexpr uint64_t kKernelsPerStep = 100, kStepsPerPrint = 1000;
+
+namespace tw::directives {
+/// The steps of one application of a schedule file.
+class Steps : public transform::TransformState::Extension {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(Steps)
+  explicit Steps(transform::TransformState &state) : Extension(state) {}
+  uint64_t taken = 0;
+};
+} // namespace tw::directives
+
+DiagnosedSilenceableFailure StepOp::apply(transform::TransformRewriter &, transform::TransformResults &, transform::TransformState &state) {
+  Steps *steps = state.getExtension<Steps>();
+  if (!steps)
+    steps = &state.addExtension<Steps>();
+  ++steps->taken;
+  for (Value handle : getHandles())
+    if (mlir::isa<transform::TransformHandleTypeInterface>(handle.getType()))
+      steps->taken += llvm::range_size(state.getPayloadOps(handle));
+  const StringRef counted = getOperation()->getNextNode()->getName().getStringRef();
+  if (counted.contains("match"))
+    steps->taken += llvm::range_size(state.getTopLevel()->getRegion(0).getOps()) / kKernelsPerStep;
+  else if (counted == "transform.print")
+    steps->taken += kStepsPerPrint;
+  if (steps->taken > kMostSteps)
+    return emitDefiniteFailure() << "too many steps: the schedule file takes more than " << kMostSteps;
+  return DiagnosedSilenceableFailure::success();
+}
+
+void StepOp::getEffects(SmallVectorImpl<MemoryEffects::EffectInstance> &effects) {
+  transform::onlyReadsHandle(getOperation()->getOpOperands(), effects);
+  transform::onlyReadsPayload(effects);
+}
+
+void directives::insertSteps(Operation *root) {
+  SmallVector<Operation *> counted;
+  root->walk([&](Operation *op) {
+    if (mlir::isa<transform::TransformOpInterface>(op) && !mlir::isa<transform::NamedSequenceOp>(op))
+      counted.push_back(op);
+  });
+  for (Operation *op : counted) {
+    SmallVector<Value> handles;
+    for (Value operand : op->getOperands())
+      if (mlir::isa<transform::TransformHandleTypeInterface, transform::TransformParamTypeInterface>(operand.getType()))
+        handles.push_back(operand);
+    OpBuilder(op).create<StepOp>(op->getLoc(), handles);
+  }
 }
 
 #define TW_DIRECTIVE(OP)                                                                                                       \

@@ -6,6 +6,7 @@
 
 include "mlir/Dialect/Transform/IR/TransformDialect.td"
 include "mlir/Dialect/Transform/IR/TransformTypes.td"
+include "mlir/Dialect/Transform/Interfaces/MatchInterfaces.td"
 include "mlir/Dialect/Transform/Interfaces/TransformInterfaces.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
@@ -24,6 +25,20 @@ def MatchNodeOp : ScheduleOp<"match_node", [DeclareOpInterfaceMethods<TransformO
   let arguments = (ins StrAttr:$name);
   let results = (outs Transform_AnyOpType:$kernels);
   let assemblyFormat = "$name attr-dict";
+}
+
+def StepOp : ScheduleOp<"step", [MatchOpInterface, TransformOpInterface]> {
+  let summary = "counts the op behind it";
+  let description = [{
+    Stands before each op of a schedule file that was read, and in no file. A step is an op that is applied, a kernel that it is
+    applied to, or a hundred kernels that it looks at. More than `kMostSteps` of them are an error: includes and loops can make a short file endless.
+  }];
+  let arguments = (ins Variadic<Transform_AnyHandleOrParamType>:$handles);
+  let extraClassDeclaration = [{
+    ::mlir::DiagnosedSilenceableFailure apply(::mlir::transform::TransformRewriter &rewriter,
+                                              ::mlir::transform::TransformResults &results,
+                                              ::mlir::transform::TransformState &state);
+  }];
 }
 
 /// Leaves its attributes on kernel functions, where the compiler finds them. A key said again replaces what was said before.

@@ -5,6 +5,7 @@
 
 #include "compiler/directives/Directives.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/ReadText.h"
 
 #include "mlir/Dialect/Func/TransformOps/FuncTransformOps.h"
 #include "mlir/Dialect/Linalg/TransformOps/DialectExtension.h"
@@ -40,7 +41,8 @@ constexpr llvm::StringLiteral kAllowedOps[] = {"transform.named_sequence",
 LogicalResult checkOps(ModuleOp file) {
   WalkResult result = file->walk([&](Operation *op) {
     const llvm::StringRef name = op->getName().getStringRef();
-    if (op == file || name.starts_with("transform.tilewright.") || llvm::is_contained(kAllowedOps, name))
+    const bool isDirective = name.starts_with("transform.tilewright.") && !mlir::isa<StepOp>(op);
+    if (op == file || isDirective || llvm::is_contained(kAllowedOps, name))
       return WalkResult::advance();
     op->emitError() << "a schedule file cannot have this op: allowed are transform.tilewright ops and "
                     << llvm::join(llvm::ArrayRef(kAllowedOps), ", ");
@@ -48,6 +50,68 @@ LogicalResult checkOps(ModuleOp file) {
   });
   return failure(result.wasInterrupted());
 }
+
+/// What is known before the file is applied: the interpreter calls itself for each sequence and each region, and takes at least a step
+/// for each op; so does MLIR's verifier. Sees ops that were not verified.
+class CallCheck {
+public:
+  explicit CallCheck(ModuleOp file) : symbols(file) {}
+
+  LogicalResult run(ModuleOp file) {
+    for (auto sequence : file.getOps<transform::NamedSequenceOp>())
+      if (failed(visit(sequence, 0)))
+        return failure();
+    return success();
+  }
+
+private:
+  static constexpr unsigned kDeepest = 100;
+  struct Extent {
+    unsigned height = 0;
+    uint64_t steps = 0;
+  };
+
+  /// Of a sequence that is reached through `above` others and regions.
+  LogicalResult visit(transform::NamedSequenceOp sequence, unsigned above) {
+    auto deep = [&](Operation *op) -> LogicalResult {
+      return op->emitError() << "sequences and loops are more than " << kDeepest << " deep within one another";
+    };
+    if (auto known = extents.find(sequence); known != extents.end())
+      return above + known->second.height > kDeepest ? deep(sequence) : success();
+    if (above > kDeepest)
+      return deep(sequence);
+    Extent extent;
+    const WalkResult result = sequence->walk([&](Operation *op) {
+      unsigned depth = 0;
+      for (Operation *parent = op; parent != sequence; parent = parent->getParentOp())
+        ++depth;
+      extent.height = std::max(extent.height, depth);
+      ++extent.steps;
+      if (above + depth > kDeepest)
+        return WalkResult(deep(op));
+      for (NamedAttribute attribute : op->getAttrs()) {
+        SmallVector<SymbolRefAttr> called;
+        attribute.getValue().walk([&](SymbolRefAttr symbol) { called.push_back(symbol); });
+        for (SymbolRefAttr symbol : called)
+          if (auto callee = symbols.lookup<transform::NamedSequenceOp>(symbol.getRootReference())) {
+            if (failed(visit(callee, above + depth)))
+              return WalkResult::interrupt();
+            const Extent inner = extents.lookup(callee);
+            extent.height = std::max(extent.height, depth + inner.height);
+            extent.steps += inner.steps;
+          }
+      }
+      if (extent.steps > kMostSteps)
+        return WalkResult(op->emitError() << "too many steps: the schedule file takes more than " << kMostSteps);
+      return WalkResult::advance();
+    });
+    extents[sequence] = extent;
+    return failure(result.wasInterrupted());
+  }
+
+  SymbolTable symbols;
+  DenseMap<Operation *, Extent> extents;
+};
 
 llvm::Error errorFrom(const pipeline::DiagnosticText &text, const char *otherwise) {
   return llvm::createStringError("%s", text.str().empty() ? otherwise : text.str().c_str());
@@ -67,13 +131,13 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   context.appendDialectRegistry(registry);
 
   ScheduleFile file;
-  llvm::Expected<OwningOpRef<ModuleOp>> module = pipeline::readText(context, path);
+  llvm::Expected<OwningOpRef<ModuleOp>> module = pipeline::readText(context, path, [](ModuleOp text) {
+    return success(succeeded(checkOps(text)) && succeeded(CallCheck(text).run(text)));
+  });
   if (!module)
     return module.takeError();
   file.module = std::move(*module);
   pipeline::DiagnosticText text(&context);
-  if (failed(checkOps(*file.module)))
-    return errorFrom(text, "");
   constexpr StringRef kEntry = transform::TransformDialect::kTransformEntryPointSymbolName;
   auto entry = file.module->lookupSymbol<transform::NamedSequenceOp>(kEntry);
   if (!entry || entry.isExternal() || entry.getNumArguments() != 1) {
@@ -118,6 +182,7 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
       chosen = file.module->emitError() << "the module has no attribute " << name << ": expected " << llvm::join(known, ", ");
   if (failed(chosen))
     return errorFrom(text, "");
+  insertSteps(*file.module);
   return file;
 }
 

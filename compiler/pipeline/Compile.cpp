@@ -7,6 +7,7 @@
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/ReadText.h"
 #include "isa/timing/Dram.h"
 
 #include "mlir/Dialect/Linalg/Passes.h"

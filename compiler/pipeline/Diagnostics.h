@@ -8,20 +8,14 @@
 #ifndef COMPILER_PIPELINE_DIAGNOSTICS_H
 #define COMPILER_PIPELINE_DIAGNOSTICS_H
 
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/OwningOpRef.h"
-#include "llvm/Support/Error.h"
+#include "llvm/ADT/StringRef.h"
 
 #include <string>
 
 namespace tw::pipeline {
 
 inline constexpr llvm::StringLiteral kInternal = "internal: ";
-
-/// The module in the MLIR text of a file. Errors: what MLIR's parser and
-/// verifiers say, and text that is nested deeper than their stack allows.
-llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readText(mlir::MLIRContext &context, llvm::StringRef path);
 
 /// While it lives, errors of the context are collected instead of printed.
 class DiagnosticText {
