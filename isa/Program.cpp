@@ -7,6 +7,7 @@
 // text mode.
 //===----------------------------------------------------------------------===//
 #include "isa/Program.h"
+#include "isa/ProgramImage.h"
 
 #include "isa/Legality.h"
 
@@ -241,13 +242,21 @@ std::vector<uint8_t> serialize(const Program &program) {
   payload.list(program.layerOf,
                [&](uint32_t layer) { payload.number<uint32_t>(layer); });
 
-  Writer image;
-  image.raw(kMagic, sizeof kMagic);
-  image.number<uint32_t>(kFormatVersion);
-  image.number<uint64_t>(payload.bytes.size());
-  image.number<uint64_t>(checksum(payload.bytes.data(), payload.bytes.size()));
-  image.raw(payload.bytes.data(), payload.bytes.size());
-  return std::move(image.bytes);
+  std::vector<uint8_t> image(kPreambleBytes);
+  image.insert(image.end(), payload.bytes.begin(), payload.bytes.end());
+  sealImage(image);
+  return image;
+}
+
+void sealImage(std::vector<uint8_t> &image) {
+  image.resize(std::max(image.size(), kPreambleBytes));
+  const uint64_t size = image.size() - kPreambleBytes;
+  Writer preamble;
+  preamble.raw(kMagic, sizeof kMagic);
+  preamble.number<uint32_t>(kFormatVersion);
+  preamble.number<uint64_t>(size);
+  preamble.number<uint64_t>(checksum(image.data() + kPreambleBytes, size));
+  std::copy(preamble.bytes.begin(), preamble.bytes.end(), image.begin());
 }
 
 Result<Program> deserialize(const std::vector<uint8_t> &image,

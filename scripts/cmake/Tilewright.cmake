@@ -35,6 +35,16 @@ function(tw_add_library name)
   endif()
 endfunction()
 
+# tw_fuzz(target ...): libraries in which coverage leads libFuzzer. These are flags of code generation, so the precompiled header
+# serves here too.
+function(tw_fuzz)
+  if(TILEWRIGHT_FUZZ)
+    foreach(target ${ARGN})
+      target_compile_options(${target} PRIVATE -fsanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table)
+    endforeach()
+  endif()
+endfunction()
+
 # tw_add_test(Name SOURCES a.cpp ... LINK lib ... [LABELS l]): a GoogleTest program, one ctest entry and process per case.
 function(tw_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})

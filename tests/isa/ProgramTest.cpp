@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "isa/Program.h"
+#include "isa/ProgramImage.h"
 
 #include "isa/Assembler.h"
 #include "tests/isa/RandomInstruction.h"
@@ -136,6 +137,21 @@ TEST(ProgramTest, NoImageWithAGoodChecksumCrashes) {
       EXPECT_NE(error(damaged), "good");
     }
   EXPECT_GT(good, 0); // changed constants and names are still programs
+}
+
+TEST(ProgramTest, SealingMakesAnImageOfAnyBytes) {
+  const std::vector<uint8_t> image = serialize(sample());
+  std::vector<uint8_t> sealed = image;
+  std::fill(sealed.begin(), sealed.begin() + 28, uint8_t(7));
+  sealImage(sealed);
+  EXPECT_EQ(sealed, image);
+  for (size_t size : {size_t(0), size_t(27), size_t(28), size_t(40)}) {
+    std::vector<uint8_t> bytes(size, 9);
+    sealImage(bytes);
+    EXPECT_EQ(bytes.size(), std::max<size_t>(size, 28));
+    EXPECT_EQ(error(bytes).find("checksum"), std::string::npos) << error(bytes);
+    EXPECT_NE(error(bytes), "good");
+  }
 }
 
 TEST(ProgramTest, MessagesSayWhatIsWrong) {

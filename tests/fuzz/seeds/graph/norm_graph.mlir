@@ -1,0 +1,48 @@
+#loc = loc("g")
+#loc1 = loc("n")
+#loc2 = loc("e")
+#loc3 = loc("m")
+#loc4 = loc("y")
+#loc5 = loc("t")
+#loc9 = loc(fused[#loc1, #loc2])
+module {
+  func.func @main(%arg0: tensor<2x4xf32> {graph.name = "x"} loc("g"), %arg1: tensor<2x4xf32> {graph.name = "z", graph.widened_from = "float16"} loc("g")) -> (tensor<2x4xf32> {graph.name = "y"}, tensor<4x2xf32> {graph.name = "t", graph.widened_from = "float16"}) {
+    %0 = call @n(%arg0) : (tensor<2x4xf32>) -> tensor<2x4xf32> loc(#loc9)
+    %1 = call @m(%0) : (tensor<2x4xf32>) -> tensor<2xf32> loc(#loc3)
+    %2 = call @m_1(%1) : (tensor<2xf32>) -> tensor<2xf32> loc(#loc3)
+    %3 = graph.reshape %2 : (tensor<2xf32>) -> tensor<2x1xf32> loc(#loc3)
+    %4 = call @y(%0, %3) : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32> loc(#loc4)
+    %5 = call @t(%arg1) : (tensor<2x4xf32>) -> tensor<4x2xf32> loc(#loc5)
+    return %4, %5 : tensor<2x4xf32>, tensor<4x2xf32> loc(#loc)
+  } loc(#loc)
+  func.func private @n(%arg0: tensor<2x4xf32> loc(fused[#loc1, #loc2])) -> tensor<2x4xf32> attributes {tilewright.nodes = ["n", "e"], tilewright.target = "accel"} {
+    %0 = graph.layer_norm %arg0 {axis = 1 : i64, epsilon = 9.99999974E-6 : f32} : tensor<2x4xf32> loc(#loc1)
+    %1 = graph.constant dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<4xf32> loc(#loc6)
+    %2 = graph.mul %0, %1 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32> loc(#loc1)
+    %3 = graph.constant dense<[0.000000e+00, 0.000000e+00, 1.000000e+00, 0.000000e+00]> : tensor<4xf32> loc(#loc7)
+    %4 = graph.add %2, %3 : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32> loc(#loc1)
+    %5 = graph.erf %4 : tensor<2x4xf32> loc(#loc2)
+    return %5 : tensor<2x4xf32> loc(#loc9)
+  } loc(#loc9)
+  func.func private @m(%arg0: tensor<2x4xf32> loc("m")) -> tensor<2xf32> attributes {tilewright.nodes = ["m"], tilewright.target = "accel"} {
+    %0 = graph.reduce %arg0 {axes = array<i64: 1>, keepdims = false, kind = "sum"} : (tensor<2x4xf32>) -> tensor<2xf32> loc(#loc3)
+    return %0 : tensor<2xf32> loc(#loc3)
+  } loc(#loc3)
+  func.func private @m_1(%arg0: tensor<2xf32> loc("m")) -> tensor<2xf32> attributes {tilewright.nodes = ["m"], tilewright.target = "accel"} {
+    %0 = graph.constant dense<4.000000e+00> : tensor<1xf32> loc(#loc8)
+    %1 = graph.div %arg0, %0 : (tensor<2xf32>, tensor<1xf32>) -> tensor<2xf32> loc(#loc3)
+    return %1 : tensor<2xf32> loc(#loc3)
+  } loc(#loc3)
+  func.func private @y(%arg0: tensor<2x4xf32> loc("y"), %arg1: tensor<2x1xf32> loc("y")) -> tensor<2x4xf32> attributes {tilewright.nodes = ["y"], tilewright.target = "accel"} {
+    %0 = graph.sub %arg0, %arg1 : (tensor<2x4xf32>, tensor<2x1xf32>) -> tensor<2x4xf32> loc(#loc4)
+    return %0 : tensor<2x4xf32> loc(#loc4)
+  } loc(#loc4)
+  func.func private @t(%arg0: tensor<2x4xf32> loc("t")) -> tensor<4x2xf32> attributes {tilewright.nodes = ["t"], tilewright.target = "accel"} {
+    %0 = graph.transpose %arg0 {perm = array<i64: 1, 0>} : (tensor<2x4xf32>) -> tensor<4x2xf32> loc(#loc5)
+    return %0 : tensor<4x2xf32> loc(#loc5)
+  } loc(#loc5)
+} loc(#loc)
+#loc6 = loc("s")
+#loc7 = loc("b")
+#loc8 = loc(unknown)
+

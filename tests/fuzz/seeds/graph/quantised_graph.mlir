@@ -1,0 +1,30 @@
+#loc = loc("g")
+#loc1 = loc("q")
+#loc2 = loc("m")
+#loc3 = loc("d")
+#loc4 = loc("e")
+#loc5 = loc("p")
+#loc6 = loc("y")
+#loc8 = loc(fused[#loc2, #loc3, #loc4, #loc5, #loc6])
+module {
+  func.func @main(%arg0: tensor<1x4xf32> {graph.name = "x"} loc("g")) -> (tensor<1x3xf32> {graph.name = "y"}) {
+    %0 = call @q(%arg0) : (tensor<1x4xf32>) -> tensor<1x4xi8> loc(#loc1)
+    %1 = call @m(%0) : (tensor<1x4xi8>) -> tensor<1x3xf32> loc(#loc8)
+    return %1 : tensor<1x3xf32> loc(#loc)
+  } loc(#loc)
+  func.func private @q(%arg0: tensor<1x4xf32> loc("q")) -> tensor<1x4xi8> attributes {tilewright.nodes = ["q"], tilewright.target = "accel"} {
+    %0 = graph.quantize %arg0 {axis = 0 : i64, scales = array<f32: 5.000000e-02>, zero_points = array<i32: 3>} : (tensor<1x4xf32>) -> tensor<1x4xi8> loc(#loc1)
+    return %0 : tensor<1x4xi8> loc(#loc1)
+  } loc(#loc1)
+  func.func private @m(%arg0: tensor<1x4xi8> loc(fused[#loc2, #loc3, #loc4, #loc5, #loc6])) -> tensor<1x3xf32> attributes {tilewright.nodes = ["m", "d", "e", "p", "y"], tilewright.target = "accel"} {
+    %0 = graph.constant dense<[[1, 2, 3], [-4, 5, 6], [7, -8, 9], [10, -11, 12]]> : tensor<4x3xi8> loc(#loc7)
+    %1 = graph.matmul_integer %arg0, %0 {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<1x4xi8>, tensor<4x3xi8>) -> tensor<1x3xi32> loc(#loc9)
+    %2 = graph.requantize %1 {axis = 1 : i64, multipliers = array<f32: 0.0500000045>, zero_point = 3 : i32} : (tensor<1x3xi32>) -> tensor<1x3xi8> loc(#loc10)
+    %3 = graph.dequantize %2 {axis = 0 : i64, scales = array<f32: 1.000000e-01>, zero_points = array<i32: 3>} : (tensor<1x3xi8>) -> tensor<1x3xf32> loc(#loc6)
+    return %3 : tensor<1x3xf32> loc(#loc8)
+  } loc(#loc8)
+} loc(#loc)
+#loc7 = loc("w")
+#loc9 = loc(fused[#loc2, #loc3, #loc4])
+#loc10 = loc(fused[#loc2, #loc5])
+

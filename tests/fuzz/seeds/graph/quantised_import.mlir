@@ -1,0 +1,21 @@
+#loc = loc("g")
+module {
+  func.func @main(%arg0: tensor<1x4xf32> {graph.name = "x"} loc("g")) -> (tensor<1x3xf32> {graph.name = "y"}) {
+    %0 = graph.constant dense<[[1, 2, 3], [-4, 5, 6], [7, -8, 9], [10, -11, 12]]> : tensor<4x3xi8> loc(#loc1)
+    %1 = graph.quantize %arg0 {axis = 0 : i64, scales = array<f32: 5.000000e-02>, zero_points = array<i32: 3>} : (tensor<1x4xf32>) -> tensor<1x4xi8> loc(#loc2)
+    %2 = graph.dequantize %1 {axis = 0 : i64, scales = array<f32: 5.000000e-02>, zero_points = array<i32: 3>} : (tensor<1x4xi8>) -> tensor<1x4xf32> loc(#loc3)
+    %3 = graph.dequantize %0 {axis = 0 : i64, scales = array<f32: 1.000000e-01>, zero_points = array<i32: 0>} : (tensor<4x3xi8>) -> tensor<4x3xf32> loc(#loc4)
+    %4 = graph.matmul %2, %3 : (tensor<1x4xf32>, tensor<4x3xf32>) -> tensor<1x3xf32> loc(#loc5)
+    %5 = graph.quantize %4 {axis = 0 : i64, scales = array<f32: 1.000000e-01>, zero_points = array<i32: 3>} : (tensor<1x3xf32>) -> tensor<1x3xi8> loc(#loc6)
+    %6 = graph.dequantize %5 {axis = 0 : i64, scales = array<f32: 1.000000e-01>, zero_points = array<i32: 3>} : (tensor<1x3xi8>) -> tensor<1x3xf32> loc(#loc7)
+    return %6 : tensor<1x3xf32> loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+#loc1 = loc("w")
+#loc2 = loc("q")
+#loc3 = loc("d")
+#loc4 = loc("e")
+#loc5 = loc("m")
+#loc6 = loc("p")
+#loc7 = loc("y")
+
