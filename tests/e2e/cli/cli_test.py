@@ -553,6 +553,22 @@ class CompareTest(CliTest):
         layers = json.loads(self.tilewright("run", "attention.mlir", "--hw", "tiny_8x8", "--json", "-")[0])["layers"]
         self.assertEqual({layer["name"] for layer in layers}, {"stem", "scores", "context"})
 
+    def test_sums_that_overflow_in_one_order_only_are_named(self):
+        # Pairs of neighbours overflow on the array, or one after the other on the CPU: each row has the signs in another order.
+        rows = [[3e38 * sign for sign in signs] for signs in ([1, 1, -1, -1], [1, -1, 1, -1], [1, -1, -1, 1], [-1, 1, 1, -1])]
+        np.save(self.path / "x.npy", np.array(rows, np.float32))
+        self.write("sums.mlir", """
+func.func @main(%x: tensor<4x4xf32>) -> tensor<4x3xf32> {
+  %w = graph.constant dense<1.0> : tensor<4x3xf32>
+  %0 = graph.matmul %x, %w : (tensor<4x4xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+""")
+        sums = ["compare", "sums.mlir", "--hw", "gemmini_16x16_fp32", "--repeat", "1"]
+        self.fails(*sums, "--input", "x.npy", message="overflow: output 'output0' has")
+        np.save(self.path / "x.npy", np.array(rows, np.float32) / 4)
+        self.assertIn("the results agree", self.tilewright(*sums, "--input", "x.npy")[0])
+
     def test_a_program_has_no_cpu_side(self):
         self.write("copy.tasm", COPY)
         self.fails("compare", "copy.tasm", message="cannot run on the CPU")
