@@ -1,7 +1,8 @@
 //===- Conformance.cpp - ONNX's node tests on the accelerator -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M] [--schedule serial] [--quiet]
+// conformance FOLDER [--as TYPE]... [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M] [--schedule serial]
+//                    [--quiet]
 //
 // FOLDER holds operators.txt (which tests count, and which of their inputs the
 // compiler must know) and expected-failures.txt (NAME: REASON). Each selected
@@ -15,9 +16,14 @@
 // unless another is named, all others on the integer machine,
 // gemmini_16x16_int8. Exit code 1 if a test fails that is not listed, or passes
 // though it is listed.
+//
+// --as bfloat16 and --as float16 run what has float tensors once more with these
+// turned to that type; expected-failures-TYPE.txt lists what then fails besides.
+// With several --as (float is the model as it is) the table has a column for each.
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
+#include "hw-configs/Machine.h"
 #include "tests/e2e/models/SimulatedNetwork.h"
 
 #include <cmath>
@@ -36,6 +42,28 @@ namespace {
 
 // As ONNX's backend test runner compares (onnx/backend/test/case/test_case.py); integers must be equal here.
 constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
+/// Of narrow floats: those of two operands and of what is made of them. The result of every node is rounded besides.
+constexpr int kRoundings = 3;
+
+/// A float type that the tests' floats are turned to.
+struct Narrow {
+  ElementKind kind;
+  /// The largest part of a number by which rounding to the type changes it.
+  double unit;
+};
+
+/// Of `--as TYPE`; nothing for float, the type the tests have.
+std::optional<Narrow> narrowNamed(const std::string &type) {
+  if (type == "bfloat16")
+    return Narrow{ElementKind::BF16, 0x1p-8};
+  if (type == "float16")
+    return Narrow{ElementKind::F16, 0x1p-11};
+  if (type != "float") {
+    fprintf(stderr, "--as is '%s', expected float, bfloat16 or float16\n", type.c_str());
+    exit(1);
+  }
+  return std::nullopt;
+}
 
 struct Operators {
   /// Operator to the inputs that must be constants.
@@ -164,8 +192,67 @@ std::optional<std::string> loadData(const std::string &folder, NodeTest &test) {
   return load(test.model.graph().output(), "output", test.outputs);
 }
 
-/// What differs, or nothing.
-std::string compare(const HostTensor &actual, const HostTensor &expected) {
+int32_t onnxType(ElementKind kind) {
+  return kind == ElementKind::BF16 ? onnx::TensorProto::BFLOAT16 : onnx::TensorProto::FLOAT16;
+}
+
+void narrowInPlace(onnx::TensorProto &proto, ElementKind kind) {
+  if (proto.data_type() != onnx::TensorProto::FLOAT)
+    return;
+  Result<HostTensor> tensor = frontend::decodeTensor(proto);
+  if (!tensor)
+    return; // the import says what is wrong with it
+  HostTensor narrow = e2e::narrowed(*tensor, kind);
+  proto.clear_float_data();
+  proto.set_raw_data(narrow.bytes.data(), narrow.bytes.size());
+  proto.set_data_type(onnxType(kind));
+}
+
+/// Turns every float tensor of the test to `kind`: types, constants, the data of inputs. False if it has none.
+bool narrowTest(NodeTest &test, ElementKind kind) {
+  onnx::GraphProto &graph = *test.model.mutable_graph();
+  bool any = false;
+  for (auto *infos : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()})
+    for (onnx::ValueInfoProto &info : *infos)
+      if (info.type().tensor_type().elem_type() == onnx::TensorProto::FLOAT) {
+        info.mutable_type()->mutable_tensor_type()->set_elem_type(onnxType(kind));
+        any = true;
+      }
+  for (onnx::TensorProto &initializer : *graph.mutable_initializer())
+    narrowInPlace(initializer, kind);
+  for (onnx::NodeProto &node : *graph.mutable_node())
+    for (onnx::AttributeProto &attribute : *node.mutable_attribute()) {
+      if (node.op_type() == "Cast" && attribute.name() == "to" && attribute.i() == onnx::TensorProto::FLOAT)
+        attribute.set_i(onnxType(kind));
+      if (attribute.has_t())
+        narrowInPlace(*attribute.mutable_t(), kind);
+      // A Constant's floats have no narrow form: they become its tensor.
+      if (node.op_type() != "Constant" || (attribute.name() != "value_float" && attribute.name() != "value_floats"))
+        continue;
+      onnx::TensorProto tensor;
+      tensor.set_data_type(onnx::TensorProto::FLOAT);
+      *tensor.mutable_float_data() = attribute.floats();
+      if (attribute.name() == "value_float")
+        tensor.add_float_data(attribute.f());
+      else
+        tensor.add_dims(attribute.floats_size());
+      narrowInPlace(tensor, kind);
+      attribute.Clear();
+      attribute.set_name("value");
+      attribute.set_type(onnx::AttributeProto::TENSOR);
+      *attribute.mutable_t() = tensor;
+    }
+  for (auto *tensors : {&test.inputs, &test.outputs})
+    for (HostTensor &tensor : *tensors)
+      if (tensor.type == ElementKind::F32)
+        tensor = e2e::narrowed(tensor, kind);
+  return any;
+}
+
+/// What differs, or nothing. The expected results of a test whose floats were turned to a narrow type are those of the floats before.
+/// `rounding`, if it is not 0, is the part of a number by which all roundings on the way change it; where a sum cancels, the errors of its
+/// largest terms stay. Whole numbers made of such floats may be one off, or as far as the largest of them is.
+std::string compare(const HostTensor &actual, const HostTensor &expected, double rounding) {
   std::ostringstream text;
   if (actual.shape != expected.shape) {
     auto print = [&](const std::vector<int64_t> &shape) {
@@ -180,17 +267,26 @@ std::string compare(const HostTensor &actual, const HostTensor &expected) {
     print(expected.shape);
     return text.str();
   }
-  ElementKind wanted = expected.type == ElementKind::F16 ? ElementKind::F32 : expected.type;
-  if (actual.type != wanted)
-    return std::string("element type ") + frontend::elementName(actual.type) + " instead of " + frontend::elementName(wanted);
+  if (actual.type != expected.type)
+    return std::string("element type ") + frontend::elementName(actual.type) + " instead of " + frontend::elementName(expected.type);
   std::vector<double> a = e2e::numbersOf(actual), b = e2e::numbersOf(expected);
   if (a.size() != b.size())
     return std::to_string(a.size()) + " elements instead of " + std::to_string(b.size());
   bool exact = !isFloatKind(expected.type);
+  double allowed = kAbsolute;
+  if (rounding) {
+    double largest = 0;
+    for (double number : b)
+      largest = std::max(largest, std::isfinite(number) ? std::abs(number) : 0);
+    allowed = rounding * largest;
+    if (exact && expected.type != ElementKind::Bool)
+      allowed = std::max(1.0, std::floor(allowed));
+  }
   size_t differing = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     bool same = a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i])) ||
-                (!exact && std::abs(a[i] - b[i]) <= kAbsolute + kRelative * std::abs(b[i]));
+                (rounding ? expected.type != ElementKind::Bool && std::abs(a[i] - b[i]) <= allowed
+                          : !exact && std::abs(a[i] - b[i]) <= allowed + kRelative * std::abs(b[i]));
     if (!same && differing++ == 0)
       text << "element " << i << " is " << a[i] << " instead of " << b[i];
   }
@@ -204,8 +300,15 @@ struct Outcome {
   uint64_t cycles = 0, bound = 0;
 };
 
-Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedule schedule,
-                const std::set<std::string> &constants) {
+Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedule schedule, const std::set<std::string> &constants,
+                const std::optional<Narrow> &narrow) {
+  double rounding = 0;
+  if (narrow) {
+    // A machine of bfloat16 has no more precision than that, whatever the model asks for.
+    Result<timing::MachineParams> params = hwconfigs::loadMachine(machine);
+    const bool isBfloat = params && params->arrayType == timing::ArrayType::Bf16;
+    rounding = (kRoundings + test.model.graph().node_size()) * (isBfloat ? narrowNamed("bfloat16")->unit : narrow->unit);
+  }
   frontend::ImportOptions import;
   std::vector<HostTensor> inputs;
   for (const HostTensor &input : test.inputs)
@@ -214,7 +317,7 @@ Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedul
     else
       inputs.push_back(input);
   Outcome outcome;
-  auto network = e2e::SimulatedNetwork::compile(test.modelPath, machine, import, schedule);
+  auto network = e2e::SimulatedNetwork::compileBytes(test.model.SerializeAsString(), test.modelPath, machine, import, schedule);
   if (!network)
     return {network.message()};
   auto run = (*network)->run(inputs, /*functional=*/true);
@@ -223,7 +326,7 @@ Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedul
   outcome.cycles = run->result.totalCycles;
   outcome.bound = (*network)->compiled().lowerBoundCycles;
   for (size_t i = 0; i < test.outputs.size() && outcome.problem.empty(); ++i) {
-    outcome.problem = compare(run->outputs[i], test.outputs[i]);
+    outcome.problem = compare(run->outputs[i], test.outputs[i], rounding);
     if (!outcome.problem.empty())
       outcome.problem = "output \"" + test.outputs[i].name + "\": " + outcome.problem;
   }
@@ -234,6 +337,7 @@ Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedul
 
 struct Counts {
   unsigned passed = 0, expected = 0, failed = 0;
+  unsigned runs() const { return passed + expected + failed; }
 };
 
 std::string findData() {
@@ -244,135 +348,145 @@ std::string findData() {
   return "";
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
+struct Options {
   std::string folder, data = findData(), floatMachine = "gemmini_16x16_fp32", integerMachine = "gemmini_16x16_int8";
   accel::Schedule schedule = accel::Schedule::DoubleBuffer;
+  std::vector<std::string> types;
   std::set<std::string> only;
   bool quiet = false;
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
-    if (argument == "--test" && i + 1 < argc)
-      only.insert(argv[++i]);
-    else if (argument == "--data" && i + 1 < argc)
-      data = argv[++i];
-    else if (argument == "--float-machine" && i + 1 < argc)
-      floatMachine = argv[++i];
-    else if (argument == "--integer-machine" && i + 1 < argc)
-      integerMachine = argv[++i];
-    else if (argument == "--schedule" && i + 1 < argc)
-      schedule = accel::scheduleNamed(argv[++i]).value();
-    else if (argument == "--quiet")
-      quiet = true;
-    else
-      folder = argument;
+};
+
+/// All tests with floats of one type.
+class Suite {
+public:
+  Suite(const Options &options, const Operators &operators, const std::string &type)
+      : options(options), operators(operators), type(type), narrow(narrowNamed(type)),
+        expectedFailures(readExpectedFailures(options.folder + "/expected-failures.txt")) {
+    // What is wrong with a test is wrong with its narrow form.
+    if (narrow) {
+      expectedFailures.swap(skipped);
+      expectedFailures = readExpectedFailures(options.folder + "/expected-failures-" + type + ".txt");
+    }
   }
-  if (folder.empty() || data.empty()) {
-    fprintf(stderr, "%s\n",
-            folder.empty()
-                ? "usage: conformance FOLDER [--test NAME]... [--data FOLDER] [--float-machine M] [--integer-machine M]\n"
-                  "                   [--schedule serial] [--quiet]"
-                : "ONNX's node tests are not installed (Debian: libonnx-testdata)");
-    return 1;
-  }
-  Operators operators = readOperators(folder + "/operators.txt");
-  std::map<std::string, std::string> expectedFailures = readExpectedFailures(folder + "/expected-failures.txt");
-  std::set<std::string> folders;
-  for (const auto &entry : std::filesystem::directory_iterator(data))
-    if (entry.is_directory())
-      folders.insert(entry.path().filename().string());
+
+  void run();
+  void printExcluded() const;
 
   std::map<std::string, Counts> perOperator;
-  std::map<std::string, std::vector<std::string>> excluded;
-  std::set<std::string> expectedLeft;
-  for (const auto &entry : expectedFailures)
-    expectedLeft.insert(entry.first);
   Counts total;
   unsigned errors = 0, tests = 0;
-  for (const std::string &name : folders) {
-    if (!only.empty() && !only.count(name))
-      continue;
-    NodeTest test;
-    test.name = name;
-    std::string path = data + "/" + name;
-    if (auto error = loadTest(path, test)) {
-      printf("FAIL %s: %s\n", name.c_str(), error->c_str());
-      ++errors;
-      continue;
-    }
-    bool selected = !test.operators.empty();
-    for (const std::string &type : test.operators)
-      selected &= operators.constants.count(type) != 0;
-    if (!selected)
-      continue;
-    std::set<std::string> required = requiredConstants(test, operators);
-    std::string reason;
-    for (const onnx::ValueInfoProto &input : test.model.graph().input())
-      if (reason.empty() && !required.count(input.name()))
-        reason = excludedType(input, true);
-    for (const onnx::ValueInfoProto &output : test.model.graph().output())
-      if (reason.empty())
-        reason = excludedType(output, false);
-    if (!reason.empty()) {
-      excluded[reason].push_back(name);
-      continue;
-    }
-    if (auto error = loadData(path, test)) {
-      printf("FAIL %s: %s\n", name.c_str(), error->c_str());
-      ++errors;
-      continue;
-    }
-    ++tests;
-    bool integers = false;
-    std::set<std::string> all;
-    for (size_t i = 0; i < test.inputs.size(); ++i) {
-      integers |= !isFloatKind(test.inputs[i].type) && !required.count(test.inputs[i].name);
-      if (i > 0)
-        all.insert(test.inputs[i].name);
-    }
-    for (const HostTensor &output : test.outputs)
-      integers |= output.type == ElementKind::I8 || output.type == ElementKind::U8 || output.type == ElementKind::I32;
-    const std::string &machine = integers ? integerMachine : floatMachine;
-    all.insert(required.begin(), required.end());
-    std::vector<std::set<std::string>> variants = {required};
-    if (all != required)
-      variants.push_back(all);
-    for (size_t i = 0; i < variants.size(); ++i) {
-      std::string title = name + (i ? "/constant" : "");
-      Outcome outcome = runTest(test, machine, schedule, variants[i]);
-      auto expectedFailure = expectedFailures.find(title);
-      bool listed = expectedFailure != expectedFailures.end();
-      expectedLeft.erase(title);
-      auto count = [&](unsigned Counts::*field) {
-        ++(total.*field);
-        for (const std::string &type : test.operators)
-          ++(perOperator[type].*field);
-      };
-      if (outcome.problem.empty() && !listed) {
-        count(&Counts::passed);
-        if (!quiet)
-          printf("pass %-58s %s, %llu cycles, bound %llu\n", title.c_str(), machine.c_str(), (unsigned long long)outcome.cycles,
-                 (unsigned long long)outcome.bound);
-      } else if (!outcome.problem.empty() && listed) {
-        count(&Counts::expected);
-        if (!quiet)
-          printf("expected failure %s: %s\n  %s\n", title.c_str(), expectedFailure->second.c_str(), outcome.problem.c_str());
-      } else {
-        count(&Counts::failed);
-        ++errors;
-        printf("FAIL %s on %s: %s\n", title.c_str(), machine.c_str(),
-               listed ? "passes, but is listed as an expected failure" : outcome.problem.c_str());
-      }
-      fflush(stdout);
-    }
+
+private:
+  const Options &options;
+  const Operators &operators;
+  std::string type;
+  std::optional<Narrow> narrow;
+  std::map<std::string, std::string> expectedFailures, skipped;
+  std::map<std::string, std::vector<std::string>> excluded;
+
+  void runFolder(const std::string &name, std::set<std::string> &expectedLeft);
+  void report(const NodeTest &test, const std::string &title, const std::string &machine, const Outcome &outcome);
+};
+
+void Suite::report(const NodeTest &test, const std::string &title, const std::string &machine, const Outcome &outcome) {
+  auto expectedFailure = expectedFailures.find(title);
+  bool listed = expectedFailure != expectedFailures.end();
+  auto count = [&](unsigned Counts::*field) {
+    ++(total.*field);
+    for (const std::string &name : test.operators)
+      ++(perOperator[name].*field);
+  };
+  const std::string shown = title + (narrow ? " as " + type : "");
+  if (outcome.problem.empty() && !listed) {
+    count(&Counts::passed);
+    if (!options.quiet)
+      printf("pass %-58s %s, %llu cycles, bound %llu\n", shown.c_str(), machine.c_str(), (unsigned long long)outcome.cycles,
+             (unsigned long long)outcome.bound);
+  } else if (!outcome.problem.empty() && listed) {
+    count(&Counts::expected);
+    if (!options.quiet)
+      printf("expected failure %s: %s\n  %s\n", shown.c_str(), expectedFailure->second.c_str(), outcome.problem.c_str());
+  } else {
+    count(&Counts::failed);
+    ++errors;
+    printf("FAIL %s on %s: %s\n", shown.c_str(), machine.c_str(),
+           listed ? "passes, but is listed as an expected failure" : outcome.problem.c_str());
   }
-  if (only.empty())
+  fflush(stdout);
+}
+
+void Suite::runFolder(const std::string &name, std::set<std::string> &expectedLeft) {
+  NodeTest test;
+  test.name = name;
+  std::string path = options.data + "/" + name;
+  auto fail = [&](const std::string &problem) {
+    printf("FAIL %s: %s\n", name.c_str(), problem.c_str());
+    ++errors;
+  };
+  if (auto error = loadTest(path, test))
+    return fail(*error);
+  bool selected = !test.operators.empty();
+  for (const std::string &op : test.operators)
+    selected &= operators.constants.count(op) != 0;
+  if (!selected)
+    return;
+  std::set<std::string> required = requiredConstants(test, operators);
+  std::string reason;
+  for (const onnx::ValueInfoProto &input : test.model.graph().input())
+    if (reason.empty() && !required.count(input.name()))
+      reason = excludedType(input, true);
+  for (const onnx::ValueInfoProto &output : test.model.graph().output())
+    if (reason.empty())
+      reason = excludedType(output, false);
+  if (!reason.empty()) {
+    excluded[reason].push_back(name);
+    return;
+  }
+  if (auto error = loadData(path, test))
+    return fail(*error);
+  if (narrow && !narrowTest(test, narrow->kind))
+    return;
+  ++tests;
+  bool integers = false;
+  std::set<std::string> all;
+  for (size_t i = 0; i < test.inputs.size(); ++i) {
+    integers |= !isFloatKind(test.inputs[i].type) && !required.count(test.inputs[i].name);
+    if (i > 0)
+      all.insert(test.inputs[i].name);
+  }
+  for (const HostTensor &output : test.outputs)
+    integers |= output.type == ElementKind::I8 || output.type == ElementKind::U8 || output.type == ElementKind::I32;
+  const std::string &machine = integers ? options.integerMachine : options.floatMachine;
+  all.insert(required.begin(), required.end());
+  std::vector<std::set<std::string>> variants = {required};
+  if (all != required)
+    variants.push_back(all);
+  for (size_t i = 0; i < variants.size(); ++i) {
+    std::string title = name + (i ? "/constant" : "");
+    expectedLeft.erase(title);
+    if (!skipped.count(title))
+      report(test, title, machine, runTest(test, machine, options.schedule, variants[i], narrow));
+  }
+}
+
+void Suite::run() {
+  std::set<std::string> folders, expectedLeft;
+  for (const auto &entry : std::filesystem::directory_iterator(options.data))
+    if (entry.is_directory())
+      folders.insert(entry.path().filename().string());
+  for (const auto &entry : expectedFailures)
+    expectedLeft.insert(entry.first);
+  for (const std::string &name : folders)
+    if (options.only.empty() || options.only.count(name))
+      runFolder(name, expectedLeft);
+  if (options.only.empty())
     for (const std::string &name : expectedLeft) {
       printf("FAIL %s: is listed as an expected failure, but is no test\n", name.c_str());
       ++errors;
     }
+}
 
+void Suite::printExcluded() const {
   printf("\nNot run, because the machines do not have the type:\n");
   for (const auto &[reason, names] : excluded) {
     printf("  %s (%zu):", reason.c_str(), names.size());
@@ -380,14 +494,92 @@ int main(int argc, char **argv) {
       printf(" %s", name.c_str());
     printf("\n");
   }
+}
+
+void printCounts(const Suite &suite) {
   printf("\n%-20s %8s %18s %8s\n", "operator", "passed", "expected failures", "failed");
   auto row = [](const std::string &name, const Counts &counts) {
     printf("%-20s %8u %18u %8u\n", name.c_str(), counts.passed, counts.expected, counts.failed);
   };
-  for (const auto &[name, counts] : perOperator)
+  for (const auto &[name, counts] : suite.perOperator)
     row(name, counts);
-  row("total", total);
-  printf("%u tests of ONNX in %u runs\n", tests, total.passed + total.expected + total.failed);
+  row("total", suite.total);
+}
+
+/// Passes of runs, a column for each type.
+void printTable(const std::vector<std::string> &types, std::vector<std::unique_ptr<Suite>> &suites) {
+  std::set<std::string> names;
+  printf("\n%-20s", "passed of runs");
+  for (size_t i = 0; i < types.size(); ++i) {
+    printf(" %12s", types[i].c_str());
+    for (const auto &[name, counts] : suites[i]->perOperator)
+      names.insert(name);
+  }
+  printf("\n");
+  auto cell = [](const Counts &counts) {
+    printf(" %12s", counts.runs() ? (std::to_string(counts.passed) + "/" + std::to_string(counts.runs())).c_str() : "-");
+  };
+  for (const std::string &name : names) {
+    printf("%-20s", name.c_str());
+    for (auto &suite : suites)
+      cell(suite->perOperator[name]);
+    printf("\n");
+  }
+  printf("%-20s", "total");
+  for (auto &suite : suites)
+    cell(suite->total);
+  printf("\n");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    std::string argument = argv[i];
+    if (argument == "--test" && i + 1 < argc)
+      options.only.insert(argv[++i]);
+    else if (argument == "--as" && i + 1 < argc)
+      options.types.push_back(argv[++i]);
+    else if (argument == "--data" && i + 1 < argc)
+      options.data = argv[++i];
+    else if (argument == "--float-machine" && i + 1 < argc)
+      options.floatMachine = argv[++i];
+    else if (argument == "--integer-machine" && i + 1 < argc)
+      options.integerMachine = argv[++i];
+    else if (argument == "--schedule" && i + 1 < argc)
+      options.schedule = accel::scheduleNamed(argv[++i]).value();
+    else if (argument == "--quiet")
+      options.quiet = true;
+    else
+      options.folder = argument;
+  }
+  if (options.folder.empty() || options.data.empty()) {
+    fprintf(stderr, "%s\n",
+            options.folder.empty()
+                ? "usage: conformance FOLDER [--as TYPE]... [--test NAME]... [--data FOLDER] [--float-machine M]\n"
+                  "                   [--integer-machine M] [--schedule serial] [--quiet]"
+                : "ONNX's node tests are not installed (Debian: libonnx-testdata)");
+    return 1;
+  }
+  if (options.types.empty())
+    options.types.push_back("float");
+  Operators operators = readOperators(options.folder + "/operators.txt");
+  std::vector<std::unique_ptr<Suite>> suites;
+  unsigned errors = 0, tests = 0, runs = 0;
+  for (const std::string &type : options.types) {
+    suites.push_back(std::make_unique<Suite>(options, operators, type));
+    suites.back()->run();
+    errors += suites.back()->errors;
+    tests += suites.back()->tests;
+    runs += suites.back()->total.runs();
+  }
+  suites.front()->printExcluded();
+  if (suites.size() == 1)
+    printCounts(*suites.front());
+  else
+    printTable(options.types, suites);
+  printf("%u tests of ONNX in %u runs\n", tests, runs);
   // A total of nothing would pass whatever the compiler does.
   if (tests == 0) {
     printf("FAIL: no test was selected\n");

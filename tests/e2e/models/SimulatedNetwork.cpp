@@ -83,6 +83,9 @@ Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compileBytes(llvm::S
   if (!module)
     return problem("", "import: " + llvm::toString(module.takeError()));
   result->steps = findSteps(**module);
+  auto function = (*module)->lookupSymbol<mlir::func::FuncOp>("main");
+  for (unsigned i = 0; i < function.getNumResults(); ++i)
+    result->halves.push_back(bool(function.getResultAttr(i, graph::kWidenedFromAttr)));
   pipeline::CompileOptions options;
   options.machine = &result->params;
   options.schedule = schedule;
@@ -126,6 +129,8 @@ Result<SimulatedRun> SimulatedNetwork::run(const std::vector<HostTensor> &inputs
   for (size_t i = 0; i < outputs.size(); ++i) {
     const isa::TensorInfo &info = program.outputs[i];
     run.outputs.push_back({info.name, hostKind(info.type), info.shape, outputs[i]});
+    if (halves[i])
+      run.outputs.back() = narrowed(run.outputs.back(), ElementKind::F16);
   }
   if (!functional)
     return run;
@@ -193,6 +198,15 @@ std::vector<double> e2e::numbersOf(const HostTensor &tensor) {
     break;
   }
   return numbers;
+}
+
+HostTensor e2e::narrowed(const HostTensor &tensor, ElementKind kind) {
+  HostTensor result{tensor.name, kind, tensor.shape, {}};
+  for (double number : numbersOf(tensor)) {
+    uint16_t bits = kind == ElementKind::F16 ? frontend::floatToHalf(float(number)) : frontend::floatToBfloat(float(number));
+    result.bytes.insert(result.bytes.end(), {uint8_t(bits), uint8_t(bits >> 8)});
+  }
+  return result;
 }
 
 HostTensor e2e::widened(const HostTensor &tensor) {

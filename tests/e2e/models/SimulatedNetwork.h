@@ -51,6 +51,7 @@ private:
   timing::MachineParams params;
   pipeline::CompiledNetwork network;
   std::vector<float> steps;
+  std::vector<bool> halves; ///< of the outputs: float16, which the machine has as float
 };
 
 /// The elements of a tensor of any type as numbers. Exact, except for 64-bit integers beyond 2^53.
@@ -58,6 +59,8 @@ std::vector<double> numbersOf(const frontend::HostTensor &tensor);
 
 /// float16 and bfloat16 as float32; other tensors as they are.
 frontend::HostTensor widened(const frontend::HostTensor &tensor);
+/// The tensor as float16 or bfloat16 (`kind`), each element rounded to nearest even.
+frontend::HostTensor narrowed(const frontend::HostTensor &tensor, frontend::ElementKind kind);
 
 } // namespace tw::e2e
 
