@@ -23,11 +23,16 @@ public:
     Launch launch;
     // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart.
     for (const TensorSpec &spec : outputSpecs)
-      launch.outputs.push_back({spec.name, spec.type, spec.shape, {}});
+      launch.outputs.push_back({spec.name, spec.stored(), spec.shape, {}});
+    std::vector<HostTensor> arguments;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      arguments.push_back(toStored(inputs[i], inputSpecs[i]));
     auto begin = std::chrono::steady_clock::now();
-    if (llvm::Error error = executable->run(inputs, launch.outputs))
+    if (llvm::Error error = executable->run(arguments, launch.outputs))
       return userError(llvm::toString(std::move(error)));
     launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (size_t i = 0; i < outputSpecs.size(); ++i)
+      launch.outputs[i] = fromStored(std::move(launch.outputs[i]), outputSpecs[i]);
     return launch;
   }
 

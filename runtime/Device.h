@@ -51,7 +51,8 @@ public:
   /// Inputs and outputs of the network it holds.
   virtual const std::vector<TensorSpec> &inputs() const = 0;
   virtual const std::vector<TensorSpec> &outputs() const = 0;
-  /// Runs once. `inputs` fit their specs (fitTo()). A fault of the simulated program is an error of kind Fault.
+  /// Runs once. `inputs` fit their specs (fitTo()); a simulator takes and gives what it holds (toStored()). A fault of the simulated
+  /// program is an error of kind Fault.
   virtual StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) = 0;
 };
 

@@ -24,6 +24,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/Support/Threading.h"
 
 #include <algorithm>
@@ -99,7 +100,8 @@ StatusOr<TensorSpec> specOf(mlir::Type type, mlir::DictionaryAttr attributes, co
     llvm::raw_string_ostream(text) << type;
     return userError("'" + spec.name + "' of @main is " + text + " but must be a tensor of fixed shape with a number type");
   }
-  spec.type = *kind;
+  spec.isWidened = attributes && attributes.contains(graph::kWidenedFromAttr);
+  spec.type = spec.isWidened ? ElementKind::F16 : *kind;
   spec.shape.assign(tensor.getShape().begin(), tensor.getShape().end());
   if (std::optional<int64_t> count = frontend::countTensorElements(spec.shape); !count || *count == 0) {
     std::string text;
@@ -118,6 +120,7 @@ struct Module {
   pipeline::CompileOptions options;
   std::unique_ptr<TuningCache> cache;
   std::vector<TensorSpec> inputs, outputs;
+  bool roundsToHalf = false, roundsToBfloat = false; ///< as in Network
   /// Null if --schedule names a schedule of the compiler.
   directives::ScheduleFile scheduleFile;
   std::string schedulePath;
@@ -232,8 +235,13 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     StatusOr<TensorSpec> spec = specOf(type, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i));
     if (!spec)
       return spec.error();
+    result.roundsToHalf |= spec->type == ElementKind::F16;
     result.outputs.push_back(std::move(*spec));
   }
+  result.module->walk([&](graph::CastOp cast) {
+    result.roundsToHalf |= mlir::getElementTypeOrSelf(cast.getY()).isF16();
+    result.roundsToBfloat |= mlir::getElementTypeOrSelf(cast.getY()).isBF16();
+  });
   return result;
 }
 
@@ -541,6 +549,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     return notOneProgram(model, network.machine.name);
   if (Status status = compileSteps(*module, network); !status)
     return status.error();
+  network.roundsToHalf = module->roundsToHalf;
+  network.roundsToBfloat = module->roundsToBfloat;
   if (module->cache)
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -94,6 +94,8 @@ struct Network {
   /// The kernels of the CPU steps; null if there are none.
   std::shared_ptr<cpu::CpuExecutable> fallback;
   std::vector<Offload> offload;
+  /// The 16-bit float types that the model's tensors or casts round to: where two roundings differ, results do by a unit of these.
+  bool roundsToHalf = false, roundsToBfloat = false;
   /// Useful multiply-accumulates on the accelerator; absent where nobody counted them.
   std::optional<uint64_t> macs;
   /// Absent for programs, which do not carry what a bound is derived from.

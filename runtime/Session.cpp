@@ -36,7 +36,7 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
   Launch launch;
   for (unsigned value : step.outputs) {
     const TensorSpec &spec = loaded.values[value];
-    launch.outputs.push_back({spec.name, spec.type, spec.shape, {}});
+    launch.outputs.push_back({spec.name, spec.stored(), spec.shape, {}});
   }
   auto begin = std::chrono::steady_clock::now();
   if (llvm::Error error = loaded.fallback->runKernel(step.kernel, inputs, launch.outputs))
@@ -53,7 +53,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
     StatusOr<HostTensor> fitted = fitTo(inputs[i], inputSpecs[i]);
     if (!fitted)
       return fitted.error();
-    values[loaded.inputs[i]] = std::move(*fitted);
+    values[loaded.inputs[i]] = toStored(std::move(*fitted), inputSpecs[i]);
   }
 
   RunReport report;
@@ -104,13 +104,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
     else
       report.sim = std::move(launch->sim);
   }
-  for (size_t i = 0; i < outputSpecs.size(); ++i) {
-    // The program knows bytes; name, shape and signedness are the model's.
-    HostTensor output = values[loaded.outputs[i]];
-    output.name = outputSpecs[i].name;
-    output.type = outputSpecs[i].type;
-    output.shape = outputSpecs[i].shape;
-    report.outputs.push_back(std::move(output));
-  }
+  for (size_t i = 0; i < outputSpecs.size(); ++i)
+    report.outputs.push_back(fromStored(values[loaded.outputs[i]], outputSpecs[i]));
   return report;
 }

@@ -112,21 +112,45 @@ static std::string typeAndShape(ElementKind type, const std::vector<int64_t> &sh
   return std::string(frontend::elementName(type)) + " [" + shapeText(shape) + "]";
 }
 
-/// The tensor in type `to`, if that loses nothing.
+static bool hasSixteenBits(ElementKind type) { return type == ElementKind::F16 || type == ElementKind::BF16; }
+
+/// The tensor in type `to`; nothing unless one of both is float, and the other float of 16 or 32 bits.
 static std::optional<HostTensor> convert(const HostTensor &tensor, ElementKind to) {
   if (tensor.type == to)
     return tensor;
-  if (to != ElementKind::F32 || (tensor.type != ElementKind::F16 && tensor.type != ElementKind::BF16))
-    return std::nullopt;
   HostTensor result{tensor.name, to, tensor.shape, {}};
-  result.bytes.resize(tensor.bytes.size() * 2);
-  for (size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
-    uint16_t bits;
-    std::memcpy(&bits, tensor.bytes.data() + 2 * i, 2);
-    float value = tensor.type == ElementKind::F16 ? frontend::halfToFloat(bits) : frontend::bfloatToFloat(bits);
-    std::memcpy(result.bytes.data() + 4 * i, &value, 4);
+  if (to == ElementKind::F32 && hasSixteenBits(tensor.type)) {
+    result.bytes.resize(tensor.bytes.size() * 2);
+    for (size_t i = 0; i < tensor.bytes.size() / 2; ++i) {
+      uint16_t bits;
+      std::memcpy(&bits, tensor.bytes.data() + 2 * i, 2);
+      float value = tensor.type == ElementKind::F16 ? frontend::halfToFloat(bits) : frontend::bfloatToFloat(bits);
+      std::memcpy(result.bytes.data() + 4 * i, &value, 4);
+    }
+    return result;
+  }
+  if (tensor.type != ElementKind::F32 || !hasSixteenBits(to))
+    return std::nullopt;
+  result.bytes.resize(tensor.bytes.size() / 2);
+  for (size_t i = 0; i < tensor.bytes.size() / 4; ++i) {
+    float value;
+    std::memcpy(&value, tensor.bytes.data() + 4 * i, 4);
+    uint16_t bits = to == ElementKind::F16 ? frontend::floatToHalf(value) : frontend::floatToBfloat(value);
+    std::memcpy(result.bytes.data() + 2 * i, &bits, 2);
   }
   return result;
+}
+
+HostTensor runtime::toStored(HostTensor tensor, const TensorSpec &spec) {
+  return spec.isWidened ? *convert(tensor, spec.stored()) : std::move(tensor);
+}
+
+HostTensor runtime::fromStored(HostTensor tensor, const TensorSpec &spec) {
+  // The program knows bytes; name, shape and signedness are the model's.
+  tensor.name = spec.name;
+  tensor.shape = spec.shape;
+  tensor.type = spec.stored();
+  return spec.isWidened ? *convert(tensor, spec.type) : std::move(tensor);
 }
 
 StatusOr<HostTensor> runtime::fitTo(const HostTensor &tensor, const TensorSpec &spec) {
@@ -248,6 +272,15 @@ static double fourDigits(double value) {
   return std::round(value / unit) * unit;
 }
 
+/// Of 64-bit integers of one type, whose difference no double may show.
+static double wholeDistance(const HostTensor &a, const HostTensor &b, size_t i) {
+  int64_t x, y;
+  std::memcpy(&x, a.bytes.data() + 8 * i, 8);
+  std::memcpy(&y, b.bytes.data() + 8 * i, 8);
+  const bool isLess = a.type == ElementKind::U64 ? uint64_t(x) < uint64_t(y) : x < y;
+  return double(isLess ? uint64_t(y) - uint64_t(x) : uint64_t(x) - uint64_t(y));
+}
+
 StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor &expected) {
   std::vector<double> a = toDoubles(actual), e = toDoubles(expected);
   if (a.size() != e.size())
@@ -256,6 +289,7 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
   Comparison result;
   result.name = actual.name;
   result.elements = int64_t(a.size());
+  const bool areWhole = actual.type == expected.type && (actual.type == ElementKind::I64 || actual.type == ElementKind::U64);
   double low = std::numeric_limits<double>::infinity(), high = -low, magnitude = 0;
   std::map<double, int64_t> sizes;
   constexpr size_t kMaxSizes = 6;
@@ -265,11 +299,15 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
       high = std::max(high, e[i]);
       magnitude = std::max(magnitude, std::abs(e[i]));
     }
-    double error = distance(a[i], e[i]);
+    double error = areWhole ? wholeDistance(actual, expected, i) : distance(a[i], e[i]);
     if (error == 0)
       continue;
     ++result.differing;
     result.maxAbsError = std::max(result.maxAbsError, error);
+    if (std::isfinite(a[i]) && std::isfinite(e[i]))
+      result.maxFiniteError = std::max(result.maxFiniteError, error);
+    else
+      ++result.notFinite;
     if (sizes.size() <= kMaxSizes)
       ++sizes[fourDigits(error)];
   }

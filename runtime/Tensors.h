@@ -21,6 +21,10 @@ struct TensorSpec {
   std::string name;
   ElementKind type = ElementKind::F32;
   std::vector<int64_t> shape;
+  /// A float16 of the network that its devices hold as float.
+  bool isWidened = false;
+
+  ElementKind stored() const { return isWidened ? ElementKind::F32 : type; }
 };
 
 /// The spec of a program's input or output.
@@ -34,8 +38,14 @@ std::string shapeText(const std::vector<int64_t> &shape);
 std::vector<double> toDoubles(const HostTensor &tensor);
 
 /// `tensor` as an input that `spec` describes. The shape must be the same; leading dims of 1 may be missing or too many.
-/// Where types differ, only conversions that lose nothing are made (float16 and bfloat16 to float).
+/// Where types differ, float16 and bfloat16 become float, and float is rounded to them (NumPy has no bfloat16).
 StatusOr<HostTensor> fitTo(const HostTensor &tensor, const TensorSpec &spec);
+
+/// `tensor`, which is of `spec.type`, as the devices hold it: of `spec.stored()`.
+HostTensor toStored(HostTensor tensor, const TensorSpec &spec);
+/// The other way: name, type and shape of `spec` for what the devices give. A float16 is rounded to nearest even, and infinite beyond
+/// its range.
+HostTensor fromStored(HostTensor tensor, const TensorSpec &spec);
 
 /// Splits `tensor` along dim 0 into inputs for `spec`; its dim 0 must be a multiple of spec's, the rest equal.
 StatusOr<std::vector<HostTensor>> splitBatch(const HostTensor &tensor, const TensorSpec &spec);
@@ -54,6 +64,9 @@ struct Comparison {
   int64_t differing = 0;
   /// Largest |actual - expected|; infinite where one is NaN or the infinities differ.
   double maxAbsError = 0;
+  /// Differing elements of which one side at least is infinite or NaN, and the largest difference of the others.
+  int64_t notFinite = 0;
+  double maxFiniteError = 0;
   /// max - min of the finite expected values, or their largest magnitude where that is more: floats are rounded by a part of it.
   double expectedRange = 0;
   /// maxAbsError / expectedRange; 0 if nothing differs.

@@ -599,6 +599,11 @@ ConstantRef evalRange(const Constant &start, const Constant &limit, const Consta
     throw ImportError{"start, limit and delta must be scalars of one type"};
   double first = start.real(0), step = delta.real(0);
   double steps = std::ceil((limit.real(0) - first) / step);
+  if (!isFloat(start.kind) && step != 0) {
+    // Doubles round what is beyond 2^53. The quotient goes towards zero: one more step where there is a rest.
+    const __int128 distance = __int128(limit.integer(0)) - start.integer(0), by = delta.integer(0);
+    steps = double(distance / by + (distance % by != 0 && (distance < 0) == (by < 0)));
+  }
   if (step == 0 || steps != steps || steps > double(kMaxEvaluated))
     throw ImportError{"a range from " + std::to_string(first) + " to " + std::to_string(limit.real(0)) + " in steps of " +
                       std::to_string(step) + " is not allowed: at most 2^24 elements are computed at import"};

@@ -40,7 +40,8 @@ static Tensors importConstant(Node &n) {
 static Tensors importConstantOfShape(Node &n) {
   n.checkInputCount(1, 1);
   std::vector<int64_t> shape = n.ints(0, "input");
-  ConstantRef value = n.hasAttr("value") ? n.tensorAttr("value") : makeSplat(ElementKind::F32, {}, 0);
+  const Tensor given = n.hasAttr("value") ? n.tensorAttr("value") : Tensor(makeSplat(ElementKind::F32, {}, 0));
+  const ConstantRef &value = given.constant;
   if (value->count() != 1)
     n.fail("attribute value has shape " + formatShape(value->shape) + ", expected one element");
   auto count = countTensorElements(shape);
@@ -52,7 +53,9 @@ static Tensors importConstantOfShape(Node &n) {
   result->splat = *count != 0;
   if (result->splat)
     result->bytes = value->bytes;
-  return {ConstantRef(result)};
+  Tensor tensor{ConstantRef(result)};
+  tensor.declared = given.declared;
+  return {tensor};
 }
 
 static Tensors importIdentity(Node &n) {
@@ -392,13 +395,13 @@ static Tensors importPad(Node &n) {
   const Tensor &x = n.input(0, "data");
   std::string mode = n.stringAttr("mode", "constant");
   std::vector<int64_t> pads, axes;
-  double value = 0;
+  ConstantRef value = makeSplat(x.kind, {}, 0);
   for (int64_t i = 0; i < x.rank(); ++i)
     axes.push_back(i);
   if (n.opset() < 11) {
     n.checkInputCount(1, 1);
     pads = n.intsAttr("pads");
-    value = n.floatAttr("value", 0.f);
+    value = makeSplat(x.kind, {}, n.floatAttr("value", 0.f));
   } else {
     n.checkInputCount(2, n.opset() >= 18 ? 4 : 3);
     pads = n.ints(1, "pads");
@@ -441,10 +444,7 @@ static Tensors importPad(Node &n) {
       shape.push_back(sizes[i] + low[i] + high[i]);
     return n.emitFallback({{x.kind, shape}}, "mode is " + mode + ", expected constant, reflect or edge");
   }
-  // Float rounds int32 and int64 beyond 2^24.
-  if (!isFloat(x.kind) && std::abs(value) > 16777216.0)
-    n.inexpressible("the value of the padding exceeds 2^24");
-  return {n.pad(cut, low, high, value)};
+  return {n.pad(cut, low, high, *value)};
 }
 
 static Tensors importCast(Node &n) {
@@ -456,14 +456,14 @@ static Tensors importCast(Node &n) {
   auto kind = elementKindOf(int32_t(std::clamp<int64_t>(to, 0, 1000)));
   if (!kind)
     n.inexpressible("the cast is to " + onnxTypeName(int32_t(std::clamp<int64_t>(to, 0, 1000))));
-  return {n.cast(n.input(0, "input"), n.imported(*kind))};
+  return {n.convert(n.input(0, "input"), *kind)};
 }
 
 static Tensors importCastLike(Node &n) {
   n.checkInputCount(2, 2);
   if (n.opset() >= 19)
     n.intAttr("saturate", 1);
-  return {n.cast(n.input(0, "input"), n.input(1, "target_type").kind)};
+  return {n.convert(n.input(0, "input"), n.input(1, "target_type").declared)};
 }
 
 static Tensors importRange(Node &n) {

@@ -91,6 +91,36 @@ static Tensor integerPower(Node &n, const Tensor &x, const Shape &exponentShape,
   return result->shape == shape ? *result : n.binary(BinaryKind::Mul, *result, makeSplat(x.kind, shape, 1));
 }
 
+/// Whether no element is negative, as far as the ops that make `value` tell.
+static bool isNeverNegative(mlir::Value value) {
+  mlir::Operation *op = value.getDefiningOp();
+  if (!op)
+    return false;
+  if (auto mul = mlir::dyn_cast<graph::MulOp>(op); mul && mul.getA() == mul.getB())
+    return true;
+  if (auto constant = mlir::dyn_cast<graph::ConstantOp>(op)) {
+    auto values = mlir::dyn_cast<mlir::DenseFPElementsAttr>(constant.getValue());
+    return values && values.getNumElements() == 1 && !(*values.begin()).isNegative();
+  }
+  if (auto reduce = mlir::dyn_cast<graph::ReduceOp>(op))
+    return isNeverNegative(reduce.getX());
+  if (mlir::isa<graph::AddOp, graph::ReshapeOp>(op))
+    return llvm::all_of(op->getOperands(), isNeverNegative);
+  return mlir::isa<graph::AbsOp, graph::ReluOp, graph::ExpOp, graph::SigmoidOp, graph::SoftmaxOp>(op);
+}
+
+/// x to the power of 0.5: the square root, but the power of minus infinity is infinity, and that of -0 is 0.
+static Tensor rootPower(Node &n, const Tensor &x) {
+  if (isNeverNegative(n.value(x)))
+    return n.emitUnary<graph::SqrtOp>(x);
+  // How far x lies below the least bfloat16, which tensors between kernels may be: 0 or a little, or infinity.
+  constexpr double kMost = 0x1.fep127;
+  const Tensor least = scalarLike(x, -kMost);
+  Tensor above = n.binary(BinaryKind::Add, n.binary(BinaryKind::Min, x, least), scalarLike(x, kMost));
+  Tensor below = n.binary(BinaryKind::Sub, scalarLike(x, 0), above);
+  return n.emitUnary<graph::SqrtOp>(n.binary(BinaryKind::Add, n.binary(BinaryKind::Max, x, least), below));
+}
+
 static Tensors importPow(Node &n) {
   n.checkInputCount(2, 2);
   const Tensor &x = n.input(0, "X"), &exponent = n.input(1, "Y");
@@ -107,7 +137,7 @@ static Tensors importPow(Node &n) {
   auto result = [&](Tensor power) { return negative ? n.binary(BinaryKind::Div, scalarLike(x, 1), power) : power; };
   if (equal && std::abs(powers[0]) == 0.5 && isFloat(x.kind) && exponent.constant->count() == 1 &&
       exponent.rank() <= x.rank())
-    return {result(n.emitUnary<graph::SqrtOp>(x))};
+    return {result(rootPower(n, x))};
   std::vector<int64_t> integers;
   for (double power : powers) {
     double magnitude = negative ? -power : power;
@@ -206,11 +236,11 @@ static Tensors importClip(Node &n) {
   const Tensor &x = n.input(0, "input");
   if (x.kind == ElementKind::Bool)
     n.fail("input is of bool, expected numbers");
-  double lo = -std::numeric_limits<double>::infinity(), hi = -lo;
+  std::optional<Tensor> least, most;
   if (n.opset() < 11) {
     n.checkInputCount(1, 1);
-    lo = n.floatAttr("min", std::numeric_limits<float>::lowest());
-    hi = n.floatAttr("max", std::numeric_limits<float>::max());
+    least = scalarLike(x, n.floatAttr("min", std::numeric_limits<float>::lowest()));
+    most = scalarLike(x, n.floatAttr("max", std::numeric_limits<float>::max()));
   } else {
     n.checkInputCount(1, 3);
     for (size_t i : {1, 2}) {
@@ -220,30 +250,19 @@ static Tensors importClip(Node &n) {
       n.requireSameType(x, bound);
       if (n.check(graph::broadcastShapes(bound.shape, {1})) != Shape{1})
         n.fail("a bound has shape " + formatShape(bound.shape) + ", expected a scalar");
+      (i == 1 ? least : most) = n.reshape(bound, {});
     }
-    if ((n.has(1) && !n.input(1, "min").constant) || (n.has(2) && !n.input(2, "max").constant)) {
-      Tensor result = x;
-      for (size_t i : {1, 2})
-        if (n.has(i))
-          result = n.binary(i == 1 ? BinaryKind::Max : BinaryKind::Min, result, n.reshape(n.input(i, "bound"), {}));
-      return {result};
-    }
-    if (n.has(1))
-      lo = n.input(1, "min").constant->real(0);
-    if (n.has(2))
-      hi = n.input(2, "max").constant->real(0);
   }
-  if (x.constant) {
-    Tensor result = x;
-    if (std::isfinite(lo))
-      result = n.binary(BinaryKind::Max, result, scalarLike(x, lo));
-    if (std::isfinite(hi))
-      result = n.binary(BinaryKind::Min, result, scalarLike(x, hi));
-    return {result};
+  // What graph.clip has as an attribute: a float, which holds no integer beyond 2^24.
+  auto isAttribute = [&](const std::optional<Tensor> &bound) {
+    return !bound || (bound->constant && (isFloat(x.kind) || std::abs(bound->constant->real(0)) <= 16777216.0));
+  };
+  if (x.constant || !isAttribute(least) || !isAttribute(most)) {
+    Tensor result = least ? n.binary(BinaryKind::Max, x, *least) : x;
+    return {most ? n.binary(BinaryKind::Min, result, *most) : result};
   }
-  for (double bound : {lo, hi})
-    if (!isFloat(x.kind) && std::isfinite(bound) && std::abs(bound) > 16777216.0)
-      n.inexpressible("a bound on integers exceeds 2^24");
+  const double lo = least ? least->constant->real(0) : -std::numeric_limits<double>::infinity();
+  const double hi = most ? most->constant->real(0) : std::numeric_limits<double>::infinity();
   return {n.emit<graph::ClipOp>(x.kind, x.shape, n.value(x), n.builder().getF32FloatAttr(float(lo)),
                                 n.builder().getF32FloatAttr(float(hi)))};
 }

@@ -155,7 +155,7 @@ static Tensor padOrCut(const Node &n, const Tensor &x, ArrayRef<int64_t> pads) {
   auto add = [&](size_t i) { return std::max<int64_t>(pads[i], 0); };
   Tensor part = n.slice(x, {0, 0, cut(0), cut(1)}, {1, 1, 1, 1},
                         {x.shape[0], x.shape[1], x.shape[2] - cut(0) - cut(2), x.shape[3] - cut(1) - cut(3)});
-  return n.pad(part, {0, 0, add(0), add(1)}, {0, 0, add(2), add(3)}, 0);
+  return n.pad(part, {0, 0, add(0), add(1)}, {0, 0, add(2), add(3)}, *makeSplat(part.kind, {}, 0));
 }
 
 /// A transposed convolution is a convolution of the input with stride - 1 zeros between its elements. Where its windows do not
@@ -240,7 +240,8 @@ static Tensors importConvTranspose(Node &n) {
     Tensor image = n.reshape(n.transpose(blocks, {0, 1, 4, 2, 5, 3}), {images, o, h * kh, width * kw});
     y = padOrCut(n, image, {-pads[0], -pads[1], extra[0] - pads[2], extra[1] - pads[3]});
   } else {
-    Tensor spread = n.pad(n.reshape(x, {images, c, h, 1, width, 1}), {0, 0, 0, 0, 0, 0}, {0, 0, 0, strides[0] - 1, 0, strides[1] - 1}, 0);
+    Tensor spread = n.pad(n.reshape(x, {images, c, h, 1, width, 1}), {0, 0, 0, 0, 0, 0}, {0, 0, 0, strides[0] - 1, 0, strides[1] - 1},
+                          *makeSplat(x.kind, {}, 0));
     Tensor image = n.reshape(spread, {images, c, h * strides[0], width * strides[1]});
     // stride - 1 zeros stand behind the last element already.
     auto before = [&](size_t i, int64_t k) { return dilations[i] * (k - 1) - pads[i]; };
@@ -275,7 +276,7 @@ static Tensor pool2d(const Node &n, const Pooling &pooling, const Tensor &x, con
   if (window.hasOverhang()) {
     // Padding that counts becomes part of the input, since the overhang does not count.
     if (countIncludePad)
-      input = n.pad(x, {0, 0, pads[0], pads[1]}, {0, 0, pads[2], pads[3]}, 0);
+      input = n.pad(x, {0, 0, pads[0], pads[1]}, {0, 0, pads[2], pads[3]}, *makeSplat(x.kind, {}, 0));
     pads = countIncludePad ? Shape{0, 0, window.overhang[0], window.overhang[1]} : window.padsWithOverhang();
     countIncludePad = false;
   }

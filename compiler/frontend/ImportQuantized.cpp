@@ -391,7 +391,7 @@ static Tensors importQLinearAveragePool(Node &n) {
     // As for AveragePool: padding that counts becomes part of the input.
     if (countIncludePad) {
       x = n.pad(x, nhwc ? Shape{0, pads[0], pads[1], 0} : Shape{0, 0, pads[0], pads[1]},
-                nhwc ? Shape{0, pads[2], pads[3], 0} : Shape{0, 0, pads[2], pads[3]}, qx.zeroPoints[0]);
+                nhwc ? Shape{0, pads[2], pads[3], 0} : Shape{0, 0, pads[2], pads[3]}, *makeSplat(x.kind, {}, qx.zeroPoints[0]));
       window.pads.assign(4, 0);
     }
     pads = window.padsWithOverhang();

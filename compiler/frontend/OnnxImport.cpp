@@ -6,6 +6,7 @@
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/Verifier.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
@@ -61,13 +62,18 @@ private:
   void readInputs(mlir::ModuleOp module);
   void readDeclaredTypes();
   void importNode(const onnx::NodeProto &proto, int index);
+  static void declareTypes(const Node &node, std::vector<Tensor> &results);
   std::vector<Tensor> importResults(Node &node, const onnx::NodeProto &proto);
   void importOutputs();
+  mlir::Value outputOf(const Node &node, const Tensor &tensor, ElementKind kind);
+  mlir::StringAttr halfAttr() { return mlir::StringAttr::get(&context, elementName(ElementKind::F16)); }
 
   void define(const std::string &name, Tensor tensor);
   const Tensor *lookup(const std::string &name, int nodeIndex);
   int64_t opsetOf(const std::string &domain) const;
   mlir::Location locationOf(StringRef name) { return mlir::NameLoc::get(mlir::StringAttr::get(&context, name)); }
+  /// What `kind` of the model is in the function.
+  ElementKind imported(ElementKind kind) const { return options.widenFloats ? widened(kind) : kind; }
   /// Type and shape that a ValueInfoProto declares; nothing if it leaves a dim open.
   std::optional<std::pair<ElementKind, Shape>> declaredType(const onnx::ValueInfoProto &info) const;
 
@@ -126,7 +132,7 @@ void GraphImporter::readInitializers() {
     throw ImportError{"sparse initializers are not supported"};
   for (const onnx::TensorProto &proto : graph.initializer()) {
     try {
-      define(proto.name(), decodeConstant(proto, options.widenF16));
+      define(proto.name(), decodeConstant(proto, options.widenFloats));
     } catch (const ImportError &error) {
       throw ImportError{"initializer \"" + proto.name() + "\": " + error.message};
     }
@@ -156,9 +162,7 @@ std::optional<std::pair<ElementKind, Shape>> GraphImporter::declaredType(const o
       return std::nullopt;
     shape.push_back(dim.dim_value());
   }
-  if (*kind == ElementKind::F16 && options.widenF16)
-    kind = ElementKind::F32;
-  return std::pair(*kind, shape);
+  return std::pair(imported(*kind), shape);
 }
 
 void GraphImporter::readDeclaredTypes() {
@@ -195,7 +199,7 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
   std::set<std::string> seen;
   llvm::SmallVector<mlir::Type> types;
   llvm::SmallVector<std::pair<std::string, Tensor>> arguments;
-  llvm::SmallVector<mlir::Attribute> widened;
+  llvm::SmallVector<bool> halves;
   for (const onnx::ValueInfoProto &input : graph.input()) {
     // Before IR version 4 every initializer was an input, too.
     if (initializerNames.count(input.name()))
@@ -216,12 +220,13 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
         fail("is given a constant whose shape and data do not agree");
       ConstantRef constant = makeConstant(bound->second);
       seen.insert(input.name());
-      define(input.name(), *kind == ElementKind::F16 && options.widenF16 ? evalCast(*constant, ElementKind::F32) : constant);
+      Tensor tensor = imported(*kind) == *kind ? constant : evalCast(*constant, imported(*kind));
+      tensor.declared = *kind;
+      define(input.name(), tensor);
       continue;
     }
     if (!kind)
       fail("has element type " + onnxTypeName(type.elem_type()) + ", which is not supported");
-    bool widen = *kind == ElementKind::F16 && options.widenF16;
     seen.insert(input.name());
     std::vector<int64_t> shape;
     auto given = options.shapes.find(input.name());
@@ -251,10 +256,12 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
     auto count = countTensorElements(shape);
     if (!count || *count == 0)
       fail("has shape " + formatShape(shape) + ": every dim must be at least 1, and at most 2^31 elements are allowed");
-    Tensor tensor(widen ? ElementKind::F32 : *kind, shape, nullptr);
-    types.push_back(mlir::RankedTensorType::get(shape, mlirElementType(context, tensor.kind)));
-    arguments.emplace_back(input.name(), std::move(tensor));
-    widened.push_back(widen ? mlir::StringAttr::get(&context, elementName(*kind)) : mlir::Attribute());
+    // The machines have bfloat16 in memory, but no float16.
+    const bool isHalf = *kind == ElementKind::F16 && options.widenFloats;
+    const ElementKind stored = isHalf ? ElementKind::F32 : *kind;
+    arguments.emplace_back(input.name(), Tensor(*kind, shape, nullptr));
+    types.push_back(mlir::RankedTensorType::get(shape, mlirElementType(context, stored)));
+    halves.push_back(isHalf);
   }
   std::string names;
   for (const std::string &name : seen)
@@ -272,13 +279,37 @@ void GraphImporter::readInputs(mlir::ModuleOp module) {
                                         mlir::FunctionType::get(&context, types, {}));
   module.push_back(function);
   mlir::Block *body = function.addEntryBlock();
-  for (auto [i, argument] : llvm::enumerate(arguments)) {
-    argument.second.value = body->getArgument(unsigned(i));
-    function.setArgAttr(unsigned(i), graph::kNameAttr, mlir::StringAttr::get(&context, argument.first));
-    if (widened[i])
-      function.setArgAttr(unsigned(i), graph::kWidenedFromAttr, widened[i]);
-    define(argument.first, argument.second);
+  builder.reset(new FunctionBuilder{mlir::OpBuilder::atBlockEnd(body), options.widenFloats, nullptr, {}});
+  for (auto [i, named] : llvm::enumerate(arguments)) {
+    auto &[name, argument] = named;
+    argument.value = body->getArgument(unsigned(i));
+    function.setArgAttr(unsigned(i), graph::kNameAttr, mlir::StringAttr::get(&context, name));
+    if (halves[i])
+      function.setArgAttr(unsigned(i), graph::kWidenedFromAttr, halfAttr());
+    const ElementKind declared = argument.kind;
+    if (halves[i])
+      argument.kind = ElementKind::F32;
+    onnx::NodeProto none;
+    Tensor tensor = Node(*builder, none, locationOf(name), 0, {}).cast(argument, imported(declared));
+    tensor.declared = declared;
+    define(name, tensor);
   }
+}
+
+/// What the network returns for `tensor`, which the model declares of `kind`. A float16 stays float32: whoever takes it rounds it.
+mlir::Value GraphImporter::outputOf(const Node &node, const Tensor &tensor, ElementKind kind) {
+  if (kind == imported(kind))
+    return node.value(tensor);
+  if (kind == ElementKind::BF16)
+    return node.value(node.cast(tensor, kind));
+  if (tensor.constant)
+    return node.value(node.convert(tensor, kind));
+  // A Cast that rounds what is rounded then has nothing to do.
+  mlir::Value value = node.value(tensor);
+  auto widening = value.getDefiningOp<graph::CastOp>();
+  auto rounding = widening ? widening.getX().getDefiningOp<graph::CastOp>() : graph::CastOp();
+  const bool isRounded = rounding && mlir::getElementTypeOrSelf(rounding.getY()).isF16() && rounding.getX().getType() == value.getType();
+  return isRounded ? rounding.getX() : value;
 }
 
 void GraphImporter::importOutputs() {
@@ -286,6 +317,7 @@ void GraphImporter::importOutputs() {
     throw ImportError{"the graph has no outputs"};
   llvm::SmallVector<mlir::Value> values;
   llvm::SmallVector<mlir::Type> types;
+  llvm::SmallVector<bool> halves;
   onnx::NodeProto none;
   for (const onnx::ValueInfoProto &output : graph.output()) {
     auto fail = [&](const std::string &text) { throw ImportError{"output \"" + output.name() + "\" " + text}; };
@@ -295,9 +327,8 @@ void GraphImporter::importOutputs() {
     const Tensor &tensor = found->second;
     int32_t declaredElement = output.type().tensor_type().elem_type();
     auto kind = elementKindOf(declaredElement);
-    bool widened = kind == ElementKind::F16 && options.widenF16;
-    if (declaredElement != 0 && (!kind || (widened ? ElementKind::F32 : *kind) != tensor.kind))
-      fail("is of " + std::string(elementName(tensor.kind)) + ", the model declares " + onnxTypeName(declaredElement));
+    if (declaredElement != 0 && (!kind || imported(*kind) != tensor.kind))
+      fail("is of " + std::string(elementName(tensor.declared)) + ", the model declares " + onnxTypeName(declaredElement));
     if (output.type().tensor_type().has_shape()) {
       const onnx::TensorShapeProto &shape = output.type().tensor_type().shape();
       bool fits = shape.dim_size() == int(tensor.shape.size());
@@ -309,16 +340,16 @@ void GraphImporter::importOutputs() {
     if (llvm::is_contained(tensor.shape, 0))
       fail("has shape " + formatShape(tensor.shape) + ": every dim must be at least 1");
     Node node(*builder, none, locationOf(output.name()), 0, {});
-    values.push_back(node.value(tensor));
+    values.push_back(outputOf(node, tensor, kind.value_or(tensor.declared)));
+    halves.push_back(kind.value_or(tensor.declared) == ElementKind::F16 && options.widenFloats);
     types.push_back(values.back().getType());
   }
   builder->ops.create<mlir::func::ReturnOp>(function.getLoc(), values);
   function.setFunctionType(mlir::FunctionType::get(&context, function.getArgumentTypes(), types));
   for (int i = 0; i < graph.output_size(); ++i) {
     function.setResultAttr(unsigned(i), graph::kNameAttr, mlir::StringAttr::get(&context, graph.output(i).name()));
-    if (options.widenF16 && graph.output(i).type().tensor_type().elem_type() == onnx::TensorProto::FLOAT16)
-      function.setResultAttr(unsigned(i), graph::kWidenedFromAttr,
-                             mlir::StringAttr::get(&context, elementName(ElementKind::F16)));
+    if (halves[size_t(i)])
+      function.setResultAttr(unsigned(i), graph::kWidenedFromAttr, halfAttr());
   }
 }
 
@@ -378,6 +409,20 @@ std::vector<Tensor> GraphImporter::importResults(Node &node, const onnx::NodePro
   return node.emitFallback(results, reason);
 }
 
+/// Float results are of the type of the first float input, but where the node names a type.
+void GraphImporter::declareTypes(const Node &node, std::vector<Tensor> &results) {
+  static constexpr llvm::StringLiteral kNamesType[] = {"Cast", "CastLike", "Constant", "ConstantOfShape"};
+  if (llvm::is_contained(kNamesType, node.type()))
+    return;
+  for (size_t i = 0; i < node.numInputs(); ++i)
+    if (node.has(i) && node.input(i, "").kind == ElementKind::F32) {
+      for (Tensor &result : results)
+        if (result.kind == ElementKind::F32)
+          result.declared = node.input(i, "").declared;
+      return;
+    }
+}
+
 void GraphImporter::importNode(const onnx::NodeProto &proto, int index) {
   std::string name = !proto.name().empty()                                  ? proto.name()
                      : proto.output_size() && !proto.output(0).empty() ? proto.output(0)
@@ -391,6 +436,7 @@ void GraphImporter::importNode(const onnx::NodeProto &proto, int index) {
       inputs.pop_back();
     Node node(*builder, proto, locationOf(name), opsetOf(normalDomain(proto.domain())), std::move(inputs));
     std::vector<Tensor> results = importResults(node, proto);
+    declareTypes(node, results);
     for (int i = 0; i < proto.output_size(); ++i) {
       const std::string &output = proto.output(i);
       if (output.empty())
@@ -414,13 +460,12 @@ mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(locationOf(graph.name().empty() ? "main" : graph.name()));
   readInputs(*module);
   mlir::Block &body = function.getBody().front();
-  builder.reset(new FunctionBuilder{mlir::OpBuilder::atBlockEnd(&body), options.widenF16, nullptr, {}});
   for (int i = 0; i < graph.node_size(); ++i)
     importNode(graph.node(i), i);
   importOutputs();
-  // What a node began before it became a fallback.
-  for (mlir::Operation &op : llvm::make_early_inc_range(body))
-    if (mlir::isa<graph::ConstantOp>(op) && op.use_empty())
+  // What a node began before it became a fallback, and conversions that nobody reads.
+  for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))
+    if (mlir::isa<graph::ConstantOp, graph::CastOp>(op) && op.use_empty())
       op.erase();
   return module;
 }

@@ -29,8 +29,9 @@ struct ImportOptions {
   /// Network inputs that become constants, for example a shape that the model expects at run time. Their element types must
   /// be those that the model declares.
   std::map<std::string, HostTensor> constants;
-  /// Import float16 as float32. Inputs and outputs of @main that this changes carry graph.widened_from = "float16".
-  bool widenF16 = true;
+  /// Import float16 and bfloat16 as float32, which operators compute in; a Cast to one of them still rounds. Inputs and outputs
+  /// of @main stay bfloat16; those of float16 become float32 and carry graph.widened_from = "float16".
+  bool widenFloats = true;
 };
 
 /// Imports the model in `path`.

@@ -63,12 +63,15 @@ static bool isGraphKind(ElementKind kind) {
   }
 }
 
-ConstantRef decodeConstant(const onnx::TensorProto &proto, bool widenF16) {
+Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats) {
   auto tensor = decodeTensor(proto);
   if (!tensor)
     throw ImportError{tensor.message()};
+  const ElementKind declared = tensor->type, kind = widenFloats ? widened(declared) : declared;
   ConstantRef constant = makeConstant(std::move(*tensor));
-  return widenF16 && constant->kind == ElementKind::F16 ? evalCast(*constant, ElementKind::F32) : constant;
+  Tensor result = kind == declared ? constant : evalCast(*constant, kind);
+  result.declared = declared;
+  return result;
 }
 
 Node::Node(FunctionBuilder &builder, const onnx::NodeProto &proto, mlir::Location loc, int64_t opset,
@@ -147,12 +150,12 @@ std::vector<float> Node::floatsAttr(StringRef name) {
   fail("attribute " + name + " is missing");
 }
 
-ConstantRef Node::tensorAttr(StringRef name) {
+Tensor Node::tensorAttr(StringRef name) {
   auto *attr = findAttr(name, onnx::AttributeProto::TENSOR);
   if (!attr || !attr->has_t())
     fail("attribute " + name + " is missing");
   try {
-    return decodeConstant(attr->t(), functionBuilder.widenF16);
+    return decodeConstant(attr->t(), functionBuilder.widenFloats);
   } catch (const ImportError &error) {
     fail("attribute " + name + ": " + error.message);
   }
@@ -196,11 +199,11 @@ std::vector<int64_t> Node::ints(size_t i, StringRef name) const {
   return integersOf(x);
 }
 
-float Node::scalar(size_t i, StringRef name) const {
-  const Constant &x = *constant(i, name);
-  if (x.count() != 1)
-    fail("input " + Twine(i) + " (" + name + ") has shape " + formatShape(x.shape) + ", expected one element");
-  return float(x.real(0));
+const ConstantRef &Node::scalar(size_t i, StringRef name) const {
+  const ConstantRef &x = constant(i, name);
+  if (x->count() != 1)
+    fail("input " + Twine(i) + " (" + name + ") has shape " + formatShape(x->shape) + ", expected one element");
+  return x;
 }
 
 void Node::checkInputCount(size_t least, size_t most) const {
@@ -400,18 +403,18 @@ Tensor Node::slice(const Tensor &x, ArrayRef<int64_t> starts, ArrayRef<int64_t> 
   return emit<graph::SliceOp>(x.kind, sizes, value(x), starts, steps);
 }
 
-Tensor Node::pad(const Tensor &x, ArrayRef<int64_t> low, ArrayRef<int64_t> high, double padding) const {
+Tensor Node::pad(const Tensor &x, ArrayRef<int64_t> low, ArrayRef<int64_t> high, const Constant &padding) const {
   Shape shape = check(graph::padShape(x.shape, low, high));
   if (shape == x.shape)
     return x;
   if (x.constant)
-    return evalPad(*x.constant, low, high, *makeSplat(x.kind, {}, padding));
+    return evalPad(*x.constant, low, high, padding);
   mlir::Type type = mlirElementType(*location.getContext(), x.kind);
   mlir::TypedAttr attr;
   if (isFloat(x.kind))
-    attr = mlir::FloatAttr::get(type, padding);
+    attr = mlir::FloatAttr::get(type, padding.real(0));
   else
-    attr = mlir::IntegerAttr::get(type, llvm::APInt(type.getIntOrFloatBitWidth(), uint64_t(int64_t(padding))));
+    attr = mlir::IntegerAttr::get(type, llvm::APInt(type.getIntOrFloatBitWidth(), uint64_t(padding.integer(0))));
   return emit<graph::PadOp>(x.kind, shape, value(x), low, high, attr);
 }
 
@@ -470,6 +473,12 @@ Tensor Node::cast(const Tensor &x, ElementKind kind) const {
   if (x.constant)
     return evalCast(*x.constant, kind);
   return emit<graph::CastOp>(kind, x.shape, value(x));
+}
+
+Tensor Node::convert(const Tensor &x, ElementKind kind) const {
+  Tensor result = cast(cast(x, kind), imported(kind));
+  result.declared = kind;
+  return result;
 }
 
 Tensor Node::reduce(StringRef kind, const Tensor &x, ArrayRef<int64_t> dims, bool keepdims) const {

@@ -30,17 +30,25 @@ namespace tw::frontend {
 /// A value of the ONNX graph during import: a constant, a value of the function, or both once a constant has been used.
 struct Tensor {
   ElementKind kind = ElementKind::F32;
+  /// The type that the model gives it: float16 or bfloat16 where `kind` is what that is widened to.
+  ElementKind declared = ElementKind::F32;
   Shape shape;
   ConstantRef constant;
   mlir::Value value;
 
   Tensor() = default;
-  Tensor(ConstantRef constant) : kind(constant->kind), shape(constant->shape), constant(std::move(constant)) {}
+  Tensor(ConstantRef constant)
+      : kind(constant->kind), declared(constant->kind), shape(constant->shape), constant(std::move(constant)) {}
   Tensor(ElementKind kind, llvm::ArrayRef<int64_t> shape, mlir::Value value)
-      : kind(kind), shape(shape.begin(), shape.end()), value(value) {}
+      : kind(kind), declared(kind), shape(shape.begin(), shape.end()), value(value) {}
 
   int64_t rank() const { return int64_t(shape.size()); }
 };
+
+/// float for float16 and bfloat16; other kinds stay.
+inline ElementKind widened(ElementKind kind) {
+  return kind == ElementKind::F16 || kind == ElementKind::BF16 ? ElementKind::F32 : kind;
+}
 
 /// The MLIR element type of a kind.
 mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind);
@@ -48,7 +56,7 @@ mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind);
 /// Where ops of one function are created: constants before everything else, other ops at the end.
 struct FunctionBuilder {
   mlir::OpBuilder ops;
-  bool widenF16;
+  bool widenFloats;
   mlir::Operation *lastConstant = nullptr;
   /// One graph.constant per constant. The reference keeps the address from being reused.
   std::map<const Constant *, std::pair<ConstantRef, mlir::Value>> materialised;
@@ -84,7 +92,7 @@ public:
   std::string stringAttr(llvm::StringRef name, std::optional<std::string> fallback = std::nullopt);
   std::vector<int64_t> intsAttr(llvm::StringRef name, std::optional<std::vector<int64_t>> fallback = std::nullopt);
   std::vector<float> floatsAttr(llvm::StringRef name);
-  ConstantRef tensorAttr(llvm::StringRef name);
+  Tensor tensorAttr(llvm::StringRef name);
   bool flagAttr(llvm::StringRef name, bool fallback);
   /// Fails if an attribute has not been asked for.
   void checkAttrsUsed() const;
@@ -100,7 +108,7 @@ public:
   /// A constant list of integers, of rank 1 (or a scalar).
   std::vector<int64_t> ints(size_t i, llvm::StringRef name) const;
   /// A constant of one element.
-  float scalar(size_t i, llvm::StringRef name) const;
+  const ConstantRef &scalar(size_t i, llvm::StringRef name) const;
   void checkInputCount(size_t least, size_t most) const;
   bool allConstant() const;
 
@@ -118,11 +126,8 @@ public:
   mlir::OpBuilder &builder() const { return functionBuilder.ops; }
   mlir::Location loc() const { return location; }
   mlir::RankedTensorType tensorType(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
-  bool widensF16() const { return functionBuilder.widenF16; }
   /// What `kind` of the model is in the function.
-  ElementKind imported(ElementKind kind) const {
-    return kind == ElementKind::F16 && functionBuilder.widenF16 ? ElementKind::F32 : kind;
-  }
+  ElementKind imported(ElementKind kind) const { return functionBuilder.widenFloats ? widened(kind) : kind; }
 
   /// Creates and verifies an op with one result.
   template <typename OpT, typename... Args>
@@ -141,11 +146,14 @@ public:
   Tensor transpose(const Tensor &x, llvm::ArrayRef<int64_t> perm) const;
   Tensor slice(const Tensor &x, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> steps,
                llvm::ArrayRef<int64_t> sizes) const;
-  Tensor pad(const Tensor &x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, double value) const;
+  /// `value` is one number of the type of `x`.
+  Tensor pad(const Tensor &x, llvm::ArrayRef<int64_t> low, llvm::ArrayRef<int64_t> high, const Constant &value) const;
   Tensor concat(llvm::ArrayRef<Tensor> inputs, int64_t axis) const;
   /// One of Add, Sub, Mul, Div, Min, Max.
   Tensor binary(BinaryKind kind, const Tensor &a, const Tensor &b) const;
   Tensor cast(const Tensor &x, ElementKind kind) const;
+  /// What the model's Cast to `kind` gives: rounded to that type, whatever it is imported as.
+  Tensor convert(const Tensor &x, ElementKind kind) const;
   Tensor reduce(llvm::StringRef kind, const Tensor &x, llvm::ArrayRef<int64_t> axes, bool keepdims) const;
 
 private:
@@ -161,8 +169,8 @@ private:
   std::set<std::string> usedAttrs;
 };
 
-/// Decodes a tensor of the model as it is in the function (float16 widened on request); throws ImportError.
-ConstantRef decodeConstant(const onnx::TensorProto &proto, bool widenF16);
+/// Decodes a tensor of the model as it is in the function (float16 and bfloat16 widened on request); throws ImportError.
+Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats);
 
 /// Imports one node: returns its results, the first of which always exist.
 using ImportFunction = std::vector<Tensor> (*)(Node &);

@@ -204,7 +204,15 @@ Result<HostTensor> parseNpy(std::string_view bytes, const std::string &file) {
   return tensor;
 }
 
-std::string formatNpy(const HostTensor &tensor) {
+std::string formatNpy(const HostTensor &given) {
+  // NumPy has no bfloat16, and float holds each of its values.
+  HostTensor asFloat;
+  if (given.type == ElementKind::BF16) {
+    asFloat.shape = given.shape;
+    for (size_t at = 0; at + 2 <= given.bytes.size(); at += 2)
+      asFloat.bytes.insert(asFloat.bytes.end(), {0, 0, given.bytes[at], given.bytes[at + 1]});
+  }
+  const HostTensor &tensor = given.type == ElementKind::BF16 ? asFloat : given;
   std::string_view code;
   for (const NpyType &type : kNpyTypes)
     if (type.kind == tensor.type)

@@ -24,7 +24,7 @@ Result<HostTensor> parseNpy(std::string_view bytes, const std::string &file);
 /// Parses a serialised TensorProto.
 Result<HostTensor> parseTensorProto(std::string_view bytes, const std::string &file);
 
-/// The .npy file (version 1) of a tensor.
+/// The .npy file (version 1) of a tensor. NumPy has no bfloat16: such a tensor is written as float.
 std::string formatNpy(const HostTensor &tensor);
 
 /// Writes `tensor` as .npy; returns what went wrong, if anything. A file that cannot be written completely is removed.

@@ -117,7 +117,9 @@ static Value emitFloatUnary(OpBuilder &b, Location loc, Operation *op, Value x) 
       .Case([&](HardSwishOp) { return b.create<arith::MulFOp>(loc, x, hardSigmoid(1.0f / 6.0f, 0.5f)); })
       .Case([&](LeakyReluOp leaky) -> Value {
         float alpha = leaky.getAlpha().convertToFloat();
-        Value scaled = b.create<arith::MulFOp>(loc, x, constant(alpha));
+        // Nothing times infinity is no number: what is positive is not scaled by 0.
+        Value negative = alpha == 0 ? b.create<arith::MinimumFOp>(loc, x, constant(0)).getResult() : x;
+        Value scaled = b.create<arith::MulFOp>(loc, negative, constant(alpha));
         if (alpha <= 1)
           return b.create<arith::MaximumFOp>(loc, x, scaled);
         return b.create<arith::MinimumFOp>(loc, x, scaled);
@@ -125,10 +127,9 @@ static Value emitFloatUnary(OpBuilder &b, Location loc, Operation *op, Value x) 
       .Case([&](ClipOp clip) {
         float lo = clip.getMin().convertToFloat(), hi = clip.getMax().convertToFloat();
         Value y = x;
-        // A bound at the end of the numbers is no bound.
-        if (lo > std::numeric_limits<float>::lowest())
+        if (lo != -std::numeric_limits<float>::infinity())
           y = b.create<arith::MaximumFOp>(loc, y, constant(lo));
-        if (hi < std::numeric_limits<float>::max())
+        if (hi != std::numeric_limits<float>::infinity())
           y = b.create<arith::MinimumFOp>(loc, y, constant(hi));
         return y;
       });
@@ -324,7 +325,7 @@ unsigned stageCount(Operation *op) {
   return TypeSwitch<Operation *, unsigned>(op)
       .Case([](HardSwishOp) { return 6; })
       .Case<HardSigmoidOp, RequantizeOp, QLinearAddOp>([](auto) { return 4; })
-      .Case([](LeakyReluOp) { return 3; })
+      .Case([](LeakyReluOp leaky) { return leaky.getAlpha().isZero() ? 4 : 3; })
       .Case<ClipOp, QuantizeOp>([](auto) { return 2; })
       .Case([](CastOp) { return 0; })
       .Default([](Operation *) { return 1; });
@@ -335,7 +336,8 @@ unsigned constantCount(Operation *op) {
       .Case<HardSwishOp, HardSigmoidOp>([](auto) { return 4; })
       .Case<QuantizeOp, RequantizeOp, QLinearAddOp>([](auto) { return 3; })
       .Case<ClipOp, DequantizeOp>([](auto) { return 2; })
-      .Case<LeakyReluOp, SigmoidOp>([](auto) { return 1; })
+      .Case([](LeakyReluOp leaky) { return leaky.getAlpha().isZero() ? 2 : 1; })
+      .Case([](SigmoidOp) { return 1; })
       .Default([](Operation *) { return 0; });
 }
 

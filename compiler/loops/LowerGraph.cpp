@@ -81,8 +81,15 @@ bool isChannelVector(Value value) {
   return constantOf(value) && !isOneNumber(value) && shapeOf(value).back() == tensorOf(value).getNumElements();
 }
 
-/// Which op's result ends a body: an 8-bit number has been rounded and saturated, the next body starts from it.
-bool endsBody(Operation *op, Operation *user) { return isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user); }
+/// Whether op rounds to a float of 16 bits: the vector engine does where it writes one.
+bool narrowsFloat(Operation *op) {
+  return isa<CastOp>(op) && isa<FloatType>(elementOf(op->getResult(0))) && !elementOf(op->getResult(0)).isF32();
+}
+
+/// Which op's result ends a body: what has been rounded, and saturated if it has 8 bits, is where the next body starts.
+bool endsBody(Operation *op, Operation *user) {
+  return narrowsFloat(op) || (isa<QuantizeOp, RequantizeOp, QLinearAddOp>(op) && !isa<ClipOp>(user));
+}
 
 /// Whether the values per channel that op carries vary along the last dim: only those are parameters of a body.
 bool isLastAxis(Operation *op) {

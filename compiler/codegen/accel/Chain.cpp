@@ -348,7 +348,9 @@ LogicalResult ChainBuilder::compile(Value value) {
           })
           .Case([&](arith::ExtFOp) { return compile(def->getOperand(0)); })
           .Case([&](arith::TruncFOp) -> LogicalResult {
-            // Legal at the end, where the engine converts on writing.
+            // The engine rounds where it writes, and not between its stages.
+            if (op.getBlock()->getTerminator()->getOperand(0) != value)
+              return error(def) << "a value is rounded to " << value.getType() << " before the end of its step";
             return compile(def->getOperand(0));
           })
           .Case([&](arith::TruncIOp) { return compile(def->getOperand(0)); })

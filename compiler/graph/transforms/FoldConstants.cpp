@@ -60,6 +60,18 @@ struct RemoveIdentity : RewritePattern {
   }
 };
 
+/// A 16-bit float that is widened and narrowed again is what it was.
+struct CancelWidening : OpRewritePattern<CastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(CastOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getX().getDefiningOp<CastOp>();
+    if (!inner || inner.getX().getType() != op.getType() || !elementOf(inner).isF32() || !isa<FloatType>(elementOf(op)))
+      return failure();
+    rewriter.replaceOp(op, inner.getX());
+    return success();
+  }
+};
+
 /// reshape(reshape(x)).
 struct MergeReshapes : OpRewritePattern<ReshapeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -77,7 +89,7 @@ struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
     patterns.add<EvaluateConstant>(&getContext(), keepQuantized);
-    patterns.add<RemoveIdentity, MergeReshapes>(&getContext());
+    patterns.add<RemoveIdentity, CancelWidening, MergeReshapes>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -275,11 +275,12 @@ private:
 
   std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array.type); }
 
-  /// Conversions up from 8 bits are made where they are used: what travels between kernels stays narrow.
+  /// Conversions up from fewer bits are made where they are used: what travels between kernels stays narrow.
   void duplicateConversions() {
     for (Operation &op : llvm::make_early_inc_range(main.getBody().front())) {
       if (!isa<DequantizeOp, CastOp>(op) || op.getResult(0).hasOneUse() || op.getResult(0).use_empty() ||
-          elementOf(op.getOperand(0)).getIntOrFloatBitWidth() >= elementOf(op.getResult(0)).getIntOrFloatBitWidth())
+          elementOf(op.getOperand(0)).getIntOrFloatBitWidth() >= elementOf(op.getResult(0)).getIntOrFloatBitWidth() ||
+          !reasonAgainst(&op, array.type).empty())
         continue;
       OpBuilder builder(&op);
       DenseMap<Operation *, Value> copies; // a user that reads it twice has one

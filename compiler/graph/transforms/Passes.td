@@ -136,7 +136,7 @@ def LegalizeTypesPass : Pass<"graph-legalize-types", "::mlir::ModuleOp"> {
   let summary = "bf16 machines: f32 tensors between kernels become bf16";
   let description = [{
     Arithmetic inside a kernel stays f32; convolutions and matrix products take bf16 operands and give f32. The network's
-    inputs and outputs stay f32. An argument with `tilewright.converts` is narrowed by its kernel.
+    inputs and outputs stay what they are. An argument with `tilewright.converts` is narrowed by its kernel.
   }];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
 }

@@ -653,6 +653,29 @@ module {
 
 // -----
 
+// A value is rounded and goes on: the engine rounds where it writes.
+// expected-error @+1 {{k: a step has no form on the vector engine}}
+module {
+  func.func private @k(%x: tensor<6x6xf32>) -> tensor<6x6xf32> {
+    %e = tensor.empty() : tensor<6x6xf32>
+    %r = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m, k)>],
+      iterator_types = ["parallel", "parallel"]} ins(%x : tensor<6x6xf32>) outs(%e : tensor<6x6xf32>) {
+    ^bb0(%p: f32, %s: f32):
+      %u = arith.truncf %p : f32 to bf16
+      %v = arith.extf %u : bf16 to f32
+      %w = arith.subf %p, %v : f32
+      linalg.yield %w : f32
+    } -> tensor<6x6xf32>
+    return %r : tensor<6x6xf32>
+  }
+  func.func @main(%x: tensor<6x6xf32>) -> tensor<6x6xf32> {
+    %0 = call @k(%x) : (tensor<6x6xf32>) -> tensor<6x6xf32>
+    return %0 : tensor<6x6xf32>
+  }
+}
+
+// -----
+
 // Sums of rows, transposed as they are narrowed.
 // expected-error @+1 {{steps of one kernel must share their iteration space}}
 module {

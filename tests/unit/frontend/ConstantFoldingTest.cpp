@@ -130,7 +130,7 @@ TEST(ConstantFoldingTest, OperatorTestsOfOnnx) {
     if (!test)
       continue;
     ImportOptions options;
-    options.widenF16 = false;
+    options.widenFloats = false;
     for (int i = 0; i < test->model.graph().input_size(); ++i)
       options.constants[test->model.graph().input(i).name()] = test->inputs[size_t(i)];
     Imported m(test->model, options);

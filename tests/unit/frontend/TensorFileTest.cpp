@@ -50,7 +50,7 @@ TEST(NpyTest, ReadsVersion2ScalarsAndOneDimension) {
 }
 
 TEST(NpyTest, RoundTripsEveryType) {
-  for (ElementKind kind : {ElementKind::F32, ElementKind::F16, ElementKind::BF16, ElementKind::F64, ElementKind::I8, ElementKind::U8,
+  for (ElementKind kind : {ElementKind::F32, ElementKind::F16, ElementKind::F64, ElementKind::I8, ElementKind::U8,
                            ElementKind::I16, ElementKind::U16, ElementKind::I32, ElementKind::U32, ElementKind::I64, ElementKind::U64,
                            ElementKind::Bool})
     for (const std::vector<int64_t> &shape : {std::vector<int64_t>{}, {1}, {2, 3}, {0, 4}}) {
@@ -68,6 +68,18 @@ TEST(NpyTest, RoundTripsEveryType) {
       EXPECT_EQ(back->shape, shape);
       EXPECT_EQ(back->bytes, tensor.bytes);
     }
+}
+
+/// NumPy has no type for it; ml_dtypes and jax write it as two bytes without a type.
+TEST(NpyTest, WritesBfloat16AsFloatAndReadsItAsTwoBytes) {
+  const std::string bytes = formatNpy({"", ElementKind::BF16, {2}, {0xc0, 0x3f, 0x80, 0xff}});
+  EXPECT_NE(bytes.find("'descr': '<f4'"), std::string::npos);
+  auto back = parseNpy(bytes, "t.npy");
+  ASSERT_TRUE(bool(back)) << back.message();
+  EXPECT_EQ(back->bytes, (std::vector<uint8_t>{0, 0, 0xc0, 0x3f, 0, 0, 0x80, 0xff})) << "1.5 and minus infinity";
+  auto raw = parseNpy(npy("{'descr': '|V2', 'fortran_order': False, 'shape': (1,), }", "\xc0\x3f"), "t.npy");
+  ASSERT_TRUE(bool(raw)) << raw.message();
+  EXPECT_EQ(raw->type, ElementKind::BF16);
 }
 
 TEST(NpyTest, RefusesWhatItCannotRead) {

@@ -131,7 +131,46 @@ TEST(TensorsTest, InputsFitUpToLeadingOnes) {
   EXPECT_EQ(bad.error().message, "input 'x' is float [2x1] but must be float [1x1x2]");
 }
 
-TEST(TensorsTest, OnlyExactConversionsAreMade) {
+/// NumPy has no bfloat16, and what a file of floats holds is rounded once.
+TEST(TensorsTest, FloatsAreRoundedToNarrowInputs) {
+  // Ties go to even: 1 + 2^-8 lies between 1 and 1 + 2^-7 of bfloat16, 1 + 2^-11 between 1 and 1 + 2^-10 of float16.
+  StatusOr<HostTensor> bfloat = fitTo(floats({3}, {1 + 0x1p-8f, 1 + 3 * 0x1p-8f, 3.4e38f}), {"x", ElementKind::BF16, {3}});
+  ASSERT_TRUE(bfloat);
+  EXPECT_EQ(toDoubles(*bfloat), (std::vector<double>{1, 1 + 0x1p-6, kInfinity}));
+  StatusOr<HostTensor> half = fitTo(floats({3}, {1 + 0x1p-11f, 0x1p-24f, 65520}), {"x", ElementKind::F16, {3}});
+  ASSERT_TRUE(half);
+  EXPECT_EQ(toDoubles(*half), (std::vector<double>{1, 0x1p-24, kInfinity}));
+  EXPECT_FALSE(fitTo(*half, {"x", ElementKind::BF16, {3}}));
+}
+
+TEST(TensorsTest, DevicesHoldFloat16AsFloat) {
+  const TensorSpec spec{"y", ElementKind::F16, {2}, true}, own{"y", ElementKind::F16, {2}};
+  EXPECT_EQ(spec.stored(), ElementKind::F32);
+  HostTensor half = tensor<uint16_t>(ElementKind::F16, {2}, {0x3555, 0x7c00});
+  HostTensor stored = toStored(half, spec);
+  EXPECT_EQ(stored.type, ElementKind::F32);
+  EXPECT_EQ(toDoubles(stored), (std::vector<double>{0.333251953125, kInfinity}));
+  HostTensor back = fromStored(floats({2}, {0.33325f, 70000}), spec);
+  EXPECT_EQ(back.type, ElementKind::F16);
+  EXPECT_EQ(back.bytes, half.bytes);
+  EXPECT_EQ(toStored(half, own).bytes, half.bytes) << "a kernel of the CPU has the type itself";
+}
+
+TEST(TensorsTest, DifferencesBeyondDoublesAreSeen) {
+  Comparison c = compared(tensor<int64_t>(ElementKind::I64, {2}, {9007199254740993, INT64_MIN}),
+                          tensor<int64_t>(ElementKind::I64, {2}, {9007199254740992, INT64_MAX}));
+  EXPECT_EQ(c.differing, 2);
+  EXPECT_EQ(c.maxAbsError, 0x1p64);
+}
+
+TEST(TensorsTest, WhatIsNotFiniteIsCountedApart) {
+  Comparison c = compared(floats({4}, {kInfinity, 1, kNan, 2}), floats({4}, {3, 1.5f, kInfinity, 2}));
+  EXPECT_EQ(c.differing, 3);
+  EXPECT_EQ(c.notFinite, 2);
+  EXPECT_EQ(c.maxFiniteError, 0.5);
+}
+
+TEST(TensorsTest, OnlyConversionsToFloatWidenExactly) {
   TensorSpec spec{"x", ElementKind::F32, {2}};
   // binary16 0x3555: exponent field 13, so 2^-2; significand 1 + 0x155 / 1024; together 1365 / 4096 = 0.333251953125.
   StatusOr<HostTensor> half = fitTo(tensor<uint16_t>(ElementKind::F16, {2}, {0x3555, 0x3c00}), spec);
