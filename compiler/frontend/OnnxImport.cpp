@@ -5,6 +5,7 @@
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
+#include "compiler/graph/ModelNodes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/Verifier.h"
@@ -423,10 +424,15 @@ void GraphImporter::declareTypes(const Node &node, std::vector<Tensor> &results)
     }
 }
 
+/// What a node is called: by itself, by its first result, or by its place.
+static std::string nodeName(const onnx::NodeProto &proto, int index) {
+  return !proto.name().empty()                                  ? proto.name()
+         : proto.output_size() && !proto.output(0).empty() ? proto.output(0)
+                                                               : "node" + std::to_string(index);
+}
+
 void GraphImporter::importNode(const onnx::NodeProto &proto, int index) {
-  std::string name = !proto.name().empty()                                  ? proto.name()
-                     : proto.output_size() && !proto.output(0).empty() ? proto.output(0)
-                                                                           : "node" + std::to_string(index);
+  const std::string name = nodeName(proto, index);
   try {
     std::vector<const Tensor *> inputs;
     for (const std::string &input : proto.input())
@@ -460,8 +466,12 @@ mlir::OwningOpRef<mlir::ModuleOp> GraphImporter::run() {
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(locationOf(graph.name().empty() ? "main" : graph.name()));
   readInputs(*module);
   mlir::Block &body = function.getBody().front();
-  for (int i = 0; i < graph.node_size(); ++i)
+  llvm::SmallVector<mlir::Attribute> names;
+  for (int i = 0; i < graph.node_size(); ++i) {
     importNode(graph.node(i), i);
+    names.push_back(mlir::StringAttr::get(&context, nodeName(graph.node(i), i)));
+  }
+  function->setAttr(graph::kModelNodesAttr, mlir::ArrayAttr::get(&context, names));
   importOutputs();
   // What a node began before it became a fallback, and conversions that nobody reads.
   for (mlir::Operation &op : llvm::make_early_inc_range(llvm::reverse(body)))

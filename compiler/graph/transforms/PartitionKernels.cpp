@@ -6,6 +6,7 @@
 // in it leads to, so its call can stand where its last op stood.
 //===----------------------------------------------------------------------===//
 #include "compiler/cost/Contraction.h"
+#include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -240,6 +241,9 @@ public:
   Partition(func::FuncOp main, const Array &array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
 
   void run() {
+    if (auto names = main->getAttrOfType<ArrayAttr>(kModelNodesAttr))
+      for (auto name : names.getAsRange<StringAttr>())
+        modelNodes.insert(name.getValue());
     duplicateConversions();
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
@@ -272,6 +276,7 @@ private:
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
+  llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
 
   std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array.type); }
 
@@ -612,6 +617,9 @@ private:
           arguments.insert(operand);
     Location loc = fuseLocations(ops);
     std::vector<std::string> nodes = nodeNames(loc);
+    // Constants have names too.
+    if (!modelNodes.empty())
+      llvm::erase_if(nodes, [&](const std::string &name) { return !modelNodes.contains(name); });
 
     OpBuilder builder(main.getContext());
     builder.setInsertionPointToEnd(main->getBlock());
