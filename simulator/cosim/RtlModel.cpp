@@ -421,7 +421,7 @@ stats::SimResult Run::finish() {
                        : ", and the program has nothing more"));
       break;
     }
-    uint64_t macs = 0, read = 0, written = 0;
+    uint64_t macs = 0, vectorMacs = 0, read = 0, written = 0;
     const isa::Instruction &instruction = next->instruction;
     if (const isa::Preload *preload = instruction.getIf<isa::Preload>()) {
       shadowColumns.push_back(uint64_t(preload->n_count));
@@ -433,30 +433,24 @@ stats::SimResult Run::finish() {
       macs = uint64_t(tensor->counts[0] * tensor->counts[1] * tensor->counts[2] * tensor->k_count) * activeColumns;
     } else if (const isa::Vector *vector = instruction.getIf<isa::Vector>()) {
       if (isa::WindowOp(vector->window_op) == isa::WindowOp::Mac)
-        macs = uint64_t(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] * vector->window[0] *
-                        vector->window[1]) *
-               machine.lanes;
+        macs = vectorMacs = uint64_t(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] *
+                                     vector->window[0] * vector->window[1]) *
+                            machine.lanes;
     } else if (const isa::Load *load = instruction.getIf<isa::Load>()) {
       read = timing::costOf(timing::boxOf(*load), machine.dram.burstBytes).bursts * machine.dram.burstBytes;
     } else if (const isa::Store *store = instruction.getIf<isa::Store>()) {
       written = timing::costOf(timing::boxOf(*store), machine.dram.burstBytes).bursts * machine.dram.burstBytes;
     }
     result.macs += macs;
-    if (record.layer == stats::kNoLayer)
-      continue;
-    stats::LayerResult &layer = result.layers[record.layer];
+    stats::LayerResult &layer = result.layer(record.layer);
     if (record.start && layer.instructions++ == 0)
       layer.firstStart = record.start;
     layer.firstStart = record.start ? std::min(layer.firstStart, record.start) : layer.firstStart;
     layer.lastRetire = std::max(layer.lastRetire, record.retire);
     layer.macs += macs;
+    layer.vectorMacs += vectorMacs;
     layer.dramReadBytes += read;
     layer.dramWriteBytes += written;
-  }
-  Cycle reached = 0;
-  for (stats::LayerResult &layer : result.layers) {
-    layer.cycles = layer.lastRetire > reached ? layer.lastRetire - reached : 0;
-    reached = std::max(reached, layer.lastRetire);
   }
   if (!result.fault && contradiction.empty()) {
     if (replay.next() || !replay.error().empty())

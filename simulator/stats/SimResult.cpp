@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/stats/SimResult.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace tw::stats {
@@ -88,6 +89,16 @@ std::string StallCause::str() const {
   default:
     return labelName(label);
   }
+}
+
+std::vector<Cycle> endAdvances(const SimResult &result) {
+  std::vector<Cycle> advances;
+  Cycle reached = 0;
+  for (const LayerResult &layer : result.layers) {
+    advances.push_back(std::max(layer.lastRetire, reached) - reached);
+    reached = std::max(reached, layer.lastRetire);
+  }
+  return advances;
 }
 
 } // namespace tw::stats

@@ -84,11 +84,15 @@ struct EngineResult {
 struct LayerResult {
   std::string name;
   uint64_t instructions = 0;
+  /// Of its instructions; 0 if it has none.
   Cycle firstStart = 0, lastRetire = 0;
-  /// By how much this layer moved the last retirement of the program on; sums over layers to the last retirement of all.
-  Cycle cycles = 0;
+  /// Cycles of the run's critical path that were spent on this layer (docs/profile.md); they sum over layers to totalCycles.
+  Cycle critical = 0;
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< whole bursts of loads and stores
-  uint64_t macs = 0;
+  uint64_t macs = 0;       ///< that were computed, those with padding of tiles included
+  uint64_t vectorMacs = 0; ///< of `macs`: by the vector engine
+  /// From its first start to its last retirement. Layers overlap: these do not sum to anything.
+  Cycle cycles() const { return lastRetire - firstStart; }
   /// Engine-cycles of instructions of this layer: [engine][label]. Starved and idle cycles belong to no layer.
   std::array<std::array<Cycle, kNumLabels>, kNumEngines> labels{};
 };
@@ -107,6 +111,12 @@ struct SemaphoreFlow {
   uint32_t from = 0, to = 0; ///< indices into SimResult::instructions
 };
 
+/// A part of the critical path: cycles [begin, end) were spent on `layer`.
+struct PathStep {
+  Cycle begin = 0, end = 0;
+  uint32_t layer = kNoLayer;
+};
+
 /// Data bus of one DRAM channel in use: [begin, end), ascending, not overlapping.
 struct BusInterval {
   Cycle begin = 0, end = 0;
@@ -121,6 +131,8 @@ struct SimResult {
   uint64_t dispatchedWords = 0;                   ///< words the sequencer took
   std::vector<EngineResult> engines;              ///< those of the machine, by engineNumber()
   std::vector<LayerResult> layers;                ///< as in the program
+  LayerResult noLayer;                            ///< what belongs to no layer of the program
+  bool hasLayerCauses = false;                    ///< the model notes labels and critical cycles of layers
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< loads and stores, whole bursts
   uint64_t fetchBytes = 0;                        ///< program fetch, whole bursts
   uint64_t macs = 0; ///< multiply-accumulates of tensor instructions (k_count x n_count) and of vector `mac` windows
@@ -129,9 +141,15 @@ struct SimResult {
   std::vector<InstructionRecord> instructions;
   std::vector<SemaphoreFlow> flows;
   std::vector<std::vector<BusInterval>> channels;
+  std::vector<PathStep> criticalPath; ///< from cycle 0 to totalCycles
 
   bool ok() const { return !fault; }
+  LayerResult &layer(uint32_t number) { return number < layers.size() ? layers[number] : noLayer; }
 };
+
+/// By how much each layer moved the last retirement of the program on, in the order of the program; they sum to the last
+/// retirement of all.
+std::vector<Cycle> endAdvances(const SimResult &result);
 
 } // namespace tw::stats
 

@@ -44,6 +44,7 @@ private:
     event("\"ph\":\"M\",\"pid\":0,\"tid\":" + number(id) +
           ",\"name\":\"thread_sort_index\",\"args\":{\"sort_index\":" + number(id) + "}");
   }
+  static constexpr unsigned kCriticalTrack = 0;
   static unsigned engineTrack(unsigned engine) { return 1 + 2 * (kNumEngines - 1 - engine); }
   static unsigned queueTrack(unsigned engine) { return 2 + 2 * (kNumEngines - 1 - engine); }
 
@@ -57,6 +58,7 @@ private:
   void queues();
   void flows();
   void buses();
+  void criticalPath();
 
   std::ostream &out;
   const isa::Program &program;
@@ -160,6 +162,14 @@ void Writer::buses() {
   }
 }
 
+void Writer::criticalPath() {
+  track(kCriticalTrack, "critical path");
+  for (const PathStep &step : result.criticalPath) {
+    const std::string name = step.layer == kNoLayer ? "no layer" : layerName(step.layer);
+    slice(kCriticalTrack, name, step.begin, step.end, "");
+  }
+}
+
 void Writer::write() {
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"time_unit\":\"1 us is 1 cycle\",\"total_cycles\":" << result.totalCycles
       << "},\"traceEvents\":[";
@@ -173,6 +183,7 @@ void Writer::write() {
     if (engine.engine != kSequencer)
       track(queueTrack(engine.engine), engine.name + " queue");
   }
+  criticalPath();
   instructions();
   for (const EngineResult &engine : result.engines)
     stalls(engine);

@@ -14,8 +14,8 @@ namespace tw::stats {
 ///
 /// Each engine has a track of instructions, from start to issue-free, with its stalls by cause, and a track of its queue:
 /// the instruction at the head while it waits. Arrows lead from the instruction that posts a semaphore to the one that
-/// takes it. Counters: queue lengths, and the share of each DRAM channel's data bus in use. Precondition: the run was
-/// made with SimOptions::trace.
+/// takes it. The first track is the critical path, as the layers it goes through. Counters: queue lengths, and the share
+/// of each DRAM channel's data bus in use. Precondition: the run was made with SimOptions::trace.
 void writeTimeline(std::ostream &out, const isa::Program &program, const SimResult &result);
 
 } // namespace tw::stats

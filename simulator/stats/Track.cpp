@@ -213,7 +213,7 @@ bool hasCause(Label label) {
 } // namespace
 
 EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std::vector<std::vector<BusInterval>> &channels,
-                     bool keep, std::vector<LayerResult> &layers) {
+                     bool keep, SimResult &run) {
   EngineResult result;
   result.engine = engine;
   result.name = engineName(engine);
@@ -268,8 +268,7 @@ EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std
   std::map<Cause, Cycle> causes;
   auto add = [&](const Interval &kind, Label label, Cycle cycles) {
     result.cycles[static_cast<unsigned>(label)] += cycles;
-    if (kind.layer < layers.size())
-      layers[kind.layer].labels[engine][static_cast<unsigned>(label)] += cycles;
+    run.layer(kind.layer).labels[engine][static_cast<unsigned>(label)] += cycles;
     if (cycles && hasCause(label))
       causes[{label, kind.detail, kind.producer}] += cycles;
   };

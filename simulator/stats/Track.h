@@ -133,7 +133,7 @@ public:
 
 private:
   friend EngineResult resolve(const Track &, unsigned, Cycle, const std::vector<std::vector<BusInterval>> &, bool,
-                              std::vector<LayerResult> &);
+                              SimResult &);
   void busy(List list, Cycle begin, Cycle end, uint32_t layer) {
     IntervalList &intervals = lists[list];
     if (!intervals.empty()) {
@@ -160,10 +160,10 @@ private:
 /// Appends a bus transfer of a channel; transfers come in ascending order.
 void addBusInterval(std::vector<BusInterval> &channel, Cycle begin, Cycle end);
 
-/// Gives every cycle in [0, total) of `engine` its label. Adds the labelled cycles of each layer to `layers`.
+/// Gives every cycle in [0, total) of `engine` its label. Adds the labelled cycles of each layer to the layers of `result`.
 /// `keep`: keep the intervals too.
 EngineResult resolve(const Track &track, unsigned engine, Cycle total, const std::vector<std::vector<BusInterval>> &channels,
-                     bool keep, std::vector<LayerResult> &layers);
+                     bool keep, SimResult &result);
 
 } // namespace tw::stats
 

@@ -47,8 +47,7 @@ void LoadEngine::requested(Cycle cycle) {
   track().issue(cycle, box.inFlight.layer);
   const uint64_t bytes = context->machine->dram.burstBytes;
   context->result.dramReadBytes += bytes;
-  if (box.inFlight.layer != stats::kNoLayer)
-    context->result.layers[box.inFlight.layer].dramReadBytes += bytes;
+  context->result.layer(box.inFlight.layer).dramReadBytes += bytes;
   if (cutter.done()) {
     box.endBurst = recurrence.requested();
     setIssueFree(box.inFlight, std::max(box.inFlight.start + 1, recurrence.walkedUpTo()));
@@ -130,8 +129,7 @@ void StoreEngine::accepted(Cycle cycle) {
   nextAccept = cycle + 1;
   const uint64_t bytes = context->machine->dram.burstBytes;
   context->result.dramWriteBytes += bytes;
-  if (box.layer != stats::kNoLayer)
-    context->result.layers[box.layer].dramWriteBytes += bytes;
+  context->result.layer(box.layer).dramWriteBytes += bytes;
   if (!cutter.done()) {
     gatherNext();
     return;

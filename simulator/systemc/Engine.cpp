@@ -20,6 +20,8 @@ void Engine::reset(RunContext &run) {
   context = &run;
   slots.resize(run.machine->queueDepth);
   slotFreeAt.assign(run.machine->queueDepth, 0);
+  slotPaths.assign(run.machine->queueDepth, {});
+  lastStart = {};
   first = last = 0;
   pushed = started = retired = 0;
   retirements.assign(run.machine->timing.dma_boxes, 0);
@@ -40,23 +42,64 @@ void Engine::push(Cycle cycle) {
   arbiter->wake(visible);
 }
 
+stats::Path Engine::pathTo(const Entry &entry, Cycle cycle) const {
+  const timing::TimingConstants &time = context->machine->timing;
+  auto afterRetirement = [&](unsigned number, Cycle delay) {
+    const auto *retirement = context->retirements[number].upTo(cycle - delay);
+    return retirement ? retirement->second.then(entry.layer, retirement->first) : lastStart.then(entry.layer, cycle);
+  };
+  switch (current.kind) {
+  case Obstacle::Kind::Operand:
+    return afterRetirement(semaphores->producer(current.detail), time.semaphore_cycles);
+  case Obstacle::Kind::Bank:
+    return afterRetirement(current.detail, time.bank_release_cycles);
+  case Obstacle::Kind::Interlock:
+    switch (static_cast<stats::InterlockKind>(current.detail)) {
+    case stats::InterlockKind::ShadowBusy:
+      return context->lastSwap.then(entry.layer, cycle - time.shadow_free_cycles);
+    case stats::InterlockKind::ShadowNotReady:
+      return afterRetirement(stats::kPreload, time.shadow_ready_cycles);
+    case stats::InterlockKind::BoxesInFlight:
+      return afterRetirement(engine, 1);
+    case stats::InterlockKind::AccumulatorDistance:
+      return lastStart.then(entry.layer, cycle);
+    }
+    break;
+  case Obstacle::Kind::None:
+    break;
+  }
+  // Nothing was missing once it was at the head: it waited for the instruction before it, or for its dispatch.
+  return entry.visible < cycle ? lastStart.then(entry.layer, cycle)
+                               : entry.path.then(entry.layer, cycle - time.dispatch_cycles);
+}
+
 Cycle Engine::start(Cycle cycle) {
-  const Entry &entry = slots[first];
+  Entry &entry = slots[first];
+  stats::Path path = context->followsPath() ? pathTo(entry, cycle) : stats::Path();
   obstacle(cycle, Obstacle());
-  InFlight inFlight{entry.instruction.header, entry.pc, entry.layer, entry.record, cycle};
+  InFlight inFlight{entry.instruction.header, entry.pc, entry.layer, entry.record, cycle, path};
   semaphores->take(entry);
   memories->own(engine, entry.banks);
   memories->execute(entry, engine, cycle);
   slotFreeAt[first] = cycle + context->machine->timing.queue_free_cycles;
+  if (context->followsPath()) {
+    entry.path = {};
+    slotPaths[first] = path;
+    if (const isa::Tensor *tensor = entry.instruction.getIf<isa::Tensor>(); tensor && tensor->swap)
+      context->lastSwap = path;
+    lastStart = std::move(path);
+    // Whoever waits for a retirement sees it a few cycles later.
+    const timing::TimingConstants &time = context->machine->timing;
+    const Cycle latest = std::max({time.semaphore_cycles, time.bank_release_cycles, time.shadow_ready_cycles, 1u});
+    context->retirements[engine].forgetBefore(cycle - std::min(cycle, latest));
+  }
   host->moves(slotFreeAt[first]);
   first = after(first);
   ++started;
   ++context->instructions[engine];
-  if (entry.layer != stats::kNoLayer) {
-    stats::LayerResult &layer = context->result.layers[entry.layer];
-    if (layer.instructions++ == 0)
-      layer.firstStart = cycle;
-  }
+  stats::LayerResult &layer = context->result.layer(entry.layer);
+  if (layer.instructions++ == 0)
+    layer.firstStart = cycle;
   if (entry.record != kNoRecord)
     context->result.instructions[entry.record].start = cycle;
   issueFreeAt = kNever;
@@ -88,9 +131,21 @@ Cycle Engine::retire(const InFlight &inFlight, Cycle cycle) {
   host->moves(cycle + std::max(time.semaphore_cycles, time.bank_release_cycles));
   if (inFlight.record != kNoRecord)
     context->result.instructions[inFlight.record].retire = cycle;
-  if (inFlight.layer != stats::kNoLayer) {
-    Cycle &last = context->result.layers[inFlight.layer].lastRetire;
-    last = std::max(last, cycle);
+  Cycle &last = context->result.layer(inFlight.layer).lastRetire;
+  last = std::max(last, cycle);
+  if (context->followsPath()) {
+    stats::Path path = inFlight.path;
+    // Loads return their data in order: behind a box that was under way, the time of this one begins with that one's end.
+    if (stats::engineKind(engine) == timing::EngineKind::Load)
+      if (const auto *before = context->retirements[engine].latest(); before && before->first > inFlight.start)
+        path = before->second.then(inFlight.layer, before->first);
+    if (stats::engineKind(engine) == timing::EngineKind::Store)
+      context->lastWrite = path;
+    if (cycle >= context->lastEventAt) {
+      context->lastEvent = path;
+      context->lastEventAt = cycle;
+    }
+    context->retirements[engine].add(cycle, std::move(path));
   }
   return cycle;
 }

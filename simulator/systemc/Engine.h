@@ -23,6 +23,7 @@ public:
   virtual void reset(RunContext &context);
 
   Cycle slotAt() const override { return slotFreeAt[last]; }
+  const stats::Path &slotPath() const override { return slotPaths[last]; }
   Entry &freeSlot() override { return slots[last]; }
   void push(Cycle cycle) override;
   unsigned number() const override { return engine; }
@@ -43,6 +44,7 @@ protected:
     uint32_t layer = stats::kNoLayer;
     uint32_t record = kNoRecord;
     Cycle start = 0;
+    stats::Path path; ///< up to its start
   };
   /// Begins the instruction. Calls setIssueFree() and retire() now if their cycles are known, else when they are.
   /// Returns the retirement, kNever if it is not known yet.
@@ -60,11 +62,15 @@ protected:
 private:
   /// Tells the arbiter when the head is visible and the engine issue-free.
   void announceHead() { arbiter->ready(engine, started == pushed ? kNever : std::max(slots[first].visible, issueFreeAt)); }
+  /// The path up to the start of `entry` in `cycle`: what it waited for last.
+  stats::Path pathTo(const Entry &entry, Cycle cycle) const;
   size_t after(size_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
 
   Cycle issueFreeAt = 0;
   std::vector<Entry> slots; ///< a ring: [first, last) wait
   std::vector<Cycle> slotFreeAt; ///< kNever while an instruction that has not started is in the slot
+  std::vector<stats::Path> slotPaths;
+  stats::Path lastStart; ///< up to the last start
   size_t first = 0, last = 0;
   uint64_t pushed = 0, started = 0, retired = 0;
   std::vector<Cycle> retirements; ///< of the last instructions, as many as may be in flight, by number modulo that

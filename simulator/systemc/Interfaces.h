@@ -11,6 +11,7 @@
 #include "isa/Isa.h"
 #include "isa/Program.h"
 #include "simulator/core/MachineState.h"
+#include "simulator/stats/CriticalPath.h"
 #include "simulator/stats/SimResult.h"
 #include "simulator/stats/Track.h"
 #include "simulator/systemc/SystemCModel.h"
@@ -32,6 +33,14 @@ struct RunContext {
   std::array<uint64_t, stats::kNumEngines> instructions{};
   stats::SimResult result;
 
+  /// Whether paths are kept.
+  bool followsPath() const { return !options.timingOnly; }
+  /// Paths up to the last retirements of each engine, to the last start that freed the shadow registers, to what of the stores'
+  /// bursts went last, and to the last retirement or halt of all.
+  std::array<stats::Retirements, stats::kNumEngines> retirements;
+  stats::Path lastSwap, lastWrite, lastEvent;
+  Cycle lastEventAt = 0;
+
   uint32_t layerOf(uint64_t pc) const {
     return pc < program->layerOf.size() && program->layerOf[pc] < program->layers.size() ? program->layerOf[pc]
                                                                                          : stats::kNoLayer;
@@ -45,6 +54,7 @@ struct Entry {
   uint32_t layer = stats::kNoLayer;
   uint32_t record = kNoRecord; ///< index into SimResult::instructions
   Cycle visible = 0;           ///< first cycle in which the engine sees it
+  stats::Path path;            ///< up to its dispatch
   uint64_t banks = 0;          ///< isa::bankMask()
   std::optional<std::string> outOfRange;
 };
@@ -54,6 +64,8 @@ class QueueIf : virtual public sc_core::sc_interface {
 public:
   /// First cycle in which an instruction may be dispatched to the queue; kNever while full with nothing started.
   virtual Cycle slotAt() const = 0;
+  /// The path up to the start that freed the slot.
+  virtual const stats::Path &slotPath() const = 0;
   /// The free slot, to be filled in before push(). Precondition: slotAt() is known.
   virtual Entry &freeSlot() = 0;
   /// Dispatches what freeSlot() holds in `cycle` >= slotAt().

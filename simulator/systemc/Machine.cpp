@@ -157,14 +157,19 @@ void Machine::finish(RunContext &run) {
     if (!stats::hasEngine(*run.machine, number))
       continue;
     result.engines.push_back(
-        stats::resolve(run.tracks[number], number, result.totalCycles, result.channels, run.options.trace, result.layers));
+        stats::resolve(run.tracks[number], number, result.totalCycles, result.channels, run.options.trace, result));
     result.engines.back().instructions = run.instructions[number];
     result.instructionCount += run.instructions[number];
   }
-  Cycle reached = 0;
-  for (stats::LayerResult &layer : result.layers) {
-    layer.cycles = layer.lastRetire > reached ? layer.lastRetire - reached : 0;
-    reached = std::max(reached, layer.lastRetire);
+  if (!result.fault && run.followsPath()) {
+    // The end comes behind the last write to DRAM, or behind the last retirement.
+    const stats::Path &last = port->emptyAt() >= host->lastRetirement() ? run.lastWrite : run.lastEvent;
+    std::vector<stats::PathStep> steps = last.steps(result.totalCycles);
+    for (const stats::PathStep &step : steps)
+      result.layer(step.layer).critical += step.end - step.begin;
+    result.hasLayerCauses = true;
+    if (run.options.trace)
+      result.criticalPath = std::move(steps);
   }
   if (!run.options.trace)
     result.channels.clear();

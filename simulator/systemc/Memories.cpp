@@ -81,7 +81,7 @@ void Memories::update(Cycle cycle) {
 }
 
 void Memories::countMacs(const Entry &entry) {
-  uint64_t macs = 0;
+  uint64_t macs = 0, vectorMacs = 0;
   if (const isa::Preload *preload = entry.instruction.getIf<isa::Preload>()) {
     shadowColumns = static_cast<uint64_t>(preload->n_count);
   } else if (const isa::Tensor *tensor = entry.instruction.getIf<isa::Tensor>()) {
@@ -90,13 +90,14 @@ void Memories::countMacs(const Entry &entry) {
     macs = static_cast<uint64_t>(tensor->counts[0] * tensor->counts[1] * tensor->counts[2] * tensor->k_count) * activeColumns;
   } else if (const isa::Vector *vector = entry.instruction.getIf<isa::Vector>()) {
     if (static_cast<isa::WindowOp>(vector->window_op) == isa::WindowOp::Mac)
-      macs = static_cast<uint64_t>(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] *
-                                   vector->window[0] * vector->window[1]) *
-             context->machine->lanes;
+      macs = vectorMacs = static_cast<uint64_t>(vector->counts[0] * vector->counts[1] * vector->counts[2] * vector->counts[3] *
+                                                vector->window[0] * vector->window[1]) *
+                          context->machine->lanes;
   }
   context->result.macs += macs;
-  if (entry.layer != stats::kNoLayer)
-    context->result.layers[entry.layer].macs += macs;
+  stats::LayerResult &layer = context->result.layer(entry.layer);
+  layer.macs += macs;
+  layer.vectorMacs += vectorMacs;
 }
 
 void Memories::execute(const Entry &entry, unsigned engine, Cycle cycle) {

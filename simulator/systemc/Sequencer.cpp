@@ -29,6 +29,7 @@ void Sequencer::reset(RunContext &run) {
   takenAt.assign(std::max(run.machine->prefetchWords, 1u), 0);
   pc = frontier = nextTake = 0;
   wordsTaken = 0;
+  path = {};
   loops = core::LoopStack(run.machine->loopBufferWords);
   bodies.clear();
   straight.reset();
@@ -131,6 +132,8 @@ void Sequencer::take(uint64_t word, Cycle available, Cycle cycle) {
     takenAt[frontier++ % takenAt.size()] = cycle;
   }
   track.move(cycle, cycle + 1, layer);
+  if (context->followsPath())
+    path = path.then(layer, nextTake);
   ++context->result.dispatchedWords;
   ++wordsTaken;
   nextTake = cycle + 1;
@@ -225,6 +228,10 @@ bool Sequencer::advance() {
     context->tracks[stats::kSequencer].fed(cycle + 1);
     running = false;
     wait = Wait::Nothing;
+    if (context->followsPath() && cycle >= context->lastEventAt) {
+      context->lastEvent = path;
+      context->lastEventAt = cycle;
+    }
     host->halted(cycle);
     return false;
   }
@@ -245,12 +252,15 @@ bool Sequencer::advance() {
   if (slot > cycle) {
     context->tracks[stats::kSequencer].full(cycle, slot, engine, context->layerOf(pc));
     cycle = slot;
+    if (context->followsPath())
+      path = queues[engine]->slotPath().then(context->layerOf(pc), slot - context->machine->timing.queue_free_cycles);
   }
   take(last, available, cycle);
   Entry &entry = queues[engine]->freeSlot();
   isa::resolve(instruction, current.odometer, entry.instruction);
   entry.pc = pc;
   entry.layer = context->layerOf(pc);
+  entry.path = path;
   entry.record = kNoRecord;
   entry.outOfRange = isa::outOfRange(entry.instruction, *context->machine);
   entry.banks = entry.outOfRange ? 0 : isa::bankMask(entry.instruction, *context->machine);

@@ -92,6 +92,7 @@ private:
   uint64_t frontier = 0; ///< words before it have been taken once; in loops they come from the loop buffer
   unsigned wordsTaken = 0;
   Cycle nextTake = 0;
+  stats::Path path; ///< up to the last word that was taken
   core::LoopStack loops{0};
   std::vector<std::unique_ptr<Body>> bodies; ///< of the outermost loop's body, by word from its begin
   uint64_t bodiesBegin = 0;

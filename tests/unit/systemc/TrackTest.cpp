@@ -11,8 +11,8 @@ namespace {
 
 /// Labels of [0, total) as one letter per cycle.
 std::string letters(const Track &track, Cycle total, const std::vector<std::vector<BusInterval>> &channels = {}) {
-  std::vector<LayerResult> layers(1);
-  const EngineResult result = resolve(track, kFirstLoad, total, channels, true, layers);
+  SimResult run;
+  const EngineResult result = resolve(track, kFirstLoad, total, channels, true, run);
   std::string text(total, '?');
   for (const Interval &interval : result.intervals)
     for (Cycle cycle = interval.begin; cycle < interval.end; ++cycle) {
@@ -62,8 +62,8 @@ TEST(TrackTest, ManyIntervalsKeepTheirLabels) {
   Track track;
   for (Cycle i = 0; i < kCount; ++i)
     track.stall({2 * i, 2 * i + 1, i % 3 ? Label::Operand : Label::Interlock, uint16_t(i % 40), uint16_t(i % 5)});
-  std::vector<LayerResult> layers;
-  const EngineResult result = resolve(track, kTensor, 2 * kCount, {}, true, layers);
+  SimResult run;
+  const EngineResult result = resolve(track, kTensor, 2 * kCount, {}, true, run);
   ASSERT_EQ(result.intervals.size(), 2 * kCount);
   for (Cycle i = 0; i < kCount; ++i) {
     const Interval &interval = result.intervals[2 * i];
@@ -81,8 +81,8 @@ TEST(TrackTest, IntervalsMayBeLongerThan32Bits) {
   track.move(10, 20, 0);
   track.move(20, kLong, 0); // goes on
   track.full(kLong, 2 * kLong, 2, 0);
-  std::vector<LayerResult> layers(1);
-  const EngineResult result = resolve(track, kFirstLoad, 3 * kLong, {}, false, layers);
+  SimResult run;
+  const EngineResult result = resolve(track, kFirstLoad, 3 * kLong, {}, false, run);
   EXPECT_EQ(result.cycles[static_cast<unsigned>(Label::Busy)], kLong - 10);
   EXPECT_EQ(result.cycles[static_cast<unsigned>(Label::BufferFull)], kLong);
 }
@@ -98,9 +98,11 @@ TEST(TrackTest, LayersGetTheirCycles) {
   Track track;
   track.move(0, 3, 0);
   track.move(3, 5, kNoLayer);
-  std::vector<LayerResult> layers(1);
-  resolve(track, kVector, 8, {}, false, layers);
-  EXPECT_EQ(layers[0].labels[kVector][0], 3u);
+  SimResult run;
+  run.layers.resize(1);
+  resolve(track, kVector, 8, {}, false, run);
+  EXPECT_EQ(run.layers[0].labels[kVector][0], 3u);
+  EXPECT_EQ(run.noLayer.labels[kVector][0], 2u);
 }
 
 // Without the intervals, cycles that repeat are counted at once: the sums must be those of one by one.
@@ -121,14 +123,16 @@ TEST(TrackTest, RepetitionsCountAsOneByOne) {
     track.fed(500 + seed);
     addBusInterval(channels[0], 20, busy);
     addBusInterval(channels[1], busy + 30, 2 * busy);
-    std::vector<LayerResult> folded(3), single(3);
+    SimResult folded, single;
+    folded.layers.resize(3);
+    single.layers.resize(3);
     const EngineResult result = resolve(track, kFirstLoad, 1000, channels, false, folded);
     std::array<Cycle, kNumLabels> sums{};
     for (const Interval &interval : resolve(track, kFirstLoad, 1000, channels, true, single).intervals)
       sums[static_cast<unsigned>(interval.label)] += interval.end - interval.begin;
     ASSERT_EQ(result.cycles, sums) << "seed " << seed;
-    for (size_t layer = 0; layer < single.size(); ++layer)
-      ASSERT_EQ(folded[layer].labels, single[layer].labels) << "seed " << seed;
+    for (size_t layer = 0; layer < single.layers.size(); ++layer)
+      ASSERT_EQ(folded.layers[layer].labels, single.layers[layer].labels) << "seed " << seed;
   }
 }
 
