@@ -6,6 +6,7 @@
 #include "compiler/directives/ScheduleFile.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
+#include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
@@ -25,6 +26,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 
 #include <algorithm>
@@ -121,6 +123,7 @@ struct Module {
   std::unique_ptr<TuningCache> cache;
   std::vector<TensorSpec> inputs, outputs;
   bool roundsToHalf = false, roundsToBfloat = false; ///< as in Network
+  std::vector<std::string> nodes; ///< of an ONNX model, all of them
   /// Null if --schedule names a schedule of the compiler.
   directives::ScheduleFile scheduleFile;
   std::string schedulePath;
@@ -201,10 +204,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       stats::SimResult run = systemc::SystemCModel().run(program, *state, timing);
       if (run.fault)
         return llvm::createStringError("internal: a program of the search does not run: %s", run.fault->str().c_str());
-      pipeline::Measurement measurement{run.totalCycles, {}, ""};
-      for (const stats::LayerResult &layer : run.layers)
-        measurement.layerCycles.push_back(layer.cycles);
-      return measurement;
+      return pipeline::Measurement{run.totalCycles, stats::endAdvances(run), ""};
     };
   }
   if (kind == ModelKind::Inline) {
@@ -224,6 +224,9 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   auto mainFunction = result.module->lookupSymbol<mlir::func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return userError(model + ": the module has no function @main");
+  if (auto names = mainFunction->getAttrOfType<mlir::ArrayAttr>(graph::kModelNodesAttr))
+    for (auto name : names.getAsRange<mlir::StringAttr>())
+      result.nodes.push_back(name.getValue().str());
   for (mlir::BlockArgument argument : mainFunction.getArguments()) {
     unsigned i = argument.getArgNumber();
     StatusOr<TensorSpec> spec = specOf(argument.getType(), mainFunction.getArgAttrDict(i), "input" + std::to_string(i));
@@ -307,8 +310,8 @@ Error notOneProgram(const std::string &model, const std::string &machine) {
                    "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
 }
 
-/// The whole module as one program, or as programs with CPU kernels in between.
-Status compileSteps(Module &module, Network &network) {
+/// The whole module as one program, or as programs with CPU kernels in between. Appends an entry for each node of each kernel to `kernels`.
+Status compileSteps(Module &module, Network &network, std::vector<Offload> &kernels) {
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
@@ -322,13 +325,18 @@ Status compileSteps(Module &module, Network &network) {
     *network.layerSerialCycles += compiled->layerSerialCycles;
     *network.lowerBoundBytes += compiled->lowerBoundBytes;
     network.layerTraffic.insert(network.layerTraffic.end(), compiled->layerTraffic.begin(), compiled->layerTraffic.end());
+    size_t layersBefore = 0;
+    for (const Step &step : network.steps)
+      layersBefore += step.program ? step.program->layers.size() : 0;
+    for (auto [first, last] : compiled->groups)
+      network.groups.push_back({layersBefore + first, layersBefore + last});
     for (size_t i = 0; i < compiled->choices.size(); ++i)
       network.tiles.push_back({compiled->choices[i], compiled->tileBytes[i]});
     network.boundBy = compiled->boundBy;
     if (compiled->search)
       network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
-      network.offload.push_back({entry.node, entry.target, entry.reason});
+      kernels.push_back({entry.node, entry.target, entry.reason});
     Step step;
     step.program = std::move(compiled->program);
     step.plannedStarts = std::move(compiled->plannedStarts);
@@ -386,9 +394,9 @@ Status compileSteps(Module &module, Network &network) {
     if (segment.kernel.empty())
       continue;
     if (segment.nodes.empty())
-      network.offload.push_back({segment.kernel, "cpu", segment.reason});
+      kernels.push_back({segment.kernel, "cpu", segment.reason});
     for (const std::string &node : segment.nodes)
-      network.offload.push_back({node, "cpu", segment.reason});
+      kernels.push_back({node, "cpu", segment.reason});
   }
   // Two outputs may be one value: then the first gives the name. Integer types are the model's own.
   for (auto [i, value] : llvm::enumerate(network.outputs))
@@ -453,11 +461,13 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
   if (!problems.empty())
     return userError(Result<int>(problems).message());
   uint64_t macs = 0;
+  std::vector<Offload> kernels;
   for (const isa::Layer &layer : program.layers) {
     macs += layer.macs;
     for (const std::string &node : layer.nodes)
-      network.offload.push_back({node, "accelerator", "layer " + layer.name});
+      kernels.push_back({node, "accelerator", "layer " + layer.name});
   }
+  network.offload = nodeReport({}, kernels);
   if (macs)
     network.macs = macs;
   for (const isa::TensorInfo &info : program.inputs) {
@@ -487,6 +497,37 @@ std::string runtime::fileStem(const std::string &model) {
   std::string stem = model;
   std::replace(stem.begin(), stem.end(), ':', '-');
   return stem;
+}
+
+std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels) {
+  struct Places {
+    std::vector<std::string> accelerator; // reasons
+    std::optional<std::string> cpu;
+  };
+  std::map<std::string, Places> places;
+  std::vector<std::string> named;
+  for (const Offload &kernel : kernels) {
+    auto [place, isNew] = places.try_emplace(kernel.node);
+    if (isNew)
+      named.push_back(kernel.node);
+    std::vector<std::string> &reasons = place->second.accelerator;
+    if (kernel.target == "cpu")
+      place->second.cpu = place->second.cpu.value_or(kernel.reason);
+    else if (std::find(reasons.begin(), reasons.end(), kernel.reason) == reasons.end())
+      reasons.push_back(kernel.reason);
+  }
+  std::vector<Offload> report;
+  for (const std::string &node : nodes.empty() ? named : nodes) {
+    auto place = places.find(node);
+    if (place == places.end()) {
+      report.push_back({node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
+    } else if (place->second.cpu) {
+      report.push_back({node, "cpu", *place->second.cpu});
+    } else {
+      report.push_back({node, "accelerator", llvm::join(place->second.accelerator, ", ")});
+    }
+  }
+  return report;
 }
 
 const std::vector<std::string> &runtime::scheduleNames() {
@@ -547,10 +588,12 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     return module.error();
   if (options.oneProgram && hasCpuKernels(*module->module))
     return notOneProgram(model, network.machine.name);
-  if (Status status = compileSteps(*module, network); !status)
+  std::vector<Offload> kernels;
+  if (Status status = compileSteps(*module, network, kernels); !status)
     return status.error();
   network.roundsToHalf = module->roundsToHalf;
   network.roundsToBfloat = module->roundsToBfloat;
+  network.offload = nodeReport(module->nodes, kernels);
   if (module->cache)
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -15,6 +15,7 @@
 #include "runtime/Status.h"
 #include "runtime/Tensors.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,10 +59,15 @@ const std::vector<std::string> &scheduleNames();
 /// What they can do across layers.
 const std::vector<std::string> &acrossNames();
 
-/// Where one node of the model runs, and why there.
+/// Where one node of the model runs, and why there: "accelerator", "cpu" or "folded", that is, nowhere.
 struct Offload {
   std::string node, target, reason;
 };
+
+/// An entry for each of `nodes`, the nodes of an ONNX model, in their order; of a model without that list for each node that kernels
+/// name. `kernels`: for each kernel, in the order of execution, an entry for each of its nodes, target "accelerator" or "cpu". A node of
+/// both targets counts on the CPU.
+std::vector<Offload> nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels);
 
 /// The tile of a layer, for people, and the scratchpad bytes of one slot of each of its buffers.
 struct LayerTile {
@@ -106,9 +112,16 @@ struct Network {
   std::optional<uint64_t> lowerBoundBytes;
   std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<LayerTile> tiles;
+  /// First and last layers of fusion groups, counted over all programs.
+  std::vector<std::pair<size_t, size_t>> groups;
   /// Schedule search: one entry for each program.
   std::vector<pipeline::SearchResult> searches;
   double compileSeconds = 0;
+
+  /// False where every kernel falls back to the CPU.
+  bool runsOnAccelerator() const {
+    return std::any_of(steps.begin(), steps.end(), [](const Step &step) { return step.program.has_value(); });
+  }
 };
 
 /// An error that the compiler words: internal if it calls it so, else the user's. `where` goes in front, if it is not there.

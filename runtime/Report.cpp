@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -74,22 +75,6 @@ static std::string percent(double fraction) { return fixed(100 * fraction, 1); }
 static std::string kilobytes(uint64_t bytes) { return fixed(double(bytes) / 1024, 1); }
 static std::string ratio(uint64_t cycles, uint64_t bound) { return bound ? fixed(double(cycles) / double(bound), 2) : "-"; }
 
-/// Useful MACs of a layer: the compiler's count, or the simulator's where the program does not say.
-static uint64_t layerMacs(const RunReport &report, size_t i) {
-  return report.macs && i < report.layers.size() ? report.layers[i].macs : report.sim->layers[i].macs;
-}
-
-cost::LayerTraffic RunReport::layerSerialTraffic() const {
-  cost::LayerTraffic sum;
-  for (const cost::LayerTraffic &layer : layerTraffic) {
-    sum.compulsoryBytes += layer.compulsoryBytes;
-    sum.unavoidableBytes += layer.unavoidableBytes;
-    sum.threeMemoryBytes += layer.threeMemoryBytes;
-    sum.referenceBytes += layer.referenceBytes;
-  }
-  return sum;
-}
-
 double RunReport::dataBusBusy() const {
   if (!sim || !sim->totalCycles)
     return 0;
@@ -106,37 +91,212 @@ double RunReport::dataBusBusy() const {
   return busy / (cycles * (1 - refresh / ticks));
 }
 
+//===----------------------------------------------------------------------===//
+// Rows
+//===----------------------------------------------------------------------===//
+
+static void add(stats::LayerResult &sum, const stats::LayerResult &layer) {
+  if (layer.instructions) {
+    sum.firstStart = sum.instructions ? std::min(sum.firstStart, layer.firstStart) : layer.firstStart;
+    sum.lastRetire = std::max(sum.lastRetire, layer.lastRetire);
+  }
+  sum.instructions += layer.instructions;
+  sum.critical += layer.critical;
+  sum.dramReadBytes += layer.dramReadBytes;
+  sum.dramWriteBytes += layer.dramWriteBytes;
+  sum.macs += layer.macs;
+  sum.vectorMacs += layer.vectorMacs;
+  for (unsigned engine = 0; engine < stats::kNumEngines; ++engine)
+    for (unsigned label = 0; label < stats::kNumLabels; ++label)
+      sum.labels[engine][label] += layer.labels[engine][label];
+}
+
+static void add(cost::LayerTraffic &sum, const cost::LayerTraffic &layer) {
+  sum.compulsoryBytes += layer.compulsoryBytes;
+  sum.unavoidableBytes += layer.unavoidableBytes;
+  sum.threeMemoryBytes += layer.threeMemoryBytes;
+  sum.referenceBytes += layer.referenceBytes;
+}
+
+cost::LayerTraffic RunReport::layerSerialTraffic() const {
+  cost::LayerTraffic sum;
+  for (const cost::LayerTraffic &layer : layerTraffic)
+    add(sum, layer);
+  return sum;
+}
+
+/// Cycles of `bytes` at the peak rate of the data buses.
+static uint64_t dramCycles(const timing::MachineParams &machine, uint64_t bytes) {
+  const timing::Ratio rate = timing::dramPeakBytesPerCycle(machine);
+  return (bytes * rate.denominator + rate.numerator - 1) / rate.numerator;
+}
+
+std::pair<uint64_t, std::string> runtime::programBound(const RunReport &report, const stats::LayerResult &layer) {
+  std::pair<uint64_t, std::string> bound{0, ""};
+  auto needs = [&](uint64_t cycles, const std::string &who) {
+    if (cycles > bound.first)
+      bound = {cycles, who};
+  };
+  if (!report.sim->hasLayerCauses)
+    return bound;
+  for (const stats::EngineResult &engine : report.sim->engines)
+    if (engine.engine != stats::kSequencer)
+      needs(layer.labels[engine.engine][size_t(Label::Busy)], engine.name);
+  // A store is done when the write buffer has its bursts: as many as fit there may go to DRAM later.
+  const uint64_t buffered = uint64_t(report.machine.dram.writeBufferBursts) * report.machine.dram.burstBytes;
+  needs(dramCycles(report.machine, layer.dramReadBytes + layer.dramWriteBytes - std::min(layer.dramWriteBytes, buffered)), "dram");
+  return bound;
+}
+
+/// A row of the layer's own numbers.
+static LayerRow layerRow(const RunReport &report, size_t i) {
+  LayerRow row;
+  row.result = report.sim->layers[i];
+  row.name = row.result.name;
+  row.macs = row.result.macs;
+  if (i < report.layers.size()) {
+    const isa::Layer &layer = report.layers[i];
+    row.nodes = layer.nodes;
+    row.aloneCycles = layer.boundCycles;
+    row.aloneBy = layer.boundBy;
+    if (report.macs)
+      row.macs = layer.macs;
+  }
+  std::tie(row.boundCycles, row.boundBy) = programBound(report, row.result);
+  if (report.layerTraffic.size() == report.layers.size() && i < report.layerTraffic.size())
+    row.traffic = report.layerTraffic[i];
+  if (report.tiles.size() == report.layers.size() && i < report.tiles.size())
+    row.tile = report.tiles[i];
+  return row;
+}
+
+static LayerRow groupRow(const RunReport &report, std::vector<LayerRow> members) {
+  LayerRow row;
+  for (const LayerRow &member : members) {
+    row.name += (row.name.empty() ? "" : " + ") + member.name;
+    row.nodes.insert(row.nodes.end(), member.nodes.begin(), member.nodes.end());
+    add(row.result, member.result);
+    row.macs += member.macs;
+    row.aloneCycles += member.aloneCycles;
+    if (member.traffic) {
+      if (!row.traffic)
+        row.traffic.emplace();
+      add(*row.traffic, *member.traffic);
+    }
+  }
+  row.result.name = row.name;
+  row.aloneBy = row.aloneCycles ? "sum of its layers" : "";
+  std::tie(row.boundCycles, row.boundBy) = programBound(report, row.result);
+  row.members = std::move(members);
+  return row;
+}
+
+std::vector<LayerRow> runtime::layerRows(const RunReport &report) {
+  std::vector<LayerRow> rows;
+  auto group = report.groups.begin();
+  const size_t count = report.sim->layers.size();
+  for (size_t i = 0; i < count; ++i) {
+    while (group != report.groups.end() && group->first < i)
+      ++group;
+    if (group == report.groups.end() || group->first != i || group->second >= count) {
+      rows.push_back(layerRow(report, i));
+      continue;
+    }
+    std::vector<LayerRow> members;
+    for (; i <= group->second; ++i)
+      members.push_back(layerRow(report, i));
+    --i;
+    rows.push_back(groupRow(report, std::move(members)));
+  }
+  if (report.sim->noLayer.instructions || report.sim->noLayer.critical) {
+    LayerRow row;
+    row.result = report.sim->noLayer;
+    row.name = row.result.name = "(no layer)";
+    row.macs = row.result.macs;
+    std::tie(row.boundCycles, row.boundBy) = programBound(report, row.result);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+/// All rows as one.
+static LayerRow totalRow(const RunReport &report) {
+  const stats::SimResult &sim = *report.sim;
+  LayerRow row;
+  row.name = "total";
+  for (const stats::LayerResult &layer : sim.layers)
+    add(row.result, layer);
+  add(row.result, sim.noLayer);
+  row.macs = report.countedMacs();
+  row.aloneCycles = report.layerSerialCycles.value_or(0);
+  if (!report.layerTraffic.empty())
+    row.traffic = report.layerSerialTraffic();
+  std::tie(row.boundCycles, row.boundBy) = programBound(report, row.result);
+  return row;
+}
+
+static std::string orDash(bool known, const std::string &text) { return known ? text : "-"; }
+
+/// A layer's name in a table: members of a group stand a little to the right.
+static std::string rowName(const LayerRow &row, bool isMember) { return (isMember ? "  " : "") + shortened(row.name, isMember ? 34 : 36); }
+
+/// Calls add(row, whether it is a member of a group) in the order of the table.
+template <typename Add> static void forEachRow(const std::vector<LayerRow> &rows, Add add) {
+  for (const LayerRow &row : rows) {
+    add(row, false);
+    for (const LayerRow &member : row.members)
+      add(member, true);
+  }
+}
+
 static std::string layerTable(const RunReport &report) {
   const stats::SimResult &sim = *report.sim;
-  Table table({"layer", "cycles", "ms", "MACs", "util %", "tensor busy", "operand", "interlock", "bank", "DRAM KiB", "least", "ref.", "bound", "cycles/bound", "bound by"}, 1);
-  for (size_t i = 0; i < sim.layers.size(); ++i) {
-    const stats::LayerResult &layer = sim.layers[i];
-    const auto &tensor = layer.labels[stats::kTensor];
-    auto cycles = [&](Label label) { return grouped(tensor[size_t(label)]); };
-    uint64_t bound = i < report.layers.size() ? report.layers[i].boundCycles : 0;
-    const cost::LayerTraffic *traffic = report.trafficOf(i);
-    table.add({shortened(layer.name, 36), grouped(layer.cycles), milliseconds(report, layer.cycles), grouped(layerMacs(report, i)),
-               percent(report.utilisation(layerMacs(report, i), layer.cycles)), cycles(Label::Busy), cycles(Label::Operand), cycles(Label::Interlock),
-               cycles(Label::BankConflict), kilobytes(layer.dramReadBytes + layer.dramWriteBytes), traffic ? kilobytes(traffic->unavoidableBytes) : "-",
-               traffic ? kilobytes(traffic->referenceBytes) : "-", bound ? grouped(bound) : "-",
-               ratio(layer.cycles, bound), bound ? report.layers[i].boundBy : "-"});
-  }
+  Table table({"layer", "cycles", "critical", "% of all", "MACs", "util %", "DRAM KiB", "least", "ref.", "bound", "cycles/bound", "bound by", "alone"});
+  auto add = [&](const LayerRow &row, const std::string &name, uint64_t cycles, uint64_t leastBytes) {
+    const bool known = sim.hasLayerCauses;
+    table.add({name, grouped(cycles), orDash(known, grouped(row.result.critical)),
+               orDash(known && sim.totalCycles, percent(double(row.result.critical) / double(sim.totalCycles))), grouped(row.macs),
+               percent(report.utilisation(row.macs, cycles)), kilobytes(row.result.dramReadBytes + row.result.dramWriteBytes),
+               orDash(row.traffic.has_value(), kilobytes(leastBytes)),
+               orDash(row.traffic.has_value(), row.traffic ? kilobytes(row.traffic->referenceBytes) : ""),
+               orDash(row.boundCycles, grouped(row.boundCycles)), ratio(cycles, row.boundCycles),
+               orDash(row.boundCycles, row.boundBy), orDash(row.aloneCycles, grouped(row.aloneCycles))});
+  };
+  forEachRow(layerRows(report), [&](const LayerRow &row, bool isMember) {
+    add(row, rowName(row, isMember), row.result.cycles(), row.traffic ? row.traffic->unavoidableBytes : 0);
+  });
   table.rule();
-  std::array<uint64_t, stats::kNumLabels> tensor{};
-  for (const stats::EngineResult &engine : sim.engines)
-    if (engine.engine == stats::kTensor)
-      tensor = engine.cycles;
-  auto cycles = [&](Label label) { return grouped(tensor[size_t(label)]); };
-  uint64_t bound = report.lowerBoundCycles.value_or(0);
-  bool counted = !report.layerTraffic.empty();
-  table.add({"total", grouped(sim.totalCycles), milliseconds(report, sim.totalCycles), grouped(report.countedMacs()),
-             percent(report.utilisation(report.countedMacs(), sim.totalCycles)), cycles(Label::Busy), cycles(Label::Operand),
-             cycles(Label::Interlock), cycles(Label::BankConflict), kilobytes(sim.dramReadBytes + sim.dramWriteBytes),
-             counted ? kilobytes(report.lowerBoundBytes.value_or(0)) : "-",
-             counted ? kilobytes(report.layerSerialTraffic().referenceBytes) : "-", bound ? grouped(bound) : "-",
-             ratio(sim.totalCycles, bound), bound ? report.boundBy : "-"});
+  add(totalRow(report), "total", sim.totalCycles, report.lowerBoundBytes.value_or(0));
+  return table.str() + "layers overlap: cycles and bounds do not sum to the total, critical cycles do\n";
+}
+
+/// Busy cycles of each engine, and why the tensor engine was not busy.
+static std::string busyTable(const RunReport &report) {
+  std::vector<std::string> head = {"busy cycles"};
+  for (const stats::EngineResult &engine : report.sim->engines)
+    if (engine.engine != stats::kSequencer)
+      head.push_back(engine.name);
+  for (const char *stall : {"tensor: operand", "interlock", "bank conflict"})
+    head.push_back(stall);
+  Table table(head);
+  auto add = [&](const LayerRow &row, const std::string &name) {
+    std::vector<std::string> cells = {name};
+    for (const stats::EngineResult &engine : report.sim->engines)
+      if (engine.engine != stats::kSequencer)
+        cells.push_back(grouped(row.result.labels[engine.engine][size_t(Label::Busy)]));
+    for (Label label : {Label::Operand, Label::Interlock, Label::BankConflict})
+      cells.push_back(grouped(row.result.labels[stats::kTensor][size_t(label)]));
+    table.add(cells);
+  };
+  forEachRow(layerRows(report), [&](const LayerRow &row, bool isMember) { add(row, rowName(row, isMember)); });
+  table.rule();
+  add(totalRow(report), "total");
   return table.str();
 }
+
+//===----------------------------------------------------------------------===//
+// Text of a run
+//===----------------------------------------------------------------------===//
 
 static std::string engineTable(const RunReport &report) {
   static constexpr const char *heads[stats::kNumLabels] = {"busy",      "operand", "interlock", "bank conflict", "DRAM bandwidth", "DRAM latency",
@@ -160,25 +320,30 @@ static std::string engineTable(const RunReport &report) {
   return table.str();
 }
 
-/// Names of targets with their nodes: one line a target, the CPU's nodes one by one with their reasons.
-static std::string offloadText(const RunReport &report) {
+std::string runtime::offloadText(const std::vector<Offload> &offload) {
   std::map<std::string, size_t> counts;
-  for (const Offload &entry : report.offload)
+  for (const Offload &entry : offload)
     ++counts[entry.target];
   std::string text;
-  if (!report.offload.empty()) {
+  if (!offload.empty()) {
     text = "nodes:";
     for (const auto &[target, count] : counts)
-      text += (text == "nodes:" ? " " : ", ") + std::to_string(count) + " on " + target;
+      text += (text == "nodes:" ? " " : ", ") + std::to_string(count) + (target == "folded" ? " " : " on ") + target;
     text += "\n";
   }
-  for (const Offload &entry : report.offload)
-    if (entry.target != "accelerator")
+  for (const Offload &entry : offload)
+    if (entry.target == "cpu")
       text += "  " + entry.node + " on " + entry.target + ": " + entry.reason + "\n";
-  if (report.fallback.kernels)
-    text += "fallback on this CPU (not in the cycles above): " + std::to_string(report.fallback.kernels) + " kernels, " +
-            fixed(report.fallback.seconds * 1e3, 3) + " ms measured, " + kilobytes(report.fallback.hostLinkBytes) + " KiB over the host link\n";
   return text;
+}
+
+static std::string fallbackText(const RunReport &report) {
+  if (!report.fallback.kernels)
+    return "";
+  const std::string also = report.runsOnAccelerator() ? " (not in the cycles above)" : "";
+  return "fallback on this CPU" + also + ": " + std::to_string(report.fallback.kernels) + " kernels, " +
+         fixed(report.fallback.seconds * 1e3, 3) + " ms measured, " + kilobytes(report.fallback.hostLinkBytes) +
+         " KiB over the host link\n";
 }
 
 /// What is in an output, in one line.
@@ -232,10 +397,12 @@ std::string runtime::tables(const RunReport &report) {
                      modelName(report.simulator) + " model\n";
   if (report.sim) {
     if (!report.sim->layers.empty())
-      text += "\n" + layerTable(report);
+      text += "\n" + layerTable(report) + (report.sim->hasLayerCauses ? "\n" + busyTable(report) : "");
     text += "\n" + engineTable(report) + "\n" + summary(report);
   }
-  text += offloadText(report);
+  if (!report.runsOnAccelerator())
+    text += "nothing runs on the accelerator\n";
+  text += offloadText(report.offload) + fallbackText(report);
   if (report.seed)
     text += "random inputs, seed " + std::to_string(*report.seed) + "\n";
   for (const HostTensor &output : report.outputs)
@@ -248,7 +415,7 @@ std::string runtime::tables(const RunReport &report) {
     text += runtime::text(comparison) + "\n";
   if (report.compileSeconds > 0)
     text += "compiled in " + fixed(report.compileSeconds, 2) + " s, ";
-  text += "simulated in " + fixed(report.simulateSeconds, 2) + " s";
+  text += report.runsOnAccelerator() ? "simulated in " + fixed(report.simulateSeconds, 2) + " s" : "nothing simulated";
   if (report.sim)
     text += " (" + fixed(report.cyclesPerWallSecond() / 1e6, 2) + " million cycles per wall second)";
   if (report.peakMemoryBytes)
@@ -281,27 +448,31 @@ static json engineJson(const stats::EngineResult &engine) {
           {"causes", causes}};
 }
 
-static json layerJson(const RunReport &report, size_t i) {
-  const stats::LayerResult &layer = report.sim->layers[i];
-  json entry = {{"name", layer.name}, {"nodes", json::array()}};
-  if (i < report.layers.size())
-    entry["nodes"] = report.layers[i].nodes;
-  entry["cycles"] = layer.cycles;
-  entry["milliseconds"] = report.milliseconds(layer.cycles);
-  entry["macs"] = layerMacs(report, i);
-  entry["utilisation"] = report.utilisation(layerMacs(report, i), layer.cycles);
-  entry["bound_cycles"] = i < report.layers.size() ? report.layers[i].boundCycles : 0;
-  entry["bound_by"] = i < report.layers.size() ? report.layers[i].boundBy : "";
+static json layerJson(const RunReport &report, const LayerRow &row) {
+  const stats::LayerResult &layer = row.result;
+  const bool known = report.sim->hasLayerCauses;
+  json entry = {{"name", row.name}, {"nodes", row.nodes}};
+  entry["cycles"] = layer.cycles();
+  entry["milliseconds"] = report.milliseconds(layer.cycles());
+  entry["first_start_cycle"] = layer.firstStart;
+  entry["last_retirement_cycle"] = layer.lastRetire;
+  entry["critical_cycles"] = known ? json(layer.critical) : json();
+  entry["instructions"] = layer.instructions;
+  entry["macs"] = row.macs;
+  entry["vector_macs"] = layer.vectorMacs;
+  entry["utilisation"] = report.utilisation(row.macs, layer.cycles());
+  entry["bound_cycles"] = known ? json(row.boundCycles) : json();
+  entry["bound_by"] = known ? json(row.boundBy) : json();
+  entry["alone_bound_cycles"] = row.aloneCycles ? json(row.aloneCycles) : json();
+  entry["alone_bound_by"] = row.aloneCycles ? json(row.aloneBy) : json();
   entry["dram_bytes"] = layer.dramReadBytes + layer.dramWriteBytes;
-  const cost::LayerTraffic *traffic = report.trafficOf(i);
-  auto bytes = [&](uint64_t cost::LayerTraffic::*which) { return traffic ? json(traffic->*which) : json(); };
+  auto bytes = [&](uint64_t cost::LayerTraffic::*which) { return row.traffic ? json((*row.traffic).*which) : json(); };
   entry["compulsory_dram_bytes"] = bytes(&cost::LayerTraffic::compulsoryBytes);
   entry["unavoidable_dram_bytes"] = bytes(&cost::LayerTraffic::unavoidableBytes);
   entry["three_memory_dram_bytes"] = bytes(&cost::LayerTraffic::threeMemoryBytes);
   entry["schedule_reference_dram_bytes"] = bytes(&cost::LayerTraffic::referenceBytes);
-  bool tiled = report.tiles.size() == report.layers.size() && i < report.tiles.size();
-  entry["tile"] = tiled ? json(report.tiles[i].choice) : json();
-  entry["tile_bytes"] = tiled ? json(report.tiles[i].bytes) : json();
+  entry["tile"] = row.tile ? json(row.tile->choice) : json();
+  entry["tile_bytes"] = row.tile ? json(row.tile->bytes) : json();
   entry["dram_read_bytes"] = layer.dramReadBytes;
   entry["dram_write_bytes"] = layer.dramWriteBytes;
   json engines = json::array();
@@ -310,7 +481,10 @@ static json layerJson(const RunReport &report, size_t i) {
     if (std::any_of(labels.begin(), labels.end(), [](stats::Cycle cycles) { return cycles != 0; }))
       engines.push_back({{"name", engine.name}, {"busy_cycles", labels[size_t(Label::Busy)]}, {"stalls", stallsOf(labels)}});
   }
-  entry["engines"] = engines;
+  entry["engines"] = known ? engines : json();
+  entry["members"] = json::array();
+  for (const LayerRow &member : row.members)
+    entry["members"].push_back(layerJson(report, member));
   return entry;
 }
 
@@ -340,11 +514,13 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
                          {"peak_macs_per_cycle", report.machine.peakMacsPerCycle()},
                          {"scratchpad_bytes", scratchpadBytes},
                          {"outstanding_bursts", report.machine.outstandingBursts},
+                         {"write_buffer_bursts", report.machine.dram.writeBufferBursts},
                          {"dram", dramJson(report.machine)}};
   document["schedule"] = report.schedule.empty() ? json() : json(report.schedule);
   document["simulator"] = modelName(report.simulator);
   document["inputs_seed"] = report.seed ? json(*report.seed) : json();
   document["batch"] = report.batch;
+  document["programs"] = report.programs;
   document["macs"] = report.countedMacs();
   if (report.sim) {
     const stats::SimResult &sim = *report.sim;
@@ -371,8 +547,8 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     for (const stats::EngineResult &engine : sim.engines)
       document["engines"].push_back(engineJson(engine));
     document["layers"] = json::array();
-    for (size_t i = 0; i < sim.layers.size(); ++i)
-      document["layers"].push_back(layerJson(report, i));
+    for (const LayerRow &row : layerRows(report))
+      document["layers"].push_back(layerJson(report, row));
   }
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
@@ -398,7 +574,7 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
                                        {"elements", c.elements},
                                        {"differing", c.differing},
                                        {"max_abs_error", numberOrText(c.maxAbsError)},
-                                       {"expected_range", c.expectedRange},
+                                       {"expected_range", numberOrText(c.expectedRange)},
                                        {"max_error_of_range", numberOrText(c.maxRelativeError)},
                                        {"difference_sizes", sizes},
                                        {"top1_agree", c.top1Agree},
@@ -425,11 +601,15 @@ void runtime::append(stats::SimResult &all, const stats::SimResult &next) {
   all.dramWriteBytes += next.dramWriteBytes;
   all.fetchBytes += next.fetchBytes;
   all.macs += next.macs;
-  for (stats::LayerResult layer : next.layers) {
+  auto later = [before](stats::LayerResult layer) {
     layer.firstStart += before;
     layer.lastRetire += before;
-    all.layers.push_back(std::move(layer));
-  }
+    return layer;
+  };
+  for (const stats::LayerResult &layer : next.layers)
+    all.layers.push_back(later(layer));
+  add(all.noLayer, later(next.noLayer));
+  all.hasLayerCauses &= next.hasLayerCauses;
   assert(all.engines.size() == next.engines.size() && "programs of one machine");
   for (size_t i = 0; i < all.engines.size(); ++i) {
     stats::EngineResult &engine = all.engines[i];
@@ -452,4 +632,5 @@ void runtime::append(stats::SimResult &all, const stats::SimResult &next) {
   all.instructions.clear();
   all.flows.clear();
   all.channels.clear();
+  all.criticalPath.clear();
 }

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Numbers carry their units, in table heads and in key names. Utilisation is
-// useful MACs / (peak MACs per cycle x cycles) everywhere.
+// useful MACs / (peak MACs per cycle x cycles) everywhere. docs/profile.md says
+// what each column means.
 //===----------------------------------------------------------------------===//
 #ifndef RUNTIME_REPORT_H
 #define RUNTIME_REPORT_H
@@ -12,6 +13,7 @@
 #include "runtime/Tensors.h"
 #include "simulator/stats/SimResult.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +30,7 @@ struct FallbackReport {
 
 struct RunReport {
   std::string model, schedule;
+  uint64_t programs = 0; ///< that ran on the accelerator, one after the other
   Model simulator = Model::SystemC;
   timing::MachineParams machine;
 
@@ -43,6 +46,8 @@ struct RunReport {
   /// Of each layer if it ran alone; empty where nobody counted.
   std::vector<cost::LayerTraffic> layerTraffic;
   std::vector<LayerTile> tiles; ///< of each layer; empty for programs
+  /// First and last layers of fusion groups, ascending; empty for programs.
+  std::vector<std::pair<size_t, size_t>> groups;
   std::vector<Offload> offload;
   FallbackReport fallback;
 
@@ -55,17 +60,17 @@ struct RunReport {
   double compileSeconds = 0, simulateSeconds = 0; ///< wall time; the latter of all runs
   uint64_t peakMemoryBytes = 0;                   ///< of this process so far; 0: nobody asked
 
+  /// False where every kernel fell back to the CPU.
+  bool runsOnAccelerator() const { return programs > 0; }
   /// MACs to state utilisation with: the compiler's, or else those the simulator counted.
   uint64_t countedMacs() const { return macs ? *macs : sim ? sim->macs : 0; }
   double milliseconds(uint64_t cycles) const { return double(cycles) / (machine.clockMhz * 1e3); }
-  const cost::LayerTraffic *trafficOf(size_t layer) const {
-    return layerTraffic.size() == layers.size() ? &layerTraffic[layer] : nullptr;
-  }
   /// The layers one after the other: sums of their lines.
   cost::LayerTraffic layerSerialTraffic() const;
-  /// macs / (peak MACs per cycle x cycles), 0 to 1.
+  /// macs / (peak MACs per cycle x cycles), 0 to 1. The peak is the array's: MACs of windows on the vector engine could exceed it
+  /// only beside a full array, and count up to it.
   double utilisation(uint64_t macs, uint64_t cycles) const {
-    return cycles ? double(macs) / (machine.peakMacsPerCycle() * double(cycles)) : 0;
+    return cycles ? std::min(1.0, double(macs) / (machine.peakMacsPerCycle() * double(cycles))) : 0;
   }
   /// Part of the time outside refresh in which the DRAM's data buses move something, program fetch included.
   double dataBusBusy() const;
@@ -74,12 +79,39 @@ struct RunReport {
   }
 };
 
+/// A row of the layer tables: a layer, or a fusion group with the rows of its members.
+struct LayerRow {
+  std::string name;
+  std::vector<std::string> nodes;
+  /// Of a group: sums, and the span from the first start of all to the last retirement of all.
+  stats::LayerResult result;
+  uint64_t macs = 0; ///< useful ones
+  /// What the engines and the DRAM need for this row in this program; 0 where the model does not note it.
+  uint64_t boundCycles = 0;
+  std::string boundBy; ///< an engine, or "dram"
+  /// The least that any program needs for the layer alone, from DRAM to DRAM; of a group the sum. 0: nobody counted.
+  uint64_t aloneCycles = 0;
+  std::string aloneBy;
+  std::optional<cost::LayerTraffic> traffic;
+  std::optional<LayerTile> tile;
+  std::vector<LayerRow> members; ///< empty: a layer
+};
+
+/// The rows of `report`, in the order of the program; what belongs to no layer comes last. Precondition: report.sim.
+std::vector<LayerRow> layerRows(const RunReport &report);
+
+/// Cycles that the engines and the DRAM need for `layer`, and which of them needs most.
+std::pair<uint64_t, std::string> programBound(const RunReport &report, const stats::LayerResult &layer);
+
 /// Appends the result of a program that ran after those in `all`: cycles and engines add up, layers follow one another. What
 /// is only for timelines is dropped.
 void append(stats::SimResult &all, const stats::SimResult &next);
 
 /// The tables `run` prints.
 std::string tables(const RunReport &report);
+
+/// How many nodes of the model each target has, and those of the CPU one by one with their reasons; lines.
+std::string offloadText(const std::vector<Offload> &offload);
 
 /// The document of `run --json`. `outputFiles`: where each output was written, empty where it was not.
 std::string toJson(const RunReport &report, const std::vector<std::string> &outputFiles);

@@ -3,8 +3,12 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Session.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "runtime/ReportRules.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 #include <chrono>
+#include <cstdlib>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -68,6 +72,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.lowerBoundBytes = loaded.lowerBoundBytes;
   report.layerTraffic = loaded.layerTraffic;
   report.tiles = loaded.tiles;
+  report.groups = loaded.groups;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
   for (size_t i = 0; i < loaded.steps.size(); ++i) {
@@ -95,6 +100,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
         report.fallback.hostLinkBytes += values[value].bytes.size();
       continue;
     }
+    ++report.programs;
     report.simulateSeconds += launch->wallSeconds;
     report.layers.insert(report.layers.end(), step.program->layers.begin(), step.program->layers.end());
     if (!launch->sim)
@@ -106,5 +112,9 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   }
   for (size_t i = 0; i < outputSpecs.size(); ++i)
     report.outputs.push_back(fromStored(values[loaded.outputs[i]], outputSpecs[i]));
+  // Tests look at every report that is made.
+  if (std::getenv("TILEWRIGHT_CHECK_REPORTS"))
+    if (std::vector<std::string> wrong = contradictions(toJson(report, {})); !wrong.empty())
+      return internalError("the report contradicts itself: " + llvm::join(wrong, "; "));
   return report;
 }

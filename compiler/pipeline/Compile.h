@@ -159,6 +159,8 @@ struct CompiledNetwork {
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;
   std::vector<uint64_t> tileBytes;
+  /// First and last layers of fusion groups (decision 0011), in the order of the program.
+  std::vector<std::pair<size_t, size_t>> groups;
   /// modulo and search: schedule::plannedStarts().
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// The tiles phase, as text.

@@ -931,6 +931,8 @@ llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
   const accel::WaysRequest ways = hasWays() ? accel::WaysRequest(result.weighed.front().ways) : accel::WaysRequest();
+  for (const accel::Group &group : fusion->groups)
+    result.groups.push_back({group.first, group.last()});
   result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), ways, choices);
   if (!onlyTimed)
     addBounds();

@@ -198,6 +198,15 @@ void Progress::clear() {
   shown = false;
 }
 
+Status cli::requireAccelerator(const runtime::Network &network, const std::string &purpose) {
+  if (network.runsOnAccelerator())
+    return {};
+  std::string reasons = runtime::offloadText(network.offload);
+  if (!reasons.empty())
+    reasons.pop_back();
+  return userError("nothing of " + network.model + " runs on the accelerator: " + purpose + "\n" + reasons);
+}
+
 void cli::printNotes(const std::vector<std::string> &notes) {
   for (const std::string &note : notes)
     std::fprintf(stderr, "tilewright: note: %s\n", note.c_str());

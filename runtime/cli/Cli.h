@@ -71,6 +71,9 @@ private:
   bool shown = false;
 };
 
+/// An error if every kernel falls back to the CPU, with the reasons; `purpose` says what needs the accelerator.
+Status requireAccelerator(const runtime::Network &network, const std::string &purpose);
+
 /// "tilewright: note: ..." on standard error.
 void printNotes(const std::vector<std::string> &notes);
 

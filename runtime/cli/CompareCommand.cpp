@@ -94,15 +94,25 @@ Status compare(const CompareArguments &arguments) {
 
   const timing::MachineParams &machine = report->machine;
   double cpuMilliseconds = median(seconds) * 1e3;
-  uint64_t cycles = report->sim->totalCycles;
   runtime::Table table({"target", "ms", "GMAC/s", "how"}, 1);
-  auto rate = [&](double milliseconds) { return milliseconds > 0 ? runtime::fixed(double(report->countedMacs()) / milliseconds / 1e6, 2) : "-"; };
-  table.add({"accelerator", runtime::fixed(report->milliseconds(cycles), 4), rate(report->milliseconds(cycles)),
-             "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.title()});
+  auto rate = [&](double milliseconds) {
+    return milliseconds > 0 && report->countedMacs() ? runtime::fixed(double(report->countedMacs()) / milliseconds / 1e6, 2) : "-";
+  };
+  if (report->runsOnAccelerator()) {
+    const uint64_t cycles = report->sim->totalCycles;
+    table.add({"accelerator", runtime::fixed(report->milliseconds(cycles), 4), rate(report->milliseconds(cycles)),
+               "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.title()});
+  } else {
+    table.add({"accelerator", "-", "-", "nothing runs on " + machine.title()});
+  }
   table.add({"cpu", runtime::fixed(cpuMilliseconds, 4), rate(cpuMilliseconds),
              "measured: median of " + std::to_string(arguments.repeat) + " runs, " + std::to_string(threads) + (threads == 1 ? " thread" : " threads")});
   table.add({"gpu", "-", "-", "not measured"});
   std::fputs(table.str().c_str(), stdout);
+  if (!report->runsOnAccelerator()) {
+    std::printf("nothing runs on the accelerator: there are no results to compare\n%s", runtime::offloadText(report->offload).c_str());
+    return {};
+  }
   if (report->fallback.kernels)
     std::printf("not in the accelerator's time: %llu kernels that fell back to the CPU, %.4f ms, %.1f KiB over the host link\n",
                 (unsigned long long)report->fallback.kernels, report->fallback.seconds * 1e3, double(report->fallback.hostLinkBytes) / 1024);

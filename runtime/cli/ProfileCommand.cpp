@@ -86,6 +86,8 @@ Status profile(const ProfileArguments &arguments) {
   if (!network)
     return network.error();
   printNotes(network->notes);
+  if (Status status = requireAccelerator(*network, "there is nothing to profile"); !status)
+    return status;
   if (network->steps.size() != 1 || !network->steps[0].program)
     return userError(
         "profile needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");

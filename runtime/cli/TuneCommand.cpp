@@ -39,8 +39,8 @@ Status tune(const TuneArguments &arguments) {
   if (!network)
     return network.error();
   printNotes(network->notes);
-  if (network->searches.empty())
-    return userError(arguments.model.model + " has no kernel that machine '" + network->machine.name + "' can run");
+  if (Status status = requireAccelerator(*network, "there is nothing to tune"); !status)
+    return status;
   if (!arguments.output.empty()) {
     std::vector<uint8_t> image = isa::serialize(*network->steps.front().program);
     std::string_view bytes(reinterpret_cast<const char *>(image.data()), image.size());

@@ -53,6 +53,8 @@ Status verify(const VerifyArguments &arguments) {
   if (!session)
     return session.error();
   printNotes((*session)->network().notes);
+  if (Status status = requireAccelerator((*session)->network(), "there is nothing to verify"); !status)
+    return status;
   StatusOr<std::vector<HostTensor>> inputs = readInputs(arguments.inputs, arguments.model.seed, **session);
   if (!inputs)
     return inputs.error();

@@ -19,6 +19,7 @@
 #include "hw-configs/Machine.h"
 #include "simulator/functional/FunctionalModel.h"
 #include "simulator/systemc/SystemCModel.h"
+#include "tests/e2e/models/ReportOf.h"
 #include "tests/fuzz/Seed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -144,7 +145,9 @@ llvm::Expected<pipeline::CompiledNetwork> compile(Network &network, pipeline::Co
   return pipeline::compileForAccelerator(*network.module, options);
 }
 
-/// Results of a program in both models: these of the network, and both the same.
+uint64_t reportsChecked = 0;
+
+/// Results of a program in both models, and what is reported of them: these of the network, and both the same.
 void checkResults(const pipeline::CompiledNetwork &compiled, const Network &network, const timing::MachineParams &machine,
                   double tolerance) {
   std::vector<std::vector<uint8_t>> inputs, outputs;
@@ -158,6 +161,8 @@ void checkResults(const pipeline::CompiledNetwork &compiled, const Network &netw
     return;
   }
   EXPECT_GE(result.totalCycles, compiled.lowerBoundCycles);
+  EXPECT_EQ(e2e::contradictionsOf(compiled, machine, result), "");
+  ++reportsChecked;
   core::RunResult functional = functional::run(compiled.program, machine, inputs);
   EXPECT_FALSE(functional.fault.has_value()) << functional.fault->str();
   EXPECT_EQ(functional.outputs, outputs) << "functional and SystemC model differ";
@@ -322,7 +327,8 @@ void runCases(const Suite &suite, uint64_t cases, llvm::function_ref<std::vector
   for (uint64_t seed = first; seed < first + cases; ++seed)
     // The seed alone decides the machine, so that a case can be repeated.
     ran += runCase(suite, seed, suite.variants[std::mt19937_64(seed)() % suite.variants.size()], waysOf(seed));
-  printf("%llu ran, the others need a larger machine\n", (unsigned long long)ran);
+  printf("%llu ran, the others need a larger machine; %llu reports of programs checked\n", (unsigned long long)ran,
+         (unsigned long long)std::exchange(reportsChecked, 0));
   // Shapes are small: most must fit even the smallest machine.
   if (cases >= 10) {
     EXPECT_GT(ran, cases / 2);

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, layers_of
 
 BATCH, ROWS, COLUMNS, DEPTH = 3, 20, 37, 9
 
@@ -50,7 +50,7 @@ class AttentionTest(CliTest):
         # fp32 sums of at most 64 products of at most about 4; the exponential of the vector engine is good to 2 units in the last place.
         np.testing.assert_allclose(np.load(self.path / "out/output0.npy"), expected, rtol=0, atol=1e-5)
         self.report = json.loads((self.path / "report.json").read_text())
-        return [layer["name"] for layer in self.report["layers"]]
+        return [layer["name"] for layer in layers_of(self.report)]
 
     def test_scores_never_leave_the_chip(self):
         for schedule in ["serial", "double_buffer", "modulo"]:
@@ -156,7 +156,7 @@ class HeadsTest(CliTest):
     def values(self, schedule, *options):
         self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", *options, "--schedule", schedule, "--input", "x.npy", "--check",
                         "--output-dir", "out", "--json", "report.json")
-        self.layers = {layer["name"]: layer for layer in json.loads((self.path / "report.json").read_text())["layers"]}
+        self.layers = {layer["name"]: layer for layer in layers_of(json.loads((self.path / "report.json").read_text()))}
         return np.load(self.path / "out/output0.npy")
 
     def keeping(self, *names):

@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest, hexed
+from cli_test import CliTest, hexed, layers_of
 
 HW = ["--hw", "tiny_8x8"]  # 8 lanes, 8 x 8 products a cycle
 CHAIN_HW = ["--hw", "gemmini_16x16_int8", "--set", "scratchpads.unified.capacity_bytes=131072"]
@@ -55,7 +55,7 @@ class BothEnginesTest(CliTest):
 
     def busy(self, engine):
         """Cycles in which it computes the window, in the last run."""
-        window = next(layer for layer in self.report["layers"] if layer["name"] == "window")
+        window = next(layer for layer in layers_of(self.report) if layer["name"] == "window")
         return sum(each["busy_cycles"] for each in window["engines"] if each["name"] == engine)
 
     def run_with(self, schedule, hw=HW):

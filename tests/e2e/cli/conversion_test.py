@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, layers_of
 
 SCALE, ZERO, FACTOR = 0.05, 7, 2.0 ** -9
 HEIGHT, WIDTH, OUTPUTS = 19, 29, 20
@@ -113,9 +113,9 @@ class ConversionTest(ConversionBase):
     def test_the_converted_image_never_is_in_dram(self):
         self.write_network()
         report = self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[1]
-        self.assertEqual([layer["name"] for layer in report["layers"]], ["stem"])
+        self.assertEqual([layer["name"] for layer in layers_of(report)], ["stem"])
         sums = 4 * OUTPUTS * (HEIGHT // 2 + 1) * (WIDTH // 2 + 1)
-        self.assertLess(report["layers"][0]["dram_write_bytes"], sums + self.image.size)
+        self.assertLess(layers_of(report)[0]["dram_write_bytes"], sums + self.image.size)
 
     def test_an_image_that_is_wanted_itself_is_converted_once(self):
         expected = self.write_network(returns_image=True)
@@ -142,7 +142,7 @@ class ConversionTest(ConversionBase):
         self.tilewright("run", "net.mlir", "--hw", machine, "--check", "--input", "image.npy", "--output-dir", "out", "--json", "report.json",
                         "--schedule", path)
         value, = map(np.load, (self.path / "out").glob("*.npy"))
-        layers = json.loads((self.path / "report.json").read_text())["layers"]
+        layers = layers_of(json.loads((self.path / "report.json").read_text()))
         return value, next(layer["dram_read_bytes"] for layer in layers if layer["name"] == "stem")
 
     def test_rows_that_are_copied_from_the_tile_above(self):
@@ -194,7 +194,7 @@ class ConversionTest(ConversionBase):
         np.save(self.path / "image.npy", image)
         self.tilewright("run", "net.mlir", "--hw", *machine, "--schedule", "modulo", "--check", "--input", "image.npy", "--output-dir", "out",
                         "--json", "report.json")
-        self.assertEqual([layer["name"] for layer in json.loads((self.path / "report.json").read_text())["layers"]], ["stem"])
+        self.assertEqual([layer["name"] for layer in layers_of(json.loads((self.path / "report.json").read_text()))], ["stem"])
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
         return values
 
@@ -248,7 +248,7 @@ class PackingTest(ConversionBase):
                 with self.subTest(machine=machine, schedule=schedule):
                     sums, report = self.run_network(machine[0], *machine[1:], "--schedule", schedule)
                     np.testing.assert_array_equal(sums, expected)
-                    self.assertEqual([layer["name"] for layer in report["layers"]], ["stem"])
+                    self.assertEqual([layer["name"] for layer in layers_of(report)], ["stem"])
 
     def test_tiles_of_every_shape(self):
         """One column, tiles that padding is in on every side, and several images."""

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest, hexed
+from cli_test import CliTest, hexed, layers_of
 
 INT8, FP32 = "tiny_8x8", "gemmini_16x16_fp32"  # machines of 8 and 16 lanes
 
@@ -195,7 +195,7 @@ class LanesTest(CliTest):
         self.assertGreater(len(np.unique(expected)), 20)
         together, _ = self.values(INT8, "true", "", keep("true"))
         np.testing.assert_array_equal(together, expected)
-        self.assertEqual(self.report["layers"][2]["dram_read_bytes"], 0)
+        self.assertEqual(layers_of(self.report)[2]["dram_read_bytes"], 0)
 
     def test_the_choice_comes_back(self):
         self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)))

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest, hexed, tensor
+from cli_test import CliTest, hexed, layers_of, tensor
 
 FACTOR, ZERO = 2.0 ** -9, -5
 INT8 = ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]
@@ -82,7 +82,7 @@ class MovedPoolsTest(CliTest):
         layers = {}
         for accumulator in [65536, 1024]:  # joined, and apart as there is no room for a window of a block of channels, twice
             self.tilewright("run", "net.mlir", *GEMMINI, "--set", f"accumulator.capacity_bytes={accumulator}", "--json", "report.json")
-            layers[accumulator] = json.loads((self.path / "report.json").read_text())["layers"]
+            layers[accumulator] = layers_of(json.loads((self.path / "report.json").read_text()))
         self.assertEqual([[layer["name"] for layer in layers[a]] for a in layers], [["conv"], ["conv", "pool"]])
         self.assertEqual(*[layers[a][0]["macs"] for a in layers])
 
@@ -105,7 +105,7 @@ class MovedPoolsTest(CliTest):
     def array_work(self, *options):
         """Cycles in which the array makes sums of the convolution."""
         self.tilewright("run", "net.mlir", *options, "--check", "--json", "report.json")
-        layers = json.loads((self.path / "report.json").read_text())["layers"]
+        layers = layers_of(json.loads((self.path / "report.json").read_text()))
         engines = next(layer["engines"] for layer in layers if layer["name"] == "conv")
         return next(engine["busy_cycles"] for engine in engines if engine["name"] == "tensor")
 

@@ -8,7 +8,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, layers_of
 
 ROWS, DEPTH, WIDTH = 128, 768, 384
 
@@ -58,7 +58,7 @@ class NormTest(CliTest):
 
     def test_rows_are_loaded_once(self):
         report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--across", "prefetch")
-        norm = next(layer for layer in report["layers"] if layer["name"] == "norm")
+        norm = next(layer for layer in layers_of(report) if layer["name"] == "norm")
         self.assertEqual(norm["dram_read_bytes"], ROWS * WIDTH * 4)
 
     def test_the_product_is_in_serpentine_order_where_its_inputs_do_not_stay(self):
@@ -117,7 +117,7 @@ class NormTest(CliTest):
     def test_only_some_rows_go_to_dram(self):
         for first in [ROWS // 2, 40, ROWS - 1]:
             report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.kept(f"on_chip = true, from = {first}"))
-            product, norm = report["layers"]
+            product, norm = layers_of(report)
             self.assertEqual(product["dram_write_bytes"], first * WIDTH * 4)
             self.assertEqual(norm["dram_read_bytes"], first * WIDTH * 4)
 
@@ -134,10 +134,10 @@ class NormTest(CliTest):
 
         self.network(256) # so few inputs that they stay
         hw = ["--hw", "gemmini_16x16_fp32"]
-        whole = self.run_on(*hw, "--schedule", cut(""))["layers"][0]["dram_read_bytes"]
+        whole = layers_of(self.run_on(*hw, "--schedule", cut("")))[0]["dram_read_bytes"]
         for keys in [", last = [2, 40]", ", first = [1, 64]", ", first = [1, 128], last = [3, 17]"]:
             # Each operand comes once, as ever.
-            self.assertEqual(self.run_on(*hw, "--schedule", cut(keys))["layers"][0]["dram_read_bytes"], whole, keys)
+            self.assertEqual(layers_of(self.run_on(*hw, "--schedule", cut(keys)))[0]["dram_read_bytes"], whole, keys)
         text, _ = self.tilewright("compile", "net.mlir", *hw, "--schedule", cut(", last = [2, 40]"), "--emit", "tiles", "-o", "-")
         rows = [int(count) for count in re.findall(r"tensor .*?counts=\[(\d+),", text)]
         self.assertEqual(set(rows), {ROWS, 40, ROWS % 40})
@@ -149,7 +149,7 @@ class NormTest(CliTest):
                                                    "buffers %k {depth = 2}"]})
 
         hw = ["--hw", "gemmini_16x16_fp32"]
-        whole, some = (self.run_on(*hw, "--schedule", cut(keys))["layers"][0]["dram_read_bytes"] for keys in ["", ", last = [4, 40]"])
+        whole, some = (layers_of(self.run_on(*hw, "--schedule", cut(keys)))[0]["dram_read_bytes"] for keys in ["", ", last = [4, 40]"])
         self.assertEqual(some, whole)
 
     def test_a_product_begins_with_the_rows_that_are_normalised(self):

@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest
+from cli_test import CliTest, layers_of
 
 
 class PackedTapsTest(CliTest):
@@ -17,7 +17,7 @@ class PackedTapsTest(CliTest):
         self.tilewright("run", model, "--hw", hw, "--check", "--schedule", schedule, *options, "--output-dir", "out",
                         "--json", "report.json")
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
-        return values, json.loads((self.path / "report.json").read_text())["layers"][0]["dram_read_bytes"]
+        return values, layers_of(json.loads((self.path / "report.json").read_text()))[0]["dram_read_bytes"]
 
     def same_values_in_less(self, model, hw, x, y, *options):
         expected, alone = self.result(model, hw, x, 1, *options)

@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 
-from cli_test import CliTest, hexed
+from cli_test import CliTest, hexed, layers_of
 
 CHANNELS, ROWS, COLUMNS = 48, 29, 23
 WINDOW = "pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = \"nhwc\""
@@ -53,7 +53,7 @@ class RollingTest(CliTest):
         np.testing.assert_array_equal(np.load(self.path / "out/output0.npy")[0], expected)
         expected = np.einsum("hwyxc,yxco->hwo", windows(x, 1), self.full.astype(np.int64))
         np.testing.assert_array_equal(np.load(self.path / "out/output1.npy")[0], expected)
-        layers = json.loads((self.path / "report.json").read_text())["layers"]
+        layers = layers_of(json.loads((self.path / "report.json").read_text()))
         return next(layer["dram_read_bytes"] for layer in layers if layer["name"] == kernel[0])
 
     def test_windows_of_the_vector_engine(self):

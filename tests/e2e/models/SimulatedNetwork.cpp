@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tests/e2e/models/SimulatedNetwork.h"
+#include "tests/e2e/models/ReportOf.h"
 
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
@@ -125,6 +126,8 @@ Result<SimulatedRun> SimulatedNetwork::run(const std::vector<HostTensor> &inputs
   run.result = systemc::SystemCModel().run(program, state, options);
   if (run.result.fault)
     return problem("", "SystemC model: " + run.result.fault->str());
+  if (std::string rules = contradictionsOf(network, params, run.result); !rules.empty())
+    return problem("", "the report contradicts itself: " + rules);
   std::vector<std::vector<uint8_t>> outputs = state.readOutputs(program);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const isa::TensorInfo &info = program.outputs[i];

@@ -39,7 +39,7 @@ report = {
     "machine": {"name": "m", "peak_macs_per_cycle": 256, "scratchpad_bytes": 65536, "outstanding_bursts": 16,
                 "dram": {"ideal": False, "burst_bytes": 64, "peak_bytes_per_cycle": 8, "row_conflict_latency_cycles": 50}},
     "total_cycles": cycles, "lower_bound_cycles": 800, "layer_serial_cycles": 900, "bound_by": os.environ.get("BOUND_BY", "array"), "macs": 128000,
-    "utilisation": 128000 / (256 * cycles), "layers": [{"name": "n", "cycles": cycles, "bound_cycles": 700, "tile_bytes": int(os.environ.get("TILE", 4096))}],
+    "utilisation": 128000 / (256 * cycles), "layers": [{"name": "n", "last_retirement_cycle": cycles, "alone_bound_cycles": 700, "members": [], "tile_bytes": int(os.environ.get("TILE", 4096))}],
     "dram_read_bytes": 2 << 20, "dram_write_bytes": 1 << 20, "schedule_reference_dram_bytes": int(os.environ.get("REFERENCE", 2 << 20)),
     "data_bus_busy": float(os.environ.get("BUS", 0.5)),
     "engines": [{"name": "tensor", "busy_cycles": 600}, {"name": "vector", "busy_cycles": 300}],

@@ -16,6 +16,7 @@ namespace {
 RunReport sampleReport() {
   RunReport report;
   report.model = "net.onnx";
+  report.programs = 1;
   report.schedule = "serial";
   report.machine.name = "small";
   report.machine.rows = report.machine.cols = 8;
@@ -42,13 +43,18 @@ RunReport sampleReport() {
   sim.engines = {tensor};
   stats::LayerResult layer;
   layer.name = "conv";
-  layer.cycles = 100;
+  layer.instructions = 3;
+  layer.firstStart = 20;
+  layer.lastRetire = 120;
+  layer.critical = 128;
   layer.dramReadBytes = 1024;
   layer.dramWriteBytes = 512;
   layer.macs = 6400;
   layer.labels[stats::kTensor][size_t(Label::Busy)] = 60;
   layer.labels[stats::kTensor][size_t(Label::Operand)] = 40;
   sim.layers = {layer};
+  sim.instructionCount = 3;
+  sim.hasLayerCauses = true;
   report.sim = sim;
   report.offload = {{"Conv_0", "accelerator", "layer conv"}, {"NonZero_2", "cpu", "the accelerator has no NonZero"}};
   report.outputs = {{"y", ElementKind::F32, {1, 2}, std::vector<uint8_t>(8)}};
@@ -106,8 +112,14 @@ TEST(ReportTest, JsonHasEveryPromisedKey) {
   EXPECT_EQ(layer["cycles"], 100);
   EXPECT_EQ(layer["macs"], 3200);
   EXPECT_DOUBLE_EQ(layer["utilisation"], 0.5);
-  EXPECT_EQ(layer["bound_cycles"], 50);
-  EXPECT_EQ(layer["bound_by"], "array");
+  EXPECT_EQ(layer["first_start_cycle"], 20);
+  EXPECT_EQ(layer["last_retirement_cycle"], 120);
+  EXPECT_EQ(layer["critical_cycles"], 128);
+  EXPECT_EQ(layer["bound_cycles"], 64); // 1,024 bytes at 16 a cycle; what is written fits the write buffer
+  EXPECT_EQ(layer["bound_by"], "dram");
+  EXPECT_EQ(layer["alone_bound_cycles"], 50);
+  EXPECT_EQ(layer["alone_bound_by"], "array");
+  EXPECT_TRUE(layer["members"].empty());
   EXPECT_EQ(layer["dram_bytes"], 1536);
   EXPECT_EQ(layer["engines"][0]["stalls"]["operand_cycles"], 40);
 
@@ -220,9 +232,82 @@ TEST(ReportTest, TilesStandWithTheirLayers) {
   EXPECT_EQ(layer["tile_bytes"], 4096);
 }
 
+// Two layers side by side: the row of the group spans both, and nothing is counted twice.
+TEST(ReportTest, AFusionGroupIsOneRowThatOpensIntoItsMembers) {
+  RunReport report = sampleReport();
+  stats::LayerResult first = report.sim->layers[0], second = first;
+  first.name = "expand";
+  first.firstStart = 20, first.lastRetire = 70;
+  first.critical = 60;
+  second.name = "project";
+  second.firstStart = 40, second.lastRetire = 120;
+  second.critical = 68;
+  report.sim->layers = {first, second};
+  report.layers = {{"expand", {"a"}, 1600, 30, "array"}, {"project", {"b"}, 1600, 90, "dram"}};
+  report.groups = {{0, 1}};
+  const std::vector<LayerRow> rows = layerRows(report);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].name, "expand + project");
+  EXPECT_EQ(rows[0].nodes, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(rows[0].result.cycles(), 100u);
+  EXPECT_EQ(rows[0].result.critical, 128u);
+  EXPECT_EQ(rows[0].macs, 3200u);
+  EXPECT_EQ(rows[0].result.labels[stats::kTensor][size_t(Label::Busy)], 120u);
+  EXPECT_EQ(rows[0].boundCycles, 128u); // 2,048 bytes read
+  EXPECT_EQ(rows[0].aloneCycles, 120u);
+  ASSERT_EQ(rows[0].members.size(), 2u);
+  EXPECT_EQ(rows[0].members[1].result.cycles(), 80u);
+  EXPECT_EQ(rows[0].members[1].boundCycles, 64u);
+  const std::string text = tables(report);
+  EXPECT_NE(text.find("\nexpand + project"), std::string::npos) << text;
+  EXPECT_NE(text.find("\n  project"), std::string::npos) << text;
+  nlohmann::json document = nlohmann::json::parse(toJson(report, {}));
+  ASSERT_EQ(document["layers"].size(), 1u);
+  EXPECT_EQ(document["layers"][0]["members"][0]["name"], "expand");
+  EXPECT_TRUE(document["layers"][0]["tile"].is_null());
+}
+
+TEST(ReportTest, WhatBelongsToNoLayerHasARow) {
+  RunReport report = sampleReport();
+  report.sim->noLayer.instructions = 1;
+  report.sim->noLayer.lastRetire = 7;
+  const std::vector<LayerRow> rows = layerRows(report);
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1].name, "(no layer)");
+  EXPECT_EQ(rows[1].result.cycles(), 7u);
+}
+
+// The RTL counts labels of engines alone: nothing is made up for its layers.
+TEST(ReportTest, WhatAModelDoesNotNoteIsNotReported) {
+  RunReport report = sampleReport();
+  report.sim->hasLayerCauses = false;
+  const nlohmann::json layer = nlohmann::json::parse(toJson(report, {}))["layers"][0];
+  EXPECT_TRUE(layer["critical_cycles"].is_null());
+  EXPECT_TRUE(layer["bound_cycles"].is_null());
+  EXPECT_TRUE(layer["engines"].is_null());
+  EXPECT_EQ(layer["cycles"], 100);
+  EXPECT_EQ(tables(report).find("busy cycles"), std::string::npos);
+}
+
+TEST(ReportTest, ANetworkThatRunsNowhereOnTheAcceleratorSaysSo) {
+  RunReport report = sampleReport();
+  report.programs = 0;
+  report.sim.reset();
+  report.layers.clear();
+  report.fallback.kernels = 1;
+  report.offload = {{"NonZero_2", "cpu", "the accelerator has no NonZero"}, {"Shape_1", "folded", "constant"}};
+  const std::string text = tables(report);
+  EXPECT_NE(text.find("nothing runs on the accelerator\nnodes: 1 on cpu, 1 folded\n  NonZero_2 on cpu: the accelerator has no NonZero\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("cycles"), std::string::npos) << text;
+  EXPECT_NE(text.find("nothing simulated"), std::string::npos) << text;
+}
+
 TEST(ReportTest, ProgramsThatFollowOneAnotherAddUp) {
   stats::SimResult all = *sampleReport().sim, next = all;
   next.layers[0].firstStart = 5;
+  next.layers[0].critical = 100;
   next.layers[0].lastRetire = 90;
   next.engines[0].causes.push_back({Label::Operand, 4, stats::kFirstLoad, 7});
   append(all, next);
@@ -231,6 +316,8 @@ TEST(ReportTest, ProgramsThatFollowOneAnotherAddUp) {
   ASSERT_EQ(all.layers.size(), 2u);
   EXPECT_EQ(all.layers[1].firstStart, 133u);
   EXPECT_EQ(all.layers[1].lastRetire, 218u);
+  EXPECT_EQ(all.layers[1].cycles(), 85u);
+  EXPECT_EQ(all.layers[1].critical, 100u);
   EXPECT_EQ(all.engines[0].instructions, 6u);
   uint64_t sum = 0;
   for (stats::Cycle cycles : all.engines[0].cycles)

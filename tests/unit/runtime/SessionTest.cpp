@@ -4,6 +4,7 @@
 #include "runtime/Session.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <gtest/gtest.h>
 
@@ -11,6 +12,9 @@ using namespace tw;
 using namespace tw::runtime;
 
 namespace {
+
+/// A report that breaks a rule of docs/profile.md is an internal error.
+[[maybe_unused]] const int checksReports = setenv("TILEWRIGHT_CHECK_REPORTS", "1", 1);
 
 std::unique_ptr<Session> session(const std::string &model, const std::string &machine, Model simulator = Model::SystemC,
                                  const std::string &schedule = "double_buffer") {

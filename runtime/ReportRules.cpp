@@ -1,0 +1,203 @@
+//===- ReportRules.cpp - What every report must fulfil --------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "runtime/ReportRules.h"
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace tw;
+using json = nlohmann::json;
+
+namespace {
+
+/// Cycles by engine and label, "busy_cycles" among the labels.
+using EngineCycles = std::map<std::string, std::map<std::string, uint64_t>>;
+
+/// What rows add up to.
+struct Sums {
+  uint64_t macs = 0, readBytes = 0, writeBytes = 0, critical = 0, instructions = 0;
+  EngineCycles engines;
+};
+
+class Rules {
+public:
+  explicit Rules(const json &report) : report(report) {}
+  std::vector<std::string> run();
+
+private:
+  void require(bool holds, const std::string &what) {
+    if (!holds)
+      violated.push_back(what);
+  }
+  void equal(const std::string &what, uint64_t value, uint64_t expected) {
+    require(value == expected, what + " is " + std::to_string(value) + ", expected " + std::to_string(expected));
+  }
+  void atMost(const std::string &what, uint64_t value, uint64_t most) {
+    require(value <= most, what + " is " + std::to_string(value) + ", allowed are " + std::to_string(most));
+  }
+  void utilisation(const std::string &place, double value, uint64_t macs, uint64_t cycles);
+  void row(const std::string &place, const json &row, Sums &sums);
+  void members(const std::string &place, const json &row, const Sums &own);
+  void engines(const Sums &rows);
+  void nodes();
+
+  const json &report;
+  double peak = 0;
+  bool hasCauses = false;
+  std::vector<std::string> violated;
+};
+
+/// Stalls that belong to an instruction, and so to its layer.
+bool isOfLayers(const std::string &label) { return label != "starved_cycles" && label != "idle_cycles"; }
+
+void addTo(EngineCycles &sums, const json &engines) {
+  for (const json &engine : engines) {
+    std::map<std::string, uint64_t> &labels = sums[engine.at("name")];
+    labels["busy_cycles"] += engine.at("busy_cycles").get<uint64_t>();
+    for (const auto &[label, cycles] : engine.at("stalls").items())
+      labels[label] += cycles.get<uint64_t>();
+  }
+}
+
+void Rules::utilisation(const std::string &place, double value, uint64_t macs, uint64_t cycles) {
+  require(value >= 0 && value <= 1, place + "utilisation is " + std::to_string(value) + ", allowed are 0 to 1");
+  const double expected = cycles ? std::min(1.0, double(macs) / (peak * double(cycles))) : 0;
+  require(std::abs(value - expected) <= 1e-9,
+          place + "utilisation is " + std::to_string(value) + ", MACs over peak and cycles are " + std::to_string(expected));
+}
+
+void Rules::row(const std::string &place, const json &row, Sums &sums) {
+  const uint64_t cycles = row.at("cycles"), first = row.at("first_start_cycle"), last = row.at("last_retirement_cycle");
+  const uint64_t macs = row.at("macs"), instructions = row.at("instructions");
+  const uint64_t read = row.at("dram_read_bytes"), written = row.at("dram_write_bytes");
+  equal(place + "cycles", cycles, last - first);
+  atMost(place + "last_retirement_cycle", last, report.at("total_cycles"));
+  require(instructions == 0 || cycles > 0, place + std::to_string(instructions) + " instructions run in no cycle");
+  utilisation(place, row.at("utilisation"), macs, cycles);
+  equal(place + "dram_bytes", row.at("dram_bytes"), read + written);
+  sums.macs += macs;
+  sums.readBytes += read;
+  sums.writeBytes += written;
+  sums.instructions += instructions;
+  if (!hasCauses)
+    return;
+  const uint64_t bound = row.at("bound_cycles");
+  atMost(place + "bound_cycles", bound, cycles);
+  EngineCycles own;
+  addTo(own, row.at("engines"));
+  for (const auto &[engine, labels] : own)
+    if (engine != "sequencer")
+      atMost(place + "busy_cycles of " + engine, labels.at("busy_cycles"), bound);
+  const json &dram = report.at("machine").at("dram");
+  const uint64_t buffer =
+      report.at("machine").at("write_buffer_bursts").get<uint64_t>() * dram.at("burst_bytes").get<uint64_t>();
+  const double moved = double(read) + double(written > buffer ? written - buffer : 0);
+  require(moved <= double(bound) * dram.at("peak_bytes_per_cycle").get<double>() * (1 + 1e-12) + 1e-6,
+          place + std::to_string(uint64_t(moved)) + " bytes cannot cross the bus in bound_cycles " + std::to_string(bound));
+  const uint64_t streamed = own.count("tensor") ? own["tensor"]["busy_cycles"] : 0;
+  require(double(macs) <= peak * double(streamed) + row.at("vector_macs").get<double>(),
+          place + std::to_string(macs) + " MACs in " + std::to_string(streamed) + " cycles of the array");
+  sums.critical += row.at("critical_cycles").get<uint64_t>();
+  for (const auto &[engine, labels] : own)
+    for (const auto &[label, count] : labels)
+      sums.engines[engine][label] += count;
+}
+
+/// A group is what its members are.
+void Rules::members(const std::string &place, const json &group, const Sums &own) {
+  Sums sums;
+  uint64_t first = ~uint64_t(0), last = 0;
+  for (const json &member : group.at("members")) {
+    row(place + "member '" + member.at("name").get<std::string>() + "': ", member, sums);
+    require(member.at("members").empty(), place + "a member has members");
+    if (member.at("instructions") == 0)
+      continue;
+    first = std::min<uint64_t>(first, member.at("first_start_cycle"));
+    last = std::max<uint64_t>(last, member.at("last_retirement_cycle"));
+  }
+  equal(place + "first_start_cycle", group.at("first_start_cycle"), first);
+  equal(place + "last_retirement_cycle", group.at("last_retirement_cycle"), last);
+  equal(place + "macs of its members", sums.macs, own.macs);
+  equal(place + "dram_read_bytes of its members", sums.readBytes, own.readBytes);
+  equal(place + "dram_write_bytes of its members", sums.writeBytes, own.writeBytes);
+  equal(place + "instructions of its members", sums.instructions, own.instructions);
+  equal(place + "critical_cycles of its members", sums.critical, own.critical);
+  require(sums.engines == own.engines, place + "its engines' cycles are not those of its members");
+}
+
+void Rules::engines(const Sums &rows) {
+  for (const json &engine : report.at("engines")) {
+    const std::string name = engine.at("name");
+    uint64_t sum = engine.at("busy_cycles").get<uint64_t>() + engine.at("idle_cycles").get<uint64_t>();
+    for (const json &cycles : engine.at("stalls"))
+      sum += cycles.get<uint64_t>();
+    equal("labels of " + name, sum, report.at("total_cycles"));
+    // The sequencer also fetches what is of no layer.
+    if (name == "sequencer" || !hasCauses || report.at("layers").empty())
+      continue;
+    EngineCycles whole;
+    addTo(whole, json::array({engine}));
+    for (const auto &[label, cycles] : whole[name]) {
+      if (!isOfLayers(label))
+        continue;
+      auto found = rows.engines.find(name);
+      const bool isKnown = found != rows.engines.end() && found->second.count(label);
+      equal(label + " of " + name + " in all rows", isKnown ? found->second.at(label) : 0, cycles);
+    }
+  }
+}
+
+void Rules::nodes() {
+  const std::set<std::string> targets = {"accelerator", "cpu", "folded"};
+  for (const json &entry : report.at("offload")) {
+    require(targets.count(entry.at("target")), "node '" + entry.at("node").get<std::string>() + "' is on '" +
+                                                   entry.at("target").get<std::string>() + "', which is no target");
+    require(!entry.at("reason").get<std::string>().empty(),
+            "node '" + entry.at("node").get<std::string>() + "' is where it is for no reason");
+  }
+}
+
+std::vector<std::string> Rules::run() {
+  nodes();
+  if (!report.contains("total_cycles"))
+    return violated;
+  peak = report.at("machine").at("peak_macs_per_cycle");
+  utilisation("", report.at("utilisation"), report.at("macs"), report.at("total_cycles"));
+  if (!report.at("lower_bound_cycles").is_null())
+    atMost("lower_bound_cycles", report.at("lower_bound_cycles"), report.at("total_cycles"));
+  const json &layers = report.at("layers");
+  hasCauses = !layers.empty() && !layers.front().at("critical_cycles").is_null();
+  Sums all;
+  for (const json &layer : layers) {
+    const std::string place = "layer '" + layer.at("name").get<std::string>() + "': ";
+    Sums own;
+    row(place, layer, own);
+    if (!layer.at("members").empty())
+      members(place, layer, own);
+    all.macs += own.macs;
+    all.readBytes += own.readBytes;
+    all.writeBytes += own.writeBytes;
+    all.critical += own.critical;
+    all.instructions += own.instructions;
+    for (const auto &[engine, labels] : own.engines)
+      for (const auto &[label, count] : labels)
+        all.engines[engine][label] += count;
+  }
+  engines(all);
+  if (layers.empty())
+    return violated;
+  equal("macs of all rows", all.macs, report.at("macs"));
+  equal("dram_read_bytes of all rows", all.readBytes, report.at("dram_read_bytes"));
+  equal("dram_write_bytes of all rows", all.writeBytes, report.at("dram_write_bytes"));
+  equal("instructions of all rows", all.instructions, report.at("instructions"));
+  if (hasCauses)
+    equal("critical_cycles of all rows", all.critical, report.at("total_cycles"));
+  return violated;
+}
+
+} // namespace
+
+std::vector<std::string> runtime::contradictions(const std::string &report) { return Rules(json::parse(report)).run(); }
