@@ -10,6 +10,7 @@
 #include "compiler/pipeline/ReadText.h"
 #include "isa/timing/Dram.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -27,12 +28,31 @@ llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)>
     return llvm::Error::success();
   return llvm::createStringError("%s", text.str().empty() ? "internal: a pass failed without a reason" : text.str().c_str());
 }
+
+/// What every phase takes for granted of the functions of a model.
+LogicalResult checkModel(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>()) {
+    if (function.isExternal())
+      return function.emitError() << "function '" << function.getName() << "' has no body";
+    if (Attribute nodes = function->getAttr(graph::kNodesAttr)) {
+      auto names = dyn_cast<ArrayAttr>(nodes);
+      if (!names || !llvm::all_of(names, [](Attribute name) { return mlir::isa<StringAttr>(name); }))
+        return function.emitError() << graph::kNodesAttr << " of function '" << function.getName() << "' must be a list of names";
+    }
+    if (Attribute target = function->getAttr(graph::kTargetAttr)) {
+      auto name = dyn_cast<StringAttr>(target);
+      if (!name || (name.getValue() != "accel" && name.getValue() != "cpu"))
+        return function.emitError() << graph::kTargetAttr << " of function '" << function.getName() << "' must be \"accel\" or \"cpu\"";
+    }
+  }
+  return success();
+}
 } // namespace
 
 llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
                                                             const CompileOptions &options) {
   if (path.ends_with(".mlir"))
-    return readText(context, path);
+    return readText(context, path, checkModel);
   frontend::ImportOptions import;
   import.shapes = options.shapes;
   return frontend::importOnnxFile(context, path, import);

@@ -105,6 +105,22 @@ module attributes {tilewright.note = #a1} {
         self.refused("func.func private @f() attributes {a = " + "[" * depth + "]" * (depth - 1) + "\n", "net.mlir")
         self.refused("func.func @f() {\n" + "scf.execute_region {\n" * depth, "net.mlir")
 
+    def test_functions_that_the_compiler_would_not_write(self):
+        kernel = "func.func private @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {{{}}} {{ return %x : tensor<4xf32> }}\n"
+        main = """func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = call @k(%x) : (tensor<4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}
+"""
+        for attributes, message in [('tilewright.target = "accel", tilewright.nodes = [7]', "tilewright.nodes of function 'k' must be a list of names"),
+                                    ('tilewright.target = "accel", tilewright.nodes = "k"', "tilewright.nodes of function 'k' must be a list of names"),
+                                    ("tilewright.target = 3", "tilewright.target of function 'k' must be \"accel\" or \"cpu\""),
+                                    ('tilewright.target = "gpu"', "tilewright.target of function 'k' must be \"accel\" or \"cpu\"")]:
+            self.refused(kernel.format(attributes) + main, message)
+        self.refused('func.func private @k(tensor<4xf32>) -> tensor<4xf32> attributes {tilewright.target = "accel"}\n' + main,
+                     "function 'k' has no body")
+        self.refused('"builtin.module"() ({}) : () -> ()', "net.mlir:1:1")
+
     def test_bytecode(self):
         (self.path / "net.mlir").write_bytes(b"ML\xefR\x0dMLIR19.1.7\x00" + bytes(200))
         self.limited("compile", "net.mlir", "--hw", "tiny_8x8", "-o", "o.twp", status=USER, message="net.mlir: is MLIR bytecode, and only text is read")
