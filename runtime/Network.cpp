@@ -13,6 +13,7 @@
 #include "compiler/pipeline/Diagnostics.h"
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
+#include "isa/Printable.h"
 #include "isa/timing/Digest.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
@@ -94,7 +95,7 @@ StatusOr<TensorSpec> specOf(mlir::Type type, mlir::DictionaryAttr attributes, co
   spec.name = fallback;
   if (attributes)
     if (auto name = attributes.getAs<mlir::StringAttr>(graph::kNameAttr))
-      spec.name = name.getValue().str();
+      spec.name = printable(name.getValue());
   auto tensor = mlir::dyn_cast<mlir::RankedTensorType>(type);
   std::optional<ElementKind> kind = tensor && tensor.hasStaticShape() ? hostKind(tensor.getElementType()) : std::nullopt;
   if (!kind) {
@@ -180,7 +181,9 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.exactQdq = options.exactQdq;
   result.options.finiteMath = options.finiteMath;
-  result.options.shapes = options.shapes;
+  result.options.import = options.import;
+  if (options.maxInstructions)
+    result.options.maxInstructions = options.maxInstructions;
   if (machine && *schedule == accel::Schedule::Search) {
     result.options.search.budget = options.searchBudget;
     result.options.search.seed = options.searchSeed;
@@ -216,6 +219,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
                        "' multiplies " + hwconfigs::typeName(machine->arrayType));
     result.module = buildInlineKernel(*result.context, *kernel, options.seed);
   } else {
+    if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
+      return userError(model + ": --const is for ONNX models");
     auto module = pipeline::importModel(*result.context, model, result.options);
     if (!module)
       return fromLlvm(module.takeError(), model);
@@ -450,7 +455,16 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
       return status.error();
     step.program = std::move(*program);
   }
-  const isa::Program &program = *step.program;
+  isa::Program &program = *step.program;
+  // Reports and messages show them.
+  for (isa::Layer &layer : program.layers) {
+    layer.name = printable(layer.name);
+    for (std::string &node : layer.nodes)
+      node = printable(node);
+  }
+  for (std::vector<isa::TensorInfo> *tensors : {&program.inputs, &program.outputs})
+    for (isa::TensorInfo &tensor : *tensors)
+      tensor.name = printable(tensor.name);
   if (program.architecturalDigest != timing::architecturalDigest(network.machine))
     return userError(model + ": the program was made for machine '" + program.machine + "', whose architecture differs from '" +
                      network.machine.name + "': compile it again with --hw");

@@ -8,6 +8,7 @@
 #define RUNTIME_NETWORK_H
 
 #include "compiler/cost/Bounds.h"
+#include "compiler/frontend/ImportOptions.h"
 #include "compiler/pipeline/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -48,8 +49,10 @@ struct NetworkOptions {
   bool oneProgram = false;
   bool exactQdq = false;
   bool finiteMath = false;
-  /// Shapes of network inputs by name.
-  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Instructions that a program may have; 0: as many as the compiler allows by itself.
+  uint64_t maxInstructions = 0;
+  /// Of ONNX models: shapes of inputs, inputs that are constants.
+  frontend::ImportOptions import;
   /// Weights of inline kernels.
   uint64_t seed = 1;
 };

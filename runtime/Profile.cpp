@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Profile.h"
+#include "isa/Printable.h"
 
 #include <algorithm>
 #include <cassert>
@@ -286,7 +287,7 @@ static std::string planTables(const Profile &profile, size_t top) {
 std::string runtime::tables(const Profile &profile, size_t top) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
-  std::string text = report.model + " on " + report.machine.title() +
+  std::string text = printable(report.model) + " on " + report.machine.title() +
                      (report.schedule.empty() ? "" : ", schedule " + report.schedule) + "\n" + grouped(total) +
                      " cycles: tensor engine busy in " + grouped(busy) + " (" + percent(busy, total) + " %), " +
                      grouped(total - busy) + " lost\n";

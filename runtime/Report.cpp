@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Report.h"
 #include "hw-configs/Machine.h"
+#include "isa/Printable.h"
 #include "isa/timing/Dram.h"
 
 #include <algorithm>
@@ -391,7 +392,7 @@ static std::string summary(const RunReport &report) {
 }
 
 std::string runtime::tables(const RunReport &report) {
-  std::string text = report.model + " on " + report.machine.title() + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
+  std::string text = printable(report.model) + " on " + report.machine.title() + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
                      std::to_string(report.machine.rows) + "x" + std::to_string(report.machine.cols) + ", " +
                      std::to_string(report.machine.clockMhz) + " MHz)" + (report.schedule.empty() ? "" : ", schedule " + report.schedule) + ", " +
                      modelName(report.simulator) + " model\n";

@@ -25,8 +25,18 @@ Session::Session(Network network, const SimulatorOptions &options) : loaded(std:
     inputSpecs.push_back(loaded.values[value]);
   for (unsigned value : loaded.outputs)
     outputSpecs.push_back(loaded.values[value]);
-  for (const Step &step : loaded.steps)
-    devices.push_back(step.program ? makeSimulatorDevice(*step.program, loaded.machine, options) : nullptr);
+  for (Step &step : loaded.steps) {
+    if (!step.program) {
+      devices.push_back(nullptr);
+      continue;
+    }
+    // The constants are the largest part of a program, and only the device needs them.
+    std::vector<isa::Segment> constants = std::move(step.program->constants);
+    step.program->constants.clear();
+    isa::Program program = *step.program;
+    program.constants = std::move(constants);
+    devices.push_back(makeSimulatorDevice(std::move(program), loaded.machine, options));
+  }
 }
 
 std::vector<HostTensor> Session::randomInputs(uint64_t seed) const {

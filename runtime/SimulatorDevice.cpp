@@ -8,6 +8,7 @@
 #include "simulator/systemc/SystemCModel.h"
 
 #include <chrono>
+#include <cstring>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -26,6 +27,9 @@ public:
       inputSpecs.push_back(specOf(info));
     for (const isa::TensorInfo &info : this->program.outputs)
       outputSpecs.push_back(specOf(info));
+    // Where runTimed() loads them, and nobody else asks for them.
+    if (!options.agreements && !options.checks && options.model != Model::Functional)
+      keepWords();
   }
 
   const std::vector<TensorSpec> &inputs() const override { return inputSpecs; }
@@ -39,8 +43,16 @@ private:
   StatusOr<std::vector<std::vector<uint8_t>>> runTimed(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
   StatusOr<std::vector<std::vector<uint8_t>>> runBoth(const std::vector<std::vector<uint8_t>> &inputs, Launch &launch);
   StatusOr<stats::SimResult> runRtl(Launch &launch);
+  /// Takes large constants of equal words out of the program: DRAM holds them, a second copy is not needed.
+  void keepWords();
 
   isa::Program program;
+  /// Constants of which every 64 bytes are `word`.
+  struct EqualWords {
+    uint64_t address, bytes;
+    std::vector<uint8_t> word;
+  };
+  std::vector<EqualWords> equalWords;
   timing::MachineParams machine;
   SimulatorOptions options;
   std::vector<TensorSpec> inputSpecs, outputSpecs;
@@ -63,6 +75,19 @@ public:
 private:
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
+
+void SimulatorDevice::keepWords() {
+  constexpr size_t kWord = 64, kLarge = size_t(1) << 20;
+  auto isOfEqualWords = [](const isa::Segment &segment) {
+    const std::vector<uint8_t> &bytes = segment.bytes;
+    return bytes.size() >= kLarge && bytes.size() % kWord == 0 && std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
+  };
+  for (isa::Segment &segment : program.constants)
+    if (isOfEqualWords(segment)) {
+      equalWords.push_back({segment.address, segment.bytes.size(), {segment.bytes.begin(), segment.bytes.begin() + kWord}});
+      segment.bytes = std::vector<uint8_t>();
+    }
+}
 
 StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runFunctional(const std::vector<std::vector<uint8_t>> &inputs,
                                                                            Launch &launch) {
@@ -124,6 +149,9 @@ StatusOr<std::vector<std::vector<uint8_t>>> SimulatorDevice::runTimed(const std:
     state = std::make_unique<core::MachineState>(machine);
   if (std::optional<std::string> message = state->load(program))
     return userError(*message);
+  for (const EqualWords &words : equalWords)
+    for (uint64_t at = 0; at < words.bytes; at += words.word.size())
+      std::memcpy(state->dram(words.address + words.bytes) + words.address + at, words.word.data(), words.word.size());
   if (std::optional<std::string> message = state->writeInputs(program, inputs))
     return userError(*message);
   stats::SimResult result;

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Tensors.h"
+#include "isa/Printable.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +33,7 @@ static ElementKind hostKind(isa::ElementKind kind) {
   return ElementKind::F32;
 }
 
-TensorSpec runtime::specOf(const isa::TensorInfo &info) { return {info.name, hostKind(info.type), info.shape}; }
+TensorSpec runtime::specOf(const isa::TensorInfo &info) { return {printable(info.name), hostKind(info.type), info.shape}; }
 
 int64_t runtime::elementCount(const std::vector<int64_t> &shape) {
   int64_t count = 1;

@@ -137,7 +137,7 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   if (!module)
     return module.takeError();
   file.module = std::move(*module);
-  pipeline::DiagnosticText text(&context);
+  pipeline::DiagnosticText text(&context, /*isTheUsers=*/true);
   constexpr StringRef kEntry = transform::TransformDialect::kTransformEntryPointSymbolName;
   auto entry = file.module->lookupSymbol<transform::NamedSequenceOp>(kEntry);
   if (!entry || entry.isExternal() || entry.getNumArguments() != 1) {
@@ -187,7 +187,7 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
 }
 
 llvm::Error directives::applyScheduleFile(ModuleOp model, const ScheduleFile &file) {
-  pipeline::DiagnosticText text(model.getContext());
+  pipeline::DiagnosticText text(model.getContext(), /*isTheUsers=*/true);
   ModuleOp module = *file.module;
   auto entry = module.lookupSymbol<transform::NamedSequenceOp>(transform::TransformDialect::kTransformEntryPointSymbolName);
   if (failed(transform::applyTransformNamedSequence(model, entry, module, transform::TransformOptions())))

@@ -14,8 +14,18 @@ namespace tw::frontend {
 
 using llvm::ArrayRef;
 
-/// The most elements the importer makes anew; a weight may be larger, and stays so when it is transposed.
-static constexpr int64_t kMaxEvaluated = int64_t(1) << 24;
+const std::vector<uint8_t> &ConstantBytes::get() {
+  if (make) {
+    bytes = make();
+    make = nullptr; // and what it holds
+  }
+  return bytes;
+}
+
+void ConstantBytes::release(Make again) {
+  make = std::move(again);
+  bytes = {};
+}
 
 //===----------------------------------------------------------------------===//
 // Elements
@@ -46,7 +56,7 @@ static int64_t truncateToInteger(double value) {
 }
 
 int64_t Constant::integer(int64_t i) const {
-  const uint8_t *at = bytes.data() + (splat ? 0 : i) * elementBytes(kind);
+  const uint8_t *at = bytes().data() + (splat ? 0 : i) * elementBytes(kind);
   switch (kind) {
   case ElementKind::I8:
     return load<int8_t>(at);
@@ -70,7 +80,7 @@ int64_t Constant::integer(int64_t i) const {
 }
 
 double Constant::real(int64_t i) const {
-  const uint8_t *at = bytes.data() + (splat ? 0 : i) * elementBytes(kind);
+  const uint8_t *at = bytes().data() + (splat ? 0 : i) * elementBytes(kind);
   switch (kind) {
   case ElementKind::F32:
     return load<float>(at);
@@ -87,7 +97,16 @@ double Constant::real(int64_t i) const {
   }
 }
 
-static void storeInteger(Constant &x, int64_t i, int64_t value) {
+namespace {
+/// Elements while they are made.
+struct Elements {
+  ElementKind kind;
+  std::vector<uint8_t> bytes;
+  int64_t count() const { return int64_t(bytes.size() / elementBytes(kind)); }
+};
+} // namespace
+
+static void storeInteger(Elements &x, int64_t i, int64_t value) {
   uint8_t *at = x.bytes.data() + i * elementBytes(x.kind);
   // Modulo the width, as ONNX Runtime's kernels do.
   switch (elementBytes(x.kind)) {
@@ -102,7 +121,7 @@ static void storeInteger(Constant &x, int64_t i, int64_t value) {
   }
 }
 
-static void storeReal(Constant &x, int64_t i, double value) {
+static void storeReal(Elements &x, int64_t i, double value) {
   uint8_t *at = x.bytes.data() + i * elementBytes(x.kind);
   switch (x.kind) {
   case ElementKind::F32:
@@ -120,42 +139,55 @@ static void storeReal(Constant &x, int64_t i, double value) {
   }
 }
 
-/// A constant of zeros, after checking that it is not absurdly large. `atLeast` elements are always allowed.
-static Constant allocate(ElementKind kind, ArrayRef<int64_t> shape, bool splat = false, int64_t atLeast = 0) {
+/// A constant whose elements `fill` makes, of zeros, when they are needed; a splat's one element. `fill` holds what it reads.
+static ConstantRef produce(ElementKind kind, ArrayRef<int64_t> shape, bool splat, std::function<void(Elements &)> fill) {
   auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
-  if (!count || (!splat && *count > std::max(kMaxEvaluated, atLeast)))
-    throw ImportError{"a constant of shape " + formatShape(shape) + " is too large: at most 2^24 elements are computed at import"};
-  Constant result;
-  result.kind = kind;
-  result.shape.assign(shape.begin(), shape.end());
-  result.splat = splat && *count != 0;
-  result.bytes.resize(size_t(result.stored()) * elementBytes(kind));
+  if (!count)
+    throw ImportError{"the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed"};
+  auto result = std::make_shared<Constant>();
+  result->kind = kind;
+  result->shape.assign(shape.begin(), shape.end());
+  result->splat = splat && *count != 0;
+  size_t bytes = size_t(result->stored()) * elementBytes(kind);
+  auto make = [kind, bytes, fill = std::move(fill)] {
+    Elements elements{kind, std::vector<uint8_t>(bytes)};
+    if (bytes)
+      fill(elements);
+    return std::move(elements.bytes);
+  };
+  // A chain of results that wait for a reader is no longer than memory is large.
+  result->storage = bytes < kManyBytes ? std::make_shared<ConstantBytes>(make())
+                                                 : std::make_shared<ConstantBytes>(ConstantBytes::Make(std::move(make)));
   return result;
 }
 
-static ConstantRef share(Constant x) { return std::make_shared<const Constant>(std::move(x)); }
-
 ConstantRef makeInts(ArrayRef<int64_t> values) {
-  Constant result = allocate(ElementKind::I64, {int64_t(values.size())});
-  for (size_t i = 0; i < values.size(); ++i)
-    storeInteger(result, int64_t(i), values[i]);
-  return share(std::move(result));
+  return produce(ElementKind::I64, {int64_t(values.size())}, false, [values = values.vec()](Elements &to) {
+    for (size_t i = 0; i < values.size(); ++i)
+      storeInteger(to, int64_t(i), values[i]);
+  });
 }
 
 ConstantRef makeSplat(ElementKind kind, ArrayRef<int64_t> shape, double value) {
-  Constant result = allocate(kind, shape, true);
-  if (result.splat)
-    storeReal(result, 0, value);
-  return share(std::move(result));
+  return produce(kind, shape, true, [value](Elements &to) { storeReal(to, 0, value); });
+}
+
+ConstantRef makeConstant(ElementKind kind, ArrayRef<int64_t> shape, std::vector<uint8_t> bytes) {
+  auto result = std::make_shared<Constant>();
+  result->kind = kind;
+  result->shape.assign(shape.begin(), shape.end());
+  result->splat = result->count() != 0 && bytes.size() == elementBytes(kind);
+  result->storage = std::make_shared<ConstantBytes>(std::move(bytes));
+  return result;
 }
 
 ConstantRef makeConstant(HostTensor tensor) {
-  Constant result;
-  result.name = std::move(tensor.name);
-  result.kind = tensor.type;
-  result.shape.assign(tensor.shape.begin(), tensor.shape.end());
-  result.bytes = std::move(tensor.bytes);
-  return share(std::move(result));
+  auto result = std::make_shared<Constant>();
+  result->name = std::move(tensor.name);
+  result->kind = tensor.type;
+  result->shape.assign(tensor.shape.begin(), tensor.shape.end());
+  result->storage = std::make_shared<ConstantBytes>(std::move(tensor.bytes));
+  return result;
 }
 
 std::vector<int64_t> integersOf(const Constant &x) {
@@ -199,25 +231,26 @@ static void forEachIndex(ArrayRef<int64_t> shape, int64_t base, ArrayRef<int64_t
 }
 
 /// The view of `x` with element (i0, i1, ..) at base + i0 * strides[0] + .., copied into row-major order.
-static ConstantRef strided(const Constant &x, int64_t base, ArrayRef<int64_t> strides, ArrayRef<int64_t> shape) {
-  Constant result = allocate(x.kind, shape, x.splat, x.count());
-  unsigned width = elementBytes(x.kind);
-  if (result.splat)
-    result.bytes = x.bytes;
-  else
-    forEachIndex(shape, base, strides, [&](int64_t to, int64_t from) {
-      std::memcpy(result.bytes.data() + to * width, x.bytes.data() + from * width, width);
-    });
-  return share(std::move(result));
+static ConstantRef strided(const ConstantRef &x, int64_t base, Shape strides, ArrayRef<int64_t> shape) {
+  return produce(x->kind, shape, x->splat, [x, base, strides, shape = Shape(shape.begin(), shape.end())](Elements &to) {
+    unsigned width = elementBytes(x->kind);
+    const std::vector<uint8_t> &bytes = x->bytes();
+    if (x->splat)
+      to.bytes = bytes;
+    else
+      forEachIndex(shape, base, strides, [&](int64_t position, int64_t from) {
+        std::memcpy(to.bytes.data() + position * width, bytes.data() + from * width, width);
+      });
+  });
 }
 
 ConstantRef evalReshape(const ConstantRef &x, ArrayRef<int64_t> shape) {
   if (x->shape == Shape(shape.begin(), shape.end()))
     return x;
-  Constant result = *x;
-  result.shape.assign(shape.begin(), shape.end());
-  assert(result.count() == x->count() && "a reshape keeps the elements");
-  return share(std::move(result));
+  auto result = std::make_shared<Constant>(*x);
+  result->shape.assign(shape.begin(), shape.end());
+  assert(result->count() == x->count() && "a reshape keeps the elements");
+  return result;
 }
 
 ConstantRef evalTranspose(const ConstantRef &x, ArrayRef<int64_t> perm) {
@@ -226,11 +259,11 @@ ConstantRef evalTranspose(const ConstantRef &x, ArrayRef<int64_t> perm) {
     strides.push_back(from[dim]);
     shape.push_back(x->shape[dim]);
   }
-  return strided(*x, 0, strides, shape);
+  return strided(x, 0, strides, shape);
 }
 
-ConstantRef evalSlice(const Constant &x, ArrayRef<int64_t> starts, ArrayRef<int64_t> steps, ArrayRef<int64_t> sizes) {
-  Shape strides = rowMajorStrides(x.shape);
+ConstantRef evalSlice(const ConstantRef &x, ArrayRef<int64_t> starts, ArrayRef<int64_t> steps, ArrayRef<int64_t> sizes) {
+  Shape strides = rowMajorStrides(x->shape);
   int64_t base = 0;
   for (size_t i = 0; i < strides.size(); ++i) {
     base += starts[i] * strides[i];
@@ -240,90 +273,94 @@ ConstantRef evalSlice(const Constant &x, ArrayRef<int64_t> starts, ArrayRef<int6
   return strided(x, base, strides, sizes);
 }
 
+/// Strides that walk a tensor of shape `from` along the dims of `to` (numpy broadcasting).
+static Shape broadcastStrides(ArrayRef<int64_t> from, ArrayRef<int64_t> to) {
+  Shape own = rowMajorStrides(from), strides(to.size(), 0);
+  size_t shift = to.size() - from.size();
+  for (size_t i = 0; i < from.size(); ++i)
+    strides[shift + i] = from[i] == 1 ? 0 : own[i];
+  return strides;
+}
+
 ConstantRef evalExpand(const ConstantRef &x, ArrayRef<int64_t> shape) {
   if (x->shape == Shape(shape.begin(), shape.end()))
     return x;
-  Shape from = rowMajorStrides(x->shape), strides(shape.size(), 0);
-  size_t shift = shape.size() - from.size();
-  for (size_t i = 0; i < from.size(); ++i)
-    strides[shift + i] = x->shape[i] == 1 ? 0 : from[i];
-  return strided(*x, 0, strides, shape);
+  return strided(x, 0, broadcastStrides(x->shape, shape), shape);
 }
 
 ConstantRef evalConcat(ArrayRef<ConstantRef> inputs, int64_t axis) {
   Shape shape = inputs.front()->shape;
   shape[axis] = 0;
-  int64_t largest = 0;
-  for (const ConstantRef &input : inputs) {
+  for (const ConstantRef &input : inputs)
     shape[axis] += input->shape[axis];
-    largest += input->stored();
-  }
-  Constant result = allocate(inputs.front()->kind, shape, false, largest);
-  size_t width = elementBytes(result.kind);
-  size_t outer = 1, inner = width;
-  for (int64_t i = 0; i < int64_t(shape.size()); ++i) {
-    outer *= i < axis ? size_t(shape[i]) : 1;
-    inner *= i > axis ? size_t(shape[i]) : 1;
-  }
-  size_t at = 0;
-  for (size_t o = 0; o < outer; ++o)
-    for (const ConstantRef &input : inputs) {
-      size_t size = inner * size_t(input->shape[axis]);
-      if (input->splat)
-        for (size_t i = 0; i < size; i += width)
-          std::memcpy(result.bytes.data() + at + i, input->bytes.data(), width);
-      else if (size)
-        std::memcpy(result.bytes.data() + at, input->bytes.data() + o * size, size);
-      at += size;
+  return produce(inputs.front()->kind, shape, false, [inputs = inputs.vec(), shape, axis](Elements &to) {
+    size_t width = elementBytes(to.kind);
+    size_t outer = 1, inner = width;
+    for (int64_t i = 0; i < int64_t(shape.size()); ++i) {
+      outer *= i < axis ? size_t(shape[i]) : 1;
+      inner *= i > axis ? size_t(shape[i]) : 1;
     }
-  return share(std::move(result));
+    size_t at = 0;
+    for (size_t o = 0; o < outer; ++o)
+      for (const ConstantRef &input : inputs) {
+        size_t size = inner * size_t(input->shape[axis]);
+        const std::vector<uint8_t> &bytes = input->bytes();
+        if (input->splat)
+          for (size_t i = 0; i < size; i += width)
+            std::memcpy(to.bytes.data() + at + i, bytes.data(), width);
+        else if (size)
+          std::memcpy(to.bytes.data() + at, bytes.data() + o * size, size);
+        at += size;
+      }
+  });
 }
 
-ConstantRef evalGather(const Constant &x, const Constant &indices, int64_t axis) {
-  Shape shape(x.shape.begin(), x.shape.begin() + axis);
-  shape.append(indices.shape.begin(), indices.shape.end());
-  shape.append(x.shape.begin() + axis + 1, x.shape.end());
-  int64_t limit = x.shape[axis];
-  for (int64_t i = 0, e = indices.stored(); i < e; ++i)
-    if (int64_t index = indices.integer(i); index < -limit || index >= limit)
+ConstantRef evalGather(const ConstantRef &x, const ConstantRef &indices, int64_t axis) {
+  Shape shape(x->shape.begin(), x->shape.begin() + axis);
+  shape.append(indices->shape.begin(), indices->shape.end());
+  shape.append(x->shape.begin() + axis + 1, x->shape.end());
+  int64_t limit = x->shape[axis];
+  for (int64_t i = 0, e = indices->stored(); i < e; ++i)
+    if (int64_t index = indices->integer(i); index < -limit || index >= limit)
       throw ImportError{"index is " + std::to_string(index) + ", expected " + std::to_string(-limit) + " to " +
                         std::to_string(limit - 1)};
-  Constant result = allocate(x.kind, shape, x.splat, x.count());
-  if (result.splat) {
-    result.bytes = x.bytes;
-    return share(std::move(result));
-  }
-  int64_t outer = 1, inner = elementBytes(x.kind);
-  for (int64_t i = 0; i < axis; ++i)
-    outer *= x.shape[i];
-  for (size_t i = axis + 1; i < x.shape.size(); ++i)
-    inner *= x.shape[i];
-  uint8_t *to = result.bytes.data();
-  if (inner)
+  return produce(x->kind, shape, x->splat, [x, indices, axis, limit](Elements &to) {
+    const std::vector<uint8_t> &bytes = x->bytes();
+    if (x->splat) {
+      to.bytes = bytes;
+      return;
+    }
+    int64_t outer = 1, inner = elementBytes(x->kind);
+    for (int64_t i = 0; i < axis; ++i)
+      outer *= x->shape[i];
+    for (size_t i = axis + 1; i < x->shape.size(); ++i)
+      inner *= x->shape[i];
+    uint8_t *at = to.bytes.data();
     for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0, e = indices.count(); i < e; ++i, to += inner) {
-        int64_t index = indices.integer(i);
-        std::memcpy(to, x.bytes.data() + (o * limit + (index < 0 ? index + limit : index)) * inner, size_t(inner));
+      for (int64_t i = 0, e = indices->count(); i < e; ++i, at += inner) {
+        int64_t index = indices->integer(i);
+        std::memcpy(at, bytes.data() + (o * limit + (index < 0 ? index + limit : index)) * inner, size_t(inner));
       }
-  return share(std::move(result));
+  });
 }
 
-ConstantRef evalPad(const Constant &x, ArrayRef<int64_t> low, ArrayRef<int64_t> high, const Constant &value) {
+ConstantRef evalPad(const ConstantRef &x, ArrayRef<int64_t> low, ArrayRef<int64_t> high, const Constant &value) {
   Shape shape;
-  for (size_t i = 0; i < x.shape.size(); ++i)
-    shape.push_back(x.shape[i] + low[i] + high[i]);
-  Constant result = allocate(x.kind, shape, false, x.count());
-  unsigned width = elementBytes(x.kind);
-  for (size_t i = 0; i < result.bytes.size(); i += width)
-    std::memcpy(result.bytes.data() + i, value.bytes.data(), width);
+  for (size_t i = 0; i < x->shape.size(); ++i)
+    shape.push_back(x->shape[i] + low[i] + high[i]);
   Shape strides = rowMajorStrides(shape);
   int64_t base = 0;
   for (size_t i = 0; i < strides.size(); ++i)
     base += low[i] * strides[i];
-  forEachIndex(x.shape, base, strides, [&](int64_t from, int64_t to) {
-    std::memcpy(result.bytes.data() + to * width, x.bytes.data() + (x.splat ? 0 : from * width), width);
+  return produce(x->kind, shape, false, [x, value = value.bytes(), strides, base](Elements &to) {
+    unsigned width = elementBytes(x->kind);
+    for (size_t i = 0; i < to.bytes.size(); i += width)
+      std::memcpy(to.bytes.data() + i, value.data(), width);
+    const std::vector<uint8_t> &bytes = x->bytes();
+    forEachIndex(x->shape, base, strides, [&](int64_t from, int64_t at) {
+      std::memcpy(to.bytes.data() + at * width, bytes.data() + (x->splat ? 0 : from * width), width);
+    });
   });
-  return share(std::move(result));
 }
 
 //===----------------------------------------------------------------------===//
@@ -363,6 +400,32 @@ static double unary(UnaryKind kind, double x) {
     return x > 0 ? 1 : x < 0 ? -1 : x;
   case UnaryKind::Not:
     return x == 0;
+  case UnaryKind::Sin:
+    return std::sin(x);
+  case UnaryKind::Cos:
+    return std::cos(x);
+  case UnaryKind::Tan:
+    return std::tan(x);
+  case UnaryKind::Asin:
+    return std::asin(x);
+  case UnaryKind::Acos:
+    return std::acos(x);
+  case UnaryKind::Atan:
+    return std::atan(x);
+  case UnaryKind::Sinh:
+    return std::sinh(x);
+  case UnaryKind::Cosh:
+    return std::cosh(x);
+  case UnaryKind::Asinh:
+    return std::asinh(x);
+  case UnaryKind::Acosh:
+    return std::acosh(x);
+  case UnaryKind::Atanh:
+    return std::atanh(x);
+  case UnaryKind::Softplus:
+    return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+  case UnaryKind::Softsign:
+    return x / (1 + std::fabs(x));
   }
   assert(false && "unknown unary kind");
   return 0;
@@ -389,14 +452,16 @@ static int64_t unary(UnaryKind kind, int64_t x) {
   }
 }
 
-ConstantRef evalUnary(UnaryKind kind, const Constant &x) {
-  Constant result = allocate(x.kind, x.shape, x.splat, x.count());
-  for (int64_t i = 0, e = result.stored(); i < e; ++i)
-    if (isFloat(x.kind))
-      storeReal(result, i, unary(kind, x.real(i)));
-    else
-      storeInteger(result, i, unary(kind, x.integer(i)));
-  return share(std::move(result));
+ConstantRef evalUnary(UnaryKind kind, const ConstantRef &x) {
+  if (!isFloat(x->kind))
+    unary(kind, int64_t(1)); // whether it is defined
+  return produce(x->kind, x->shape, x->splat, [kind, x](Elements &to) {
+    for (int64_t i = 0, e = to.count(); i < e; ++i)
+      if (isFloat(x->kind))
+        storeReal(to, i, unary(kind, x->real(i)));
+      else
+        storeInteger(to, i, unary(kind, x->integer(i)));
+  });
 }
 
 static bool givesBool(BinaryKind kind) { return kind >= BinaryKind::Equal; }
@@ -498,138 +563,158 @@ static Shape broadcast(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   return *shape;
 }
 
-ConstantRef evalBinary(BinaryKind kind, const Constant &x, const Constant &y) {
-  if (x.kind != y.kind && kind != BinaryKind::Pow)
-    throw ImportError{std::string("operands are of ") + elementName(x.kind) + " and " + elementName(y.kind) +
+/// A constant for all indices of `shape`: `element(to, i, a's element, b's)`.
+template <typename Element>
+static ConstantRef produceBroadcast(ElementKind kind, const Shape &shape, const ConstantRef &a, const ConstantRef &b, Element element) {
+  return produce(kind, shape, a->splat && b->splat, [shape, a, b, element](Elements &to) {
+    if (to.count() == 1)
+      return element(to, 0, 0, 0);
+    Shape ofA = broadcastStrides(a->shape, shape), ofB = broadcastStrides(b->shape, shape), index(shape.size(), 0);
+    int64_t atA = 0, atB = 0;
+    for (int64_t i = 0, e = to.count(); i < e; ++i) {
+      element(to, i, atA, atB);
+      for (size_t d = shape.size(); d-- > 0;) {
+        atA += ofA[d], atB += ofB[d];
+        if (++index[d] < shape[d])
+          break;
+        atA -= ofA[d] * shape[d], atB -= ofB[d] * shape[d];
+        index[d] = 0;
+      }
+    }
+  });
+}
+
+ConstantRef evalBinary(BinaryKind kind, const ConstantRef &x, const ConstantRef &y) {
+  if (x->kind != y->kind && kind != BinaryKind::Pow)
+    throw ImportError{std::string("operands are of ") + elementName(x->kind) + " and " + elementName(y->kind) +
                       ", expected one type"};
-  Shape shape = broadcast(x.shape, y.shape);
-  bool splat = x.splat && y.splat;
-  Constant result = allocate(givesBool(kind) ? ElementKind::Bool : x.kind, shape, splat, std::max(x.count(), y.count()));
-  ConstantRef a = evalExpand(std::make_shared<Constant>(x), shape), b = evalExpand(std::make_shared<Constant>(y), shape);
-  bool real = isFloat(x.kind) || isFloat(y.kind);
-  for (int64_t i = 0, e = result.stored(); i < e; ++i) {
-    if (real)
-      storeReal(result, i, binary(kind, a->real(i), b->real(i)));
-    else
-      storeInteger(result, i, binary(kind, a->integer(i), b->integer(i)));
-  }
-  return share(std::move(result));
+  Shape shape = broadcast(x->shape, y->shape);
+  bool real = isFloat(x->kind) || isFloat(y->kind);
+  if (!real && (kind == BinaryKind::Div || kind == BinaryKind::Mod || kind == BinaryKind::Fmod) && !llvm::is_contained(shape, 0))
+    for (int64_t i = 0, e = y->stored(); i < e; ++i)
+      if (y->integer(i) == 0)
+        throw ImportError{"an integer is divided by 0"};
+  return produceBroadcast(givesBool(kind) ? ElementKind::Bool : x->kind, shape, x, y,
+                          [=](Elements &to, int64_t i, int64_t a, int64_t b) {
+                            if (real)
+                              storeReal(to, i, binary(kind, x->real(a), y->real(b)));
+                            else
+                              storeInteger(to, i, binary(kind, x->integer(a), y->integer(b)));
+                          });
 }
 
-ConstantRef evalWhere(const Constant &condition, const Constant &x, const Constant &y) {
-  if (condition.kind != ElementKind::Bool || x.kind != y.kind)
-    throw ImportError{std::string("operands are of ") + elementName(condition.kind) + ", " + elementName(x.kind) + " and " +
-                      elementName(y.kind) + ", expected bool and one type twice"};
-  Shape shape = broadcast(condition.shape, broadcast(x.shape, y.shape));
-  Constant result = allocate(x.kind, shape);
-  ConstantRef c = evalExpand(std::make_shared<Constant>(condition), shape);
-  ConstantRef a = evalExpand(std::make_shared<Constant>(x), shape), b = evalExpand(std::make_shared<Constant>(y), shape);
-  unsigned width = elementBytes(x.kind);
-  for (int64_t i = 0, e = result.count(); i < e; ++i) {
-    const Constant &from = c->integer(i) ? *a : *b;
-    std::memcpy(result.bytes.data() + i * width, from.bytes.data() + (from.splat ? 0 : i * width), width);
-  }
-  return share(std::move(result));
+ConstantRef evalWhere(const ConstantRef &condition, const ConstantRef &x, const ConstantRef &y) {
+  if (condition->kind != ElementKind::Bool || x->kind != y->kind)
+    throw ImportError{std::string("operands are of ") + elementName(condition->kind) + ", " + elementName(x->kind) + " and " +
+                      elementName(y->kind) + ", expected bool and one type twice"};
+  Shape shape = broadcast(condition->shape, broadcast(x->shape, y->shape));
+  ConstantRef c = evalExpand(condition, shape), a = evalExpand(x, shape), b = evalExpand(y, shape);
+  return produce(x->kind, shape, c->splat && a->splat && b->splat, [c, a, b](Elements &to) {
+    unsigned width = elementBytes(to.kind);
+    for (int64_t i = 0, e = to.count(); i < e; ++i) {
+      const Constant &from = c->integer(i) ? *a : *b;
+      std::memcpy(to.bytes.data() + i * width, from.bytes().data() + (from.splat ? 0 : i * width), width);
+    }
+  });
 }
 
-ConstantRef evalCast(const Constant &x, ElementKind kind) {
-  Constant result = allocate(kind, x.shape, x.splat, x.count());
-  for (int64_t i = 0, e = result.stored(); i < e; ++i) {
-    if (isFloat(x.kind) || (isFloat(kind) && elementBytes(x.kind) <= 4))
-      storeReal(result, i, x.real(i));
-    else if (kind == ElementKind::F32)
-      // One rounding, not two.
-      storeReal(result, i, x.kind == ElementKind::U64 ? float(uint64_t(x.integer(i))) : float(x.integer(i)));
-    else if (isFloat(kind))
-      storeReal(result, i, x.real(i));
-    else
-      storeInteger(result, i, x.integer(i));
-  }
-  return share(std::move(result));
+ConstantRef evalCast(const ConstantRef &x, ElementKind kind) {
+  return produce(kind, x->shape, x->splat, [x, kind](Elements &to) {
+    for (int64_t i = 0, e = to.count(); i < e; ++i) {
+      if (isFloat(x->kind) || (isFloat(kind) && elementBytes(x->kind) <= 4))
+        storeReal(to, i, x->real(i));
+      else if (kind == ElementKind::F32)
+        // One rounding, not two.
+        storeReal(to, i, x->kind == ElementKind::U64 ? float(uint64_t(x->integer(i))) : float(x->integer(i)));
+      else if (isFloat(kind))
+        storeReal(to, i, x->real(i));
+      else
+        storeInteger(to, i, x->integer(i));
+    }
+  });
 }
 
-ConstantRef evalReduce(ReduceKind kind, const Constant &x, ArrayRef<int64_t> axes, bool keepdims) {
-  Shape shape, strides(x.shape.size(), 0), kept;
+ConstantRef evalReduce(ReduceKind kind, const ConstantRef &x, ArrayRef<int64_t> axes, bool keepdims) {
+  Shape shape, strides(x->shape.size(), 0), kept;
   int64_t reduced = 1;
-  for (size_t i = 0; i < x.shape.size(); ++i) {
+  for (size_t i = 0; i < x->shape.size(); ++i) {
     bool gone = llvm::is_contained(axes, int64_t(i));
-    kept.push_back(gone ? 1 : x.shape[i]);
-    reduced *= gone ? x.shape[i] : 1;
+    kept.push_back(gone ? 1 : x->shape[i]);
+    reduced *= gone ? x->shape[i] : 1;
     if (!gone || keepdims)
       shape.push_back(kept.back());
   }
   Shape keptStrides = rowMajorStrides(kept);
   for (size_t i = 0; i < kept.size(); ++i)
     strides[i] = kept[i] == 1 ? 0 : keptStrides[i];
-  Constant result = allocate(x.kind, shape);
   if (reduced == 0 && kind != ReduceKind::Sum && kind != ReduceKind::Prod)
     throw ImportError{"a dim of 0 elements is reduced"};
-  if (x.count() > kMaxEvaluated)
-    throw ImportError{"a constant of shape " + formatShape(x.shape) + " is too large to be reduced at import"};
-  size_t count = size_t(result.count());
-  double neutral = kind == ReduceKind::Prod ? 1 : 0;
-  std::vector<double> reals(count, neutral);
-  std::vector<int64_t> integers(count, int64_t(neutral));
-  std::vector<bool> seen(count, false);
-  bool real = isFloat(x.kind);
-  BinaryKind step = kind == ReduceKind::Max    ? BinaryKind::Max
-                    : kind == ReduceKind::Min  ? BinaryKind::Min
-                    : kind == ReduceKind::Prod ? BinaryKind::Mul
-                                               : BinaryKind::Add;
-  bool extreme = kind == ReduceKind::Max || kind == ReduceKind::Min;
-  forEachIndex(x.shape, 0, strides, [&](int64_t from, int64_t to) {
-    bool first = extreme && !seen[size_t(to)];
-    seen[size_t(to)] = true;
-    if (real)
-      reals[size_t(to)] = first ? x.real(from) : binary(step, reals[size_t(to)], x.real(from));
-    else
-      integers[size_t(to)] = first ? x.integer(from) : binary(step, integers[size_t(to)], x.integer(from));
+  return produce(x->kind, shape, false, [=](Elements &to) {
+    size_t count = size_t(to.count());
+    double neutral = kind == ReduceKind::Prod ? 1 : 0;
+    bool real = isFloat(x->kind);
+    std::vector<double> reals(real ? count : 0, neutral);
+    std::vector<int64_t> integers(real ? 0 : count, int64_t(neutral));
+    std::vector<bool> seen(count, false);
+    BinaryKind step = kind == ReduceKind::Max    ? BinaryKind::Max
+                      : kind == ReduceKind::Min  ? BinaryKind::Min
+                      : kind == ReduceKind::Prod ? BinaryKind::Mul
+                                                 : BinaryKind::Add;
+    bool extreme = kind == ReduceKind::Max || kind == ReduceKind::Min;
+    forEachIndex(x->shape, 0, strides, [&](int64_t from, int64_t at) {
+      bool first = extreme && !seen[size_t(at)];
+      seen[size_t(at)] = true;
+      if (real)
+        reals[size_t(at)] = first ? x->real(from) : binary(step, reals[size_t(at)], x->real(from));
+      else
+        integers[size_t(at)] = first ? x->integer(from) : binary(step, integers[size_t(at)], x->integer(from));
+    });
+    for (size_t i = 0; i < count; ++i) {
+      if (real)
+        storeReal(to, int64_t(i), kind == ReduceKind::Mean ? reals[i] / double(reduced) : reals[i]);
+      else
+        storeInteger(to, int64_t(i), kind == ReduceKind::Mean ? integers[i] / reduced : integers[i]);
+    }
   });
-  for (size_t i = 0; i < count; ++i) {
-    if (real)
-      storeReal(result, int64_t(i), kind == ReduceKind::Mean ? reals[i] / double(reduced) : reals[i]);
-    else
-      storeInteger(result, int64_t(i), kind == ReduceKind::Mean ? integers[i] / reduced : integers[i]);
-  }
-  return share(std::move(result));
 }
 
-ConstantRef evalRange(const Constant &start, const Constant &limit, const Constant &delta) {
-  if (start.kind != limit.kind || start.kind != delta.kind || start.count() != 1 || limit.count() != 1 || delta.count() != 1)
+ConstantRef evalRange(const ConstantRef &start, const ConstantRef &limit, const ConstantRef &delta) {
+  if (start->kind != limit->kind || start->kind != delta->kind || start->count() != 1 || limit->count() != 1 || delta->count() != 1)
     throw ImportError{"start, limit and delta must be scalars of one type"};
-  double first = start.real(0), step = delta.real(0);
-  double steps = std::ceil((limit.real(0) - first) / step);
-  if (!isFloat(start.kind) && step != 0) {
+  double first = start->real(0), step = delta->real(0);
+  double steps = std::ceil((limit->real(0) - first) / step);
+  if (!isFloat(start->kind) && step != 0) {
     // Doubles round what is beyond 2^53. The quotient goes towards zero: one more step where there is a rest.
-    const __int128 distance = __int128(limit.integer(0)) - start.integer(0), by = delta.integer(0);
+    const __int128 distance = __int128(limit->integer(0)) - start->integer(0), by = delta->integer(0);
     steps = double(distance / by + (distance % by != 0 && (distance < 0) == (by < 0)));
   }
-  if (step == 0 || steps != steps || steps > double(kMaxEvaluated))
-    throw ImportError{"a range from " + std::to_string(first) + " to " + std::to_string(limit.real(0)) + " in steps of " +
-                      std::to_string(step) + " is not allowed: at most 2^24 elements are computed at import"};
-  Constant result = allocate(start.kind, {steps > 0 ? int64_t(steps) : 0});
-  for (int64_t i = 0, e = result.count(); i < e; ++i) {
-    if (isFloat(start.kind))
-      storeReal(result, i, first + double(i) * step);
-    else
-      storeInteger(result, i, int64_t(uint64_t(start.integer(0)) + uint64_t(i) * uint64_t(delta.integer(0))));
-  }
-  return share(std::move(result));
+  if (step == 0 || steps != steps || steps > double(kMaxTensorElements))
+    throw ImportError{"a range from " + std::to_string(first) + " to " + std::to_string(limit->real(0)) + " in steps of " +
+                      std::to_string(step) + " is not allowed: at most 2^31 elements are"};
+  return produce(start->kind, {steps > 0 ? int64_t(steps) : 0}, false, [=](Elements &to) {
+    for (int64_t i = 0, e = to.count(); i < e; ++i) {
+      if (isFloat(to.kind))
+        storeReal(to, i, first + double(i) * step);
+      else
+        storeInteger(to, i, int64_t(uint64_t(start->integer(0)) + uint64_t(i) * uint64_t(delta->integer(0))));
+    }
+  });
 }
 
-ConstantRef evalQuantize(const Constant &x, ArrayRef<float> scales, ArrayRef<int32_t> zeroPoints, int64_t axis,
+ConstantRef evalQuantize(const ConstantRef &x, ArrayRef<float> scales, ArrayRef<int32_t> zeroPoints, int64_t axis,
                          ElementKind kind) {
-  Constant result = allocate(kind, x.shape, x.splat && scales.size() == 1, x.count());
   int64_t inner = 1;
-  for (size_t i = size_t(axis) + 1; i < x.shape.size(); ++i)
-    inner *= x.shape[i];
-  double least = kind == ElementKind::U8 ? 0 : -128;
-  for (int64_t i = 0, e = result.stored(); i < e; ++i) {
-    size_t channel = scales.size() == 1 ? 0 : size_t(i / inner) % scales.size();
-    double value = std::nearbyint(float(x.real(i)) / scales[channel]) + zeroPoints[channel];
-    storeInteger(result, i, value != value ? zeroPoints[channel] : int64_t(std::clamp(value, least, least + 255)));
-  }
-  return share(std::move(result));
+  for (size_t i = size_t(axis) + 1; i < x->shape.size(); ++i)
+    inner *= x->shape[i];
+  return produce(kind, x->shape, x->splat && scales.size() == 1,
+                 [x, inner, scales = scales.vec(), zeroPoints = zeroPoints.vec()](Elements &to) {
+    double least = to.kind == ElementKind::U8 ? 0 : -128;
+    for (int64_t i = 0, e = to.count(); i < e; ++i) {
+      size_t channel = scales.size() == 1 ? 0 : size_t(i / inner) % scales.size();
+      double value = std::nearbyint(float(x->real(i)) / scales[channel]) + zeroPoints[channel];
+      storeInteger(to, i, value != value ? zeroPoints[channel] : int64_t(std::clamp(value, least, least + 255)));
+    }
+  });
 }
 
 } // namespace tw::frontend

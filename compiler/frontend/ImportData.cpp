@@ -47,13 +47,7 @@ static Tensors importConstantOfShape(Node &n) {
   auto count = countTensorElements(shape);
   if (!count)
     n.fail("the shape is " + formatShape(shape) + ": no dim may be negative, and at most 2^31 elements are allowed");
-  auto result = std::make_shared<Constant>();
-  result->kind = value->kind;
-  result->shape.assign(shape.begin(), shape.end());
-  result->splat = *count != 0;
-  if (result->splat)
-    result->bytes = value->bytes;
-  Tensor tensor{ConstantRef(result)};
+  Tensor tensor = evalExpand(evalReshape(value, {}), shape);
   tensor.declared = given.declared;
   return {tensor};
 }
@@ -286,7 +280,7 @@ static Tensors importGather(Node &n) {
   shape.append(indices.shape.begin(), indices.shape.end());
   shape.append(x.shape.begin() + axis + 1, x.shape.end());
   if (x.constant && indices.constant)
-    return {evalGather(*x.constant, *indices.constant, axis)};
+    return {evalGather(x.constant, indices.constant, axis)};
   if (indices.constant && indices.constant->count() >= 1) {
     // An arithmetic progression of indices is a slice.
     std::vector<int64_t> list = integersOf(*indices.constant);
@@ -324,6 +318,7 @@ static Tensors importExpand(Node &n) {
   if (x.kind == ElementKind::Bool)
     return n.emitFallback({{x.kind, shape}}, "element type bool is not supported by this operator");
   // A product with ones broadcasts and changes no number.
+  n.countConstants(shape, x.kind);
   return {n.binary(BinaryKind::Mul, x, makeSplat(x.kind, shape, 1))};
 }
 
@@ -468,7 +463,7 @@ static Tensors importCastLike(Node &n) {
 
 static Tensors importRange(Node &n) {
   n.checkInputCount(3, 3);
-  return {evalRange(*n.constant(0, "start"), *n.constant(1, "limit"), *n.constant(2, "delta"))};
+  return {evalRange(n.constant(0, "start"), n.constant(1, "limit"), n.constant(2, "delta"))};
 }
 
 static Tensors importWhere(Node &n) {
@@ -476,7 +471,7 @@ static Tensors importWhere(Node &n) {
   const Tensor &c = n.input(0, "condition"), &a = n.input(1, "X"), &b = n.input(2, "Y");
   n.requireSameType(a, b);
   if (n.allConstant())
-    return {evalWhere(*c.constant, *a.constant, *b.constant)};
+    return {evalWhere(c.constant, a.constant, b.constant)};
   Shape shape = n.check(graph::broadcastShapes(c.shape, n.check(graph::broadcastShapes(a.shape, b.shape))));
   return n.emitFallback({{a.kind, shape}}, "a selection by element is not supported");
 }

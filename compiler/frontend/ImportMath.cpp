@@ -42,7 +42,7 @@ template <BinaryKind kind> static Tensors importFoldedBinary(Node &n) {
   n.checkInputCount(2, 2);
   const Tensor &a = n.input(0, "A"), &b = n.input(1, "B");
   if (n.allConstant())
-    return {evalBinary(kind, *a.constant, *b.constant)};
+    return {evalBinary(kind, a.constant, b.constant)};
   Shape shape = n.check(graph::broadcastShapes(a.shape, b.shape));
   bool gives = kind >= BinaryKind::Equal;
   return n.emitFallback({{gives ? ElementKind::Bool : a.kind, shape}}, "this operator is supported on constants only");
@@ -71,7 +71,7 @@ static Tensor integerPower(Node &n, const Tensor &x, const Shape &exponentShape,
       auto *bytes = reinterpret_cast<const uint8_t *>(&value);
       tensor.bytes.insert(tensor.bytes.end(), bytes, bytes + sizeof(value));
     }
-    return evalCast(*makeConstant(tensor), x.kind);
+    return evalCast(makeConstant(tensor), x.kind);
   };
   std::optional<Tensor> result;
   for (int bit = 0; bit < kPowerBits; ++bit) {
@@ -171,14 +171,16 @@ template <typename OpT, UnaryKind kind> static Tensors importUnary(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "X");
   if (x.constant)
-    return {evalUnary(kind, *x.constant)};
+    return {evalUnary(kind, x.constant)};
   return {n.emitUnary<OpT>(x)};
 }
 
 /// For operators on floats.
 template <typename OpT, UnaryKind kind> static Tensors importFloatUnary(Node &n) {
   n.checkInputCount(1, 1);
-  n.requireFloat(n.input(0, "X"));
+  // Of constants doubles, too.
+  if (!n.input(0, "X").constant || !isFloat(n.input(0, "X").kind))
+    n.requireFloat(n.input(0, "X"));
   return importUnary<OpT, kind>(n);
 }
 
@@ -187,7 +189,7 @@ template <UnaryKind kind> static Tensors importFoldedUnary(Node &n) {
   n.checkInputCount(1, 1);
   const Tensor &x = n.input(0, "X");
   if (x.constant)
-    return {evalUnary(kind, *x.constant)};
+    return {evalUnary(kind, x.constant)};
   return n.emitFallback({{x.kind, x.shape}}, "this operator is supported on constants only");
 }
 
@@ -342,7 +344,7 @@ template <ReduceKind kind> static Tensors importReduce(Node &n) {
   const Tensor &x = n.input(0, "data");
   auto [axes, keepdims] = reductionOf(n, kind == ReduceKind::Sum ? 13 : 18);
   if (x.constant)
-    return {evalReduce(kind, *x.constant, axes, keepdims)};
+    return {evalReduce(kind, x.constant, axes, keepdims)};
   if (axes.empty())
     return {x};
   switch (kind) {
@@ -372,8 +374,6 @@ static Tensors importNorm(Node &n) {
   if (axes.empty())
     n.inexpressible("a reduction of no axes is not supported");
   Tensor each = n.type() == "ReduceL1" ? n.emitUnary<graph::AbsOp>(x) : n.binary(BinaryKind::Mul, x, x);
-  if (each.constant)
-    n.inexpressible("the input is a constant");
   Tensor sum = n.reduce("sum", each, axes, keepdims);
   return {n.type() == "ReduceL2" ? n.emitUnary<graph::SqrtOp>(sum) : sum};
 }
@@ -466,6 +466,19 @@ void addMathImports(ImportTable &table) {
   table[":Round"] = importFoldedUnary<UnaryKind::Round>;
   table[":Sign"] = importFoldedUnary<UnaryKind::Sign>;
   table[":Not"] = importFoldedUnary<UnaryKind::Not>;
+  table[":Sin"] = importFoldedUnary<UnaryKind::Sin>;
+  table[":Cos"] = importFoldedUnary<UnaryKind::Cos>;
+  table[":Tan"] = importFoldedUnary<UnaryKind::Tan>;
+  table[":Asin"] = importFoldedUnary<UnaryKind::Asin>;
+  table[":Acos"] = importFoldedUnary<UnaryKind::Acos>;
+  table[":Atan"] = importFoldedUnary<UnaryKind::Atan>;
+  table[":Sinh"] = importFoldedUnary<UnaryKind::Sinh>;
+  table[":Cosh"] = importFoldedUnary<UnaryKind::Cosh>;
+  table[":Asinh"] = importFoldedUnary<UnaryKind::Asinh>;
+  table[":Acosh"] = importFoldedUnary<UnaryKind::Acosh>;
+  table[":Atanh"] = importFoldedUnary<UnaryKind::Atanh>;
+  table[":Softplus"] = importFoldedUnary<UnaryKind::Softplus>;
+  table[":Softsign"] = importFoldedUnary<UnaryKind::Softsign>;
   table[":Reciprocal"] = importReciprocal;
   table[":HardSwish"] = importHardSwish;
   table[":HardSigmoid"] = importHardSigmoid;
@@ -474,10 +487,8 @@ void addMathImports(ImportTable &table) {
   table["com.microsoft:Gelu"] = importGelu;
   table[":Clip"] = importClip;
   for (const char *name :
-       {":Acos", ":Acosh", ":Asin", ":Asinh", ":Atan", ":Atanh", ":Celu", ":Cos", ":Cosh", ":CumSum", ":Elu",
-        ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
-        ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":Sin", ":Sinh", ":Softplus", ":Softsign", ":Tan",
-        ":ThresholdedRelu", ":Trilu"})
+       {":Celu", ":CumSum", ":Elu", ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
+        ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":ThresholdedRelu", ":Trilu"})
     table[name] = importSameShape;
   table[":IsInf"] = importTest;
   table[":IsNaN"] = importTest;

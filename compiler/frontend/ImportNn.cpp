@@ -123,7 +123,7 @@ static Tensors importConv(Node &n) {
   Shape result{x.shape[0], w.shape[0]};
   result.append(window.output);
   if (x.rank() > 4)
-    return n.emitFallback({{x.kind, result}}, "only 1-D and 2-D convolutions are supported");
+    return n.emitFallback({{x.kind, result}}, "the convolution has " + std::to_string(x.rank() - 2) + " spatial dims, expected 1 or 2");
   if (x.rank() == 3) {
     x = lift(n, x);
     w = lift(n, w);
@@ -211,7 +211,7 @@ static Tensors importConvTranspose(Node &n) {
              llvm::Twine(i));
   }
   if (rank > 2)
-    return n.emitFallback({{x.kind, shape}}, "only 1-D and 2-D transposed convolutions are supported");
+    return n.emitFallback({{x.kind, shape}}, "the convolution has " + std::to_string(rank) + " spatial dims, expected 1 or 2");
   mlir::Value bias;
   if (n.has(2)) {
     n.requireSameType(x, n.input(2, "B"));
@@ -294,7 +294,7 @@ static Tensor pool(const Node &n, const Pooling &pooling, const Tensor &x, const
   if (window.rank() == 2)
     return pool2d(n, pooling, x, window);
   if (window.rank() > 3)
-    n.inexpressible("only 1-D, 2-D and 3-D poolings are supported");
+    n.inexpressible("the window has " + llvm::Twine(window.rank()) + " spatial dims, expected 1 to 3");
   auto part = [&](size_t a, size_t b) {
     return Window{{window.kernel[a], window.kernel[b]},       {window.strides[a], window.strides[b]},
                   {window.dilations[a], window.dilations[b]}, {window.pads[a], window.pads[b], window.pads[3 + a], window.pads[3 + b]},
@@ -335,7 +335,7 @@ static Tensors importAveragePool(Node &n) {
   if (llvm::any_of(window.dilations, [](int64_t dilation) { return dilation != 1; })) {
     Shape shape{x.shape[0], x.shape[1]};
     shape.append(window.output);
-    return n.emitFallback({{x.kind, shape}}, "a dilated average is not supported");
+    return n.emitFallback({{x.kind, shape}}, "dilations are " + formatShape(window.dilations) + ", expected 1: a dilated average is not supported");
   }
   return {pool(n, Pooling{false, countIncludePad}, x, window)};
 }

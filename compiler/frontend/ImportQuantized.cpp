@@ -149,7 +149,7 @@ static Tensors importQuantizeLinear(Node &n) {
     n.inexpressible(llvm::Twine("input is of ") + elementName(x.kind) + ", expected float");
   bool positive = llvm::all_of(q.scales, [](float scale) { return scale > 0; });
   if (x.constant && positive)
-    return {evalQuantize(*x.constant, q.scales, q.zeroPoints, axis, kind)};
+    return {evalQuantize(x.constant, q.scales, q.zeroPoints, axis, kind)};
   return {emitQuantize(n, x, q, axis)};
 }
 
@@ -192,7 +192,7 @@ static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, s
   result = {x.shape[0], w.shape[0]};
   result.append(window.output);
   if (x.rank() > 4)
-    n.inexpressible("only 1-D and 2-D convolutions are supported");
+    n.inexpressible("the convolution has " + llvm::Twine(x.rank() - 2) + " spatial dims, expected 1 or 2");
   if (x.rank() == 3) {
     x = lift(n, x);
     w = lift(n, w);
@@ -377,7 +377,7 @@ static Tensors importQLinearAveragePool(Node &n) {
   ArrayRef<int64_t> spatial = ArrayRef<int64_t>(x.shape).drop_front(nhwc ? 1 : 2).drop_back(nhwc ? 1 : 0);
   Window window = readWindow(n, spatial, readKernelShape(n, spatial.size()), true);
   if (spatial.size() > 2)
-    n.inexpressible("only 1-D and 2-D poolings are supported");
+    n.inexpressible("the window has " + llvm::Twine(spatial.size()) + " spatial dims, expected 1 or 2");
   Shape result = nhwc ? Shape{x.shape[0]} : Shape{x.shape[0], x.shape[1]};
   result.append(window.output);
   if (nhwc)

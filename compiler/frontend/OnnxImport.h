@@ -11,31 +11,17 @@
 #ifndef COMPILER_FRONTEND_ONNXIMPORT_H
 #define COMPILER_FRONTEND_ONNXIMPORT_H
 
-#include "compiler/frontend/HostTensor.h"
+#include "compiler/frontend/ImportOptions.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include <cstdint>
-#include <map>
-#include <string>
-#include <vector>
 
 namespace tw::frontend {
 
-struct ImportOptions {
-  /// Dims of network inputs by name: they fix dynamic dims, and must agree with static ones.
-  std::map<std::string, std::vector<int64_t>> shapes;
-  /// Network inputs that become constants, for example a shape that the model expects at run time. Their element types must
-  /// be those that the model declares.
-  std::map<std::string, HostTensor> constants;
-  /// Import float16 and bfloat16 as float32, which operators compute in; a Cast to one of them still rounds. Inputs and outputs
-  /// of @main stay bfloat16; those of float16 become float32 and carry graph.widened_from = "float16".
-  bool widenFloats = true;
-};
-
 /// Imports the model in `path`.
-/// Errors: `path: node "name" (OpType): what was found, what was allowed`.
+/// Errors: `path: node "name" (OpType): what was found, what was allowed`. A node that no target implements becomes a graph.fallback; where
+/// the shape of a result is then unknown, all such nodes are listed.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnxFile(mlir::MLIRContext &context, llvm::StringRef path,
                                                                  const ImportOptions &options = {});
 

@@ -3,6 +3,9 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
+#include "compiler/graph/Messages.h"
+#include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/Rewriting.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/STLExtras.h"
@@ -69,7 +72,7 @@ Tensor decodeConstant(const onnx::TensorProto &proto, bool widenFloats) {
     throw ImportError{tensor.message()};
   const ElementKind declared = tensor->type, kind = widenFloats ? widened(declared) : declared;
   ConstantRef constant = makeConstant(std::move(*tensor));
-  Tensor result = kind == declared ? constant : evalCast(*constant, kind);
+  Tensor result = kind == declared ? constant : evalCast(constant, kind);
   result.declared = declared;
   return result;
 }
@@ -264,11 +267,11 @@ mlir::Value Node::value(const Tensor &x) const {
   auto type = tensorType(constant.kind, constant.shape);
   mlir::DenseElementsAttr attr;
   if (constant.kind == ElementKind::Bool) {
-    llvm::SmallVector<bool> bits(constant.bytes.begin(), constant.bytes.end());
+    llvm::SmallVector<bool> bits(constant.bytes().begin(), constant.bytes().end());
     attr = mlir::DenseElementsAttr::get(type, bits);
   } else {
     attr = mlir::DenseElementsAttr::getFromRawBuffer(
-        type, ArrayRef<char>(reinterpret_cast<const char *>(constant.bytes.data()), constant.bytes.size()));
+        type, ArrayRef<char>(reinterpret_cast<const char *>(constant.bytes().data()), constant.bytes().size()));
   }
   mlir::OpBuilder::InsertionGuard guard(functionBuilder.ops);
   if (functionBuilder.lastConstant)
@@ -280,12 +283,21 @@ mlir::Value Node::value(const Tensor &x) const {
     loc = mlir::NameLoc::get(mlir::StringAttr::get(location.getContext(), constant.name));
   auto op = functionBuilder.ops.create<graph::ConstantOp>(loc, type, attr);
   functionBuilder.lastConstant = op;
+  // The attribute lives as long as the context.
+  if (constant.bytes().size() >= kManyBytes)
+    constant.storage->release([attr] {
+      if (attr.getElementType().isInteger(1))
+        return std::vector<uint8_t>(attr.value_begin<bool>(), attr.value_end<bool>());
+      return std::vector<uint8_t>(attr.getRawData().begin(), attr.getRawData().end());
+    });
   entry = {x.constant, op.getResult()};
   return entry.second;
 }
 
 void Node::checkResult(ElementKind kind, ArrayRef<int64_t> shape) const {
   auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
+  if (shape.size() > kMaxRank)
+    fail("the result would have " + Twine(shape.size()) + " dims, at most " + Twine(kMaxRank) + " are allowed");
   if (!count)
     fail("the result would have shape " + formatShape(shape) + ": at most 2^31 elements are allowed");
   if (*count == 0)
@@ -310,7 +322,34 @@ void Node::verifyOp(mlir::Operation *op) const {
     return mlir::success();
   });
   if (failed(op->getName().verifyInvariants(op)))
-    fail(message);
+    fail(graph::sentenceOf(message).value_or(message));
+}
+
+void Node::countConstants(ArrayRef<int64_t> shape, ElementKind kind) const {
+  auto count = countTensorElements(std::vector<int64_t>(shape.begin(), shape.end()));
+  if (auto problem = functionBuilder.budget.add(uint64_t(count.value_or(kMaxTensorElements)) * elementBytes(kind)))
+    fail(*problem);
+}
+
+Tensor Node::fold(mlir::Operation *op, ElementKind kind, ArrayRef<int64_t> shape) const {
+  Tensor result(kind, shape, op->getResult(0));
+  auto isConstant = [](mlir::Value operand) { return bool(graph::constantOf(operand)); };
+  if (mlir::isa<graph::DequantizeOp>(op) || !llvm::all_of(op->getOperands(), isConstant) ||
+      !functionBuilder.budget.takeSteps(uint64_t(graph::evaluationSteps(op))))
+    return result;
+  // The node's results are counted when it is imported; here only what would be made is looked at.
+  if (auto problem = functionBuilder.budget.check(uint64_t(graph::tensorOf(op->getResult(0)).getNumElements()) * elementBytes(kind)))
+    fail(*problem);
+  mlir::DenseElementsAttr value = graph::evaluate(op);
+  if (!value)
+    return result;
+  op->erase();
+  std::vector<uint8_t> bytes;
+  if (kind == ElementKind::Bool)
+    bytes.assign(value.value_begin<bool>(), value.value_end<bool>());
+  else
+    bytes.assign(value.getRawData().begin(), value.getRawData().end());
+  return makeConstant(kind, shape, std::move(bytes));
 }
 
 std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> results, StringRef reason) const {
@@ -399,7 +438,7 @@ Tensor Node::slice(const Tensor &x, ArrayRef<int64_t> starts, ArrayRef<int64_t> 
   if (whole)
     return x;
   if (x.constant)
-    return evalSlice(*x.constant, starts, steps, sizes);
+    return evalSlice(x.constant, starts, steps, sizes);
   return emit<graph::SliceOp>(x.kind, sizes, value(x), starts, steps);
 }
 
@@ -408,7 +447,7 @@ Tensor Node::pad(const Tensor &x, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
   if (shape == x.shape)
     return x;
   if (x.constant)
-    return evalPad(*x.constant, low, high, padding);
+    return evalPad(x.constant, low, high, padding);
   mlir::Type type = mlirElementType(*location.getContext(), x.kind);
   mlir::TypedAttr attr;
   if (isFloat(x.kind))
@@ -442,7 +481,7 @@ Tensor Node::concat(ArrayRef<Tensor> parts, int64_t dim) const {
 Tensor Node::binary(BinaryKind kind, const Tensor &a, const Tensor &b) const {
   requireSameType(a, b);
   if (a.constant && b.constant)
-    return evalBinary(kind, *a.constant, *b.constant);
+    return evalBinary(kind, a.constant, b.constant);
   Shape shape = check(graph::broadcastShapes(a.shape, b.shape));
   auto create = [&](auto *op) {
     return emit<std::remove_pointer_t<decltype(op)>>(a.kind, shape, value(a), value(b));
@@ -471,7 +510,7 @@ Tensor Node::cast(const Tensor &x, ElementKind kind) const {
   if (x.kind == kind)
     return x;
   if (x.constant)
-    return evalCast(*x.constant, kind);
+    return evalCast(x.constant, kind);
   return emit<graph::CastOp>(kind, x.shape, value(x));
 }
 

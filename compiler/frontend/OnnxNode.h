@@ -9,6 +9,7 @@
 
 #include "compiler/frontend/ConstantEval.h"
 #include "compiler/frontend/ImportError.h"
+#include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Graph.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringMap.h"
@@ -57,6 +58,7 @@ mlir::Type mlirElementType(mlir::MLIRContext &context, ElementKind kind);
 struct FunctionBuilder {
   mlir::OpBuilder ops;
   bool widenFloats;
+  graph::ConstantBudget &budget;
   mlir::Operation *lastConstant = nullptr;
   /// One graph.constant per constant. The reference keeps the address from being reused.
   std::map<const Constant *, std::pair<ConstantRef, mlir::Value>> materialised;
@@ -129,15 +131,17 @@ public:
   /// What `kind` of the model is in the function.
   ElementKind imported(ElementKind kind) const { return functionBuilder.widenFloats ? widened(kind) : kind; }
 
-  /// Creates and verifies an op with one result.
+  /// Creates and verifies an op with one result; of constants only, it is computed, and no op is left.
   template <typename OpT, typename... Args>
   Tensor emit(ElementKind kind, llvm::ArrayRef<int64_t> shape, Args &&...args) const {
     checkResult(kind, shape);
     auto op = functionBuilder.ops.create<OpT>(location, tensorType(kind, shape), std::forward<Args>(args)...);
     verifyOp(op);
-    return Tensor(kind, shape, op->getResult(0));
+    return fold(op, kind, shape);
   }
   template <typename OpT> Tensor emitUnary(const Tensor &x) const { return emit<OpT>(x.kind, x.shape, value(x)); }
+  /// Counts a constant that the node makes for itself; fails if there is no room for it.
+  void countConstants(llvm::ArrayRef<int64_t> shape, ElementKind kind) const;
   /// graph.fallback with these results.
   std::vector<Tensor> emitFallback(llvm::ArrayRef<std::pair<ElementKind, Shape>> results, llvm::StringRef reason) const;
 
@@ -160,6 +164,8 @@ private:
   const onnx::AttributeProto *findAttr(llvm::StringRef name, int type);
   void checkResult(ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
   void verifyOp(mlir::Operation *op) const;
+  /// The result of `op`: computed, where its operands are constants. Quantised constants stay so: their dequantize op tells later passes.
+  Tensor fold(mlir::Operation *op, ElementKind kind, llvm::ArrayRef<int64_t> shape) const;
 
   FunctionBuilder &functionBuilder;
   const onnx::NodeProto &proto;

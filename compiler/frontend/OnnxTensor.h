@@ -17,6 +17,9 @@ namespace tw::frontend {
 /// The most elements a tensor of a model may have: the product of its dims stays far from overflow.
 inline constexpr int64_t kMaxTensorElements = int64_t(1) << 31;
 
+/// The most dims a tensor of a model may have.
+inline constexpr size_t kMaxRank = 64;
+
 /// The product of non-negative dims; nothing if a dim is negative or the product exceeds kMaxTensorElements.
 std::optional<int64_t> countTensorElements(const std::vector<int64_t> &shape);
 

@@ -33,9 +33,11 @@ static bool endsWith(const std::string &text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
 }
 
+bool isTensorFile(const std::string &path) { return endsWith(path, ".npy") || endsWith(path, ".pb"); }
+
 Result<HostTensor> readTensorFile(const std::string &path) {
   bool npy = endsWith(path, ".npy");
-  if (!npy && !endsWith(path, ".pb"))
+  if (!isTensorFile(path))
     return Diagnostic{path, 0, 0, "unknown kind of tensor file, expected .npy or .pb"};
   auto bytes = readFile(path);
   if (!bytes)

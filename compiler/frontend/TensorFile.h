@@ -16,6 +16,8 @@ namespace tw::frontend {
 
 /// Reads a tensor; the suffix of `path`, .npy or .pb, names the format.
 Result<HostTensor> readTensorFile(const std::string &path);
+/// Whether `path` is named as such a file.
+bool isTensorFile(const std::string &path);
 
 /// Parses .npy version 1, 2 or 3: little-endian, row-major, one of f2 f4 f8 i1 i2 i4 i8 u1 u2 u4 u8 b1, or V2, which is
 /// how NumPy stores bfloat16. `file` is named in errors.

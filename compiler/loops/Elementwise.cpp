@@ -245,25 +245,6 @@ Value emitScaled(OpBuilder &b, DequantizeOp op, Value y, const ChannelReader &pe
   return b.create<arith::MulFOp>(op.getLoc(), y, perChannel(floatVector(b, op.getScales())));
 }
 
-namespace {
-
-/// ONNX Runtime's AVX2 arithmetic: both scales divided by the result's, the three zero points in one constant, two fused
-/// multiply-adds, b first.
-struct QuantisedSum {
-  float aRatio, bRatio, shift;
-
-  explicit QuantisedSum(QLinearAddOp op) {
-    const float scale = op.getYScale().convertToFloat();
-    aRatio = op.getAScale().convertToFloat() / scale;
-    bRatio = op.getBScale().convertToFloat() / scale;
-    auto point = [](uint32_t value) { return float(int32_t(value)); };
-    shift = point(op.getYZeroPoint()) - std::fma(aRatio, point(op.getAZeroPoint()), bRatio * point(op.getBZeroPoint()));
-  }
-  float scaled(int64_t b) const { return std::fma(float(b), bRatio, shift); }
-};
-
-} // namespace
-
 DenseElementsAttr constantAddend(QLinearAddOp op) {
   ElementsAttr elements = constantOf(op.getA());
   if (!elements || (!elements.isSplat() && shapeOf(op.getA()).back() != elements.getNumElements()))
@@ -278,7 +259,7 @@ DenseElementsAttr constantAddend(QLinearAddOp op) {
     addends.push_back(float(a) * sum.aRatio);
     for (int64_t b = int64_t(least); b <= int64_t(most); ++b)
       if (auto rounded = [&](float y) { return std::clamp(std::nearbyint(y), least, most); };
-          rounded(sum.scaled(b) + addends.back()) != rounded(std::fma(float(a), sum.aRatio, sum.scaled(b))))
+          rounded(sum.scaled(b) + addends.back()) != rounded(sum.of(a, b)))
         return nullptr;
   }
   return makeFloats(RankedTensorType::get({int64_t(addends.size())}, Float32Type::get(op.getContext())), addends);

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/loops/LowerGraph.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Messages.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "compiler/loops/Elementwise.h"
@@ -453,13 +454,7 @@ private:
         })
         .Case([&](SliceOp slice) { return lowerSlice(slice); })
         .Case([&](PadOp pad) { return lowerPad(pad); })
-        .Default([](Operation *op) -> FailureOr<Value> {
-          if (auto fallback = dyn_cast<FallbackOp>(op))
-            return op->emitError() << "operator " << fallback.getOnnxOp() << " of domain \""
-                                   << (fallback.getDomain().empty() ? "ai.onnx" : fallback.getDomain())
-                                   << "\" has no implementation on any target";
-          return op->emitOpError() << "has no lowering in this form";
-        });
+        .Default([](Operation *op) -> FailureOr<Value> { return op->emitOpError() << "has no lowering in this form"; });
   }
 
   //===--------------------------------------------------------------------===//
@@ -1281,6 +1276,10 @@ LogicalResult lowerMain(func::FuncOp main) {
 
 struct LowerGraphPass : impl::LowerGraphPassBase<LowerGraphPass> {
   void runOnOperation() override {
+    if (std::vector<UnsupportedNode> nodes = findUnsupported(getOperation()); !nodes.empty()) {
+      emitError(UnknownLoc::get(&getContext())) << describeUnsupported(nodes);
+      return signalPassFailure();
+    }
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (function.isExternal() || !llvm::hasSingleElement(function.getBody()))
         continue;

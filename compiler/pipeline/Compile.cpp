@@ -3,7 +3,6 @@
 
 #include "compiler/pipeline/Compile.h"
 
-#include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Diagnostics.h"
@@ -53,14 +52,13 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context
                                                             const CompileOptions &options) {
   if (path.ends_with(".mlir"))
     return readText(context, path, checkModel);
-  frontend::ImportOptions import;
-  import.shapes = options.shapes;
-  return frontend::importOnnxFile(context, path, import);
+  return frontend::importOnnxFile(context, path, options.import);
 }
 
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
   graph::GraphPipelineOptions graphOptions;
   graphOptions.exactQdq = options.exactQdq;
+  graphOptions.maxConstantBytes = options.import.maxConstantBytes;
   graphOptions.finiteMath = options.finiteMath;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   graphOptions.cpuOnly = options.machine == nullptr;

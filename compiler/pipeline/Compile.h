@@ -8,6 +8,7 @@
 #define COMPILER_PIPELINE_COMPILE_H
 
 #include "compiler/codegen/accel/Codegen.h"
+#include "compiler/frontend/OnnxImport.h"
 #include "compiler/pipeline/Search.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -40,8 +41,10 @@ struct CompileOptions {
   bool exactQdq = false;
   /// Floats are finite numbers: a weight of zero keeps an input out of a sum.
   bool finiteMath = false;
-  /// Shapes of inputs with dynamic dimensions.
-  std::map<std::string, std::vector<int64_t>> shapes;
+  /// Instructions that a program may have.
+  uint64_t maxInstructions = accel::kMaxInstructions;
+  /// Of ONNX models: shapes of inputs, inputs that are constants, and bytes of constants that folding may make.
+  frontend::ImportOptions import;
   SearchOptions search;
 };
 

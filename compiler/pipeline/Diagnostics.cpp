@@ -3,38 +3,35 @@
 
 #include "compiler/pipeline/Diagnostics.h"
 
+#include "compiler/graph/Messages.h"
+
 #include "mlir/IR/Location.h"
 
 using namespace mlir;
 using namespace tw;
 using namespace tw::pipeline;
 
-namespace {
-/// The name of the ONNX node, else file:line:column.
-std::string placeOf(Location location) {
-  std::string place;
-  location->walk([&](Location inner) {
-    if (auto name = dyn_cast<NameLoc>(inner)) {
-      place = "node '" + name.getName().str() + "'";
-      return WalkResult::interrupt();
-    }
-    if (auto file = dyn_cast<FileLineColLoc>(inner)) {
-      place = file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return place;
-}
-} // namespace
-
-DiagnosticText::DiagnosticText(MLIRContext *context)
-    : handler(context, [this](Diagnostic &diagnostic) {
+DiagnosticText::DiagnosticText(MLIRContext *context, bool isTheUsers)
+    : handler(context, [this, isTheUsers](Diagnostic &diagnostic) {
         if (diagnostic.getSeverity() != DiagnosticSeverity::Error)
           return failure();
-        std::string place = placeOf(diagnostic.getLocation());
-        if (!text.empty())
+        const std::string place = graph::placeOf(diagnostic.getLocation()), message = diagnostic.str();
+        llvm::StringRef line = message;
+        std::optional<std::string> sentence;
+        if (!isTheUsers) {
+          bool isOurs = line.consume_front(kInternal);
+          if (sentence = graph::sentenceOf(line); sentence) {
+            line = *sentence;
+          } else {
+            line = line.split("' op ").second;
+            isOurs = true;
+          }
+          // The first line says whose fault all is.
+          if (isOurs && text.empty())
+            text = kInternal;
+        }
+        if (!text.empty() && text != kInternal)
           text += "\n";
-        text += (place.empty() ? "" : place + ": ") + diagnostic.str();
+        text += (place.empty() ? "" : place + ": ") + line.str();
         return success();
       }) {}

@@ -20,8 +20,10 @@ inline constexpr llvm::StringLiteral kInternal = "internal: ";
 /// While it lives, errors of the context are collected instead of printed.
 class DiagnosticText {
 public:
-  explicit DiagnosticText(mlir::MLIRContext *context);
-  /// `node: message` lines; empty if nothing was reported.
+  /// `isTheUsers`: what is wrong is MLIR text of a user, who is told MLIR's own words. Else what a verifier says about the graph dialect is
+  /// put in words of ONNX, and what it says about another one is a mistake of the compiler.
+  explicit DiagnosticText(mlir::MLIRContext *context, bool isTheUsers = false);
+  /// `place: message` lines; empty if nothing was reported.
   std::string str() const { return text; }
 
 private:

@@ -16,6 +16,10 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/SHA256.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 using namespace mlir;
 using namespace tw;
 using namespace tw::pipeline;
@@ -61,6 +65,16 @@ uint64_t bytesOf(RankedTensorType type) {
 }
 } // namespace
 
+/// A network of so many bytes may have large constants.
+static constexpr uint64_t kLargeBytes = uint64_t(1) << 26;
+
+/// Gives the system what the heap has free in the middle of what it uses.
+static void returnFreeMemory() {
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
+}
+
 llvm::Error NetworkCompiler::placeTensors() {
   Block &body = mainFunction.getBody().front();
   unsigned step = 0;
@@ -95,9 +109,18 @@ llvm::Error NetworkCompiler::placeTensors() {
     ranges[homes[output].range].begin = 0;
     ranges[homes[output].range].end = step + 1;
   }
+  network.maxInstructions = options.maxInstructions;
   network.nextAddress = memory::place(ranges, kAlignment);
   apart = ranges;
-  return llvm::Error::success();
+  // Code and constants come on top: what is too large already need not be compiled.
+  return checkDram(network.nextAddress);
+}
+
+llvm::Error NetworkCompiler::checkDram(uint64_t bytes) const {
+  if (bytes <= machine.dram.capacityBytes)
+    return llvm::Error::success();
+  return llvm::createStringError("the network needs %llu bytes of DRAM but machine '%s' has %llu", (unsigned long long)bytes,
+                                 machine.name.c_str(), (unsigned long long)machine.dram.capacityBytes);
 }
 
 /// A concatenation of kernel results that nothing else reads needs no copies: each producer stores its part in place.
@@ -652,13 +675,14 @@ llvm::Error NetworkCompiler::emitKernels() {
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
     };
     const size_t steps = network.steps.size(), constants = network.constants.size();
-    const uint64_t nextAddress = network.nextAddress;
+    const uint64_t nextAddress = network.nextAddress, instructions = network.instructions;
     llvm::Error error = emitIt();
     if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
       llvm::consumeError(std::move(error));
       network.steps.resize(steps); // without a first part that did
       network.constants.resize(constants);
       network.nextAddress = nextAddress;
+      network.instructions = instructions;
       onChip.banks.reset();
       onChip.room = lowRoom;
       takePlace(place.isBehind);
@@ -888,16 +912,21 @@ llvm::Error NetworkCompiler::assemble() {
     program.layers.push_back({"empty", {}, 0, 0, "dram"});
   if (llvm::Error error = append(isa::Instruction(isa::Halt()), last, 0))
     return error;
-  if (!onlyTimed)
+  if (!onlyTimed) {
+    // The steps are in the program now, and large constants need their memory.
+    network.tiles = {};
+    network.steps = {};
+    bestNetwork = {};
+    if (network.nextAddress >= kLargeBytes)
+      returnFreeMemory();
     for (const accel::Constant &constant : network.constants)
       program.constants.push_back({constant.address, constant.bytes()});
+  }
   program.codeAddress = (network.nextAddress + kAlignment - 1) / kAlignment * kAlignment;
   program.dramBytes = program.codeAddress + program.code.size() * isa::kWordBytes;
   program.dramBytes = (program.dramBytes + 63) / 64 * 64;
-  if (program.dramBytes > machine.dram.capacityBytes)
-    return llvm::createStringError("the network needs %llu bytes of DRAM but machine '%s' has %llu",
-                                   (unsigned long long)program.dramBytes, machine.name.c_str(),
-                                   (unsigned long long)machine.dram.capacityBytes);
+  if (llvm::Error error = checkDram(program.dramBytes))
+    return error;
   Diagnostics problems = schedule::verifySchedule(program, machine);
   if (!problems.empty()) {
     std::string all;

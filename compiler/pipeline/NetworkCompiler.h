@@ -163,6 +163,8 @@ private:
   void weighWeights();
   std::vector<NetworkChoice> otherOrders(const NetworkChoice &choice) const;
   llvm::Error placeTensors();
+  /// An error if the machine has less DRAM.
+  llvm::Error checkDram(uint64_t bytes) const;
   void joinConcats();
   llvm::Error describe(bool inputs);
   llvm::Error matchKernels();

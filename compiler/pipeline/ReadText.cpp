@@ -274,7 +274,7 @@ std::string SizeCheck::run(ModuleOp module, llvm::StringRef name) {
 std::string parse(MLIRContext &context, llvm::StringRef text, llvm::StringRef name, TextCheck check, OwningOpRef<ModuleOp> &module) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, name), llvm::SMLoc());
-  DiagnosticText errors(&context);
+  DiagnosticText errors(&context, /*isTheUsers=*/true);
   auto otherwise = [&](const char *what) { return errors.str().empty() ? name.str() + ": " + what : errors.str(); };
   module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context, /*verifyAfterParse=*/false));
   if (!module)

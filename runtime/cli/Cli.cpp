@@ -4,6 +4,7 @@
 #include "runtime/cli/Cli.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/schedule/Plugin.h"
+#include "isa/Printable.h"
 #include "runtime/Report.h"
 
 #include <algorithm>
@@ -67,6 +68,12 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
+  addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")->type_name("NAME=FILE|VALUE");
+  command.add_option("--max-constant-bytes", network.import.maxConstantBytes, "bytes of constants that a model may have and make")
+      ->check(wholeNumber(1))
+      ->capture_default_str();
+  command.add_option("--max-instructions", network.maxInstructions, "instructions that a program may have, repeated ones included")
+      ->check(wholeNumber(1));
   command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
   command.add_flag("--finite-math", network.finiteMath, "floats are finite: an infinity may reach outputs that do not read it");
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
@@ -75,7 +82,7 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
 }
 
-StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
+StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<TensorArgument> &inputs, bool batch) const {
   for (const std::string &path : plugins) {
     Result<std::vector<std::string>> added = schedule::loadPlugin(path);
     if (!added)
@@ -107,8 +114,32 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options() const {
         return bad();
       at = next + 1;
     }
-    if (!result.shapes.emplace(text.substr(0, equals), dims).second)
+    if (!result.import.shapes.emplace(text.substr(0, equals), dims).second)
       return userError("--shape gives input '" + text.substr(0, equals) + "' twice");
+  }
+  for (const std::string &text : constants) {
+    size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0)
+      return userError("--const is '" + text + "' but must be NAME=FILE or NAME=VALUE");
+    const std::string name = text.substr(0, equals), value = text.substr(equals + 1);
+    bool isNew = false;
+    if (frontend::isTensorFile(value)) {
+      Result<runtime::HostTensor> tensor = frontend::readTensorFile(value);
+      if (!tensor)
+        return userError(tensor.message());
+      isNew = !result.import.values.count(name) && result.import.constants.emplace(name, std::move(*tensor)).second;
+    } else {
+      isNew = !result.import.constants.count(name) && result.import.values.emplace(name, value).second;
+    }
+    if (!isNew)
+      return userError("--const gives input '" + name + "' twice");
+  }
+  for (const TensorArgument &input : inputs) {
+    if (result.import.constants.count(input.name) || result.import.values.count(input.name))
+      return userError("input '" + input.name + "' is given by both --input and --const");
+    result.import.given.push_back({input.name, input.file, input.tensor.shape});
+    if (batch && !input.tensor.shape.empty())
+      result.import.given.back().shape[0] = -1;
   }
   return result;
 }
@@ -120,51 +151,53 @@ static std::string namesOf(const std::vector<runtime::TensorSpec> &specs) {
   return text;
 }
 
-StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::readTensors(const std::vector<std::string> &arguments,
-                                                                           const std::vector<runtime::TensorSpec> &specs, const std::string &what) {
-  std::vector<std::optional<runtime::HostTensor>> tensors(specs.size());
-  std::vector<std::string> inOrder;
-  auto read = [&](size_t index, const std::string &file) -> Status {
-    Result<runtime::HostTensor> tensor = frontend::readTensorFile(file);
-    if (!tensor)
-      return userError(tensor.message());
-    tensors[index] = std::move(*tensor);
-    return {};
-  };
+StatusOr<std::vector<TensorArgument>> cli::readTensorFiles(const std::vector<std::string> &arguments) {
+  std::vector<TensorArgument> tensors;
   for (const std::string &argument : arguments) {
     std::error_code failure;
-    size_t equals = argument.find('=');
-    if (equals == std::string::npos || std::filesystem::exists(argument, failure)) {
-      inOrder.push_back(argument);
+    const size_t equals = argument.find('=');
+    const bool isNamed = equals != std::string::npos && !std::filesystem::exists(argument, failure);
+    TensorArgument tensor{isNamed ? argument.substr(0, equals) : "", isNamed ? argument.substr(equals + 1) : argument, {}};
+    Result<runtime::HostTensor> read = frontend::readTensorFile(tensor.file);
+    if (!read)
+      return userError(read.message());
+    tensor.tensor = std::move(*read);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::assignTensors(std::vector<TensorArgument> arguments,
+                                                                             const std::vector<runtime::TensorSpec> &specs, const std::string &what) {
+  std::vector<std::optional<runtime::HostTensor>> tensors(specs.size());
+  for (TensorArgument &argument : arguments) {
+    if (argument.name.empty())
       continue;
-    }
-    std::string name = argument.substr(0, equals);
-    auto spec = std::find_if(specs.begin(), specs.end(), [&](const runtime::TensorSpec &s) { return s.name == name; });
+    auto spec = std::find_if(specs.begin(), specs.end(), [&](const runtime::TensorSpec &s) { return s.name == printable(argument.name); });
     if (spec == specs.end())
-      return userError("the network has no " + what + " '" + name + "', only: " + namesOf(specs));
+      return userError("the network has no " + what + " '" + argument.name + "', only: " + namesOf(specs));
     if (tensors[spec - specs.begin()])
-      return userError(what + " '" + name + "' is given twice");
-    if (Status status = read(spec - specs.begin(), argument.substr(equals + 1)); !status)
-      return status.error();
+      return userError(what + " '" + argument.name + "' is given twice");
+    tensors[spec - specs.begin()] = std::move(argument.tensor);
   }
   size_t next = 0;
-  for (const std::string &file : inOrder) {
+  for (TensorArgument &argument : arguments) {
+    if (!argument.name.empty())
+      continue;
     while (next < specs.size() && tensors[next])
       ++next;
     if (next == specs.size())
       return userError(std::to_string(arguments.size()) + " " + what + " files given but the network has " + std::to_string(specs.size()) + " " + what +
                        "s: " + namesOf(specs));
-    if (Status status = read(next, file); !status)
-      return status.error();
+    tensors[next] = std::move(argument.tensor);
   }
   return tensors;
 }
 
-StatusOr<std::vector<runtime::HostTensor>> cli::readInputs(const std::vector<std::string> &files, uint64_t seed,
-                                                           const runtime::Session &session) {
+StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session) {
   if (files.empty())
     return session.randomInputs(seed);
-  auto tensors = readTensors(files, session.inputs(), "input");
+  auto tensors = assignTensors(std::move(files), session.inputs(), "input");
   if (!tensors)
     return tensors.error();
   std::vector<runtime::HostTensor> inputs;
@@ -209,5 +242,5 @@ Status cli::requireAccelerator(const runtime::Network &network, const std::strin
 
 void cli::printNotes(const std::vector<std::string> &notes) {
   for (const std::string &note : notes)
-    std::fprintf(stderr, "tilewright: note: %s\n", note.c_str());
+    std::fprintf(stderr, "tilewright: note: %s\n", printable(note).c_str());
 }

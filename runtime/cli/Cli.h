@@ -32,17 +32,27 @@ void addTuneCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 
-/// MODEL, --hw, --set, --schedule, --across, --load-plugin, --shape, --exact-qdq and --seed: how a model becomes a network.
+/// A tensor that the command line names: `FILE` or `NAME=FILE`.
+struct TensorArgument {
+  std::string name; ///< empty if it has none
+  std::string file;
+  runtime::HostTensor tensor;
+};
+
+/// Reads `FILE` and `NAME=FILE` arguments.
+StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
+
+/// MODEL, --hw, --set, --schedule, --across, --load-plugin, --shape, --const, --exact-qdq and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
-  std::vector<std::string> shapes, plugins;
+  std::vector<std::string> shapes, constants, plugins;
   runtime::NetworkOptions network;
   uint64_t seed = 1;
 
   void addTo(CLI::App &command);
-  /// The network options, --shape included; loads the plug-ins, so it is called once. Errors: a shape that is none, a library that
-  /// is no plug-in.
-  StatusOr<runtime::NetworkOptions> options() const;
+  /// The network options, --shape and --const included; loads the plug-ins, so it is called once. The shapes of `inputs` fix dims that the
+  /// model leaves open; `batch`: their dim 0 counts runs. Errors: a shape or a constant that is none, a library that is no plug-in.
+  StatusOr<runtime::NetworkOptions> options(const std::vector<TensorArgument> &inputs = {}, bool batch = false) const;
 };
 
 /// Digits alone: CLI11 takes a negative number for a large one.
@@ -51,13 +61,12 @@ CLI::Validator wholeNumber(uint64_t least = 0, uint64_t most = UINT64_MAX);
 /// An option that may be given several times, with one value each.
 CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 
-/// `FILE` or `NAME=FILE` arguments as tensors for `specs`: named ones first, the others in order. Missing ones stay empty.
-/// `what` is "input" or "output", for messages.
-StatusOr<std::vector<std::optional<runtime::HostTensor>>> readTensors(const std::vector<std::string> &arguments,
-                                                                      const std::vector<runtime::TensorSpec> &specs, const std::string &what);
+/// Tensors for `specs`: named ones first, the others in order. Missing ones stay empty. `what` is "input" or "output", for messages.
+StatusOr<std::vector<std::optional<runtime::HostTensor>>> assignTensors(std::vector<TensorArgument> arguments,
+                                                                        const std::vector<runtime::TensorSpec> &specs, const std::string &what);
 
-/// The inputs of a session from `files` as readTensors() takes them, or random ones if there are none.
-StatusOr<std::vector<runtime::HostTensor>> readInputs(const std::vector<std::string> &files, uint64_t seed, const runtime::Session &session);
+/// The inputs of a session from `files` as assignTensors() takes them, or random ones if there are none.
+StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session);
 
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {

@@ -56,7 +56,10 @@ double median(std::vector<double> values) {
 }
 
 Status compare(const CompareArguments &arguments) {
-  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
+  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs);
+  if (!files)
+    return files.error();
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options(*files);
   if (!options)
     return options.error();
   unsigned threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
@@ -71,7 +74,7 @@ Status compare(const CompareArguments &arguments) {
   if (!cpu)
     return cpu.error();
   printNotes((*session)->network().notes);
-  StatusOr<std::vector<HostTensor>> inputs = readInputs(arguments.inputs, arguments.model.seed, **session);
+  StatusOr<std::vector<HostTensor>> inputs = fitInputs(std::move(*files), arguments.model.seed, **session);
   if (!inputs)
     return inputs.error();
   progress.show("simulating");

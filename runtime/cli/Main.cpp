@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "isa/OutOfMemory.h"
+#include "isa/Printable.h"
 #include "runtime/cli/Cli.h"
 
 #include "llvm/Support/ErrorHandling.h"
@@ -34,8 +35,17 @@ void *operator new(size_t bytes) {
 void operator delete(void *memory) noexcept { std::free(memory); }
 void operator delete(void *memory, size_t) noexcept { std::free(memory); }
 
-/// Every line of a message gets the program's name, so that it can be found in a log.
-static int fail(runtime::ErrorKind kind, const std::string &message) {
+/// Arguments with a line break, as they stand in messages.
+static std::vector<std::string> brokenArguments;
+
+/// Every line of a message gets the program's name, so that it can be found in a log. What came from outside is made printable.
+static int fail(runtime::ErrorKind kind, std::string message) {
+  for (const std::string &argument : brokenArguments)
+    for (size_t at = 0; (at = message.find(argument, at)) != std::string::npos;) {
+      const std::string text = printable(argument);
+      message.replace(at, argument.size(), text);
+      at += text.size();
+    }
   const char *prefix = kind == runtime::ErrorKind::Fault ? "tilewright: fault: " : kind == runtime::ErrorKind::Internal ? "tilewright: internal error: " : "tilewright: ";
   size_t begin = 0;
   while (begin <= message.size()) {
@@ -43,7 +53,7 @@ static int fail(runtime::ErrorKind kind, const std::string &message) {
     if (end == std::string::npos)
       end = message.size();
     if (end > begin)
-      std::fprintf(stderr, "%s%s\n", prefix, message.substr(begin, end - begin).c_str());
+      std::fprintf(stderr, "%s%s\n", prefix, printable(message.substr(begin, end - begin)).c_str());
     begin = end + 1;
   }
   return int(kind);
@@ -85,6 +95,10 @@ static int finish(int status) {
 int main(int argc, char **argv) {
   keepStandardStreams();
   llvm::install_bad_alloc_error_handler(llvmOutOfMemory);
+  for (const std::string argument : std::vector<std::string>(argv, argv + argc))
+    for (const std::string &text : {argument, argument.substr(argument.find('=') + 1)}) // a value stands without its name, too
+      if (text.find('\n') != std::string::npos)
+        brokenArguments.push_back(text);
   CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go", "tilewright");
   app.set_version_flag("--version", std::string("tilewright ") + TILEWRIGHT_VERSION);
   app.require_subcommand(1);

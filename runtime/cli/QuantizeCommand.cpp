@@ -152,12 +152,12 @@ Status quantizeModel(const QuantizeArguments &arguments) {
     return userError(bytes.message());
   Progress progress;
   progress.show("reading " + model);
-  auto quantizer = quantize::Quantizer::create(*bytes, model, options->shapes);
+  auto quantizer = quantize::Quantizer::create(*bytes, model, options->import.shapes);
   if (!quantizer)
     return runtime::compilerError(llvm::toString(quantizer.takeError()));
   progress.show("compiling " + model);
   unsigned threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
-  auto calibrator = quantize::Calibrator::create(**quantizer, model, options->shapes, threads);
+  auto calibrator = quantize::Calibrator::create(**quantizer, model, options->import.shapes, threads);
   if (!calibrator)
     return runtime::compilerError(llvm::toString(calibrator.takeError()));
   std::vector<TensorSpec> specs;

@@ -26,14 +26,14 @@ struct RunArguments {
 };
 
 /// Inputs of every run: one run, or with --batch as many as the files hold.
-StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, const runtime::Session &session) {
+StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, std::vector<TensorArgument> files, const runtime::Session &session) {
   using Runs = std::vector<std::vector<HostTensor>>;
   if (arguments.inputs.empty()) {
     if (arguments.batch)
       return userError("--batch needs --input files that hold the batch");
     return Runs{session.randomInputs(arguments.model.seed)};
   }
-  auto tensors = readTensors(arguments.inputs, session.inputs(), "input");
+  auto tensors = assignTensors(std::move(files), session.inputs(), "input");
   if (!tensors)
     return tensors.error();
   Runs runs(1);
@@ -125,7 +125,10 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
 
 Status run(const RunArguments &arguments) {
   runtime::SessionOptions options;
-  StatusOr<runtime::NetworkOptions> network = arguments.model.options();
+  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs), expectedFiles = readTensorFiles(arguments.expected);
+  if (!files || !expectedFiles)
+    return files ? expectedFiles.error() : files.error();
+  StatusOr<runtime::NetworkOptions> network = arguments.model.options(*files, arguments.batch);
   if (!network)
     return network.error();
   options.network = *network;
@@ -166,10 +169,10 @@ Status run(const RunArguments &arguments) {
   if (options.simulator.trace && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
     return userError("--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
 
-  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, **session);
+  StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), **session);
   if (!runs)
     return runs.error();
-  auto expected = readTensors(arguments.expected, (*session)->outputs(), "output");
+  auto expected = assignTensors(std::move(*expectedFiles), (*session)->outputs(), "output");
   if (!expected)
     return expected.error();
   StatusOr<runtime::RunReport> report = runAll(**session, *runs, progress);

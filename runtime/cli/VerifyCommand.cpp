@@ -37,7 +37,10 @@ void print(const std::vector<cosim::Agreement> &agreements) {
 }
 
 Status verify(const VerifyArguments &arguments) {
-  StatusOr<runtime::NetworkOptions> network = arguments.model.options();
+  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs);
+  if (!files)
+    return files.error();
+  StatusOr<runtime::NetworkOptions> network = arguments.model.options(*files);
   if (!network)
     return network.error();
   Progress progress;
@@ -55,7 +58,7 @@ Status verify(const VerifyArguments &arguments) {
   printNotes((*session)->network().notes);
   if (Status status = requireAccelerator((*session)->network(), "there is nothing to verify"); !status)
     return status;
-  StatusOr<std::vector<HostTensor>> inputs = readInputs(arguments.inputs, arguments.model.seed, **session);
+  StatusOr<std::vector<HostTensor>> inputs = fitInputs(std::move(*files), arguments.model.seed, **session);
   if (!inputs)
     return inputs.error();
   progress.show("simulating");

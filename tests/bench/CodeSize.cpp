@@ -200,7 +200,7 @@ int main(int argc, char **argv) {
         int64_t dim = 0;
         if (part.getAsInteger(10, dim) || dim < 1 || name.empty())
           return llvm::createStringError("--shape " + text + " must be NAME=DIMS, as in x=1,3,224,224");
-        compileOptions.shapes[name.str()].push_back(dim);
+        compileOptions.import.shapes[name.str()].push_back(dim);
       }
     }
     std::vector<Row> rows = {{"model", "tiles stored", "words straight", "words rolled", "cycles straight", "cycles rolled"}};

@@ -45,7 +45,7 @@ llvm::Expected<std::unique_ptr<Lowered>> bench::lower(const Arguments &arguments
         dims.push_back(dim);
     if (name.empty() || dims.empty())
       return llvm::createStringError("--shape " + text + " must be NAME=DIMS, as in x=1x3x224x224");
-    result->options.shapes[name.str()] = dims;
+    result->options.import.shapes[name.str()] = dims;
   }
   result->context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
   result->context->loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,

@@ -101,8 +101,14 @@ struct Constant {
   std::function<std::vector<uint8_t>()> bytes;
 };
 
+/// Instructions of a program, repeated ones included, unless --max-instructions says otherwise. They take about a kilobyte each while they are
+/// put in order.
+inline constexpr uint64_t kMaxInstructions = uint64_t(1) << 22;
+
 /// The growing program of a network: instructions in order, and constants laid out in DRAM.
 struct NetworkProgram {
+  /// How many may there be, and how many there are.
+  uint64_t maxInstructions = kMaxInstructions, instructions = 0;
   schedule::TileProgram tiles;
   /// Modulo: the steps of all kernels so far, for schedule::overlap().
   std::vector<schedule::Step> steps;

@@ -610,6 +610,8 @@ void Emitter::emitTiles() {
   std::optional<std::pair<size_t, size_t>> host; ///< the step of the last passes, and where in it they end
   int64_t blocksDone = 0;                        ///< of a window with channels on the array, which tiles take in turn
   for (const Visit &visit : visits) {
+    if (isTooLong())
+      return;
     if (tile.oneLoader && size_t(&visit - visits.data()) == ahead.end)
       ahead = lookAhead(visits, ahead.end);
     while (nextBand <= visit.band)
@@ -810,7 +812,7 @@ void Emitter::emitCopies() {
         break;
     }
     std::vector<int64_t> at(rank, 0);
-    while (true) {
+    while (!isTooLong()) {
       TileStep step;
       bool miss;
       unsigned slot = acquire(buffers.all[0], {int64_t(clock)}, miss);
@@ -879,6 +881,7 @@ llvm::Error Emitter::keepSlotsApart() {
 }
 
 void Emitter::order() {
+  network.instructions += instructions;
   if (overlaps()) {
     std::vector<schedule::Step> taken = takeSteps();
     std::move(taken.begin(), taken.end(), std::back_inserter(network.steps));
@@ -901,6 +904,24 @@ void Emitter::order() {
   }
 }
 
+bool Emitter::isTooLong() {
+  for (; countedSteps < steps.size(); ++countedSteps) {
+    const TileStep &step = steps[countedSteps];
+    instructions += step.early.size() + step.late.size();
+    for (const Block &block : step.compute)
+      instructions += block.operations.size();
+  }
+  return network.instructions + instructions > network.maxInstructions;
+}
+
+llvm::Error Emitter::checkLength(double least) const {
+  if (double(network.instructions) + least <= double(network.maxInstructions))
+    return llvm::Error::success();
+  return llvm::createStringError("kernel '%s' needs at least %.0f instructions, beside %llu before it; at most %llu are allowed (--max-instructions)",
+                                 kernel.name.c_str(), least, (unsigned long long)network.instructions,
+                                 (unsigned long long)network.maxInstructions);
+}
+
 llvm::Error Emitter::emit() {
   if (!kernel.copies.empty()) {
     const TileRequest &request = kernel.request;
@@ -909,6 +930,8 @@ llvm::Error Emitter::emit() {
                                      kernel.name.c_str());
     packConstants();
     emitCopies();
+    if (isTooLong())
+      return checkLength(double(instructions));
     order();
     return llvm::Error::success();
   }
@@ -916,8 +939,15 @@ llvm::Error Emitter::emit() {
     return error;
   if (llvm::Error error = keepSlotsApart())
     return error;
+  double visits = double(tileCount(tile));
+  if (contraction())
+    visits *= double(kernel.anchor->groups) * double(ceilDiv(kernel.anchor->ic, tile.ic));
+  if (llvm::Error error = checkLength(visits))
+    return error;
   packConstants();
   emitTiles();
+  if (isTooLong())
+    return checkLength(double(instructions));
   order();
   return llvm::Error::success();
 }

@@ -108,6 +108,10 @@ public:
 
 private:
   llvm::Error keepSlotsApart();
+  /// Whether the program would become too long with this kernel's steps so far.
+  bool isTooLong();
+  /// An error if it would with `least` instructions of this kernel.
+  llvm::Error checkLength(double least) const;
   /// Kernels of a group have their turns at the engines.
   bool plansTiles() const { return onChip.plansTiles && overlaps() && !onChip.banding; }
   Kernel kernel;
@@ -166,6 +170,8 @@ private:
     uint32_t band = 0;
   };
   std::vector<TileStep> steps;
+  size_t countedSteps = 0;
+  uint64_t instructions = 0; ///< of these
   /// The tensors in bands, as the band at hand sees them.
   Resident bandIn, bandAddend, bandOut;
   /// Positions of the result, along P0 and P1.

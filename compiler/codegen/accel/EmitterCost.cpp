@@ -586,6 +586,7 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
   emitTiles();
   std::vector<schedule::Step> trial = takeSteps();
   steps.clear();
+  countedSteps = instructions = 0;
   clock = 0;
   return trial;
 }

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/IntegerProduct.h"
 #include "compiler/codegen/cpu/KernelWriter.h"
 #include "compiler/codegen/cpu/Lanes.h"
+#include "compiler/graph/Messages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -19,25 +20,10 @@ using namespace mlir;
 
 namespace tw::cpu {
 
-static std::string placeOf(Location location) {
-  std::string text;
-  location->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part)) {
-      text = name.getName().str();
-      return WalkResult::interrupt();
-    }
-    if (auto file = dyn_cast<FileLineColLoc>(part)) {
-      text = file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  return text.empty() ? "unknown place" : text;
-}
-
 llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
+  const std::string place = graph::placeOf(op->getLoc());
   return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 placeOf(op->getLoc()) + ": '" + op->getName().getStringRef() + "' " + message);
+                                 (place.empty() ? "unknown place" : place) + ": '" + op->getName().getStringRef() + "' " + message);
 }
 
 std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/Rewriting.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
@@ -26,18 +27,19 @@ ElementsAttr constantOf(Value value) {
 
 static RankedTensorType typeOf(ElementsAttr elements) { return cast<RankedTensorType>(elements.getShapedType()); }
 
-/// Bytes of one element in a raw buffer; 0 for i1, which MLIR packs into bits.
-static size_t elementSize(Type type) {
-  unsigned bits = type.getIntOrFloatBitWidth();
-  return bits % 8 == 0 ? bits / 8 : 0;
-}
+/// Bytes of one element as readBytes() and makeBytes() have it: of i1, which MLIR packs into bits, one.
+static size_t elementSize(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
 
-/// The row-major bytes of `elements`; splats are expanded. Only for types of whole bytes.
+/// The row-major bytes of `elements`; splats are expanded.
 static std::vector<char> readBytes(ElementsAttr elements) {
   size_t size = elementSize(typeOf(elements).getElementType()), count = typeOf(elements).getNumElements();
   std::vector<char> bytes(size * count);
   ArrayRef<char> raw;
   if (auto dense = dyn_cast<DenseElementsAttr>(elements)) {
+    if (typeOf(elements).getElementType().isInteger(1)) {
+      llvm::copy(dense.getValues<bool>(), bytes.begin());
+      return bytes;
+    }
     raw = dense.getRawData();
     if (dense.isSplat()) {
       for (size_t i = 0; i < count; ++i)
@@ -58,6 +60,10 @@ static DenseElementsAttr makeBytes(RankedTensorType type, ArrayRef<char> bytes) 
   // An empty buffer is not a raw buffer to MLIR.
   if (type.getNumElements() == 0)
     return DenseElementsAttr::get(type, ArrayRef<Attribute>());
+  if (type.getElementType().isInteger(1)) {
+    SmallVector<bool> bits(llvm::map_range(bytes, [](char byte) { return bool(byte & 1); }));
+    return DenseElementsAttr::get(type, ArrayRef<bool>(bits));
+  }
   return DenseElementsAttr::getFromRawBuffer(type, bytes);
 }
 
@@ -104,11 +110,6 @@ std::vector<int64_t> readIntegers(ElementsAttr elements) {
   Type type = typeOf(elements).getElementType();
   std::vector<int64_t> values(typeOf(elements).getNumElements());
   size_t size = elementSize(type);
-  if (size == 0) {
-    if (auto dense = dyn_cast<DenseElementsAttr>(elements))
-      llvm::copy(dense.getValues<bool>(), values.begin());
-    return values;
-  }
   std::vector<char> bytes = readBytes(elements);
   bool isUnsigned = type.isUnsignedInteger();
   for (size_t i = 0; i < values.size(); ++i) {
@@ -133,12 +134,6 @@ DenseElementsAttr makeFloats(RankedTensorType type, ArrayRef<float> values) {
 
 DenseElementsAttr makeIntegers(RankedTensorType type, ArrayRef<int64_t> values) {
   size_t size = elementSize(type.getElementType());
-  if (size == 0) {
-    SmallVector<bool> bits;
-    for (int64_t value : values)
-      bits.push_back(value & 1);
-    return DenseElementsAttr::get(type, ArrayRef<bool>(bits));
-  }
   std::vector<char> bytes(values.size() * size);
   for (size_t i = 0; i < values.size(); ++i)
     std::memcpy(bytes.data() + i * size, &values[i], size);
@@ -225,14 +220,9 @@ static void copyBox(ArrayRef<int64_t> shape, size_t size, const Side &to, const 
 
 /// A copy of `shape` elements out of `elements`, at `offset` with `strides`, as a tensor of `type`.
 static DenseElementsAttr gather(ElementsAttr elements, RankedTensorType type, int64_t offset, ArrayRef<int64_t> strides) {
+  if (auto dense = dyn_cast<DenseElementsAttr>(elements); dense && dense.isSplat() && type.getNumElements())
+    return dense.resizeSplat(type);
   size_t size = elementSize(type.getElementType());
-  if (size == 0) { // bits travel as bytes
-    Builder builder(type.getContext());
-    auto byteType = RankedTensorType::get(typeOf(elements).getShape(), builder.getI8Type());
-    DenseElementsAttr moved = gather(makeIntegers(byteType, readIntegers(elements)),
-                                     RankedTensorType::get(type.getShape(), builder.getI8Type()), offset, strides);
-    return makeIntegers(type, readIntegers(moved));
-  }
   std::vector<char> from = readBytes(elements), to(type.getNumElements() * size);
   copyBox(type.getShape(), size, {to.data(), 0, rowMajorStrides(type.getShape())},
           {from.data(), offset, SmallVector<int64_t>(strides)});
@@ -257,6 +247,8 @@ DenseElementsAttr transposeConstant(ElementsAttr elements, ArrayRef<int64_t> per
 }
 
 DenseElementsAttr bitcastConstant(ElementsAttr elements, Type elementType) {
+  if (auto dense = dyn_cast<DenseElementsAttr>(elements); dense && dense.isSplat())
+    return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(typeOf(elements).getShape(), elementType), dense.getRawData());
   return makeBytes(RankedTensorType::get(typeOf(elements).getShape(), elementType), readBytes(elements));
 }
 
@@ -309,6 +301,11 @@ static std::optional<int64_t> integerBinary(Operation *op, int64_t a, int64_t b)
       .Default([](Operation *) { return std::nullopt; });
 }
 
+static float hardSigmoid(float x, float alpha, float beta) {
+  const float y = x * alpha + beta;
+  return propagateNan(y, y, std::min(std::max(y, 0.0f), 1.0f));
+}
+
 static std::optional<float> floatUnary(Operation *op, float x) {
   return TypeSwitch<Operation *, std::optional<float>>(op)
       .Case([&](ReluOp) { return propagateNan(x, x, std::max(x, 0.0f)); })
@@ -320,6 +317,13 @@ static std::optional<float> floatUnary(Operation *op, float x) {
       .Case([&](SqrtOp) { return std::sqrt(x); })
       .Case([&](FloorOp) { return std::floor(x); })
       .Case([&](ExpOp) { return std::exp(x); })
+      // In double, so that the one rounding is the last.
+      .Case([&](SigmoidOp) { return float(1 / (1 + std::exp(-double(x)))); })
+      .Case([&](TanhOp) { return float(std::tanh(double(x))); })
+      .Case([&](ErfOp) { return float(std::erf(double(x))); })
+      .Case([&](HardSigmoidOp h) { return hardSigmoid(x, h.getAlpha().convertToFloat(), h.getBeta().convertToFloat()); })
+      .Case([&](HardSwishOp) { return x * hardSigmoid(x, 1.0f / 6.0f, 0.5f); })
+      .Case([&](LeakyReluOp leaky) { return x < 0 ? x * leaky.getAlpha().convertToFloat() : x; })
       .Default([](Operation *) { return std::nullopt; });
 }
 
@@ -328,13 +332,20 @@ static std::optional<int64_t> integerUnary(Operation *op, int64_t x) {
       .Case([&](ReluOp) { return std::max<int64_t>(x, 0); })
       .Case([&](NegOp) { return int64_t(-uint64_t(x)); })
       .Case([&](AbsOp) { return x < 0 ? int64_t(-uint64_t(x)) : x; })
+      .Case([&](ClipOp clip) {
+        // The bounds that are integers of 64 bits; others are none.
+        const double lo = std::ceil(clip.getMin().convertToFloat()), hi = std::floor(clip.getMax().convertToFloat());
+        const int64_t least = lo > -0x1p63 ? int64_t(std::min(lo, 0x1p62)) : INT64_MIN;
+        const int64_t most = hi < 0x1p63 ? int64_t(std::max(hi, -0x1p62)) : INT64_MAX;
+        return std::min(std::max(x, least), most);
+      })
       .Default([](Operation *) { return std::nullopt; });
 }
 
-static DenseElementsAttr evaluateElementwise(Operation *op, RankedTensorType type) {
+static DenseElementsAttr evaluateElementwise(Operation *op, ArrayRef<ElementsAttr> x, RankedTensorType type) {
   SmallVector<ElementsAttr> operands;
-  for (Value operand : op->getOperands())
-    operands.push_back(broadcastTo(constantOf(operand), type.getShape()));
+  for (ElementsAttr operand : x)
+    operands.push_back(broadcastTo(operand, type.getShape()));
   auto map = [&](auto read, auto unary, auto binary) {
     auto a = read(operands[0]);
     auto b = operands.size() > 1 ? read(operands[1]) : a;
@@ -354,8 +365,7 @@ static DenseElementsAttr evaluateElementwise(Operation *op, RankedTensorType typ
   return values.empty() ? nullptr : makeIntegers(type, values);
 }
 
-static DenseElementsAttr evaluateCast(CastOp op, RankedTensorType type) {
-  ElementsAttr x = constantOf(op.getX());
+static DenseElementsAttr evaluateCast(ElementsAttr x, RankedTensorType type) {
   Type from = x.getElementType(), to = type.getElementType();
   if (isa<FloatType>(from)) {
     std::vector<float> values = readFloats(x);
@@ -388,8 +398,8 @@ static int64_t channelOf(int64_t i, ArrayRef<int64_t> shape, int64_t axis, size_
   return i / rowMajorStrides(shape)[axis] % shape[axis];
 }
 
-static DenseElementsAttr evaluateDequantize(DequantizeOp op, RankedTensorType type) {
-  std::vector<int64_t> x = readIntegers(constantOf(op.getX()));
+static DenseElementsAttr evaluateDequantize(DequantizeOp op, ElementsAttr operand, RankedTensorType type) {
+  std::vector<int64_t> x = readIntegers(operand);
   std::vector<float> y(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     int64_t c = channelOf(i, type.getShape(), op.getAxis(), op.getScales().size());
@@ -398,8 +408,8 @@ static DenseElementsAttr evaluateDequantize(DequantizeOp op, RankedTensorType ty
   return makeFloats(type, y);
 }
 
-static DenseElementsAttr evaluateQuantize(QuantizeOp op, RankedTensorType type) {
-  std::vector<float> x = readFloats(constantOf(op.getX()));
+static DenseElementsAttr evaluateQuantize(QuantizeOp op, ElementsAttr operand, RankedTensorType type) {
+  std::vector<float> x = readFloats(operand);
   std::vector<int64_t> y(x.size());
   int64_t least = type.getElementType().isUnsignedInteger() ? 0 : -128;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -415,8 +425,6 @@ static DenseElementsAttr evaluateQuantize(QuantizeOp op, RankedTensorType type) 
 
 static DenseElementsAttr evaluateConcat(ConcatOp op, RankedTensorType type) {
   size_t size = elementSize(type.getElementType());
-  if (size == 0)
-    return nullptr;
   std::vector<char> bytes(type.getNumElements() * size);
   SmallVector<int64_t> strides = rowMajorStrides(type.getShape());
   int64_t at = 0;
@@ -443,8 +451,6 @@ static DenseElementsAttr evaluateSlice(SliceOp op, RankedTensorType type) {
 
 static DenseElementsAttr evaluatePad(PadOp op, RankedTensorType type) {
   size_t size = elementSize(type.getElementType());
-  if (size == 0)
-    return nullptr;
   std::vector<char> bytes =
       readBytes(DenseElementsAttr::get(type, ArrayRef<Attribute>(cast<Attribute>(op.getValue()))));
   ElementsAttr x = constantOf(op.getX());
@@ -458,20 +464,56 @@ static DenseElementsAttr evaluatePad(PadOp op, RankedTensorType type) {
   return makeBytes(type, bytes);
 }
 
+static DenseElementsAttr evaluateQLinearAdd(QLinearAddOp op, ArrayRef<ElementsAttr> operands, RankedTensorType type) {
+  const QuantisedSum sum(op);
+  std::vector<int64_t> a = readIntegers(broadcastTo(operands[0], type.getShape())),
+                       b = readIntegers(broadcastTo(operands[1], type.getShape()));
+  const float least = type.getElementType().isUnsignedInteger() ? 0 : -128;
+  for (size_t i = 0; i < a.size(); ++i)
+    a[i] = int64_t(std::clamp(std::nearbyint(sum.of(a[i], b[i])), least, least + 255));
+  return makeIntegers(type, a);
+}
+
+/// Ops that compute each element on its own, from `operands` that may be of fewer elements than the op's.
+static DenseElementsAttr evaluateElements(Operation *op, ArrayRef<ElementsAttr> operands, RankedTensorType type) {
+  return TypeSwitch<Operation *, DenseElementsAttr>(op)
+      .Case([&](CastOp) { return evaluateCast(operands[0], type); })
+      .Case([&](DequantizeOp dequantize) { return evaluateDequantize(dequantize, operands[0], type); })
+      .Case([&](QuantizeOp quantize) { return evaluateQuantize(quantize, operands[0], type); })
+      .Case([&](QLinearAddOp add) { return evaluateQLinearAdd(add, operands, type); })
+      .Default([&](Operation *) { return evaluateElementwise(op, operands, type); });
+}
+
 DenseElementsAttr evaluate(Operation *op) {
   auto type = cast<RankedTensorType>(op->getResult(0).getType());
+  if (isElementwise(op) && !isa<RequantizeOp>(op)) {
+    SmallVector<ElementsAttr> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(constantOf(operand));
+    auto isSplat = [](ElementsAttr x) { return isa<DenseElementsAttr>(x) && x.isSplat(); };
+    if (hasChannelAxis(op) || !llvm::all_of(operands, isSplat) || type.getNumElements() == 0)
+      return evaluateElements(op, operands, type);
+    // Equal elements stay one.
+    for (ElementsAttr &operand : operands)
+      operand = cast<DenseElementsAttr>(operand).resizeSplat(RankedTensorType::get({}, operand.getElementType()));
+    DenseElementsAttr result = evaluateElements(op, operands, RankedTensorType::get({}, type.getElementType()));
+    return result ? result.resizeSplat(type) : result;
+  }
   return TypeSwitch<Operation *, DenseElementsAttr>(op)
       .Case([&](ReshapeOp reshape) { return reshapeConstant(constantOf(reshape.getX()), type.getShape()); })
       .Case([&](TransposeOp transpose) { return transposeConstant(constantOf(transpose.getX()), transpose.getPerm()); })
-      .Case([&](CastOp cast) { return evaluateCast(cast, type); })
-      .Case([&](DequantizeOp dequantize) { return evaluateDequantize(dequantize, type); })
-      .Case([&](QuantizeOp quantize) { return evaluateQuantize(quantize, type); })
       .Case([&](ConcatOp concat) { return evaluateConcat(concat, type); })
       .Case([&](SliceOp slice) { return evaluateSlice(slice, type); })
       .Case([&](PadOp pad) { return evaluatePad(pad, type); })
-      .Case<AddOp, SubOp, MulOp, DivOp, MinOp, MaxOp, ReluOp, ClipOp, NegOp, AbsOp, SqrtOp, FloorOp, ExpOp>(
-          [&](Operation *) { return evaluateElementwise(op, type); })
-      .Default([](Operation *) { return nullptr; });
+      .Default([](Operation *op) { return evaluateSums(op); });
+}
+
+QuantisedSum::QuantisedSum(QLinearAddOp op) {
+  const float scale = op.getYScale().convertToFloat();
+  aRatio = op.getAScale().convertToFloat() / scale;
+  bRatio = op.getBScale().convertToFloat() / scale;
+  auto point = [](uint32_t value) { return float(int32_t(value)); };
+  shift = point(op.getYZeroPoint()) - std::fma(aRatio, point(op.getAZeroPoint()), bRatio * point(op.getBZeroPoint()));
 }
 
 } // namespace tw::graph

@@ -7,9 +7,11 @@
 #ifndef COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H
 #define COMPILER_GRAPH_TRANSFORMS_CONSTANTS_H
 
+#include "compiler/graph/Graph.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
+#include <cmath>
 #include <optional>
 #include <vector>
 
@@ -45,8 +47,24 @@ mlir::DenseElementsAttr bitcastConstant(mlir::ElementsAttr elements, mlir::Type 
 /// Row-major strides in elements.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 
-/// The value of the one result of `op`, whose operands are all constants; null if this op is not evaluated at compile time.
+/// The value of the one result of `op`, whose operands are all constants: every op of the dialect but graph.fallback, and but those of ONNX
+/// Runtime that graph-decompose-ops takes apart. Null for these, and where the value is open, such as a quotient by the integer 0.
 mlir::DenseElementsAttr evaluate(mlir::Operation *op);
+/// The same for ops that sum or compare many numbers; null for all others.
+mlir::DenseElementsAttr evaluateSums(mlir::Operation *op);
+/// About how many additions or moves evaluate() needs, at most.
+int64_t evaluationSteps(mlir::Operation *op);
+
+/// ONNX Runtime's AVX2 arithmetic of QLinearAdd: both scales divided by the result's, the three zero points in one constant, two fused
+/// multiply-adds, b first.
+struct QuantisedSum {
+  float aRatio, bRatio, shift;
+
+  explicit QuantisedSum(QLinearAddOp op);
+  float scaled(int64_t b) const { return std::fma(float(b), bRatio, shift); }
+  /// The sum before it is rounded and saturated.
+  float of(int64_t a, int64_t b) const { return std::fma(float(a), aRatio, scaled(b)); }
+};
 
 /// Taps of a depthwise window that the vector engine holds weights for (isa: max_mac_taps).
 constexpr int64_t kMaxDepthwiseTaps = 256;

@@ -4,7 +4,9 @@
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
+#include "compiler/graph/ConstantBudget.h"
 #include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -16,19 +18,20 @@ namespace tw::graph {
 namespace {
 
 struct EvaluateConstant : RewritePattern {
-  EvaluateConstant(MLIRContext *context, bool keepQuantized)
-      : RewritePattern(MatchAnyOpTypeTag(), 1, context), keepQuantized(keepQuantized) {}
+  EvaluateConstant(MLIRContext *context, bool keepQuantized, ConstantBudget &budget, LogicalResult &outcome)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), keepQuantized(keepQuantized), budget(budget), outcome(outcome) {}
 
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<GraphDialect>(op->getDialect()) || op->getNumResults() != 1 || op->getNumOperands() == 0 ||
         (keepQuantized && isa<DequantizeOp>(op)))
       return failure();
-    if (!llvm::all_of(op->getOperands(), [](Value operand) { return bool(constantOf(operand)); }))
+    if (failed(outcome) || !llvm::all_of(op->getOperands(), [](Value operand) { return bool(constantOf(operand)); }) ||
+        !budget.takeSteps(uint64_t(evaluationSteps(op))))
       return failure();
-    // Broadcasting can make a tensor of any size out of two small ones.
-    constexpr int64_t kMaxElements = int64_t(1) << 26;
-    if (cast<RankedTensorType>(op->getResult(0).getType()).getNumElements() > kMaxElements)
+    if (auto problem = budget.add(growth(op))) {
+      outcome = op->emitError() << *problem;
       return failure();
+    }
     DenseElementsAttr value = evaluate(op);
     if (!value)
       return failure();
@@ -36,7 +39,27 @@ struct EvaluateConstant : RewritePattern {
     return success();
   }
 
+private:
+  /// Bytes of the result beyond those of its operands, which it takes the place of. Equal elements are one.
+  static uint64_t growth(Operation *op) {
+    auto bytesOf = [](Value value) {
+      return uint64_t(tensorOf(value).getNumElements()) * llvm::divideCeil(elementOf(value).getIntOrFloatBitWidth(), 8);
+    };
+    uint64_t before = 0;
+    bool areSplats = !isa<ConcatOp, PadOp>(op);
+    llvm::SmallPtrSet<Operation *, 4> seen;
+    for (Value operand : op->getOperands()) {
+      const bool isSplat = constantOf(operand).isSplat();
+      areSplats &= isSplat;
+      before += seen.insert(operand.getDefiningOp()).second && !isSplat ? bytesOf(operand) : 0;
+    }
+    const uint64_t after = areSplats ? 0 : bytesOf(op->getResult(0));
+    return after > before ? after - before : 0;
+  }
+
   bool keepQuantized;
+  ConstantBudget &budget;
+  LogicalResult &outcome;
 };
 
 /// Conversions and movements to the same type and shape.
@@ -88,9 +111,11 @@ struct FoldConstantsPass : impl::FoldConstantsPassBase<FoldConstantsPass> {
   using FoldConstantsPassBase::FoldConstantsPassBase;
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns.add<EvaluateConstant>(&getContext(), keepQuantized);
+    ConstantBudget budget(maxConstantBytes);
+    LogicalResult outcome = success();
+    patterns.add<EvaluateConstant>(&getContext(), keepQuantized, budget, outcome);
     patterns.add<RemoveIdentity, CancelWidening, MergeReshapes>(&getContext());
-    if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
+    if (failed(rewriteToEnd(getOperation(), std::move(patterns))) || failed(outcome))
       signalPassFailure();
   }
 };

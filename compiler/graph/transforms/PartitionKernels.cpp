@@ -278,7 +278,14 @@ private:
   llvm::StringSet<> names;
   llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
 
-  std::string reasonFor(Operation *op) { return cpuOnly ? "the CPU was asked for" : reasonAgainst(op, array.type); }
+  std::string reasonFor(Operation *op) {
+    if (cpuOnly)
+      return "the CPU was asked for";
+    // What folding has left to the run time: no engine carries it.
+    if (op->getNumOperands() && llvm::all_of(op->getOperands(), isConstant))
+      return "all of its operands are constants";
+    return reasonAgainst(op, array.type);
+  }
 
   /// Conversions up from fewer bits are made where they are used: what travels between kernels stays narrow.
   void duplicateConversions() {

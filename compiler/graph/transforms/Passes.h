@@ -4,6 +4,7 @@
 #ifndef COMPILER_GRAPH_TRANSFORMS_PASSES_H
 #define COMPILER_GRAPH_TRANSFORMS_PASSES_H
 
+#include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Graph.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"

@@ -10,7 +10,9 @@ def FoldConstantsPass : Pass<"graph-fold-constants", "::mlir::ModuleOp"> {
   let summary = "evaluate ops whose operands are constants, and remove those that change nothing";
   let options = [
     Option<"keepQuantized", "keep-quantized", "bool", "false",
-           "do not evaluate dequantize: graph-convert-qdq wants to see it">
+           "do not evaluate dequantize: graph-convert-qdq wants to see it">,
+    Option<"maxConstantBytes", "max-constant-bytes", "uint64_t", "::tw::graph::kMaxConstantBytes",
+           "bytes of constants that may be made, beside those that there are">
   ];
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }

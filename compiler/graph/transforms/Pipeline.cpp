@@ -17,7 +17,8 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     pass.rows = options.rows;
     pass.columns = options.columns;
   };
-  FoldConstantsPassOptions keep;
+  FoldConstantsPassOptions fold, keep;
+  fold.maxConstantBytes = keep.maxConstantBytes = options.maxConstantBytes;
   keep.keepQuantized = integer;
   manager.addPass(createFoldConstantsPass(keep));
   manager.addPass(createCSEPass());
@@ -29,7 +30,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     qdq.exact = options.exactQdq;
     manager.addPass(createConvertQdqPass(qdq));
   }
-  manager.addPass(createFoldConstantsPass());
+  manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createConvertLayoutPass());
   if (!options.cpuOnly) {
     SwapOperandsPassOptions swap;
@@ -39,7 +40,7 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createSwapOperandsPass(swap));
   }
   manager.addPass(createDecomposeOpsPass());
-  manager.addPass(createFoldConstantsPass());
+  manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createCSEPass());
   if (!options.cpuOnly) {
     MovePoolsPassOptions move;

@@ -4,6 +4,7 @@
 #ifndef COMPILER_GRAPH_TRANSFORMS_PIPELINE_H
 #define COMPILER_GRAPH_TRANSFORMS_PIPELINE_H
 
+#include "compiler/graph/ConstantBudget.h"
 #include "mlir/Pass/PassManager.h"
 #include <string>
 
@@ -30,6 +31,7 @@ struct GraphPipelineOptions {
   double dramBytes = 19.2;     ///< a cycle
   bool cpuOnly = false;       ///< every kernel for the CPU; types stay as the model has them
   bool exactQdq = false;      ///< graph-convert-qdq{exact}
+  uint64_t maxConstantBytes = kMaxConstantBytes; ///< that folding may make, beside those that there are
   bool packsPixels = true, finiteMath = false; ///< of graph-move-pools
 };
 

@@ -74,3 +74,39 @@ func.func @identities(%x: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>)
   // CHECK: return %[[X]], %[[R]]
   return %4, %5 : tensor<2x3xf32>, tensor<2x3xf32>
 }
+
+// CHECK-LABEL: func.func @sums
+func.func @sums() -> (tensor<2x2xf32>, tensor<1x1x1x1xf32>, tensor<2xi32>, tensor<2x1xf32>, tensor<2xi8>) {
+  %a = graph.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %0 = graph.matmul %a, %a : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
+  %w = graph.constant dense<[[[[1.0, 10.0], [100.0, 1000.0]]]]> : tensor<1x1x2x2xf32>
+  %1 = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 1 : i64,
+    layout = "nchw"} : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x1x1xf32>
+  // Sums of integers are exact: these do not fit a float.
+  %b = graph.constant dense<[[16777216, 1], [-16777217, 0]]> : tensor<2x2xi32>
+  %2 = graph.reduce %b {kind = "sum", axes = array<i64: 1>, keepdims = false} : (tensor<2x2xi32>) -> tensor<2xi32>
+  %3 = graph.reduce %a {kind = "max", axes = array<i64: 1>, keepdims = true} : (tensor<2x2xf32>) -> tensor<2x1xf32>
+  %c = graph.constant dense<[30, -1000]> : tensor<2xi32>
+  %4 = graph.requantize %c {multipliers = array<f32: 0.25>, axis = 0 : i64, zero_point = 3 : i32} : (tensor<2xi32>) -> tensor<2xi8>
+  // CHECK-DAG: %[[M:.*]] = graph.constant dense<{{\[\[}}7.000000e+00, 1.000000e+01], [1.500000e+01, 2.200000e+01]]>
+  // CHECK-DAG: %[[C:.*]] = graph.constant dense<4.321000e+03> : tensor<1x1x1x1xf32>
+  // CHECK-DAG: %[[S:.*]] = graph.constant dense<[16777217, -16777217]> : tensor<2xi32>
+  // CHECK-DAG: %[[X:.*]] = graph.constant dense<{{\[\[}}2.000000e+00], [4.000000e+00]]>
+  // 7.5 goes to 8.
+  // CHECK-DAG: %[[R:.*]] = graph.constant dense<[11, -128]> : tensor<2xi8>
+  // CHECK: return %[[M]], %[[C]], %[[S]], %[[X]], %[[R]]
+  return %0, %1, %2, %3, %4 : tensor<2x2xf32>, tensor<1x1x1x1xf32>, tensor<2xi32>, tensor<2x1xf32>, tensor<2xi8>
+}
+
+// A gigabyte of equal elements stays one.
+// CHECK-LABEL: func.func @splats
+func.func @splats() -> tensor<16384x16384xf32> {
+  %a = graph.constant dense<2.0> : tensor<16384x16384xf32>
+  %0 = graph.transpose %a {perm = array<i64: 1, 0>} : (tensor<16384x16384xf32>) -> tensor<16384x16384xf32>
+  %1 = graph.leaky_relu %0 {alpha = 0.5 : f32} : tensor<16384x16384xf32>
+  %2 = graph.mul %1, %a : (tensor<16384x16384xf32>, tensor<16384x16384xf32>) -> tensor<16384x16384xf32>
+  // CHECK: graph.constant dense<4.000000e+00> : tensor<16384x16384xf32>
+  // CHECK-NEXT: return
+  return %2 : tensor<16384x16384xf32>
+}

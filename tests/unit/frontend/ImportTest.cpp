@@ -47,7 +47,7 @@ TEST(ImportConvTest, OneDimensionIsLiftedToTwo) {
 TEST(ImportConvTest, ThreeDimensionsAreAFallback) {
   Imported m("(float[1,2,4,4,4] x, float[3,2,3,3,3] w) => (float[1,3,2,2,2] y) { y = Conv (x, w) }");
   EXPECT_EQ(m.ops(), "fallback 1x3x2x2x2xf32");
-  EXPECT_EQ(m.attr("fallback", "reason"), "\"only 1-D and 2-D convolutions are supported\"");
+  EXPECT_EQ(m.attr("fallback", "reason"), "\"the convolution has 3 spatial dims, expected 1 or 2\"");
   EXPECT_EQ(m.attr("fallback", "onnx_op"), "\"Conv\"");
 }
 
