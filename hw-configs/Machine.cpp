@@ -5,6 +5,8 @@
 
 #include "hw-configs/Schema.h"
 #include "isa/FieldLimits.h"
+#include "isa/files/InputFile.h"
+#include "isa/files/Installation.h"
 #include "isa/timing/Digest.h"
 #include "isa/timing/Dram.h"
 
@@ -16,7 +18,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <set>
 #include <sstream>
@@ -30,7 +31,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMaxFileBytes = 1 << 20;
+constexpr uint64_t kMostMachineBytes = 1 << 20;
 /// That are told of one file.
 constexpr size_t kMaxProblems = 100;
 
@@ -48,18 +49,6 @@ struct Entry {
   bool fromDevice = false;
 };
 
-std::vector<std::string> searchFolders() {
-  std::vector<std::string> folders;
-  if (const char *environment = std::getenv("TILEWRIGHT_HW")) {
-    std::stringstream list(environment);
-    for (std::string folder; std::getline(list, folder, ':');)
-      if (!folder.empty())
-        folders.push_back(folder);
-  }
-  folders.push_back(TILEWRIGHT_HW_DIR);
-  return folders;
-}
-
 bool isFile(const fs::path &path) {
   std::error_code ignored;
   return fs::is_regular_file(path, ignored);
@@ -75,21 +64,6 @@ std::vector<std::string> yamlNames(const fs::path &folder) {
       names.push_back(it->path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
-}
-
-Result<std::string> readText(const std::string &path) {
-  if (!isFile(path))
-    return Diagnostic{path, 0, 0, "no such file"};
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kMaxFileBytes + 1, '\0');
-  in.read(text.data(), std::streamsize(text.size()));
-  text.resize(size_t(in.gcount()));
-  if (in.bad() || (!in.eof() && in.fail()))
-    return Diagnostic{path, 0, 0, "cannot be read"};
-  if (text.size() > kMaxFileBytes)
-    return Diagnostic{path, 0, 0,
-                      "is larger than 1 MiB, which no machine file is"};
-  return text;
 }
 
 std::string join(const std::string &block, const std::string &leaf) {
@@ -419,7 +393,7 @@ void Loader::readDevice() {
     candidates.push_back(besideMachine / name);
   } else if (name.find('/') == std::string::npos) {
     std::vector<fs::path> folders{besideMachine / "dram"};
-    for (const std::string &folder : searchFolders())
+    for (const std::string &folder : machineFolders())
       folders.push_back(fs::path(folder) / "dram");
     for (const fs::path &folder : folders) {
       candidates.push_back(folder / (name + ".yaml"));
@@ -443,7 +417,7 @@ void Loader::readDevice() {
     return error(entry.place, message);
   }
   deviceFile = device->string();
-  Result<std::string> text = readText(deviceFile);
+  Result<std::string> text = files::readFile(deviceFile, kMostMachineBytes);
   if (!text) {
     deviceFailed = true;
     problems.insert(problems.end(), text.diagnostics().begin(),
@@ -489,8 +463,10 @@ std::optional<Value> Loader::convert(const Key &key, const Entry &entry) {
         wholeNumber(std::string_view(text).substr(0, slash), numerator) &&
         (slash == std::string::npos ||
          wholeNumber(std::string_view(text).substr(slash + 1), denominator));
-    if (!parsed || !numerator || !denominator || numerator > 1000000 ||
-        denominator > 1000000)
+    auto inRange = [&](uint64_t part) {
+      return part >= key.minimum && part <= key.maximum;
+    };
+    if (!parsed || !inRange(numerator) || !inRange(denominator))
       return refuse(quote(text));
     value.numerator = uint32_t(numerator);
     value.denominator = uint32_t(denominator);
@@ -802,7 +778,10 @@ Result<MachineParams> loadMachine(const std::string &machine,
     }
     if (path == machine && !isFile(path)) {
       std::string guess = nearest(machine, names);
-      std::string message = "no such file or shipped machine; shipped:";
+      std::string message = "no such file, and no machine in";
+      for (const std::string &folder : machineFolders())
+        message += " '" + folder + "'";
+      message += names.empty() ? ", which holds none" : "; there are:";
       for (const std::string &name : names)
         message += (name == names.front() ? " " : ", ") + name;
       return Diagnostic{
@@ -810,34 +789,29 @@ Result<MachineParams> loadMachine(const std::string &machine,
           message + (guess.empty() ? "" : "; the nearest is '" + guess + "'")};
     }
   }
-  Result<std::string> text = readText(path);
+  Result<std::string> text = files::readFile(path, kMostMachineBytes);
   if (!text)
     return text.diagnostics();
   return loadMachineText(*text, path, overrides, warnings);
 }
 
+std::vector<std::string> machineFolders() {
+  std::vector<std::string> folders;
+  if (const char *environment = std::getenv("TILEWRIGHT_HW")) {
+    std::stringstream list(environment);
+    for (std::string folder; std::getline(list, folder, ':');)
+      if (!folder.empty())
+        folders.push_back(folder);
+  }
+  folders.push_back((fs::path(files::shareFolder()) / "hw-configs").string());
+  return folders;
+}
+
 std::vector<ShippedMachine> shippedMachines() {
   std::map<std::string, ShippedMachine> machines;
-  for (const std::string &folder : searchFolders())
-    for (const std::string &name : yamlNames(folder)) {
-      ShippedMachine shipped{
-          name, (fs::path(folder) / (name + ".yaml")).string(), ""};
-      if (machines.count(name))
-        continue;
-      if (Result<std::string> text = readText(shipped.path)) {
-        try {
-          YAML::Node root;
-          if (!Outline::problem(*text, shipped.path))
-            root = YAML::Load(*text);
-          if (root.IsMap() && root["description"] &&
-              root["description"].IsScalar())
-            shipped.description = root["description"].Scalar();
-        } catch (const YAML::Exception &) {
-          // Loading the machine reports it; the list only names it.
-        }
-      }
-      machines[name] = shipped;
-    }
+  for (const std::string &folder : machineFolders())
+    for (const std::string &name : yamlNames(folder))
+      machines.insert({name, {name, (fs::path(folder) / (name + ".yaml")).string()}});
   std::vector<ShippedMachine> list;
   for (auto &[name, shipped] : machines)
     list.push_back(shipped);

@@ -32,11 +32,14 @@ loadMachineText(const std::string &text, const std::string &file,
                 Diagnostics *warnings = nullptr);
 
 struct ShippedMachine {
-  std::string name, path, description;
+  std::string name, path;
 };
 
-/// The machine files of the folders in the environment variable TILEWRIGHT_HW (separated by colons) and of this source
-/// tree, sorted by name. A name of an earlier folder hides the same name of a later one.
+/// Where machines are looked up by name: the folders in the environment variable TILEWRIGHT_HW (separated by colons), then the
+/// installation's hw-configs (isa/files/Installation.h).
+std::vector<std::string> machineFolders();
+
+/// The machine files of those folders, sorted by name. A name of an earlier folder hides the same name of a later one.
 std::vector<ShippedMachine> shippedMachines();
 
 /// A page for people: array, memories, engines, DRAM with peak rates.

@@ -274,6 +274,8 @@ std::vector<Key> makeSchema() {
                         Need::RequiredOfDevice, "bytes per cycle",
                         "rate of the data bus");
   rate.scope = DramScope::Ideal;
+  rate.minimum = 1;
+  rate.maximum = 1000000;
   rate.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.bytesPerCycleNumerator = value.numerator;
     machine.dram.bytesPerCycleDenominator = value.denominator;
@@ -389,8 +391,8 @@ std::string Key::allowed() const {
            " from " + std::to_string(minimum) + " to " +
            std::to_string(maximum);
   case ValueKind::Ratio:
-    return "a whole number or a ratio such as 64/3, each part from 1 to "
-           "1000000";
+    return "a whole number or a ratio such as 64/3, parts " +
+           std::to_string(minimum) + " to " + std::to_string(maximum);
   case ValueKind::Flag:
     return "true or false";
   case ValueKind::Choice: {

@@ -41,7 +41,7 @@ struct Key {
   ValueKind kind = ValueKind::Integer;
   Need need = Need::Optional;
   DramScope scope = DramScope::Machine;
-  uint64_t minimum = 0, maximum = 0; ///< Integer
+  uint64_t minimum = 0, maximum = 0; ///< Integer; each part of a Ratio
   bool powerOfTwo = false;
   std::vector<std::string> choices;
   std::string unit, meaning;

@@ -5,7 +5,6 @@
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/directives/ScheduleFile.h"
 #include "compiler/frontend/OnnxTensor.h"
-#include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
@@ -14,6 +13,7 @@
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
 #include "isa/Printable.h"
+#include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
@@ -26,7 +26,6 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 
@@ -123,7 +122,7 @@ struct Module {
   pipeline::CompileOptions options;
   std::unique_ptr<TuningCache> cache;
   std::vector<TensorSpec> inputs, outputs;
-  bool roundsToHalf = false, roundsToBfloat = false; ///< as in Network
+  Precision precision = Precision::Single; ///< as in Network
   std::vector<std::string> nodes; ///< of an ONNX model, all of them
   /// Null if --schedule names a schedule of the compiler.
   directives::ScheduleFile scheduleFile;
@@ -136,6 +135,29 @@ struct Module {
     return fromLlvm(llvm::createStringError("%s", message.c_str()), named ? "" : model);
   }
 };
+
+/// Of numbers of this element type.
+Precision precisionOf(mlir::Type type) {
+  auto shaped = mlir::dyn_cast<mlir::ShapedType>(type);
+  const mlir::Type element = shaped ? shaped.getElementType() : type;
+  return element.isBF16() ? Precision::Bfloat : element.isF16() ? Precision::Half : Precision::Single;
+}
+
+/// What values go through before anything is optimised. A program that comes as such says nothing but the machine's type.
+Precision precisionOf(mlir::ModuleOp module, const timing::MachineParams *machine) {
+  Precision coarsest = machine && machine->arrayType == timing::ArrayType::Bf16 ? Precision::Bfloat : Precision::Single;
+  module.walk([&](mlir::Operation *op) {
+    if (mlir::isa<graph::QuantizeOp, graph::DequantizeOp, graph::RequantizeOp, graph::QLinearAddOp, graph::QLinearAveragePoolOp,
+                  graph::QLinearGlobalAveragePoolOp, graph::QLinearSoftmaxOp, mlir::arith::FPToSIOp, mlir::arith::FPToUIOp>(op))
+      coarsest = Precision::Quantised;
+    for (mlir::Type type : op->getResultTypes())
+      coarsest = std::max(coarsest, precisionOf(type));
+    for (mlir::Region &region : op->getRegions())
+      for (mlir::Type type : region.getArgumentTypes())
+        coarsest = std::max(coarsest, precisionOf(type));
+  });
+  return coarsest;
+}
 
 StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
   if (std::optional<accel::Schedule> schedule = accel::scheduleNamed(name))
@@ -226,6 +248,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       return fromLlvm(module.takeError(), model);
     result.module = std::move(*module);
   }
+  result.precision = precisionOf(*result.module, machine);
   auto mainFunction = result.module->lookupSymbol<mlir::func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return userError(model + ": the module has no function @main");
@@ -243,13 +266,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     StatusOr<TensorSpec> spec = specOf(type, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i));
     if (!spec)
       return spec.error();
-    result.roundsToHalf |= spec->type == ElementKind::F16;
     result.outputs.push_back(std::move(*spec));
   }
-  result.module->walk([&](graph::CastOp cast) {
-    result.roundsToHalf |= mlir::getElementTypeOrSelf(cast.getY()).isF16();
-    result.roundsToBfloat |= mlir::getElementTypeOrSelf(cast.getY()).isBF16();
-  });
   return result;
 }
 
@@ -418,7 +436,7 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
     return userError(model + " is a program already: no schedule file can change it");
   Network network;
   network.model = model;
-  Result<std::string> bytes = frontend::readFile(model);
+  Result<std::string> bytes = files::readFile(model);
   if (!bytes)
     return userError(bytes.message());
   auto machineFor = [&](const std::string &named) -> Status {
@@ -474,6 +492,9 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
   Diagnostics problems = isa::verify(program, network.machine, model);
   if (!problems.empty())
     return userError(Result<int>(problems).message());
+  network.precision = network.machine.arrayType == timing::ArrayType::Int8   ? Precision::Quantised
+                      : network.machine.arrayType == timing::ArrayType::Bf16 ? Precision::Bfloat
+                                                                             : Precision::Single;
   uint64_t macs = 0;
   std::vector<Offload> kernels;
   for (const isa::Layer &layer : program.layers) {
@@ -577,6 +598,17 @@ StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine,
   return fromResult(std::move(result));
 }
 
+std::optional<std::string> runtime::whyNotCompiled(const timing::MachineParams &machine) {
+  Network network;
+  network.machine = machine;
+  network.model = "gemm:1x" + std::to_string(machine.cols) + "x" + std::to_string(machine.rows) + ":" + hwconfigs::typeName(machine.arrayType);
+  NetworkOptions options;
+  options.schedule = accel::nameOf(accel::Schedule::Serial);
+  StatusOr<Module> module = importAndLower(network.model, ModelKind::Inline, options, &machine);
+  Status status = module ? compileSteps(*module, network) : Status(module.error());
+  return status ? std::nullopt : std::optional<std::string>(status.error().message);
+}
+
 StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOptions &options) {
   auto begin = std::chrono::steady_clock::now();
   StatusOr<ModelKind> kind = classify(model);
@@ -602,11 +634,10 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
     return module.error();
   if (options.oneProgram && hasCpuKernels(*module->module))
     return notOneProgram(model, network.machine.name);
+  network.precision = module->precision;
   std::vector<Offload> kernels;
   if (Status status = compileSteps(*module, network, kernels); !status)
     return status.error();
-  network.roundsToHalf = module->roundsToHalf;
-  network.roundsToBfloat = module->roundsToBfloat;
   network.offload = nodeReport(module->nodes, kernels);
   if (module->cache)
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());

@@ -97,14 +97,13 @@ struct Network {
   timing::MachineParams machine;
   /// What the user should know and what did not stop us.
   std::vector<std::string> notes;
+  Precision precision = Precision::Single;
   std::vector<TensorSpec> values;
   std::vector<unsigned> inputs, outputs; ///< indices into values
   std::vector<Step> steps;
   /// The kernels of the CPU steps; null if there are none.
   std::shared_ptr<cpu::CpuExecutable> fallback;
   std::vector<Offload> offload;
-  /// The 16-bit float types that the model's tensors or casts round to: where two roundings differ, results do by a unit of these.
-  bool roundsToHalf = false, roundsToBfloat = false;
   /// Useful multiply-accumulates on the accelerator; absent where nobody counted them.
   std::optional<uint64_t> macs;
   /// Absent for programs, which do not carry what a bound is derived from.
@@ -133,6 +132,10 @@ Error compilerError(std::string message, const std::string &where = "");
 /// Reads a machine; what is legal but unwise goes to `notes`.
 StatusOr<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
                                             std::vector<std::string> &notes);
+
+/// Why the compiler has no code for `machine`, in the words of the compiler; nothing if it has. A product with one tile of weights is
+/// compiled under the schedule that needs least: where that fails, nothing for the array compiles.
+std::optional<std::string> whyNotCompiled(const timing::MachineParams &machine);
 
 /// Whether `model` names a program, which is for one machine and compiled already.
 bool isProgramFile(const std::string &model);

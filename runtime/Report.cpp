@@ -578,6 +578,9 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
                                        {"expected_range", numberOrText(c.expectedRange)},
                                        {"max_error_of_range", numberOrText(c.maxRelativeError)},
                                        {"difference_sizes", sizes},
+                                       {"tolerance_of_range", c.tolerance.ofRange},
+                                       {"tolerance_abs", c.tolerance.absolute},
+                                       {"within_tolerance", c.isWithinTolerance()},
                                        {"top1_agree", c.top1Agree},
                                        {"top1_rows", c.top1Rows}});
   }

@@ -50,6 +50,7 @@ struct RunReport {
   std::vector<std::pair<size_t, size_t>> groups;
   std::vector<Offload> offload;
   FallbackReport fallback;
+  Precision precision = Precision::Single;
 
   std::vector<HostTensor> outputs;
   std::vector<Comparison> comparisons;

@@ -75,6 +75,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.schedule = loaded.schedule;
   report.simulator = options.model;
   report.machine = loaded.machine;
+  report.precision = loaded.precision;
   report.macs = loaded.macs;
   report.lowerBoundCycles = loaded.lowerBoundCycles;
   report.boundBy = loaded.boundBy;

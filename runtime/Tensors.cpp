@@ -258,6 +258,50 @@ static int64_t argmax(const std::vector<double> &values, int64_t begin, int64_t 
   return best;
 }
 
+/// The integers of a tensor, all of them exact.
+static std::vector<__int128> toIntegers(const HostTensor &tensor) {
+  const unsigned size = frontend::elementBytes(tensor.type);
+  const bool isSigned = tensor.type == ElementKind::I8 || tensor.type == ElementKind::I16 || tensor.type == ElementKind::I32 ||
+                        tensor.type == ElementKind::I64;
+  std::vector<__int128> out;
+  out.reserve(tensor.bytes.size() / size);
+  for (size_t at = 0; at + size <= tensor.bytes.size(); at += size) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, tensor.bytes.data() + at, size); // little-endian
+    const unsigned unused = 64 - 8 * size;
+    out.push_back(isSigned ? __int128(int64_t(bits << unused) >> unused) : __int128(bits));
+  }
+  return out;
+}
+
+/// Without dims of 1 in front.
+static std::vector<int64_t> coreShape(const std::vector<int64_t> &shape) {
+  return {std::find_if(shape.begin(), shape.end(), [](int64_t extent) { return extent != 1; }), shape.end()};
+}
+
+Tolerance runtime::defaultTolerance(ElementKind type, Precision precision) {
+  if (!isFloat(type)) {
+    if (precision == Precision::Quantised && frontend::elementBytes(type) == 1 && type != ElementKind::Bool)
+      return {2e-2, 1, "int8: single quantisation steps"};
+    return {0, 0, "integers are exact"};
+  }
+  if (type == ElementKind::BF16 && precision != Precision::Quantised)
+    precision = Precision::Bfloat;
+  if (type == ElementKind::F16 && precision == Precision::Single)
+    precision = Precision::Half;
+  switch (precision) {
+  case Precision::Single:
+    return {1e-4, 0, "fp32: order of sums"};
+  case Precision::Half:
+    return {4e-3, 0, "fp16: 11 bits of precision"};
+  case Precision::Bfloat:
+    return {3e-2, 0, "bf16: 8 bits of precision"};
+  case Precision::Quantised:
+    return {2e-2, 0, "int8: single quantisation steps"};
+  }
+  return {};
+}
+
 static double distance(double a, double b) {
   if (a == b || (std::isnan(a) && std::isnan(b)))
     return 0;
@@ -273,24 +317,20 @@ static double fourDigits(double value) {
   return std::round(value / unit) * unit;
 }
 
-/// Of 64-bit integers of one type, whose difference no double may show.
-static double wholeDistance(const HostTensor &a, const HostTensor &b, size_t i) {
-  int64_t x, y;
-  std::memcpy(&x, a.bytes.data() + 8 * i, 8);
-  std::memcpy(&y, b.bytes.data() + 8 * i, 8);
-  const bool isLess = a.type == ElementKind::U64 ? uint64_t(x) < uint64_t(y) : x < y;
-  return double(isLess ? uint64_t(y) - uint64_t(x) : uint64_t(x) - uint64_t(y));
-}
-
 StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor &expected) {
-  std::vector<double> a = toDoubles(actual), e = toDoubles(expected);
-  if (a.size() != e.size())
+  if (isFloat(actual.type) != isFloat(expected.type) || coreShape(actual.shape) != coreShape(expected.shape))
     return userError("output '" + actual.name + "' is " + typeAndShape(actual.type, actual.shape) + " but the expected one is " +
                      typeAndShape(expected.type, expected.shape));
+  std::vector<double> a = toDoubles(actual), e = toDoubles(expected), errors(a.size());
+  if (isFloat(actual.type)) {
+    std::transform(a.begin(), a.end(), e.begin(), errors.begin(), distance);
+  } else {
+    std::vector<__int128> found = toIntegers(actual), wanted = toIntegers(expected);
+    std::transform(found.begin(), found.end(), wanted.begin(), errors.begin(), [](__int128 x, __int128 y) { return double(x < y ? y - x : x - y); });
+  }
   Comparison result;
   result.name = actual.name;
   result.elements = int64_t(a.size());
-  const bool areWhole = actual.type == expected.type && (actual.type == ElementKind::I64 || actual.type == ElementKind::U64);
   double low = std::numeric_limits<double>::infinity(), high = -low, magnitude = 0;
   std::map<double, int64_t> sizes;
   constexpr size_t kMaxSizes = 6;
@@ -300,7 +340,7 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
       high = std::max(high, e[i]);
       magnitude = std::max(magnitude, std::abs(e[i]));
     }
-    double error = areWhole ? wholeDistance(actual, expected, i) : distance(a[i], e[i]);
+    const double error = errors[i];
     if (error == 0)
       continue;
     ++result.differing;
@@ -327,10 +367,22 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
   return result;
 }
 
+bool Comparison::isWithinTolerance() const {
+  return differing == 0 ||
+         (std::isfinite(maxAbsError) && maxAbsError <= std::max(tolerance.absolute, tolerance.ofRange * expectedRange));
+}
+
 static std::string number(double value) {
   char buffer[32];
   std::snprintf(buffer, sizeof buffer, "%.4g", value);
   return buffer;
+}
+
+std::string runtime::text(const Tolerance &tolerance) {
+  std::string text = number(tolerance.ofRange) + " of the output's range";
+  if (tolerance.absolute > 0)
+    text += " or " + number(tolerance.absolute);
+  return tolerance.reason.empty() ? text : text + " (" + tolerance.reason + ")";
 }
 
 std::string runtime::text(const Comparison &c) {

@@ -56,6 +56,25 @@ HostTensor stack(const std::vector<HostTensor> &tensors);
 /// Equal seeds give equal tensors on every host.
 HostTensor randomTensor(const TensorSpec &spec, uint64_t seed);
 
+/// The coarsest numbers that the values of a network go through.
+enum class Precision : uint8_t { Single, Half, Bfloat, Quantised };
+
+/// How far an output may be from what is expected: the larger of two limits counts.
+struct Tolerance {
+  /// Of |actual - expected|, as a part of the expected values' range.
+  double ofRange = 0;
+  /// Of |actual - expected|.
+  double absolute = 0;
+  /// Why, for people; empty where the user chose.
+  std::string reason;
+};
+
+/// What is taken for rounding in an output of `type` (docs/files.md has the table). Integers are
+/// exact, but those of 8 bits in a quantised network; floats are rounded as the network's numbers or their own type.
+Tolerance defaultTolerance(ElementKind type, Precision precision);
+/// "0.02 of the output's range or 1 (reason)".
+std::string text(const Tolerance &tolerance);
+
 /// How far two tensors lie apart.
 struct Comparison {
   std::string name;
@@ -75,9 +94,15 @@ struct Comparison {
   std::vector<std::pair<double, int64_t>> sizes;
   /// Rows along dim 0 whose largest element (the first of equals) has the same index; 0 of 0 for a tensor that is no row of scores.
   int64_t top1Agree = 0, top1Rows = 0;
+  /// What it is judged by; the default is equality.
+  Tolerance tolerance;
+
+  /// A NaN or infinity where another value is expected is beyond every tolerance.
+  bool isWithinTolerance() const;
 };
 
-/// Compares element by element. The shapes must hold the same number of elements.
+/// Compares element by element. Both must be floats, or neither, of any width; leading dims of 1 may be missing or too
+/// many, all others must be the same.
 StatusOr<Comparison> compare(const HostTensor &actual, const HostTensor &expected);
 /// One line for people.
 std::string text(const Comparison &comparison);

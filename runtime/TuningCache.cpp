@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/TuningCache.h"
-#include "compiler/frontend/TensorFile.h"
+#include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
 #include "runtime/Files.h"
 
@@ -63,7 +63,7 @@ llvm::Error TuningCache::save(const std::string &problem, const pipeline::Search
     stream << "\n";
   }
   std::string end = "end " + sha256(text) + "\n";
-  if (Status status = writeFile(pathOf(problem), text + end); !status)
+  if (Status status = writeFile(pathOf(problem), text + end, Inputs::Replaced); !status)
     return llvm::createStringError("%s", status.error().message.c_str());
   return llvm::Error::success();
 }
@@ -105,7 +105,7 @@ llvm::Expected<pipeline::SearchRecord> TuningCache::load(const std::string &prob
     messages.push_back("cache file " + path + " is ignored and will be replaced: " + why);
     return pipeline::SearchRecord();
   };
-  Result<std::string> bytes = frontend::readFile(path);
+  Result<std::string> bytes = files::readFile(path);
   if (!bytes)
     return ignore(bytes.message());
   llvm::StringRef text = *bytes;

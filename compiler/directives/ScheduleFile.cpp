@@ -6,6 +6,7 @@
 #include "compiler/directives/Directives.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/ReadText.h"
+#include "isa/files/InputFile.h"
 
 #include "mlir/Dialect/Func/TransformOps/FuncTransformOps.h"
 #include "mlir/Dialect/Linalg/TransformOps/DialectExtension.h"
@@ -131,7 +132,7 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
   context.appendDialectRegistry(registry);
 
   ScheduleFile file;
-  llvm::Expected<OwningOpRef<ModuleOp>> module = pipeline::readText(context, path, [](ModuleOp text) {
+  llvm::Expected<OwningOpRef<ModuleOp>> module = pipeline::readText(context, path, files::kMostTextBytes, [](ModuleOp text) {
     return success(succeeded(checkOps(text)) && succeeded(CallCheck(text).run(text)));
   });
   if (!module)

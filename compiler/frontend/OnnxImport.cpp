@@ -4,10 +4,10 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/frontend/OnnxNode.h"
 #include "compiler/frontend/OnnxTensor.h"
-#include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/ModelNodes.h"
 #include "isa/Printable.h"
+#include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/IR/Verifier.h"
@@ -748,7 +748,7 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(mlir::MLIRContext &
 
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importOnnxFile(mlir::MLIRContext &context, StringRef path,
                                                                  const ImportOptions &options) {
-  auto bytes = readFile(path.str());
+  auto bytes = files::readFile(path.str());
   if (!bytes)
     return llvm::createStringError(llvm::inconvertibleErrorCode(), bytes.message());
   onnx::ModelProto model;

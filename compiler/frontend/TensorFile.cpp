@@ -3,31 +3,17 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/frontend/OnnxTensor.h"
+#include "isa/files/InputFile.h"
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <onnx/onnx_pb.h>
 
 namespace tw::frontend {
-
-Result<std::string> readFile(const std::string &path) {
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes;
-  std::error_code unknown;
-  if (const auto size = std::filesystem::file_size(path, unknown); !unknown)
-    bytes.reserve(size);
-  std::vector<char> chunk(1 << 20);
-  while (stream.read(chunk.data(), std::streamsize(chunk.size())) || stream.gcount())
-    bytes.append(chunk.data(), size_t(stream.gcount()));
-  if (!stream.eof())
-    return Diagnostic{path, 0, 0, std::string("cannot read the file: ") + std::strerror(errno ? errno : EIO)};
-  return bytes;
-}
 
 static bool endsWith(const std::string &text, std::string_view suffix) {
   return text.size() >= suffix.size() && text.compare(text.size() - suffix.size(), suffix.size(), suffix) == 0;
@@ -39,7 +25,7 @@ Result<HostTensor> readTensorFile(const std::string &path) {
   bool npy = endsWith(path, ".npy");
   if (!isTensorFile(path))
     return Diagnostic{path, 0, 0, "unknown kind of tensor file, expected .npy or .pb"};
-  auto bytes = readFile(path);
+  auto bytes = files::readFile(path);
   if (!bytes)
     return bytes.diagnostics();
   return npy ? parseNpy(*bytes, path) : parseTensorProto(*bytes, path);

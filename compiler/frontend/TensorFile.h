@@ -32,9 +32,6 @@ std::string formatNpy(const HostTensor &tensor);
 /// Writes `tensor` as .npy; returns what went wrong, if anything. A file that cannot be written completely is removed.
 std::optional<Diagnostic> writeNpy(const std::string &path, const HostTensor &tensor);
 
-/// Reads a whole file.
-Result<std::string> readFile(const std::string &path);
-
 } // namespace tw::frontend
 
 #endif // COMPILER_FRONTEND_TENSORFILE_H

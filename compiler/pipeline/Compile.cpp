@@ -7,6 +7,7 @@
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/ReadText.h"
+#include "isa/files/InputFile.h"
 #include "isa/timing/Dram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -51,7 +52,7 @@ LogicalResult checkModel(ModuleOp module) {
 llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
                                                             const CompileOptions &options) {
   if (path.ends_with(".mlir"))
-    return readText(context, path, checkModel);
+    return readText(context, path, files::kMostBytes, checkModel);
   return frontend::importOnnxFile(context, path, options.import);
 }
 

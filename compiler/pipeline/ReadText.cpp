@@ -5,12 +5,12 @@
 
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "isa/files/InputFile.h"
 
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/IntegerSet.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Parser/Parser.h"
-#include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -413,10 +413,9 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, 
   return module;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> pipeline::readText(MLIRContext &context, llvm::StringRef path, TextCheck check) {
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> buffer = openInputFile(path, &message);
-  if (!buffer)
-    return llvm::createStringError("%s", message.c_str());
-  return parseText(context, buffer->getBuffer(), path, check);
+llvm::Expected<OwningOpRef<ModuleOp>> pipeline::readText(MLIRContext &context, llvm::StringRef path, uint64_t most, TextCheck check) {
+  Result<std::string> text = files::readFile(path.str(), most);
+  if (!text)
+    return llvm::createStringError("%s", text.message().c_str());
+  return parseText(context, *text, path, check);
 }

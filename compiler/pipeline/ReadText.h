@@ -18,12 +18,14 @@ namespace tw::pipeline {
 
 using TextCheck = llvm::function_ref<mlir::LogicalResult(mlir::ModuleOp)>;
 
-/// The module in the MLIR text of a file. Errors: what MLIR's parser and
+/// The module in the MLIR text of a file of at most `most` bytes. Errors:
+/// files::readFile()'s, what MLIR's parser and
 /// verifiers say, bytecode, text that is nested too deep, types and attributes
 /// that would be too large if written out, shapes with too many dimensions or
 /// elements, what `check` reports, and whatever else takes more than the
 /// limits. `check` sees what is parsed and not verified.
-llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readText(mlir::MLIRContext &context, llvm::StringRef path, TextCheck check = nullptr);
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readText(mlir::MLIRContext &context, llvm::StringRef path, uint64_t most,
+                                                           TextCheck check = nullptr);
 
 /// The same of a text in memory; `name` stands for the file in errors. Precondition: a null character follows the text.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> parseText(mlir::MLIRContext &context, llvm::StringRef text, llvm::StringRef name,

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/schedule/Plugin.h"
 
+#include "isa/files/InputFile.h"
+
 #include <algorithm>
 #include <dlfcn.h>
 #include <elf.h>
@@ -33,6 +35,8 @@ uint64_t bytesOfSegments(const std::string &path) {
 
 Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, SchedulerRegistry &registry) {
   auto error = [&](const std::string &message) { return Diagnostic{path, 0, 0, message}; };
+  if (std::optional<Diagnostic> problem = files::whyNotReadable(path))
+    return *problem;
   // dlopen() maps what the segments say, and the process dies where the file has ended before.
   std::error_code unreadable;
   const uint64_t size = std::filesystem::file_size(path, unreadable);

@@ -1,9 +1,9 @@
 //===- AssemblerCommands.cpp - tilewright asm, tilewright disasm ----------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/frontend/TensorFile.h"
 #include "isa/Assembler.h"
 #include "isa/Program.h"
+#include "isa/files/InputFile.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
 
@@ -20,7 +20,7 @@ struct AssemblerArguments {
 };
 
 Status assemble(const AssemblerArguments &arguments) {
-  Result<std::string> text = frontend::readFile(arguments.file);
+  Result<std::string> text = files::readFile(arguments.file);
   if (!text)
     return userError(text.message());
   std::string name = arguments.machine;
@@ -47,7 +47,7 @@ Status assemble(const AssemblerArguments &arguments) {
 }
 
 Status disassemble(const AssemblerArguments &arguments) {
-  Result<std::string> bytes = frontend::readFile(arguments.file);
+  Result<std::string> bytes = files::readFile(arguments.file);
   if (!bytes)
     return userError(bytes.message());
   Result<isa::Program> program = isa::deserialize({bytes->begin(), bytes->end()}, arguments.file);

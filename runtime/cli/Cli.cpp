@@ -5,6 +5,8 @@
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/schedule/Plugin.h"
 #include "isa/Printable.h"
+#include "isa/files/InputFile.h"
+#include "runtime/Files.h"
 #include "runtime/Report.h"
 
 #include <algorithm>
@@ -82,7 +84,21 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
 }
 
+Status cli::checkOutputs(const std::vector<std::string> &outputs, const std::vector<std::string> &inputs) {
+  for (const std::string &input : inputs)
+    for (const std::string &file : {input, input.substr(input.find('=') + 1)})
+      files::addInput(file);
+  runtime::FileSet probe;
+  for (const std::string &output : outputs)
+    if (!output.empty())
+      if (Status status = probe.add(output, ""); !status)
+        return status;
+  return {};
+}
+
 StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<TensorArgument> &inputs, bool batch) const {
+  for (const std::string &file : {model, network.machine, network.schedule})
+    files::addInput(file);
   for (const std::string &path : plugins) {
     Result<std::vector<std::string>> added = schedule::loadPlugin(path);
     if (!added)

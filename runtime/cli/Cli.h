@@ -50,7 +50,8 @@ struct ModelArguments {
   uint64_t seed = 1;
 
   void addTo(CLI::App &command);
-  /// The network options, --shape and --const included; loads the plug-ins, so it is called once. The shapes of `inputs` fix dims that the
+  /// The network options, --shape and --const included; loads the plug-ins, so it is called once. What
+  /// the options name is an input from now on. The shapes of `inputs` fix dims that the
   /// model leaves open; `batch`: their dim 0 counts runs. Errors: a shape or a constant that is none, a library that is no plug-in.
   StatusOr<runtime::NetworkOptions> options(const std::vector<TensorArgument> &inputs = {}, bool batch = false) const;
 };
@@ -64,6 +65,10 @@ CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector
 /// Tensors for `specs`: named ones first, the others in order. Missing ones stay empty. `what` is "input" or "output", for messages.
 StatusOr<std::vector<std::optional<runtime::HostTensor>>> assignTensors(std::vector<TensorArgument> arguments,
                                                                         const std::vector<runtime::TensorSpec> &specs, const std::string &what);
+
+/// Refuses what runtime::FileSet would refuse when the results are there: an hour may lie between. `inputs` are those of `FILE` or
+/// `NAME=FILE` that no ModelArguments name. Empty outputs are none.
+Status checkOutputs(const std::vector<std::string> &outputs, const std::vector<std::string> &inputs = {});
 
 /// The inputs of a session from `files` as assignTensors() takes them, or random ones if there are none.
 StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session);

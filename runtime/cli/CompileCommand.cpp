@@ -28,6 +28,8 @@ Status compile(const CompileArguments &arguments) {
       return userError("--hw is for --target accel: the CPU is the one this process runs on");
     if (arguments.phase.empty()) {
       std::string path = arguments.output.empty() ? stem + ".a" : arguments.output;
+      if (Status status = checkOutputs({path}); !status)
+        return status;
       StatusOr<std::string> library = runtime::emitCpuObjects(arguments.model.model, *options);
       return library ? runtime::writeFile(path, *library) : Status(library.error());
     }
@@ -38,6 +40,8 @@ Status compile(const CompileArguments &arguments) {
   }
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
   std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
+  if (Status status = checkOutputs({output}); !status)
+    return status;
   Progress progress;
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   std::vector<std::string> notes;

@@ -5,6 +5,7 @@
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
 #include "simulator/cosim/MachinePackage.h"
+#include "simulator/cosim/RtlBuild.h"
 
 #include <cstdio>
 
@@ -23,10 +24,17 @@ Status validate(const HwArguments &arguments) {
     std::vector<std::string> notes;
     StatusOr<timing::MachineParams> machine = runtime::loadMachine(name, arguments.overrides, notes);
     printNotes(notes);
-    if (machine)
-      std::printf("%s: valid, machine %s\n", name.c_str(), machine->title().c_str());
-    else
+    if (!machine) {
       problems += machine.error().message + "\n";
+      continue;
+    }
+    // SystemC runs every valid machine. The other two have limits of their own.
+    const std::optional<std::string> notCompiled = runtime::whyNotCompiled(*machine), noRtl = cosim::whyNoRtl(*machine);
+    auto word = [](const std::optional<std::string> &why) { return why ? "no (" + *why + ")" : std::string("yes"); };
+    std::printf("%s: valid, machine %s\n  compiler  %s\n  systemc   yes\n  rtl       %s\n", name.c_str(), machine->title().c_str(),
+                word(notCompiled).c_str(), word(noRtl).c_str());
+    if (notCompiled)
+      problems += name + ": the compiler has no code for this machine: " + *notCompiled + "\n";
   }
   if (problems.empty())
     return {};
@@ -57,7 +65,14 @@ Status rtl(const HwArguments &arguments) {
 
 Status list() {
   runtime::Table table({"machine", "array", "clock", "peak", "on-chip", "DRAM"}, 1);
-  for (const hwconfigs::ShippedMachine &shipped : hwconfigs::shippedMachines()) {
+  const std::vector<hwconfigs::ShippedMachine> machines = hwconfigs::shippedMachines();
+  if (machines.empty()) {
+    std::string folders;
+    for (const std::string &folder : hwconfigs::machineFolders())
+      folders += " '" + folder + "'";
+    return userError("no machine in" + folders);
+  }
+  for (const hwconfigs::ShippedMachine &shipped : machines) {
     std::vector<std::string> notes;
     StatusOr<timing::MachineParams> machine = runtime::loadMachine(shipped.path, {}, notes);
     if (!machine) {
@@ -83,7 +98,7 @@ void cli::addHwCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<HwArguments>();
   CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list, and their RTL parameters");
   command->require_subcommand(1);
-  CLI::App *validateCommand = command->add_subcommand("validate", "check machine files, and report every problem");
+  CLI::App *validateCommand = command->add_subcommand("validate", "check machine files, report every problem, and say what compiles for them and runs them");
   CLI::App *describeCommand = command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
   CLI::App *rtlCommand = command->add_subcommand("rtl", "the SystemVerilog package that makes one machine of the RTL");
   rtlCommand->add_option("MACHINE", arguments->machines, "a YAML file or the name of a shipped machine")->required()->expected(1);

@@ -78,6 +78,8 @@ Status profile(const ProfileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
+  if (Status status = checkOutputs({arguments.jsonFile}); !status)
+    return status;
   Progress progress;
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   progress.show("compiling " + arguments.model.model);

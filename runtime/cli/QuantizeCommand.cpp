@@ -4,6 +4,7 @@
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/quantize/Calibrator.h"
 #include "compiler/quantize/Quantizer.h"
+#include "isa/files/InputFile.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
 
@@ -147,7 +148,9 @@ Status quantizeModel(const QuantizeArguments &arguments) {
   if (fs::path(model).extension() != ".onnx")
     return userError("'" + model + "' has suffix '" + fs::path(model).extension().string() +
                      "' but quantize takes .onnx");
-  Result<std::string> bytes = frontend::readFile(model);
+  if (Status status = checkOutputs({arguments.output}, {arguments.calibration}); !status)
+    return status;
+  Result<std::string> bytes = files::readFile(model);
   if (!bytes)
     return userError(bytes.message());
   Progress progress;

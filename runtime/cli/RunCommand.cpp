@@ -7,6 +7,8 @@
 #include "simulator/stats/Timeline.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <sstream>
 #include <sys/resource.h>
 
@@ -21,6 +23,7 @@ struct RunArguments {
   std::vector<std::string> inputs, expected;
   std::string simulator = "systemc", outputFolder, traceFile, jsonFile;
   std::string dumpFile;
+  std::optional<double> tolerance;
   uint64_t maxCycles = 0, dumpFrom = 0, dumpTo = ~0ull;
   bool checks = false, batch = false;
 };
@@ -94,9 +97,34 @@ std::string fileName(const std::string &name) {
   return result.empty() || result[0] == '.' ? "_" + result : result;
 }
 
+/// Compares outputs with what is expected of them; those that nobody expects anything of are left out.
+Status compareAll(const RunArguments &arguments, const std::vector<std::optional<HostTensor>> &expected, runtime::RunReport &report) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    if (!expected[i])
+      continue;
+    StatusOr<runtime::Comparison> comparison = runtime::compare(report.outputs[i], *expected[i]);
+    if (!comparison)
+      return comparison.error();
+    comparison->tolerance = arguments.tolerance ? runtime::Tolerance{*arguments.tolerance, 0, ""}
+                                                : runtime::defaultTolerance(report.outputs[i].type, report.precision);
+    report.comparisons.push_back(std::move(*comparison));
+  }
+  return {};
+}
+
+/// An error that names every output beyond its tolerance.
+Status judge(const runtime::RunReport &report) {
+  std::string beyond;
+  for (const runtime::Comparison &comparison : report.comparisons)
+    if (!comparison.isWithinTolerance())
+      beyond += (beyond.empty() ? "" : "\n") + ("not as expected: " + runtime::text(comparison)) + "; the tolerance is " +
+                runtime::text(comparison.tolerance);
+  return beyond.empty() ? Status() : userError(beyond);
+}
+
 /// Everything is checked and staged before anything appears.
-Status writeResults(const RunArguments &arguments, const runtime::Network &network, const runtime::RunReport &report) {
-  runtime::FileSet files;
+Status writeResults(const RunArguments &arguments, const runtime::Network &network, const runtime::RunReport &report,
+                    runtime::FileSet &files) {
   std::vector<std::string> names(report.outputs.size());
   if (!arguments.outputFolder.empty()) {
     if (Status status = files.addFolder(arguments.outputFolder); !status)
@@ -146,13 +174,19 @@ Status run(const RunArguments &arguments) {
     return userError("--fst needs --model rtl");
   if (!arguments.dumpFile.empty() && arguments.batch)
     return userError("--fst needs a single run, without --batch");
-  // Waves appear while the RTL runs, which may have to be built first: what cannot be written is told before.
-  if (!arguments.dumpFile.empty())
-    if (Status status = runtime::FileSet().add(arguments.dumpFile, ""); !status)
-      return status;
   if (arguments.dumpFrom >= arguments.dumpTo)
     return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
-  options.simulator.dumpFile = arguments.dumpFile;
+  std::vector<std::string> inputs = arguments.inputs;
+  inputs.insert(inputs.end(), arguments.expected.begin(), arguments.expected.end());
+  if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile}, inputs); !status)
+    return status;
+  runtime::FileSet files;
+  if (!arguments.dumpFile.empty()) {
+    StatusOr<std::string> file = files.addWrittenByOthers(arguments.dumpFile);
+    if (!file)
+      return file.error();
+    options.simulator.dumpFile = *file;
+  }
   options.simulator.dumpFrom = arguments.dumpFrom;
   options.simulator.dumpTo = arguments.dumpTo;
   Progress progress;
@@ -177,33 +211,53 @@ Status run(const RunArguments &arguments) {
     return expected.error();
   StatusOr<runtime::RunReport> report = runAll(**session, *runs, progress);
   progress.clear();
-  if (!report)
-    return report.error();
+  if (!report) {
+    // What waves there are show the fault.
+    Status status = files.commit();
+    return status ? Status(report.error()) : status;
+  }
   if (arguments.inputs.empty() && !(*session)->inputs().empty())
     report->seed = arguments.model.seed;
-  for (size_t i = 0; i < expected->size(); ++i) {
-    if (!(*expected)[i])
-      continue;
-    StatusOr<runtime::Comparison> comparison = runtime::compare(report->outputs[i], *(*expected)[i]);
-    if (!comparison)
-      return comparison.error();
-    report->comparisons.push_back(std::move(*comparison));
-  }
-  if (Status status = writeResults(arguments, (*session)->network(), *report); !status)
+  if (Status status = compareAll(arguments, *expected, *report); !status)
+    return status;
+  if (Status status = writeResults(arguments, (*session)->network(), *report, files); !status)
     return status;
   if (arguments.jsonFile != "-")
     std::fputs(runtime::tables(*report).c_str(), stdout);
-  return {};
+  return judge(*report);
 }
 
 } // namespace
+
+/// runtime::defaultTolerance() in words.
+static std::string toleranceHelp() {
+  using runtime::ElementKind, runtime::Precision;
+  auto part = [](ElementKind type, Precision precision) {
+    char buffer[32];
+    std::snprintf(buffer, sizeof buffer, "%g", runtime::defaultTolerance(type, precision).ofRange);
+    return std::string(buffer);
+  };
+  return "largest difference from --expect, as a part of the output's range; default: float " + part(ElementKind::F32, Precision::Single) +
+         ", float16 " + part(ElementKind::F16, Precision::Single) + ", bfloat16 and bf16 machines " + part(ElementKind::BF16, Precision::Single) +
+         ", quantised networks " + part(ElementKind::F32, Precision::Quantised) + " (int8 and uint8: at least one step), other integers " +
+         part(ElementKind::I32, Precision::Single);
+}
 
 void cli::addRunCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App *command = app.add_subcommand("run", "run a model on the simulated accelerator");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  addRepeated(*command, "--expect", arguments->expected, "what an output should be, .npy or .pb; differences are reported")->type_name("[NAME=]FILE");
+  addRepeated(*command, "--expect", arguments->expected, "what an output should be, .npy or .pb; beyond the tolerance the exit status is 1")->type_name("[NAME=]FILE");
+  command
+      ->add_option("--tolerance", arguments->tolerance, toleranceHelp())
+      ->check([](const std::string &text) {
+        char *end = nullptr;
+        const double value = std::strtod(text.c_str(), &end);
+        return !text.empty() && *end == '\0' && std::isfinite(value) && value >= 0 ? "" : "'" + text + "' is no finite number from 0";
+      })
+      ->needs("--expect")
+      ->type_name("PART");
   command->add_flag("--batch", arguments->batch, "inputs hold several runs along dim 0; outputs are stacked the same way");
   command->add_option("--model", arguments->simulator, "what simulates: systemc (values and cycles), rtl (the same, Verilated SystemVerilog) or functional (values)")
       ->check(CLI::IsMember({"systemc", "rtl", "functional"}))

@@ -32,6 +32,8 @@ Status tune(const TuneArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
+  if (Status status = checkOutputs({arguments.output}); !status)
+    return status;
   options->searchAgain = true;
   options->oneProgram = !arguments.output.empty();
   options->progress = printProgress;

@@ -45,6 +45,13 @@ function(tw_fuzz)
   endif()
 endfunction()
 
+# tw_share(path name): a file or folder that the program looks for in its installation, as share/tilewright/<name> of the build tree.
+function(tw_share path name)
+  get_filename_component(folder ${CMAKE_BINARY_DIR}/share/tilewright/${name} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  file(CREATE_LINK ${path} ${CMAKE_BINARY_DIR}/share/tilewright/${name} SYMBOLIC)
+endfunction()
+
 # tw_add_test(Name SOURCES a.cpp ... LINK lib ... [LABELS l]): a GoogleTest program, one ctest entry and process per case.
 function(tw_add_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;LABELS" ${ARGN})

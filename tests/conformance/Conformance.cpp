@@ -24,6 +24,7 @@
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/frontend/TensorFile.h"
 #include "hw-configs/Machine.h"
+#include "isa/files/InputFile.h"
 #include "tests/e2e/models/SimulatedNetwork.h"
 
 #include <cmath>
@@ -162,7 +163,7 @@ std::set<std::string> requiredConstants(const NodeTest &test, const Operators &o
 
 std::optional<std::string> loadTest(const std::string &folder, NodeTest &test) {
   test.modelPath = folder + "/model.onnx";
-  Result<std::string> bytes = frontend::readFile(test.modelPath);
+  Result<std::string> bytes = files::readFile(test.modelPath);
   if (!bytes || !test.model.ParseFromString(*bytes))
     return "cannot read " + test.modelPath;
   std::set<std::string> seen;

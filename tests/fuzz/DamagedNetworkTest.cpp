@@ -6,10 +6,10 @@
 // compiler. TILEWRIGHT_SEED changes which bytes.
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/OnnxImport.h"
-#include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
 #include "hw-configs/Machine.h"
+#include "isa/files/InputFile.h"
 #include "tests/fuzz/Seed.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -32,7 +32,7 @@ struct Subject {
 constexpr Subject kSubjects[] = {{"digits_int8_qdq", "tiny_8x8"}, {"digits_fp32", "gemmini_16x16_fp32"}};
 
 std::string bytesOf(const Subject &subject) {
-  Result<std::string> bytes = frontend::readFile(std::string(TILEWRIGHT_SOURCE_DIR) + "/tests/data/digits/" + subject.model + ".onnx");
+  Result<std::string> bytes = files::readFile(std::string(TILEWRIGHT_SOURCE_DIR) + "/tests/data/digits/" + subject.model + ".onnx");
   EXPECT_TRUE(bool(bytes)) << bytes.message();
   return bytes ? *bytes : "";
 }

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/codegen/accel/Emitter.h"
+#include "compiler/codegen/accel/Limits.h"
 
 #include <algorithm>
 #include <utility>
@@ -991,6 +992,13 @@ int64_t accel::carriedSums(const Kernel &matched, const timing::MachineParams &m
   return mlir::succeeded(chains) ? carriedBy(kernel, *chains, machine) : 0;
 }
 
+std::optional<std::string> accel::whyNoContraction(const timing::MachineParams &machine) {
+  if (machine.lanes == machine.cols)
+    return std::nullopt;
+  return "machine '" + machine.name + "' has " + std::to_string(machine.lanes) + " lanes but " + std::to_string(machine.cols) +
+         " array columns; they must be equal";
+}
+
 llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams &machine, Schedule schedule,
                               const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer,
                               NetworkProgram &network) {
@@ -1004,9 +1012,8 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
                                                                      : LaneType::I8;
     if (byteSize(kernel.anchor->inputType) != byteSize(wanted) || byteSize(kernel.anchor->weightType) != byteSize(wanted))
       return failure("the array of machine '" + machine.name + "' does not multiply this element type");
-    if (machine.lanes != machine.cols)
-      return failure("machine '" + machine.name + "' has " + std::to_string(machine.lanes) + " lanes but " +
-                     std::to_string(machine.cols) + " array columns; they must be equal");
+    if (std::optional<std::string> why = whyNoContraction(machine))
+      return failure(*why);
   }
   std::optional<Chain> conversion;
   if (kernel.conversion) {

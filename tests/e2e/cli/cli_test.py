@@ -234,7 +234,22 @@ class HwTest(CliTest):
 
     def test_validate_accepts_the_shipped_machines(self):
         out, _ = self.tilewright("hw", "validate", "tiny_8x8", SOURCE / "hw-configs/vdla_16x16.yaml")
-        self.assertEqual(out.count("valid"), 2)
+        self.assertEqual(re.findall(r"valid|compiler +\w+|systemc +\w+|rtl +\w+", out), 2 * ["valid", "compiler  yes", "systemc   yes", "rtl       yes"])
+
+    def test_validate_says_what_the_compiler_and_the_rtl_do_with_a_machine(self):
+        out, _ = self.tilewright("hw", "validate", "cloud_128x128")
+        self.assertRegex(out, r"compiler  yes\n  systemc   yes\n  rtl       no \(its banks have one port, ")
+        # The compiler's own words, in a report and when it is asked for a program.
+        for key, reason in {"vector.lanes=16": "machine 'tiny_8x8' has 16 lanes but 8 array columns; they must be equal",
+                            "vector.stages=1": "the machine has 1", "control.semaphores=1": "semaphore"}.items():
+            machine = ["tiny_8x8", "--set", key]
+            result = subprocess.run([BINARY, "hw", "validate", *machine], cwd=self.path, capture_output=True, text=True, timeout=300)
+            self.assertEqual(result.returncode, USER, key)
+            self.assertRegex(result.stdout, r"tiny_8x8: valid, machine tiny_8x8 .*\n  compiler  no \(.*\)\n  systemc   yes\n  rtl       yes\n")
+            self.assertIn(reason, result.stdout)
+            self.assertIn("tilewright: tiny_8x8: the compiler has no code for this machine: ", result.stderr)
+            self.assertIn(reason, result.stderr)
+            self.fails("run", "gemm:16x16x16:int8", "--hw", *machine, message=reason)
 
     def test_validate_reports_all_machines(self):
         self.write("a.yaml", "name: a\n")
@@ -971,7 +986,7 @@ class BadModelTest(CliTest):
             self.fails("run", "net.mlir", "--hw", "tiny_8x8", message=f"'input0' of @main is tensor<{shape}xf32> but must have 1 to 2147483648 elements")
 
     def test_two_outputs_in_one_file(self):
-        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--json", "out", "--trace", "./out", message="another output goes there")
+        self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--json", "out", "--trace", "./out", message="cannot write './out': output 'out' goes there")
 
     def test_nothing_is_left_where_writing_fails(self):
         self.fails("compile", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "-o", "none/x.twp", message="cannot write 'none/x.twp'")

@@ -13,6 +13,7 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
+#include "isa/files/InputFile.h"
 #include "mlir/Pass/PassManager.h"
 #include "llvm/Support/JSON.h"
 #include <chrono>
@@ -83,7 +84,7 @@ HostTensor readTensor(const std::string &path) {
 
 /// Names of the tensors that input_0, input_1, ... hold.
 std::vector<std::string> readNames(const std::string &path) {
-  Result<std::string> text = frontend::readFile(path);
+  Result<std::string> text = files::readFile(path);
   std::vector<std::string> names;
   if (!text)
     return names;

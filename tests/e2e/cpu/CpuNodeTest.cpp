@@ -12,6 +12,7 @@
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
+#include "isa/files/InputFile.h"
 #include "mlir/Pass/PassManager.h"
 #include <cmath>
 #include <cstring>
@@ -182,7 +183,7 @@ TEST(CpuNodeTest, EveryTestOfEverySupportedOperator) {
       continue;
     NodeCase test;
     test.model = data + "/" + name + "/model.onnx";
-    Result<std::string> bytes = frontend::readFile(test.model);
+    Result<std::string> bytes = files::readFile(test.model);
     onnx::ModelProto model;
     if (!bytes || !model.ParseFromString(*bytes) || model.graph().node_size() == 0)
       continue;

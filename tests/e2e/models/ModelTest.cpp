@@ -8,6 +8,7 @@
 // always runs. A line per network and machine shows what came out.
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/TensorFile.h"
+#include "isa/files/InputFile.h"
 #include "tests/e2e/models/SimulatedNetwork.h"
 
 #include "llvm/Support/JSON.h"
@@ -79,7 +80,7 @@ HostTensor readTensor(const std::string &path) {
 /// Names of the tensors that input_0, input_1, ... hold.
 std::vector<std::string> readNames(const std::string &path) {
   std::vector<std::string> names;
-  Result<std::string> text = frontend::readFile(path);
+  Result<std::string> text = files::readFile(path);
   if (!text) {
     ADD_FAILURE() << text.message();
     return names;

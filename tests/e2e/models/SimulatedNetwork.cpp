@@ -4,9 +4,9 @@
 #include "tests/e2e/models/SimulatedNetwork.h"
 #include "tests/e2e/models/ReportOf.h"
 
-#include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
 #include "hw-configs/Machine.h"
+#include "isa/files/InputFile.h"
 #include "simulator/functional/FunctionalModel.h"
 #include "simulator/systemc/SystemCModel.h"
 
@@ -62,7 +62,7 @@ std::vector<float> findSteps(mlir::ModuleOp module) {
 Result<std::unique_ptr<SimulatedNetwork>> SimulatedNetwork::compile(const std::string &path, const std::string &machineName,
                                                                     const frontend::ImportOptions &import,
                                                                     accel::Schedule schedule) {
-  Result<std::string> bytes = frontend::readFile(path);
+  Result<std::string> bytes = files::readFile(path);
   if (!bytes)
     return bytes.diagnostics();
   return compileBytes(*bytes, path, machineName, import, schedule);

@@ -58,7 +58,8 @@ class QuantizeTest(QuantizeCase):
         """The int8 model runs on the accelerator alone, equals the CPU, and is within `bound` of the float range."""
         self.tilewright("quantize", model, "--calibration", "random:7", "--samples", "16", "-o", "int8.onnx")
         self.tilewright("run", model, "--hw", "gemmini_16x16_fp32", "--model", "functional", "--output-dir", "float")
-        out, _ = self.tilewright("run", "int8.onnx", "--hw", "gemmini_16x16_int8", "--expect", f"float/{output}.npy")
+        out, _ = self.tilewright("run", "int8.onnx", "--hw", "gemmini_16x16_int8", "--expect", f"float/{output}.npy",
+                                 "--tolerance", bound)
         self.assertRegex(out, r"nodes: \d+ on accelerator\n")
         difference = re.search(r"max abs error \S+ \((\S+) of the output's range", out)
         self.assertLess(float(difference.group(1)), bound)

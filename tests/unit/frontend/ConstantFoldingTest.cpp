@@ -8,6 +8,7 @@
 #include "TestModels.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
+#include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <cmath>
 #include <cstring>
@@ -31,7 +32,7 @@ struct NodeTest {
 /// Reads one operator test; nothing if it is not about tensors of numbers.
 static std::optional<NodeTest> readNodeTest(const fs::path &folder) {
   NodeTest test;
-  auto bytes = readFile((folder / "model.onnx").string());
+  auto bytes = tw::files::readFile((folder / "model.onnx").string());
   if (!bytes || !test.model.ParseFromString(*bytes))
     return std::nullopt;
   auto read = [&](const char *kind, int count, std::vector<HostTensor> &tensors) {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "TestModels.h"
-#include "compiler/frontend/TensorFile.h"
+#include "isa/files/InputFile.h"
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -130,13 +130,13 @@ TEST(DamagedModelTest, ExtremeNumbersInOperatorTestsNeverCrash) {
   std::mt19937 random(printedSeed());
   auto pick = [&] { return kExtremes[random() % std::size(kExtremes)]; };
   for (const fs::path &path : tests) {
-    auto bytes = readFile((path / "model.onnx").string());
+    auto bytes = tw::files::readFile((path / "model.onnx").string());
     onnx::ModelProto model;
     if (!bytes || !model.ParseFromString(*bytes))
       continue;
     // Lists of integers, such as axes and shapes, become constants: otherwise most operators are left alone.
     for (int i = 0; i < model.graph().input_size(); ++i) {
-      auto value = readFile((path / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb")).string());
+      auto value = tw::files::readFile((path / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb")).string());
       onnx::TensorProto tensor;
       if (!value || !tensor.ParseFromString(*value) || (tensor.data_type() != onnx::TensorProto::INT64 && tensor.dims_size() != 0))
         continue;

@@ -8,6 +8,7 @@
 #include "TestModels.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/graph/Graph.h"
+#include "isa/files/InputFile.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include <algorithm>
 #include <cstdlib>
@@ -84,7 +85,7 @@ TEST(ModelFolderTest, EveryNetworkImports) {
     EXPECT_TRUE(fs::exists(fs::path(root) / name / "model.onnx")) << name << " is missing";
   for (const fs::path &folder : folders) {
     std::string name = folder.filename().string();
-    auto bytes = readFile((folder / "model.onnx").string());
+    auto bytes = tw::files::readFile((folder / "model.onnx").string());
     ASSERT_TRUE(bool(bytes)) << bytes.message();
     onnx::ModelProto model;
     ASSERT_TRUE(model.ParseFromString(*bytes));

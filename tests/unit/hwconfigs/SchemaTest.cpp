@@ -51,7 +51,7 @@ TEST(SchemaTest, TheManualListsExactlyTheKeys) {
     EXPECT_EQ(unit,
               " " + (key->unit.empty() ? key->allowed() : key->unit) + " ")
         << path;
-    if (key->kind == ValueKind::Integer) {
+    if (key->kind == ValueKind::Integer || key->kind == ValueKind::Ratio) {
       EXPECT_EQ(allowed, " " + key->allowed() + " ") << path;
     }
   }

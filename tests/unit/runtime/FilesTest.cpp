@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Files.h"
+#include "isa/files/InputFile.h"
 
 #include <filesystem>
 #include <fstream>
@@ -95,4 +96,76 @@ TEST_F(FilesTest, AFileIsNoFolder) {
   Status status = files.addFolder(path("a/b"));
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().message, "cannot make folder '" + path("a/b") + "': Not a directory");
+}
+
+TEST_F(FilesTest, AnInputIsNotReplacedUnderAnyName) {
+  const std::string model = path("model");
+  std::ofstream(model) << "model";
+  ASSERT_TRUE(tw::files::readFile(model));
+  fs::create_hard_link(model, path("hard"));
+  fs::create_directory_symlink(folder, path("here"));
+  EXPECT_EQ(writeFile(model, "x").error().message, "cannot write '" + model + "': it is an input");
+  for (const char *name : {"./model", "here/model", "hard"})
+    EXPECT_EQ(writeFile(path(name), "x").error().message, "cannot write '" + path(name) + "': it is the same file as the input '" + model + "'");
+  EXPECT_EQ(contents(model), "model");
+  EXPECT_EQ(entries(), 3u);
+  ASSERT_TRUE(writeFile(model, "new", Inputs::Replaced));
+  EXPECT_EQ(contents(model), "new");
+}
+
+TEST_F(FilesTest, LinksAreNotFollowed) {
+  std::ofstream(path("a")) << "old";
+  fs::create_symlink("a", path("link"));
+  fs::create_symlink("none", path("dangling"));
+  for (const char *name : {"link", "dangling"})
+    EXPECT_EQ(writeFile(path(name), "x").error().message,
+              "cannot write '" + path(name) + "': it is a symbolic link, and links are not followed");
+  EXPECT_EQ(contents(path("a")), "old");
+  EXPECT_FALSE(fs::exists(path("none")));
+  EXPECT_EQ(entries(), 3u);
+}
+
+TEST_F(FilesTest, TwoFilesOfOneSetAreNotTheSame) {
+  std::ofstream(path("old")) << "old";
+  fs::create_hard_link(path("old"), path("hard"));
+  fs::create_directory_symlink(folder, path("here"));
+  const std::pair<const char *, const char *> same[] = {{"a", "a"}, {"a", "./a"}, {"a", "here/a"}, {"old", "hard"}};
+  for (auto [first, second] : same) {
+    FileSet files;
+    ASSERT_TRUE(files.add(path(first), "1"));
+    Status status = files.add(path(second), "2");
+    ASSERT_FALSE(status) << first << " " << second;
+    EXPECT_EQ(status.error().message, "cannot write '" + path(second) + "': output '" + path(first) + "' goes there");
+  }
+  EXPECT_EQ(contents(path("old")), "old");
+  FileSet files;
+  ASSERT_TRUE(files.add("-", ""));
+  EXPECT_EQ(files.add("/dev/stdout", "").error().message, "cannot write '/dev/stdout': output '-' goes there");
+  // Devices take everything.
+  EXPECT_TRUE(files.add("/dev/null", "1"));
+  EXPECT_TRUE(files.add("/dev/null", "2"));
+  EXPECT_TRUE(files.commit());
+}
+
+TEST_F(FilesTest, AccessRightsStay) {
+  std::ofstream(path("a")) << "old";
+  fs::permissions(path("a"), fs::perms::owner_read | fs::perms::owner_write | fs::perms::owner_exec);
+  ASSERT_TRUE(writeFile(path("a"), "new"));
+  EXPECT_EQ(contents(path("a")), "new");
+  EXPECT_EQ(fs::status(path("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write | fs::perms::owner_exec);
+}
+
+TEST_F(FilesTest, WhatOthersWriteAppearsIfTheyDid) {
+  for (bool written : {false, true}) {
+    FileSet files;
+    StatusOr<std::string> name = files.addWrittenByOthers(path("waves"));
+    ASSERT_TRUE(name) << name.error().message;
+    EXPECT_NE(*name, path("waves"));
+    if (written)
+      std::ofstream(*name) << "waves";
+    ASSERT_TRUE(files.commit());
+    EXPECT_EQ(contents(path("waves")), written ? "waves" : "");
+    EXPECT_EQ(entries(), written ? 1u : 0u);
+  }
+  EXPECT_FALSE(FileSet().addWrittenByOthers("-"));
 }

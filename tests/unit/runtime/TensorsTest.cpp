@@ -5,6 +5,7 @@
 #include "compiler/frontend/TensorFile.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -118,6 +119,67 @@ TEST(TensorsTest, DifferentSizesCannotBeCompared) {
   StatusOr<Comparison> result = compare(floats({2}, {1, 2}), floats({1, 3}, {1, 2, 3}));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().message, "output 't' is float [2] but the expected one is float [1x3]");
+}
+
+TEST(TensorsTest, ShapesAndKindsOfNumbersMustBeThoseOfTheOutput) {
+  EXPECT_FALSE(compare(floats({2, 3}, {1, 2, 3, 4, 5, 6}), floats({3, 2}, {1, 2, 3, 4, 5, 6})));
+  EXPECT_FALSE(compare(floats({2}, {1, 2}), floats({2, 1}, {1, 2})));
+  EXPECT_TRUE(compare(floats({1}, {1}), floats({}, {1})));
+  StatusOr<Comparison> integers = compare(floats({1}, {1}), tensor<int8_t>(ElementKind::I8, {1}, {1}));
+  ASSERT_FALSE(integers);
+  EXPECT_EQ(integers.error().message, "output 't' is float [1] but the expected one is int8 [1]");
+  EXPECT_FALSE(compare(tensor<int8_t>(ElementKind::I8, {1}, {1}), floats({1}, {1})));
+}
+
+TEST(TensorsTest, LargeIntegersAreComparedExactly) {
+  const int64_t large = (int64_t(1) << 53) + 1; // as a double it is 2^53
+  Comparison c = compared(tensor<int64_t>(ElementKind::I64, {2}, {large, INT64_MIN}), tensor<int64_t>(ElementKind::I64, {2}, {large - 1, INT64_MIN}));
+  EXPECT_EQ(c.differing, 1);
+  EXPECT_EQ(c.maxAbsError, 1);
+  EXPECT_EQ(compared(tensor<uint64_t>(ElementKind::U64, {1}, {UINT64_MAX}), tensor<int64_t>(ElementKind::I64, {1}, {-1})).maxAbsError, 0x1p64);
+}
+
+TEST(TensorsTest, TheLargerOfTwoLimitsCounts) {
+  Comparison c = compared(floats({2}, {0, 9}), floats({2}, {0, 8})); // 1 of 8
+  EXPECT_FALSE(c.isWithinTolerance()); // nothing was allowed
+  c.tolerance = {0.125, 0, ""};
+  EXPECT_TRUE(c.isWithinTolerance());
+  c.tolerance = {0.124, 0, ""};
+  EXPECT_FALSE(c.isWithinTolerance());
+  c.tolerance.absolute = 1;
+  EXPECT_TRUE(c.isWithinTolerance());
+  // Of zeros the range is zero, and no part of it is more.
+  c = compared(floats({1}, {1e-9f}), floats({1}, {0}));
+  c.tolerance = {1, 0, ""};
+  EXPECT_FALSE(c.isWithinTolerance());
+  EXPECT_TRUE(compared(floats({1}, {0}), floats({1}, {0})).isWithinTolerance());
+}
+
+TEST(TensorsTest, NoToleranceReachesInfinity) {
+  for (float expected : {kNan, kInfinity, -kInfinity, 0.f})
+    for (float actual : {kNan, kInfinity, -kInfinity, 0.f}) {
+      Comparison c = compared(floats({2}, {actual, 1}), floats({2}, {expected, 1}));
+      c.tolerance = {1e300, 1e300, ""};
+      const bool same = std::isnan(actual) ? std::isnan(expected) : actual == expected;
+      EXPECT_EQ(c.isWithinTolerance(), same) << actual << " " << expected;
+    }
+}
+
+TEST(TensorsTest, DefaultTolerancesFollowTypeAndNetwork) {
+  auto ofRange = [](ElementKind type, Precision precision) { return defaultTolerance(type, precision).ofRange; };
+  for (Precision precision : {Precision::Single, Precision::Half, Precision::Bfloat, Precision::Quantised}) {
+    // The coarser of the two decides; floats are never exact.
+    EXPECT_GE(ofRange(ElementKind::BF16, precision), 1.0 / 256); // one rounding to 8 bits
+    EXPECT_GE(ofRange(ElementKind::F16, precision), 1.0 / 2048); // to 11 bits
+    EXPECT_GT(ofRange(ElementKind::F32, precision), 0);
+    EXPECT_GE(ofRange(ElementKind::F32, precision), ofRange(ElementKind::F32, Precision::Single));
+    for (ElementKind type : {ElementKind::Bool, ElementKind::I16, ElementKind::I32, ElementKind::I64, ElementKind::U64}) {
+      EXPECT_EQ(ofRange(type, precision), 0);
+      EXPECT_EQ(defaultTolerance(type, precision).absolute, 0);
+    }
+    for (ElementKind type : {ElementKind::I8, ElementKind::U8})
+      EXPECT_EQ(defaultTolerance(type, precision).absolute, precision == Precision::Quantised ? 1 : 0);
+  }
 }
 
 TEST(TensorsTest, InputsFitUpToLeadingOnes) {
