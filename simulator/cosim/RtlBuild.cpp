@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/cosim/RtlBuild.h"
 
+#include "isa/files/Installation.h"
 #include "simulator/cosim/MachinePackage.h"
 #include "simulator/cosim/RtlAbi.h"
 
@@ -18,6 +19,7 @@
 #include <optional>
 #include <sstream>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -108,7 +110,7 @@ public:
 /// Only one process builds a model; the others wait for it. Where the lock cannot be had all build, which is only slower.
 class BuildLock {
 public:
-  explicit BuildLock(const fs::path &path) : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {}
+  explicit BuildLock(const fs::path &path) : file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {}
   ~BuildLock() {
     if (file >= 0)
       close(file);
@@ -137,10 +139,41 @@ void removeLeftovers(const fs::path &cache) {
       fs::remove_all(folder, ignored);
 }
 
-/// Sources of the RTL and of the shim: $TILEWRIGHT_RTL, or those this program was built from.
+/// What the installation has for RTL models.
+fs::path installedFolder() { return fs::path(files::shareFolder()) / "rtl"; }
+
+/// Sources of the RTL and of the shim: $TILEWRIGHT_RTL, or those of the installation.
 fs::path sourceFolder() {
   const std::string chosen = environment("TILEWRIGHT_RTL");
-  return chosen.empty() ? fs::path(TILEWRIGHT_SOURCE_DIR) : fs::path(chosen);
+  return chosen.empty() ? installedFolder() : fs::path(chosen);
+}
+
+/// Makes a folder and those above it, for this user alone: a model in it is code.
+std::error_code makePrivateFolder(const fs::path &folder) {
+  std::error_code error;
+  if (folder.empty() || fs::is_directory(folder, error))
+    return {};
+  if (std::error_code above = makePrivateFolder(folder.parent_path()))
+    return above;
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return {errno, std::generic_category()};
+  return fs::is_directory(folder, error) ? std::error_code() : std::make_error_code(std::errc::not_a_directory);
+}
+
+/// How somebody who is neither this user nor root can change what is there; empty if nobody can.
+std::string openTo(const struct stat &status) {
+  if (status.st_uid != geteuid() && status.st_uid != 0)
+    return "it belongs to user " + std::to_string(status.st_uid);
+  if (!(status.st_mode & (S_IWGRP | S_IWOTH)))
+    return "";
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%o", unsigned(status.st_mode & 07777));
+  return std::string("its mode is ") + mode;
+}
+
+Diagnostic writableByOthers(const std::string &what, const fs::path &path, const std::string &how) {
+  return problem(what + " '" + path.string() + "' can be written by others: " + how +
+                 "; an RTL model is code that runs here, so take their right away (chmod go-w) or set TILEWRIGHT_RTL_CACHE to another folder");
 }
 
 Result<fs::path> cacheFolder() {
@@ -155,11 +188,41 @@ Result<fs::path> cacheFolder() {
     }
     folder = base / "tilewright" / "rtl";
   }
-  std::error_code error;
-  fs::create_directories(folder, error);
+  std::error_code error = makePrivateFolder(fs::absolute(folder));
+  fs::path path = error ? fs::path() : fs::canonical(folder, error);
+  struct stat status {};
+  if (!error && stat(path.c_str(), &status) != 0)
+    error = {errno, std::generic_category()};
   if (error)
     return problem("cannot make the folder for RTL models '" + folder.string() + "': " + error.message());
-  return fs::absolute(folder);
+  if (const std::string how = openTo(status); !how.empty())
+    return writableByOthers("the folder for RTL models", path, how);
+  // Who may write to a folder above can put another one in its place; a sticky one, such as /tmp, keeps what is not theirs.
+  for (fs::path above = path; above != above.root_path();) {
+    above = above.parent_path();
+    if (stat(above.c_str(), &status) == 0 && (status.st_mode & S_IWOTH) && !(status.st_mode & S_ISVTX))
+      return writableByOthers("the folder for RTL models", path, "everybody can write to '" + above.string() + "'");
+  }
+  return path;
+}
+
+/// What stands beside a model: how large it is, and the digest of its bytes.
+std::string recordOf(const std::string &object) {
+  return "tilewright RTL model 1\nbytes " + std::to_string(object.size()) + "\ndigest " + digestOf({object}) + "\n";
+}
+
+fs::path recordPath(const fs::path &object) { return fs::path(object).replace_extension(".record"); }
+
+/// Whether the model is there as it was built. Error: others could have changed it, and its record too.
+Result<bool> isWhole(const fs::path &object) {
+  for (const fs::path &file : {object, recordPath(object)}) {
+    struct stat status {};
+    if (lstat(file.c_str(), &status) != 0 || !S_ISREG(status.st_mode))
+      return false;
+    if (const std::string how = openTo(status); !how.empty())
+      return writableByOthers("the RTL model", file, how);
+  }
+  return slurp(recordPath(object)) == recordOf(slurp(object));
 }
 
 std::string compiler() {
@@ -282,10 +345,16 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
   link.insert(link.end(), {"-pthread", "-latomic", "-Wl,-z,defs", "-o", made.string()});
   if (int status = execute(link, log))
     return failed("the C++ compiler", status);
-  // Another process may have been faster; both made the same.
-  fs::rename(made, object, error);
-  if (error)
-    return problem("cannot write '" + object.string() + "': " + error.message());
+  const fs::path record = scratch.path / "model.record";
+  std::ofstream(record) << recordOf(slurp(made));
+  // Whoever reads between the two finds that they differ, and waits for the lock.
+  for (const auto &[from, to] : {std::pair(record, recordPath(object)), std::pair(made, object)}) {
+    fs::permissions(from, from == made ? fs::perms::owner_all : fs::perms::owner_read | fs::perms::owner_write, error);
+    if (!error)
+      fs::rename(from, to, error);
+    if (error)
+      return problem("cannot write '" + to.string() + "': " + error.message());
+  }
   return object;
 }
 
@@ -293,8 +362,8 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
 
 Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePackage) {
   const fs::path folder = sourceFolder() / "simulator" / "rtl";
-  std::vector<std::string> packages = {TILEWRIGHT_ISA_PACKAGE, machinePackage, (folder / "tw_pkg.sv").string(),
-                                       TILEWRIGHT_TABLES_PACKAGE, (folder / "tw_fp_pkg.sv").string()};
+  std::vector<std::string> packages = {(installedFolder() / "tw_isa_pkg.sv").string(), machinePackage, (folder / "tw_pkg.sv").string(),
+                                       (installedFolder() / "tw_tables_pkg.sv").string(), (folder / "tw_fp_pkg.sv").string()};
   std::vector<std::string> modules;
   std::error_code error;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {
@@ -311,9 +380,8 @@ Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePac
 
 std::optional<std::string> cosim::whyNoRtl(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
-  const std::string start = "the RTL does not run machine " + machine.name + ": ";
   if (machine.burstsPerCycle > 1 || machine.preloadRowsPerCycle > 1)
-    return start + "its banks have one port, so a DMA engine moves 1 burst and a preload 1 row a cycle, not " +
+    return "its banks have one port, so a DMA engine moves 1 burst and a preload 1 row a cycle, not " +
            std::to_string(machine.burstsPerCycle) + " and " + std::to_string(machine.preloadRowsPerCycle);
   struct Limit {
     const char *what;
@@ -325,13 +393,13 @@ std::optional<std::string> cosim::whyNoRtl(const timing::MachineParams &machine)
         Limit{"dram.channels is ", dram.channels, kMaxRtlChannels},
         Limit{"DRAM completions in one cycle are up to ", dramResponsesPerCycle(machine), kMaxRtlResponses}})
     if (found > most)
-      return start + what + std::to_string(found) + " but may be at most " + std::to_string(most);
+      return what + std::to_string(found) + " but may be at most " + std::to_string(most);
   return {};
 }
 
 Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bool traced, const RtlProgress &progress) {
   if (std::optional<std::string> why = whyNoRtl(machine))
-    return problem(*why);
+    return problem("the RTL does not run machine " + machine.name + ": " + *why);
   const std::string package = rtlMachinePackage(machine);
   // Neither sources nor tools change under a running process.
   static std::map<std::pair<std::string, bool>, const RtlTable *> loaded;
@@ -361,7 +429,8 @@ Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bo
   const fs::path object = *cache / ("rtl-" + digestOf(parts) + ".so");
   std::error_code ignored;
   std::optional<BuildLock> lock;
-  if (!fs::exists(object, ignored)) {
+  Result<bool> whole = isWhole(object);
+  if (whole && !*whole) {
     removeLeftovers(*cache);
     lock.emplace(fs::path(object).replace_extension(".lock"));
     lock->lock([&] {
@@ -369,7 +438,13 @@ Result<const RtlTable *> cosim::loadRtl(const timing::MachineParams &machine, bo
         progress("waiting for the RTL model of " + machine.name + ", which another process builds");
     });
   }
-  if (!fs::exists(object, ignored)) {
+  if (lock)
+    whole = isWhole(object);
+  if (!whole)
+    return whole.diagnostics();
+  if (!*whole) {
+    if (progress && fs::exists(object, ignored))
+      progress("the RTL model of " + machine.name + " in '" + cache->string() + "' is damaged, and built again");
     const fs::path packageFile =
         *cache / (object.stem().string() + "." + std::to_string(getpid()) + ".build") / "tw_machine_pkg.sv";
     Result<std::vector<std::string>> sources = rtlSources(packageFile.string());
