@@ -605,7 +605,8 @@ std::optional<std::string> runtime::whyNotCompiled(const timing::MachineParams &
   NetworkOptions options;
   options.schedule = accel::nameOf(accel::Schedule::Serial);
   StatusOr<Module> module = importAndLower(network.model, ModelKind::Inline, options, &machine);
-  Status status = module ? compileSteps(*module, network) : Status(module.error());
+  std::vector<Offload> kernels;
+  Status status = module ? compileSteps(*module, network, kernels) : Status(module.error());
   return status ? std::nullopt : std::optional<std::string>(status.error().message);
 }
 

@@ -367,9 +367,10 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
   return result;
 }
 
+double Comparison::largestAllowed() const { return std::max(tolerance.absolute, tolerance.ofRange * expectedRange); }
+
 bool Comparison::isWithinTolerance() const {
-  return differing == 0 ||
-         (std::isfinite(maxAbsError) && maxAbsError <= std::max(tolerance.absolute, tolerance.ofRange * expectedRange));
+  return differing == 0 || (std::isfinite(maxAbsError) && maxAbsError <= largestAllowed());
 }
 
 static std::string number(double value) {

@@ -97,6 +97,8 @@ struct Comparison {
   /// What it is judged by; the default is equality.
   Tolerance tolerance;
 
+  /// The tolerance as a limit of |actual - expected|.
+  double largestAllowed() const;
   /// A NaN or infinity where another value is expected is beyond every tolerance.
   bool isWithinTolerance() const;
 };

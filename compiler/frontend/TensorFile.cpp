@@ -4,11 +4,9 @@
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "isa/files/InputFile.h"
-#include <cerrno>
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <google/protobuf/stubs/logging.h>
 #include <limits>
 #include <onnx/onnx_pb.h>
@@ -222,21 +220,6 @@ std::string formatNpy(const HostTensor &given) {
   bytes += header;
   bytes.append(reinterpret_cast<const char *>(tensor.bytes.data()), tensor.bytes.size());
   return bytes;
-}
-
-std::optional<Diagnostic> writeNpy(const std::string &path, const HostTensor &tensor) {
-  std::string bytes = formatNpy(tensor);
-  errno = 0;
-  std::ofstream stream(path, std::ios::binary | std::ios::trunc);
-  bool opened = stream.is_open();
-  stream.write(bytes.data(), std::streamsize(bytes.size()));
-  stream.close();
-  if (stream)
-    return std::nullopt;
-  std::string reason = std::strerror(errno ? errno : EIO);
-  if (opened)
-    std::remove(path.c_str());
-  return Diagnostic{path, 0, 0, "cannot write the file: " + reason};
 }
 
 } // namespace tw::frontend

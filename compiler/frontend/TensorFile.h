@@ -29,9 +29,6 @@ Result<HostTensor> parseTensorProto(std::string_view bytes, const std::string &f
 /// The .npy file (version 1) of a tensor. NumPy has no bfloat16: such a tensor is written as float.
 std::string formatNpy(const HostTensor &tensor);
 
-/// Writes `tensor` as .npy; returns what went wrong, if anything. A file that cannot be written completely is removed.
-std::optional<Diagnostic> writeNpy(const std::string &path, const HostTensor &tensor);
-
 } // namespace tw::frontend
 
 #endif // COMPILER_FRONTEND_TENSORFILE_H

@@ -84,10 +84,7 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
 }
 
-Status cli::checkOutputs(const std::vector<std::string> &outputs, const std::vector<std::string> &inputs) {
-  for (const std::string &input : inputs)
-    for (const std::string &file : {input, input.substr(input.find('=') + 1)})
-      files::addInput(file);
+Status cli::checkOutputs(const std::vector<std::string> &outputs) {
   runtime::FileSet probe;
   for (const std::string &output : outputs)
     if (!output.empty())

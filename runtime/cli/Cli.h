@@ -66,9 +66,8 @@ CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector
 StatusOr<std::vector<std::optional<runtime::HostTensor>>> assignTensors(std::vector<TensorArgument> arguments,
                                                                         const std::vector<runtime::TensorSpec> &specs, const std::string &what);
 
-/// Refuses what runtime::FileSet would refuse when the results are there: an hour may lie between. `inputs` are those of `FILE` or
-/// `NAME=FILE` that no ModelArguments name. Empty outputs are none.
-Status checkOutputs(const std::vector<std::string> &outputs, const std::vector<std::string> &inputs = {});
+/// Refuses what runtime::FileSet would refuse when the results are there: an hour may lie between. Empty outputs are none.
+Status checkOutputs(const std::vector<std::string> &outputs);
 
 /// The inputs of a session from `files` as assignTensors() takes them, or random ones if there are none.
 StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session);

@@ -1,7 +1,6 @@
 //===- CompareCommand.cpp - tilewright compare ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "hw-configs/Machine.h"
 #include "runtime/cli/Cli.h"
 
 #include <algorithm>
@@ -19,35 +18,6 @@ struct CompareArguments {
   std::vector<std::string> inputs;
   unsigned repeat = 5, threads = 0;
 };
-
-/// How far the accelerator may be from the CPU, as a part of the output's range. The CPU computes floats in fp32 in another
-/// order of sums; an int8 network may be one quantisation step off where a float lies within rounding error of a tie.
-struct Tolerance {
-  double ofRange;
-  const char *reason;
-};
-
-Tolerance toleranceOf(timing::ArrayType type) {
-  switch (type) {
-  case timing::ArrayType::Fp32:
-    return {1e-4, "fp32: order of sums"};
-  case timing::ArrayType::Bf16:
-    return {3e-2, "bf16: 8 bits of precision"};
-  case timing::ArrayType::Int8:
-    return {2e-2, "int8: single quantisation steps"};
-  }
-  return {0, ""};
-}
-
-Tolerance toleranceOf(const runtime::Network &network) {
-  Tolerance result = toleranceOf(network.machine.arrayType);
-  // Four units in the last place: a sum that is a little less on one side is rounded the other way, and so is what is made of it.
-  for (auto [rounds, type] : {std::pair(network.roundsToHalf, Tolerance{4e-3, "float16 in the model: 11 bits of precision"}),
-                              std::pair(network.roundsToBfloat, Tolerance{3e-2, "bfloat16 in the model: 8 bits of precision"})})
-    if (rounds && type.ofRange > result.ofRange)
-      result = type;
-  return result;
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -119,17 +89,19 @@ Status compare(const CompareArguments &arguments) {
   if (report->fallback.kernels)
     std::printf("not in the accelerator's time: %llu kernels that fell back to the CPU, %.4f ms, %.1f KiB over the host link\n",
                 (unsigned long long)report->fallback.kernels, report->fallback.seconds * 1e3, double(report->fallback.hostLinkBytes) / 1024);
-  Tolerance tolerance = toleranceOf((*session)->network());
+  // The CPU computes floats in fp32 in another order of sums; an int8 network may be one quantisation step off where a float lies within
+  // rounding error of a tie.
   std::string disagreement, overflow;
   for (size_t i = 0; i < reference.size(); ++i) {
     StatusOr<runtime::Comparison> comparison = runtime::compare(report->outputs[i], reference[i]);
     if (!comparison)
       return comparison.error();
-    std::printf("%s\n", runtime::text(*comparison).c_str());
-    if (comparison->maxRelativeError <= tolerance.ofRange)
+    comparison->tolerance = runtime::defaultTolerance(reference[i].type, report->precision);
+    std::printf("%s; tolerance %s\n", runtime::text(*comparison).c_str(), runtime::text(comparison->tolerance).c_str());
+    if (comparison->isWithinTolerance())
       continue;
     // Sums near the largest float overflow in one order and not in another.
-    if (comparison->notFinite && comparison->maxFiniteError <= tolerance.ofRange * comparison->expectedRange)
+    if (comparison->notFinite && comparison->maxFiniteError <= comparison->largestAllowed())
       overflow += (overflow.empty() ? "" : "\n") + ("overflow: output '" + comparison->name + "' has " +
                   std::to_string(comparison->notFinite) + " of " + std::to_string(comparison->elements) +
                   " values that are infinite or NaN on the accelerator or on the CPU, but not the same on both; the others agree");
@@ -138,8 +110,7 @@ Status compare(const CompareArguments &arguments) {
   }
   if (arguments.inputs.empty())
     std::printf("random inputs, seed %llu\n", (unsigned long long)arguments.model.seed);
-  std::printf("tolerance %g of the output's range (%s): %s\n", tolerance.ofRange, tolerance.reason,
-              !disagreement.empty() ? "exceeded" : !overflow.empty() ? "the finite results agree" : "the results agree");
+  std::printf("%s\n", !disagreement.empty() ? "the results disagree" : !overflow.empty() ? "the finite results agree" : "the results agree");
   if (!disagreement.empty())
     return runtime::internalError(disagreement);
   if (!overflow.empty())

@@ -176,13 +176,11 @@ Status run(const RunArguments &arguments) {
     return userError("--fst needs a single run, without --batch");
   if (arguments.dumpFrom >= arguments.dumpTo)
     return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
-  std::vector<std::string> inputs = arguments.inputs;
-  inputs.insert(inputs.end(), arguments.expected.begin(), arguments.expected.end());
-  if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile}, inputs); !status)
+  if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile}); !status)
     return status;
-  runtime::FileSet files;
+  runtime::FileSet outputs;
   if (!arguments.dumpFile.empty()) {
-    StatusOr<std::string> file = files.addWrittenByOthers(arguments.dumpFile);
+    StatusOr<std::string> file = outputs.addWrittenByOthers(arguments.dumpFile);
     if (!file)
       return file.error();
     options.simulator.dumpFile = *file;
@@ -213,14 +211,14 @@ Status run(const RunArguments &arguments) {
   progress.clear();
   if (!report) {
     // What waves there are show the fault.
-    Status status = files.commit();
+    Status status = outputs.commit();
     return status ? Status(report.error()) : status;
   }
   if (arguments.inputs.empty() && !(*session)->inputs().empty())
     report->seed = arguments.model.seed;
   if (Status status = compareAll(arguments, *expected, *report); !status)
     return status;
-  if (Status status = writeResults(arguments, (*session)->network(), *report, files); !status)
+  if (Status status = writeResults(arguments, (*session)->network(), *report, outputs); !status)
     return status;
   if (arguments.jsonFile != "-")
     std::fputs(runtime::tables(*report).c_str(), stdout);

@@ -62,7 +62,7 @@ TEST_P(RefusedPluginTest, IsAnErrorThatSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Plugin, RefusedPluginTest,
-    testing::Values(Refused{"NoFile", "no-such.so", "cannot load the plug-in: cannot open shared object file"},
+    testing::Values(Refused{"NoFile", "no-such.so", "cannot read the file: No such file or directory"},
                     Refused{"NoLibrary", TILEWRIGHT_SOURCE_DIR "/README.md", "cannot load the plug-in: "},
                     Refused{"NoPlugin", kFolder + "NoPlugin.so",
                             "not a plug-in: it does not export tilewrightPluginVersion"},

@@ -165,7 +165,7 @@ protected:
   RtlCacheTest()
       : tools(folder + "_tools"), path("PATH", tools.string() + ":" + std::getenv("PATH")), compiler("CXX", (tools / "compiler").string()) {
     fs::create_directories(tools);
-    script("verilator", "case $1 in --Mdir) printf '%%:\\n\\ttouch $@\\n' >$2/Vtw_top.mk;; *) echo /nowhere;; esac");
+    script("verilator", "case $1 in --Mdir) printf '.DEFAULT:\\n\\ttouch $@\\n' >$2/Vtw_top.mk;; *) echo /nowhere;; esac");
     script("compiler", "for last; do :; done; echo >>" + (tools / "built").string() + "; exec clang++-14 -shared -fPIC " +
                            (tools / "stub.cpp").string() + " -o $last");
     std::ofstream(tools / "stub.cpp") << "extern \"C\" const unsigned *twRtl() { static unsigned abi = " << cosim::kRtlAbi << "; return &abi; }\n";

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <onnx/onnx_pb.h>
 #include <unistd.h>
@@ -104,19 +105,18 @@ TEST(NpyTest, RefusesWhatItCannotRead) {
     EXPECT_FALSE(bool(parseNpy(good.substr(0, size), "t.npy"))) << size;
 }
 
-TEST(TensorFileTest, WritesReadsAndNamesProblems) {
+TEST(TensorFileTest, ReadsWhatIsFormattedAndNamesProblems) {
   char folder[] = "/tmp/tensorfileXXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
   std::string path = std::string(folder) + "/t.npy";
   HostTensor tensor{"", ElementKind::I8, {2}, {1, 2}};
-  EXPECT_FALSE(writeNpy(path, tensor));
+  std::ofstream(path, std::ios::binary) << formatNpy(tensor);
   auto back = readTensorFile(path);
   ASSERT_TRUE(bool(back)) << back.message();
   EXPECT_EQ(back->bytes, tensor.bytes);
   std::remove(path.c_str());
   EXPECT_EQ(readTensorFile(path).message(), path + ": cannot read the file: No such file or directory");
   EXPECT_EQ(readTensorFile("x.txt").message(), "x.txt: unknown kind of tensor file, expected .npy or .pb");
-  EXPECT_TRUE(bool(writeNpy(std::string(folder) + "/no/t.npy", tensor)));
   rmdir(folder);
 }
 
