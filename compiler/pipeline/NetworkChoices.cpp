@@ -33,6 +33,7 @@ constexpr int64_t kMostParts = 4;       ///< of the positions that go through so
 constexpr int64_t kCutTiles[] = {1, 2, 4, 6}; ///< that positions may go through in parts, as a search would have it
 constexpr int64_t kCutParts = 3;              ///< so many
 constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
+constexpr size_t kMostWeighedKernels = 1 << 17; ///< kernels times ways: what deep networks may take
 
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
 constexpr double kBankSplits[] = {0.625, 0.8125, 0.75, 0.5};
@@ -417,6 +418,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   }
   network = emptyNetwork;
   result = emptyResult;
+  weighedKernels += layers.size();
   const double least = weighed.empty() ? std::numeric_limits<double>::infinity() : weighed.front().cycles / leastGain;
   const double limit = inFull ? std::numeric_limits<double>::infinity() : least;
   llvm::Expected<double> cycles = emitWith(limit);
@@ -440,6 +442,10 @@ void NetworkCompiler::recallBest() {
 }
 
 void NetworkCompiler::weighToo(const NetworkChoice &next, double leastGain) {
+  if (weighedKernels >= kMostWeighedKernels) {
+    ++notWeighed;
+    return;
+  }
   const Lessons learned = lessons;
   if (llvm::Expected<bool> done = weigh(next, leastGain); !done)
     llvm::consumeError(done.takeError());
@@ -751,7 +757,8 @@ bool NetworkCompiler::hurriesAsMade(size_t layer) const {
   auto loadsLonger = [&](const accel::Kernel &kernel) {
     const int64_t weights = tapsOf(kernel) * kernel.anchor->ic * kernel.anchor->oc;
     const double bytes = double(weights * int64_t(timing::elementBytes(machine.arrayType)));
-    const double loads = bytes * double(peak.denominator) / double(peak.numerator);
+    const double rate = std::min(double(peak.numerator) / double(peak.denominator), timing::loadBytesPerCycle(machine));
+    const double loads = bytes / rate;
     return loads > double(weights * positionsOf(kernel)) / double(machine.rows * machine.cols);
   };
   return loadsLonger(layers[layer].kernel) && !loadsLonger(layers[layer - 1].kernel);
@@ -943,6 +950,9 @@ llvm::Error NetworkCompiler::emit() {
   network = std::move(bestNetwork);
   result = std::move(bestResult);
   recallBest();
+  if (notWeighed)
+    result.notes.push_back("of the ways to compile the network as a whole " + std::to_string(notWeighed) + " were not weighed: it has " +
+                           std::to_string(layers.size()) + " kernels");
   result.weighed = {weighed.front().choice};
   auto addNew = [&](const NetworkChoice &other) {
     if (!llvm::is_contained(result.weighed, other))

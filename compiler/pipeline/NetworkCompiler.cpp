@@ -438,17 +438,18 @@ std::vector<cost::NetworkTensor> NetworkCompiler::describeTensors() {
   return tensors;
 }
 
-int64_t NetworkCompiler::planesOf(size_t range) const {
-  int64_t planes = 1;
+std::vector<int64_t> NetworkCompiler::planesOfRanges() const {
+  std::vector<int64_t> planes(ranges.size(), 1);
+  std::vector<bool> isOther(ranges.size(), false); // some reader takes it in another way
   for (const Layer &layer : layers)
     for (auto [i, tensor] : llvm::enumerate(layer.kernel.tensors)) {
-      if (tensor.role != accel::KernelTensor::Argument || layer.ranges[i] != range)
+      const size_t range = layer.ranges[i];
+      if (tensor.role != accel::KernelTensor::Argument || isOther[range])
         continue;
       const std::optional<accel::Anchor> &anchor = layer.kernel.anchor;
-      if (planes > 1 || !anchor || anchor->kind != accel::Anchor::Contraction || anchor->input.tensor != int(i) ||
-          anchor->input.stride[accel::C] <= 1)
-        return 1;
-      planes = anchor->ic;
+      isOther[range] = planes[range] > 1 || !anchor || anchor->kind != accel::Anchor::Contraction || anchor->input.tensor != int(i) ||
+                       anchor->input.stride[accel::C] <= 1;
+      planes[range] = isOther[range] ? 1 : anchor->ic;
     }
   return planes;
 }
@@ -535,6 +536,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     });
   };
   std::vector<bool> isFilled(ranges.size(), false);
+  const std::vector<int64_t> planes = planesOfRanges();
   bool isArrayBusy = false; ///< with a kernel before
   size_t turnsBegin = 0, turnsMiddle = 0; ///< steps before those of two kernels that take turns, and before the second one's
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
@@ -606,7 +608,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       }
     }
     if (overlaps())
-      onChip.planes = planesOf(source.ranges[size_t(kernel->output.tensor)]);
+      onChip.planes = planes[source.ranges[size_t(kernel->output.tensor)]];
     uint32_t layer = uint32_t(result.program.layers.size());
     if (group) {
       onChip.banding = &group->kernels[layer - group->first];

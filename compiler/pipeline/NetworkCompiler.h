@@ -127,6 +127,7 @@ private:
     std::vector<size_t> leftOut;
   };
   std::vector<Weighed> weighed;       ///< the best first
+  size_t weighedKernels = 0, notWeighed = 0; ///< of all ways together; ways that were left out as these are too many
   std::vector<std::shared_ptr<const accel::Fusion>> fusions; ///< of the rules so far
   accel::NetworkProgram emptyNetwork, bestNetwork;
   CompiledNetwork emptyResult, bestResult;
@@ -262,8 +263,8 @@ private:
   llvm::Error emitKernels();
   /// Lower bounds of the layers and of the network, and the least that they move.
   void addBounds();
-  /// The planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
-  int64_t planesOf(size_t range) const;
+  /// Per live range: the planes in which a tensor's only reader takes it, if that is a convolution of an NCHW image; else 1.
+  std::vector<int64_t> planesOfRanges() const;
   llvm::Error describeProblem();
   void listAspects();
   void listStays();

@@ -6,10 +6,16 @@
 #include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "isa/timing/Dram.h"
+
 #include "llvm/ADT/Sequence.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 using namespace tw;
@@ -47,26 +53,30 @@ Resident BandedTensor::inRun(size_t run) const {
   return r;
 }
 
+/// Each begins where the one before ends.
 const BandedTensor *Group::outputOf(size_t i) const {
-  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.firstWriter <= i && i < t.reader; });
-  return it == tensors.end() ? nullptr : &*it;
+  auto it = llvm::partition_point(tensors, [&](const BandedTensor &t) { return t.reader <= i; });
+  return it == tensors.end() || it->firstWriter > i ? nullptr : &*it;
+}
+
+const BandedTensor *Group::readBy(size_t i) const {
+  auto it = llvm::partition_point(tensors, [&](const BandedTensor &t) { return t.reader < i; });
+  return it == tensors.end() || it->reader != i ? nullptr : &*it;
 }
 
 const BandedTensor *Group::inputOf(size_t i) const {
-  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i && t.addend < 0; });
-  return it == tensors.end() ? nullptr : &*it;
+  const BandedTensor *tensor = readBy(i);
+  return tensor && tensor->addend < 0 ? tensor : nullptr;
 }
 
 const BandedTensor *Group::addendOf(size_t i) const {
-  auto it = llvm::find_if(tensors, [&](const BandedTensor &t) { return t.reader == i && t.addend >= 0; });
-  return it == tensors.end() ? nullptr : &*it;
+  const BandedTensor *tensor = readBy(i);
+  return tensor && tensor->addend >= 0 ? tensor : nullptr;
 }
 
 const Group *Fusion::groupOf(unsigned kernel) const {
-  for (const Group &group : groups)
-    if (group.first <= kernel && kernel <= group.last())
-      return &group;
-  return nullptr;
+  auto it = llvm::partition_point(groups, [&](const Group &group) { return group.last() < kernel; });
+  return it == groups.end() || it->first > kernel ? nullptr : &*it;
 }
 
 bool Fusion::isSameChoice(const Fusion &other) const {
@@ -119,12 +129,17 @@ bool isContraction(const Kernel &kernel) { return kernel.anchor && kernel.anchor
 class Fuser {
 public:
   Fuser(const NetworkUses &uses, const std::vector<std::pair<unsigned, unsigned>> &banned, const timing::MachineParams &machine)
-      : uses(uses), banned(banned), machine(machine), whole(chooseResidents(uses, machine)),
+      : uses(uses), banned(banned), machine(machine), residents(uses, machine), whole(residents.choose()),
         capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels, machine)) {
     for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
       kernels.push_back(rows ? &*rows : kernel);
     for (const Kernel *kernel : uses.kernels)
       carried.push_back(carriedSums(*kernel, machine));
+    for (const Kernel *kernel : kernels) {
+      weightsOf.push_back(weightBytes(*kernel));
+      parametersOf.push_back(parameterBytes(*kernel));
+      hasPackedTaps.push_back(packsTaps(*kernel, machine));
+    }
   }
   Fusion run();
 
@@ -132,12 +147,16 @@ private:
   const NetworkUses &uses;
   const std::vector<std::pair<unsigned, unsigned>> &banned;
   const timing::MachineParams &machine;
+  const double bytesPerCycle = std::min(dramBytesPerCycle(machine), machine.loadEngines * timing::loadBytesPerCycle(machine));
+  const ResidentChooser residents;
   Residency whole; ///< what stays on chip without groups
   int64_t capacity;
   /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide, with a step for each instruction.
   std::vector<std::optional<Kernel>> shaped;
   std::vector<const Kernel *> kernels; ///< in that form
   std::vector<int64_t> carried;        ///< per kernel: carriedSums()
+  std::vector<int64_t> weightsOf, parametersOf; ///< per kernel: bytes
+  std::vector<bool> hasPackedTaps;              ///< per kernel
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
@@ -179,9 +198,11 @@ private:
   int64_t streamBytes(unsigned k, const Group &group, int64_t rows, int64_t alignment, unsigned engines) const;
   /// Bytes of weights that may stay.
   int64_t weightLimit() const { return int64_t(machine.scratchpads[weightMemory()].capacityBytes) / (weightMemory() ? 2 : 4); }
+  std::vector<unsigned> findAlike() const;
   bool cutRows(Group &group) const;
   bool layRuns(Group &group, int64_t length, bool largeGoRound) const;
   void placeSums(Group &group) const;
+  std::array<int64_t, 2> leastBytes(unsigned k, bool goesOn) const;
   int64_t askedBeside(const Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
@@ -438,6 +459,22 @@ int64_t Fuser::askedBeside(const Group &group) const {
   return bytes;
 }
 
+/// What a kernel of a group, and its result if that goes on in bands, take of scratchpad 0 and of that for weights at least: no longer group
+/// takes less.
+std::array<int64_t, 2> Fuser::leastBytes(unsigned k, bool goesOn) const {
+  std::array<int64_t, 2> bytes{};
+  bytes[weightMemory()] += std::min(weightsOf[k], weightLimit()) + parametersOf[k];
+  if (goesOn && edges[k] && edges[k]->firstWriter == k && edges[k]->reader == k + 1) {
+    // Windows may find their rows in a run, all others in two slots of a band each.
+    const Anchor &anchor = *kernels[k + 1]->anchor;
+    const int64_t rows = edges[k]->addend >= 0                ? 2
+                         : anchor.kind == Anchor::Contraction ? 2 * anchor.axes[1].span(1)
+                                                              : 1;
+    bytes[0] += rows * edges[k]->layout.rowBytes;
+  }
+  return bytes;
+}
+
 /// Gives bands and buffers their places.
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
@@ -445,6 +482,12 @@ bool Fuser::place(Group &group, std::string *why) const {
   const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
   const int64_t room = std::min(int64_t((isShared ? kRoomBeside : kRoom) * double(capacity)), capacity - askedBeside(group));
   placeSums(group);
+  std::vector<int64_t> mostRows; // of a band
+  for (const Banding &kernel : group.kernels) {
+    mostRows.push_back(0);
+    for (const Range &rows : kernel.rows)
+      mostRows.back() = std::max(mostRows.back(), rows.size());
+  }
   auto placeAll = [&](Group::Banks banks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
     auto alignment = [&](unsigned memory, bool ownBanks) {
@@ -466,9 +509,7 @@ bool Fuser::place(Group &group, std::string *why) const {
     for (size_t i = 0; i < group.kernels.size(); ++i) {
       const unsigned k = group.first + unsigned(i);
       const Kernel &kernel = *kernels[k];
-      int64_t most = 0;
-      for (const Range &rows : group.kernels[i].rows)
-        most = std::max(most, rows.size());
+      int64_t most = mostRows[i];
       if (!isRoomy)
         most = std::min(most, ceilDiv(kGoodPass, kernel.extent[P0]));
       align(0);
@@ -485,13 +526,13 @@ bool Fuser::place(Group &group, std::string *why) const {
       for (size_t i = 0; i < group.kernels.size(); ++i) {
         const Kernel &kernel = *kernels[group.first + i];
         // Those of the next matrix come while these are used. Weights that are too many to stay leave half of their memory to the others.
-        int64_t weights = weightBytes(kernel) * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2);
+        int64_t weights = weightsOf[group.first + i] * std::min<int64_t>(weightSets(group.first + unsigned(i)), 2);
         if (const BandedTensor *input = group.inputOf(i); input && input->ring) // Emitter::windowWeights()
           weights = weights / input->ring * (2 * input->ring - 1);
         weights = std::min(weights, weightLimit());
         int64_t bytes = (use == Banding::Weights) == isContraction(kernel) ? weights : 0;
         if (use == Banding::Parameters)
-          bytes += parameterBytes(kernel);
+          bytes += parametersOf[group.first + i];
         else if (const int64_t most = mostArrayBlocks(group.first + unsigned(i))) { // squares for each tap; in a ring as above
           const WindowAxis &w = kernel.anchor->axes[0], &h = kernel.anchor->axes[1];
           const BandedTensor *input = group.inputOf(i);
@@ -508,16 +549,27 @@ bool Fuser::place(Group &group, std::string *why) const {
     group.banks = banks;
     return at[0] <= room && (!wm || at[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
+  // What makes no difference is tried once: runs of windows, rows that a step need not hold, engines that share taps.
+  auto readsWindows = [&](const BandedTensor &tensor) {
+    return tensor.addend < 0 && kernels[group.first + tensor.reader]->anchor->kind == Anchor::Window;
+  };
+  const bool hasRuns = llvm::any_of(group.tensors, readsWindows);
+  bool hasTaps = false, hasRoomy = false;
+  for (size_t i = 0; i < group.kernels.size(); ++i) {
+    hasTaps |= hasPackedTaps[group.first + i] || group.kernels[i].copiedRows;
+    hasRoomy |= mostRows[i] > ceilDiv(kGoodPass, kernels[group.first + i]->extent[P0]);
+  }
+  const llvm::ArrayRef<int64_t> lengths = hasRuns ? llvm::ArrayRef(kRunLengths) : llvm::ArrayRef(kRunLengths).take_back();
   bool areThere = false; // all rows, as long as they are needed
   auto placeRuns = [&](bool largeGoRound) {
     for (Group::Banks banks : {Group::Banks::Own, Group::Banks::OfKernel, Group::Banks::Shared})
-      for (int64_t length : kRunLengths) {
+      for (int64_t length : lengths) {
         if (!layRuns(group, length, largeGoRound))
           continue;
         areThere = true;
         for (bool isRoomy : {true, false})
-          for (unsigned engines = isRoomy ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
-            if (placeAll(banks, isRoomy, engines))
+          for (unsigned engines = isRoomy && hasTaps ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
+            if ((isRoomy || hasRoomy) && placeAll(banks, isRoomy, engines))
               return true;
       }
     return false;
@@ -605,7 +657,6 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
   const BandedTensor *input = group ? group->inputOf(k - group->first) : nullptr;
   const BandedTensor *output = group ? group->outputOf(k - group->first) : nullptr;
-  const double bandwidth = dramBytesPerCycle(machine);
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   const int64_t lanes = machine.lanes, width = kernel.extent[P0], blocks = ceilDiv(kernel.extent[C], lanes);
   Cycles cycles;
@@ -616,7 +667,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     if (!isBanded && !isWhole(k, tensor))
       loads += double(bytes);
   };
-  int64_t weights = weightBytes(kernel);
+  int64_t weights = weightsOf[k];
   double passes = 0;
   if (a && a->kind == Anchor::Contraction) {
     int64_t taps = a->axes[0].kernel * a->axes[1].kernel;
@@ -637,7 +688,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     if (weights > weightLimit())
       rereads = double(bands.size() - 1);
   }
-  loads += double(weights * weightSets(k)) * (1 + rereads) + double(parameterBytes(kernel));
+  loads += double(weights * weightSets(k)) * (1 + rereads) + double(parametersOf[k]);
   if (a) {
     int64_t pixels = a->axes[0].inputSize * a->axes[2].inputSize, rows = 0; // rows that bands share are loaded for each
     for (const Range &band : bands) {
@@ -686,7 +737,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
     }
     cycles.vector += std::max(rows, 0.0) * double(width) * last + kCyclesPerLoop * double(bands.size());
   }
-  cycles.dram = loads / bandwidth;
+  cycles.dram = loads / bytesPerCycle;
   return cycles;
 }
 
@@ -724,12 +775,12 @@ Gain Fuser::mostGainOf(const Group &group) const {
 /// Cycles that it takes to move the tensors that have to leave for it.
 double Fuser::costOf(const Group &group) const {
   std::vector<Reserved> reserved = reserve({group});
-  Residency rest = chooseResidents(uses, machine, reserved);
+  Residency rest = residents.choose(reserved);
   double bytes = 0;
   for (size_t t = 0; t < whole.tensors.size(); ++t)
     if (whole.tensors[t] && !rest.tensors[t] && !llvm::is_contained(reserved[0].tensors, t))
       bytes += 2 * double(whole.tensors[t]->bytes);
-  return bytes / dramBytesPerCycle(machine);
+  return bytes / bytesPerCycle;
 }
 
 /// Groups that a schedule file asks for.
@@ -760,7 +811,7 @@ void Fuser::takeWanted(Fusion &fusion) const {
 /// What stays as a whole depends on the room beside the groups, and their buffers on what stays: the first shrinks until both
 /// agree, so that a schedule file that asks for the result gets it.
 void Fuser::settle(Fusion &fusion) {
-  fusion.residency = chooseResidents(uses, machine, reserve(fusion.groups));
+  fusion.residency = residents.choose(reserve(fusion.groups));
   const std::vector<size_t> leftOut = fusion.residency.leftOut; // before they are not asked for any more
   NetworkUses rest = uses;
   rest.wanted.resize(uses.shapes.size());
@@ -788,13 +839,39 @@ void Fuser::settle(Fusion &fusion) {
   fusion.residency.leftOut = leftOut;
 }
 
+/// Per kernel a number: those of one number are alike in all that a group of them gains, whatever the constants. Where something is asked for of
+/// single tensors each is of its own kind.
+std::vector<unsigned> Fuser::findAlike() const {
+  std::vector<unsigned> kinds(kernels.size());
+  std::iota(kinds.begin(), kinds.end(), 0);
+  if (!uses.likesBands.empty() || llvm::is_contained(uses.wanted, std::optional<bool>(true)))
+    return kinds;
+  std::map<std::string, unsigned> known;
+  for (unsigned k = 0; k < kernels.size(); ++k) {
+    std::string text = uses.kernels[k]->kind;
+    llvm::raw_string_ostream stream(text);
+    stream << '|' << arrayChannels(k) << ' ';
+    for (int tensor = 0; tensor < int(uses.tensorOf[k].size()); ++tensor)
+      stream << (kernels[k]->tensors[size_t(tensor)].role != KernelTensor::Constant && isWhole(k, tensor));
+    if (edges[k]) {
+      const Resident &r = edges[k]->layout;
+      stream << '|' << edges[k]->reader - k << ' ' << k - edges[k]->firstWriter << ' ' << edges[k]->addend;
+      for (int64_t value : {r.bytes, r.channels, r.width, r.rows, r.elementBytes, r.lanes, int64_t(r.isPlanar), r.blockBytes, r.pixelBytes,
+                            r.rowBytes, r.padLow[0], r.padLow[1], r.padHigh[0], r.padHigh[1]})
+        stream << ' ' << value;
+    }
+    kinds[k] = known.try_emplace(std::move(stream.str()), unsigned(known.size())).first->second;
+  }
+  return kinds;
+}
+
 Fusion Fuser::run() {
   Fusion fusion;
   const unsigned count = unsigned(uses.kernels.size());
   edges.resize(count);
   auto pairsRows = [&](unsigned k) { return uses.kernels[k]->anchor && uses.kernels[k]->anchor->pairsRows; };
   for (unsigned k = 0; k + 1 < count; ++k) {
-    edges[k] = rowsBetween(uses, k, machine);
+    edges[k] = residents.rowsBetween(k);
     // A band may begin or end between two outputs of a pair.
     if (edges[k] && llvm::any_of(llvm::seq_inclusive(edges[k]->firstWriter, edges[k]->reader), pairsRows))
       edges[k].reset();
@@ -804,7 +881,28 @@ Fusion Fuser::run() {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
     return edges[k] && !isAsked && (!uses.onlyLiked || likedIn(k, k + 1)) && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
   };
+  std::vector<std::array<int64_t, 2>> least;
+  for (unsigned k = 0; k < count; ++k)
+    least.push_back(leastBytes(k, /*goesOn=*/true));
+  auto hasRoom = [&](std::array<int64_t, 2> bytes) {
+    return bytes[0] <= int64_t(kRoom * double(capacity)) &&
+           (!weightMemory() || bytes[1] <= int64_t(machine.scratchpads[1].capacityBytes));
+  };
   // best[k]: of the kernels before k, what groups of them save; and the group that ends there.
+  const std::vector<unsigned> kinds = findAlike();
+  std::map<std::pair<unsigned, unsigned>, unsigned> sequences; // of kinds: the first one and the number of the others, to its own
+  auto sequenceOf = [&](unsigned first, unsigned others) {
+    return sequences.try_emplace({kinds[first], others}, unsigned(sequences.size()) + 1).first->second;
+  };
+  std::map<std::tuple<unsigned, int64_t, bool>, Gain> gains; // of groups of such kernels, by the rows of a band and what is before them
+  auto gainOf = [&](unsigned first, unsigned last, int64_t perBand, unsigned sequence) {
+    const Kernel *before = first ? kernels[first - 1] : nullptr;
+    auto [known, isNew] = gains.try_emplace({sequence, perBand, before && !before->anchor && before->copies.empty()});
+    if (isNew)
+      if (std::optional<Group> group = plan(first, last, perBand))
+        known->second = mostGainOf(*group);
+    return known->second;
+  };
   std::vector<double> best(count + 1, 0);
   std::vector<std::optional<Group>> ends(count + 1);
   for (unsigned end = 1; end <= count; ++end) {
@@ -812,11 +910,18 @@ Fusion Fuser::run() {
     struct Possible {
       double most; ///< that is saved up to `end`
       Gain gain;
-      Group group;
+      unsigned first;
+      int64_t perBand;
     };
     std::vector<Possible> possible;
+    std::array<int64_t, 2> bytes = leastBytes(end - 1, /*goesOn=*/false);
+    unsigned sequence = sequenceOf(end - 1, 0);
     for (unsigned first = end - 1; first > 0 && isFree(first - 1) && edges[first - 1]->reader < end;) {
       --first;
+      bytes = {bytes[0] + least[first][0], bytes[1] + least[first][1]};
+      if (!hasRoom(bytes))
+        break;
+      sequence = sequenceOf(first, sequence);
       if (edges[first]->firstWriter < first || llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
@@ -825,16 +930,16 @@ Fusion Fuser::run() {
         const bool isEqual = perBand > one ? perBand % one == 0 && rows % perBand == 0 : one % perBand == 0;
         if (!isEqual && (perBand > one || (perBand & (perBand - 1))))
           continue;
-        std::optional<Group> group = plan(first, end - 1, perBand);
-        if (Gain gain = group ? mostGainOf(*group) : Gain(); gain.most > gain.least)
-          possible.push_back({best[first] + gain.most, gain, std::move(*group)});
+        if (const Gain gain = gainOf(first, end - 1, perBand, sequence); gain.most > gain.least)
+          possible.push_back({best[first] + gain.most, gain, first, perBand});
       }
     }
     // What has to leave takes long to find out: of the most promising ones only.
     llvm::stable_sort(possible, [](const Possible &a, const Possible &b) { return a.most > b.most; });
-    for (auto &[most, gain, group] : possible) {
+    for (const auto &[most, gain, first, perBand] : possible) {
       if (most <= best[end])
         break;
+      Group group = *plan(first, end - 1, perBand);
       const double cost = costOf(group);
       if (gain.most - cost > gain.least && most - cost > best[end]) {
         best[end] = most - cost;

@@ -79,6 +79,7 @@ struct Group {
   const BandedTensor *outputOf(size_t i) const;
   const BandedTensor *inputOf(size_t i) const;
   const BandedTensor *addendOf(size_t i) const;
+  const BandedTensor *readBy(size_t i) const; ///< either
   bool hasRing() const {
     return llvm::any_of(tensors, [](const BandedTensor &tensor) { return tensor.ring > 0; });
   }

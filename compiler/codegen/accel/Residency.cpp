@@ -7,6 +7,8 @@
 #include "compiler/memory/Placement.h"
 #include "isa/timing/Dram.h"
 
+#include "llvm/ADT/Sequence.h"
+
 #include <algorithm>
 #include <utility>
 
@@ -46,11 +48,12 @@ bool Resident::hasFormOf(const Resident &other) const {
 
 std::vector<KernelCycles> accel::cyclesAlone(const std::vector<const Kernel *> &kernels, const timing::MachineParams &machine) {
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
-  const double dramBytesPerCycle = double(peak.numerator) / double(peak.denominator);
+  const double bytesPerCycle =
+      std::min(double(peak.numerator) / double(peak.denominator), machine.loadEngines * timing::loadBytesPerCycle(machine));
   std::vector<KernelCycles> all;
   for (const Kernel *kernel : kernels) {
     const cost::LayerWork work = workOf(*kernel, machine);
-    all.push_back({double(cost::layerTraffic(work, machine).referenceBytes) / dramBytesPerCycle,
+    all.push_back({double(cost::layerTraffic(work, machine).referenceBytes) / bytesPerCycle,
                    double(std::max(work.arrayCycles, work.vectorCycles + work.windowVectorCycles))});
   }
   return all;
@@ -72,19 +75,36 @@ bool liesInVectors(const Resident &r, int64_t offset, int64_t count) {
   return first + count <= r.channels && (lane == 0 || lane + count <= r.lanes);
 }
 
-class Chooser {
+/// A tensor that could stay on chip, whatever else does.
+struct Candidate {
+  size_t tensor;
+  Resident resident;
+  unsigned begin, end; ///< kernels
+  size_t saved;        ///< transfers
+  double value = 0;
+};
+} // namespace
+
+class ResidentChooser::Network {
 public:
-  Chooser(const NetworkUses &uses, const timing::MachineParams &machine, const std::vector<Reserved> &reserved = {})
-      : uses(uses), machine(machine), reserved(reserved) {}
-  Residency run();
+  Network(const NetworkUses &uses, const timing::MachineParams &machine);
+  Residency choose(const std::vector<Reserved> &reserved) const;
   std::optional<RowsBetween> rowsBetween(unsigned writer) const;
 
 private:
   const NetworkUses &uses;
   const timing::MachineParams &machine;
-  const std::vector<Reserved> reserved;
+  /// A vector of the array's results is one of the vector engine's, and one of its inputs.
+  const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
+  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - uses.spare;
+  std::vector<bool> possible;         ///< per tensor
+  std::vector<std::vector<Use>> all;  ///< per tensor
+  std::vector<Candidate> candidates;  ///< by tensor
+  std::vector<std::pair<size_t, std::string>> refused;
 
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
+  void findCandidates();
+  std::optional<bool> wanted(size_t t) const { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; }
   std::optional<Resident> layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar = true) const;
   bool suits(const Resident &resident, const Use &use) const;
   bool suitsAsWeights(const Resident &resident, const Anchor &anchor) const;
@@ -92,7 +112,12 @@ private:
   bool holdsMatrices(size_t tensor) const { return tensor < uses.holdsMatrices.size() && uses.holdsMatrices[tensor]; }
 };
 
-std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) const {
+ResidentChooser::Network::Network(const NetworkUses &uses, const timing::MachineParams &machine)
+    : uses(uses), machine(machine), possible(uses.shapes.size(), true), all(collect(possible)) {
+  findCandidates();
+}
+
+std::vector<std::vector<Use>> ResidentChooser::Network::collect(std::vector<bool> &possible) const {
   std::vector<std::vector<Use>> result(uses.shapes.size());
   for (size_t k = 0; k < uses.kernels.size(); ++k) {
     const Kernel &kernel = *uses.kernels[k];
@@ -130,7 +155,7 @@ std::vector<std::vector<Use>> Chooser::collect(std::vector<bool> &possible) cons
 }
 
 /// Pitches and padding that all uses can live with.
-std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar) const {
+std::optional<Resident> ResidentChooser::Network::layout(size_t tensor, const std::vector<Use> &list, bool mayBePlanar) const {
   std::vector<int64_t> shape = uses.shapes[tensor];
   // What a product writes as the channels of several matrices, another may read as those of one.
   const std::optional<Anchor> &writer = uses.kernels[list.front().kernel]->anchor;
@@ -214,7 +239,7 @@ std::optional<Resident> Chooser::layout(size_t tensor, const std::vector<Use> &l
 
 /// The matrix of each position of the batch axis: one of its axes is a run of channels, the other one pixels; whole tiles of the array, or
 /// one.
-bool Chooser::suitsAsWeights(const Resident &r, const Anchor &a) const {
+bool ResidentChooser::Network::suitsAsWeights(const Resident &r, const Anchor &a) const {
   const int64_t rows = machine.rows, cols = machine.cols;
   const bool byChannel = a.weightIc == 1;
   const int64_t channels = byChannel ? a.ic : a.oc, pixels = byChannel ? a.oc : a.ic, pixel = byChannel ? a.weightOc : a.weightIc;
@@ -226,7 +251,7 @@ bool Chooser::suitsAsWeights(const Resident &r, const Anchor &a) const {
   });
 }
 
-bool Chooser::suits(const Resident &r, const Use &use) const {
+bool ResidentChooser::Network::suits(const Resident &r, const Use &use) const {
   const Kernel &kernel = *uses.kernels[use.kernel];
   const View &view = use.view;
   if (byteSize(kernel.tensors[size_t(view.tensor)].type) != r.elementBytes)
@@ -294,7 +319,7 @@ bool Chooser::suits(const Resident &r, const Use &use) const {
 
 /// Whether the only kernel that writes the tensor of `to` is the last one that uses that of `from`, and takes each of its elements for
 /// the one in the same place of its result, and no other.
-bool Chooser::canTakePlace(const std::vector<Use> &to, const std::vector<Use> &from) const {
+bool ResidentChooser::Network::canTakePlace(const std::vector<Use> &to, const std::vector<Use> &from) const {
   const Use &write = to.front();
   const Kernel &kernel = *uses.kernels[write.kernel];
   if (kernel.pool || kernel.maxima || from.back().kernel != write.kernel)
@@ -310,16 +335,8 @@ bool Chooser::canTakePlace(const std::vector<Use> &to, const std::vector<Use> &f
          llvm::all_of(from, [&](const Use &use) { return isOther(use) || isSameElement(use); });
 }
 
-Residency Chooser::run() {
-  Residency result;
-  // A vector of the array's results is one of the vector engine's, and one of its inputs.
-  const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
-  const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - uses.spare, bank = int64_t(machine.scratchpads[0].bankBytes());
-  result.tensors.resize(uses.shapes.size());
-  result.room.assign(uses.kernels.size(), capacity);
-  result.gap.assign(uses.kernels.size(), {});
-  std::vector<bool> possible(uses.shapes.size(), true);
-  std::vector<std::vector<Use>> all = collect(possible);
+/// Those that fit the scratchpad, and all their kernels.
+void ResidentChooser::Network::findCandidates() {
   const std::vector<KernelCycles> cycles = uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles;
   auto transfers = [&](const Use &use) {
     return cycles[use.kernel].transfer > uses.transferShare * cycles[use.kernel].compute;
@@ -336,55 +353,69 @@ Residency Chooser::run() {
     const int64_t more = (taps * ceilDiv(a.ic, rows) - ceilDiv(taps * a.ic, rows)) * ceilDiv(a.oc, machine.cols);
     return double(more * sums[P0] * sums[P1] * sums[P2]) > cycles[use.kernel].transfer;
   };
-  struct Candidate {
-    size_t tensor;
-    Resident resident;
-    unsigned begin, end;
-    double value;
-    int64_t bytesSaved;
-  };
-  std::vector<Candidate> candidates, leftOut;
-  auto wanted = [&](size_t t) { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; };
   auto isCut = [&](size_t t) { return t < uses.keptFrom.size() && uses.keptFrom[t] > 0; };
-  auto refuse = [&](size_t t, const std::string &why) {
-    if (wanted(t) == true)
-      result.refused.push_back({t, why});
-  };
   for (size_t t = 0; t < all.size(); ++t) {
     const std::vector<Use> &list = all[t];
-    bool isBanded = llvm::any_of(reserved, [&](const Reserved &group) { return llvm::is_contained(group.tensors, t); });
-    if (wanted(t) == false || isBanded)
+    auto refuse = [&](const std::string &why) {
+      if (wanted(t) == true)
+        refused.push_back({t, why});
+    };
+    if (wanted(t) == false)
       continue;
     if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes) {
-      refuse(t, !isUniform       ? "the machine's lanes, rows and columns are not equally many"
-                : !possible[t]   ? "a kernel copies it, or takes it as weights of all its results"
-                                 : "no other kernel of the program reads it");
+      refuse(!isUniform       ? "the machine's lanes, rows and columns are not equally many"
+             : !possible[t]   ? "a kernel copies it, or takes it as weights of all its results"
+                              : "no other kernel of the program reads it");
       continue;
     }
     if (wanted(t) != true && (llvm::none_of(list, transfers) || llvm::any_of(list, losesPasses)))
       continue;
     std::optional<Resident> resident = layout(t, list);
     if (!resident || resident->bytes > capacity * 3 / 4) {
-      refuse(t, !resident && isCut(t)
-                    ? "two kernels, one behind the other, do not make and read so many positions of it one by one"
-                : !resident ? "its readers need different padding"
-                            : std::to_string(resident->bytes) + " bytes are more than three quarters of " +
-                                  machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + ")");
+      refuse(!resident && isCut(t)
+                 ? "two kernels, one behind the other, do not make and read so many positions of it one by one"
+             : !resident ? "its readers need different padding"
+                         : std::to_string(resident->bytes) + " bytes are more than three quarters of " +
+                               machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + ")");
       continue;
     }
     if (auto misfit = llvm::find_if(list, [&](const Use &use) { return !suits(*resident, use); }); misfit != list.end()) {
-      refuse(t, "kernel '" + uses.kernels[misfit->kernel]->name + "' cannot use it there");
+      refuse("kernel '" + uses.kernels[misfit->kernel]->name + "' cannot use it there");
       continue;
     }
     resident->placedFirst = wanted(t) == true && t < uses.placedFirst.size() && uses.placedFirst[t];
-    Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0, 0};
-    size_t saved = 0;
+    Candidate candidate{t, *resident, unsigned(list.front().kernel), 0, 0};
     for (const Use &use : list) {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
-      saved += use.writes ? !uses.alsoInDram[t] : 1;
+      candidate.saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
+    candidates.push_back(candidate);
+  }
+}
+
+Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved) const {
+  Residency result;
+  const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
+  result.tensors.resize(uses.shapes.size());
+  result.room.assign(uses.kernels.size(), capacity);
+  result.gap.assign(uses.kernels.size(), {});
+  auto isBanded = [&](size_t t) {
+    return llvm::any_of(reserved, [&](const Reserved &group) { return llvm::is_contained(group.tensors, t); });
+  };
+  for (const auto &[t, why] : refused)
+    if (!isBanded(t))
+      result.refused.push_back({t, why});
+  auto refuse = [&](size_t t, const std::string &why) {
+    if (wanted(t) == true)
+      result.refused.push_back({t, why});
+  };
+  std::vector<Candidate> candidates;
+  for (Candidate candidate : this->candidates) {
+    const size_t t = candidate.tensor;
+    if (isBanded(t))
+      continue;
     auto runsInGroup = [&](const Reserved &group) { return candidate.begin <= group.last && candidate.end >= group.first; };
-    if (resident->from && llvm::any_of(reserved, runsInGroup)) {
+    if (candidate.resident.from && llvm::any_of(reserved, runsInGroup)) {
       refuse(t, "its writer or its reader runs in bands");
       continue;
     }
@@ -398,43 +429,63 @@ Residency Chooser::run() {
       refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
       continue;
     }
-    candidate.bytesSaved = int64_t(saved) * resident->bytes;
-    candidate.value = double(saved) / double(candidate.end - candidate.begin + 1);
+    candidate.value = double(candidate.saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }
+  llvm::stable_sort(result.refused, [](const auto &a, const auto &b) { return a.first < b.first; });
   std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate &a, const Candidate &b) {
     auto classOf = [&](const Candidate &c) { return (wanted(c.tensor) == true) + c.resident.placedFirst; };
     const int first = classOf(a), second = classOf(b);
     return first != second ? first > second : a.value > b.value;
   });
-  // A result takes the place of what its kernel reads element by element for the last time: the two are one range then.
-  auto canFollow = [&](const Candidate &next, const Candidate &before) {
-    return uses.sharesPlaces && before.end == next.begin && next.resident.hasFormOf(before.resident) &&
-           canTakePlace(all[next.tensor], all[before.tensor]);
-  };
+  // A result takes the place of what its kernel reads element by element for the last time: the two are one range then. Per candidate, of
+  // which ones it can take the place, and which ones can take its own.
+  std::vector<std::vector<size_t>> before(candidates.size()), behind(candidates.size());
+  std::vector<std::vector<size_t>> endingAt(uses.sharesPlaces ? uses.kernels.size() : 0);
+  for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
+    endingAt[candidates[i].end].push_back(i);
+  for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
+    for (size_t other : endingAt[candidates[i].begin])
+      if (candidates[i].resident.hasFormOf(candidates[other].resident) &&
+          canTakePlace(all[candidates[i].tensor], all[candidates[other].tensor])) {
+        before[i].push_back(other);
+        behind[other].push_back(i);
+      }
   struct Place {
     memory::LiveRange range;
-    std::vector<const Candidate *> tenants; ///< in the order of their lives
+    std::vector<size_t> tenants; ///< in the order of their lives
   };
-  auto placesOf = [&](const std::vector<const Candidate *> &list) {
-    std::vector<Place> places;
-    auto before = [&](const Candidate *next) {
-      return llvm::find_if(list, [&](const Candidate *other) { return canFollow(*next, *other); });
+  constexpr size_t kNone = SIZE_MAX;
+  std::vector<size_t> at(candidates.size(), kNone); // where a candidate is in the list at hand
+  auto placesOf = [&](const std::vector<size_t> &list) {
+    for (size_t i = 0; i < list.size(); ++i)
+      at[list[i]] = i;
+    // Of several whose place it can take, the first one of the list.
+    auto predecessor = [&](size_t next) {
+      size_t first = kNone;
+      for (size_t other : before[next])
+        if (at[other] != kNone && (first == kNone || at[other] < at[first]))
+          first = other;
+      return first;
     };
-    for (const Candidate *first : list) {
-      if (before(first) != list.end())
+    std::vector<size_t> successor(list.size(), kNone);
+    for (size_t next : list)
+      if (size_t first = predecessor(next); first != kNone && successor[at[first]] == kNone)
+        successor[at[first]] = next;
+    std::vector<Place> places;
+    for (size_t first : list) {
+      if (predecessor(first) != kNone)
         continue;
-      Place place{{uint64_t(first->resident.bytes), first->begin, first->end, 0}, {first}};
-      auto isNext = [&](const Candidate *next) {
-        auto it = before(next);
-        return it != list.end() && *it == place.tenants.back();
-      };
-      for (auto next = llvm::find_if(list, isNext); next != list.end(); next = llvm::find_if(list, isNext)) {
-        place.tenants.push_back(*next);
-        place.range.end = (*next)->end;
+      const Candidate &own = candidates[first];
+      Place place{{uint64_t(own.resident.bytes), own.begin, own.end, 0}, {first}};
+      for (size_t next = successor[at[first]]; next != kNone; next = successor[at[next]]) {
+        place.tenants.push_back(next);
+        place.range.end = candidates[next].end;
       }
       places.push_back(std::move(place));
     }
+    for (size_t i : list)
+      at[i] = kNone;
     std::vector<memory::LiveRange> ranges;
     for (const Place &place : places)
       ranges.push_back(place.range);
@@ -444,46 +495,83 @@ Residency Chooser::run() {
     return places;
   };
   // Kernels keep a quarter for their own buffers, or what is reserved for them.
-  auto isTooLarge = [&](const std::vector<Place> &places) {
-    return llvm::any_of(places, [&](const Place &place) {
-      const memory::LiveRange &range = place.range;
-      int64_t end = int64_t(range.address) + int64_t(range.bytes);
-      return end > capacity * 3 / 4 || llvm::any_of(reserved, [&](const Reserved &group) {
-               return range.begin <= group.last && range.end >= group.first && roundUp(end, bank) > capacity - group.bytes;
-             });
-    });
+  auto isRangeTooLarge = [&](const memory::LiveRange &range) {
+    int64_t end = int64_t(range.address) + int64_t(range.bytes);
+    return end > capacity * 3 / 4 || llvm::any_of(reserved, [&](const Reserved &group) {
+             return range.begin <= group.last && range.end >= group.first && roundUp(end, bank) > capacity - group.bytes;
+           });
   };
-  std::vector<const Candidate *> chosen;
-  for (const Candidate &candidate : candidates) {
-    chosen.push_back(&candidate);
-    if (!isTooLarge(placesOf(chosen)))
+  auto isTooLarge = [&](const std::vector<Place> &places) {
+    return llvm::any_of(places, [&](const Place &place) { return isRangeTooLarge(place.range); });
+  };
+  std::vector<size_t> chosen;
+  std::vector<bool> isChosen(candidates.size(), false);
+  memory::GrowingPlacement growing{uint64_t(bank)}; // the places of what is chosen
+  auto placeAgain = [&](const std::vector<Place> &places) {
+    growing = memory::GrowingPlacement(uint64_t(bank));
+    for (const Place &place : places)
+      growing.add(place.range);
+  };
+  // Adds the last one of `chosen`, if all fit then. `canFit`: perhaps in another order.
+  auto addLast = [&](bool &canFit) {
+    const size_t i = chosen.back();
+    auto isThere = [&](size_t other) { return isChosen[other]; };
+    if (llvm::any_of(before[i], isThere) || llvm::any_of(behind[i], isThere)) { // places change
+      std::vector<Place> places = placesOf(chosen);
+      if (isTooLarge(places))
+        return false;
+      placeAgain(places);
+      return true;
+    }
+    const Candidate &own = candidates[i];
+    const std::vector<size_t> moved = growing.add({uint64_t(own.resident.bytes), own.begin, own.end, 0});
+    if (llvm::none_of(moved, [&](size_t place) { return isRangeTooLarge(growing[place]); }))
+      return true;
+    canFit = llvm::all_of(llvm::seq_inclusive(own.begin, own.end), [&](unsigned k) {
+      return int64_t(growing.bytesAt(k)) <= capacity * 3 / 4;
+    });
+    growing.undo();
+    return false;
+  };
+  std::vector<size_t> leftOut;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    chosen.push_back(i);
+    bool canFit = true;
+    isChosen[i] = addLast(canFit);
+    if (isChosen[i])
       continue;
     // Tensors of one size are placed in the order given: the way they come, or the way they go, may need less.
     auto fitsBy = [&](auto &&isBefore) {
-      std::vector<const Candidate *> sorted = chosen;
-      llvm::stable_sort(sorted, isBefore);
-      const bool fits = !isTooLarge(placesOf(sorted));
-      if (fits)
-        chosen = std::move(sorted);
-      return fits;
+      std::vector<size_t> sorted = chosen;
+      llvm::stable_sort(sorted, [&](size_t x, size_t y) { return isBefore(candidates[x], candidates[y]); });
+      const std::vector<Place> places = placesOf(sorted);
+      if (isTooLarge(places))
+        return false;
+      chosen = std::move(sorted);
+      placeAgain(places);
+      return true;
     };
-    if (fitsBy([](const Candidate *x, const Candidate *y) { return x->begin < y->begin; }) ||
-        fitsBy([](const Candidate *x, const Candidate *y) { return x->end > y->end; }))
+    isChosen[i] = canFit && (fitsBy([](const Candidate &x, const Candidate &y) { return x.begin < y.begin; }) ||
+                             fitsBy([](const Candidate &x, const Candidate &y) { return x.end > y.end; }));
+    if (isChosen[i])
       continue;
-    chosen.erase(llvm::find(chosen, &candidate));
-    refuse(candidate.tensor, "beside what else stays there meanwhile it does not fit three quarters of " + machine.scratchpads[0].name +
-                                 " (" + std::to_string(capacity * 3 / 4) + " bytes)");
-    leftOut.push_back(candidate);
+    chosen.pop_back();
+    refuse(candidates[i].tensor, "beside what else stays there meanwhile it does not fit three quarters of " + machine.scratchpads[0].name +
+                                     " (" + std::to_string(capacity * 3 / 4) + " bytes)");
+    leftOut.push_back(i);
   }
-  llvm::stable_sort(leftOut, [](const Candidate &a, const Candidate &b) { return a.bytesSaved > b.bytesSaved; });
-  for (const Candidate &candidate : leftOut)
-    result.leftOut.push_back(candidate.tensor);
+  llvm::stable_sort(leftOut, [&](size_t a, size_t b) {
+    auto bytesSaved = [&](size_t i) { return int64_t(candidates[i].saved) * candidates[i].resident.bytes; };
+    return bytesSaved(a) > bytesSaved(b);
+  });
+  for (size_t i : leftOut)
+    result.leftOut.push_back(candidates[i].tensor);
   // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
   std::vector<std::vector<Range>> taken(uses.kernels.size());
   for (const Place &place : placesOf(chosen)) {
     const int64_t address = capacity - int64_t(place.range.address) - roundUp(int64_t(place.range.bytes), bank);
-    for (const Candidate *tenant : place.tenants) {
-      Resident &resident = result.tensors[tenant->tensor].emplace(tenant->resident);
+    for (size_t tenant : place.tenants) {
+      Resident &resident = result.tensors[candidates[tenant].tensor].emplace(candidates[tenant].resident);
       resident.address = address;
       resident.takesPlace = tenant != place.tenants.front();
     }
@@ -504,13 +592,10 @@ Residency Chooser::run() {
   }
   return result;
 }
-} // namespace
 
-std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
+std::optional<RowsBetween> ResidentChooser::Network::rowsBetween(unsigned writer) const {
   const size_t tensor = uses.tensorOf[writer][size_t(uses.kernels[writer]->output.tensor)];
-  std::vector<bool> possible(uses.shapes.size(), true);
-  std::vector<Use> list = collect(possible)[tensor];
-  const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
+  const std::vector<Use> &list = all[tensor];
   if (!isUniform || !possible[tensor] || uses.shapes[tensor].empty() || uses.alsoInDram[tensor] || list.size() < 2)
     return std::nullopt;
   // Kernels that follow one another; the last one reads.
@@ -548,11 +633,20 @@ std::optional<RowsBetween> Chooser::rowsBetween(unsigned writer) const {
   return RowsBetween{*resident, unsigned(list[0].kernel), reader, last.isAnchor ? -1 : last.view.tensor};
 }
 
+ResidentChooser::ResidentChooser(const NetworkUses &uses, const timing::MachineParams &machine)
+    : network(std::make_unique<const Network>(uses, machine)) {}
+
+ResidentChooser::~ResidentChooser() = default;
+
+Residency ResidentChooser::choose(const std::vector<Reserved> &reserved) const { return network->choose(reserved); }
+
+std::optional<RowsBetween> ResidentChooser::rowsBetween(unsigned writer) const { return network->rowsBetween(writer); }
+
 Residency accel::chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
                                  const std::vector<Reserved> &reserved) {
-  return Chooser(uses, machine, reserved).run();
+  return ResidentChooser(uses, machine).choose(reserved);
 }
 
 std::optional<RowsBetween> accel::rowsBetween(const NetworkUses &uses, unsigned writer, const timing::MachineParams &machine) {
-  return Chooser(uses, machine).rowsBetween(writer);
+  return ResidentChooser(uses, machine).rowsBetween(writer);
 }

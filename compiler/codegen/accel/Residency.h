@@ -11,6 +11,8 @@
 #include "compiler/codegen/accel/Kernel.h"
 #include "isa/timing/MachineParams.h"
 
+#include <memory>
+
 namespace tw::accel {
 
 /// Rows or bytes [begin, end).
@@ -124,18 +126,31 @@ struct Residency {
   std::vector<size_t> leftOut;
 };
 
-/// Chooses the tensors that save most transfers for the room and time they take. Deterministic.
-Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
-                          const std::vector<Reserved> &reserved = {});
-
 /// A tensor that goes to one kernel with an anchor and nowhere else, as rows that all can use.
 struct RowsBetween {
   Resident layout;
   unsigned firstWriter = 0, reader = 0; ///< kernels; each one from the first to the reader writes a part of the channels
   int addend = -1; ///< of the reader's tensors, where a step behind its anchor reads it; -1: the anchor does
 };
-/// The tensor that kernel `writer` writes, if the next kernel reads it, or the next one behind others that write parts of it: rows of
-/// pixels, or of matrices (Kernel::makesMatrixRows()), which are one pixel wide.
+/// Finds both for one network, whatever else is reserved: what only the uses say is found out once. They outlive it.
+class ResidentChooser {
+public:
+  ResidentChooser(const NetworkUses &uses, const timing::MachineParams &machine);
+  ~ResidentChooser();
+  /// Chooses the tensors that save most transfers for the room and time they take. Deterministic.
+  Residency choose(const std::vector<Reserved> &reserved = {}) const;
+  /// The tensor that kernel `writer` writes, if the next kernel reads it, or the next one behind others that write parts of it: rows of
+  /// pixels, or of matrices (Kernel::makesMatrixRows()), which are one pixel wide.
+  std::optional<RowsBetween> rowsBetween(unsigned writer) const;
+
+private:
+  class Network;
+  std::unique_ptr<const Network> network;
+};
+
+/// ResidentChooser::choose() and rowsBetween(), once.
+Residency chooseResidents(const NetworkUses &uses, const timing::MachineParams &machine,
+                          const std::vector<Reserved> &reserved = {});
 std::optional<RowsBetween> rowsBetween(const NetworkUses &uses, unsigned writer, const timing::MachineParams &machine);
 
 } // namespace tw::accel

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 using namespace tw::memory;
@@ -45,6 +46,39 @@ TEST(PlacementTest, RandomRangesNeverOverlapWhileAlive) {
                        ranges[j].address < ranges[i].address + ranges[i].bytes;
         EXPECT_FALSE(together && overlap) << "seed " << seed;
       }
+    }
+  }
+}
+
+TEST(PlacementTest, RangesThatComeOneByOneGetThePlacesOfAllAtOnce) {
+  const unsigned seed = std::random_device{}();
+  std::mt19937 random(seed);
+  for (int round = 0; round < 100; ++round) {
+    GrowingPlacement growing(64);
+    std::vector<LiveRange> all;
+    for (int i = 0; i < 30; ++i) {
+      const unsigned begin = random() % 20;
+      // Few sizes, so that some are equal.
+      const LiveRange range{100 * (1 + random() % 5), begin, begin + unsigned(random() % 5), 0};
+      std::vector<LiveRange> before = all;
+      all.push_back(range);
+      place(all, 64);
+      const std::vector<size_t> moved = growing.add(range);
+      for (size_t k = 0; k < all.size(); ++k) {
+        EXPECT_EQ(growing[k].address, all[k].address) << "seed " << seed;
+        const bool isNew = k + 1 == all.size() || all[k].address != before[k].address;
+        EXPECT_EQ(std::count(moved.begin(), moved.end(), k), int(isNew)) << "seed " << seed;
+      }
+      uint64_t bytes = 0; // at the step where it begins
+      for (const LiveRange &other : all)
+        bytes += other.begin <= begin && begin <= other.end ? other.bytes : 0;
+      EXPECT_EQ(growing.bytesAt(begin), bytes) << "seed " << seed;
+      if (random() % 3)
+        continue;
+      growing.undo();
+      all = before;
+      for (size_t k = 0; k < all.size(); ++k)
+        EXPECT_EQ(growing[k].address, all[k].address) << "seed " << seed;
     }
   }
 }
