@@ -73,7 +73,8 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
     graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
     graphOptions.scratchpad = int64_t(options.machine->scratchpads[0].capacityBytes);
     const timing::Ratio peak = timing::dramPeakBytesPerCycle(*options.machine);
-    graphOptions.dramBytes = double(peak.numerator) / double(peak.denominator);
+    graphOptions.dramBytes = std::min(double(peak.numerator) / double(peak.denominator),
+                                      options.machine->loadEngines * timing::loadBytesPerCycle(*options.machine));
     graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
                          : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
                                                                                  : "fp32";

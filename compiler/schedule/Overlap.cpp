@@ -153,6 +153,7 @@ private:
   std::vector<uint32_t> firstPass; ///< per step: the first node of the array from there on
   std::vector<uint32_t> edgeTo;    ///< per node: where it was put into `before` last
   std::vector<SpaceMap<History>> spaces;
+  std::vector<std::pair<uint64_t, uint64_t>> stored; ///< runs of DRAM that some operation writes, in order and apart
   std::vector<Reader> readers;
   std::vector<std::vector<uint32_t>> ready;   ///< per engine: nodes that wait for nothing without a place, sorted
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
@@ -190,6 +191,15 @@ private:
   void estimate(Node &node);
   void findBanks(const Node &node);
   double banksFree(const Node &node) const;
+  void findStored(const std::vector<Step> &steps);
+  /// Whether nobody writes any of it: then who reads it waits for nobody there, and nobody for that.
+  bool isConstant(const Region &region) const {
+    if (region.space != kDramSpace)
+      return false;
+    auto it = std::upper_bound(stored.begin(), stored.end(), region.begin,
+                               [](uint64_t at, const auto &run) { return at < run.second; });
+    return it == stored.end() || it->first >= region.end;
+  }
   void depend(const Node &node, uint32_t index);
   void findNext();
   std::vector<double> dueBy(Order order) const;
@@ -262,7 +272,8 @@ void Overlapper::estimate(Node &node) {
       for (int d = 1; d < 5; ++d)
         node.to += uint64_t((load->counts[d] - 1) * std::max<int64_t>(load->dram_strides[d - 1], 0));
       node.to += uint64_t(load->counts[0]) << load->element_log2;
-      node.occupancy = std::max(work.segments / machine.burstsPerCycle, node.channel);
+      node.occupancy = std::max({work.segments / machine.burstsPerCycle, node.channel,
+                                 work.bursts * machine.dram.burstBytes / timing::loadBytesPerCycle(machine)});
       node.drain = latency;
     } else if (auto *store = instruction.getIf<isa::Store>()) {
       const Transfer work = transferOf(*store, machine.dram);
@@ -379,7 +390,7 @@ void Overlapper::depend(const Node &node, uint32_t index) {
   // Reads first: an operation that reads what it writes is its own last writer.
   for (const Operation &operation : operationsOf(node))
     for (const Region &region : operation.regions) {
-      if (region.write)
+      if (region.write || isConstant(region))
         continue;
       spaces[region.space].forRange(region.begin, region.end, [&](History &history) {
         orderAfterWriter(history, region);
@@ -431,12 +442,30 @@ void Overlapper::add(Operation *first, size_t size, Block *block, uint32_t step)
   depend(node, index);
 }
 
+void Overlapper::findStored(const std::vector<Step> &steps) {
+  for (const Step &step : steps)
+    for (const Block &block : step.compute)
+      for (const Operation &operation : block.operations)
+        for (const Region &region : operation.regions)
+          if (region.write && region.space == kDramSpace)
+            stored.push_back({region.begin, region.end});
+  std::sort(stored.begin(), stored.end());
+  size_t count = 0;
+  for (const auto &run : stored)
+    if (count && run.first <= stored[count - 1].second)
+      stored[count - 1].second = std::max(stored[count - 1].second, run.second);
+    else
+      stored[count++] = run;
+  stored.resize(count);
+}
+
 Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &machine, Bus bus)
     : machine(machine), bus(bus), bytesPerCycle(dramBytesPerCycle(machine, bus)),
       latency(timing::dramTypicalLatencyCycles(machine)), map(machine.dram), ready(numEngines(machine)),
       ordered(numEngines(machine)), engineFree(numEngines(machine), 0), candidates(numEngines(machine)) {
   for (unsigned space = 0; space <= kDramSpace; ++space)
     spaces.emplace_back(space == kDramSpace ? kDramPageLog2 : kChipPageLog2);
+  findStored(steps);
   size_t blocks = 0;
   for (const Step &step : steps)
     blocks += step.loads.size() + step.compute.size();

@@ -154,7 +154,8 @@ void Prefetcher::findValues() {
 /// from the end: how late loads are that begin with their step, as those behind it are late already.
 std::vector<uint32_t> Prefetcher::findStarts() const {
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
-  const double bytesPerCycle = kSureShare * double(peak.numerator) / double(peak.denominator);
+  const double bytesPerCycle =
+      std::min(kSureShare * double(peak.numerator) / double(peak.denominator), timing::loadBytesPerCycle(machine));
   std::vector<double> loads(steps.size(), 0), array(steps.size(), 0);
   for (size_t i = 0; i < steps.size(); ++i) {
     for (const Operation &operation : steps[i].loads) {

@@ -226,6 +226,10 @@ double dramTypicalLatencyCycles(const MachineParams &machine) {
   return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
 }
 
+double loadBytesPerCycle(const MachineParams &machine) {
+  return double(machine.outstandingBursts) * machine.dram.burstBytes / std::max(1.0, dramTypicalLatencyCycles(machine));
+}
+
 uint64_t littlesLawBursts(const MachineParams &machine) {
   Ratio rate = dramPeakBytesPerCycle(machine);
   uint64_t latency = dramConflictLatencyCycles(machine);

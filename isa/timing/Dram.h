@@ -266,6 +266,10 @@ uint64_t dramConflictLatencyCycles(const MachineParams &machine);
 /// The same with no row open; of an ideal DRAM to the begin of its data. What estimates count on.
 double dramTypicalLatencyCycles(const MachineParams &machine);
 
+/// Bytes per accelerator cycle that one load engine moves at most, as far as latency limits it: all bursts that it may have in flight, once in
+/// each dramTypicalLatencyCycles(). What estimates count on.
+double loadBytesPerCycle(const MachineParams &machine);
+
 /// Bursts one DMA engine must have in flight to use the DRAM's peak rate, or its own issue rate if that is lower.
 uint64_t littlesLawBursts(const MachineParams &machine);
 

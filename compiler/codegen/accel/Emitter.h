@@ -157,6 +157,7 @@ private:
   std::vector<std::vector<Held>> held; ///< per buffer and slot
   Range room; ///< of scratchpad 0, for buffers
   uint64_t clock = 0;
+  size_t triedOperations = 0, untried = 0; ///< of tiles that the list scheduler has seen; tiles that it has not, as these are too many
   double tapShare = 1; ///< of a window's taps, those that read no padding
   std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are
   uint64_t weightsAddress = 0, diagonalsAddress = 0;

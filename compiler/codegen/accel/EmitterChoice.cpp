@@ -23,6 +23,7 @@ constexpr size_t kOfSize = 4;          ///< of these, of one size
 constexpr size_t kOfSizePacked = 2;    ///< the same, of a kernel with packed taps beside others
 constexpr size_t kOfSizeRows = 2;      ///< the same, of a product of rows that a search may want in other sizes
 constexpr size_t kOfSizeAlone = 12;    ///< the same, for a search of a kernel without neighbours
+constexpr size_t kMostTried = 1 << 20; ///< operations of the tiles that the list scheduler is shown, for one kernel
 constexpr size_t kByBlock = 4;         ///< with one sum, that a search may also have leave by block
 
 bool isFaster(const std::pair<double, Tile> &x, const std::pair<double, Tile> &y) { return x.first < y.first; }
@@ -399,7 +400,9 @@ size_t Emitter::fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, do
   size_t first = 0;
   double cycles = std::numeric_limits<double>::infinity();
   for (auto [i, entry] : llvm::enumerate(tiles))
-    if (double planned = rankWays(entry.second, entry.first, least).front().first; planned < cycles)
+    if (i && triedOperations > kMostTried)
+      ++untried;
+    else if (double planned = rankWays(entry.second, entry.first, least).front().first; planned < cycles)
       std::tie(cycles, first) = std::pair(planned, i);
   return first;
 }
@@ -420,14 +423,20 @@ void Emitter::planAll(Ranking &ranking, const Shortlist &ofModulo, double least)
     ranking.insert(ranking.begin(), first);
   }
   Ranking others; // the same tiles, loaded in other ways
+  size_t tried = 0;
   for (auto &[estimate, candidate] : ranking) {
+    if (tried && triedOperations > kMostTried) { // the others keep what the closed form says, and come behind
+      untried += ranking.size() - tried;
+      break;
+    }
+    ++tried;
     Ranking ways = rankWays(candidate, estimate, least);
     std::tie(estimate, candidate) = ways.front();
     if (schedule == Schedule::Search)
       others.insert(others.end(), ways.begin() + 1, ways.end());
   }
   if (schedule != Schedule::Search) {
-    auto first = std::min_element(ranking.begin(), ranking.end(), isFaster);
+    auto first = std::min_element(ranking.begin(), ranking.begin() + long(tried), isFaster);
     std::rotate(ranking.begin(), first, first + 1);
   }
   ranking.insert(ranking.end(), others.begin(), others.end());
@@ -625,6 +634,8 @@ std::string Emitter::describeTile(double estimate) const {
   if (onChip.banding)
     text << ", " << onChip.banding->rows.size() << " bands";
   text << ", estimate " << uint64_t(estimate) << " cycles";
+  if (untried)
+    text << " (" << untried << " tiles not planned)";
   return description;
 }
 

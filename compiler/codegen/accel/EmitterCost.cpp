@@ -55,7 +55,8 @@ struct Emitter::Transfer {
     const double perBurst = double(std::gcd<int64_t>(dram.channels, stride / dram.burstBytes));
     const double alone = perBurst / std::ceil(run / double(dram.burstBytes));
     // An engine need not be able to keep all channels busy.
-    const double engine = double(machine.burstsPerCycle) * double(dram.burstBytes) / dramBytesPerCycle(machine);
+    const double engine = std::min(double(machine.burstsPerCycle) * double(dram.burstBytes), timing::loadBytesPerCycle(machine)) /
+                          dramBytesPerCycle(machine);
     return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
   }
   /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
@@ -74,6 +75,10 @@ struct Emitter::Transfer {
     return *this;
   }
   double cycles(double bandwidth, double perCycle) const { return std::max(slots / bandwidth, segments / perCycle); }
+  /// The same of loads by one engine, which may have to wait for what is in flight.
+  double loadCycles(double bandwidth, const timing::MachineParams &machine) const {
+    return std::max(cycles(bandwidth, machine.burstsPerCycle), bytes / timing::loadBytesPerCycle(machine));
+  }
 };
 
 /// Tiles along each way, and how much of a tile's size they have on average.
@@ -404,6 +409,7 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
   OperandLoads operands;
   double loadCount = 0, tensor = 0, perTileTensor = 0, roundTrips = 0, converting = 0;
   const double weightBytes = b.weights >= 0 ? double(b.all[size_t(b.weights)].bytes) : 0;
+  const double weightLoad = weightBytes / std::min(bandwidth, timing::loadBytesPerCycle(machine));
   if (kernel.anchor) {
     input = inputTransfer(t);
     operands = operandLoads(t, b, tiles);
@@ -438,13 +444,13 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
         if (streams && slots > 1 && loads > slots)
           roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
       };
-      turns(operands.inputsStream, operands.inputs, inputSlots, input.cycles(bandwidth, perCycle));
+      turns(operands.inputsStream, operands.inputs, inputSlots, input.loadCycles(bandwidth, machine));
       turns(operands.weightsStream, operands.weights, b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0,
-            weightBytes / bandwidth);
+            weightLoad);
       // The array reads a slot, or an engine loads it; others in the same bank wait.
       if (unpacked && !conversion && operands.inputs > 0 && t.overlap) {
         const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
-        tensor = std::max(tensor, operands.inputs * (input.cycles(bandwidth, perCycle) + perTileTensor) / atOnce);
+        tensor = std::max(tensor, operands.inputs * (input.loadCycles(bandwidth, machine) + perTileTensor) / atOnce);
       }
     }
   }
@@ -466,7 +472,7 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
   const double vector = vectorTile * outTiles * resultShare + converting;
   const Transfer result = resultTransfer(t);
   const double storeTile = result.cycles(bandwidth, perCycle), stores = storeTile * outTiles * resultShare;
-  const double load0 = loads[0].cycles(bandwidth, perCycle), load1 = loads[1].cycles(bandwidth, perCycle);
+  const double load0 = loads[0].loadCycles(bandwidth, machine), load1 = loads[1].loadCycles(bandwidth, machine);
   if (!t.overlap)
     return {load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30)};
   const Transfer results = result * (outTiles * resultShare);
@@ -484,16 +490,16 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
     // Of results that leave in parts DRAM has to move those without a slot of their own before the array can go on.
     const double drains = double(ceilDiv(t.size[C], drained(t)));
     const double slots = b.results.back() >= 0 ? double(b.all[size_t(b.results.back())].slots) : drains;
-    const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.cycles(bandwidth, perCycle));
+    const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.loadCycles(bandwidth, machine));
     tensor += (outTiles - 1) * (std::max(vectorTile, moved) + 40);
   }
   // The results of a run all leave while the next one takes its first input channels.
   if (const double runs = operands.runs; t.inputsOuter)
-    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).cycles(bandwidth, perCycle)) / runs -
+    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
                                              tensor / (runs * kTiles));
   const double firstLoad = overlaps() && contraction()
-                               ? firstLoads(t, b, tiles, residentInput() ? 0 : input.cycles(bandwidth, perCycle),
-                                            weightBytes / bandwidth, perTileTensor)
+                               ? firstLoads(t, b, tiles, residentInput() ? 0 : input.loadCycles(bandwidth, machine),
+                                            weightLoad, perTileTensor)
                                : (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && !onChip.hasNeighbours) { // no engine has other work before its first operands come, or behind its last ones
     const double perTile = perTileTensor * kTiles;
@@ -598,7 +604,13 @@ bool Emitter::codeCounts(double cycles) const {
 }
 
 double Emitter::tryTile(const Tile &candidate) {
-  const double cycles = schedule::estimateOverlapped(trialOf(candidate), machine);
+  std::vector<schedule::Step> trial = trialOf(candidate);
+  for (const schedule::Step &step : trial) {
+    triedOperations += step.loads.size();
+    for (const schedule::Block &block : step.compute)
+      triedOperations += block.operations.size();
+  }
+  const double cycles = schedule::estimateOverlapped(std::move(trial), machine);
   if (!codeCounts(cycles))
     return cycles;
   schedule::TileProgram program = schedule::overlap(trialOf(candidate), machine);
