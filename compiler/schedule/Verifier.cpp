@@ -14,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <tuple>
+#include <utility>
 
 using namespace tw;
 using timing::EngineKind;
@@ -73,29 +74,33 @@ struct Cell {
   std::array<uint32_t, kMaxEngines> read{}; ///< last reader of each engine, 1-based
 };
 
+/// Runs of sums are long, and mostly as long as the ones before; others may be cut to a few bytes each.
+constexpr unsigned kPageLog2 = 9, kSumPageLog2 = 13;
+
 /// The cells of a memory, in order. None reaches from one page into the next, so that few lie between an access and its own.
 class Cells {
 public:
   struct Page {
     std::vector<uint16_t> begins; ///< of each cell, bytes into the page
     std::vector<Cell> cells;
+    std::vector<uint32_t> repeated; ///< reads that may have been repeated since, as Checker::repeats has them
   };
 
-  explicit Cells(bool initial) : initial(initial) {}
+  Cells(bool initial, unsigned pageLog2) : initial(initial), pageLog2(pageLog2), pageBytes(uint64_t(1) << pageLog2) {}
   /// The cell that is [begin, end); null if none is.
   Cell *find(uint64_t begin, uint64_t end) {
-    const uint64_t index = begin / kPageBytes, start = index * kPageBytes;
+    const uint64_t index = begin >> pageLog2, start = index << pageLog2;
     if (index >= pages.size() || pages[index].begins.empty())
       return nullptr;
     Page &page = pages[index];
     const size_t cell = cellOf(page, uint16_t(begin - start));
-    const uint64_t next = cell + 1 < page.begins.size() ? page.begins[cell + 1] : kPageBytes;
+    const uint64_t next = cell + 1 < page.begins.size() ? page.begins[cell + 1] : pageBytes;
     return start + page.begins[cell] == begin && start + next == end ? &page.cells[cell] : nullptr;
   }
   /// Calls visit(page, first, last) for the cells of each page in [begin, end), cut to exactly that run.
   template <typename Visit> void forEachPage(uint64_t begin, uint64_t end, Visit visit) {
     while (begin < end) {
-      const uint64_t index = begin / kPageBytes, start = index * kPageBytes, stop = std::min(end, start + kPageBytes);
+      const uint64_t index = begin >> pageLog2, start = index << pageLog2, stop = std::min(end, start + pageBytes);
       if (index >= pages.size())
         pages.resize(index + 1);
       Page &page = pages[index];
@@ -110,11 +115,27 @@ public:
       size_t last = first + 1;
       while (last < page.begins.size() && page.begins[last] < to)
         ++last;
-      if (to < kPageBytes && (last == page.begins.size() || page.begins[last] != to))
+      if (to < pageBytes && (last == page.begins.size() || page.begins[last] != to))
         cut(page, last, to);
       visit(page, first, last);
       begin = stop;
     }
+  }
+  /// Notes a read of [begin, end) that may be repeated.
+  void noteRepeated(uint64_t begin, uint64_t end, uint32_t read) {
+    for (uint64_t index = begin >> pageLog2; index << pageLog2 < end; ++index)
+      if (std::vector<uint32_t> &list = pages[index].repeated; list.empty() || list.back() != read)
+        list.push_back(read);
+    hasRepeated = true;
+  }
+  /// Takes out what noteRepeated() has noted where [begin, end) lies.
+  std::vector<uint32_t> takeRepeated(uint64_t begin, uint64_t end) {
+    std::vector<uint32_t> reads;
+    for (uint64_t index = begin >> pageLog2; hasRepeated && index << pageLog2 < end && index < pages.size(); ++index) {
+      reads.insert(reads.end(), pages[index].repeated.begin(), pages[index].repeated.end());
+      pages[index].repeated.clear();
+    }
+    return reads;
   }
   /// Makes them one, with that history.
   static void join(Page &page, size_t first, size_t last, const Cell &cell) {
@@ -124,8 +145,6 @@ public:
   }
 
 private:
-  static constexpr uint64_t kPageBytes = 512;
-
   /// The cell with that byte. Runs mostly come in order, as far apart as those before: from the last one it is as many steps as then.
   size_t cellOf(const Page &page, uint16_t at) {
     size_t cell = latest < page.begins.size() && page.begins[latest] <= at ? latest : 0;
@@ -140,101 +159,11 @@ private:
   }
 
   bool initial;
+  unsigned pageLog2;
+  uint64_t pageBytes;
+  bool hasRepeated = false;
   size_t latest = 0; ///< that cellOf() found, whatever the page was
   std::vector<Page> pages;
-};
-
-struct Semaphore {
-  int poster = -1, waiter = -1;
-  std::deque<Clock> tokens;
-  uint64_t posted = 0;
-  /// For each taken token: the waiter's instruction that took it.
-  std::vector<uint32_t> takenBy;
-};
-
-class Checker {
-public:
-  Checker(const isa::Program &program, const timing::MachineParams &machine) : program(program), machine(machine) {
-    engines = machine.storeEngines + machine.loadEngines + 3;
-    assert(engines <= kMaxEngines && "a machine has at most four load and four store engines");
-    clocks.assign(engines, Clock{});
-    counts.assign(engines, 0);
-    words.resize(engines);
-    semaphores.resize(machine.semaphores);
-    for (unsigned space = 0; space <= kDram; ++space)
-      memories.emplace_back(space == kDram);
-    kept.push_back({program.codeAddress, program.codeAddress + program.code.size() * isa::kWordBytes});
-    for (const isa::Segment &constant : program.constants)
-      if (!constant.bytes.empty())
-        kept.push_back({constant.address, constant.address + constant.bytes.size()});
-    std::sort(kept.begin(), kept.end());
-  }
-
-  Diagnostics run();
-
-private:
-  const isa::Program &program;
-  const timing::MachineParams &machine;
-  Diagnostics problems;
-  unsigned engines;
-  std::vector<Clock> clocks; ///< what each engine knew at its last start
-  std::vector<uint32_t> counts;
-  std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
-  std::vector<Semaphore> semaphores;
-  std::vector<Cells> memories; ///< by isa::Memory, and DRAM
-  std::vector<Walk> walks{Walk()};
-  using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
-  std::map<WalkPair, bool> distances; ///< see keepsDistance()
-  std::map<std::pair<std::array<int64_t, 3>, std::array<int64_t, 3>>, bool> visits; ///< see visitsOnce()
-  std::vector<std::pair<uint64_t, uint64_t>> kept; ///< DRAM bytes of code and constants, in order
-  uint32_t word = 0;
-  /// Preloads and swaps alternate.
-  bool shadowFull = false, activeFull = false;
-  Clock preloadClock{};
-
-  void problem(const std::string &text, DiagnosticKind kind = DiagnosticKind::Other) {
-    std::string where = "word " + std::to_string(word);
-    if (word < program.layerOf.size() && program.layerOf[word] < program.layers.size())
-      where += " (layer " + program.layers[program.layerOf[word]].name + ")";
-    // One access may meet the same other one in many cells.
-    Diagnostic found{"", 0, 0, where + ": " + text, kind, word};
-    auto isSame = [&](const Diagnostic &other) { return other.message == found.message; };
-    if (std::none_of(problems.begin(), problems.end(), isSame))
-      problems.push_back(std::move(found));
-  }
-  unsigned engineOf(const isa::Instruction &i) const {
-    unsigned unit = unsigned(i.header.unit);
-    switch (i.engine()) {
-    case EngineKind::Load:
-      return unit;
-    case EngineKind::Store:
-      return machine.loadEngines + unit;
-    case EngineKind::Preload:
-      return machine.loadEngines + machine.storeEngines;
-    case EngineKind::Tensor:
-      return machine.loadEngines + machine.storeEngines + 1;
-    default:
-      return machine.loadEngines + machine.storeEngines + 2;
-    }
-  }
-  std::string nameOf(unsigned engine) const {
-    if (engine < machine.loadEngines)
-      return "load" + std::to_string(engine);
-    if (engine < machine.loadEngines + machine.storeEngines)
-      return "store" + std::to_string(engine - machine.loadEngines);
-    static const char *names[] = {"preload", "tensor", "vector"};
-    return names[engine - machine.loadEngines - machine.storeEngines];
-  }
-  void execute(const isa::Instruction &instruction);
-  uint32_t startedBefore(unsigned self, unsigned engine) const;
-  /// `exact`: every byte of [begin, end) is accessed, else at least one. `adds`: what is written is read before.
-  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
-              uint32_t walk, bool adds);
-  void checkKept(unsigned self, uint64_t begin, uint64_t end);
-  bool keepsDistance(const Walk &earlier, const Walk &later);
-  bool visitsOnce(const Walk &walk);
-  void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
-  void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
 };
 
 /// A nest of equally spaced runs of bytes.
@@ -247,6 +176,15 @@ struct Runs {
   std::array<Step, 6> nest;
   size_t depth = 0;
   int64_t most = 256; ///< runs that are looked at one by one
+
+  using Key = std::tuple<int64_t, int64_t, int64_t, std::array<int64_t, 6>, std::array<int64_t, 6>>;
+  /// Of all but `most` and whether they are written.
+  Key key() const {
+    std::array<int64_t, 6> counts{}, strides{};
+    for (size_t i = 0; i < depth; ++i)
+      std::tie(counts[i], strides[i]) = std::pair(nest[i].count, nest[i].stride);
+    return {memory, begin, bytes, counts, strides};
+  }
 
   Runs(int64_t memory, int64_t begin, int64_t bytes, bool write) : memory(memory), begin(begin), bytes(bytes), write(write) {}
   void along(int64_t count, int64_t stride) { nest[depth++] = {count, stride}; }
@@ -290,6 +228,119 @@ struct Runs {
       }
     }
   }
+};
+
+struct Semaphore {
+  int poster = -1, waiter = -1;
+  std::deque<Clock> tokens;
+  uint64_t posted = 0;
+  /// For each taken token: the waiter's instruction that took it.
+  std::vector<uint32_t> takenBy;
+};
+
+class Checker {
+public:
+  Checker(const isa::Program &program, const timing::MachineParams &machine) : program(program), machine(machine) {
+    engines = machine.storeEngines + machine.loadEngines + 3;
+    assert(engines <= kMaxEngines && "a machine has at most four load and four store engines");
+    clocks.assign(engines, Clock{});
+    counts.assign(engines, 0);
+    words.resize(engines);
+    semaphores.resize(machine.semaphores);
+    for (unsigned space = 0; space <= kDram; ++space)
+      memories.emplace_back(space == kDram, space == unsigned(isa::Memory::Accumulator) ? kSumPageLog2 : kPageLog2);
+    kept.push_back({program.codeAddress, program.codeAddress + program.code.size() * isa::kWordBytes});
+    for (const isa::Segment &constant : program.constants)
+      if (!constant.bytes.empty())
+        kept.push_back({constant.address, constant.address + constant.bytes.size()});
+    std::sort(kept.begin(), kept.end());
+  }
+
+  Diagnostics run();
+
+private:
+  const isa::Program &program;
+  const timing::MachineParams &machine;
+  Diagnostics problems;
+  unsigned engines;
+  std::vector<Clock> clocks; ///< what each engine knew at its last start
+  std::vector<uint32_t> counts;
+  std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
+  std::vector<Semaphore> semaphores;
+  std::vector<Cells> memories; ///< by isa::Memory, and DRAM
+  /// A read of the tensor engine whose bytes nobody has written since: it needs no new look.
+  struct Repeat {
+    Runs runs;
+    bool isOpen = false;   ///< nobody has
+    uint32_t position = 0; ///< of the last such read; the cells have that of the first one
+  };
+  std::map<Runs::Key, uint32_t> repeatOf; ///< indices into:
+  std::vector<Repeat> repeats;
+  std::vector<Walk> walks{Walk()};
+  using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
+  std::map<WalkPair, bool> distances; ///< see keepsDistance()
+  std::map<std::pair<std::array<int64_t, 3>, std::array<int64_t, 3>>, bool> visits; ///< see visitsOnce()
+  std::vector<std::pair<uint64_t, uint64_t>> kept; ///< DRAM bytes of code and constants, in order
+  std::vector<std::pair<uint64_t, uint64_t>> stored;  ///< DRAM bytes that are written, in order and apart
+  uint32_t word = 0;
+  /// Preloads and swaps alternate.
+  bool shadowFull = false, activeFull = false;
+  Clock preloadClock{};
+
+  void problem(const std::string &text, DiagnosticKind kind = DiagnosticKind::Other) {
+    std::string where = "word " + std::to_string(word);
+    if (word < program.layerOf.size() && program.layerOf[word] < program.layers.size())
+      where += " (layer " + program.layers[program.layerOf[word]].name + ")";
+    // One access may meet the same other one in many cells.
+    Diagnostic found{"", 0, 0, where + ": " + text, kind, word};
+    auto isSame = [&](const Diagnostic &other) { return other.message == found.message; };
+    if (std::none_of(problems.begin(), problems.end(), isSame))
+      problems.push_back(std::move(found));
+  }
+  unsigned engineOf(const isa::Instruction &i) const {
+    unsigned unit = unsigned(i.header.unit);
+    switch (i.engine()) {
+    case EngineKind::Load:
+      return unit;
+    case EngineKind::Store:
+      return machine.loadEngines + unit;
+    case EngineKind::Preload:
+      return machine.loadEngines + machine.storeEngines;
+    case EngineKind::Tensor:
+      return machine.loadEngines + machine.storeEngines + 1;
+    default:
+      return machine.loadEngines + machine.storeEngines + 2;
+    }
+  }
+  std::string nameOf(unsigned engine) const {
+    if (engine < machine.loadEngines)
+      return "load" + std::to_string(engine);
+    if (engine < machine.loadEngines + machine.storeEngines)
+      return "store" + std::to_string(engine - machine.loadEngines);
+    static const char *names[] = {"preload", "tensor", "vector"};
+    return names[engine - machine.loadEngines - machine.storeEngines];
+  }
+  void execute(const isa::Instruction &instruction);
+  uint32_t startedBefore(unsigned self, unsigned engine) const;
+  /// `exact`: every byte of [begin, end) is accessed, else at least one. `adds`: what is written is read before.
+  void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
+              uint32_t walk, bool adds);
+  void readAgain(unsigned self, const Clock &clock, const Runs &runs);
+  void closeRepeats(unsigned space, uint64_t begin, uint64_t end);
+  void checkKept(unsigned self, uint64_t begin, uint64_t end);
+  void findStored();
+  /// Whether some store of the program writes there: else reads need no order.
+  bool isStored(uint64_t begin, uint64_t end) const {
+    auto next = std::upper_bound(stored.begin(), stored.end(), begin, [](uint64_t at, const auto &run) { return at < run.second; });
+    return next != stored.end() && next->first < end;
+  }
+  /// Calls visit(instruction, odometer) for each instruction that is executed, but Halt. Loops without any that `isWanted` are
+  /// left out.
+  template <typename Wanted, typename Visit> void forEachExecuted(Wanted isWanted, Visit visit);
+  bool keepsDistance(const Walk &earlier, const Walk &later);
+  bool visitsOnce(const Walk &walk);
+  void accessDram(unsigned self, const Clock &clock, const isa::Instruction &instruction);
+  void accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction);
 };
 
 /// Whether one byte is in a run of both. Where runs are joined over gaps, maybe also if none is.
@@ -354,6 +405,8 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
       cell->read[self] = position;
       return;
     }
+  if (write)
+    closeRepeats(space, begin, end);
   bool anyWritten = false, allWritten = true;
   auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
     if (problems.size() < kMaxProblems)
@@ -397,6 +450,41 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
             (anyWritten ? " and nothing wrote some of them" : " that nothing wrote"));
 }
 
+/// Passes over all channels read the same operands again and again.
+void Checker::readAgain(unsigned self, const Clock &clock, const Runs &runs) {
+  const uint32_t index = repeatOf.try_emplace(runs.key(), uint32_t(repeats.size())).first->second;
+  if (index == repeats.size())
+    repeats.push_back({runs});
+  Repeat &repeat = repeats[index];
+  repeat.position = counts[self];
+  if (repeat.isOpen)
+    return;
+  const size_t before = problems.size();
+  runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
+    access(self, clock, unsigned(runs.memory), begin, end, exact, false, 0, false);
+  });
+  if (problems.size() > before)
+    return;
+  repeat.isOpen = true;
+  runs.forEach([&](uint64_t begin, uint64_t end, bool) { memories[size_t(runs.memory)].noteRepeated(begin, end, index); });
+}
+
+/// The cells learn of repeated reads of [begin, end) before somebody writes there.
+void Checker::closeRepeats(unsigned space, uint64_t begin, uint64_t end) {
+  const unsigned tensor = machine.loadEngines + machine.storeEngines + 1;
+  for (uint32_t index : memories[space].takeRepeated(begin, end)) {
+    Repeat &repeat = repeats[index];
+    if (!std::exchange(repeat.isOpen, false))
+      continue;
+    repeat.runs.forEach([&](uint64_t from, uint64_t to, bool) {
+      memories[space].forEachPage(from, to, [&](Cells::Page &page, size_t first, size_t last) {
+        for (size_t i = first; i < last; ++i)
+          page.cells[i].read[tensor] = std::max(page.cells[i].read[tensor], repeat.position);
+      });
+    });
+  }
+}
+
 void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruction &instruction) {
   uint32_t walk = 0;
   bool adds = false;
@@ -425,7 +513,7 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
   } else if (const auto *tensor = instruction.getIf<isa::Tensor>()) {
     Runs reads{tensor->memory, tensor->address, tensor->k_count * element, false};
     reads.along(tensor->counts, tensor->strides);
-    visit(reads);
+    readAgain(self, clock, reads);
     // Strides of extents of 1 are never used.
     Walk order{tensor->acc_address, tensor->counts, tensor->acc_strides};
     for (size_t i = 0; i < 3; ++i)
@@ -506,7 +594,8 @@ void Checker::accessDram(unsigned self, const Clock &clock, const isa::Instructi
       int64_t at = box.dram_address;
       for (int d = merged; d < 4; ++d)
         at += i[d + 1] * box.dram_strides[d];
-      access(self, clock, kDram, uint64_t(at), uint64_t(at + run), true, write, 0, false);
+      if (write || isStored(uint64_t(at), uint64_t(at + run)))
+        access(self, clock, kDram, uint64_t(at), uint64_t(at + run), true, write, 0, false);
       if (write)
         checkKept(self, uint64_t(at), uint64_t(at + run));
       int d = merged + 1;
@@ -611,10 +700,7 @@ void Checker::execute(const isa::Instruction &instruction) {
   }
 }
 
-Diagnostics Checker::run() {
-  problems = isa::verify(program, machine);
-  if (!problems.empty())
-    return problems;
+template <typename Wanted, typename Visit> void Checker::forEachExecuted(Wanted isWanted, Visit visit) {
   struct Loop {
     uint32_t begin, end;
     int64_t left;
@@ -622,7 +708,7 @@ Diagnostics Checker::run() {
   std::vector<Loop> loops;
   std::map<uint32_t, isa::OdometerState> odometers;
   std::map<uint32_t, isa::Decoded> decoded;
-  while (word < program.code.size() && problems.size() < kMaxProblems) {
+  for (word = 0; word < program.code.size() && problems.size() < kMaxProblems;) {
     if (loops.empty())
       decoded.clear(); // what runs once is not kept
     auto it = decoded.find(word);
@@ -635,12 +721,14 @@ Diagnostics Checker::run() {
     if (auto *loop = instruction.getIf<isa::Loop>()) {
       if (loops.empty())
         odometers.clear();
-      loops.push_back({next, uint32_t(next + loop->body_words), loop->count});
+      if (const uint32_t end = uint32_t(next + loop->body_words); isWanted(next, end))
+        loops.push_back({next, end, loop->count});
+      else
+        next = end;
     } else {
       isa::OdometerState fresh;
       isa::OdometerState &state = loops.empty() ? fresh : odometers[word];
-      if (auto resolved = isa::resolve(instruction, state))
-        execute(*resolved);
+      visit(instruction, state);
     }
     word = next;
     while (!loops.empty() && word == loops.back().end) {
@@ -651,6 +739,53 @@ Diagnostics Checker::run() {
       loops.pop_back();
     }
   }
+}
+
+void Checker::findStored() {
+  std::vector<uint32_t> stores; // words
+  for (uint32_t at = 0; at < program.code.size();) {
+    const isa::Instruction instruction = isa::decode(program.code.data() + at, program.code.size() - at).instruction;
+    if (instruction.getIf<isa::Store>())
+      stores.push_back(at);
+    at += instruction.words();
+  }
+  auto hasStore = [&](uint32_t begin, uint32_t end) {
+    auto next = std::lower_bound(stores.begin(), stores.end(), begin);
+    return next != stores.end() && *next < end;
+  };
+  forEachExecuted(hasStore, [&](const isa::Instruction &instruction, isa::OdometerState &state) {
+    if (!instruction.getIf<isa::Store>())
+      return;
+    const auto resolved = isa::resolve(instruction, state);
+    const isa::Store *store = resolved ? resolved->getIf<isa::Store>() : nullptr;
+    if (!store)
+      return;
+    // From the first byte to the last one, and what lies between.
+    int64_t begin = store->dram_address, end = begin + (store->counts[0] << store->element_log2);
+    for (int d = 0; d < 4; ++d)
+      (store->dram_strides[d] < 0 ? begin : end) += (store->counts[d + 1] - 1) * store->dram_strides[d];
+    stored.push_back({uint64_t(begin), uint64_t(end)});
+  });
+  std::sort(stored.begin(), stored.end());
+  size_t count = 0;
+  for (const auto &run : stored)
+    if (count && run.first <= stored[count - 1].second)
+      stored[count - 1].second = std::max(stored[count - 1].second, run.second);
+    else
+      stored[count++] = run;
+  stored.resize(count);
+}
+
+Diagnostics Checker::run() {
+  problems = isa::verify(program, machine);
+  if (!problems.empty())
+    return problems;
+  findStored();
+  forEachExecuted([](uint32_t, uint32_t) { return true; },
+                  [&](const isa::Instruction &instruction, isa::OdometerState &state) {
+                    if (auto resolved = isa::resolve(instruction, state))
+                      execute(*resolved);
+                  });
   if (problems.size() > kMaxProblems)
     problems.resize(kMaxProblems);
   return problems;
