@@ -114,6 +114,28 @@ StatusOr<TensorSpec> specOf(mlir::Type type, mlir::DictionaryAttr attributes, co
   return spec;
 }
 
+/// Runs programs for their cycles alone.
+class TimingSimulator {
+public:
+  explicit TimingSimulator(const timing::MachineParams &machine) : machine(machine) {}
+
+  /// An error if the machine has no room for the program; a fault if it takes more than `mostCycles`.
+  StatusOr<stats::SimResult> run(const isa::Program &program, uint64_t mostCycles = systemc::SimOptions().maxCycles) {
+    if (!state) // one for all programs: its memories are large
+      state = std::make_unique<core::MachineState>(machine);
+    if (std::optional<std::string> problem = state->load(program))
+      return userError(*problem);
+    systemc::SimOptions timing;
+    timing.timingOnly = true;
+    timing.maxCycles = mostCycles;
+    return systemc::SystemCModel().run(program, *state, timing);
+  }
+
+private:
+  const timing::MachineParams machine;
+  std::unique_ptr<core::MachineState> state;
+};
+
 /// A model in the compiler.
 struct Module {
   /// Freed last.
@@ -219,17 +241,14 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       result.options.search.cache = result.cache.get();
     }
     result.options.search.progress = options.progress;
-    // One for all programs: its memories are large.
-    auto state = std::make_shared<core::MachineState>(*machine);
-    result.options.search.evaluate = [state](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
-      if (std::optional<std::string> problem = state->load(program))
-        return llvm::createStringError("internal: a program of the search does not load: %s", problem->c_str());
-      systemc::SimOptions timing;
-      timing.timingOnly = true;
-      stats::SimResult run = systemc::SystemCModel().run(program, *state, timing);
-      if (run.fault)
-        return llvm::createStringError("internal: a program of the search does not run: %s", run.fault->str().c_str());
-      return pipeline::Measurement{run.totalCycles, stats::endAdvances(run), ""};
+    result.options.search.evaluate =
+        [simulator = std::make_shared<TimingSimulator>(*machine)](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
+      StatusOr<stats::SimResult> run = simulator->run(program);
+      if (!run)
+        return llvm::createStringError("internal: a program of the search does not load: %s", run.error().message.c_str());
+      if (run->fault)
+        return llvm::createStringError("internal: a program of the search does not run: %s", run->fault->str().c_str());
+      return pipeline::Measurement{run->totalCycles, stats::endAdvances(*run), ""};
     };
   }
   if (kind == ModelKind::Inline) {
@@ -303,17 +322,6 @@ Status lower(Module &module, const std::string &model) {
   return {};
 }
 
-StatusOr<Module> importAndLower(const std::string &model, ModelKind kind, const NetworkOptions &options, const timing::MachineParams *machine) {
-  StatusOr<Module> module = import(model, kind, options, machine);
-  if (!module)
-    return module;
-  if (Status status = optimize(*module, model); !status)
-    return status.error();
-  if (Status status = lower(*module, model); !status)
-    return status.error();
-  return module;
-}
-
 std::string toText(mlir::ModuleOp module, bool elide) {
   std::string text;
   llvm::raw_string_ostream stream(text);
@@ -333,8 +341,21 @@ Error notOneProgram(const std::string &model, const std::string &machine) {
                    "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
 }
 
-/// The whole module as one program, or as programs with CPU kernels in between. Appends an entry for each node of each kernel to `kernels`.
-Status compileSteps(Module &module, Network &network, std::vector<Offload> &kernels) {
+/// A network without the code of its CPU kernels, and what only `compile --emit` shows of its last program.
+struct Compilation {
+  Network network;
+  mlir::OwningOpRef<mlir::ModuleOp> module; ///< in linalg
+  std::string tilesText, scheduleText;
+
+  bool hasPrograms() const {
+    return llvm::any_of(network.steps, [](const Step &step) { return step.program.has_value(); });
+  }
+};
+
+/// The whole module as one program, or as programs with CPU kernels in between.
+Status compileSteps(Module &module, Compilation &compilation) {
+  Network &network = compilation.network;
+  std::vector<Offload> kernels; // an entry for each node of each
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
@@ -356,10 +377,13 @@ Status compileSteps(Module &module, Network &network, std::vector<Offload> &kern
     for (size_t i = 0; i < compiled->choices.size(); ++i)
       network.tiles.push_back({compiled->choices[i], compiled->tileBytes[i]});
     network.boundBy = compiled->boundBy;
+    network.notes.insert(network.notes.end(), compiled->notes.begin(), compiled->notes.end());
     if (compiled->search)
       network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
       kernels.push_back({entry.node, entry.target, entry.reason});
+    compilation.tilesText = std::move(compiled->tilesText);
+    compilation.scheduleText = std::move(compiled->scheduleText);
     Step step;
     step.program = std::move(compiled->program);
     step.plannedStarts = std::move(compiled->plannedStarts);
@@ -378,18 +402,15 @@ Status compileSteps(Module &module, Network &network, std::vector<Offload> &kern
       network.outputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
     }
-    return addProgram(*module.module, network.inputs, network.outputs);
+    if (Status status = addProgram(*module.module, network.inputs, network.outputs); !status)
+      return status;
+    network.offload = nodeReport(module.nodes, kernels);
+    return {};
   }
 
   llvm::Expected<Partition> parts = partition(*module.module);
   if (!parts)
     return fromLlvm(parts.takeError(), network.model);
-  cpu::CpuOptions cpuOptions;
-  cpuOptions.onlyCpuKernels = true;
-  auto fallback = cpu::compileForCpu(*module.module, cpuOptions);
-  if (!fallback)
-    return fromLlvm(fallback.takeError(), network.model);
-  network.fallback = std::move(*fallback);
   for (auto [i, type] : llvm::enumerate(parts->values)) {
     StatusOr<TensorSpec> spec = specOf(type, {}, "value" + std::to_string(i));
     if (!spec)
@@ -427,7 +448,114 @@ Status compileSteps(Module &module, Network &network, std::vector<Offload> &kern
       network.values[value] = module.outputs[i];
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
+  network.offload = nodeReport(module.nodes, kernels);
   return {};
+}
+
+/// Programs that take longer are not run to choose between schedules.
+constexpr uint64_t kMostJudgedCycles = 1000000;
+
+/// Phases graph to program of an imported module, which is changed.
+StatusOr<Compilation> compileImported(Module &module, const Network &named, bool oneProgram) {
+  if (Status status = optimize(module, named.model); !status)
+    return status.error();
+  if (Status status = lower(module, named.model); !status)
+    return status.error();
+  if (oneProgram && hasCpuKernels(*module.module))
+    return notOneProgram(named.model, named.machine.name);
+  Compilation compilation{named, {}, "", ""};
+  if (Status status = compileSteps(module, compilation); !status)
+    return status.error();
+  compilation.module = std::move(module.module);
+  return compilation;
+}
+
+/// The code of the kernels that the machine cannot run.
+Status compileFallback(Compilation &compilation) {
+  if (!hasCpuKernels(*compilation.module))
+    return {};
+  cpu::CpuOptions options;
+  options.onlyCpuKernels = true;
+  auto fallback = cpu::compileForCpu(*compilation.module, options);
+  if (!fallback)
+    return fromLlvm(fallback.takeError(), compilation.network.model);
+  compilation.network.fallback = std::move(*fallback);
+  return {};
+}
+
+/// The network under the schedule that is asked for. No estimate sees all that a program waits for, so modulo and search are the fastest of
+/// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A schedule file is taken by its word, and
+/// so is `--across`, which says what the list scheduler may do.
+StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
+  using accel::Schedule;
+  const Schedule asked = module.options.schedule;
+  const bool isSearch = asked == Schedule::Search;
+  if (!accel::overlapsKernels(asked) || module.scheduleFile.module || options.across != "all")
+    return compileImported(module, named, options.oneProgram);
+
+  mlir::OwningOpRef<mlir::ModuleOp> imported = std::move(module.module);
+  auto compileAs = [&](Schedule schedule) {
+    module.module = imported->clone();
+    module.options.schedule = schedule;
+    return compileImported(module, named, options.oneProgram);
+  };
+  TimingSimulator simulator(named.machine);
+  const uint64_t most = isSearch ? systemc::SimOptions().maxCycles : kMostJudgedCycles;
+  // Of all programs; nothing if they take longer, or do not run: then the run says why.
+  auto cyclesOf = [&](const Network &network) -> std::optional<uint64_t> {
+    uint64_t cycles = 0;
+    for (const Step &step : network.steps)
+      if (step.program) {
+        StatusOr<stats::SimResult> run = simulator.run(*step.program, most - cycles);
+        if (!run || run->fault || (cycles += run->totalCycles) > most)
+          return std::nullopt;
+      }
+    return cycles;
+  };
+
+  ScheduleChoice choice;
+  std::optional<Compilation> best;
+  std::optional<uint64_t> leastCycles;
+  std::optional<Error> firstError;
+  std::vector<pipeline::SearchResult> searches;
+  std::vector<Schedule> candidates{asked};
+  if (isSearch)
+    candidates.push_back(Schedule::Modulo);
+  candidates.insert(candidates.end(), {Schedule::DoubleBuffer, Schedule::Serial});
+  for (Schedule schedule : candidates) {
+    const char *name = schedule == Schedule::Modulo ? kListScheduled : accel::nameOf(schedule);
+    StatusOr<Compilation> compilation = compileAs(schedule);
+    if (!compilation) {
+      if (compilation.error().kind == ErrorKind::Internal && schedule == asked)
+        return compilation.error();
+      choice.candidates.push_back({name, std::nullopt, compilation.error().message});
+      if (!firstError)
+        firstError = compilation.error();
+      continue;
+    }
+    if (schedule == asked)
+      searches = compilation->network.searches;
+    if (!compilation->hasPrograms())
+      return compilation;
+    if (compilation->network.lowerBoundCycles.value_or(0) > most) { // so it is with any schedule
+      choice.ran = name;
+      choice.mostCycles = most;
+      best = std::move(*compilation);
+      break;
+    }
+    const std::optional<uint64_t> cycles = cyclesOf(compilation->network);
+    choice.candidates.push_back({name, cycles, cycles ? "" : "more than " + std::to_string(most) + " cycles"});
+    if (best && (!cycles || (leastCycles && *leastCycles <= *cycles)))
+      continue;
+    choice.ran = name;
+    leastCycles = cycles;
+    best = std::move(*compilation);
+  }
+  if (!best)
+    return *firstError;
+  best->network.searches = std::move(searches);
+  best->network.choice = std::move(choice);
+  return std::move(*best);
 }
 
 /// Text or image to a program that the machine can run.
@@ -630,16 +758,16 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   if (!machine)
     return machine.error();
   network.machine = std::move(*machine);
-  StatusOr<Module> module = importAndLower(model, *kind, options, &network.machine);
+  StatusOr<Module> module = import(model, *kind, options, &network.machine);
   if (!module)
     return module.error();
-  if (options.oneProgram && hasCpuKernels(*module->module))
-    return notOneProgram(model, network.machine.name);
-  network.precision = module->precision;
-  std::vector<Offload> kernels;
-  if (Status status = compileSteps(*module, network, kernels); !status)
+  StatusOr<Compilation> compilation = compileFastest(*module, network, options);
+  if (!compilation)
+    return compilation.error();
+  if (Status status = compileFallback(*compilation); !status)
     return status.error();
-  network.offload = nodeReport(module->nodes, kernels);
+  network = std::move(compilation->network);
+  network.precision = module->precision;
   if (module->cache)
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   network.compileSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -654,9 +782,13 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
     return kind.error();
   if (isProgram(*kind))
     return userError(model + " is a program for an accelerator and cannot run on the CPU");
-  StatusOr<Module> module = importAndLower(model, *kind, options, nullptr);
+  StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
+  if (Status status = optimize(*module, model); !status)
+    return status.error();
+  if (Status status = lower(*module, model); !status)
+    return status.error();
   cpu::CpuOptions cpuOptions;
   cpuOptions.threads = threads;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
@@ -716,26 +848,33 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
     return module.error();
   if (phase == "import")
     return toText(*module->module, elide);
-  if (Status status = optimize(*module, model); !status)
-    return status.error();
-  if (phase == "graph")
+  if (phase == "graph" || phase == "linalg") {
+    if (Status status = optimize(*module, model); !status)
+      return status.error();
+    if (phase == "graph")
+      return toText(*module->module, elide);
+    if (Status status = lower(*module, model); !status)
+      return status.error();
     return toText(*module->module, elide);
-  if (Status status = lower(*module, model); !status)
-    return status.error();
-  if (phase == "linalg")
-    return toText(*module->module, elide);
+  }
   if (!machine)
     return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");
-  if (hasCpuKernels(*module->module))
-    return notOneProgram(model, machine->name);
-  llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(*module->module, module->options);
-  if (!compiled)
-    return module->errorOf(compiled.takeError(), model);
+  Network named;
+  named.model = model;
+  named.machine = *machine;
+  NetworkOptions asked = options;
+  asked.oneProgram = true;
+  StatusOr<Compilation> compilation = compileFastest(*module, named, asked);
+  if (!compilation)
+    return compilation.error();
+  const std::vector<std::string> &found = compilation->network.notes;
+  notes.insert(notes.end(), found.begin(), found.end());
   if (module->cache)
     notes.insert(notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   if (phase == "tiles")
-    return compiled->tilesText;
+    return compilation->tilesText;
   if (phase == "schedule")
-    return compiled->scheduleText;
-  return phase == "isa" ? isa::disassemble(compiled->program) : image(compiled->program);
+    return compilation->scheduleText;
+  const isa::Program &program = *compilation->network.steps.front().program;
+  return phase == "isa" ? isa::disassemble(program) : image(program);
 }

@@ -32,7 +32,7 @@ struct NetworkOptions {
   /// "key=value", as --set gives them.
   std::vector<std::string> overrides;
   /// One of scheduleNames(), or a schedule file (docs/schedule-file.md).
-  std::string schedule = "double_buffer";
+  std::string schedule = "modulo";
   /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
   std::string across = "all";
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
@@ -78,6 +78,21 @@ struct LayerTile {
   uint64_t bytes = 0;
 };
 
+/// What the list scheduler makes, among the programs that modulo and search choose from.
+constexpr const char *kListScheduled = "list_scheduled";
+
+/// Which of several schedules a network runs under where modulo or search is asked for: the one that takes the fewest cycles.
+struct ScheduleChoice {
+  struct Candidate {
+    std::string schedule;
+    std::optional<uint64_t> cycles; ///< of all programs
+    std::string why;                ///< there are no cycles
+  };
+  std::string ran;
+  std::vector<Candidate> candidates; ///< the first of equally fast ones ran; empty: none was run to choose
+  uint64_t mostCycles = 0;           ///< without candidates: what takes longer is not
+};
+
 /// One step of a network: a program, a kernel on the CPU, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
 /// `outputs` index Network::values.
 struct Step {
@@ -94,6 +109,7 @@ struct Step {
 struct Network {
   std::string model;   ///< as the user named it
   std::string schedule; ///< empty where the model was a program already
+  std::optional<ScheduleChoice> choice;
   timing::MachineParams machine;
   /// What the user should know and what did not stop us.
   std::vector<std::string> notes;

@@ -288,7 +288,7 @@ std::string runtime::tables(const Profile &profile, size_t top) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
   std::string text = printable(report.model) + " on " + report.machine.title() +
-                     (report.schedule.empty() ? "" : ", schedule " + report.schedule) + "\n" + grouped(total) +
+                     (report.schedule.empty() ? "" : ", schedule " + scheduleText(report)) + "\n" + grouped(total) +
                      " cycles: tensor engine busy in " + grouped(busy) + " (" + percent(busy, total) + " %), " +
                      grouped(total - busy) + " lost\n";
   std::array<uint64_t, 3> phases{};
@@ -353,6 +353,8 @@ std::string runtime::toJson(const Profile &profile) {
                    {"total_cycles", total},
                    {"tensor_busy_cycles", busy},
                    {"lost_cycles", total - busy}};
+  if (report.choice)
+    document["schedule_ran"] = report.choice->ran;
   document["losses"] = json::array();
   for (const Loss &row : profile.losses)
     document["losses"].push_back(lossJson(profile, row));

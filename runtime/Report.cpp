@@ -391,10 +391,31 @@ static std::string summary(const RunReport &report) {
   return text;
 }
 
+std::string runtime::scheduleText(const RunReport &report) {
+  if (!report.choice)
+    return report.schedule;
+  const ScheduleChoice &choice = *report.choice;
+  std::string text = report.schedule + " (" + choice.ran + " ran";
+  if (choice.candidates.empty())
+    return text + ", not compared: more than " + grouped(choice.mostCycles) + " cycles)";
+  std::optional<uint64_t> own, others; // the list-scheduled one against the others, or the least of these
+  for (const ScheduleChoice::Candidate &candidate : choice.candidates) {
+    if (candidate.schedule == choice.ran)
+      own = candidate.cycles;
+    else if (candidate.cycles && (!others || *candidate.cycles < *others))
+      others = candidate.cycles;
+  }
+  if (own)
+    text += ": " + grouped(*own) + " cycles";
+  if (own && others)
+    text += " against " + grouped(*others);
+  return text + ")";
+}
+
 std::string runtime::tables(const RunReport &report) {
   std::string text = printable(report.model) + " on " + report.machine.title() + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
                      std::to_string(report.machine.rows) + "x" + std::to_string(report.machine.cols) + ", " +
-                     std::to_string(report.machine.clockMhz) + " MHz)" + (report.schedule.empty() ? "" : ", schedule " + report.schedule) + ", " +
+                     std::to_string(report.machine.clockMhz) + " MHz)" + (report.schedule.empty() ? "" : ", schedule " + scheduleText(report)) + ", " +
                      modelName(report.simulator) + " model\n";
   if (report.sim) {
     if (!report.sim->layers.empty())
@@ -518,6 +539,15 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
                          {"write_buffer_bursts", report.machine.dram.writeBufferBursts},
                          {"dram", dramJson(report.machine)}};
   document["schedule"] = report.schedule.empty() ? json() : json(report.schedule);
+  if (report.choice) {
+    document["schedule_ran"] = report.choice->ran;
+    document["schedule_candidates"] = json::array();
+    for (const ScheduleChoice::Candidate &candidate : report.choice->candidates) {
+      document["schedule_candidates"].push_back({{"schedule", candidate.schedule}, {"cycles", candidate.cycles ? json(*candidate.cycles) : json()}});
+      if (!candidate.cycles)
+        document["schedule_candidates"].back()["why"] = candidate.why;
+    }
+  }
   document["simulator"] = modelName(report.simulator);
   document["inputs_seed"] = report.seed ? json(*report.seed) : json();
   document["batch"] = report.batch;

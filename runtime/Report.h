@@ -30,6 +30,7 @@ struct FallbackReport {
 
 struct RunReport {
   std::string model, schedule;
+  std::optional<ScheduleChoice> choice; ///< what of it ran
   uint64_t programs = 0; ///< that ran on the accelerator, one after the other
   Model simulator = Model::SystemC;
   timing::MachineParams machine;
@@ -107,6 +108,9 @@ std::pair<uint64_t, std::string> programBound(const RunReport &report, const sta
 /// Appends the result of a program that ran after those in `all`: cycles and engines add up, layers follow one another. What
 /// is only for timelines is dropped.
 void append(stats::SimResult &all, const stats::SimResult &next);
+
+/// The schedule, and which of its candidates ran.
+std::string scheduleText(const RunReport &report);
 
 /// The tables `run` prints.
 std::string tables(const RunReport &report);

@@ -73,6 +73,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   RunReport report;
   report.model = loaded.model;
   report.schedule = loaded.schedule;
+  report.choice = loaded.choice;
   report.simulator = options.model;
   report.machine = loaded.machine;
   report.precision = loaded.precision;

@@ -33,7 +33,7 @@ constexpr const char *kAcrossNames[] = {"none", "prefetch", "all"};
 
 struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
-  accel::Schedule schedule = accel::Schedule::DoubleBuffer;
+  accel::Schedule schedule = accel::Schedule::Modulo;
   Across across = Across::All;
   /// modulo and search: nothing is what the estimate prefers.
   accel::WaysRequest ways;
@@ -146,6 +146,8 @@ struct CompiledNetwork {
   /// Bytes between DRAM and chip: of the network at least, and of each layer of the program if it ran alone.
   uint64_t lowerBoundBytes = 0;
   std::vector<cost::LayerTraffic> layerTraffic;
+  /// What was not looked at, as that would have taken too long.
+  std::vector<std::string> notes;
   /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
   std::vector<Decision> decisions;
   /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be, how else it

@@ -59,9 +59,14 @@ Status tune(const TuneArguments &arguments) {
     sum.repeated += search.repeated;
     sum.seconds += search.seconds;
   }
+  const std::optional<runtime::ScheduleChoice> &choice = network->choice;
+  const bool isSearched = !choice || choice->ran == "search";
+  for (const runtime::ScheduleChoice::Candidate &candidate : isSearched ? std::vector<runtime::ScheduleChoice::Candidate>() : choice->candidates)
+    if (candidate.schedule == choice->ran)
+      sum.bestCycles = *candidate.cycles;
   double percent = 100.0 * double(sum.bestCycles) / double(std::max<uint64_t>(1, sum.firstCycles));
-  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them\n", grouped(sum.firstCycles).c_str(), grouped(sum.bestCycles).c_str(),
-              runtime::fixed(percent, 1).c_str());
+  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them%s\n", grouped(sum.firstCycles).c_str(), grouped(sum.bestCycles).c_str(),
+              runtime::fixed(percent, 1).c_str(), isSearched ? "" : (", of schedule " + choice->ran).c_str());
   std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\n%u changes made one of them again, or "
               "changed no cycle\n"
               "searched for %s s\n",

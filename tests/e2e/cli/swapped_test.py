@@ -11,14 +11,14 @@ from cli_test import CliTest, hexed, tensor
 
 INPUTS, OUTPUTS = 650, 490
 TILES = -(-INPUTS // 16) * -(-OUTPUTS // 16)  # of weights, 16 x 16 each
-GEMMINI = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
-FAST = ["--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "dram.device=ideal", "--set", "dram.bytes_per_cycle=128"]
+GEMMINI = ["--hw", "gemmini_16x16_int8"]
+FAST = ["--hw", "gemmini_16x16_fp32", "--set", "dram.device=ideal", "--set", "dram.bytes_per_cycle=128"]
 
 
 class SwappedTest(CliTest):
     def preloads(self, *options):
-        """Tiles that the array held."""
-        self.tilewright("run", "net.mlir", *options, "--json", "report.json")
+        """Tiles that the array held, as the list scheduler has them."""
+        self.tilewright("run", "net.mlir", *options, "--schedule", self.schedule_file({}, base="modulo"), "--json", "report.json")
         engines = json.loads((self.path / "report.json").read_text())["engines"]
         return next(engine["instructions"] for engine in engines if engine["name"] == "preload")
 
