@@ -12,7 +12,8 @@ from cli_test import CliTest, hexed, tensor
 INPUTS, OUTPUTS = 650, 490
 TILES = -(-INPUTS // 16) * -(-OUTPUTS // 16)  # of weights, 16 x 16 each
 GEMMINI = ["--hw", "gemmini_16x16_int8"]
-FAST = ["--hw", "gemmini_16x16_fp32", "--set", "dram.device=ideal", "--set", "dram.bytes_per_cycle=128"]
+FAST = ["--hw", "gemmini_16x16_fp32", "--set", "dram.device=ideal", "--set", "dram.bytes_per_cycle=128", "--set",
+        "dma.outstanding_bursts=64"]  # with fewer in flight the engine, not the bus, is what limits loads
 
 
 class SwappedTest(CliTest):
