@@ -732,10 +732,11 @@ std::optional<std::string> runtime::whyNotCompiled(const timing::MachineParams &
   network.model = "gemm:1x" + std::to_string(machine.cols) + "x" + std::to_string(machine.rows) + ":" + hwconfigs::typeName(machine.arrayType);
   NetworkOptions options;
   options.schedule = accel::nameOf(accel::Schedule::Serial);
-  StatusOr<Module> module = importAndLower(network.model, ModelKind::Inline, options, &machine);
-  std::vector<Offload> kernels;
-  Status status = module ? compileSteps(*module, network, kernels) : Status(module.error());
-  return status ? std::nullopt : std::optional<std::string>(status.error().message);
+  StatusOr<Module> module = import(network.model, ModelKind::Inline, options, &machine);
+  if (!module)
+    return module.error().message;
+  StatusOr<Compilation> compilation = compileImported(*module, network, /*oneProgram=*/false);
+  return compilation ? std::nullopt : std::optional<std::string>(compilation.error().message);
 }
 
 StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOptions &options) {
