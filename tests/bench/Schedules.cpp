@@ -139,12 +139,13 @@ llvm::Error bench::compareSchedules(const Arguments &arguments) {
   unsigned slower = 0, slowerAlone = 0;
   double worst = INFINITY, worstAlone = INFINITY;
   uint64_t begin = 0;
+  const std::vector<stats::Cycle> advances = stats::endAdvances(serial), twofoldAdvances = stats::endAdvances(twofold);
   for (size_t i = 0; i < serial.layers.size(); ++i) {
     const stats::LayerResult &layer = serial.layers[i];
-    uint64_t from = begin, to = from + layer.cycles;
+    uint64_t from = begin, to = from + advances[i];
     begin = to;
-    double ratio = twofold.layers[i].cycles ? double(layer.cycles) / double(twofold.layers[i].cycles) : 1;
-    double cycles = double(std::max<uint64_t>(layer.cycles, 1));
+    double ratio = twofoldAdvances[i] ? double(advances[i]) / double(twofoldAdvances[i]) : 1;
+    double cycles = double(std::max<uint64_t>(advances[i], 1));
     double busy = double(covered(dmaBusy, from, to)) / cycles, flight = double(covered(dmaInFlight, from, to)) / cycles,
            compute = double(covered(computing, from, to)) / cycles;
     bool both = busy >= kBoth && compute >= kBoth, bothInFlight = flight >= kBoth && compute >= kBoth;
@@ -165,7 +166,7 @@ llvm::Error bench::compareSchedules(const Arguments &arguments) {
     worstAlone = std::min(worstAlone, ratioAlone);
     slower += ratio < 1;
     worst = std::min(worst, ratio);
-    rows.push_back({layer.name, std::to_string(layer.cycles), std::to_string(twofold.layers[i].cycles), text("%.3f", ratio),
+    rows.push_back({layer.name, std::to_string(advances[i]), std::to_string(twofoldAdvances[i]), text("%.3f", ratio),
                     std::to_string(alone[0]), std::to_string(alone[1]), text("%.3f", ratioAlone), text("%.0f %%", busy * 100), text("%.0f %%", flight * 100), text("%.0f %%", compute * 100),
                     both ? "busy" : bothInFlight ? "in flight" : ""});
   }
