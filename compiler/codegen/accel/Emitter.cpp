@@ -943,7 +943,9 @@ llvm::Error Emitter::emit() {
   double visits = double(tileCount(tile));
   if (contraction())
     visits *= double(kernel.anchor->groups) * double(ceilDiv(kernel.anchor->ic, tile.ic));
-  if (llvm::Error error = checkLength(visits))
+  // Tensors of many tiles are not on chip: each tile is loaded, computed and stored. Products of many take weights and a pass each.
+  constexpr double kMany = 1 << 16;
+  if (llvm::Error error = checkLength(visits <= kMany ? visits : contraction() ? 2 * visits : 3 * visits))
     return error;
   packConstants();
   emitTiles();

@@ -632,9 +632,12 @@ Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
   double busCycles = 0; // neighbours want the bus as well
   if (Buffers b = plan(t); onChip.hasNeighbours && allocate(b))
     busCycles = cost(t, b).busCycles;
+  // To write so many tiles out, for each way and size again, takes minutes and all memory: the closed form has to do.
+  constexpr double kMostTried = 1 << 17;
+  const bool isTried = countTiles(t).visits() <= kMostTried;
   Ranking ways;
   for (const Tile &way : waysToLoad(t, codeCounts(estimate)))
-    ways.push_back({tryTile(way) * doubt + kBusShare * busCycles, way});
+    ways.push_back({isTried ? tryTile(way) * doubt + kBusShare * busCycles : estimate, way});
   std::stable_sort(ways.begin(), ways.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
   return ways;
 }
