@@ -68,13 +68,14 @@ class NormTest(CliTest):
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", *slow)
 
     def test_begins_with_half_of_the_rows(self):
-        # DRAM with time to load the weights twice.
-        text = self.compiled("schedule", "--set", "dram.channels=4")
+        # DRAM, and engines, with time to load the weights twice.
+        fast = ["--set", "dram.channels=4", "--set", "dma.outstanding_bursts=64"]
+        text = self.compiled("schedule", *fast)
         self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
         product, norm = ([int(bank) for bank in banks] for banks in re.findall(r"banks = \[(\d+), (\d+)\]", text))
         self.assertEqual(product[1], norm[0])
         self.assertIn("spreads = true", text)
-        self.choice_comes_back("spreads = true", "net.mlir", "--hw", "gemmini_16x16_fp32", "--set", "dram.channels=4")
+        self.choice_comes_back("spreads = true", "net.mlir", "--hw", "gemmini_16x16_fp32", *fast)
 
     def test_the_second_half_of_the_rows_has_all_banks(self):
         # When the product beside which the first half runs has come to its end.
