@@ -455,7 +455,7 @@ class RefusalTest(ScheduleFileTest):
         self.refused('assign %k {engine = "tensor"}', node="pool", message=["engine is tensor", "must be on vector"])
 
     def test_files_that_are_no_schedules(self):
-        self.fails("run", NETWORK, *HW, "--schedule", "none.mlir", message="none.mlir: cannot open")
+        self.fails("run", NETWORK, *HW, "--schedule", "none.mlir", message="none.mlir: cannot read the file: No such file")
         self.write("schedule.mlir", "module {")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message="schedule.mlir:1:7: ")
         self.write("schedule.mlir", "module {\n}\n")
