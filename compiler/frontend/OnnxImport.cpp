@@ -625,7 +625,8 @@ void GraphImporter::refuseUnknown(mlir::ModuleOp module) {
   faults.insert(faults.end(), others.begin(), others.end());
   std::string text = graph::describeUnsupported(faults);
   if (notLookedAt)
-    text += "\n" + std::to_string(notLookedAt) + " nodes that need their results were not looked at";
+    text += notLookedAt == 1 ? "\n1 node that needs their results was not looked at"
+                             : "\n" + std::to_string(notLookedAt) + " nodes that need their results were not looked at";
   throw ImportError{text};
 }
 
