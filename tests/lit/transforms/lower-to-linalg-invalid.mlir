@@ -47,12 +47,3 @@ func.func private @softmax(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
   %0 = graph.softmax %x {axis = 1 : i64} : tensor<2x3x4xf32>
   return %0 : tensor<2x3x4xf32>
 }
-
-// -----
-
-// expected-error@unknown {{LRN: it is unknown}}
-func.func private @unknown(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.fallback %x {onnx_op = "LRN", domain = "", opset = 13 : i64, node_attributes = {}, node = "", reason = "it is unknown"}
-    : (tensor<4xf32>) -> tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
