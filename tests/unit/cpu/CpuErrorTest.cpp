@@ -21,7 +21,7 @@ TEST(CpuErrorTest, UnsupportedOpIsNamedWithItsPlace) {
   %y = tensor.splat %v : tensor<4xf32>
   return %y : tensor<4xf32>
 })"),
-            "Relu_7: 'tensor.extract' is not supported by the CPU target");
+            "node \"Relu_7\": 'tensor.extract' is not supported by the CPU target");
   EXPECT_EQ(errorOf(R"(func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = math.exp %x : tensor<4xf32>
   return %y : tensor<4xf32>
