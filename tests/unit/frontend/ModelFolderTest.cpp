@@ -72,7 +72,7 @@ static void compareOutputs(const Imported &m, const fs::path &folder) {
     }
 }
 
-TEST(ModelFolderTest, EveryNetworkImports) {
+TEST(ModelFolderTest, NetworksImportOrAreRefusedWithAPlace) {
   const char *root = std::getenv("TILEWRIGHT_MODELS");
   if (!root)
     GTEST_SKIP() << "TILEWRIGHT_MODELS does not name a folder of networks";
@@ -93,6 +93,12 @@ TEST(ModelFolderTest, EveryNetworkImports) {
     auto promised = kPromised.find(name);
     options.shapes = promised != kPromised.end() ? promised->second : storedShapes(model, folder);
     Imported m(model, options);
+    // The folder also has networks with operators that nobody promised.
+    if (!m.module && promised == kPromised.end()) {
+      EXPECT_TRUE(llvm::StringRef(m.error).contains("node \"") || llvm::StringRef(m.error).contains("initializer \""))
+          << name << ": " << m.error;
+      continue;
+    }
     ASSERT_TRUE(bool(m.module)) << name << ": " << m.error;
     compareOutputs(m, folder);
     // The networks that are promised run without other operators.

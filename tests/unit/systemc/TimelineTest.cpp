@@ -48,8 +48,8 @@ TEST(TimelineTest, HasEveryInstructionQueueAndArrow) {
       EXPECT_EQ(event["args"]["layer"], program.layers[0].name);
     }
   }
-  // Seven engines with queues, and the sequencer.
-  EXPECT_EQ(tracks.size(), 13u);
+  // Six engines with queues, the sequencer, and the critical path.
+  EXPECT_EQ(tracks.size(), 14u);
   EXPECT_GE(slices["load"], 20);
   EXPECT_GE(slices["store"], 10);
   EXPECT_GT(slices["operand"], 0);
