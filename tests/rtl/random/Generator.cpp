@@ -1099,9 +1099,10 @@ Faulty randomFaultyProgram(const timing::MachineParams &machine, uint64_t seed) 
       poster.span = 1;
       poster.counts = {1, 1, 1, 1, 1};
       isa::Instruction store(poster);
+      const int64_t most = std::min<int64_t>(15, machine.semaphoreMax);
       store.header.post_semaphore = {unused, unused, unused};
-      store.header.post_count = {15, 15, 15};
-      const int64_t needed = int64_t(machine.semaphoreMax) / 45 + 1;
+      store.header.post_count = {most, most, most};
+      const int64_t needed = int64_t(machine.semaphoreMax) / (3 * most) + 1;
       const size_t at = size_t(random.in(0, int64_t(nodes.size())));
       nodes.insert(nodes.begin() + int64_t(at), size_t(needed), Node(store));
       faulty.program = generator->finish(nodes);
@@ -1115,7 +1116,7 @@ Faulty randomFaultyProgram(const timing::MachineParams &machine, uint64_t seed) 
         break;
       faulty.kind = core::FaultKind::Deadlock;
       header.wait_semaphore[2] = unused;
-      header.wait_count[2] = random.in(1, 15);
+      header.wait_count[2] = random.in(1, std::min<int64_t>(15, machine.semaphoreMax));
       faulty.planted = "a wait without a post";
       return finish();
     }

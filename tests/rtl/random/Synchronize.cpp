@@ -352,14 +352,18 @@ bool Synchronizer::connect(const Event &from, const Event &to, bool isNeeded) {
     return true;
   if (!carried && from.id == to.id)
     return !isNeeded;
+  // Whoever posts may be ahead of whoever waits by all posts: one a turn, and a token before each run of a loop that carries.
+  int64_t turns = 1, runs = 1;
+  for (size_t d = 0; d < depth; ++d) {
+    runs = turns;
+    turns *= a.loop(d).instruction.as<isa::Loop>().count;
+  }
+  const int64_t mostCount = int64_t(machine.semaphoreMax) / (turns + (carried ? runs : 0));
+  if (mostCount == 0)
+    return !isNeeded;
   if (!connected.insert({from.id, to.id, unsigned(depth), carried}).second)
     return true;
-  int64_t turns = 1;
-  for (size_t d = 0; d < depth; ++d)
-    turns *= a.loop(d).instruction.as<isa::Loop>().count;
-  int64_t count = random.chance(20) ? random.in(1, 4) : 1;
-  if (count * (turns + 1) > int64_t(machine.semaphoreMax))
-    count = 1;
+  const int64_t count = random.chance(20) ? random.in(1, std::min<int64_t>(4, mostCount)) : 1;
   const bool isTop = a.depth() == 0 && b.depth() == 0;
   const std::optional<unsigned> semaphore = semaphoreFor(from.engine, to.engine, from, to, isTop, count);
   if (!semaphore)
