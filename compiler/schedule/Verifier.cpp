@@ -75,7 +75,7 @@ struct Cell {
 };
 
 /// Runs of sums are long, and mostly as long as the ones before; others may be cut to a few bytes each.
-constexpr unsigned kPageLog2 = 9, kSumPageLog2 = 13;
+constexpr unsigned kPageLog2 = 11, kSumPageLog2 = 13;
 
 /// The cells of a memory, in order. None reaches from one page into the next, so that few lie between an access and its own.
 class Cells {
@@ -121,21 +121,39 @@ public:
       begin = stop;
     }
   }
-  /// Notes a read of [begin, end) that may be repeated.
-  void noteRepeated(uint64_t begin, uint64_t end, uint32_t read) {
-    for (uint64_t index = begin >> pageLog2; index << pageLog2 < end; ++index)
-      if (std::vector<uint32_t> &list = pages[index].repeated; list.empty() || list.back() != read)
-        list.push_back(read);
-    hasRepeated = true;
-  }
-  /// Takes out what noteRepeated() has noted where [begin, end) lies.
-  std::vector<uint32_t> takeRepeated(uint64_t begin, uint64_t end) {
-    std::vector<uint32_t> reads;
-    for (uint64_t index = begin >> pageLog2; hasRepeated && index << pageLog2 < end && index < pages.size(); ++index) {
-      reads.insert(reads.end(), pages[index].repeated.begin(), pages[index].repeated.end());
-      pages[index].repeated.clear();
+  /// Whether each byte of [begin, end) was written by a write that `isKnown(cell)`.
+  template <typename IsKnown> bool allOf(uint64_t begin, uint64_t end, IsKnown isKnown) const {
+    for (uint64_t at = begin; at < end;) {
+      const uint64_t index = at >> pageLog2, start = index << pageLog2, stop = std::min(end, start + pageBytes);
+      if (index >= pages.size() || pages[index].begins.empty())
+        return false;
+      const Page &page = pages[index];
+      for (size_t cell = cellOf(page, uint16_t(at - start)); cell < page.begins.size() && start + page.begins[cell] < stop; ++cell)
+        if (!isKnown(page.cells[cell]))
+          return false;
+      at = stop;
     }
-    return reads;
+    return true;
+  }
+  /// Notes a read that may be repeated in the pages of [begin, end).
+  void noteRepeated(uint64_t begin, uint64_t end, uint32_t read) {
+    for (uint64_t index = begin >> pageLog2; index << pageLog2 < end; ++index) {
+      std::vector<uint32_t> &list = pages[index].repeated;
+      if (list.empty() || list.back() != read)
+        list.push_back(read);
+    }
+  }
+  /// Calls isOver(read, isCovered) for what noteRepeated() has noted where [begin, end) lies; forgets it in a page where that is true.
+  /// isCovered: [begin, end) is all of the page.
+  template <typename IsOver> void updateRepeated(uint64_t begin, uint64_t end, IsOver isOver) {
+    for (uint64_t index = begin >> pageLog2; index << pageLog2 < end && index < pages.size(); ++index) {
+      const uint64_t start = index << pageLog2;
+      const bool isCovered = begin <= start && start + pageBytes <= end;
+      std::vector<uint32_t> &list = pages[index].repeated;
+      list.erase(std::remove_if(list.begin(), list.end(), [&](uint32_t read) { return isOver(read, isCovered); }), list.end());
+      std::sort(list.begin(), list.end());
+      list.erase(std::unique(list.begin(), list.end()), list.end());
+    }
   }
   /// Makes them one, with that history.
   static void join(Page &page, size_t first, size_t last, const Cell &cell) {
@@ -146,7 +164,7 @@ public:
 
 private:
   /// The cell with that byte. Runs mostly come in order, as far apart as those before: from the last one it is as many steps as then.
-  size_t cellOf(const Page &page, uint16_t at) {
+  size_t cellOf(const Page &page, uint16_t at) const {
     size_t cell = latest < page.begins.size() && page.begins[latest] <= at ? latest : 0;
     while (cell + 1 < page.begins.size() && page.begins[cell + 1] <= at)
       ++cell;
@@ -161,8 +179,7 @@ private:
   bool initial;
   unsigned pageLog2;
   uint64_t pageBytes;
-  bool hasRepeated = false;
-  size_t latest = 0; ///< that cellOf() found, whatever the page was
+  mutable size_t latest = 0; ///< that cellOf() found, whatever the page was
   std::vector<Page> pages;
 };
 
@@ -178,6 +195,13 @@ struct Runs {
   int64_t most = 256; ///< runs that are looked at one by one
 
   using Key = std::tuple<int64_t, int64_t, int64_t, std::array<int64_t, 6>, std::array<int64_t, 6>>;
+  /// From the first byte to behind the last.
+  std::pair<uint64_t, uint64_t> hull() const {
+    int64_t low = begin, high = begin + bytes;
+    for (size_t i = 0; i < depth; ++i)
+      (nest[i].stride < 0 ? low : high) += nest[i].stride * (nest[i].count - 1);
+    return {uint64_t(low), uint64_t(high)};
+  }
   /// Of all but `most` and whether they are written.
   Key key() const {
     std::array<int64_t, 6> counts{}, strides{};
@@ -268,13 +292,15 @@ private:
   std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
   std::vector<Semaphore> semaphores;
   std::vector<Cells> memories; ///< by isa::Memory, and DRAM
-  /// A read of the tensor engine whose bytes nobody has written since: it needs no new look.
+  /// A read that an engine mostly does again and again. Cells do not know of it: it is noted in the pages where it lies, until all
+  /// of a page is written.
   struct Repeat {
     Runs runs;
-    bool isOpen = false;   ///< nobody has
-    uint32_t position = 0; ///< of the last such read; the cells have that of the first one
+    unsigned engine;
+    bool isOpen = false;   ///< nobody has written there since: it needs no new look
+    uint32_t position = 0; ///< of the last such read
   };
-  std::map<Runs::Key, uint32_t> repeatOf; ///< indices into:
+  std::map<std::pair<unsigned, Runs::Key>, uint32_t> repeatOf; ///< indices into:
   std::vector<Repeat> repeats;
   std::vector<Walk> walks{Walk()};
   using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
@@ -326,7 +352,7 @@ private:
   void access(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end, bool exact, bool write,
               uint32_t walk, bool adds);
   void readAgain(unsigned self, const Clock &clock, const Runs &runs);
-  void closeRepeats(unsigned space, uint64_t begin, uint64_t end);
+  void closeRepeats(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end);
   void checkKept(unsigned self, uint64_t begin, uint64_t end);
   void findStored();
   /// Whether some store of the program writes there: else reads need no order.
@@ -406,7 +432,7 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
       return;
     }
   if (write)
-    closeRepeats(space, begin, end);
+    closeRepeats(self, clock, space, begin, end);
   bool anyWritten = false, allWritten = true;
   auto conflict = [&](const char *kind, unsigned other, uint32_t position) {
     if (problems.size() < kMaxProblems)
@@ -452,34 +478,45 @@ void Checker::access(unsigned self, const Clock &clock, unsigned space, uint64_t
 
 /// Passes over all channels read the same operands again and again.
 void Checker::readAgain(unsigned self, const Clock &clock, const Runs &runs) {
-  const uint32_t index = repeatOf.try_emplace(runs.key(), uint32_t(repeats.size())).first->second;
+  const uint32_t index = repeatOf.try_emplace({self, runs.key()}, uint32_t(repeats.size())).first->second;
   if (index == repeats.size())
-    repeats.push_back({runs});
+    repeats.push_back({runs, self});
   Repeat &repeat = repeats[index];
   repeat.position = counts[self];
   if (repeat.isOpen)
     return;
-  const size_t before = problems.size();
-  runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
-    access(self, clock, unsigned(runs.memory), begin, end, exact, false, 0, false);
-  });
-  if (problems.size() > before)
-    return;
+  Cells &cells = memories[size_t(runs.memory)];
+  const auto [low, high] = runs.hull();
+  // Mostly what lies between the runs has been written in time, too.
+  if (!cells.allOf(low, high, [&](const Cell &cell) { return cell.written && clock[cell.writer] >= cell.write; })) {
+    const size_t before = problems.size();
+    runs.forEach([&](uint64_t begin, uint64_t end, bool exact) {
+      access(self, clock, unsigned(runs.memory), begin, end, exact, false, 0, false);
+    });
+    if (problems.size() > before)
+      return;
+  }
   repeat.isOpen = true;
-  runs.forEach([&](uint64_t begin, uint64_t end, bool) { memories[size_t(runs.memory)].noteRepeated(begin, end, index); });
+  runs.forEach([&](uint64_t begin, uint64_t end, bool) { cells.noteRepeated(begin, end, index); });
 }
 
-/// The cells learn of repeated reads of [begin, end) before somebody writes there.
-void Checker::closeRepeats(unsigned space, uint64_t begin, uint64_t end) {
-  const unsigned tensor = machine.loadEngines + machine.storeEngines + 1;
-  for (uint32_t index : memories[space].takeRepeated(begin, end)) {
+/// Before `self` writes [begin, end). Repeated reads there that it knows to be over are no conflict; of the others the cells learn.
+void Checker::closeRepeats(unsigned self, const Clock &clock, unsigned space, uint64_t begin, uint64_t end) {
+  std::vector<uint32_t> unknown;
+  memories[space].updateRepeated(begin, end, [&](uint32_t index, bool isCovered) {
     Repeat &repeat = repeats[index];
-    if (!std::exchange(repeat.isOpen, false))
-      continue;
+    repeat.isOpen = false;
+    if (repeat.engine == self || clock[repeat.engine] >= repeat.position)
+      return isCovered; // whoever writes there next comes after this write, and so after the read
+    unknown.push_back(index);
+    return true;
+  });
+  for (uint32_t index : unknown) {
+    const Repeat &repeat = repeats[index];
     repeat.runs.forEach([&](uint64_t from, uint64_t to, bool) {
       memories[space].forEachPage(from, to, [&](Cells::Page &page, size_t first, size_t last) {
         for (size_t i = first; i < last; ++i)
-          page.cells[i].read[tensor] = std::max(page.cells[i].read[tensor], repeat.position);
+          page.cells[i].read[repeat.engine] = std::max(page.cells[i].read[repeat.engine], repeat.position);
       });
     });
   }
@@ -509,7 +546,7 @@ void Checker::accessOnChip(unsigned self, const Clock &clock, const isa::Instruc
     const int64_t down = preload->transpose ? preload->n_count : preload->k_count;
     Runs rows{preload->memory, preload->address, across * element, false};
     rows.along(down, preload->row_stride);
-    visit(rows);
+    readAgain(self, clock, rows);
   } else if (const auto *tensor = instruction.getIf<isa::Tensor>()) {
     Runs reads{tensor->memory, tensor->address, tensor->k_count * element, false};
     reads.along(tensor->counts, tensor->strides);

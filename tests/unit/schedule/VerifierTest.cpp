@@ -99,6 +99,28 @@ TEST(VerifierTest, AcceptsALoadOverAnOperandOnceTheReaderHasRetired) {
   EXPECT_EQ(problemsOf(lines), "");
 }
 
+// Other bytes of the operand have been replaced in time.
+TEST(VerifierTest, RefusesALoadOverTheRestOfAnOperandStillInUse) {
+  std::vector<std::string> lines = kCorrect;
+  lines[3].replace(lines[3].find("post=[2:1]"), 10, "post=[2:1,4:1]");
+  lines.insert(lines.begin() + 4, {"load wait=[4:1] counts=[32,1,1,1,1] span=32 dram_address=128",
+                                   "load unit=1 counts=[32,1,1,1,1] span=32 dram_address=128 address=32"});
+  expectRefused(lines, "write after read hazard on scratchpad0 bytes [32, 64): load1 does not wait for tensor");
+}
+
+TEST(VerifierTest, AcceptsALoadBetweenTheRowsOfAnOperandInUse) {
+  std::vector<std::string> lines = kCorrect;
+  lines[0] = "load post=[0:1] counts=[8,8,1,1,1] dram_strides=[8] strides=[16] span=120";
+  lines[3].replace(lines[3].find("span=64"), 7, "span=120");
+  lines[3].replace(lines[3].find("strides=[8]"), 11, "strides=[16]");
+  const std::string between = "load counts=[8,8,1,1,1] dram_strides=[8] strides=[16] span=120 address=8 dram_address=128";
+  for (size_t at : {1, 4}) {
+    std::vector<std::string> other = lines;
+    other.insert(other.begin() + long(at), between);
+    EXPECT_EQ(problemsOf(other), "") << at;
+  }
+}
+
 TEST(VerifierTest, RefusesALoadOfBytesThatAStoreMayNotHaveWritten) {
   std::vector<std::string> lines = kCorrect;
   lines.insert(lines.begin() + 6, "load counts=[64,1,1,1,1] span=64 dram_address=4096 address=2048");
