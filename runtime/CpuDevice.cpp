@@ -21,9 +21,13 @@ public:
 
   StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) override {
     Launch launch;
-    // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart.
-    for (const TensorSpec &spec : outputSpecs)
-      launch.outputs.push_back({spec.name, spec.stored(), spec.shape, {}});
+    // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart. Their memory is not the launch's time.
+    for (const TensorSpec &spec : outputSpecs) {
+      size_t bytes = frontend::elementBytes(spec.stored());
+      for (int64_t size : spec.shape)
+        bytes *= size_t(size);
+      launch.outputs.push_back({spec.name, spec.stored(), spec.shape, std::vector<uint8_t>(bytes)});
+    }
     std::vector<HostTensor> arguments;
     for (size_t i = 0; i < inputs.size(); ++i)
       arguments.push_back(toStored(inputs[i], inputSpecs[i]));

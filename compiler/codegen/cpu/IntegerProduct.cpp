@@ -70,8 +70,10 @@ public:
 
   bool match();
   llvm::Expected<NestOperand> stream();
-  NestOperand pack();
+  /// The packed factor as it will be, with a pointer of something else, and how that comes about.
+  NestOperand layOut(FactorPacking &packing);
   llvm::Expected<NestOperand> start();
+  Value pack(int64_t width);
 
   unsigned group = 1;
   /// The summed loop whose iterations are grouped, and the number of groups.
@@ -86,7 +88,8 @@ private:
   bool needsSums() const { return group == 4 && streamedZero() != 0; }
   Type smallType() { return group == 4 ? b.getI8Type() : b.getIntegerType(16); }
   Block *narrowBody(const Factor &factor);
-  void packInto(const TensorView &from, const TensorView &to, int depthAt, int laneAt);
+  void packInto(const TensorView &from, const TensorView &to);
+  TensorView newPacked(RankedTensorType type, function_ref<void(const TensorView &, const TensorView &)> fill);
   void sumInto(const TensorView &from, const TensorView &to);
 
   KernelWriter &writer;
@@ -99,6 +102,9 @@ private:
   Factor streamed, packed;
   /// The loop of neighbouring results, on which only the packed factor depends.
   int lane = -1;
+  /// Of the packed factor: its summed dimension, its dimension of lanes, and the sizes of the others.
+  int depthAt = 0, laneAt = 0;
+  SmallVector<int64_t> others;
   /// -zero * the sum of the packed factor, where that has to be added; its strides by the loops of the op.
   TensorView sums;
   SmallVector<int64_t> sumStrides;
@@ -175,9 +181,9 @@ llvm::Expected<NestOperand> ProductBuilder::stream() {
   return operand;
 }
 
-/// Writes `from`, whose dimension `depthAt` is summed and whose dimension `laneAt` is vectorised, as [others, groups, lane,
-/// group], with zeros where the last group is not full.
-void ProductBuilder::packInto(const TensorView &from, const TensorView &to, int depthAt, int laneAt) {
+/// Writes the factor `from`, a first dimension of panels in front of its own, as [panels, others, groups, lane, group], with zeros
+/// where the last group is not full.
+void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
   Block *body = group == 2 || !packed.isSigned ? narrowBody(packed) : nullptr;
   TensorView ordered = from;
   ordered.shape.clear();
@@ -187,10 +193,10 @@ void ProductBuilder::packInto(const TensorView &from, const TensorView &to, int 
     ordered.strides.push_back(from.strides[dim]);
   };
   for (int dim = 0; dim < static_cast<int>(from.shape.size()); ++dim)
-    if (dim != depthAt && dim != laneAt)
+    if (dim != depthAt + 1 && dim != laneAt + 1)
       keep(dim);
-  keep(depthAt);
-  keep(laneAt);
+  keep(depthAt + 1);
+  keep(laneAt + 1);
   unsigned rank = ordered.shape.size(), grouped = rank - 2;
   SmallVector<int64_t> ones(rank, 1);
   for (unsigned part = 0; part < group; ++part) {
@@ -199,7 +205,7 @@ void ProductBuilder::packInto(const TensorView &from, const TensorView &to, int 
     place.offset += part;
     place.shape.pop_back();
     place.strides.pop_back();
-    int64_t filled = (from.shape[depthAt] - part + group - 1) / group;
+    int64_t filled = (from.shape[depthAt + 1] - part + group - 1) / group;
     SmallVector<int64_t> offsets(rank, 0), sizes(ordered.shape), steps(ones);
     offsets[grouped] = part;
     sizes[grouped] = filled;
@@ -256,10 +262,8 @@ void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
   writer.emit(loc, std::move(nest));
 }
 
-NestOperand ProductBuilder::pack() {
-  SmallVector<int64_t> shape;
+NestOperand ProductBuilder::layOut(FactorPacking &packing) {
   SmallVector<int> order;
-  int depthAt = 0, laneAt = 0;
   for (auto [at, expr] : llvm::enumerate(mapOf(packed).getResults())) {
     int loop = static_cast<int>(cast<AffineDimExpr>(expr).getPosition());
     if (loop == depth) {
@@ -268,46 +272,70 @@ NestOperand ProductBuilder::pack() {
       laneAt = static_cast<int>(at);
     } else {
       order.push_back(loop);
-      shape.push_back(ranges[loop]);
+      others.push_back(ranges[loop]);
     }
   }
-  order.append({depth, lane});
-  shape.append({groups, ranges[lane]});
+  packing.input = 1;
+  packing.lane = lane;
+  packing.isNeeded = true;
+  packing.strides.assign(ranges.size(), 0);
+  packing.strides[depth] = 1;
+  packing.positions = groups;
+  sumStrides.assign(ranges.size(), 0);
+  sumStrides[lane] = 1;
+  int64_t sumStride = ranges[lane];
+  for (unsigned i = order.size(); i-- > 0;) {
+    packing.strides[order[i]] = packing.positions;
+    packing.positions *= others[i];
+    if (kinds[order[i]] == utils::IteratorType::parallel) {
+      sumStrides[order[i]] = sumStride;
+      sumStride *= others[i];
+    }
+  }
+  if (needsSums())
+    sums = newPacked(RankedTensorType::get({sumStride}, b.getI32Type()),
+                     [&](const TensorView &from, const TensorView &to) { sumInto(from, to); });
   NestOperand operand;
   operand.element = b.getI32Type();
   operand.strides.assign(ranges.size(), 0);
-  sumStrides.assign(ranges.size(), 0);
-  int64_t stride = 1, sumStride = 1;
-  for (unsigned i = order.size(); i-- > 0;) {
-    operand.strides[order[i]] = stride;
-    stride *= shape[i];
-    if (kinds[order[i]] == utils::IteratorType::parallel) {
-      sumStrides[order[i]] = sumStride;
-      sumStride *= shape[i];
-    }
-  }
-  shape.push_back(group);
-  SmallVector<RankedTensorType> types{RankedTensorType::get(shape, smallType())};
-  if (needsSums())
-    types.push_back(RankedTensorType::get({sumStride}, b.getI32Type()));
-  auto fill = [&](const TensorView &from, ArrayRef<TensorView> to) {
-    packInto(from, to[0], depthAt, laneAt);
-    if (needsSums())
-      sumInto(from, to[1]);
-  };
-  std::vector<TensorView> views;
-  if (auto constant = tensorOf(packed).getDefiningOp<arith::ConstantOp>()) {
-    views = writer.newPackedConstants(
-        types, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to); });
-  } else {
-    for (RankedTensorType type : types)
-      views.push_back(writer.newBuffer(type));
-    fill(writer.viewOf(tensorOf(packed)), views);
-  }
-  operand.pointer = writer.pointerTo(views[0]);
-  if (needsSums())
-    sums = views[1];
+  operand.pointer = writer.viewOf(tensorOf(packed)).pointer;
   return operand;
+}
+
+/// New memory that `fill` makes of the packed factor: once if that is a constant, else in each run.
+TensorView ProductBuilder::newPacked(RankedTensorType type, function_ref<void(const TensorView &, const TensorView &)> fill) {
+  if (auto constant = tensorOf(packed).getDefiningOp<arith::ConstantOp>())
+    return writer.newPackedConstants(
+        {type}, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to[0]); })[0];
+  TensorView view = writer.newBuffer(type);
+  fill(writer.viewOf(tensorOf(packed)), view);
+  return view;
+}
+
+Value ProductBuilder::pack(int64_t width) {
+  int64_t positions = groups * group;
+  for (int64_t size : others)
+    positions *= size;
+  const int64_t lanes = ranges[lane];
+  auto fill = [&](const TensorView &from, const TensorView &to) {
+    auto packPanels = [&](int64_t first, int64_t count, int64_t size) {
+      TensorView source = from, target = to;
+      source.offset += first * from.strides[laneAt];
+      source.shape[laneAt] = size;
+      source.shape.insert(source.shape.begin(), count);
+      source.strides.insert(source.strides.begin(), size * from.strides[laneAt]);
+      target.offset += first * positions;
+      target.shape = {count};
+      target.shape.append(others);
+      target.shape.append({groups, size, int64_t(group)});
+      target.strides = denseStrides(target.shape);
+      packInto(source, target);
+    };
+    packPanels(0, lanes / width, width);
+    if (lanes % width)
+      packPanels(lanes / width * width, 1, lanes % width);
+  };
+  return writer.pointerTo(newPacked(RankedTensorType::get({positions * lanes}, smallType()), fill));
 }
 
 llvm::Expected<NestOperand> ProductBuilder::start() {
@@ -327,23 +355,25 @@ llvm::Expected<NestOperand> ProductBuilder::start() {
 
 } // namespace
 
-llvm::Expected<bool> buildIntegerProduct(KernelWriter &writer, linalg::GenericOp op, LoopNest &nest) {
-  ProductBuilder builder(writer, op);
-  if (!builder.match())
-    return false;
+llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, linalg::GenericOp op, LoopNest &nest) {
+  auto builder = std::make_shared<ProductBuilder>(writer, op);
+  if (!builder->match())
+    return std::nullopt;
   NestStage stage(op.getLoc());
-  stage.products = builder.group;
-  llvm::Expected<NestOperand> streamed = builder.stream();
+  stage.products = builder->group;
+  llvm::Expected<NestOperand> streamed = builder->stream();
   if (!streamed)
     return streamed.takeError();
-  stage.inputs = {*streamed, builder.pack()};
-  llvm::Expected<NestOperand> start = builder.start();
+  FactorPacking packing;
+  stage.inputs = {*streamed, builder->layOut(packing)};
+  packing.pack = [builder](int64_t width) { return builder->pack(width); };
+  llvm::Expected<NestOperand> start = builder->start();
   if (!start)
     return start.takeError();
   nest.stages.push_back(stage);
   nest.inits.push_back(*start);
-  nest.sizes[builder.depth] = builder.groups;
-  return true;
+  nest.sizes[builder->depth] = builder->groups;
+  return packing;
 }
 
 } // namespace tw::cpu

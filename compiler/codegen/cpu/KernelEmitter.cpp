@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/IntegerProduct.h"
 #include "compiler/codegen/cpu/KernelWriter.h"
 #include "compiler/codegen/cpu/Lanes.h"
+#include "compiler/codegen/cpu/Panels.h"
 #include "compiler/graph/Messages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -96,6 +97,8 @@ struct PendingNest {
   LoopNest nest;
   /// For each dimension of that tensor, its loop, or -1 where the tensor has extent 1.
   SmallVector<int> resultLoops;
+  /// Of a factor of stage 0.
+  std::optional<FactorPacking> packing;
 };
 
 class KernelEmitter : public KernelWriter {
@@ -269,10 +272,11 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
 
   bool isProduct = false;
   if (nest.accumulates && !producer) {
-    llvm::Expected<bool> built = buildIntegerProduct(*this, op, nest);
+    llvm::Expected<std::optional<FactorPacking>> built = buildIntegerProduct(*this, op, nest);
     if (!built)
       return built.takeError();
-    isProduct = *built;
+    isProduct = built->has_value();
+    pending.packing = isProduct ? *built : packingOf(*this, op);
   }
   NestStage stage(op.getLoc());
   stage.body = op.getBody();
@@ -328,7 +332,11 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
   llvm::Expected<PendingNest> pending = buildNest(op);
   if (!pending)
     return pending.takeError();
-  KernelWriter::emit(op.getLoc(), std::move(pending->nest));
+  SmallVector<LoopNest, 2> nests{pending->nest};
+  if (pending->packing)
+    nests = packInPanels(*this, op.getLoc(), std::move(pending->nest), *pending->packing);
+  for (LoopNest &nest : nests)
+    KernelWriter::emit(op.getLoc(), std::move(nest));
   return llvm::Error::success();
 }
 

@@ -30,6 +30,9 @@ constexpr int64_t minParallelIterations = 4096;
 /// Weights beyond this many bytes are walked once, with the pixels inside, instead of once per row of pixels.
 constexpr int64_t residentBytes = 128 * 1024;
 
+/// What a load costs beside the operations that hide it: factors of matrix products come from the second-level cache.
+constexpr double kCyclesPerLoad = 0.05;
+
 /// A run of `width` consecutive elements along the vector loop.
 struct Piece {
   int64_t offset = 0;
@@ -51,8 +54,10 @@ public:
       : b(builder), loc(loc), nest(std::move(nest)), options(options), scalars(scalars) {}
 
   void emit();
+  int64_t registerBlockWidth(int loop);
 
 private:
+  void choose();
   /// A cell of a register block.
   struct Place {
     int64_t row;
@@ -78,6 +83,7 @@ private:
   SmallVector<Piece> piecesOfVectorLoop(int64_t first, int64_t end) const;
   SmallVector<Block1D> blocksOfVectorLoop() const;
   int64_t accumulatorLimit() const;
+  bool fitsRegisters(int64_t rows, int64_t pieces) const;
   int64_t footprint(const NestOperand &operand) const;
 
   using Pointers = SmallVector<Value>;
@@ -117,6 +123,8 @@ private:
   SmallVector<SmallVector<unsigned>> inputSlots;
   SmallVector<unsigned> initSlots, storeSlots;
 
+  /// The loop of the nest as it was given that a loop is, or ends with.
+  SmallVector<int> origins;
   int vectorDim = -1;
   int64_t lanes = 1;
   /// Some operand's lanes are not neighbours in memory.
@@ -153,9 +161,11 @@ void NestEmitter::collectOperands() {
 
 /// Drops loops of one iteration and merges every pair of loops that all operands walk as one.
 void NestEmitter::simplify() {
+  origins = llvm::to_vector(llvm::seq<int>(0, nest.sizes.size()));
   auto erase = [&](unsigned dim) {
     nest.sizes.erase(nest.sizes.begin() + dim);
     nest.isReduction.erase(nest.isReduction.begin() + dim);
+    origins.erase(origins.begin() + dim);
     for (NestOperand *operand : slots)
       if (!operand->strides.empty())
         operand->strides.erase(operand->strides.begin() + dim);
@@ -242,6 +252,11 @@ int64_t NestEmitter::accumulatorLimit() const {
   return options.machine.vectorRegisters - 4;
 }
 
+/// Whether the accumulators of a register block, one operand of its shorter side and one of the other have registers.
+bool NestEmitter::fitsRegisters(int64_t rows, int64_t pieces) const {
+  return rows * pieces <= accumulatorLimit() && rows * pieces + std::min(rows, pieces) < options.machine.vectorRegisters;
+}
+
 /// Pieces of the vector loop: whole registers first, then powers of two.
 int64_t NestEmitter::numPieces() const {
   if (vectorDim < 0 || vectorReduction)
@@ -271,7 +286,8 @@ SmallVector<Piece> NestEmitter::piecesOfVectorLoop(int64_t first, int64_t end) c
 }
 
 /// Takes the loop of rows and the size of a register block that need the fewest cycles, by a simple model: two operations and
-/// two loads per cycle, and an accumulator takes another product after four cycles.
+/// two loads per cycle, and an accumulator takes another product after four cycles. Of blocks that reach the same rate the one with the
+/// fewest loads is best, as some of them come from a cache further away.
 void NestEmitter::chooseRegisterBlock() {
   if (!nest.accumulates || nest.runsOnce)
     return;
@@ -297,11 +313,11 @@ void NestEmitter::chooseRegisterBlock() {
       for (unsigned slot : inputSlots[0])
         if (slots[slot]->inMemory())
           loads += cells({stride(*slots[slot], rowDim) != 0, stride(*slots[slot], vectorDim) != 0}, rows, pieces);
-      return std::max({operations / 2, loads / 2, 4.0});
+      return std::max({operations / 2, loads / 2, 4.0}) + kCyclesPerLoad * loads;
     };
     int64_t size = dim < 0 ? 1 : nest.sizes[dim];
     for (int64_t pieces = 1; pieces <= std::min<int64_t>(total, 8); ++pieces)
-      for (int64_t rows = 1; rows <= std::min<int64_t>(size, 16) && rows * pieces <= accumulatorLimit(); ++rows) {
+      for (int64_t rows = 1; rows <= std::min<int64_t>(size, 16) && fitsRegisters(rows, pieces); ++rows) {
         int64_t rowBlocks = size / rows, rowsLeft = size % rows, blocks = total / pieces, left = total % pieces;
         double cost = static_cast<double>(rowBlocks * blocks) * cycles(rows, pieces) +
                       static_cast<double>(blocks) * cycles(rowsLeft, pieces) +
@@ -720,7 +736,9 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
     int64_t pieces = block.pieces.size();
     rows = blockRows;
     if (pieces != blockPieces) {
-      int64_t most = std::clamp<int64_t>(accumulatorLimit() / pieces, 1, 16);
+      int64_t most = 16;
+      while (most > 1 && !fitsRegisters(most, pieces))
+        --most;
       int64_t blocks = (size + most - 1) / most;
       rows = (size + blocks - 1) / blocks;
     }
@@ -734,16 +752,20 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
       loops.push_back({dim, nest.sizes[dim], 1});
   auto storeStride = [&](int64_t dim) { return nest.stores.empty() ? 0 : std::abs(nest.stores[0].to.strides[dim]); };
   llvm::stable_sort(loops, [&](const auto &a, const auto &b) { return storeStride(a[0]) > storeStride(b[0]); });
-  if (block.count > 1) {
-    // Vectors that every row of pixels needs again stay in the cache only if they are few.
-    int64_t reused = 0;
-    if (rowDim >= 0)
-      for (unsigned slot : inputSlots[0])
-        if (slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], rowDim))
-          reused += footprint(*slots[slot]);
-    std::array<int64_t, 3> vectorLoop{vectorDim, block.count, block.step};
-    loops.insert(reused > residentBytes ? loops.begin() : loops.end(), vectorLoop);
-  }
+  // Vectors that every row of pixels needs again stay in the cache only if they are few. If not, the loops over them go outermost.
+  int64_t reused = 0;
+  auto isReused = [&](unsigned slot) {
+    return rowDim >= 0 && slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], rowDim);
+  };
+  for (unsigned slot : inputSlots[0])
+    if (isReused(slot))
+      reused += footprint(*slots[slot]);
+  if (block.count > 1)
+    loops.push_back({vectorDim, block.count, block.step});
+  if (reused > residentBytes)
+    std::stable_partition(loops.begin(), loops.end(), [&](const auto &loop) {
+      return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], int(loop[0])); });
+    });
   bool parallel = options.threads > 1 && work >= minParallelIterations;
   unsigned parallelLoops = 0;
   int64_t chunks = 1;
@@ -772,14 +794,23 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
   });
 }
 
-void NestEmitter::emit() {
-  for (auto [size, reduction] : llvm::zip(nest.sizes, nest.isReduction))
-    if (size == 0 && !reduction)
-      return;
+void NestEmitter::choose() {
   collectOperands();
   simplify();
   chooseVectorLoop();
   chooseRegisterBlock();
+}
+
+int64_t NestEmitter::registerBlockWidth(int loop) {
+  choose();
+  return vectorDim >= 0 && !vectorReduction && !isGathered && origins[vectorDim] == loop ? blockPieces * lanes : 0;
+}
+
+void NestEmitter::emit() {
+  for (auto [size, reduction] : llvm::zip(nest.sizes, nest.isReduction))
+    if (size == 0 && !reduction)
+      return;
+  choose();
   findVariation();
   Pointers base;
   for (NestOperand *operand : slots)
@@ -791,6 +822,11 @@ void NestEmitter::emit() {
 }
 
 } // namespace
+
+int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options) {
+  OpBuilder builder(nest.stages[0].loc.getContext());
+  return NestEmitter(builder, nest.stages[0].loc, nest, options, DenseMap<Value, Value>()).registerBlockWidth(loop);
+}
 
 void emitLoopNest(OpBuilder &builder, Location loc, LoopNest nest, const NestOptions &options,
                   const DenseMap<Value, Value> &scalars) {

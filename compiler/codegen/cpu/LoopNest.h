@@ -80,6 +80,10 @@ struct NestOptions {
   unsigned threads = 1;
 };
 
+/// Neighbouring iterations of loop `loop` in one register block of a reducing nest; 0 if that is not the loop whose iterations are the
+/// lanes of vectors.
+int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options);
+
 /// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside.
 /// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
 void emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,

@@ -213,7 +213,7 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
     for (auto [lhsSigned, lhsZero] : {std::pair(false, 0), {false, 131}, {true, 0}, {true, -7}})
       for (auto [rhsSigned, rhsZero] : {std::pair(true, 0), {false, 128}, {true, 5}}) {
         bool constant = ++seed % 2, fromZero = seed % 3;
-        const int64_t rows = 5, columns = 27;
+        const int64_t rows = 5, columns = seed % 4 < 2 ? 27 : 150;
         auto a = someValues<uint8_t>(rows * depth, seed), w = someValues<uint8_t>(depth * columns, seed + 1);
         auto init = someValues<int32_t>(rows * columns, seed + 2);
         auto wide = [](uint8_t byte, bool isSigned) { return isSigned ? static_cast<int8_t>(byte) : int32_t(byte); };
@@ -364,21 +364,29 @@ func.func @main(%x: tensor<1x6x6x6xf32>, %w: tensor<3x3x2x3x5xf32>) -> tensor<1x
   EXPECT_EQ(valuesOf<float>(outputs[0]), expected);
 }
 
-/// Matrix products with the right-hand side as [k, n] and as [n, k]; the latter has its vectors along the reduction.
+/// Matrix products with the right-hand side as [k, n] and as [n, k]; the latter has its vectors along the reduction. A constant one is
+/// packed in panels, the last of them with what columns are left.
 TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
   struct Case {
     int64_t m, n, k;
   };
-  for (Case c : {Case{1, 10, 64}, Case{1, 1000, 128}, Case{33, 17, 45}, Case{64, 96, 80}, Case{5, 1, 200}})
-    for (bool transposed : {false, true}) {
+  for (Case c : {Case{1, 10, 64}, Case{1, 1000, 128}, Case{33, 17, 45}, Case{64, 96, 80}, Case{5, 1, 200}, Case{9, 333, 12}})
+    for (auto [transposed, isConstant] : {std::pair(false, false), {true, false}, {false, true}, {true, true}}) {
       std::string a = shape({c.m, c.k}, "f32"), out = shape({c.m, c.n}, "f32");
       std::string b = transposed ? shape({c.n, c.k}, "f32") : shape({c.k, c.n}, "f32");
       std::string map = transposed ? "(n, k)" : "(k, n)";
+      auto x = someValues<float>(c.m * c.k, 1), w = someValues<float>(c.k * c.n, 2), init = someValues<float>(c.m * c.n, 3);
+      const int64_t inner = transposed ? c.k : c.n;
+      std::string elements;
+      for (int64_t i = 0; i < c.k * c.n; ++i)
+        elements += std::string(i == 0 ? "[" : i % inner ? ", " : "], [") + std::to_string(w[i]);
       std::string text = "func.func @main(%a: " + a + ", %b: " + b + ", %c: " + out + ") -> " + out + R"( {
+  %k = arith.constant dense<[)" +
+                         elements + "]]> : " + b + R"(
   %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> )" +
                          map + R"(>,
       affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%a, %b : )" + a +
+      ins(%a, )" + (isConstant ? "%k : " : "%b : ") + a +
                          ", " + b + ") outs(%c : " + out + R"() {
   ^bb0(%x: f32, %w: f32, %acc: f32):
     %m = arith.mulf %x, %w : f32
@@ -386,7 +394,6 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
     linalg.yield %r : f32
   } -> )" + out +
                          "\n  return %y : " + out + "\n}";
-      auto x = someValues<float>(c.m * c.k, 1), w = someValues<float>(c.k * c.n, 2), init = someValues<float>(c.m * c.n, 3);
       std::vector<float> expected;
       for (int64_t m = 0; m < c.m; ++m)
         for (int64_t n = 0; n < c.n; ++n) {
@@ -399,7 +406,7 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
           runEverywhere(text, {tensorOf(x, {c.m, c.k}), transposed ? tensorOf(w, {c.n, c.k}) : tensorOf(w, {c.k, c.n}),
                                tensorOf(init, {c.m, c.n})});
       ASSERT_EQ(outputs.size(), 1u);
-      EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << c.m << "x" << c.n << "x" << c.k << " " << transposed;
+      EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << c.m << "x" << c.n << "x" << c.k << " " << transposed << " " << isConstant;
     }
 }
 
