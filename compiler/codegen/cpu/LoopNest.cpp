@@ -79,6 +79,7 @@ private:
   void collectOperands();
   void chooseVectorLoop();
   void chooseRegisterBlock();
+  void chooseTransposition();
   int64_t numPieces() const;
   SmallVector<Piece> piecesOfVectorLoop(int64_t first, int64_t end) const;
   SmallVector<Block1D> blocksOfVectorLoop() const;
@@ -101,6 +102,13 @@ private:
   Value offsetPointer(Value pointer, Type unit, int64_t offset);
   Value loadOperand(unsigned slot, const Pointers &base, int64_t row, const Piece &piece);
   Value loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared);
+  Value fromStorage(Value value, Type element);
+  void loadTransposed(unsigned slot, const Pointers &base, Place place, Shared &shared);
+  /// Whether the elements of a vector of the operand are apart in memory.
+  bool isStrided(const NestOperand &operand) const {
+    const int64_t step = stride(operand, vectorDim);
+    return operand.inMemory() && step != 0 && step != 1;
+  }
   void storeResult(const NestStore &store, unsigned slot, const Pointers &base, int64_t row, const Piece &piece, Value value);
   Value toWidth(Value value, int64_t width) { return tw::cpu::toWidth(b, loc, value, width); }
   SmallVector<Value> evaluate(unsigned stage, ArrayRef<Value> arguments, Place place, Shared &shared, bool contract);
@@ -134,8 +142,12 @@ private:
   std::optional<Combiner> combiner;
   /// The parallel loop whose iterations share a micro-kernel, or -1.
   int rowDim = -1;
-  /// Size of a register block of a reduction.
+  /// Size of a register block, in pieces of a reduction.
   int64_t blockRows = 1, blockPieces = 1;
+  /// Strided operands are neighbours along the loop of rows, and so loaded as squares that are transposed in registers.
+  bool transposes = false;
+  /// Rows of the block that is being written.
+  int64_t rowsNow = 1;
   /// Of every value of the bodies.
   DenseMap<Value, Variation> variations;
 };
@@ -209,6 +221,7 @@ void NestEmitter::chooseVectorLoop() {
     combiner = matchCombiner(*nest.stages[0].body);
 
   double best = slots.size();
+  const unsigned firstStore = storeSlots.empty() ? slots.size() : storeSlots.front();
   for (unsigned dim = 0; dim < nest.sizes.size(); ++dim) {
     bool reduction = nest.isReduction[dim];
     if (nest.sizes[dim] == 0 || (reduction && !combiner))
@@ -224,6 +237,8 @@ void NestEmitter::chooseVectorLoop() {
       if (reduction && (step != 0 && step != 1))
         cost += 1000;
       cost += step == 0 ? 0.25 * runs : step == 1 ? runs : 1 + runs;
+      // Strided loads can become transpositions.
+      cost += step != 0 && step != 1 && slot >= firstStore ? 0.5 : 0;
     }
     // The lanes of a reduction must be combined at its end, and its remainder is scalar.
     if (reduction)
@@ -236,15 +251,30 @@ void NestEmitter::chooseVectorLoop() {
   }
   lanes = vectorDim < 0 ? 1 : width;
   // Strided elements are moved one by one: long vectors of them would only be long code.
-  isGathered = llvm::any_of(slots, [&](NestOperand *operand) {
-    int64_t step = stride(*operand, vectorDim);
-    return operand->inMemory() && step != 0 && step != 1;
-  });
+  isGathered = llvm::any_of(slots, [&](NestOperand *operand) { return isStrided(*operand); });
   if (isGathered)
     lanes = std::min<int64_t>(lanes, 16);
   if (vectorReduction)
     while (lanes > nest.sizes[vectorDim])
       lanes /= 2;
+}
+
+/// Looks for a loop along which everything that is strided along the vector loop is contiguous.
+void NestEmitter::chooseTransposition() {
+  if (nest.accumulates || !isGathered || llvm::any_of(storeSlots, [&](unsigned slot) { return isStrided(*slots[slot]); }))
+    return;
+  for (int dim = static_cast<int>(nest.sizes.size()); dim-- > 0;) {
+    const int64_t smaller = std::min(nest.sizes[dim], nest.sizes[vectorDim]);
+    const int64_t side = std::min<int64_t>(lanes, llvm::bit_floor(static_cast<uint64_t>(smaller)));
+    if (dim == vectorDim || side < 4 || !llvm::all_of(slots, [&](NestOperand *operand) {
+          return !isStrided(*operand) || stride(*operand, dim) == 1;
+        }))
+      continue;
+    transposes = true;
+    rowDim = dim;
+    lanes = blockRows = side;
+    return;
+  }
 }
 
 int64_t NestEmitter::accumulatorLimit() const {
@@ -405,30 +435,60 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, int64_t row,
   const NestOperand &operand = *slots[slot];
   if (!operand.inMemory())
     return operand.splat;
-  Type element = operand.element, stored = storageType(element), unit = operand.addressUnit();
+  const Type element = operand.element, stored = storageType(element), unit = operand.addressUnit();
   int64_t step = stride(operand, vectorDim);
   Value pointer = offsetPointer(base[slot], unit, row * stride(operand, rowDim) + piece.offset * step);
   unsigned alignment = storageBytes(unit);
-  auto fromStorage = [&](Value value) -> Value {
-    if (stored == element)
-      return value;
-    Type type = element;
-    if (auto vector = dyn_cast<VectorType>(value.getType()))
-      type = VectorType::get(vector.getShape(), element);
-    return b.create<arith::TruncIOp>(loc, type, value);
-  };
   if (piece.width == 1 || step == 0)
-    return fromStorage(b.create<LLVM::LoadOp>(loc, stored, pointer, alignment));
+    return fromStorage(b.create<LLVM::LoadOp>(loc, stored, pointer, alignment), element);
   auto type = VectorType::get({piece.width}, stored);
   if (step == 1)
-    return fromStorage(b.create<LLVM::LoadOp>(loc, type, pointer, alignment));
+    return fromStorage(b.create<LLVM::LoadOp>(loc, type, pointer, alignment), element);
   SmallVector<Value> elements;
   for (int64_t lane = 0; lane < piece.width; ++lane)
     elements.push_back(b.create<LLVM::LoadOp>(loc, stored, offsetPointer(pointer, unit, lane * step), alignment));
   Value gathered = b.create<arith::ConstantOp>(loc, b.getZeroAttr(type));
   for (auto [lane, scalar] : llvm::enumerate(elements))
     gathered = b.create<vector::InsertOp>(loc, scalar, gathered, static_cast<int64_t>(lane));
-  return fromStorage(gathered);
+  return fromStorage(gathered, element);
+}
+
+/// A value as the IR has it of one as memory has it.
+Value NestEmitter::fromStorage(Value value, Type element) {
+  if (storageType(element) == element)
+    return value;
+  Type type = element;
+  if (auto vector = dyn_cast<VectorType>(value.getType()))
+    type = VectorType::get(vector.getShape(), element);
+  return b.create<arith::TruncIOp>(loc, type, value);
+}
+
+/// Loads the operand for all rows of a square block: vectors along the rows, which are then transposed.
+void NestEmitter::loadTransposed(unsigned slot, const Pointers &base, Place place, Shared &shared) {
+  const NestOperand &operand = *slots[slot];
+  const int64_t side = place.piece.width;
+  auto type = VectorType::get({side}, storageType(operand.element));
+  SmallVector<Value> vectors;
+  for (int64_t lane = 0; lane < side; ++lane) {
+    Value pointer = offsetPointer(base[slot], operand.addressUnit(), (place.piece.offset + lane) * stride(operand, vectorDim));
+    vectors.push_back(b.create<LLVM::LoadOp>(loc, type, pointer, storageBytes(operand.element)));
+  }
+  // Squares of two by two blocks swap the two beside their diagonal.
+  for (int64_t size = 1; size < side; size *= 2) {
+    SmallVector<int64_t> low, high;
+    for (int64_t lane = 0; lane < side; ++lane) {
+      low.push_back(lane & size ? side + lane - size : lane);
+      high.push_back(lane & size ? side + lane : lane + size);
+    }
+    for (int64_t i = 0; i < side; ++i)
+      if (!(i & size)) {
+        Value first = vectors[i], second = vectors[i + size];
+        vectors[i] = b.create<vector::ShuffleOp>(loc, first, second, low);
+        vectors[i + size] = b.create<vector::ShuffleOp>(loc, first, second, high);
+      }
+  }
+  for (auto [row, vector] : llvm::enumerate(vectors))
+    shared.loads[{slot, int64_t(row), int64_t(place.index)}] = fromStorage(vector, operand.element);
 }
 
 Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, Place place, Shared &shared) {
@@ -437,7 +497,9 @@ Value NestEmitter::loadOperand(unsigned slot, const Pointers &base, Place place,
     return operand.splat;
   Value &value = shared.loads[{slot, stride(operand, rowDim) ? place.row : 0,
                                stride(operand, vectorDim) ? static_cast<int64_t>(place.index) : 0}];
-  if (!value)
+  if (!value && transposes && isStrided(operand) && rowsNow == place.piece.width)
+    loadTransposed(slot, base, place, shared);
+  else if (!value)
     value = loadOperand(slot, base, place.row, place.piece);
   return value;
 }
@@ -724,6 +786,7 @@ void NestEmitter::emitLoops(const Pointers &base, ArrayRef<std::array<int64_t, 3
 
 void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t work) {
   auto micro = [&](const Pointers &at, int64_t rows) {
+    rowsNow = rows;
     if (vectorReduction)
       emitVectorReduction(at, rows);
     else
@@ -735,7 +798,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
     int64_t size = nest.sizes[rowDim];
     int64_t pieces = block.pieces.size();
     rows = blockRows;
-    if (pieces != blockPieces) {
+    if (nest.accumulates && pieces != blockPieces) {
       int64_t most = 16;
       while (most > 1 && !fitsRegisters(most, pieces))
         --most;
@@ -799,6 +862,7 @@ void NestEmitter::choose() {
   simplify();
   chooseVectorLoop();
   chooseRegisterBlock();
+  chooseTransposition();
 }
 
 int64_t NestEmitter::registerBlockWidth(int loop) {

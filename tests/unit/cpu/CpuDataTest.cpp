@@ -7,22 +7,20 @@ using namespace tw::cpu::test;
 
 namespace {
 
-TEST(TransposeTest, EveryPermutationOfThree) {
+template <typename T> void checkPermutationsOfThree(const std::string &element) {
   const int64_t extents[3] = {5, 18, 35};
-  auto x = someValues<int32_t>(5 * 18 * 35, 1);
-  for (size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<int32_t>(i);
+  auto x = someValues<T>(5 * 18 * 35, 1);
   int64_t perm[3] = {0, 1, 2};
   do {
     int64_t out[3] = {extents[perm[0]], extents[perm[1]], extents[perm[2]]};
-    auto type = [](const int64_t *e) {
-      return "tensor<" + std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]) + "xi32>";
+    auto type = [&](const int64_t *e) {
+      return "tensor<" + std::to_string(e[0]) + "x" + std::to_string(e[1]) + "x" + std::to_string(e[2]) + "x" + element + ">";
     };
     std::string text = "func.func @main(%x: " + type(extents) + ") -> " + type(out) +
                        " {\n  %e = tensor.empty() : " + type(out) + "\n  %y = linalg.transpose ins(%x : " + type(extents) +
                        ") outs(%e : " + type(out) + ") permutation = [" + std::to_string(perm[0]) + ", " +
                        std::to_string(perm[1]) + ", " + std::to_string(perm[2]) + "]\n  return %y : " + type(out) + "\n}";
-    std::vector<int32_t> expected;
+    std::vector<T> expected;
     int64_t strides[3] = {18 * 35, 35, 1};
     for (int64_t i = 0; i < out[0]; ++i)
       for (int64_t j = 0; j < out[1]; ++j)
@@ -30,8 +28,14 @@ TEST(TransposeTest, EveryPermutationOfThree) {
           expected.push_back(x[i * strides[perm[0]] + j * strides[perm[1]] + k * strides[perm[2]]]);
     auto outputs = runEverywhere(text, {tensorOf(x, {5, 18, 35})});
     ASSERT_EQ(outputs.size(), 1u);
-    EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected);
+    EXPECT_EQ(valuesOf<T>(outputs[0]), expected) << element;
   } while (std::next_permutation(perm, perm + 3));
+}
+
+TEST(TransposeTest, EveryPermutationOfThree) {
+  checkPermutationsOfThree<int32_t>("i32");
+  checkPermutationsOfThree<uint16_t>("bf16");
+  checkPermutationsOfThree<int8_t>("i8");
 }
 
 /// Parts that are computed in place, copied from inputs, and of one element.
