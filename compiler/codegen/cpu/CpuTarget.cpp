@@ -161,7 +161,7 @@ struct Kernel {
   std::string name;
   std::string symbol;
   Signature signature;
-  std::vector<const char *> constants;
+  std::vector<const char *> constants; ///< null where only the packing read them
   std::vector<Memory> packed;
   int64_t workspaceBytes = 0;
   void (*code)(void **table) = nullptr;
@@ -376,6 +376,8 @@ private:
   CpuExecutable::Impl &impl;
   NestOptions nestOptions;
   DenseMap<Attribute, const char *> constants;
+  /// Kernels and their constants that are the compiler's memory: nobody reads them once constants are packed.
+  std::vector<std::pair<size_t, size_t>> borrowed;
   /// The loops of each distinct kernel, and the symbol by their text.
   std::vector<OwningOpRef<ModuleOp>> modules;
   std::map<std::string, std::string> symbolByText;
@@ -422,8 +424,12 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
   compiled.name = kernel.getName().str();
   compiled.symbol = known->second;
   compiled.signature = std::move(*signature);
-  for (ElementsAttr elements : emitted->constants)
-    compiled.constants.push_back(constantMemory(elements));
+  for (auto [elements, onlyPacked] : llvm::zip(emitted->constants, emitted->onlyPacked)) {
+    const char *raw = onlyPacked ? storedElements(elements) : nullptr;
+    compiled.constants.push_back(raw ? raw : constantMemory(elements));
+    if (raw)
+      borrowed.push_back({impl.kernels.size(), compiled.constants.size() - 1});
+  }
   for (int64_t bytes : emitted->packedBytes)
     compiled.packed.emplace_back(bytes);
   compiled.workspaceBytes = emitted->workspaceBytes;
@@ -580,6 +586,8 @@ llvm::Error CpuCompiler::generateCode() {
     std::vector<void *> outputs(kernel.signature.outputs.size());
     impl.call(packing->toPtr<void (*)(void **)>(), kernel, inputs, outputs);
   }
+  for (auto [kernel, constant] : borrowed)
+    impl.kernels[kernel].constants[constant] = nullptr;
   return llvm::Error::success();
 }
 

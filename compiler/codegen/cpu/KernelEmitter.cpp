@@ -29,6 +29,17 @@ llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
 
 std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }
 
+const char *storedElements(ElementsAttr elements) {
+  auto type = cast<RankedTensorType>(elements.getType());
+  ArrayRef<char> data;
+  if (auto resource = dyn_cast<DenseResourceElementsAttr>(elements))
+    data = resource.getRawHandle().getBlob()->getData();
+  else if (auto dense = dyn_cast<DenseElementsAttr>(elements); dense && !dense.isSplat() && !type.getElementType().isInteger(1))
+    data = dense.getRawData();
+  const int64_t bytes = storageBytes(type.getElementType()) * type.getNumElements();
+  return static_cast<int64_t>(data.size()) >= bytes ? data.data() : nullptr;
+}
+
 void copyElements(ElementsAttr elements, char *memory) {
   auto type = cast<RankedTensorType>(elements.getType());
   int64_t bytes = storageBytes(type.getElementType()), count = type.getNumElements();

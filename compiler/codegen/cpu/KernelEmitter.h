@@ -19,6 +19,8 @@ namespace tw::cpu {
 struct EmittedKernel {
   /// Elements of these become memory that the executable owns, in table order.
   std::vector<mlir::ElementsAttr> constants;
+  /// Whether only the function that packs constants reads them.
+  std::vector<bool> onlyPacked;
   /// Sizes of constants in the order the loops walk them. If there are any, a second function, named by packSymbolOf(),
   /// fills them from the constants; it takes the same table and is called once, before the kernel.
   std::vector<int64_t> packedBytes;
@@ -39,6 +41,9 @@ llvm::Expected<EmittedKernel> emitKernel(mlir::func::FuncOp kernel, mlir::Module
 
 /// An error at the place of an op: `file:line:column` or the name of the ONNX node.
 llvm::Error errorAt(mlir::Operation *op, const llvm::Twine &message);
+
+/// Where the compiler itself has the elements in the form storageType() prescribes; null if nowhere.
+const char *storedElements(mlir::ElementsAttr elements);
 
 /// Copies the elements into `memory` in the form storageType() prescribes.
 void copyElements(mlir::ElementsAttr elements, char *memory);

@@ -185,6 +185,10 @@ void KernelWriter::finish() {
     unsigned base = late.base == LateIndex::Packed ? packed : packed + result.packedBytes.size();
     late.place.setRawConstantIndices({static_cast<int32_t>(base + late.offset)});
   }
+  for (ElementsAttr elements : result.constants) {
+    Value pointer = code.constants.lookup(elements);
+    result.onlyPacked.push_back(!pointer || pointer.use_empty());
+  }
   result.workspaceBytes = planMemory(buffers);
   for (auto [offset, buffer] : llvm::zip(bufferOffsets, buffers))
     offset.setValueAttr(b.getI64IntegerAttr(buffer.offset));
