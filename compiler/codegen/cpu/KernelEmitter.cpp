@@ -103,6 +103,35 @@ llvm::Error prepareKernel(func::FuncOp kernel) {
 
 namespace {
 
+/// The loop of results and the loop of taps that count along a padded dimension: result * step + tap * dilation - low is outside of
+/// [0, extent) where only padding is.
+struct PaddedLoops {
+  int result, tap;
+  int64_t step, dilation, low, extent;
+};
+
+/// Consecutive results that take the same taps.
+struct TapRange {
+  int64_t result, results, tap, taps;
+};
+
+SmallVector<TapRange> tapRangesOf(const PaddedLoops &padded, int64_t results, int64_t taps) {
+  SmallVector<TapRange> ranges;
+  for (int64_t result = 0; result < results; ++result) {
+    const int64_t start = result * padded.step - padded.low;
+    const int64_t first = std::clamp<int64_t>(llvm::divideCeilSigned(-start, padded.dilation), 0, taps);
+    const int64_t end = std::clamp<int64_t>(llvm::divideFloorSigned(padded.extent - 1 - start, padded.dilation) + 1, first, taps);
+    if (!ranges.empty() && ranges.back().tap == first && ranges.back().taps == end - first)
+      ++ranges.back().results;
+    else
+      ranges.push_back({result, 1, first, end - first});
+  }
+  return ranges;
+}
+
+/// More nests than this are more code than a copy with the padding around it.
+constexpr unsigned maxTapRanges = 9;
+
 /// A nest under construction: its last stage's result is the tensor that later stages may consume.
 struct PendingNest {
   LoopNest nest;
@@ -110,7 +139,11 @@ struct PendingNest {
   SmallVector<int> resultLoops;
   /// Of a factor of stage 0.
   std::optional<FactorPacking> packing;
+  /// Where stage 0 must not read.
+  SmallVector<PaddedLoops> padded;
 };
+
+SmallVector<PaddedLoops> paddedLoopsOf(linalg::GenericOp op, tensor::PadOp pad);
 
 class KernelEmitter : public KernelWriter {
 public:
@@ -122,6 +155,8 @@ private:
   llvm::Error emitOp(Operation &op);
   llvm::Error emitGeneric(linalg::GenericOp op);
   llvm::Error emitPad(tensor::PadOp op);
+  bool leavesOut(tensor::PadOp pad, Attribute padding);
+  void emitWithoutPadding(Location loc, const LoopNest &nest, ArrayRef<PaddedLoops> padded);
   llvm::Error emitReturn(func::ReturnOp op);
   llvm::Expected<PendingNest> buildNest(linalg::GenericOp op);
   llvm::Expected<NestOperand> operandOf(linalg::GenericOp op, OpOperand &use, ArrayRef<int> loops, unsigned loopCount);
@@ -133,6 +168,8 @@ private:
 
   /// Where a tensor that is still to be computed must be written: an output, or a part of another tensor.
   DenseMap<Value, TensorView> destinations;
+  /// Paddings that their only consumer, a reduction, leaves out.
+  DenseMap<Operation *, tensor::PadOp> leftOut;
   /// Reductions emitted together with their only consumer.
   DenseMap<Operation *, Operation *> fusedInto;
 };
@@ -315,6 +352,8 @@ llvm::Expected<PendingNest> KernelEmitter::buildNest(linalg::GenericOp op) {
   if (!isProduct)
     nest.stages.push_back(stage);
 
+  if (tensor::PadOp pad = leftOut.lookup(op))
+    pending.padded = paddedLoopsOf(op, pad);
   pending.resultLoops.clear();
   for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults()) {
     auto dim = dyn_cast<AffineDimExpr>(expr);
@@ -347,13 +386,137 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
   if (pending->packing)
     nests = packInPanels(*this, op.getLoc(), std::move(pending->nest), *pending->packing);
   for (LoopNest &nest : nests)
-    KernelWriter::emit(op.getLoc(), std::move(nest));
+    emitWithoutPadding(op.getLoc(), nest, pending->padded);
   return llvm::Error::success();
 }
 
 //===----------------------------------------------------------------------===//
 // The other ops
 //===----------------------------------------------------------------------===//
+
+/// The loops of a reduction along each dimension that `pad`, one of its inputs, pads; empty if some dimension is addressed in another
+/// way than by one loop of results and one of taps.
+SmallVector<PaddedLoops> paddedLoopsOf(linalg::GenericOp op, tensor::PadOp pad) {
+  SmallVector<PaddedLoops> padded;
+  SmallVector<utils::IteratorType> kinds = op.getIteratorTypesArray();
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    if (input->get() != pad.getResult())
+      continue;
+    for (auto [dim, expr] : llvm::enumerate(op.getMatchingIndexingMap(input).getResults())) {
+      const int64_t low = pad.getStaticLow()[dim];
+      if (!low && !pad.getStaticHigh()[dim])
+        continue;
+      SmallVector<int64_t> coefficients(kinds.size(), 0);
+      int64_t constant = 0;
+      if (failed(linearise(expr, coefficients, constant, 1)) || constant)
+        return {};
+      PaddedLoops loops{-1, -1, 0, 0, low, pad.getSourceType().getDimSize(dim)};
+      for (auto [loop, coefficient] : llvm::enumerate(coefficients)) {
+        if (!coefficient)
+          continue;
+        const bool isResult = kinds[loop] == utils::IteratorType::parallel;
+        int &known = isResult ? loops.result : loops.tap;
+        if (known >= 0 || coefficient < 0)
+          return {};
+        known = static_cast<int>(loop);
+        (isResult ? loops.step : loops.dilation) = coefficient;
+      }
+      if (loops.result < 0 || loops.tap < 0)
+        return {};
+      padded.push_back(loops);
+    }
+  }
+  return padded;
+}
+
+/// Whether the only consumer of padding is a reduction that can leave it out: it would change no result, and the loops of what is not
+/// padding are few. Products of packed factors are worth a copy.
+bool KernelEmitter::leavesOut(tensor::PadOp pad, Attribute padding) {
+  if (!pad->hasOneUse() || destinations.count(pad.getResult()))
+    return false;
+  auto op = dyn_cast<linalg::GenericOp>(*pad->user_begin());
+  if (!op || isElementwise(op) || op->getNumResults() != 1)
+    return false;
+  SmallVector<int64_t> ranges = op.getStaticLoopRanges();
+  int lane = -1;
+  for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())
+    if (auto dim = dyn_cast<AffineDimExpr>(expr); dim && ranges[dim.getPosition()] > 1)
+      lane = static_cast<int>(dim.getPosition());
+  if (lane < 0)
+    return false;
+  std::optional<unsigned> argument;
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    if (op.payloadUsesValueFromOperand(input) && !op.getMatchingIndexingMap(input).isFunctionOfDim(lane))
+      return false;
+    if (input->get() == pad.getResult())
+      argument = input->getOperandNumber();
+  }
+  std::optional<Combiner> combiner = matchCombiner(*op.getBody());
+  if (!combiner || !argument)
+    return false;
+  // What the padding adds: constants where everything is known, and a product with zero.
+  DenseMap<Value, Attribute> known{{op.getBody()->getArgument(*argument), padding}};
+  for (Operation &inner : op.getBody()->without_terminator()) {
+    if (&inner == combiner->op)
+      continue;
+    SmallVector<Attribute> operands;
+    for (Value operand : inner.getOperands()) {
+      Attribute value = known.lookup(operand);
+      if (!value && !matchPattern(operand, m_Constant(&value)))
+        value = {};
+      operands.push_back(value);
+    }
+    auto isZero = [](Attribute value) {
+      auto number = dyn_cast_or_null<FloatAttr>(value);
+      auto integer = dyn_cast_or_null<IntegerAttr>(value);
+      return (number && number.getValue().isZero()) || (integer && integer.getValue().isZero());
+    };
+    SmallVector<OpFoldResult> results;
+    if (isa<arith::MulFOp, arith::MulIOp>(inner) && llvm::any_of(operands, isZero))
+      known[inner.getResult(0)] = b.getZeroAttr(inner.getResult(0).getType());
+    else if (succeeded(inner.fold(operands, results)) && results.size() == 1)
+      if (auto value = dyn_cast<Attribute>(results[0]))
+        known[inner.getResult(0)] = value;
+  }
+  for (Value operand : combiner->op->getOperands())
+    if (Attribute value = known.lookup(operand);
+        value && value == Attribute(neutralElement(b, combiner->kind, operand.getType()))) {
+      SmallVector<PaddedLoops> padded = paddedLoopsOf(op, pad);
+      unsigned nests = 1;
+      for (const PaddedLoops &loops : padded)
+        nests *= tapRangesOf(loops, ranges[loops.result], ranges[loops.tap]).size();
+      return !padded.empty() && nests <= maxTapRanges;
+    }
+  return false;
+}
+
+/// Emits a nest for each combination of results that take the same taps.
+void KernelEmitter::emitWithoutPadding(Location loc, const LoopNest &nest, ArrayRef<PaddedLoops> padded) {
+  if (padded.empty())
+    return KernelWriter::emit(loc, nest);
+  const PaddedLoops &loops = padded.front();
+  for (const TapRange &range : tapRangesOf(loops, nest.sizes[loops.result], nest.sizes[loops.tap])) {
+    LoopNest part = nest;
+    part.sizes[loops.result] = range.results;
+    part.sizes[loops.tap] = range.taps;
+    auto move = [&](NestOperand &operand) {
+      if (!operand.inMemory())
+        return;
+      const int64_t start = range.result * operand.strides[loops.result] + range.tap * operand.strides[loops.tap];
+      if (start)
+        operand.pointer = b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer,
+                                                ValueRange{b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(start))});
+    };
+    for (NestStage &stage : part.stages)
+      for (NestOperand &operand : stage.inputs)
+        move(operand);
+    for (NestOperand &operand : part.inits)
+      move(operand);
+    for (NestStore &store : part.stores)
+      move(store.to);
+    emitWithoutPadding(loc, part, padded.drop_front());
+  }
+}
 
 llvm::Error KernelEmitter::emitPad(tensor::PadOp op) {
   Value padding = op.getConstantPaddingValue();
@@ -368,7 +531,18 @@ llvm::Error KernelEmitter::emitPad(tensor::PadOp op) {
       return errorAt(op, "pads with something other than a constant, which the CPU target does not support");
     fill = b.create<arith::ConstantOp>(op.getLoc(), cast<TypedAttr>(value));
   }
-  TensorView source = viewOf(op.getSource()), target = destinationOf(op.getResult());
+  TensorView source = viewOf(op.getSource());
+  Attribute constant;
+  if (matchPattern(padding, m_Constant(&constant)) && source.pointer && leavesOut(op, constant)) {
+    leftOut[*op->user_begin()] = op;
+    // Where its elements would be; nobody reads the others.
+    for (auto [dim, stride] : llvm::enumerate(source.strides))
+      source.offset -= op.getStaticLow()[dim] * stride;
+    source.shape.assign(op.getResultType().getShape().begin(), op.getResultType().getShape().end());
+    views[op.getResult()] = source;
+    return llvm::Error::success();
+  }
+  TensorView target = destinationOf(op.getResult());
   unsigned rank = target.shape.size();
   SmallVector<int64_t> ones(rank, 1), offsets(rank, 0), sizes(target.shape);
   TensorView filled;

@@ -323,6 +323,56 @@ TEST(DepthwiseConvTest, EqualsNaiveLoops) {
   }
 }
 
+/// Padding that changes no sum is left out, with one nest for each set of taps; other padding is real.
+TEST(DepthwiseConvTest, PaddedEqualsNaiveLoops) {
+  struct Case {
+    int64_t low, high, stride, dilation, padding;
+  };
+  const int64_t channels = 19, size = 11, taps = 3;
+  for (Case c : {Case{1, 1, 1, 1, 5}, {1, 1, 2, 1, 5}, {0, 2, 1, 1, 5}, {4, 0, 1, 2, 5}, {1, 1, 3, 1, 0}, {12, 1, 1, 1, 5}}) {
+    const int64_t padded = size + c.low + c.high, out = (padded - (taps - 1) * c.dilation - 1) / c.stride + 1;
+    std::string in = shape({size, channels}, "i8"), wide = shape({padded, channels}, "i8"), weights = shape({taps, channels}, "i8");
+    std::string result = shape({out, channels}, "i32");
+    std::string text = "func.func @main(%x: " + in + ", %w: " + weights + ", %b: " + result + ") -> " + result + R"( {
+  %pad = arith.constant )" +
+                       number(c.padding) + R"( : i8
+  %p = tensor.pad %x low[)" +
+                       number(c.low) + ", 0] high[" + number(c.high) + R"(, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %pad : i8
+  } : )" + in + " to " + wide + R"(
+  %sum = linalg.generic {indexing_maps = [affine_map<(h, c, y) -> (h * )" +
+                       number(c.stride) + " + y * " + number(c.dilation) + R"(, c)>, affine_map<(h, c, y) -> (y, c)>,
+      affine_map<(h, c, y) -> (h, c)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%p, %w : )" + wide +
+                       ", " + weights + ") outs(%b : " + result + R"() {
+  ^bb0(%a: i8, %k: i8, %acc: i32):
+    %five = arith.constant 5 : i32
+    %a32 = arith.extsi %a : i8 to i32
+    %d = arith.subi %a32, %five : i32
+    %k32 = arith.extsi %k : i8 to i32
+    %m = arith.muli %d, %k32 : i32
+    %r = arith.addi %acc, %m : i32
+    linalg.yield %r : i32
+  } -> )" + result + "\n  return %sum : " + result + "\n}";
+    auto x = someValues<int8_t>(size * channels, 6), w = someValues<int8_t>(taps * channels, 7);
+    auto b = someValues<int32_t>(out * channels, 8);
+    std::vector<int32_t> expected;
+    for (int64_t h = 0; h < out; ++h)
+      for (int64_t n = 0; n < channels; ++n) {
+        int32_t sum = b[h * channels + n];
+        for (int64_t tap = 0; tap < taps; ++tap) {
+          const int64_t at = h * c.stride + tap * c.dilation - c.low;
+          sum += ((at < 0 || at >= size ? c.padding : x[at * channels + n]) - 5) * w[tap * channels + n];
+        }
+        expected.push_back(sum);
+      }
+    auto outputs = runEverywhere(text, {tensorOf(x, {size, channels}), tensorOf(w, {taps, channels}), tensorOf(b, {out, channels})});
+    ASSERT_EQ(outputs.size(), 1u);
+    EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected) << c.low << " " << c.high << " " << c.stride << " " << c.dilation << " " << c.padding;
+  }
+}
+
 /// Grouped convolution in the five-dimensional form, through expand_shape and collapse_shape.
 TEST(GroupedConvTest, EqualsNaiveLoops) {
   const int64_t size = 6, groups = 2, perGroup = 3, features = 5;
