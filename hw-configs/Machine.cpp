@@ -685,9 +685,11 @@ void Loader::check() {
   };
   atMost("dram.burst_ticks", dram.nBurst, "dram.ccd_short_ticks", dram.nCCDS);
   atMost("dram.ccd_short_ticks", dram.nCCDS, "dram.ccd_long_ticks", dram.nCCDL);
+  atMost("dram.ccd_short_ticks", dram.nCCDS, "dram.ccd_long_write_ticks", dram.nCCDLWR);
   atMost("dram.rrd_short_ticks", dram.nRRDS, "dram.rrd_long_ticks", dram.nRRDL);
   atMost("dram.wtr_short_ticks", dram.nWTRS, "dram.wtr_long_ticks", dram.nWTRL);
-  atMost("dram.rcd_ticks", dram.nRCD, "dram.ras_ticks", dram.nRAS);
+  atMost("dram.rcd_read_ticks", dram.nRCDRD, "dram.ras_ticks", dram.nRAS);
+  atMost("dram.rcd_write_ticks", dram.nRCDWR, "dram.ras_ticks", dram.nRAS);
   atMost("dram.burst_bytes", dram.burstBytes, "dram.row_bytes", dram.rowBytes);
   if (sound({"dram.refi_ticks", "dram.rfc_ticks", "dram.rp_all_ticks",
              "dram.ras_ticks"}))
@@ -695,6 +697,17 @@ void Loader::check() {
             "dram.refi_ticks",
             "dram.refi_ticks is " + number(dram.nREFI) +
                 " but refresh would take more than half of the time");
+  if (dram.refresh == timing::DramRefresh::PerBank) {
+    for (const char *key : {"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"})
+      require(given(key) || bad.count(key), "dram.refresh",
+              std::string("dram.refresh is per_bank, but ") + key + " is missing; it must be " + findKey(key)->allowed());
+    // Late refreshes must catch up, and an idle bank must be done before the next one's turn.
+    if (given("dram.refi_bank_ticks") &&
+        sound({"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"}))
+      require(dram.nREFIPB > std::max(dram.nRFCPB, dram.nRREFD), "dram.refi_bank_ticks",
+              "dram.refi_bank_ticks is " + number(dram.nREFIPB) + " but must be more than one refresh takes, " +
+                  number(std::max(dram.nRFCPB, dram.nRREFD)));
+  }
   uint64_t perRow = uint64_t(dram.channels) * dram.ranks * dram.bankGroups *
                     dram.banksPerGroup * dram.rowBytes;
   if (sound({"dram.capacity_bytes", "dram.channels", "dram.ranks",

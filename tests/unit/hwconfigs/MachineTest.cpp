@@ -180,8 +180,8 @@ TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
                                     "from 1 to 4",
                                     "wrong.yaml:18:1: control must be a block of keys",
                                     "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; "
-                                    "known devices: ddr4_2400, hbm2, ideal, "
-                                    "lpddr4_3200",
+                                    "known devices: ddr4_2400, ddr5_4800, hbm2, "
+                                    "hbm3, ideal, lpddr4_3200, lpddr5_6400",
                                     "wrong.yaml:22:3: dram.controller stands twice; first in line 21"};
   std::vector<std::string> found;
   for (const Diagnostic &problem : machine.diagnostics())
@@ -282,15 +282,15 @@ TEST(MachineTest, AnOverrideReplacesTheDevice) {
       loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->dram.kind, timing::DramKind::Ddr4);
-  EXPECT_EQ(machine->dram.nRCD, 16u);
+  EXPECT_EQ(machine->dram.nRCDRD, 16u);
   EXPECT_EQ(machine->dram.device, "ddr4_2400");
 }
 
 TEST(MachineTest, DeviceKeysMustFitTheKind) {
   EXPECT_EQ(
       messageOf(std::string(kSmall) +
-                "  rcd_ticks: {value: 3, assumed: test}\n"),
-      "m.yaml:14:22: dram.rcd_ticks does not belong to a DRAM of kind ideal");
+                "  rcd_read_ticks: {value: 3, assumed: test}\n"),
+      "m.yaml:14:27: dram.rcd_read_ticks does not belong to a DRAM of kind ideal");
 }
 
 TEST(MachineTest, DeviceFilesBesideTheMachineAreReadAndTheirProblemsLocated) {
@@ -507,12 +507,15 @@ TEST(DigestTest, TimingKeysChangeOnlyTheTimingDigest) {
                              "dram.burst_ticks=3",
                              "dram.cl_ticks=17",
                              "dram.cwl_ticks=13",
-                             "dram.rcd_ticks=17",
+                             "dram.rcd_read_ticks=17",
+                             "dram.rcd_write_ticks=17",
+                             "dram.row_column_buses=true",
                              "dram.rp_ticks=17",
                              "dram.rp_all_ticks=17",
                              "dram.ras_ticks=40",
                              "dram.ccd_short_ticks=5",
                              "dram.ccd_long_ticks=7",
+                             "dram.ccd_long_write_ticks=7",
                              "dram.rrd_short_ticks=5",
                              "dram.rrd_long_ticks=7",
                              "dram.faw_ticks=27",
