@@ -808,6 +808,40 @@ Result<MachineParams> loadMachine(const std::string &machine,
   return loadMachineText(*text, path, overrides, warnings);
 }
 
+Result<MachineParams> loadDevice(const std::string &device, const std::vector<std::string> &overrides) {
+  Diagnostics problems;
+  for (const std::string &text : overrides)
+    if (text.compare(0, 5, "dram.") != 0 || text.compare(0, 12, "dram.device=") == 0)
+      problems.push_back({"--set " + text, 0, 0, "must be a key of the DRAM, which begin with 'dram.', other than its device"});
+  if (!problems.empty())
+    return problems;
+  const std::string chosen = "dram.device=" + device;
+  std::vector<std::string> all{chosen};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  // The smallest machine round a DRAM.
+  Result<MachineParams> machine = loadMachineText("name: dram\nclock_mhz: {value: 1000, assumed: any}\n"
+                                                  "array: {assumed: any, type: int8, rows: 1, cols: 1}\n"
+                                                  "scratchpads: {unified: {assumed: any, capacity_bytes: 1024}}\n"
+                                                  "accumulator: {assumed: any, capacity_bytes: 1024}\n"
+                                                  "dram: {device: ideal}\n",
+                                                  "", all);
+  if (!machine) {
+    problems = machine.diagnostics();
+    for (Diagnostic &problem : problems)
+      if (problem.file == "--set " + chosen)
+        problem.file = "--device " + device;
+    return problems;
+  }
+  if (machine->dram.kind != DramKind::Ideal)
+    machine->clockMhz = machine->dram.clockMhz;
+  // The device has a name of its own in reports.
+  const std::string said = machine->overrides;
+  const size_t begin = said.find(chosen);
+  const size_t end = begin + chosen.size();
+  machine->overrides = said.substr(0, begin) + said.substr(std::min(said.size(), said.compare(end, 2, ", ") == 0 ? end + 2 : end));
+  return machine;
+}
+
 std::vector<std::string> machineFolders() {
   std::vector<std::string> folders;
   if (const char *environment = std::getenv("TILEWRIGHT_HW")) {

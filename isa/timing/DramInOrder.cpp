@@ -112,6 +112,13 @@ uint64_t InOrderDram::schedule(Channel &channel, const DramLocation &at, bool wr
   }
 }
 
+void InOrderDram::advance(Cycle cycle, std::vector<DramCompletion> &) {
+  const uint64_t last = clocks.tickAtOrAfter(cycle + 1) - 1;
+  for (uint32_t channel = 0; channel < params.channels; ++channel)
+    while (refreshDue(state[channel]) <= last)
+      refresh(channel, last);
+}
+
 std::optional<DramCompletion> InOrderDram::submit(const DramRequest &request) {
   DramLocation at = map.locate(request.address);
   Channel &channel = state[at.channel];

@@ -48,7 +48,8 @@ public:
 
   std::optional<DramCompletion> submit(const DramRequest &request) override;
   Cycle nextDecisionCycle() const override { return kNever; }
-  void advance(Cycle, std::vector<DramCompletion> &) override {}
+  /// Only refreshes are left to decide.
+  void advance(Cycle cycle, std::vector<DramCompletion> &) override;
   void reset() override;
   uint32_t channelOf(uint64_t address) const override { return map.channel(address); }
 
