@@ -574,6 +574,13 @@ void Loader::fillDefaults() {
   machine.accumulator.name = "accumulator";
   if (!given("accumulator.banks"))
     machine.accumulator.banks = 4;
+  // Ramulator 2.1's watermarks: more than 0.8 of 32, less than 0.2.
+  if (machine.dram.kind != DramKind::Ideal && machine.dram.controller == timing::DramController::Windowed) {
+    if (!given("dram.write_high_watermark_bursts"))
+      machine.dram.writeHighWatermark = 26;
+    if (!given("dram.write_low_watermark_bursts"))
+      machine.dram.writeLowWatermark = 6;
+  }
   if (machine.dram.kind == DramKind::Ideal)
     machine.dram.channels = machine.dram.ranks = machine.dram.bankGroups =
         machine.dram.banksPerGroup = 1;

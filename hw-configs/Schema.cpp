@@ -214,7 +214,7 @@ std::vector<Key> makeSchema() {
   Key &controller =
       table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
                 "order of requests: as they arrive, or first-ready within a "
-                "window, reads and writes apart; default in_order");
+                "window, reads and writes apart; default windowed");
   controller.choices = {"in_order", "windowed"};
   controller.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.controller = timing::DramController(value.integer);
@@ -223,7 +223,7 @@ std::vector<Key> makeSchema() {
              "added to the latency of any device; default 0",
              &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
-             "requests per channel a controller looks at (windowed: reads, until their row is opened for them); default 16",
+             "requests per channel a controller looks at (windowed: reads, until their row is opened for them); default 32",
              &DramParams::window);
   table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1,
              1 << 20,
@@ -240,10 +240,10 @@ std::vector<Key> makeSchema() {
              &DramParams::writeBufferBursts);
   table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1,
              65536,
-             "held writes at which draining starts, if reads wait; default 24",
+             "held writes at which draining starts, if reads wait; default 26 with the windowed controller, else 24",
              &DramParams::writeHighWatermark);
   table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0,
-             65535, "held writes at which draining stops; default 8",
+             65535, "held writes at which draining stops, if reads wait; default 6 with the windowed controller, else 8",
              &DramParams::writeLowWatermark);
   Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag,
                               Need::Optional, "",

@@ -249,7 +249,7 @@ void WindowedDram::choose(Channel &channel, const Buses &bus) {
     best.tick = std::max({best.tick, channel.now, bus.freeAt[0]});
   if (isIdle(channel))
     return;
-  auto take = [&](const Entries &from, size_t index, uint64_t tick, Step step) {
+  auto take = [&](Entries &from, size_t index, uint64_t tick, Step step) {
     best = {tick, step, &from, index, from[index].since};
   };
 
@@ -261,16 +261,17 @@ void WindowedDram::choose(Channel &channel, const Buses &bus) {
     return;
 
   // (2) The oldest request that is not done. Once it has waited for too long, only its commands go.
-  const Entries *oldest = nullptr;
-  for (const Entries *entries : {&channel.opened, &channel.queues[0], &channel.queues[1]})
+  Entries *oldest = nullptr;
+  for (Entries *entries : {&channel.opened, &channel.queues[0], &channel.queues[1]})
     for (const Entry &entry : *entries) {
       if (entry.since + params.ageCapTicks < channel.overdueAt)
         channel.overdueAt = entry.since + params.ageCapTicks, oldest = entries;
       if (entries != &channel.opened)
         break; // the others are younger
     }
+
   // (3) Requests of the queue. Of those that hit in a bank only the oldest counts, and of those that miss.
-  const Entries &queue = channel.queues[channel.chosenWrites];
+  Entries &queue = channel.queues[channel.chosenWrites];
   ++channel.look;
   for (size_t i = 0; i < queue.size(); ++i) {
     const DramLocation &at = queue[i].at;
@@ -300,7 +301,7 @@ void WindowedDram::choose(Channel &channel, const Buses &bus) {
 //===----------------------------------------------------------------------===//
 
 void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<DramCompletion> &completions) {
-  Entries &from = const_cast<Entries &>(*choice.from);
+  Entries &from = *choice.from;
   const Entry entry = from[choice.entry];
   const uint32_t bank = entry.at.flatBank;
   if (choice.step == Precharge) {

@@ -38,12 +38,12 @@ private:
     bool write;
   };
   using Entries = std::vector<Entry>; ///< oldest first
-  /// What is to be done next, best first at equal ticks.
+  /// What is to be done next.
   enum Step : uint8_t { Refresh, Column, Activate, Precharge };
   struct Choice {
     uint64_t tick = kNever;
     Step step = Precharge;
-    const Entries *from = nullptr; ///< null: the refresh
+    Entries *from = nullptr; ///< of the channel; null: the refresh
     size_t entry = 0;
     uint64_t since = 0; ///< the entry's
   };

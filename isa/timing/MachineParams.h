@@ -78,8 +78,8 @@ struct DramParams {
 
   /// Adds a fixed latency to any device, accelerator cycles.
   uint32_t pathLatencyCycles = 0;
-  DramController controller = DramController::InOrder;
-  uint32_t window = 16;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
+  DramController controller = DramController::Windowed; ///< of an ideal DRAM none
+  uint32_t window = 32;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
   uint32_t ageCapTicks = 2048;   ///< windowed: a request in the window for so long goes first
   uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
   uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;
