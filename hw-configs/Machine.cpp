@@ -574,6 +574,13 @@ void Loader::fillDefaults() {
   machine.accumulator.name = "accumulator";
   if (!given("accumulator.banks"))
     machine.accumulator.banks = 4;
+  // Ramulator 2.1's watermarks: more than 0.8 of 32, less than 0.2.
+  if (machine.dram.kind != DramKind::Ideal && machine.dram.controller == timing::DramController::Windowed) {
+    if (!given("dram.write_high_watermark_bursts"))
+      machine.dram.writeHighWatermark = 26;
+    if (!given("dram.write_low_watermark_bursts"))
+      machine.dram.writeLowWatermark = 6;
+  }
   if (machine.dram.kind == DramKind::Ideal)
     machine.dram.channels = machine.dram.ranks = machine.dram.bankGroups =
         machine.dram.banksPerGroup = 1;
@@ -685,9 +692,11 @@ void Loader::check() {
   };
   atMost("dram.burst_ticks", dram.nBurst, "dram.ccd_short_ticks", dram.nCCDS);
   atMost("dram.ccd_short_ticks", dram.nCCDS, "dram.ccd_long_ticks", dram.nCCDL);
+  atMost("dram.ccd_short_ticks", dram.nCCDS, "dram.ccd_long_write_ticks", dram.nCCDLWR);
   atMost("dram.rrd_short_ticks", dram.nRRDS, "dram.rrd_long_ticks", dram.nRRDL);
   atMost("dram.wtr_short_ticks", dram.nWTRS, "dram.wtr_long_ticks", dram.nWTRL);
-  atMost("dram.rcd_ticks", dram.nRCD, "dram.ras_ticks", dram.nRAS);
+  atMost("dram.rcd_read_ticks", dram.nRCDRD, "dram.ras_ticks", dram.nRAS);
+  atMost("dram.rcd_write_ticks", dram.nRCDWR, "dram.ras_ticks", dram.nRAS);
   atMost("dram.burst_bytes", dram.burstBytes, "dram.row_bytes", dram.rowBytes);
   if (sound({"dram.refi_ticks", "dram.rfc_ticks", "dram.rp_all_ticks",
              "dram.ras_ticks"}))
@@ -695,6 +704,17 @@ void Loader::check() {
             "dram.refi_ticks",
             "dram.refi_ticks is " + number(dram.nREFI) +
                 " but refresh would take more than half of the time");
+  if (dram.refresh == timing::DramRefresh::PerBank) {
+    for (const char *key : {"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"})
+      require(given(key) || bad.count(key), "dram.refresh",
+              std::string("dram.refresh is per_bank, but ") + key + " is missing; it must be " + findKey(key)->allowed());
+    // Late refreshes must catch up, and an idle bank must be done before the next one's turn.
+    if (given("dram.refi_bank_ticks") &&
+        sound({"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"}))
+      require(dram.nREFIPB > std::max(dram.nRFCPB, dram.nRREFD), "dram.refi_bank_ticks",
+              "dram.refi_bank_ticks is " + number(dram.nREFIPB) + " but must be more than one refresh takes, " +
+                  number(std::max(dram.nRFCPB, dram.nRREFD)));
+  }
   uint64_t perRow = uint64_t(dram.channels) * dram.ranks * dram.bankGroups *
                     dram.banksPerGroup * dram.rowBytes;
   if (sound({"dram.capacity_bytes", "dram.channels", "dram.ranks",
@@ -793,6 +813,40 @@ Result<MachineParams> loadMachine(const std::string &machine,
   if (!text)
     return text.diagnostics();
   return loadMachineText(*text, path, overrides, warnings);
+}
+
+Result<MachineParams> loadDevice(const std::string &device, const std::vector<std::string> &overrides) {
+  Diagnostics problems;
+  for (const std::string &text : overrides)
+    if (text.compare(0, 5, "dram.") != 0 || text.compare(0, 12, "dram.device=") == 0)
+      problems.push_back({"--set " + text, 0, 0, "must be a key of the DRAM, which begin with 'dram.', other than its device"});
+  if (!problems.empty())
+    return problems;
+  const std::string chosen = "dram.device=" + device;
+  std::vector<std::string> all{chosen};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  // The smallest machine round a DRAM.
+  Result<MachineParams> machine = loadMachineText("name: dram\nclock_mhz: {value: 1000, assumed: any}\n"
+                                                  "array: {assumed: any, type: int8, rows: 1, cols: 1}\n"
+                                                  "scratchpads: {unified: {assumed: any, capacity_bytes: 1024}}\n"
+                                                  "accumulator: {assumed: any, capacity_bytes: 1024}\n"
+                                                  "dram: {device: ideal}\n",
+                                                  "", all);
+  if (!machine) {
+    problems = machine.diagnostics();
+    for (Diagnostic &problem : problems)
+      if (problem.file == "--set " + chosen)
+        problem.file = "--device " + device;
+    return problems;
+  }
+  if (machine->dram.kind != DramKind::Ideal)
+    machine->clockMhz = machine->dram.clockMhz;
+  // The device has a name of its own in reports.
+  const std::string said = machine->overrides;
+  const size_t begin = said.find(chosen);
+  const size_t end = begin + chosen.size();
+  machine->overrides = said.substr(0, begin) + said.substr(std::min(said.size(), said.compare(end, 2, ", ") == 0 ? end + 2 : end));
+  return machine;
 }
 
 std::vector<std::string> machineFolders() {

@@ -31,6 +31,10 @@ loadMachineText(const std::string &text, const std::string &file,
                 const std::vector<std::string> &overrides = {},
                 Diagnostics *warnings = nullptr);
 
+/// A machine of which only the DRAM counts: the device, a name or a path ending in .yaml, with overrides of keys that begin with
+/// `dram.`. Its clock is the device's, or that of `ideal`'s cycles, 1000 MHz.
+Result<timing::MachineParams> loadDevice(const std::string &device, const std::vector<std::string> &overrides = {});
+
 struct ShippedMachine {
   std::string name, path;
 };

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace tw::hwconfigs {
 
@@ -16,8 +17,7 @@ using timing::MemoryParams;
 
 namespace {
 
-constexpr uint64_t kMaxTicks =
-    4096; ///< InOrderDram's command bus remembers enough for these
+constexpr uint64_t kMaxTicks = 4096;
 
 /// The largest power of two whose indices a field of that maximum holds.
 constexpr uint64_t powerOfTwoIn(int64_t maximum) {
@@ -214,7 +214,7 @@ std::vector<Key> makeSchema() {
   Key &controller =
       table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
                 "order of requests: as they arrive, or first-ready within a "
-                "window; default in_order");
+                "window, reads and writes apart; default windowed");
   controller.choices = {"in_order", "windowed"};
   controller.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.controller = timing::DramController(value.integer);
@@ -223,11 +223,11 @@ std::vector<Key> makeSchema() {
              "added to the latency of any device; default 0",
              &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
-             "requests per channel a controller looks at; default 16",
+             "requests per channel a controller looks at (windowed: reads, until their row is opened for them); default 32",
              &DramParams::window);
   table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1,
              1 << 20,
-             "windowed controller: a request in the window for so long goes "
+             "windowed controller: a request that has been looked at for so long goes "
              "first; default 2048",
              &DramParams::ageCapTicks);
   table.dram(
@@ -235,12 +235,15 @@ std::vector<Key> makeSchema() {
       "bursts a granted port may send before others get their turn; default 32",
       &DramParams::grantBursts);
   table.dram("write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536,
-             "writes held back; default 32", &DramParams::writeBufferBursts);
+             "writes held back; the windowed controller divides them, and both watermarks, among the channels (at least one write "
+             "each); default 32",
+             &DramParams::writeBufferBursts);
   table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1,
-             65536, "held writes at which draining starts; default 24",
+             65536,
+             "held writes at which draining starts, if reads wait; default 26 with the windowed controller, else 24",
              &DramParams::writeHighWatermark);
   table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0,
-             65535, "held writes at which draining stops; default 8",
+             65535, "held writes at which draining stops, if reads wait; default 6 with the windowed controller, else 8",
              &DramParams::writeLowWatermark);
   Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag,
                               Need::Optional, "",
@@ -253,7 +256,7 @@ std::vector<Key> makeSchema() {
   Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice,
                         "", "kind of the device");
   kind.scope = DramScope::Any;
-  kind.choices = {"ideal", "ddr4", "lpddr4", "hbm2"};
+  kind.choices = {"ideal", "ddr4", "lpddr4", "hbm2", "ddr5", "lpddr5", "hbm3"};
   kind.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.kind = timing::DramKind(value.integer);
   };
@@ -281,7 +284,7 @@ std::vector<Key> makeSchema() {
     machine.dram.bytesPerCycleDenominator = value.denominator;
   };
   table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000,
-             "command clock; data move on both edges", &DramParams::clockMhz);
+             "command clock", &DramParams::clockMhz);
   table
       .dram("channels", DramScope::Timed, "channels", 1, 256,
             "independent channels (pseudo-channels of HBM)",
@@ -308,7 +311,8 @@ std::vector<Key> makeSchema() {
               &DramParams::nBurst);
   table.ticks("cl_ticks", 1, "read command to read data", &DramParams::nCL);
   table.ticks("cwl_ticks", 1, "write command to write data", &DramParams::nCWL);
-  table.ticks("rcd_ticks", 1, "activate to read or write", &DramParams::nRCD);
+  table.ticks("rcd_read_ticks", 1, "activate to read", &DramParams::nRCDRD);
+  table.ticks("rcd_write_ticks", 1, "activate to write", &DramParams::nRCDWR);
   table.ticks("rp_ticks", 1, "precharge to activate", &DramParams::nRP);
   table.ticks("rp_all_ticks", 1, "precharge of all banks to refresh",
               &DramParams::nRPAB);
@@ -319,6 +323,7 @@ std::vector<Key> makeSchema() {
   table.ticks("ccd_long_ticks", 1,
               "column command to column command, same bank group",
               &DramParams::nCCDL);
+  table.ticks("ccd_long_write_ticks", 1, "write command to write command, same bank group", &DramParams::nCCDLWR);
   table.ticks("rrd_short_ticks", 1, "activate to activate, other bank group",
               &DramParams::nRRDS);
   table.ticks("rrd_long_ticks", 1, "activate to activate, same bank group",
@@ -337,11 +342,31 @@ std::vector<Key> makeSchema() {
               "read command to write command of a rank", &DramParams::nRTW);
   table.ticks("rank_switch_ticks", 0,
               "idle data bus between bursts of two ranks", &DramParams::nRTRS);
-  table
-      .ticks("refi_ticks", 1, "one refresh of every rank in this time",
-             &DramParams::nREFI)
-      .maximum = 1 << 20;
+  Key &refresh = table.add("dram.refresh", ValueKind::Choice, Need::RequiredOfDevice, "",
+                           "what a refresh takes: all banks of a rank at once, or one bank after the other");
+  refresh.scope = DramScope::Timed;
+  refresh.choices = {"all_bank", "per_bank"};
+  refresh.assign = [](MachineParams &machine, const Value &value) {
+    machine.dram.refresh = timing::DramRefresh(value.integer);
+  };
+  constexpr uint64_t kMaxInterval = 1 << 20;
+  table.ticks("refi_ticks", 1, "one refresh of every rank in this time", &DramParams::nREFI).maximum = kMaxInterval;
   table.ticks("rfc_ticks", 1, "refresh to the next command", &DramParams::nRFC);
+  for (auto [leaf, most, meaning, member] :
+       {std::tuple("refi_bank_ticks", kMaxInterval, "one refresh of one bank of every rank in this time", &DramParams::nREFIPB),
+        std::tuple("rfc_bank_ticks", kMaxTicks, "refresh of a bank to its next command, and to the rank's next refresh",
+                   &DramParams::nRFCPB),
+        std::tuple("rfc_bank_activate_ticks", kMaxTicks, "refresh of a bank to an activate of another bank of the rank",
+                   &DramParams::nRREFD)}) {
+    Key &key = table.ticks(leaf, 1, std::string(meaning) + "; only for devices that refresh per bank", member);
+    key.need = Need::Optional;
+    key.maximum = most;
+  }
+  Key &buses = table.add("dram.row_column_buses", ValueKind::Flag, Need::RequiredOfDevice, "",
+                         "row commands and column commands have a bus each, which every two channels (the pseudo-channels of an "
+                         "HBM channel) share; otherwise each channel has one command bus");
+  buses.scope = DramScope::Timed;
+  buses.assign = [](MachineParams &machine, const Value &value) { machine.dram.rowColumnBuses = value.integer != 0; };
 
   // Every latency constant of isa/Timing.td under its own name. None is 0: each path between engines has a register.
   for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {

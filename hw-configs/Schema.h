@@ -37,7 +37,7 @@ struct Value {
 };
 
 struct Key {
-  std::string path; ///< "array.rows"; device keys as "dram.rcd_ticks"
+  std::string path; ///< "array.rows"; device keys as "dram.rp_ticks"
   ValueKind kind = ValueKind::Integer;
   Need need = Need::Optional;
   DramScope scope = DramScope::Machine;

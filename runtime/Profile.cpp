@@ -48,7 +48,7 @@ std::vector<TimingChange> runtime::timingChanges(const timing::MachineParams &ma
   if (ideal)
     set("dram.latency_cycles", quick.latencyCycles, quick.latencyCycles / 2);
   else
-    for (auto [key, ticks] : {std::pair("dram.cl_ticks", &quick.nCL), std::pair("dram.rcd_ticks", &quick.nRCD),
+    for (auto [key, ticks] : {std::pair("dram.cl_ticks", &quick.nCL), std::pair("dram.rcd_read_ticks", &quick.nRCDRD),
                               std::pair("dram.rp_ticks", &quick.nRP)})
       set(key, *ticks, std::max(1u, *ticks / 2));
   set("dram.path_latency_cycles", quick.pathLatencyCycles, quick.pathLatencyCycles / 2);

@@ -84,7 +84,7 @@ double RunReport::dataBusBusy() const {
   uint64_t bytes = sim->dramReadBytes + sim->dramWriteBytes + sim->fetchBytes;
   double busy = double(bytes) * double(rate.denominator) / double(rate.numerator), cycles = double(sim->totalCycles);
   const timing::DramParams &dram = machine.dram;
-  if (dram.kind == timing::DramKind::Ideal)
+  if (!timing::dramRefreshShare(dram))
     return busy / cycles;
   // Refreshes fall due at multiples of nREFI; of the last one counts what lies in the run.
   double ticks = cycles * dram.clockMhz / machine.clockMhz, due = std::floor(ticks / dram.nREFI);

@@ -39,7 +39,7 @@ struct Latencies {
   }
   /// First request of a load: the program's first burst, from a closed row, has arrived and an instruction has started.
   uint64_t firstRequest() const {
-    return t.start_cycles + read() + (ideal ? 0 : ticks(dram.nRCD)) + t.fetch_cycles + t.dispatch_cycles +
+    return t.start_cycles + read() + (ideal ? 0 : ticks(dram.nRCDRD)) + t.fetch_cycles + t.dispatch_cycles +
            t.dma_setup_cycles;
   }
   /// First use of what a load brings.
@@ -54,10 +54,13 @@ struct Latencies {
     return t.semaphore_cycles + t.dma_setup_cycles + 1 + std::max<uint64_t>(t.dma_drain_cycles, 1 + write()) +
            t.done_cycles;
   }
-  /// Ticks around each refresh without data: no column command from the tick it is due until its rows are open again.
+  /// Ticks around each refresh without data: no column command from the tick it is due until its rows are open again. While one
+  /// bank is refreshed, others move data.
   uint64_t refreshTicks() const {
+    if (dram.refresh == timing::DramRefresh::PerBank)
+      return 0;
     uint64_t shift = std::max(dram.nCL, dram.nCWL) - std::min(dram.nCL, dram.nCWL) + dram.nBurst;
-    uint64_t without = uint64_t(dram.nRFC) + dram.nRCD;
+    uint64_t without = uint64_t(dram.nRFC) + std::min(dram.nRCDRD, dram.nRCDWR);
     return without > shift && without < dram.nREFI ? without - shift : 0;
   }
   /// Cycles the data bus needs for `bytes` at its peak, and the refreshes in between.

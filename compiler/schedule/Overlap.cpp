@@ -98,9 +98,9 @@ double writingCycles(double bursts, const timing::MachineParams &machine) {
   const double cyclesPerTick = double(machine.clockMhz) / dram.clockMhz;
   // Accepted, requested, and done on the next full cycle: half of one later than the tick.
   const double write = 1.5 + double(dram.nCWL + dram.nBurst) * cyclesPerTick + dram.pathLatencyCycles;
-  const double open = double(dram.nRP + dram.nRCD) * cyclesPerTick;
+  const double open = double(dram.nRP + dram.nRCDWR) * cyclesPerTick;
   const double opened = std::ceil(std::min(waiting, double(dram.channels * dram.bankGroups)) / places);
-  return (waiting / places * write + opened * open) * (1 + double(dram.nRFC) / dram.nREFI);
+  return (waiting / places * write + opened * open) * (1 + timing::dramRefreshShare(dram));
 }
 
 /// The last accesses to a run of bytes.

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "isa/files/InputFile.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -133,6 +134,28 @@ Result<std::string> files::readFile(const std::string &path, uint64_t most) {
     if (got == 0 || whole)
       return cannot(path, "its size changes while it is read");
     done += size_t(got);
+  }
+}
+
+Result<std::string> files::readStandardInput(uint64_t most) {
+  const std::string name = "standard input";
+  std::string bytes;
+  try {
+    for (;;) {
+      constexpr size_t kPiece = 1 << 16;
+      const size_t done = bytes.size();
+      bytes.resize(done + kPiece);
+      const ssize_t got = read(STDIN_FILENO, bytes.data() + done, kPiece);
+      bytes.resize(done + size_t(std::max<ssize_t>(got, 0)));
+      if (got < 0 && errno != EINTR)
+        return cannot(name, errno);
+      if (got == 0)
+        return bytes;
+      if (bytes.size() > most)
+        return cannot(name, "it is too large: at most " + std::to_string(most) + " bytes are allowed");
+    }
+  } catch (const std::bad_alloc &) {
+    return cannot(name, "its bytes do not fit into memory");
   }
 }
 

@@ -24,6 +24,9 @@ constexpr uint64_t kMostTextBytes = uint64_t(64) << 20;
 /// or read, is no regular file (a folder, pipe, device, socket, or made by the system as under /proc), is too large, changes meanwhile.
 Result<std::string> readFile(const std::string &path, uint64_t most = kMostBytes);
 
+/// Reads standard input, whatever it is, to its end, which must come after `most` bytes at the latest.
+Result<std::string> readStandardInput(uint64_t most = kMostBytes);
+
 /// What readFile() would refuse before it reads. Remembers the file as an input, as others read it.
 std::optional<Diagnostic> whyNotReadable(const std::string &path, uint64_t most = kMostBytes);
 

@@ -90,11 +90,12 @@ uint64_t timingDigest(const MachineParams &machine) {
     digest.add("banksPerGroup", dram.banksPerGroup);
     digest.add("rowBytes", dram.rowBytes);
     for (uint32_t ticks :
-         {dram.nBurst, dram.nCL,   dram.nCWL,  dram.nRCD,  dram.nRP,
-          dram.nRAS,   dram.nRPAB, dram.nCCDS, dram.nCCDL, dram.nRRDS,
-          dram.nRRDL,  dram.nFAW,  dram.nWR,   dram.nWTRS, dram.nWTRL,
-          dram.nRTP,   dram.nRTW,  dram.nRTRS, dram.nREFI, dram.nRFC})
+         {dram.nBurst, dram.nCL,   dram.nCWL,  dram.nRCDRD, dram.nRCDWR, dram.nRP,     dram.nRAS,   dram.nRPAB,
+          dram.nCCDS,  dram.nCCDL, dram.nCCDLWR, dram.nRRDS, dram.nRRDL,  dram.nFAW,   dram.nWR,     dram.nWTRS,  dram.nWTRL,
+          dram.nRTP,   dram.nRTW,  dram.nRTRS, dram.nREFI,  dram.nRFC,   dram.nREFIPB, dram.nRFCPB, dram.nRREFD})
       digest.add("ticks", ticks);
+    digest.add("refresh", uint64_t(dram.refresh));
+    digest.add("rowColumnBuses", dram.rowColumnBuses);
     digest.add("controller", uint64_t(dram.controller));
     digest.add("window", dram.window);
     digest.add("ageCapTicks", dram.ageCapTicks);

@@ -20,6 +20,12 @@ static uint64_t ceilDivide(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 // Command log
 //===----------------------------------------------------------------------===//
 
+DramCommand commandAt(uint64_t tick, DramCommandKind kind, const DramLocation &at) {
+  bool column = kind == DramCommandKind::Read || kind == DramCommandKind::Write;
+  bool row = column || kind == DramCommandKind::Activate;
+  return {tick, kind, at.channel, at.rank, at.bankGroup, at.bank, row ? at.row : 0, column ? at.column : 0};
+}
+
 void sortCommands(DramCommandLog &log) {
   std::stable_sort(
       log.begin(), log.end(), [](const DramCommand &a, const DramCommand &b) {
@@ -29,7 +35,7 @@ void sortCommands(DramCommandLog &log) {
 
 void writeCommands(std::ostream &out, const DramCommandLog &log) {
   static const char *const names[] = {"activate", "precharge", "precharge_all",
-                                      "read",     "write",     "refresh"};
+                                      "read",     "write",     "refresh", "refresh_bank"};
   for (const DramCommand &command : log) {
     char line[128];
     std::snprintf(line, sizeof line,
@@ -134,7 +140,7 @@ void BusHistory::clear() {
 }
 
 //===----------------------------------------------------------------------===//
-// Ideal memory, factory, write buffer
+// Ideal memory, factory, watermarks
 //===----------------------------------------------------------------------===//
 
 IdealDram::IdealDram(const DramParams &params)
@@ -149,6 +155,7 @@ std::optional<DramCompletion> IdealDram::submit(const DramRequest &request) {
   busFree = start + partsPerBurst;
   DramCompletion completion;
   completion.id = request.id;
+  completion.enteredCycle = request.arrivalCycle;
   completion.busStartCycle = byParts.floor(start);
   completion.busEndCycle = byParts.floor(busFree + partsPerCycle - 1);
   completion.completionCycle = completion.busEndCycle + latency;
@@ -169,29 +176,10 @@ std::unique_ptr<DramTiming> makeDram(const MachineParams &machine) {
   return std::make_unique<WindowedDram>(machine.dram, machine.clockMhz);
 }
 
-void WriteBuffer::push(const DramRequest &request) {
-  assert(!full() && "the caller waits while the buffer is full");
-  waiting.push_back(request);
-}
-
-bool WriteBuffer::drains(bool readsWait) {
-  if (waiting.size() >= high)
-    draining = true;
-  else if (waiting.size() <= low)
-    draining = false;
-  return !waiting.empty() && (draining || !readsWait);
-}
-
-DramRequest WriteBuffer::take() {
-  assert(!empty() && "there is no write to take");
-  DramRequest oldest = waiting.front();
-  waiting.pop_front();
-  return oldest;
-}
-
-void WriteBuffer::clear() {
-  waiting.clear();
-  draining = false;
+Watermarks portWatermarks(const DramParams &params) {
+  if (params.kind != DramKind::Ideal && params.controller == DramController::Windowed)
+    return {1, 0};
+  return {params.writeHighWatermark, params.writeLowWatermark};
 }
 
 //===----------------------------------------------------------------------===//
@@ -208,13 +196,19 @@ Ratio dramPeakBytesPerCycle(const MachineParams &machine) {
           spacing * machine.clockMhz};
 }
 
+double dramRefreshShare(const DramParams &dram) {
+  if (dram.kind == DramKind::Ideal || dram.refresh == DramRefresh::PerBank)
+    return 0;
+  return double(dram.nRFC) / dram.nREFI;
+}
+
 uint64_t dramConflictLatencyCycles(const MachineParams &machine) {
   const DramParams &dram = machine.dram;
   if (dram.kind == DramKind::Ideal)
     return dram.pathLatencyCycles + dram.latencyCycles +
            ceilDivide(uint64_t(dram.burstBytes) * dram.bytesPerCycleDenominator,
                       dram.bytesPerCycleNumerator);
-  uint64_t ticks = dram.nRP + dram.nRCD + dram.nCL + dram.nBurst;
+  uint64_t ticks = dram.nRP + dram.nRCDRD + dram.nCL + dram.nBurst;
   return dram.pathLatencyCycles +
          ceilDivide(ticks * machine.clockMhz, dram.clockMhz);
 }
@@ -223,7 +217,7 @@ double dramTypicalLatencyCycles(const MachineParams &machine) {
   const DramParams &dram = machine.dram;
   if (dram.kind == DramKind::Ideal)
     return dram.latencyCycles + dram.pathLatencyCycles;
-  return double(dram.nRCD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
+  return double(dram.nRCDRD + dram.nCL + dram.nBurst) * machine.clockMhz / dram.clockMhz + dram.pathLatencyCycles;
 }
 
 double loadBytesPerCycle(const MachineParams &machine) {

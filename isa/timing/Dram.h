@@ -37,6 +37,7 @@ struct DramRequest {
 struct DramCompletion {
   uint64_t id = 0;
   Cycle completionCycle = 0, busStartCycle = 0, busEndCycle = 0;
+  Cycle enteredCycle = 0; ///< in which the controller began to look at the request
   uint32_t channel = 0;
 };
 
@@ -46,7 +47,8 @@ enum class DramCommandKind : uint8_t {
   PrechargeAll,
   Read,
   Write,
-  Refresh
+  Refresh,
+  RefreshBank
 };
 
 /// One command on the command bus of a channel; the fields a command does not use are 0.
@@ -56,6 +58,10 @@ struct DramCommand {
   uint32_t channel = 0, rank = 0, bankGroup = 0, bank = 0, row = 0, column = 0;
 };
 using DramCommandLog = std::vector<DramCommand>;
+
+struct DramLocation;
+/// The command with those fields of `at` that its kind uses.
+DramCommand commandAt(uint64_t tick, DramCommandKind kind, const DramLocation &at);
 
 /// Sorts by tick and channel. Controllers log a command when they decide it, which is not the order of ticks.
 void sortCommands(DramCommandLog &log);
@@ -229,29 +235,14 @@ private:
 /// The memory of a machine: ideal, in-order or windowed.
 std::unique_ptr<DramTiming> makeDram(const MachineParams &machine);
 
-/// Writes that wait so that the data bus turns round seldom. Draining starts at the high watermark, or when no read
-/// waits, and having started goes on to the low watermark. The entry of a write is free once it is taken.
-class WriteBuffer {
-public:
-  explicit WriteBuffer(const DramParams &params)
-      : capacity(params.writeBufferBursts), high(params.writeHighWatermark),
-        low(params.writeLowWatermark) {}
-  bool full() const { return waiting.size() >= capacity; }
-  bool empty() const { return waiting.empty(); }
-  size_t size() const { return waiting.size(); }
-  /// Not if full.
-  void push(const DramRequest &request);
-  /// Whether a write goes next.
-  bool drains(bool readsWait);
-  /// The oldest write; not if empty.
-  DramRequest take();
-  void clear();
-
-private:
-  size_t capacity, high, low;
-  std::deque<DramRequest> waiting;
-  bool draining = false;
+/// How many writes make the drain of the port's write buffer start, and at how many it ends.
+struct Watermarks {
+  uint32_t high = 1, low = 0;
 };
+
+/// Those of the machine; but writes go to a windowed controller at once, which has queues of its own for them: of two places that wait
+/// for a watermark one would starve the other.
+Watermarks portWatermarks(const DramParams &params);
 
 struct Ratio {
   uint64_t numerator = 0, denominator = 1;
@@ -259,6 +250,10 @@ struct Ratio {
 
 /// Bytes per accelerator cycle that the data buses of all channels can move, refresh not counted.
 Ratio dramPeakBytesPerCycle(const MachineParams &machine);
+
+/// The part of the time in which refreshes keep the data buses idle: none of an ideal DRAM, nor where one bank is refreshed while the
+/// others move data.
+double dramRefreshShare(const DramParams &dram);
 
 /// Accelerator cycles from a read's arrival at an idle DRAM, with another row open, to its data.
 uint64_t dramConflictLatencyCycles(const MachineParams &machine);

@@ -14,6 +14,22 @@
 
 namespace tw::timing {
 
+/// How many channels, one after the other, share command buses.
+inline uint32_t channelsOnABus(const DramParams &params) { return params.rowColumnBuses ? std::min(2u, params.channels) : 1; }
+
+/// The bank of a rank that round `round`, from 1, of per-bank refresh takes.
+inline DramLocation refreshedBank(const DramParams &params, uint32_t channel, uint32_t rank, uint64_t round) {
+  const uint32_t banks = params.bankGroups * params.banksPerGroup;
+  const uint32_t bank = uint32_t((round - 1) % banks);
+  DramLocation at;
+  at.channel = channel;
+  at.rank = rank;
+  at.bankGroup = bank / params.banksPerGroup;
+  at.bank = bank % params.banksPerGroup;
+  at.flatBank = rank * banks + bank;
+  return at;
+}
+
 /// Columns must be issued in the order of their ticks, activates of one rank too; precharges in any order. That no two
 /// commands share a tick is the controller's care.
 class DramGates {
@@ -36,7 +52,7 @@ public:
     return banks[at.flatBank].open && banks[at.flatBank].row == at.row;
   }
 
-  /// tRP of the bank, tRRD of group and rank, tFAW, tRFC. tRC is tRAS + tRP.
+  /// tRP of the bank, tRRD of group and rank, tFAW, tRFC, tRREFD. tRC is tRAS + tRP.
   uint64_t activateReady(const DramLocation &at) const {
     return std::max(banks[at.flatBank].activateAt, activateReadyButBank(at));
   }
@@ -54,10 +70,11 @@ public:
   }
   /// tRCD and all of columnReadyButBank.
   uint64_t columnReady(const DramLocation &at, bool write) const {
-    return std::max(banks[at.flatBank].columnAt, columnReadyButBank(at, write));
+    return std::max(bankColumnReady(at, write), columnReadyButBank(at, write));
   }
-  uint64_t bankColumnReady(const DramLocation &at) const {
-    return banks[at.flatBank].columnAt;
+  uint64_t bankColumnReady(const DramLocation &at, bool write) const {
+    const Bank &bank = banks[at.flatBank];
+    return write ? bank.writeAt : bank.readAt;
   }
   /// tCCD, tWTR, read to write, data bus.
   uint64_t columnReadyButBank(const DramLocation &at, bool write) const {
@@ -84,12 +101,19 @@ public:
   }
   /// tRP after the last precharge, tRFC; every bank of the rank must be closed.
   uint64_t refreshReady(uint32_t rank) const { return ranks[rank].refreshAt; }
+  /// tRP of the bank, tRRD after the rank's last activate, tRFCpb after its last refresh; the bank must be closed.
+  uint64_t bankRefreshReady(const DramLocation &at) const {
+    const Rank &rank = ranks[at.rank];
+    return std::max({banks[at.flatBank].activateAt, rank.activateAt,
+                     rank.bankRefreshAt});
+  }
 
   void issueActivate(const DramLocation &at, uint64_t tick) {
     Bank &bank = banks[at.flatBank];
     bank.open = true;
     bank.row = at.row;
-    bank.columnAt = tick + p.nRCD;
+    bank.readAt = tick + p.nRCDRD;
+    bank.writeAt = tick + p.nRCDWR;
     bank.prechargeAt = tick + p.nRAS;
     groups[groupOf(at)].activateAt = tick + p.nRRDL;
     Rank &rank = ranks[at.rank];
@@ -121,7 +145,7 @@ public:
     if (write) {
       uint64_t dataEnd = tick + p.nCWL + p.nBurst;
       rank.writeAt = tick + p.nCCDS;
-      group.writeAt = tick + p.nCCDL;
+      group.writeAt = tick + p.nCCDLWR;
       rank.readAt = dataEnd + p.nWTRS;
       group.readAt = dataEnd + p.nWTRL;
       bank.prechargeAt = std::max(bank.prechargeAt, dataEnd + p.nWR);
@@ -142,18 +166,26 @@ public:
     }
     ranks[rank].refreshAt = tick + p.nRFC;
   }
+  void issueBankRefresh(const DramLocation &at, uint64_t tick) {
+    Bank &bank = banks[at.flatBank];
+    bank.activateAt = std::max(bank.activateAt, tick + p.nRFCPB);
+    Rank &rank = ranks[at.rank];
+    rank.activateAt = std::max(rank.activateAt, tick + p.nRREFD);
+    rank.bankRefreshAt = tick + p.nRFCPB;
+  }
 
 private:
   struct Bank {
     bool open = false;
     uint32_t row = 0;
-    uint64_t activateAt = 0, prechargeAt = 0, columnAt = 0;
+    uint64_t activateAt = 0, prechargeAt = 0, readAt = 0, writeAt = 0;
   };
   struct Group {
     uint64_t activateAt = 0, readAt = 0, writeAt = 0;
   };
   struct Rank {
-    uint64_t activateAt = 0, readAt = 0, writeAt = 0, refreshAt = 0;
+    uint64_t activateAt = 0, readAt = 0, writeAt = 0, refreshAt = 0,
+             bankRefreshAt = 0;
     uint64_t fourActivates[4] =
         {}; ///< a fifth activate is legal from the oldest of these
     unsigned oldestActivate = 0;

@@ -7,42 +7,38 @@
 
 namespace tw::timing {
 
+WindowedDram::Channel::Channel(const DramParams &params)
+    : gates(params), openedIn(size_t(params.ranks) * params.bankGroups * params.banksPerGroup), seen(2 * openedIn.size()) {}
+
 WindowedDram::WindowedDram(const DramParams &params, uint32_t clockMhz)
     : DramTiming(params.channels), params(params), map(params),
-      clocks(clockMhz, params.clockMhz),
-      state(params.channels, Channel(params)) {
+      clocks(clockMhz, params.clockMhz), capacity{params.window, std::max(1u, params.writeBufferBursts / params.channels)},
+      high(std::max(1u, params.writeHighWatermark / params.channels)),
+      low(std::min<size_t>(params.writeLowWatermark / params.channels, high - 1)),
+      refreshInterval(params.refresh == DramRefresh::PerBank ? params.nREFIPB : params.nREFI),
+      channelsPerBus(channelsOnABus(params)), state(params.channels, Channel(params)),
+      commandBuses(params.channels / channelsPerBus) {
   reset();
 }
 
 void WindowedDram::reset() {
-  for (Channel &channel : state) {
-    channel.gates.reset();
-    channel.now = 0;
-    channel.nextRefresh = params.nREFI;
-    channel.window.clear();
-    channel.behind.clear();
-    std::fill(channel.hits.begin(), channel.hits.end(), 0);
-  }
+  for (Channel &channel : state)
+    channel = Channel(params);
+  std::fill(commandBuses.begin(), commandBuses.end(), Buses());
   for (BusHistory &bus : buses)
     bus.clear();
 }
 
-void WindowedDram::log(DramCommandKind kind, uint64_t tick,
-                       const DramLocation &at) {
-  if (!commandLog)
-    return;
-  bool column = kind == DramCommandKind::Read || kind == DramCommandKind::Write;
-  bool row = column || kind == DramCommandKind::Activate;
-  commandLog->push_back({tick, kind, at.channel, at.rank, at.bankGroup, at.bank,
-                         row ? at.row : 0, column ? at.column : 0});
+void WindowedDram::log(DramCommandKind kind, uint64_t tick, const DramLocation &at) {
+  if (commandLog)
+    commandLog->push_back(commandAt(tick, kind, at));
 }
 
 std::optional<DramCompletion> WindowedDram::submit(const DramRequest &request) {
   DramLocation at = map.locate(request.address);
   Channel &channel = state[at.channel];
   uint64_t arrival = clocks.tickAtOrAfter(request.arrivalCycle);
-  assert((channel.behind.empty() || channel.behind.back().arrival <= arrival) &&
-         "requests come in order of arrival");
+  assert((channel.behind.empty() || channel.behind.back().since <= arrival) && "requests come in order of arrival");
   channel.behind.push_back({request.id, arrival, at, request.write});
   return std::nullopt;
 }
@@ -52,11 +48,10 @@ Cycle WindowedDram::nextDecisionCycle() const {
   uint64_t dataAfter = std::min(params.nCL, params.nCWL);
   uint64_t first = kNever;
   for (const Channel &channel : state) {
-    if (!channel.window.empty())
-      first = std::min(first, channel.now);
-    else if (!channel.behind.empty())
-      first = std::min(first,
-                       std::max(channel.now, channel.behind.front().arrival));
+    // What has not been looked at may be due at once; a refresh can only make it later.
+    if (!isIdle(channel))
+      first = std::min(first, channel.known ? channel.choice.tick : channel.now);
+    first = std::min(first, enterTick(channel));
   }
   if (first == kNever)
     return kNever;
@@ -64,180 +59,305 @@ Cycle WindowedDram::nextDecisionCycle() const {
   return std::max(clocks.cycleOf(first), data ? data - 1 : 0);
 }
 
-void WindowedDram::advance(Cycle cycle,
-                           std::vector<DramCompletion> &completions) {
+void WindowedDram::advance(Cycle cycle, std::vector<DramCompletion> &completions) {
   uint64_t limit = clocks.tickAtOrAfter(cycle + 1);
-  for (Channel &channel : state)
-    run(channel, limit, completions);
+  for (size_t first = 0; first < state.size(); first += channelsPerBus)
+    run(first, first + channelsPerBus, limit, completions);
 }
 
-/// Decides every tick before `limit`.
-void WindowedDram::run(Channel &channel, uint64_t limit,
-                       std::vector<DramCompletion> &completions) {
-  while (channel.now < limit) {
-    // (1) Requests that have arrived enter the window.
-    while (channel.window.size() < params.window && !channel.behind.empty() &&
-           channel.behind.front().arrival <= channel.now) {
-      channel.window.push_back(channel.behind.front());
-      channel.window.back().arrival = channel.now;
-      channel.behind.pop_front();
-      const DramLocation &at = channel.window.back().at;
-      channel.hits[at.flatBank] += channel.gates.isHit(at);
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
+
+/// When the first of the line enters its queue, if nothing leaves that one before.
+uint64_t WindowedDram::enterTick(const Channel &channel) const {
+  if (channel.behind.empty() || isFull(channel, channel.behind.front().write))
+    return kNever;
+  return std::max({channel.behind.front().since, channel.enterAt, channel.now});
+}
+
+/// Decides every tick before `limit` for the channels [first, end), which share command buses.
+void WindowedDram::run(size_t first, size_t end, uint64_t limit, std::vector<DramCompletion> &completions) {
+  Buses &bus = commandBuses[first / channelsPerBus];
+  for (;;) {
+    // (1) The first event. In one tick: refreshes that fall due, then requests that enter, then a command, the oldest
+    // request's.
+    Channel *channel = nullptr;
+    uint64_t tick = limit, since = 0;
+    enum Event { Due, Enter, Command } event = Due;
+    for (size_t i = first; i < end; ++i) {
+      Channel &other = state[i];
+      auto consider = [&](Event kind, uint64_t at, uint64_t age) {
+        if (at > tick || (at == tick && (!channel || kind > event || (kind == event && age >= since))))
+          return;
+        channel = &other, tick = at, event = kind, since = age;
+      };
+      if (!other.known && enterTick(other) > other.now)
+        choose(other, bus);
+      if (other.known)
+        consider(Command, other.choice.tick, other.choice.since);
+      consider(Enter, enterTick(other), 0);
+      if (!other.refreshing)
+        consider(Due, std::max(refreshDue(other), other.now), 0);
     }
-    // (2) The next thing to happen is a command or another arrival.
-    Choice choice = choose(channel);
-    uint64_t arrival =
-        channel.window.size() < params.window && !channel.behind.empty()
-            ? channel.behind.front().arrival
-            : kNever;
-    uint64_t event = std::min(choice.tick, arrival);
-    // (3) A refresh that is due goes before both.
-    if (channel.nextRefresh <= event && channel.nextRefresh < limit) {
-      refresh(channel, uint32_t(&channel - state.data()),
-              std::min(event, limit));
+    if (!channel)
+      break;
+    // (2) It happens.
+    channel->now = tick;
+    if (event == Due) {
+      startRefresh(*channel, first, end, limit);
       continue;
     }
-    if (event >= limit) {
-      channel.now = limit;
-      return;
-    }
-    if (arrival <= choice.tick) {
-      channel.now = arrival;
+    if (event == Enter) {
+      enter(*channel, bus, tick);
       continue;
     }
-    issue(channel, choice, completions);
-    channel.now = choice.tick + 1;
+    const Choice choice = channel->choice;
+    channel->servesWrites = channel->chosenWrites;
+    bus.freeAt[hasColumnBus(choice.step)] = tick + 1;
+    for (size_t i = first; i < end; ++i)
+      if (state[i].choice.tick == tick)
+        state[i].known = false;
+    if (!params.rowColumnBuses)
+      channel->now = tick + 1;
+    if (choice.from)
+      issue(*channel, choice, completions);
+    else
+      issueRefresh(*channel, tick);
   }
+  for (size_t i = first; i < end; ++i)
+    state[i].now = std::max(state[i].now, limit);
 }
 
-/// What the request needs, when rank, group and bus (`channel.ready`) and its bank allow it.
-WindowedDram::Choice WindowedDram::next(const Channel &channel,
-                                        size_t index) const {
-  const Entry &entry = channel.window[index];
-  const Channel::GroupReady &ready = channel.ready[groupOf(entry.at)];
+void WindowedDram::enter(Channel &channel, const Buses &bus, uint64_t tick) {
+  const Entry &first = channel.behind.front();
+  Entries &queue = channel.queues[first.write];
+  queue.push_back(first);
+  queue.back().since = tick;
+  channel.behind.pop_front();
+  channel.enterAt = tick + 1;
+  if (!channel.known)
+    return;
+  if (tick > channel.chosenFrom)
+    channel.servesWrites = channel.chosenWrites;
+  // The youngest request changes little in what was chosen.
+  channel.chosenFrom = tick;
+  if (channel.overdueAt == kNever || writesGo(channel) != channel.chosenWrites) {
+    channel.known = false;
+    return;
+  }
+  const Entry &entry = queue.back();
+  if (entry.write != channel.chosenWrites || isKept(channel, entry.at))
+    return;
+  auto [at, step] = next(channel, entry, bus);
+  if (comesBefore(at, step, channel.choice) && at < channel.overdueAt)
+    channel.choice = {at, step, &queue, queue.size() - 1, tick};
+}
+
+/// Refreshes of idle channels leave no trace but the last one's; a log wants them all.
+void WindowedDram::startRefresh(Channel &channel, size_t first, size_t end, uint64_t limit) {
+  bool skips = !commandLog;
+  uint64_t idleUntil = limit;
+  for (size_t i = first; i < end && skips; ++i) {
+    const Channel &other = state[i];
+    skips = isIdle(other);
+    for (uint32_t rank = 0; rank < params.ranks; ++rank)
+      skips &= !other.gates.anyOpen(rank);
+    idleUntil = std::min(idleUntil, enterTick(other));
+  }
+  if (skips && idleUntil > refreshDue(channel))
+    channel.round += (idleUntil - 1 - refreshDue(channel)) / refreshInterval;
+  channel.now = std::max(channel.now, refreshDue(channel));
+  channel.refreshing = true;
+  channel.refreshRank = 0;
+  channel.known = false;
+}
+
+//===----------------------------------------------------------------------===//
+// Choice
+//===----------------------------------------------------------------------===//
+
+/// Whether a request of a queue, younger than what gave `best`, goes before it. Where both can go in one tick, the column does
+/// first, so that no row is closed before a column that is legal.
+bool WindowedDram::comesBefore(uint64_t tick, Step step, const Choice &best) const {
+  if (tick != best.tick)
+    return tick < best.tick;
+  return params.rowColumnBuses && step == Column && best.step != Column;
+}
+
+/// Whether the bank is refreshed next, or its open row is another request's.
+bool WindowedDram::isKept(const Channel &channel, const DramLocation &at) const {
+  return isRefreshed(channel, at) || (channel.openedIn[at.flatBank] && !channel.gates.isHit(at));
+}
+
+/// Whether writes are served, as the queues are now.
+bool WindowedDram::writesGo(const Channel &channel) const {
+  const Entries &reads = channel.queues[false], &writes = channel.queues[true];
+  if (channel.servesWrites)
+    return writes.size() > low || reads.empty();
+  return !writes.empty() && (writes.size() >= high || reads.empty());
+}
+
+bool WindowedDram::isRefreshed(const Channel &channel, const DramLocation &at) const {
+  if (!channel.refreshing || at.rank != channel.refreshRank)
+    return false;
+  return params.refresh == DramRefresh::AllBank || at.flatBank == bankOf(channel).flatBank;
+}
+
+/// The next command of the refresh: once every request whose row has been opened is done, a precharge, if a row is open,
+/// and then the refresh.
+WindowedDram::Choice WindowedDram::refreshStep(const Channel &channel) const {
   Choice choice;
-  choice.entry = index;
-  if (channel.gates.isHit(entry.at)) {
-    choice.step = Column;
-    choice.tick = std::max(channel.gates.bankColumnReady(entry.at),
-                           entry.write ? ready.write : ready.read);
-  } else if (!channel.gates.isOpen(entry.at)) {
-    choice.step = Activate;
-    choice.tick =
-        std::max(channel.gates.bankActivateReady(entry.at), ready.activate);
+  choice.step = Refresh;
+  if (!channel.refreshing)
+    return choice;
+  const DramGates &gates = channel.gates;
+  for (const Entry &entry : channel.opened)
+    if (isRefreshed(channel, entry.at))
+      return choice;
+  if (params.refresh == DramRefresh::AllBank) {
+    const uint32_t rank = channel.refreshRank;
+    choice.tick = gates.anyOpen(rank) ? gates.prechargeAllReady(rank) : gates.refreshReady(rank);
   } else {
-    choice.step = Precharge;
-    choice.tick = channel.gates.prechargeReady(entry.at);
+    const DramLocation at = bankOf(channel);
+    choice.tick = gates.isOpen(at) ? gates.prechargeReady(at) : gates.bankRefreshReady(at);
   }
-  choice.tick = std::max(choice.tick, channel.now);
   return choice;
 }
 
-WindowedDram::Choice WindowedDram::choose(Channel &channel) const {
-  Choice best;
-  if (channel.window.empty())
-    return best;
-  DramLocation group;
-  for (group.rank = 0; group.rank < params.ranks; ++group.rank)
-    for (group.bankGroup = 0; group.bankGroup < params.bankGroups;
-         ++group.bankGroup)
-      channel.ready[groupOf(group)] = {
-          channel.gates.columnReadyButBank(group, false),
-          channel.gates.columnReadyButBank(group, true),
-          channel.gates.activateReadyButBank(group)};
-  // Of the requests that miss in a bank only the oldest counts, and none while another hits there.
-  ++channel.look;
-  bool oldestBlocked = false;
-  for (size_t i = 0; i < channel.window.size(); ++i) {
-    const DramLocation &at = channel.window[i].at;
-    if (!channel.gates.isHit(at)) {
-      if (channel.hits[at.flatBank]) {
-        oldestBlocked |= i == 0;
-        continue;
-      }
-      if (channel.seen[at.flatBank] == channel.look)
-        continue;
-      channel.seen[at.flatBank] = channel.look;
-    }
-    Choice choice = next(channel, i);
-    if (choice.tick < best.tick ||
-        (choice.tick == best.tick && choice.step < best.step))
-      best = choice;
-    if (best.tick == channel.now && best.step == Column)
-      break; // nothing is better, and the rest is younger
-  }
-  uint64_t overdue = channel.window[0].arrival + params.ageCapTicks;
-  if (best.tick < overdue)
-    return best;
-  Choice oldest = next(channel, 0);
-  if (oldestBlocked)
-    oldest.tick = std::max(oldest.tick, overdue);
-  return oldest;
+/// What a request needs, and when that is legal.
+inline std::pair<uint64_t, WindowedDram::Step> WindowedDram::next(const Channel &channel, const Entry &entry,
+                                                                  const Buses &bus) const {
+  const DramGates &gates = channel.gates;
+  if (gates.isHit(entry.at))
+    return {std::max({gates.columnReady(entry.at, entry.write), channel.now, bus.freeAt[hasColumnBus(Column)]}), Column};
+  const uint64_t free = std::max(channel.now, bus.freeAt[0]);
+  if (gates.isOpen(entry.at))
+    return {std::max(gates.prechargeReady(entry.at), free), Precharge};
+  return {std::max(gates.activateReady(entry.at), free), Activate};
 }
 
-void WindowedDram::issue(Channel &channel, const Choice &choice,
-                         std::vector<DramCompletion> &completions) {
-  const Entry entry = channel.window[choice.entry];
-  switch (choice.step) {
-  case Activate:
-    channel.gates.issueActivate(entry.at, choice.tick);
-    channel.hits[entry.at.flatBank] = uint32_t(std::count_if(
-        channel.window.begin(), channel.window.end(), [&](const Entry &other) {
-          return other.at.flatBank == entry.at.flatBank &&
-                 other.at.row == entry.at.row;
-        }));
-    return log(DramCommandKind::Activate, choice.tick, entry.at);
-  case Precharge:
-    channel.gates.issuePrecharge(entry.at, choice.tick);
-    channel.hits[entry.at.flatBank] = 0;
-    return log(DramCommandKind::Precharge, choice.tick, entry.at);
-  case Column:
-    break;
+void WindowedDram::choose(Channel &channel, const Buses &bus) {
+  channel.known = true;
+  channel.chosenFrom = channel.now;
+  channel.chosenWrites = writesGo(channel);
+  channel.overdueAt = kNever;
+  Choice &best = channel.choice;
+  best = refreshStep(channel);
+  const bool refreshWaits = channel.refreshing && best.tick == kNever;
+  if (best.tick != kNever)
+    best.tick = std::max({best.tick, channel.now, bus.freeAt[0]});
+  if (isIdle(channel))
+    return;
+  auto take = [&](Entries &from, size_t index, uint64_t tick, Step step) {
+    best = {tick, step, &from, index, from[index].since};
+  };
+
+  // (1) Requests whose row has been opened, before the refresh.
+  for (size_t i = 0; i < channel.opened.size(); ++i)
+    if (auto [tick, step] = next(channel, channel.opened[i], bus); tick < best.tick || (tick == best.tick && !best.from))
+      take(channel.opened, i, tick, step);
+  if (refreshWaits || (best.tick == channel.now && !params.rowColumnBuses))
+    return;
+
+  // (2) The oldest request that is not done. Once it has waited for too long, only its commands go.
+  Entries *oldest = nullptr;
+  for (Entries *entries : {&channel.opened, &channel.queues[0], &channel.queues[1]})
+    for (const Entry &entry : *entries) {
+      if (entry.since + params.ageCapTicks < channel.overdueAt)
+        channel.overdueAt = entry.since + params.ageCapTicks, oldest = entries;
+      if (entries != &channel.opened)
+        break; // the others are younger
+    }
+
+  // (3) Requests of the queue. Of those that hit in a bank only the oldest counts, and of those that miss.
+  Entries &queue = channel.queues[channel.chosenWrites];
+  ++channel.look;
+  for (size_t i = 0; i < queue.size(); ++i) {
+    const DramLocation &at = queue[i].at;
+    uint64_t &seen = channel.seen[2 * at.flatBank + channel.gates.isHit(at)];
+    if (seen == channel.look)
+      continue;
+    seen = channel.look;
+    if (isKept(channel, at))
+      continue;
+    auto [tick, step] = next(channel, queue[i], bus);
+    if (!comesBefore(tick, step, best) || tick >= channel.overdueAt)
+      continue;
+    take(queue, i, tick, step);
+    if (tick == channel.now && (step == Column || !params.rowColumnBuses))
+      return; // nothing is better, and the rest is younger
   }
-  uint64_t busStart =
-      channel.gates.issueColumn(entry.at, entry.write, choice.tick);
-  log(entry.write ? DramCommandKind::Write : DramCommandKind::Read, choice.tick,
-      entry.at);
-  --channel.hits[entry.at.flatBank];
-  channel.window.erase(channel.window.begin() + ptrdiff_t(choice.entry));
+  if (!oldest || oldest == &channel.opened || best.tick < channel.overdueAt || isKept(channel, (*oldest)[0].at))
+    return;
+  auto [tick, step] = next(channel, (*oldest)[0], bus);
+  tick = std::max(tick, channel.overdueAt);
+  if (comesBefore(tick, step, best))
+    take(*oldest, 0, tick, step);
+}
+
+//===----------------------------------------------------------------------===//
+// Commands
+//===----------------------------------------------------------------------===//
+
+void WindowedDram::issue(Channel &channel, const Choice &choice, std::vector<DramCompletion> &completions) {
+  Entries &from = *choice.from;
+  const Entry entry = from[choice.entry];
+  const uint32_t bank = entry.at.flatBank;
+  if (choice.step == Precharge) {
+    channel.gates.issuePrecharge(entry.at, choice.tick);
+    return log(DramCommandKind::Precharge, choice.tick, entry.at);
+  }
+  // The request leaves; its place is free from the next tick on.
+  if (&from != &channel.opened && isFull(channel, entry.write))
+    channel.enterAt = std::max(channel.enterAt, choice.tick + 1);
+  from.erase(from.begin() + ptrdiff_t(choice.entry));
+  if (choice.step == Activate) {
+    channel.gates.issueActivate(entry.at, choice.tick);
+    channel.opened.push_back(entry);
+    channel.openedIn[bank] = true;
+    return log(DramCommandKind::Activate, choice.tick, entry.at);
+  }
+  if (&from == &channel.opened)
+    channel.openedIn[bank] = false;
+  const uint64_t busStart = channel.gates.issueColumn(entry.at, entry.write, choice.tick);
+  log(entry.write ? DramCommandKind::Write : DramCommandKind::Read, choice.tick, entry.at);
   DramCompletion completion;
   completion.id = entry.id;
   completion.channel = entry.at.channel;
+  completion.enteredCycle = clocks.cycleOf(entry.since);
   completion.busStartCycle = clocks.cycleOf(busStart);
   completion.busEndCycle = clocks.cycleAtOrAfter(busStart + params.nBurst);
-  completion.completionCycle =
-      completion.busEndCycle + params.pathLatencyCycles;
+  completion.completionCycle = completion.busEndCycle + params.pathLatencyCycles;
   buses[entry.at.channel].add(completion.busStartCycle, completion.busEndCycle);
   completions.push_back(completion);
 }
 
-/// Closes every bank and refreshes every rank. Nothing that arrives meanwhile can change that.
-void WindowedDram::refresh(Channel &channel, uint32_t channelNumber,
-                           uint64_t idleUntil) {
-  uint64_t next = std::max(channel.now, channel.nextRefresh);
-  DramLocation at;
-  at.channel = channelNumber;
-  for (at.rank = 0; at.rank < params.ranks; ++at.rank) {
-    if (!channel.gates.anyOpen(at.rank))
-      continue;
-    uint64_t tick = std::max(next, channel.gates.prechargeAllReady(at.rank));
-    channel.gates.issuePrechargeAll(at.rank, tick);
-    log(DramCommandKind::PrechargeAll, tick, at);
-    next = tick + 1;
-  }
-  for (at.rank = 0; at.rank < params.ranks; ++at.rank) {
-    uint64_t tick = std::max(next, channel.gates.refreshReady(at.rank));
-    channel.gates.issueRefresh(at.rank, tick);
+void WindowedDram::issueRefresh(Channel &channel, uint64_t tick) {
+  DramGates &gates = channel.gates;
+  if (params.refresh == DramRefresh::AllBank) {
+    DramLocation at;
+    at.channel = number(channel);
+    at.rank = channel.refreshRank;
+    if (gates.anyOpen(at.rank)) {
+      gates.issuePrechargeAll(at.rank, tick);
+      return log(DramCommandKind::PrechargeAll, tick, at);
+    }
+    gates.issueRefresh(at.rank, tick);
     log(DramCommandKind::Refresh, tick, at);
-    next = tick + 1;
+  } else {
+    const DramLocation at = bankOf(channel);
+    if (gates.isOpen(at)) {
+      gates.issuePrecharge(at, tick);
+      return log(DramCommandKind::Precharge, tick, at);
+    }
+    gates.issueBankRefresh(at, tick);
+    log(DramCommandKind::RefreshBank, tick, at);
   }
-  std::fill(channel.hits.begin(), channel.hits.end(), 0);
-  channel.now = next;
-  channel.nextRefresh += params.nREFI;
-  // Refreshes of an idle channel leave no trace but the last one's; a log wants them all.
-  if (!commandLog && channel.window.empty() && idleUntil > channel.nextRefresh)
-    channel.nextRefresh +=
-        (idleUntil - channel.nextRefresh) / params.nREFI * params.nREFI;
+  if (++channel.refreshRank == params.ranks) {
+    channel.refreshing = false;
+    ++channel.round;
+  }
 }
 
 } // namespace tw::timing

@@ -38,8 +38,9 @@ struct MemoryParams {
   uint64_t bankBytes() const { return capacityBytes / banks; }
 };
 
-enum class DramKind : uint8_t { Ideal, Ddr4, Lpddr4, Hbm2 };
+enum class DramKind : uint8_t { Ideal, Ddr4, Lpddr4, Hbm2, Ddr5, Lpddr5, Hbm3 };
 enum class DramController : uint8_t { InOrder, Windowed };
+enum class DramRefresh : uint8_t { AllBank, PerBank };
 
 /// A DRAM system: a device with its datasheet timing, and how addresses and requests meet it.
 /// All n* are DRAM command-clock cycles (ticks). Counts and sizes are powers of two.
@@ -59,18 +60,26 @@ struct DramParams {
   uint32_t channels = 1, ranks = 1, bankGroups = 4, banksPerGroup = 4;
   uint32_t rowBytes = 8192; ///< page of one rank over the whole channel width
   uint32_t nBurst = 4;      ///< data bus ticks of one access
-  uint32_t nCL = 16, nCWL = 12, nRCD = 16, nRP = 16, nRAS = 39; ///< tRC is nRAS + nRP
+  uint32_t nCL = 16, nCWL = 12, nRP = 16, nRAS = 39;            ///< tRC is nRAS + nRP
+  uint32_t nRCDRD = 16, nRCDWR = 16;                            ///< activate to read, to write
   uint32_t nRPAB = 16;                                          ///< precharge-all to refresh
-  uint32_t nCCDS = 4, nCCDL = 6, nRRDS = 4, nRRDL = 6, nFAW = 26;
+  uint32_t nCCDS = 4, nCCDL = 6, nCCDLWR = 6;                   ///< nCCDLWR: from write to write
+  uint32_t nRRDS = 4, nRRDL = 6, nFAW = 26;
   uint32_t nWR = 18, nWTRS = 3, nWTRL = 9; ///< from the end of write data
   uint32_t nRTP = 9, nRTW = 10;            ///< nRTW: read to write command, same rank
   uint32_t nRTRS = 2;                      ///< idle data bus ticks between bursts of two ranks
-  uint32_t nREFI = 9360, nRFC = 420;
+  DramRefresh refresh = DramRefresh::AllBank;
+  uint32_t nREFI = 9360, nRFC = 420; ///< refresh of all banks of a rank
+  /// Refresh of one bank after the other; 0: the device has none. nRREFD: to an activate of another bank of the rank.
+  uint32_t nREFIPB = 0, nRFCPB = 0, nRREFD = 0;
+  /// Row and column commands have a bus each, which every two channels (the pseudo-channels of an HBM channel) share. Off: one
+  /// command bus for each channel.
+  bool rowColumnBuses = false;
 
   /// Adds a fixed latency to any device, accelerator cycles.
   uint32_t pathLatencyCycles = 0;
-  DramController controller = DramController::InOrder;
-  uint32_t window = 16;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
+  DramController controller = DramController::Windowed; ///< of an ideal DRAM none
+  uint32_t window = 32;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
   uint32_t ageCapTicks = 2048;   ///< windowed: a request in the window for so long goes first
   uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
   uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;

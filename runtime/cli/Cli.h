@@ -29,6 +29,7 @@ void addProfileCommand(CLI::App &app, Action &action);
 void addVerifyCommand(CLI::App &app, Action &action);
 void addQuantizeCommand(CLI::App &app, Action &action);
 void addTuneCommand(CLI::App &app, Action &action);
+void addDramCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 

@@ -112,6 +112,7 @@ int main(int argc, char **argv) {
   addTuneCommand(app, action);
   addQuantizeCommand(app, action);
   addHwCommand(app, action);
+  addDramCommand(app, action);
   addAssemblerCommands(app, action);
   try {
     app.parse(argc, argv);

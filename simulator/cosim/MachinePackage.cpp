@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "simulator/cosim/MachinePackage.h"
 
+#include "isa/timing/Dram.h"
+
 #include <cctype>
 
 using namespace tw;
@@ -77,8 +79,9 @@ std::string cosim::rtlMachinePackage(const timing::MachineParams &machine) {
   number("DramResponses", dramResponsesPerCycle(machine), "completions per cycle at most");
   number("GrantBursts", dram.grantBursts);
   number("WriteBufferBursts", dram.writeBufferBursts);
-  number("WriteHighWatermark", dram.writeHighWatermark);
-  number("WriteLowWatermark", dram.writeLowWatermark);
+  const timing::Watermarks marks = timing::portWatermarks(dram);
+  number("WriteHighWatermark", marks.high);
+  number("WriteLowWatermark", marks.low);
   for (const timing::TimingConstantInfo &info : timing::kTimingConstants)
     number(upperCamel(info.name), machine.timing.*info.member);
   return text + "  /* verilator lint_on UNUSEDPARAM */\nendpackage\n";

@@ -29,6 +29,7 @@ void DramPort::end_of_elaboration() {
 
 void DramPort::reset(RunContext &run) {
   context = &run;
+  marks = timing::portWatermarks(run.machine->dram);
   for (unsigned i = 0; i < stats::kMaxLoadEngines; ++i)
     reader[i] = i < run.machine->loadEngines ? readers[i][0] : nullptr;
   for (unsigned i = 0; i < stats::kMaxStoreEngines; ++i)
@@ -191,10 +192,9 @@ void DramPort::step(Cycle cycle) {
       writer[client]->accepted(cycle);
       lookAtWriter(client);
     }
-  const timing::DramParams &params = context->machine->dram;
-  if (waiting.size() >= params.writeHighWatermark)
+  if (waiting.size() >= marks.high)
     draining = true;
-  else if (waiting.size() <= params.writeLowWatermark)
+  else if (waiting.size() <= marks.low)
     draining = false;
   nextCycle = cycle + 1;
   if (dram->nextDecision() <= cycle) {

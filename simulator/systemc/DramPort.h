@@ -90,6 +90,7 @@ private:
   std::deque<Write> submitted;
   uint64_t bufferCount = 0; ///< entries in use: waiting and submitted
   uint64_t writeCount = 0;
+  timing::Watermarks marks;
   bool draining = false;
   Cycle bufferEmptyAt = 0;
 };

@@ -54,12 +54,13 @@ TEST(CosimTest, PipelineComputesTheProduct) {
   EXPECT_EQ(agreement.rtl.result.instructionCount, 240u);
 }
 
-// The RTL knows nothing of the DRAM behind its port, so every DRAM of one width runs on one model.
+// Of the DRAM behind its port the RTL knows only the width, and whether the controller holds writes back.
 TEST(CosimTest, EveryDramOfOneWidth) {
   const Pipeline pipeline(10);
   timing::MachineParams slow = smallMachine(), inOrder = smallMachine();
   slow.dram.bytesPerCycleNumerator = 3;
   inOrder.dram.kind = timing::DramKind::Ddr4;
+  inOrder.dram.controller = timing::DramController::InOrder;
   timing::MachineParams windowed = inOrder;
   windowed.dram.controller = timing::DramController::Windowed;
   for (const timing::MachineParams &machine : {slow, inOrder, windowed}) {

@@ -3,6 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "tests/rtl/dma/DmaReference.h"
 
+#include "isa/timing/Dram.h"
+
 #include <algorithm>
 
 using namespace tw;
@@ -259,9 +261,10 @@ DmaReference::Outputs DmaReference::step(const std::vector<std::optional<isa::Lo
   uint32_t waiting = 0;
   for (const Write &write : buffer)
     waiting += !write.requested;
-  if (waiting >= dram.writeHighWatermark)
+  const timing::Watermarks marks = timing::portWatermarks(dram);
+  if (waiting >= marks.high)
     draining = true;
-  else if (waiting <= dram.writeLowWatermark)
+  else if (waiting <= marks.low)
     draining = false;
 
   // Scratchpad sides.

@@ -24,6 +24,7 @@ inline timing::MachineParams dmaMachine(const std::string &name) {
   dram.kind = timing::DramKind::Ddr4;
   dram.capacityBytes = 1 << 16;
   dram.channels = 4;
+  dram.controller = timing::DramController::InOrder; // so that the watermarks count
   dram.grantBursts = 5;
   dram.writeBufferBursts = 29;
   dram.writeHighWatermark = 21;

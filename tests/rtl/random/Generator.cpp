@@ -907,7 +907,7 @@ timing::MachineParams otherDram(const timing::MachineParams &machine, uint64_t s
   if (random.chance(40))
     dram.nREFI = uint32_t(std::max<int64_t>(4 * dram.nRFC, random.in(600, 4000)));
   if (random.chance(30))
-    for (uint32_t *ticks : {&dram.nRCD, &dram.nRP, &dram.nWR, &dram.nRTP, &dram.nRTW})
+    for (uint32_t *ticks : {&dram.nRCDRD, &dram.nRCDWR, &dram.nRP, &dram.nWR, &dram.nRTP, &dram.nRTW})
       *ticks = uint32_t(random.in(1, 30));
   return other;
 }

@@ -4,12 +4,12 @@
 // For each constraint a hand-made pair of commands: one tick too early is a
 // violation, the exact tick is none. Numbers are those of DDR4-2400, 8 Gb x8.
 //===----------------------------------------------------------------------===//
-#include "tests/timing/dram/DramChecker.h"
+#include "isa/dramcheck/DramChecker.h"
 
 #include <gtest/gtest.h>
 
 using namespace tw::timing;
-using tw::test::checkDramLog;
+using tw::dramcheck::checkDramLog;
 using Kind = tw::timing::DramCommandKind;
 
 namespace {
@@ -27,13 +27,26 @@ DramCommand at(uint64_t tick, Kind kind, uint32_t group = 0, uint32_t bank = 0,
   return {tick, kind, 0, rank, group, bank, row, 0};
 }
 
+/// With numbers of its own where DDR4 has none, or two that are equal.
+DramParams other() {
+  DramParams p = ddr4();
+  p.nRCDRD = 17;
+  p.nRCDWR = 12;
+  p.nCCDLWR = 9;
+  p.refresh = DramRefresh::PerBank;
+  p.nREFIPB = 585;
+  p.nRFCPB = 192;
+  p.nRREFD = 10;
+  return p;
+}
+
 /// `log` up to its last command, which becomes legal in tick `legal` and not before.
-void expectLegalFrom(uint64_t legal, DramCommandLog log) {
+void expectLegalFrom(uint64_t legal, DramCommandLog log, const DramParams &params = ddr4()) {
   log.back().tick = legal;
-  auto violations = checkDramLog(ddr4(), log);
+  auto violations = checkDramLog(params, log);
   EXPECT_TRUE(violations.empty()) << violations.front();
   log.back().tick = legal - 1;
-  EXPECT_FALSE(checkDramLog(ddr4(), log).empty())
+  EXPECT_FALSE(checkDramLog(params, log).empty())
       << "tick " << legal - 1 << " must be too early";
 }
 
@@ -120,4 +133,56 @@ TEST(DramCheckerTest, MissingRefreshesAreViolations) {
   // The first refresh is due at 9360; a command at 18720 without one is too late.
   EXPECT_TRUE(checkDramLog(ddr4(), {at(18719, Kind::Activate)}).empty());
   EXPECT_FALSE(checkDramLog(ddr4(), {at(18720, Kind::Activate)}).empty());
+}
+
+TEST(DramCheckerTest, DistancesThatDdr4HasNotAreExact) {
+  auto act = at(100, Kind::Activate);
+  expectLegalFrom(117, {act, at(0, Kind::Read)}, other());
+  expectLegalFrom(112, {act, at(0, Kind::Write)}, other());
+  expectLegalFrom(209, {act, at(200, Kind::Write), at(0, Kind::Write)}, other());
+  // Refresh of a bank: tRRD_S after an activate, tRC in its bank, tRFCpb and tRREFD after it.
+  expectLegalFrom(104, {act, at(0, Kind::RefreshBank, 1)}, other());
+  expectLegalFrom(155, {act, at(139, Kind::Precharge), at(0, Kind::RefreshBank)}, other());
+  expectLegalFrom(216, {act, at(200, Kind::Precharge), at(0, Kind::RefreshBank)}, other());
+  expectLegalFrom(292, {at(100, Kind::RefreshBank), at(0, Kind::Activate)}, other());
+  expectLegalFrom(110, {at(100, Kind::RefreshBank), at(0, Kind::Activate, 0, 1)}, other());
+  expectLegalFrom(292, {at(100, Kind::RefreshBank), at(0, Kind::RefreshBank, 1)}, other());
+}
+
+TEST(DramCheckerTest, BanksTakeTurnsAtBeingRefreshed) {
+  DramCommandLog twice{at(100, Kind::RefreshBank), at(700, Kind::RefreshBank, 1), at(1300, Kind::RefreshBank)};
+  EXPECT_FALSE(checkDramLog(other(), twice).empty());
+  twice.pop_back();
+  EXPECT_TRUE(checkDramLog(other(), twice).empty());
+  EXPECT_FALSE(checkDramLog(other(), {at(100, Kind::Refresh)}).empty());
+  EXPECT_FALSE(checkDramLog(ddr4(), {at(100, Kind::RefreshBank)}).empty());
+  EXPECT_FALSE(checkDramLog(other(), {at(100, Kind::Activate), at(200, Kind::RefreshBank)}).empty()) << "an open bank";
+  // The second refresh of the rank is due at 1170.
+  DramParams oneRank = other();
+  oneRank.ranks = 1;
+  EXPECT_TRUE(checkDramLog(oneRank, {at(585, Kind::RefreshBank), at(1754, Kind::Activate)}).empty());
+  EXPECT_FALSE(checkDramLog(oneRank, {at(585, Kind::RefreshBank), at(1755, Kind::Activate)}).empty());
+}
+
+TEST(DramCheckerTest, TwoChannelsShareRowAndColumnBuses) {
+  DramParams shared = ddr4();
+  shared.channels = 4;
+  shared.capacityBytes *= 4;
+  shared.rowColumnBuses = true;
+  auto on = [](uint32_t channel, DramCommand command) {
+    command.channel = channel;
+    return command;
+  };
+  const DramCommand open0 = at(100, Kind::Activate), open1 = on(1, at(101, Kind::Activate));
+  auto legal = [&](std::vector<DramCommand> more) {
+    DramCommandLog log{open0, open1};
+    log.insert(log.end(), more.begin(), more.end());
+    return checkDramLog(shared, log).empty();
+  };
+  EXPECT_TRUE(legal({at(200, Kind::Activate, 1), at(200, Kind::Read)})) << "a row and a column command";
+  EXPECT_TRUE(legal({at(200, Kind::Activate, 1), on(1, at(200, Kind::Read))}));
+  EXPECT_FALSE(legal({at(200, Kind::Read), on(1, at(200, Kind::Read))})) << "two column commands";
+  EXPECT_TRUE(legal({at(200, Kind::Read), on(1, at(201, Kind::Read))}));
+  EXPECT_FALSE(legal({at(200, Kind::Activate, 1), on(1, at(200, Kind::Precharge))})) << "two row commands";
+  EXPECT_TRUE(legal({at(200, Kind::Activate, 1), on(2, at(200, Kind::Activate))})) << "other channels have other buses";
 }

@@ -30,7 +30,20 @@ struct GatesTest : testing::Test {
     at.row = row;
     return at;
   }
+  /// With numbers of its own where DDR4 has none, or two that are equal.
+  static DramParams other() {
+    DramParams p = ddr4();
+    p.nRCDRD = 17;
+    p.nRCDWR = 12;
+    p.nCCDLWR = 9;
+    p.refresh = DramRefresh::PerBank;
+    p.nREFIPB = 585;
+    p.nRFCPB = 192;
+    p.nRREFD = 10;
+    return p;
+  }
   DramGates gates{ddr4()};
+  DramGates others{other()};
   const bool read = false, write = true;
 };
 
@@ -120,4 +133,32 @@ TEST_F(GatesTest, RefreshWaitsForPrechargesAndHoldsBackActivates) {
   EXPECT_EQ(gates.activateReady(bank(3, 3)), 646u); // tRFC
   EXPECT_EQ(gates.refreshReady(0), 646u);
   EXPECT_EQ(gates.activateReady(bank(3, 3, 1)), 0u); // another rank
+}
+
+TEST_F(GatesTest, AnActivateOpensTheRowForReadsAndWritesApart) {
+  others.issueActivate(bank(0, 0), 100);
+  EXPECT_EQ(others.columnReady(bank(0, 0), read), 117u);  // tRCDRD
+  EXPECT_EQ(others.columnReady(bank(0, 0), write), 112u); // tRCDWR
+}
+
+TEST_F(GatesTest, WritesOfOneGroupKeepADistanceOfTheirOwn) {
+  others.issueActivate(bank(0, 0), 100);
+  others.issueColumn(bank(0, 0), write, 200);
+  EXPECT_EQ(others.columnReady(bank(0, 0), write), 209u); // tCCD_L_WR
+  EXPECT_EQ(others.columnReady(bank(1, 0), write), 204u); // tCCD_S
+  others.issueColumn(bank(0, 0), read, 300);
+  EXPECT_EQ(others.columnReady(bank(0, 0), read), 306u); // tCCD_L
+}
+
+TEST_F(GatesTest, RefreshOfOneBankHoldsBackThatBankAndTheRank) {
+  others.issueActivate(bank(0, 0), 100);
+  EXPECT_EQ(others.bankRefreshReady(bank(1, 0)), 104u); // tRRD_S
+  others.issuePrecharge(bank(0, 0), 139);
+  EXPECT_EQ(others.bankRefreshReady(bank(0, 0)), 155u); // tRC = tRAS + tRP
+  others.issueBankRefresh(bank(0, 0), 155);
+  EXPECT_EQ(others.activateReady(bank(0, 0)), 347u);    // tRFCpb
+  EXPECT_EQ(others.activateReady(bank(0, 1)), 165u);    // tRREFD
+  EXPECT_EQ(others.bankRefreshReady(bank(1, 0)), 347u); // tRFCpb
+  EXPECT_EQ(others.activateReady(bank(0, 0, 1)), 0u);   // another rank
+  EXPECT_EQ(others.bankRefreshReady(bank(0, 0, 1)), 0u);
 }

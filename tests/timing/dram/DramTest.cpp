@@ -173,28 +173,20 @@ TEST(DramRatesTest, LatencyAndLittlesLaw) {
   EXPECT_EQ(littlesLawBursts(*machine), 14u); // 13.2
 }
 
-TEST(WriteBufferTest, DrainsBetweenTheWatermarks) {
+TEST(WatermarksTest, AWindowedControllerGetsWritesAtOnce) {
   DramParams p;
-  p.writeBufferBursts = 6;
   p.writeHighWatermark = 4;
   p.writeLowWatermark = 2;
-  WriteBuffer buffer(p);
-  EXPECT_FALSE(buffer.drains(true));
-  EXPECT_FALSE(buffer.drains(false)) << "nothing to drain";
-  for (uint64_t id = 0; id < 3; ++id)
-    buffer.push({id, 0, true, 0});
-  EXPECT_FALSE(buffer.drains(true));
-  EXPECT_TRUE(buffer.drains(false)) << "no read waits";
-  EXPECT_FALSE(buffer.drains(true));
-  buffer.push({3, 0, true, 0});
-  EXPECT_TRUE(buffer.drains(true)) << "high watermark";
-  EXPECT_EQ(buffer.take().id, 0u);
-  EXPECT_TRUE(buffer.drains(true)) << "goes on below it";
-  EXPECT_EQ(buffer.take().id, 1u);
-  EXPECT_FALSE(buffer.drains(true)) << "low watermark";
-  for (uint64_t id = 4; id < 8; ++id)
-    buffer.push({id, 0, true, 0});
-  EXPECT_TRUE(buffer.full());
+  auto expect = [&](uint32_t high, uint32_t low) {
+    EXPECT_EQ(portWatermarks(p).high, high);
+    EXPECT_EQ(portWatermarks(p).low, low);
+  };
+  p.controller = DramController::Windowed;
+  expect(4, 2); // ideal: no controller
+  p.kind = DramKind::Ddr4;
+  expect(1, 0);
+  p.controller = DramController::InOrder;
+  expect(4, 2);
 }
 
 TEST(CommandTraceTest, HasDramsim3Columns) {

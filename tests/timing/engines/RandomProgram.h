@@ -47,8 +47,14 @@ inline timing::MachineParams randomMachine(Random &random) {
     dram.rowBytes = 1024;
     dram.capacityBytes = 1 << 22;
     dram.nREFI = 3000;
-    if (random.chance(50))
-      dram.controller = timing::DramController::Windowed;
+    dram.controller = random.chance(50) ? timing::DramController::Windowed : timing::DramController::InOrder;
+    dram.rowColumnBuses = random.chance(30);
+    if (random.chance(30)) {
+      dram.refresh = timing::DramRefresh::PerBank;
+      dram.nREFIPB = 300;
+      dram.nRFCPB = 100;
+      dram.nRREFD = 10;
+    }
     dram.window = uint32_t(1) << random.in(0, 5);
     dram.channels = uint32_t(1) << random.in(0, 2);
     machine.burstsPerCycle = uint32_t(random.in(1, int64_t(dram.channels)));

@@ -570,9 +570,10 @@ void Stepped::port() {
   uint32_t waiting = 0;
   for (const Write &write : buffer)
     waiting += !write.submitted;
-  if (waiting >= params.writeHighWatermark)
+  const timing::Watermarks marks = timing::portWatermarks(params);
+  if (waiting >= marks.high)
     draining = true;
-  else if (waiting <= params.writeLowWatermark)
+  else if (waiting <= marks.low)
     draining = false;
   while (dram->nextDecisionCycle() <= t) {
     std::vector<timing::DramCompletion> completions;

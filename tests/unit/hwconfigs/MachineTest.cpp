@@ -180,8 +180,8 @@ TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
                                     "from 1 to 4",
                                     "wrong.yaml:18:1: control must be a block of keys",
                                     "wrong.yaml:20:11: dram.device is 'ddr9', of which there is no file; "
-                                    "known devices: ddr4_2400, hbm2, ideal, "
-                                    "lpddr4_3200",
+                                    "known devices: ddr4_2400, ddr5_4800, hbm2, "
+                                    "hbm3, ideal, lpddr4_3200, lpddr5_6400",
                                     "wrong.yaml:22:3: dram.controller stands twice; first in line 21"};
   std::vector<std::string> found;
   for (const Diagnostic &problem : machine.diagnostics())
@@ -227,13 +227,13 @@ TEST(MachineTest, NumbersNeedProvenance) {
 TEST(MachineTest, OverridesWinAndAreChecked) {
   Result<MachineParams> machine =
       loadSmall({"clock_mhz=800", "dram.bytes_per_cycle=64/3",
-                 "scratchpads.weight.banks=4", "dram.controller=windowed"});
+                 "scratchpads.weight.banks=4", "dram.controller=in_order"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->clockMhz, 800u);
   EXPECT_EQ(machine->dram.bytesPerCycleNumerator, 64u);
   EXPECT_EQ(machine->dram.bytesPerCycleDenominator, 3u);
   EXPECT_EQ(machine->scratchpads[1].banks, 4u);
-  EXPECT_EQ(machine->dram.controller, timing::DramController::Windowed);
+  EXPECT_EQ(machine->dram.controller, timing::DramController::InOrder);
 
   Result<MachineParams> wrong =
       loadSmall({"clock_mhz", "dram.clock_mzh=3", "array.rows=-4",
@@ -282,15 +282,42 @@ TEST(MachineTest, AnOverrideReplacesTheDevice) {
       loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->dram.kind, timing::DramKind::Ddr4);
-  EXPECT_EQ(machine->dram.nRCD, 16u);
+  EXPECT_EQ(machine->dram.nRCDRD, 16u);
   EXPECT_EQ(machine->dram.device, "ddr4_2400");
+}
+
+TEST(MachineTest, WatermarksFollowTheController) {
+  auto marks = [](const std::string &machine, const std::vector<std::string> &overrides) {
+    Result<MachineParams> loaded = loadMachine(machine, overrides);
+    EXPECT_TRUE(loaded) << loaded.message();
+    return std::pair(loaded->dram.writeHighWatermark, loaded->dram.writeLowWatermark);
+  };
+  EXPECT_EQ(marks("gemmini_16x16_int8", {}), std::pair(26u, 6u));
+  EXPECT_EQ(marks("gemmini_16x16_int8", {"dram.controller=in_order"}), std::pair(24u, 8u));
+  EXPECT_EQ(marks("vdla_16x16", {}), std::pair(24u, 8u));
+  EXPECT_EQ(marks("gemmini_16x16_int8", {"dram.write_high_watermark_bursts=20"}), std::pair(20u, 6u));
+}
+
+TEST(MachineTest, PerBankRefreshNeedsItsNumbers) {
+  Result<MachineParams> machine = loadMachine("gemmini_16x16_int8", {"dram.refresh=per_bank"});
+  ASSERT_FALSE(machine);
+  EXPECT_NE(machine.message().find("--set dram.refresh=per_bank: dram.refresh is per_bank, but dram.refi_bank_ticks is missing; it must "
+                                   "be an integer from 1 to 1048576"),
+            std::string::npos)
+      << machine.message();
+  machine = loadMachine("cloud_128x128", {"dram.refresh=per_bank", "dram.refi_bank_ticks=192"});
+  ASSERT_FALSE(machine);
+  EXPECT_EQ(machine.message(), "--set dram.refi_bank_ticks=192: dram.refi_bank_ticks is 192 but must be more than one refresh takes, 192");
+  machine = loadMachine("cloud_128x128", {"dram.refresh=per_bank"});
+  ASSERT_TRUE(machine) << machine.message();
+  EXPECT_EQ(machine->dram.nREFIPB, 292u);
 }
 
 TEST(MachineTest, DeviceKeysMustFitTheKind) {
   EXPECT_EQ(
       messageOf(std::string(kSmall) +
-                "  rcd_ticks: {value: 3, assumed: test}\n"),
-      "m.yaml:14:22: dram.rcd_ticks does not belong to a DRAM of kind ideal");
+                "  rcd_read_ticks: {value: 3, assumed: test}\n"),
+      "m.yaml:14:27: dram.rcd_read_ticks does not belong to a DRAM of kind ideal");
 }
 
 TEST(MachineTest, DeviceFilesBesideTheMachineAreReadAndTheirProblemsLocated) {
@@ -489,8 +516,8 @@ TEST(DigestTest, TimingKeysChangeOnlyTheTimingDigest) {
                              "dram.clock_mhz=1100",
                              "dram.device=lpddr4_3200",
                              "dram.path_latency_cycles=7",
-                             "dram.controller=windowed",
-                             "dram.window_requests=32",
+                             "dram.controller=in_order",
+                             "dram.window_requests=16",
                              "dram.age_cap_ticks=99",
                              "dram.grant_bursts=8",
                              "dram.write_buffer_bursts=64",
@@ -507,12 +534,15 @@ TEST(DigestTest, TimingKeysChangeOnlyTheTimingDigest) {
                              "dram.burst_ticks=3",
                              "dram.cl_ticks=17",
                              "dram.cwl_ticks=13",
-                             "dram.rcd_ticks=17",
+                             "dram.rcd_read_ticks=17",
+                             "dram.rcd_write_ticks=17",
+                             "dram.row_column_buses=true",
                              "dram.rp_ticks=17",
                              "dram.rp_all_ticks=17",
                              "dram.ras_ticks=40",
                              "dram.ccd_short_ticks=5",
                              "dram.ccd_long_ticks=7",
+                             "dram.ccd_long_write_ticks=7",
                              "dram.rrd_short_ticks=5",
                              "dram.rrd_long_ticks=7",
                              "dram.faw_ticks=27",

@@ -88,7 +88,7 @@ TEST(ProfileTest, ChangesOfADeviceKeepItsClock) {
   const std::vector<TimingChange> changes = timingChanges(machine);
   EXPECT_EQ(changes[0].machine.dram.channels, 2 * machine.dram.channels);
   EXPECT_EQ(changes[1].machine.dram.nCL, machine.dram.nCL / 2);
-  EXPECT_EQ(changes[1].settings, "dram.cl_ticks=8 dram.rcd_ticks=8 dram.rp_ticks=8");
+  EXPECT_EQ(changes[1].settings, "dram.cl_ticks=8 dram.rcd_read_ticks=8 dram.rp_ticks=8");
   for (const TimingChange &change : changes)
     EXPECT_EQ(change.machine.dram.clockMhz, machine.dram.clockMhz);
 }
