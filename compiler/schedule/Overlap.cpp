@@ -116,9 +116,10 @@ struct Reader {
   uint32_t seenBy = ~0u; ///< the last node that went over the list from here on
 };
 
-/// How much longer two loads take that are in different rows of one bank: each closes the other's row every few bursts. Of two alone it
-/// was 1.8 with DDR4 and 2.7 with LPDDR4.
-constexpr double kMeeting = 2;
+/// How much longer two loads take that are in different rows of one bank. In order each closes the other's row every few bursts: of two
+/// alone it was 1.8 with DDR4 and 2.7 with LPDDR4. A windowed controller serves one row after the other: 1.2 with DDR4 and 1.4 with HBM2
+/// (docs/dram.md, twostream_conflict and stream).
+double meetingCost(const timing::DramParams &dram) { return dram.controller == timing::DramController::InOrder ? 2 : 1.3; }
 
 /// Cycles from the retirement of a transfer until one that waits for it moves something.
 constexpr double kTurn = 10;
@@ -320,7 +321,7 @@ double Overlapper::meeting(const Node &node) const {
       const double time = begin + together * (i + 0.5) / kSamples;
       const timing::DramLocation a = rowAt(node, end, time), b = rowAt(other, engineFree[engine], time);
       if (a.flatBank == b.flatBank && a.row != b.row)
-        cycles += together / kSamples * (kMeeting - 1);
+        cycles += together / kSamples * (meetingCost(machine.dram) - 1);
     }
   }
   return cycles;

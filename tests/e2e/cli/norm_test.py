@@ -125,7 +125,7 @@ class NormTest(CliTest):
     def test_half_of_the_rows_stay_where_there_is_no_room_for_all(self):
         # DRAM that has time for weights twice, or for all rows both ways.
         self.network(4 * DEPTH)
-        machine = ["--hw", "gemmini_16x16_fp32", "--set", "dram.channels=2"]
+        machine = ["--hw", "gemmini_16x16_fp32", "--set", "dram.channels=2", "--set", "dram.controller=in_order"]
         self.choice_comes_back(f"on_chip = true, from = {ROWS // 2}", "net.mlir", *machine)
         self.run_on(*machine, "--schedule", "modulo")
 
@@ -234,7 +234,7 @@ class NormTest(CliTest):
   return %y : tensor<{rows}x{DEPTH}xf32>
 }}
 """)
-        machine = ["--hw", "edge_32x32_bf16", "--schedule", "modulo"]
+        machine = ["--hw", "edge_32x32_bf16", "--set", "dram.controller=in_order", "--schedule", "modulo"]
         text = self.tilewright("compile", "net.mlir", *machine, "--emit", "schedule", "-o", "-")[0]
         channels = int(re.search(r'ic = (\d+), order = "inputs_channels_outer"', text).group(1))
         self.assertIn(f"sizes = [{channels}, {rows}, 1, 1]", text)  # of the cast
