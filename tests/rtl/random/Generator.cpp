@@ -898,9 +898,6 @@ timing::MachineParams otherDram(const timing::MachineParams &machine, uint64_t s
                                   machine.dram.bytesPerCycleDenominator));
     return other;
   }
-  if (random.chance(50))
-    dram.controller =
-        dram.controller == timing::DramController::InOrder ? timing::DramController::Windowed : timing::DramController::InOrder;
   dram.window = uint32_t(1) << random.in(0, 5);
   dram.ageCapTicks = uint32_t(random.of({16, 200, 2048}));
   dram.interleaveBankGroups = random.chance(50);

@@ -19,8 +19,8 @@ namespace tw::programs {
 /// them. A few hundred to a few thousand cycles long on every machine.
 isa::Program randomProgram(const timing::MachineParams &machine, uint64_t seed);
 
-/// The machine with another DRAM behind it: rates, latencies, timing of the device, and the other controller. All that its
-/// RTL depends on stays (cosim::rtlMachinePackage()).
+/// The machine with another DRAM behind it: rates, latencies and timing of the device. All that its RTL depends on stays
+/// (cosim::rtlMachinePackage()), so the controller does, too.
 timing::MachineParams otherDram(const timing::MachineParams &machine, uint64_t seed);
 
 /// A program that stops with a fault, planted at a random place of a legal one.
