@@ -31,7 +31,7 @@ constexpr int64_t minParallelIterations = 4096;
 constexpr int64_t residentBytes = 128 * 1024;
 
 /// What a load costs beside the operations that hide it: factors of matrix products come from the second-level cache.
-constexpr double kCyclesPerLoad = 0.05;
+constexpr double cyclesPerLoad = 0.05;
 
 /// A run of `width` consecutive elements along the vector loop.
 struct Piece {
@@ -343,7 +343,7 @@ void NestEmitter::chooseRegisterBlock() {
       for (unsigned slot : inputSlots[0])
         if (slots[slot]->inMemory())
           loads += cells({stride(*slots[slot], rowDim) != 0, stride(*slots[slot], vectorDim) != 0}, rows, pieces);
-      return std::max({operations / 2, loads / 2, 4.0}) + kCyclesPerLoad * loads;
+      return std::max({operations / 2, loads / 2, 4.0}) + cyclesPerLoad * loads;
     };
     int64_t size = dim < 0 ? 1 : nest.sizes[dim];
     for (int64_t pieces = 1; pieces <= std::min<int64_t>(total, 8); ++pieces)
