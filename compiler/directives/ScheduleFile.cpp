@@ -36,8 +36,7 @@ constexpr llvm::StringLiteral kAllowedOps[] = {"transform.named_sequence",
                                                "transform.merge_handles",
                                                "transform.select",
                                                "transform.cast",
-                                               "transform.print",
-                                               "transform.debug.emit_remark_at"};
+                                               "transform.print"};
 
 LogicalResult checkOps(ModuleOp file) {
   WalkResult result = file->walk([&](Operation *op) {

@@ -30,6 +30,11 @@ DiagnosticText::DiagnosticText(MLIRContext *context, bool isTheUsers)
           if (isOurs && text.empty())
             text = kInternal;
         }
+        // MLIR prints what an op was applied to behind its sentence, a whole module if it is one.
+        if (isTheUsers) {
+          line = line.split('\n').first.rtrim();
+          line.consume_back(" ->");
+        }
         if (!text.empty() && text != kInternal)
           text += "\n";
         text += (place.empty() ? "" : place + ": ") + line.str();

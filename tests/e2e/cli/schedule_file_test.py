@@ -496,6 +496,17 @@ class RefusalTest(ScheduleFileTest):
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
                    message="schedule.mlir:3:5: a schedule file cannot have this op: allowed are transform.tilewright ops and transform.named_sequence")
 
+    def test_what_fails_while_it_is_applied_is_said_in_a_line(self):
+        self.write("schedule.mlir", """module attributes {transform.with_named_sequence} {
+  transform.named_sequence @__transform_main(%model: !transform.any_op) {
+    %c = transform.cast %model : !transform.any_op to !transform.op<"func.func">
+    transform.yield
+  }
+}
+""")
+        text = self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message="schedule.mlir:3:10: incompatible payload operation name")
+        self.assertEqual(len(text.strip().splitlines()), 1, text)
+
     def test_what_has_no_schedule(self):
         path = self.schedule("buffers %k {depth = 3}")
         self.image(path)
