@@ -96,8 +96,10 @@ double writingCycles(double bursts, const timing::MachineParams &machine) {
   if (dram.kind == timing::DramKind::Ideal || waiting <= 0)
     return 0;
   const double cyclesPerTick = double(machine.clockMhz) / dram.clockMhz;
-  // Accepted, requested, and done on the next full cycle: half of one later than the tick.
-  const double write = 1.5 + double(dram.nCWL + dram.nBurst) * cyclesPerTick + dram.pathLatencyCycles;
+  // Accepted, requested, and done on the next full cycle: half of one later than the tick. A windowed controller takes it from its line in a
+  // tick before that of the command.
+  const double ticks = double(dram.nCWL + dram.nBurst) + (dram.controller == timing::DramController::Windowed ? 1 : 0);
+  const double write = 1.5 + ticks * cyclesPerTick + dram.pathLatencyCycles;
   const double open = double(dram.nRP + dram.nRCDWR) * cyclesPerTick;
   const double opened = std::ceil(std::min(waiting, double(dram.channels * dram.bankGroups)) / places);
   return (waiting / places * write + opened * open) * (1 + timing::dramRefreshShare(dram));
