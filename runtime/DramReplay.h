@@ -1,4 +1,4 @@
-//===- DramReplay.h - A DRAM alone, with a trace ----------------*- C++ -*-===//
+//===- DramReplay.h - Replays a trace on a DRAM -----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Replays a trace of accesses on the DRAM model of the simulators, checks every
@@ -17,8 +17,8 @@
 
 namespace tw::runtime {
 
-/// Most accesses of a trace, all of which may wait at once, and the last cycle in which one may arrive: every refresh up to it is a
-/// command.
+/// Limits of a trace: its accesses, all of which may wait at once, and the cycle of the last arrival. The controller logs every refresh
+/// before that cycle.
 constexpr uint64_t kMostDramAccesses = 20'000'000;
 constexpr uint64_t kLastDramArrival = 10'000'000'000;
 

@@ -35,12 +35,12 @@ private:
     timing::DramCommand command;
   };
   struct Channel {
-    std::deque<timing::DramCommand> commands, refreshes; ///< near enough to matter
+    std::deque<timing::DramCommand> commands, refreshes; ///< within `reach` of the latest command
     std::map<Bank, uint32_t> openRow;
-    std::map<uint32_t, std::deque<uint64_t>> activates; ///< by rank: the last four
-    std::map<uint32_t, uint64_t> refreshCount;          ///< by rank
-    std::map<uint32_t, std::set<Bank>> refreshed;       ///< by rank: banks that had their turn in this round
-    std::deque<Burst> bursts;                           ///< on the data bus
+    std::map<uint32_t, std::deque<uint64_t>> activates; ///< ticks of the last four, by rank
+    std::map<uint32_t, uint64_t> refreshCount;          ///< refreshes so far, by rank
+    std::map<uint32_t, std::set<Bank>> refreshed;       ///< banks refreshed in this round, by rank
+    std::deque<Burst> bursts;                           ///< bursts on the data bus
   };
   void report(const timing::DramCommand &command, const std::string &what);
   void checkDistances(Channel &channel, const timing::DramCommand &now);
@@ -51,10 +51,10 @@ private:
 
   timing::DramParams params;
   size_t limit;
-  uint64_t reach, refreshReach; ///< the longest distance a rule can ask for; after a refresh
+  uint64_t reach, refreshReach; ///< ticks: the longest distance of any timing rule, and of those behind a refresh
   uint64_t lastTick = 0;
   std::map<uint32_t, Channel> channels;
-  std::map<uint32_t, timing::DramCommand> lastOnBus; ///< by command bus
+  std::map<uint32_t, timing::DramCommand> lastOnBus; ///< the last command, by command bus
   std::vector<std::string> found;
 };
 

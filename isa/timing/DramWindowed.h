@@ -38,24 +38,24 @@ private:
     bool write;
   };
   using Entries = std::vector<Entry>; ///< oldest first
-  /// What is to be done next.
+  /// A command for a request, or a step of a refresh.
   enum Step : uint8_t { Refresh, Column, Activate, Precharge };
   struct Choice {
     uint64_t tick = kNever;
     Step step = Precharge;
-    Entries *from = nullptr; ///< of the channel; null: the refresh
+    Entries *from = nullptr; ///< the queue of the request, or `opened`; null for a refresh
     size_t entry = 0;
-    uint64_t since = 0; ///< the entry's
+    uint64_t since = 0; ///< `since` of the request
   };
   struct Channel {
     explicit Channel(const DramParams &params);
     DramGates gates;
-    uint64_t now = 0;              ///< everything before this tick is decided
+    uint64_t now = 0;              ///< every command before this tick is decided
     std::deque<Entry> behind;      ///< requests that have not entered a queue
-    uint64_t enterAt = 0;          ///< the first tick in which the next may
-    Entries queues[2];             ///< reads, writes
+    uint64_t enterAt = 0;          ///< the first tick in which another request may enter a queue
+    Entries queues[2];             ///< of reads, and of writes
     Entries opened;                ///< requests whose row was opened for them
-    std::vector<uint8_t> openedIn; ///< by bank: one of `opened` lies there
+    std::vector<uint8_t> openedIn; ///< by bank: whether a request in `opened` uses it
     bool servesWrites = false;
 
     // The refresh of round n falls due at n refresh intervals: of all banks, or of one bank after the other; rank by rank.
@@ -63,7 +63,7 @@ private:
     bool refreshing = false;
     uint32_t refreshRank = 0;
 
-    // What the queues give, until something changes.
+    // The next command. It is chosen anew when a queue, a bank or a bus has changed.
     bool known = false;
     Choice choice;
     uint64_t chosenFrom = 0; ///< the tick from which the choice holds
@@ -71,7 +71,7 @@ private:
     uint64_t overdueAt = kNever; ///< when the oldest request has waited for too long
 
     // Scratch of one look at a queue.
-    std::vector<uint64_t> seen; ///< by bank: number of the last look that met a request which misses there; which hits
+    std::vector<uint64_t> seen; ///< two for each bank: the last look that met a row miss, and a row hit
     uint64_t look = 0;
   };
   /// Command buses, with the first tick in which they are free: of row commands and of column commands. One bus for all

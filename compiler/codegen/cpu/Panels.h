@@ -1,10 +1,9 @@
-//===- Panels.h - A factor in the order its products are made ---*- C++ -*-===//
+//===- Panels.h - Constant operands of products, packed ---------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// In a sum of products one factor is often a constant on which only the loop of
-// neighbouring results, the lanes, depends apart from the summed loops. Packed
-// in panels it is read from the first element to the last one, whatever strides
-// the tensor has: a panel holds all that one register block of results takes.
+// Packs the weights of a matrix product or convolution. A panel holds the
+// weights of one register block, in the order in which the micro-kernel reads
+// them: for each summed position those of neighbouring results.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_CPU_PANELS_H
 #define COMPILER_CODEGEN_CPU_PANELS_H
