@@ -15,6 +15,7 @@
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
+#include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
@@ -775,9 +776,18 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
+namespace {
+
 /// Code for the CPU and what it takes and gives.
-static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
-                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+struct CpuCode {
+  std::unique_ptr<cpu::CpuExecutable> executable;
+  std::vector<TensorSpec> inputs, outputs;
+  std::map<std::string, std::vector<std::string>> nodes; ///< of each kernel
+  Precision precision = Precision::Single;
+  std::optional<uint64_t> macs;
+};
+
+StatusOr<CpuCode> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -786,8 +796,11 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
+  CpuCode code;
   if (Status status = optimize(*module, model); !status)
     return status.error();
+  if (hasGraphOps(*module->module))
+    code.macs = countMacs(*module->module);
   if (Status status = lower(*module, model); !status)
     return status.error();
   cpu::CpuOptions cpuOptions;
@@ -795,25 +808,35 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  inputs = module->inputs;
-  outputs = module->outputs;
-  return std::move(*executable);
+  code.executable = std::move(*executable);
+  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
+    if (auto names = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr))
+      for (auto name : names.getAsRange<mlir::StringAttr>())
+        code.nodes[kernel.getName().str()].push_back(name.getValue().str());
+  code.inputs = module->inputs;
+  code.outputs = module->outputs;
+  code.precision = module->precision;
+  return code;
 }
 
-StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
+} // namespace
+
+StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  StatusOr<CpuCode> code = compileOnCpu(model, options, threads);
+  if (!code)
+    return code.error();
+  CpuNetwork network;
+  network.precision = code->precision;
+  network.macs = code->macs;
+  network.device = makeCpuDevice(std::move(code->executable), std::move(code->inputs), std::move(code->outputs), std::move(code->nodes));
+  return network;
 }
 
 StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  llvm::Expected<std::string> library = (*executable)->objects();
+  StatusOr<CpuCode> code = compileOnCpu(model, options, 1);
+  if (!code)
+    return code.error();
+  llvm::Expected<std::string> library = code->executable->objects();
   if (!library)
     return fromLlvm(library.takeError());
   return std::move(*library);
