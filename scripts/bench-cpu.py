@@ -41,8 +41,8 @@ class Bench:
         self.libraries = {"ort": arguments.ort, "dnnl": arguments.dnnl}
         self.folder = measure.BUILD / "bench-cpu"
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.versions, self.failed = set(), False
-        options = subprocess.run([measure.BINARY, "compare", "--help"], capture_output=True, text=True, check=False).stdout
+        self.versions, self.failed, self.error = set(), False, ""
+        options = subprocess.run([measure.BINARY, "compare", "--help"], capture_output=True, text=True, env=measure.ENVIRONMENT, check=False).stdout
         self.has_math = "--math" in options
 
     def compare(self, model, *options, threads=1, external="ort", rounds=None):
@@ -57,7 +57,8 @@ class Bench:
         print(".", end="", file=sys.stderr, flush=True)
         # A disagreement has a document, too.
         if not result.stdout:
-            print(f"\nfailed: {' '.join(map(str, command[1:]))}\n{result.stderr}", file=sys.stderr)
+            self.error = result.stderr.splitlines()[0] if result.stderr else f"exit status {result.returncode}"
+            print(f"\nfailed: {' '.join(map(str, command[1:]))}\n{self.error}", file=sys.stderr)
             self.failed = True
             return None
         report = json.loads(result.stdout)
@@ -150,20 +151,25 @@ class Bench:
         """Real networks"""
         if not os.environ.get("TILEWRIGHT_MODELS"):
             return "Not measured: TILEWRIGHT_MODELS was not set.\n"
-        rows, parts, failed = [], [], self.failed
+        rows, parts, refused, failed = [], [], [], self.failed
         for model in sorted(pathlib.Path(os.environ["TILEWRIGHT_MODELS"]).resolve().glob("*/model.onnx"))[:6 if self.quick else None]:
             data = model.parent / "test_data_set_0"
             inputs = json.loads((data / "inputs.json").read_text())
             options = [option for entry in inputs for option in ("--input", f"{entry['name']}={data / entry['file']}")]
             row, part = self.ratio(model, *options, label=model.parent.name)
             if part is None:
-                row[3] = "not run"  # some of them are refused by our importer
+                refused.append(f"{model.parent.name} ({self.error.removeprefix('tilewright: ').replace(str(model) + ': ', '')})")
             else:
+                rows.append(row)
                 parts.append(part)
-            rows.append(row)
+        # What our importer does not take is no failure of the bench.
         self.failed = failed
         text = measure.markdown(self.HEAD, rows)
-        return text + (f"\nGeometric mean of {len(parts)}: {measure.geometric_mean(parts):.2f}, goal 0.75.\n" if parts else "")
+        if parts:
+            text += f"\nGeometric mean of {len(parts)}: {measure.geometric_mean(parts):.2f}, goal 0.75.\n"
+        if refused:
+            text += "\nNot run: " + "; ".join(refused) + ".\n"
+        return text
 
     def threads(self):
         """Two threads"""

@@ -250,6 +250,13 @@ class OnnxRuntimeTest(CompareCase):
         self.agrees(self.residual())
         self.agrees(DIGITS / "digits_int8_qdq.onnx")
 
+    def test_what_quantize_writes(self):
+        for model in [self.residual(), self.network("attention", networks.bert_block, sequence=16, hidden=32, heads=2, inner=64)]:
+            for form in ["fused", "portable"]:
+                subprocess.run([BINARY, "quantize", model, "--calibration", "random:1", "--samples", "2", "--form", form, "-o", "q.onnx"], cwd=self.path, check=True,
+                               stdout=subprocess.DEVNULL)
+                self.agrees("q.onnx")
+
     def test_more_threads(self):
         report = self.agrees("gemm:64x64x64:fp32", "--threads", "2")
         self.assertIn("2 threads", report["rows"][1]["how"])
