@@ -34,35 +34,43 @@ struct Kernel {
 
 // Each kernel needs its features for all of its code, so it is written out in full: `TARGET` names them, `STEP` is one multiply-add of
 // `sum` with `a` and `b`. What the compiler must not see through goes past it in registers.
-#define TW_PEAK_KERNEL(NAME, TARGET, REGISTER, SUM, FACTOR, ZERO, STEP)                                                                                            \
-  TARGET __attribute__((noinline)) double NAME() {                                                                                              \
-    SUM sums[kSums];                                                                                                                                     \
-    FACTOR a = ZERO, b = ZERO;                                                                                                                           \
-    asm volatile("" : "+" REGISTER(a), "+" REGISTER(b));                                                                                                                 \
-    for (SUM &sum : sums)                                                                                                                                \
-      sum = SUM{};                                                                                                                                       \
-    for (int i = 0; i < kSteps; ++i) {                                                                                                                   \
-      _Pragma("unroll") for (int k = 0; k < kSums; ++k) {                                                                                                \
-        SUM &sum = sums[k];                                                                                                                              \
-        sum = STEP;                                                                                                                                      \
-        asm volatile("" : "+" REGISTER(sum));                                                                                                                    \
-      }                                                                                                                                                  \
-    }                                                                                                                                                    \
-    double result = 0;                                                                                                                                   \
-    for (SUM &sum : sums)                                                                                                                                \
-      result += double(sum[0]);                                                                                                                          \
-    return result;                                                                                                                                       \
+#define TW_PEAK_KERNEL(NAME, TARGET, REGISTER, SUM, FACTOR, ZERO, STEP)                                                        \
+  TARGET __attribute__((noinline)) double NAME() {                                                                             \
+    SUM sums[kSums];                                                                                                           \
+    FACTOR a = ZERO, b = ZERO;                                                                                                 \
+    asm volatile("" : "+" REGISTER(a), "+" REGISTER(b));                                                                       \
+    for (SUM & sum : sums)                                                                                                     \
+      sum = SUM{};                                                                                                             \
+    for (int i = 0; i < kSteps; ++i) {                                                                                         \
+      _Pragma("unroll") for (int k = 0; k < kSums; ++k) {                                                                      \
+        SUM &sum = sums[k];                                                                                                    \
+        sum = STEP;                                                                                                            \
+        asm volatile("" : "+" REGISTER(sum));                                                                                  \
+      }                                                                                                                        \
+    }                                                                                                                          \
+    double result = 0;                                                                                                         \
+    for (SUM & sum : sums)                                                                                                     \
+      result += double(sum[0]);                                                                                                \
+    return result;                                                                                                             \
   }
 
 #if defined(__x86_64__)
-TW_PEAK_KERNEL(fp32Avx512, __attribute__((target("avx512f"))), "v", __m512, __m512, _mm512_set1_ps(1e-3f), _mm512_fmadd_ps(a, b, sum))
-TW_PEAK_KERNEL(fp32Avx2, __attribute__((target("avx2,fma"))), "x", __m256, __m256, _mm256_set1_ps(1e-3f), _mm256_fmadd_ps(a, b, sum))
-TW_PEAK_KERNEL(fp32Sse2, __attribute__((target("sse2"))), "x", __m128, __m128, _mm_set1_ps(1e-3f), _mm_add_ps(sum, _mm_mul_ps(a, b)))
-TW_PEAK_KERNEL(int8Vnni512, __attribute__((target("avx512f,avx512vnni"))), "v", __m512i, __m512i, _mm512_set1_epi8(1), _mm512_dpbusd_epi32(sum, a, b))
-TW_PEAK_KERNEL(int8Vnni256, __attribute__((target("avx2,avxvnni"))), "x", __m256i, __m256i, _mm256_set1_epi8(1), _mm256_dpbusd_avx_epi32(sum, a, b))
-TW_PEAK_KERNEL(int8Avx2, __attribute__((target("avx2"))), "x", __m256i, __m256i, _mm256_set1_epi16(1), _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)))
-TW_PEAK_KERNEL(int8Sse2, __attribute__((target("sse2"))), "x", __m128i, __m128i, _mm_set1_epi16(1), _mm_add_epi32(sum, _mm_madd_epi16(a, b)))
-TW_PEAK_KERNEL(bf16Avx512, __attribute__((target("avx512f,avx512bf16"))), "v", __m512, __m512, _mm512_set1_ps(1e-3f), _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b))
+TW_PEAK_KERNEL(fp32Avx512, __attribute__((target("avx512f"))), "v", __m512, __m512, _mm512_set1_ps(1e-3f),
+               _mm512_fmadd_ps(a, b, sum))
+TW_PEAK_KERNEL(fp32Avx2, __attribute__((target("avx2,fma"))), "x", __m256, __m256, _mm256_set1_ps(1e-3f),
+               _mm256_fmadd_ps(a, b, sum))
+TW_PEAK_KERNEL(fp32Sse2, __attribute__((target("sse2"))), "x", __m128, __m128, _mm_set1_ps(1e-3f),
+               _mm_add_ps(sum, _mm_mul_ps(a, b)))
+TW_PEAK_KERNEL(int8Vnni512, __attribute__((target("avx512f,avx512vnni"))), "v", __m512i, __m512i, _mm512_set1_epi8(1),
+               _mm512_dpbusd_epi32(sum, a, b))
+TW_PEAK_KERNEL(int8Vnni256, __attribute__((target("avx2,avxvnni"))), "x", __m256i, __m256i, _mm256_set1_epi8(1),
+               _mm256_dpbusd_avx_epi32(sum, a, b))
+TW_PEAK_KERNEL(int8Avx2, __attribute__((target("avx2"))), "x", __m256i, __m256i, _mm256_set1_epi16(1),
+               _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)))
+TW_PEAK_KERNEL(int8Sse2, __attribute__((target("sse2"))), "x", __m128i, __m128i, _mm_set1_epi16(1),
+               _mm_add_epi32(sum, _mm_madd_epi16(a, b)))
+TW_PEAK_KERNEL(bf16Avx512, __attribute__((target("avx512f,avx512bf16"))), "v", __m512, __m512, _mm512_set1_ps(1e-3f),
+               _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)b))
 
 Kernel kernelFor(Products products) {
   __builtin_cpu_init();
@@ -89,7 +97,9 @@ Kernel kernelFor(Products products) {
 TW_PEAK_KERNEL(fp32Neon, , "w", float32x4_t, float32x4_t, vdupq_n_f32(1e-3f), vfmaq_f32(sum, a, b))
 
 /// No kernel of int8 or bf16 products: their share of the peak is not told.
-Kernel kernelFor(Products products) { return products == Products::Fp32 ? Kernel{fp32Neon, 4, "fp32, fused multiply-add of 128 bits"} : Kernel{}; }
+Kernel kernelFor(Products products) {
+  return products == Products::Fp32 ? Kernel{fp32Neon, 4, "fp32, fused multiply-add of 128 bits"} : Kernel{};
+}
 #else
 Kernel kernelFor(Products) { return {}; }
 #endif

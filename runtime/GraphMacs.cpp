@@ -7,7 +7,9 @@
 
 using namespace tw;
 
-static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape(); }
+static llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType()).getShape();
+}
 
 template <typename Conv> static uint64_t macsOfConv(Conv op) {
   llvm::ArrayRef<int64_t> x = shapeOf(op.getX()), w = shapeOf(op.getW()), y = shapeOf(op.getY());

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <fstream>
 #include <malloc.h>
 #include <string>
+#include <thread>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -32,17 +34,23 @@ Statistics runtime::statisticsOf(std::vector<double> values) {
   return result;
 }
 
-StatusOr<std::vector<Times>> runtime::measureInTurns(const std::vector<Device *> &devices, const std::vector<HostTensor> &inputs, unsigned rounds) {
+StatusOr<std::vector<Times>> runtime::measureInTurns(const std::vector<Device *> &devices,
+                                                     const std::vector<HostTensor> &inputs, unsigned rounds, bool hasThreads) {
   constexpr double kTurnSeconds = 0.02;
   constexpr unsigned kMostLaunches = 200;
+  constexpr std::chrono::milliseconds kPause(30);
   std::vector<Times> times(devices.size());
   for (unsigned round = 0; round < rounds; ++round)
     for (size_t i = 0; i < devices.size(); ++i) {
-      // The one that is not counted brings back what the others have displaced from the caches, and outlasts their threads' spinning.
+      // The threads of the one before go on spinning for a while.
+      if (devices.size() > 1 && hasThreads)
+        std::this_thread::sleep_for(kPause);
+      // The one that is not counted brings back what the others have displaced from the caches.
       if (StatusOr<Launch> first = devices[i]->launch(inputs); !first)
         return first.error();
       Stopwatch turn;
-      for (unsigned launches = 0; launches == 0 || (launches < kMostLaunches && turn.wallSeconds() < kTurnSeconds); ++launches) {
+      for (unsigned launches = 0; launches == 0 || (launches < kMostLaunches && turn.wallSeconds() < kTurnSeconds);
+           ++launches) {
         StatusOr<Launch> launch = devices[i]->launch(inputs);
         if (!launch)
           return launch.error();

@@ -62,7 +62,7 @@ class Bench:
             self.failed = True
             return None
         report = json.loads(result.stdout)
-        self.versions |= {row["how"].split(": ")[1].split(",")[0] for row in report["rows"][1:]}
+        self.versions |= {row["version"] for row in report["rows"][1:]}
         return report
 
     def ratio(self, model, *options, goal=None, label=None, **others):
@@ -206,13 +206,12 @@ class Bench:
         """Peak memory"""
         rows = []
         for name in ["squeezenet"] if self.quick else ["resnet50"]:
-            # Each in a process of its own: what one frees is no gift to the other.
             report = self.compare(self.network(name), rounds=1)
             if report:
                 ours, theirs = (row["memory_bytes"] / (1 << 20) for row in report["rows"])
                 rows.append([f"{name} fp32", f"{ours:.0f}", f"{theirs:.0f}", f"{ours / theirs:.2f}", "1.30"])
         return measure.markdown(["network", "ours MiB", "ORT MiB", "ratio", "goal"], rows) + (
-            "\nGrowth of the process while the network is loaded, compiled and run once.\n")
+            "\nGrowth of the process while the network is loaded, compiled and run once; what ours freed is given back before.\n")
 
     def quantize(self):
         """Our quantised networks in ONNX Runtime"""

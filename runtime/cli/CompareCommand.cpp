@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/CpuPeak.h"
+#include "runtime/Files.h"
 #include "runtime/LayerJoin.h"
 #include "runtime/Measurement.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/external/External.h"
 
-#include "runtime/Files.h"
-
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -74,8 +74,10 @@ struct Agreement {
 
 class Contest {
 public:
-  Contest(const CompareArguments &arguments, runtime::NetworkOptions options) : arguments(arguments), options(std::move(options)) {}
+  Contest(const CompareArguments &arguments, runtime::NetworkOptions options)
+      : arguments(arguments), options(std::move(options)) {}
 
+  /// `files`: inputs as the user gave them; random ones if there are none.
   Status run(std::vector<TensorArgument> files);
   std::string text() const;
   json document() const;
@@ -83,6 +85,9 @@ public:
   Status verdict() const;
 
 private:
+  /// What the first target to be compiled says of the network.
+  Status describe(runtime::Precision, const std::vector<runtime::TensorSpec> &inputs,
+                  const std::vector<runtime::TensorSpec> &outputs);
   Status addAccelerator();
   Status addCpu();
   Status addExternal(const std::string &name);
@@ -101,6 +106,7 @@ private:
   std::optional<runtime::RunReport> report;
   runtime::Precision precision = runtime::Precision::Single;
   std::vector<runtime::TensorSpec> inputSpecs, outputSpecs;
+  std::vector<TensorArgument> files;
   std::vector<HostTensor> inputs;
   std::vector<runtime::KernelTime> kernels;
   std::vector<Agreement> agreements;
@@ -111,6 +117,20 @@ const Row *Contest::row(const std::string &name) const {
   return found == rows.end() ? nullptr : &*found;
 }
 
+Status Contest::describe(runtime::Precision networkPrecision, const std::vector<runtime::TensorSpec> &inputsOfNetwork,
+                         const std::vector<runtime::TensorSpec> &outputsOfNetwork) {
+  if (!rows.empty())
+    return {};
+  precision = networkPrecision;
+  inputSpecs = inputsOfNetwork;
+  outputSpecs = outputsOfNetwork;
+  StatusOr<std::vector<HostTensor>> fitted = fitInputs(std::move(files), arguments.model.seed, inputSpecs);
+  if (!fitted)
+    return fitted.error();
+  inputs = std::move(*fitted);
+  return {};
+}
+
 Status Contest::addAccelerator() {
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> created = runtime::Session::create(arguments.model.model, {options, {}});
@@ -119,9 +139,8 @@ Status Contest::addAccelerator() {
     return created.error();
   session = std::move(*created);
   printNotes(session->network().notes);
-  precision = session->network().precision;
-  inputSpecs = session->inputs();
-  outputSpecs = session->outputs();
+  if (Status status = describe(session->network().precision, session->inputs(), session->outputs()); !status)
+    return status;
   rows.emplace_back();
   rows.back().name = kAccelerator;
   rows.back().isSimulated = true;
@@ -135,13 +154,8 @@ Status Contest::addCpu() {
   progress.clear();
   if (!network)
     return network.error();
-  if (!session) {
-    precision = network->precision;
-    inputSpecs = network->device->inputs();
-    outputSpecs = network->device->outputs();
-  }
-  if (inputs.empty())
-    inputs = runtime::randomTensors(inputSpecs, arguments.model.seed);
+  if (Status status = describe(network->precision, network->device->inputs(), network->device->outputs()); !status)
+    return status;
   StatusOr<runtime::Launch> launch = network->device->launch(inputs);
   if (!launch)
     return launch.error();
@@ -177,7 +191,8 @@ Status Contest::addExternal(const std::string &name) {
   progress.show("loading " + name);
   runtime::MemoryProbe memory;
   auto path = arguments.externalPaths.find(name);
-  StatusOr<std::unique_ptr<runtime::Device>> device = row.external->load(model, path == arguments.externalPaths.end() ? "" : path->second, threads);
+  StatusOr<std::unique_ptr<runtime::Device>> device =
+      row.external->load(model, path == arguments.externalPaths.end() ? "" : path->second, threads);
   progress.clear();
   if (!device)
     return device.error();
@@ -205,7 +220,8 @@ Status Contest::simulate() {
   }
   const uint64_t cycles = report->sim->totalCycles;
   row.seconds = {report->milliseconds(cycles) * 1e-3};
-  row.how = "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " + machine.title();
+  row.how = "simulated: " + runtime::grouped(cycles) + " cycles at " + std::to_string(machine.clockMhz) + " MHz on " +
+            machine.title();
   row.macs = report->countedMacs();
   row.peakGmacs = double(machine.peakMacsPerCycle()) * double(machine.clockMhz) * 1e-3;
   row.peakSource = "array at its clock";
@@ -225,11 +241,13 @@ Status Contest::measure() {
                                      : precision == runtime::Precision::Bfloat  ? runtime::Products::Bf16
                                                                                 : runtime::Products::Fp32;
   const runtime::CpuPeak peak = runtime::measureCpuPeak(products, threads);
-  StatusOr<std::vector<runtime::Times>> times = runtime::measureInTurns(devices, inputs, arguments.repeat);
+  StatusOr<std::vector<runtime::Times>> times = runtime::measureInTurns(devices, inputs, arguments.repeat, threads > 1);
   if (!times)
     return times.error();
-  std::optional<uint64_t> macs = row(kCpu) ? row(kCpu)->macs : report && report->offload.empty() ? report->macs : std::nullopt;
-  if (!macs && report && !report->fallback.kernels)
+  std::optional<uint64_t> macs;
+  if (row(kCpu))
+    macs = row(kCpu)->macs;
+  else if (report && !report->fallback.kernels)
     macs = report->countedMacs();
   size_t next = 0;
   for (Row &row : rows) {
@@ -240,9 +258,10 @@ Status Contest::measure() {
     row.macs = macs;
     row.peakGmacs = peak.gmacPerSecond;
     row.peakSource = peak.how;
-    row.how = std::string("measured: ") + (row.external ? row.external->version() + ", " : "") + std::to_string(row.seconds.size()) +
-              (row.seconds.size() == 1 ? " run" : " runs") + " in " + std::to_string(arguments.repeat) + (arguments.repeat == 1 ? " round, " : " rounds, ") +
-              std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+    row.how = std::string("measured: ") + (row.external ? row.external->version() + ", " : "") +
+              std::to_string(row.seconds.size()) + (row.seconds.size() == 1 ? " run" : " runs") + " in " +
+              std::to_string(arguments.repeat) + (arguments.repeat == 1 ? " round, " : " rounds, ") + std::to_string(threads) +
+              (threads == 1 ? " thread" : " threads");
   }
   if (arguments.layers && row(kCpu)) {
     StatusOr<std::vector<runtime::KernelTime>> measured = row(kCpu)->device->measureKernels(inputs, arguments.repeat);
@@ -270,26 +289,14 @@ Status Contest::compareValues() {
   return {};
 }
 
-Status Contest::run(std::vector<TensorArgument> files) {
+Status Contest::run(std::vector<TensorArgument> given) {
+  files = std::move(given);
   threads = arguments.threads ? arguments.threads : std::max(1u, std::thread::hardware_concurrency());
   progress.show("compiling " + arguments.model.model);
   options.progress = [this](const pipeline::SearchProgress &search) { progress.show(search); };
   if (arguments.asksFor(kAccelerator))
     if (Status status = addAccelerator(); !status)
       return status;
-  if (!session && !files.empty()) {
-    // Only a device knows what the inputs must be; the first launch needs them.
-    StatusOr<runtime::CpuNetwork> network = runtime::loadOnCpu(arguments.model.model, options, threads);
-    if (!network)
-      return network.error();
-    inputSpecs = network->device->inputs();
-  }
-  if (session || !files.empty()) {
-    StatusOr<std::vector<HostTensor>> fitted = fitInputs(std::move(files), arguments.model.seed, inputSpecs);
-    if (!fitted)
-      return fitted.error();
-    inputs = std::move(*fitted);
-  }
   if (arguments.asksFor(kCpu))
     if (Status status = addCpu(); !status)
       return status;
@@ -328,8 +335,8 @@ std::string Contest::layerTable() const {
     for (const std::string &kernel : part.kernels)
       names += (names.empty() ? "" : " ") + kernel;
     table.add({name, part.cycles ? runtime::grouped(*part.cycles) : "-",
-               part.cycles ? runtime::fixed(report->milliseconds(*part.cycles) * 1e3, 2) : "-", part.seconds ? runtime::fixed(*part.seconds * 1e6, 2) : "-",
-               names.empty() ? "-" : names});
+               part.cycles ? runtime::fixed(report->milliseconds(*part.cycles) * 1e3, 2) : "-",
+               part.seconds ? runtime::fixed(*part.seconds * 1e6, 2) : "-", names.empty() ? "-" : names});
     apartLayers += part.kernels.empty() ? part.layers.size() : 0;
     apartKernels += part.layers.empty() ? part.kernels.size() : 0;
   }
@@ -369,26 +376,28 @@ std::string Contest::text() const {
   std::string peaks;
   for (const Row &row : rows)
     if (row.peakGmacs > 0 && (row.isSimulated || peaks.find("cpu") == std::string::npos))
-      peaks += (peaks.empty() ? "peak: " : "; ") + std::string(row.isSimulated ? kAccelerator : "cpu") + " " + runtime::fixed(row.peakGmacs, 1) +
-               " GMAC/s (" + row.peakSource + (row.isSimulated ? ")" : ", measured)");
+      peaks += (peaks.empty() ? "peak: " : "; ") + std::string(row.isSimulated ? kAccelerator : "cpu") + " " +
+               runtime::fixed(row.peakGmacs, 1) + " GMAC/s (" + row.peakSource + (row.isSimulated ? ")" : ", measured)");
   if (!peaks.empty())
     text += peaks + "\n";
   if (report && !report->runsOnAccelerator())
     text += "nothing runs on the accelerator: it has no results to compare\n" + runtime::offloadText(report->offload);
   else if (report && report->fallback.kernels)
-    text += "not in the accelerator's time: " + std::to_string(report->fallback.kernels) + " kernels that fell back to the CPU, " +
-            runtime::fixed(report->fallback.seconds * 1e3, 4) + " ms, " + runtime::fixed(double(report->fallback.hostLinkBytes) / 1024, 1) +
-            " KiB over the host link\n";
+    text += "not in the accelerator's time: " + std::to_string(report->fallback.kernels) +
+            " kernels that fell back to the CPU, " + runtime::fixed(report->fallback.seconds * 1e3, 4) + " ms, " +
+            runtime::fixed(double(report->fallback.hostLinkBytes) / 1024, 1) + " KiB over the host link\n";
   if (arguments.layers)
     text += layerTable() + "\n";
   for (const Agreement &each : agreements)
-    text += each.first + " and " + each.second + ": " + runtime::text(each.comparison) + "; tolerance " + runtime::text(each.comparison.tolerance) + "\n";
+    text += each.first + " and " + each.second + ": " + runtime::text(each.comparison) + "; tolerance " +
+            runtime::text(each.comparison.tolerance) + "\n";
   if (arguments.inputs.empty())
     text += "random inputs, seed " + std::to_string(arguments.model.seed) + "\n";
   if (!agreements.empty()) {
     auto agrees = [](const Agreement &each) { return each.comparison.isWithinTolerance(); };
     auto agreesWhereFinite = [](const Agreement &each) {
-      return each.comparison.isWithinTolerance() || (each.comparison.notFinite && each.comparison.maxFiniteError <= each.comparison.largestAllowed());
+      return each.comparison.isWithinTolerance() ||
+             (each.comparison.notFinite && each.comparison.maxFiniteError <= each.comparison.largestAllowed());
     };
     text += std::all_of(agreements.begin(), agreements.end(), agrees)              ? "the results agree\n"
             : std::all_of(agreements.begin(), agreements.end(), agreesWhereFinite) ? "the finite results agree\n"
@@ -402,7 +411,10 @@ json Contest::document() const {
   json document = {{"model", arguments.model.model}, {"threads", threads}, {"rounds", arguments.repeat}};
   document["seed"] = arguments.inputs.empty() ? json(arguments.model.seed) : json();
   for (const Row &row : rows) {
-    json entry = {{"name", row.name}, {"how", row.how}, {"simulated", row.isSimulated}, {"runs", row.isSimulated ? 0 : row.seconds.size()}};
+    json entry = {{"name", row.name},
+                  {"how", row.how},
+                  {"simulated", row.isSimulated},
+                  {"runs", row.isSimulated ? 0 : row.seconds.size()}};
     json milliseconds, cpuMilliseconds;
     if (row.hasTime()) {
       runtime::Statistics wall = runtime::statisticsOf(row.seconds);
@@ -424,6 +436,8 @@ json Contest::document() const {
     entry["peak_source"] = row.peakSource;
     entry["share_of_peak"] = orNull(row.shareOfPeak());
     entry["memory_bytes"] = orNull(row.memoryBytes);
+    if (row.external)
+      entry["version"] = row.external->version();
     document["rows"].push_back(std::move(entry));
   }
   document["agreement"] = json::array();
@@ -431,16 +445,17 @@ json Contest::document() const {
     const runtime::Comparison &c = each.comparison;
     // JSON has no infinity.
     auto finite = [](double value) { return std::isfinite(value) ? json(value) : json(); };
-    document["agreement"].push_back({{"first", each.first},
-                                     {"second", each.second},
-                                     {"output", c.name},
-                                     {"elements", c.elements},
-                                     {"differing", c.differing},
-                                     {"max_abs_error", finite(c.maxAbsError)},
-                                     {"expected_range", finite(c.expectedRange)},
-                                     {"max_relative_error", finite(c.maxRelativeError)},
-                                     {"tolerance", {{"of_range", c.tolerance.ofRange}, {"absolute", c.tolerance.absolute}, {"reason", c.tolerance.reason}}},
-                                     {"within_tolerance", c.isWithinTolerance()}});
+    document["agreement"].push_back(
+        {{"first", each.first},
+         {"second", each.second},
+         {"output", c.name},
+         {"elements", c.elements},
+         {"differing", c.differing},
+         {"max_abs_error", finite(c.maxAbsError)},
+         {"expected_range", finite(c.expectedRange)},
+         {"max_relative_error", finite(c.maxRelativeError)},
+         {"tolerance", {{"of_range", c.tolerance.ofRange}, {"absolute", c.tolerance.absolute}, {"reason", c.tolerance.reason}}},
+         {"within_tolerance", c.isWithinTolerance()}});
   }
   if (arguments.layers) {
     std::vector<runtime::LayerRow> layers;
@@ -466,12 +481,14 @@ Status Contest::verdict() const {
       continue;
     // Sums near the largest float overflow in one order and not in another.
     if (c.notFinite && c.maxFiniteError <= c.largestAllowed()) {
-      overflow += (overflow.empty() ? "" : "\n") + ("overflow: output '" + c.name + "' has " + std::to_string(c.notFinite) + " of " +
-                  std::to_string(c.elements) + " values that are infinite or NaN on " + each.first + " or on " + each.second +
-                  ", but not the same on both; the others agree");
+      overflow +=
+          (overflow.empty() ? "" : "\n") + ("overflow: output '" + c.name + "' has " + std::to_string(c.notFinite) + " of " +
+                                            std::to_string(c.elements) + " values that are infinite or NaN on " + each.first +
+                                            " or on " + each.second + ", but not the same on both; the others agree");
       continue;
     }
-    disagreement += (disagreement.empty() ? "" : "\n") + (each.first + " and " + each.second + " disagree: " + runtime::text(c));
+    disagreement +=
+        (disagreement.empty() ? "" : "\n") + (each.first + " and " + each.second + " disagree: " + runtime::text(c));
     isOurs |= each.first == kAccelerator && each.second == kCpu;
   }
   if (!disagreement.empty())
@@ -502,10 +519,12 @@ Status compare(const CompareArguments &arguments) {
     return status;
   for (const auto &[name, path] : arguments.externalPaths)
     if (!path.empty() && std::find(arguments.externals.begin(), arguments.externals.end(), name) == arguments.externals.end())
-      return userError("--" + std::string(name == "torch" ? "python" : name) + " is for --external " + name + ", which is not asked for");
+      return userError("--" + std::string(name == "torch" ? "python" : name) + " is for --external " + name +
+                       ", which is not asked for");
   const std::string &model = arguments.model.model;
   if (arguments.asksFor(kAccelerator) && arguments.model.network.machine.empty() && !runtime::isProgramFile(model))
-    return userError("target accel needs a machine: give one with --hw (see 'tilewright hw list'), or leave it out with --targets cpu");
+    return userError(
+        "target accel needs a machine: give one with --hw (see 'tilewright hw list'), or leave it out with --targets cpu");
   if (Status status = checkOutputs({arguments.jsonFile}); !status)
     return status;
   StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs);
@@ -518,7 +537,9 @@ Status compare(const CompareArguments &arguments) {
   if (Status status = contest.run(std::move(*files)); !status)
     return status;
   if (!arguments.jsonFile.empty())
-    if (Status status = runtime::writeFile(arguments.jsonFile, contest.document().dump(2, ' ', false, json::error_handler_t::replace) + "\n"); !status)
+    if (Status status = runtime::writeFile(arguments.jsonFile,
+                                           contest.document().dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+        !status)
       return status;
   if (arguments.jsonFile != "-")
     std::fputs(contest.text().c_str(), stdout);
@@ -529,19 +550,32 @@ Status compare(const CompareArguments &arguments) {
 
 void cli::addCompareCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompareArguments>();
-  CLI::App *command = app.add_subcommand("compare", "targets and other runtimes side by side: times, and whether their results agree");
+  CLI::App *command =
+      app.add_subcommand("compare", "targets and other runtimes side by side: times, and whether their results agree");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  command->add_option("--targets", arguments->targets, "accel (simulated, needs --hw) and cpu (measured)")->delimiter(',')->type_name("NAME,...")->capture_default_str();
-  command->add_option("--external", arguments->externals, "other runtimes: ort (ONNX Runtime), dnnl (oneDNN), torch (PyTorch)")->delimiter(',')->type_name("NAME,...");
-  command->add_option("--ort", arguments->externalPaths["ort"], "the library of ONNX Runtime; default: libonnxruntime.so.1 of the system")->type_name("FILE");
-  command->add_option("--dnnl", arguments->externalPaths["dnnl"], "the library of oneDNN; default: libdnnl.so.2 of the system")->type_name("FILE");
-  command->add_option("--python", arguments->externalPaths["torch"], "a Python with torch; default: python3")->type_name("FILE");
+  command->add_option("--targets", arguments->targets, "accel (simulated, needs --hw) and cpu (measured)")
+      ->delimiter(',')
+      ->type_name("NAME,...")
+      ->capture_default_str();
+  command->add_option("--external", arguments->externals, "other runtimes: ort (ONNX Runtime), dnnl (oneDNN), torch (PyTorch)")
+      ->delimiter(',')
+      ->type_name("NAME,...");
+  command
+      ->add_option("--ort", arguments->externalPaths["ort"],
+                   "the library of ONNX Runtime; default: libonnxruntime.so.1 of the system")
+      ->type_name("FILE");
+  command->add_option("--dnnl", arguments->externalPaths["dnnl"], "the library of oneDNN; default: libdnnl.so.2 of the system")
+      ->type_name("FILE");
+  command->add_option("--python", arguments->externalPaths["torch"], "a Python with torch; default: python3")
+      ->type_name("FILE");
   command->add_option("--repeat", arguments->repeat, "rounds of measurement, in which what is measured takes turns")
       ->check(CLI::Range(1u, 10000u))
       ->capture_default_str();
-  command->add_option("--threads", arguments->threads, "threads on the CPU; default: all of its cores")->check(CLI::Range(1u, 1024u));
-  command->add_flag("--layers", arguments->layers, "a table of layers: cycles on the accelerator beside microseconds on the CPU");
+  command->add_option("--threads", arguments->threads, "threads on the CPU; default: all of its cores")
+      ->check(CLI::Range(1u, 1024u));
+  command->add_flag("--layers", arguments->layers,
+                    "a table of layers: cycles on the accelerator beside microseconds on the CPU");
   command->add_option("--json", arguments->jsonFile, "write the report for programs; - is standard output")->type_name("FILE");
   command->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
 }

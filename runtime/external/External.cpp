@@ -22,11 +22,13 @@ std::unique_ptr<External> runtime::makeExternal(const std::string &name) {
   return name == "ort" ? makeOnnxRuntime() : name == "dnnl" ? makeOneDnn() : makeTorch();
 }
 
-StatusOr<Library> Library::open(const std::string &what, const std::string &option, const std::string &path, const std::vector<std::string> &names) {
+StatusOr<Library> Library::open(const std::string &what, const std::string &option, const std::string &path,
+                                const std::vector<std::string> &names) {
   Library library;
   std::string tried;
   // A name without a slash is looked for by the loader, a path is not.
-  std::vector<std::string> places = path.empty() ? names : std::vector<std::string>{path.find('/') == std::string::npos ? "./" + path : path};
+  std::vector<std::string> places =
+      path.empty() ? names : std::vector<std::string>{path.find('/') == std::string::npos ? "./" + path : path};
   for (const std::string &place : places) {
     if ((library.handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL))) {
       library.opened = place;
@@ -37,7 +39,8 @@ StatusOr<Library> Library::open(const std::string &what, const std::string &opti
   }
   if (!path.empty())
     return userError(option + " is '" + path + "' but must be the shared library of " + what + ": " + tried);
-  return userError(what + " is not there: looked for " + names.front() + " in the loader's path (" + tried + "); install it, or say where it is with " + option);
+  return userError(what + " is not there: looked for " + names.front() + " in the loader's path (" + tried +
+                   "); install it, or say where it is with " + option);
 }
 
 void *Library::symbol(const char *name) const { return dlsym(handle, name); }

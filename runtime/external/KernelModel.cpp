@@ -56,7 +56,8 @@ HostTensor runtime::weightsOf(const InlineKernel &kernel, uint64_t seed) {
   return kernel.isConv ? transposed(weights, {3, 2, 0, 1}) : weights;
 }
 
-static void addInitializer(onnx::GraphProto &graph, const std::string &name, int type, const std::vector<int64_t> &shape, const void *data, size_t bytes) {
+static void addInitializer(onnx::GraphProto &graph, const std::string &name, int type, const std::vector<int64_t> &shape,
+                           const void *data, size_t bytes) {
   onnx::TensorProto &tensor = *graph.add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(type);
@@ -86,7 +87,8 @@ std::string runtime::onnxModelOf(const InlineKernel &kernel, uint64_t seed) {
   describe(*graph.add_input(), "x", type, shapes.x);
   describe(*graph.add_output(), "y", type, shapes.y);
   HostTensor weights = weightsOf(kernel, seed);
-  addInitializer(graph, "w", isInt8 ? onnx::TensorProto::INT8 : onnx::TensorProto::FLOAT, shapes.w, weights.bytes.data(), weights.bytes.size());
+  addInitializer(graph, "w", isInt8 ? onnx::TensorProto::INT8 : onnx::TensorProto::FLOAT, shapes.w, weights.bytes.data(),
+                 weights.bytes.size());
   onnx::NodeProto &node = *graph.add_node();
   node.set_name(graph.name());
   node.add_output("y");

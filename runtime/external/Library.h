@@ -15,7 +15,8 @@ class Library {
 public:
   /// Opens `path`, or the first of `names` that the loader finds if `path` is empty. `what` and `option` are for the message:
   /// what was looked for, where, and how to say where it is.
-  static StatusOr<Library> open(const std::string &what, const std::string &option, const std::string &path, const std::vector<std::string> &names);
+  static StatusOr<Library> open(const std::string &what, const std::string &option, const std::string &path,
+                                const std::vector<std::string> &names);
 
   const std::string &file() const { return opened; }
   /// Null if neither the library nor one that it needs has it.

@@ -51,15 +51,17 @@ struct Api {
   int (*memoryDescInitByStrides)(Descriptor *, int rank, const int64_t *dims, int type, const int64_t *strides);
   int (*memoryDescInitByTag)(Descriptor *, int rank, const int64_t *dims, int type, int tag);
   int (*memoryCreate)(Handle *, const void *desc, Handle engine, void *data);
-  int (*matmulDescInit)(Descriptor *, const Descriptor *source, const Descriptor *weights, const Descriptor *bias, const Descriptor *destination);
-  int (*convolutionForwardDescInit)(Descriptor *, int propagation, int algorithm, const Descriptor *source, const Descriptor *weights,
-                                    const Descriptor *bias, const Descriptor *destination, const int64_t *strides, const int64_t *padLow,
-                                    const int64_t *padHigh);
+  int (*matmulDescInit)(Descriptor *, const Descriptor *source, const Descriptor *weights, const Descriptor *bias,
+                        const Descriptor *destination);
+  int (*convolutionForwardDescInit)(Descriptor *, int propagation, int algorithm, const Descriptor *source,
+                                    const Descriptor *weights, const Descriptor *bias, const Descriptor *destination,
+                                    const int64_t *strides, const int64_t *padLow, const int64_t *padHigh);
   int (*primitiveAttrCreate)(Handle *);
   int (*primitiveAttrSetOutputScales)(Handle, int64_t count, int mask, const float *);
   int (*primitiveDescCreate)(Handle *, const Descriptor *, Handle attributes, Handle engine, Handle hint);
   const void *(*primitiveDescQueryMd)(Handle, int what, int index);
-  int (*reorderPrimitiveDescCreate)(Handle *, const void *source, Handle sourceEngine, const void *destination, Handle destinationEngine, Handle attributes);
+  int (*reorderPrimitiveDescCreate)(Handle *, const void *source, Handle sourceEngine, const void *destination,
+                                    Handle destinationEngine, Handle attributes);
   int (*primitiveCreate)(Handle *, Handle desc);
   int (*primitiveExecute)(Handle, Handle stream, int count, const Argument *);
   void (*setThreads)(int); ///< of OpenMP, with which Debian's library is built
@@ -160,13 +162,16 @@ bool DnnlDevice::create(std::string &refused) {
   api.setThreads(int(threads));
   Handle engine = nullptr, attributes = nullptr, desc = nullptr, reorderDesc = nullptr, reorder = nullptr, plain = nullptr;
   Descriptor xDesc, wDesc, wPlain, yDesc, product;
-  if (!accepts(api.engineCreate(&engine, kCpu, 0), "an engine on the CPU") || !accepts(api.streamCreate(&stream, engine, 1), "a stream") ||
-      !accepts(describe(xDesc, shapes.x, true, false), "the input") || !accepts(describe(yDesc, shapes.y, true, false), "the output") ||
+  if (!accepts(api.engineCreate(&engine, kCpu, 0), "an engine on the CPU") ||
+      !accepts(api.streamCreate(&stream, engine, 1), "a stream") ||
+      !accepts(describe(xDesc, shapes.x, true, false), "the input") ||
+      !accepts(describe(yDesc, shapes.y, true, false), "the output") ||
       !accepts(describe(wDesc, w, false, true), "the weights") || !accepts(describe(wPlain, w, false, false), "the weights"))
     return false;
   if (kernel.isConv) {
     const Dims strides{kernel.stride, kernel.stride}, pads{kernel.pad, kernel.pad};
-    if (!accepts(api.convolutionForwardDescInit(&product, kForwardInference, kConvolutionAuto, &xDesc, &wDesc, nullptr, &yDesc, strides, pads, pads),
+    if (!accepts(api.convolutionForwardDescInit(&product, kForwardInference, kConvolutionAuto, &xDesc, &wDesc, nullptr, &yDesc,
+                                                strides, pads, pads),
                  "the convolution"))
       return false;
   } else if (!accepts(api.matmulDescInit(&product, &xDesc, &wDesc, nullptr, &yDesc), "the matrix product")) {
@@ -175,7 +180,8 @@ bool DnnlDevice::create(std::string &refused) {
   if (!accepts(api.primitiveAttrCreate(&attributes), "attributes"))
     return false;
   const float multiplier = kernel.type == timing::ArrayType::Int8 ? requantizeMultiplier(kernel) : 1;
-  if (kernel.type == timing::ArrayType::Int8 && !accepts(api.primitiveAttrSetOutputScales(attributes, 1, 0, &multiplier), "a scale of the output"))
+  if (kernel.type == timing::ArrayType::Int8 &&
+      !accepts(api.primitiveAttrSetOutputScales(attributes, 1, 0, &multiplier), "a scale of the output"))
     return false;
   if (!accepts(api.primitiveDescCreate(&desc, &product, attributes, engine, nullptr), "the kernel") ||
       !accepts(api.primitiveCreate(&primitive, desc), "the kernel"))
@@ -185,20 +191,24 @@ bool DnnlDevice::create(std::string &refused) {
   HostTensor weights = weightsOf(kernel, model.seed);
   const void *chosen = api.primitiveDescQueryMd(desc, kWeightsDesc, 0);
   auto allocate = [](const TensorSpec &spec) {
-    return HostTensor{spec.name, spec.type, spec.shape, std::vector<uint8_t>(frontend::elementBytes(spec.type) * size_t(elementCount(spec.shape)))};
+    return HostTensor{spec.name, spec.type, spec.shape,
+                      std::vector<uint8_t>(frontend::elementBytes(spec.type) * size_t(elementCount(spec.shape)))};
   };
   x = allocate(model.inputs[0]);
   y = allocate(model.outputs[0]);
   Handle memories[3] = {};
-  if (!accepts(api.memoryCreate(&memories[0], api.primitiveDescQueryMd(desc, kSourceDesc, 0), engine, x.bytes.data()), "the input's memory") ||
+  if (!accepts(api.memoryCreate(&memories[0], api.primitiveDescQueryMd(desc, kSourceDesc, 0), engine, x.bytes.data()),
+               "the input's memory") ||
       !accepts(api.memoryCreate(&memories[1], chosen, engine, kAllocate), "the weights' memory") ||
-      !accepts(api.memoryCreate(&memories[2], api.primitiveDescQueryMd(desc, kDestinationDesc, 0), engine, y.bytes.data()), "the output's memory") ||
+      !accepts(api.memoryCreate(&memories[2], api.primitiveDescQueryMd(desc, kDestinationDesc, 0), engine, y.bytes.data()),
+               "the output's memory") ||
       !accepts(api.memoryCreate(&plain, &wPlain, engine, weights.bytes.data()), "the weights' memory") ||
       !accepts(api.reorderPrimitiveDescCreate(&reorderDesc, &wPlain, engine, chosen, engine, nullptr), "the weights' layout") ||
       !accepts(api.primitiveCreate(&reorder, reorderDesc), "the weights' layout"))
     return false;
   const Argument moves[2] = {{kSource, plain}, {kDestination, memories[1]}};
-  if (!accepts(api.primitiveExecute(reorder, stream, 2, moves), "the weights' layout") || !accepts(api.streamWait(stream), "the weights' layout"))
+  if (!accepts(api.primitiveExecute(reorder, stream, 2, moves), "the weights' layout") ||
+      !accepts(api.streamWait(stream), "the weights' layout"))
     return false;
   arguments[0] = {kSource, memories[0]};
   arguments[1] = {kWeights, memories[1]};
@@ -223,7 +233,8 @@ public:
     if (const char *missing = readApi(*library, api))
       return userError("'" + library->file() + "' is not oneDNN 2 built with OpenMP: it has no function " + missing);
     const Version *version = api.version();
-    found = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." + std::to_string(version->patch);
+    found = "oneDNN " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+            std::to_string(version->patch);
     if (version->major != kMajorVersion)
       return userError("'" + library->file() + "' is " + found + ", expected version " + std::to_string(kMajorVersion));
     auto device = std::make_unique<DnnlDevice>(api, model, threads);

@@ -80,7 +80,8 @@ private:
   /// Names of inputs or outputs, in their order.
   Status readNames(bool isInput, std::vector<std::string> &names);
   /// A tensor for each of `specs`, with memory of its own.
-  Status bind(const std::vector<TensorSpec> &specs, const std::vector<int64_t> *kernelShape, std::vector<HostTensor> &tensors, std::vector<ort::Value *> &values);
+  Status bind(const std::vector<TensorSpec> &specs, const std::vector<int64_t> *kernelShape, std::vector<HostTensor> &tensors,
+              std::vector<ort::Value *> &values);
 
   const ort::Api *api;
   ExternalModel model;
@@ -97,13 +98,15 @@ private:
 Status OrtDevice::readNames(bool isInput, std::vector<std::string> &names) {
   size_t count = 0;
   ort::Allocator *allocator = nullptr;
-  if (Status status = check(isInput ? api->sessionGetInputCount(session, &count) : api->sessionGetOutputCount(session, &count)); !status)
+  if (Status status = check(isInput ? api->sessionGetInputCount(session, &count) : api->sessionGetOutputCount(session, &count));
+      !status)
     return status;
   if (Status status = check(api->getAllocatorWithDefaultOptions(&allocator)); !status)
     return status;
   for (size_t i = 0; i < count; ++i) {
     char *name = nullptr;
-    if (Status status = check(isInput ? api->sessionGetInputName(session, i, allocator, &name) : api->sessionGetOutputName(session, i, allocator, &name));
+    if (Status status = check(isInput ? api->sessionGetInputName(session, i, allocator, &name)
+                                      : api->sessionGetOutputName(session, i, allocator, &name));
         !status)
       return status;
     names.push_back(name);
@@ -112,13 +115,13 @@ Status OrtDevice::readNames(bool isInput, std::vector<std::string> &names) {
   }
   size_t ours = (isInput ? model.inputs : model.outputs).size();
   if (count != ours)
-    return userError(model.name + ": ONNX Runtime sees " + std::to_string(count) + (isInput ? " inputs" : " outputs") + " where our compiler sees " +
-                     std::to_string(ours));
+    return userError(model.name + ": ONNX Runtime sees " + std::to_string(count) + (isInput ? " inputs" : " outputs") +
+                     " where our compiler sees " + std::to_string(ours));
   return {};
 }
 
-Status OrtDevice::bind(const std::vector<TensorSpec> &specs, const std::vector<int64_t> *kernelShape, std::vector<HostTensor> &tensors,
-                       std::vector<ort::Value *> &values) {
+Status OrtDevice::bind(const std::vector<TensorSpec> &specs, const std::vector<int64_t> *kernelShape,
+                       std::vector<HostTensor> &tensors, std::vector<ort::Value *> &values) {
   for (const TensorSpec &spec : specs) {
     HostTensor tensor{spec.name, spec.type, kernelShape ? *kernelShape : spec.shape, {}};
     if (kernelShape && spec.type == ElementKind::I8)
@@ -128,8 +131,9 @@ Status OrtDevice::bind(const std::vector<TensorSpec> &specs, const std::vector<i
   }
   for (HostTensor &tensor : tensors) {
     ort::Value *value = nullptr;
-    if (Status status = check(api->createTensorWithDataAsOrtValue(memory, tensor.bytes.data(), tensor.bytes.size(), tensor.shape.data(), tensor.shape.size(),
-                                                                  *ortType(tensor.type), &value));
+    if (Status status =
+            check(api->createTensorWithDataAsOrtValue(memory, tensor.bytes.data(), tensor.bytes.size(), tensor.shape.data(),
+                                                      tensor.shape.size(), *ortType(tensor.type), &value));
         !status)
       return status;
     values.push_back(value);
@@ -145,8 +149,9 @@ Status OrtDevice::create(unsigned threads) {
     return bool(status);
   };
   if (!ok(api->createEnv(ort::kLogError, "tilewright", &env)) || !ok(api->createSessionOptions(&options)) ||
-      !ok(api->setSessionGraphOptimizationLevel(options, ort::kEnableAll)) || !ok(api->setIntraOpNumThreads(options, int(threads))) ||
-      !ok(api->setInterOpNumThreads(options, 1)) || !ok(api->createCpuMemoryInfo(ort::kArenaAllocator, ort::kDefaultMemory, &memory)) ||
+      !ok(api->setSessionGraphOptimizationLevel(options, ort::kEnableAll)) ||
+      !ok(api->setIntraOpNumThreads(options, int(threads))) || !ok(api->setInterOpNumThreads(options, 1)) ||
+      !ok(api->createCpuMemoryInfo(ort::kArenaAllocator, ort::kDefaultMemory, &memory)) ||
       !ok(model.kernel ? api->createSessionFromArray(env, bytes.data(), bytes.size(), options, &session)
                        : api->createSession(env, model.name.c_str(), options, &session)))
     return status;
@@ -182,8 +187,8 @@ StatusOr<Launch> OrtDevice::launch(const std::vector<HostTensor> &inputs) {
   }
   Launch launch;
   Stopwatch watch;
-  ort::Status *status = api->run(session, nullptr, inputTexts.data(), inputValues.data(), inputValues.size(), outputTexts.data(), outputTexts.size(),
-                                 outputValues.data());
+  ort::Status *status = api->run(session, nullptr, inputTexts.data(), inputValues.data(), inputValues.size(),
+                                 outputTexts.data(), outputTexts.size(), outputValues.data());
   launch.wallSeconds = watch.wallSeconds();
   launch.cpuSeconds = watch.cpuSeconds();
   if (Status failure = check(status); !failure)
@@ -208,7 +213,9 @@ public:
 
   std::optional<std::string> whyNot(const ExternalModel &model) const override {
     if (model.kernel)
-      return model.kernel->type == timing::ArrayType::Bf16 ? std::optional<std::string>("ONNX Runtime has no bf16 products on the CPU") : std::nullopt;
+      return model.kernel->type == timing::ArrayType::Bf16
+                 ? std::optional<std::string>("ONNX Runtime has no bf16 products on the CPU")
+                 : std::nullopt;
     if (std::filesystem::path(model.name).extension() != ".onnx")
       return "ONNX Runtime takes ONNX files and inline kernels";
     if (model.hasConstantInputs)
@@ -226,8 +233,8 @@ public:
     const ort::ApiBase *base = getApiBase();
     const ort::Api *api = base ? base->getApi(ort::kApiVersion) : nullptr;
     if (!api)
-      return userError("'" + library->file() + "' is ONNX Runtime " + (base ? base->getVersionString() : "of no version") + ", expected 1." +
-                       std::to_string(ort::kApiVersion) + " or newer");
+      return userError("'" + library->file() + "' is ONNX Runtime " + (base ? base->getVersionString() : "of no version") +
+                       ", expected 1." + std::to_string(ort::kApiVersion) + " or newer");
     found = std::string("ONNX Runtime ") + base->getVersionString();
     auto device = std::make_unique<OrtDevice>(api, model);
     if (Status status = device->create(threads); !status)

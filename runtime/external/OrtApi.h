@@ -28,7 +28,19 @@ struct Allocator;
 
 /// TensorProto::DataType of ONNX.
 enum class ElementType : int {
-  Float = 1, UInt8 = 2, Int8 = 3, UInt16 = 4, Int16 = 5, Int32 = 6, Int64 = 7, Bool = 9, Float16 = 10, Double = 11, UInt32 = 12, UInt64 = 13, BFloat16 = 16
+  Float = 1,
+  UInt8 = 2,
+  Int8 = 3,
+  UInt16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  UInt32 = 12,
+  UInt64 = 13,
+  BFloat16 = 16
 };
 
 constexpr int kLogError = 3;
@@ -39,14 +51,14 @@ constexpr int kDefaultMemory = 0;
 /// A function that gives a status is null on success. Names and results are as in the C API.
 struct Api {
   void *entries0[2];
-  const char *(*getErrorMessage)(const Status *);                                                           // 2
-  Status *(*createEnv)(int severity, const char *name, Env **out);                                          // 3
+  const char *(*getErrorMessage)(const Status *);                  // 2
+  Status *(*createEnv)(int severity, const char *name, Env **out); // 3
   void *entries4[3];
   Status *(*createSession)(const Env *, const char *path, const SessionOptions *, Session **out);           // 7
   Status *(*createSessionFromArray)(const Env *, const void *, size_t, const SessionOptions *, Session **); // 8
   Status *(*run)(Session *, const RunOptions *, const char *const *inputNames, const Value *const *inputs, size_t inputCount,
-                 const char *const *outputNames, size_t outputCount, Value **outputs);                      // 9
-  Status *(*createSessionOptions)(SessionOptions **out);                                                    // 10
+                 const char *const *outputNames, size_t outputCount, Value **outputs); // 9
+  Status *(*createSessionOptions)(SessionOptions **out);                               // 10
   void *entries11[12];
   Status *(*setSessionGraphOptimizationLevel)(SessionOptions *, int level); // 23
   Status *(*setIntraOpNumThreads)(SessionOptions *, int threads);           // 24
@@ -58,7 +70,8 @@ struct Api {
   Status *(*sessionGetInputName)(const Session *, size_t index, Allocator *, char **out);  // 36
   Status *(*sessionGetOutputName)(const Session *, size_t index, Allocator *, char **out); // 37
   void *entries38[11];
-  Status *(*createTensorWithDataAsOrtValue)(const MemoryInfo *, void *data, size_t bytes, const int64_t *shape, size_t rank, ElementType,
+  Status *(*createTensorWithDataAsOrtValue)(const MemoryInfo *, void *data, size_t bytes, const int64_t *shape, size_t rank,
+                                            ElementType,
                                             Value **out); // 49
   void *entries50[19];
   Status *(*createCpuMemoryInfo)(int allocator, int memory, MemoryInfo **out); // 69
@@ -87,7 +100,8 @@ constexpr const char *kEntryPoint = "OrtGetApiBase";
 constexpr bool standsAt(size_t offset, size_t entry) { return offset == entry * sizeof(void *); }
 static_assert(standsAt(offsetof(Api, run), 9) && standsAt(offsetof(Api, setSessionGraphOptimizationLevel), 23) &&
                   standsAt(offsetof(Api, sessionGetInputCount), 30) && standsAt(offsetof(Api, sessionGetInputName), 36) &&
-                  standsAt(offsetof(Api, createTensorWithDataAsOrtValue), 49) && standsAt(offsetof(Api, createCpuMemoryInfo), 69) &&
+                  standsAt(offsetof(Api, createTensorWithDataAsOrtValue), 49) &&
+                  standsAt(offsetof(Api, createCpuMemoryInfo), 69) &&
                   standsAt(offsetof(Api, getAllocatorWithDefaultOptions), 78) && standsAt(offsetof(Api, releaseEnv), 92) &&
                   standsAt(offsetof(Api, releaseSessionOptions), 100),
               "an entry is not where the C API has it");

@@ -134,8 +134,9 @@ Status TorchDevice::start(const std::string &python, unsigned threads, std::stri
   const InlineKernel &kernel = *model.kernel;
   const KernelShapes shapes = shapesOf(kernel);
   const HostTensor weights = weightsOf(kernel, model.seed);
-  const std::string head = std::string(kernel.isConv ? "conv" : "gemm") + " " + (kernel.type == timing::ArrayType::Bf16 ? "bf16" : "fp32") + " " +
-                           std::to_string(threads) + " " + std::to_string(kernel.stride) + " " + std::to_string(kernel.pad) + " " +
+  const std::string head = std::string(kernel.isConv ? "conv" : "gemm") + " " +
+                           (kernel.type == timing::ArrayType::Bf16 ? "bf16" : "fp32") + " " + std::to_string(threads) + " " +
+                           std::to_string(kernel.stride) + " " + std::to_string(kernel.pad) + " " +
                            std::to_string(kernel.groups) + " " + joined(shapes.x) + " " + joined(shapes.w) + "\n";
   // Where torch is missing, the process ends before it has read all.
   (void)(write(head.data(), head.size()) && write(weights.bytes.data(), weights.bytes.size()));
@@ -143,7 +144,8 @@ Status TorchDevice::start(const std::string &python, unsigned threads, std::stri
   if (!readLine(answer))
     return userError("PyTorch is not there: '" + program + " -c ...' does not run; say which Python has it with --python");
   if (answer.rfind("no ", 0) == 0)
-    return userError("PyTorch is not there: '" + program + "' cannot import torch (" + answer.substr(3) + "); say which Python has it with --python");
+    return userError("PyTorch is not there: '" + program + "' cannot import torch (" + answer.substr(3) +
+                     "); say which Python has it with --python");
   version = "PyTorch" + answer.substr(5);
   return {};
 }
@@ -152,7 +154,8 @@ StatusOr<Launch> TorchDevice::launch(const std::vector<HostTensor> &inputs) {
   const HostTensor x = toChannelsFirst(*model.kernel, inputs[0]);
   std::string line;
   Launch launch;
-  if (!write(x.bytes.data(), x.bytes.size()) || !readLine(line) || std::sscanf(line.c_str(), "%lf %lf", &launch.wallSeconds, &launch.cpuSeconds) != 2)
+  if (!write(x.bytes.data(), x.bytes.size()) || !readLine(line) ||
+      std::sscanf(line.c_str(), "%lf %lf", &launch.wallSeconds, &launch.cpuSeconds) != 2)
     return ended();
   HostTensor y{model.outputs[0].name, model.outputs[0].type, shapesOf(*model.kernel).y, {}};
   y.bytes.resize(frontend::elementBytes(y.type) * size_t(elementCount(y.shape)));

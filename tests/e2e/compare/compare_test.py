@@ -282,6 +282,15 @@ set_num_threads = lambda count: None
 frombuffer = lambda data, dtype: Tensor(np.frombuffer(bytes(data), dtype))
 no_grad = contextlib.nullcontext
 matmul = lambda a, b: Tensor(a.values @ b.values)
+class nn:
+    class functional:
+        def conv2d(x, w, stride, padding, groups):
+            x, w = np.pad(x.values, [(0, 0), (0, 0), (padding, padding), (padding, padding)]), w.values
+            parts = []
+            for xs, ws in zip(np.split(x, groups, 1), np.split(w, groups, 0)):
+                windows = np.lib.stride_tricks.sliding_window_view(xs, ws.shape[2:], (2, 3))[:, :, ::stride, ::stride]
+                parts.append(np.einsum("nchwij,ocij->nohw", windows, ws))
+            return Tensor(np.ascontiguousarray(np.concatenate(parts, 1), np.float32))
 class Tensor:
     def __init__(self, values): self.values = values
     def reshape(self, shape): return Tensor(self.values.reshape(shape))
@@ -296,9 +305,10 @@ class TorchTest(CompareCase):
 
     def test_a_product(self):
         (self.path / "torch.py").write_text(STAND_IN_TORCH)
-        out, _ = self.compare("gemm:5x7x9:fp32", "--targets", "cpu", "--external", "torch", "--python", sys.executable, PYTHONPATH=str(self.path))
-        self.assertIn("measured: PyTorch 0.stand-in,", out)
-        self.assertIn("the results agree", out)
+        for kernel in ["gemm:5x7x9:fp32", "conv:2x9x11x8:3x5x12:s2:p1:fp32", "conv:1x8x8x8:3x3x16:s1:p1:g4:fp32"]:
+            out, _ = self.compare(kernel, "--targets", "cpu", "--external", "torch", "--python", sys.executable, PYTHONPATH=str(self.path))
+            self.assertIn("measured: PyTorch 0.stand-in,", out)
+            self.assertIn("the results agree", out)
 
     def test_a_python_without_torch(self):
         (self.path / "torch.py").write_text("raise ImportError('none here')")
