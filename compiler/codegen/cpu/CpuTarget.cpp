@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
 #include "compiler/codegen/cpu/TensorView.h"
+#include "compiler/codegen/cpu/team/Team.h"
 #include "isa/OutOfMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -164,7 +165,7 @@ struct Kernel {
   std::vector<const char *> constants; ///< null where only the packing read them
   std::vector<Memory> packed;
   int64_t workspaceBytes = 0;
-  void (*code)(void **table) = nullptr;
+  void (*code)(void **table, tw_worker *worker) = nullptr;
 };
 
 /// Where a tensor of @main is while it runs.
@@ -201,27 +202,54 @@ struct CpuExecutable::Impl {
   std::vector<Copy> copies;
   std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> objects;
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::vector<void *> table;
+  struct EndTeam {
+    void operator()(tw_team *team) const { tw_team_destroy(team); }
+  };
+  /// Null where one thread does all the work.
+  std::unique_ptr<tw_team, EndTeam> team;
 
-  /// Calls the kernel, or the function that packs its constants.
-  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-    table.clear();
+  /// A kernel call with its table of pointers.
+  struct Call {
+    const Kernel *kernel;
+    std::vector<void *> table;
+  };
+
+  Call prepare(const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) const {
+    Call call{&kernel, {}};
     for (const void *input : inputs)
-      table.push_back(const_cast<void *>(input));
-    table.insert(table.end(), outputs.begin(), outputs.end());
+      call.table.push_back(const_cast<void *>(input));
+    call.table.insert(call.table.end(), outputs.begin(), outputs.end());
     for (const char *constant : kernel.constants)
-      table.push_back(const_cast<char *>(constant));
+      call.table.push_back(const_cast<char *>(constant));
     for (const Memory &memory : kernel.packed)
-      table.push_back(memory.data());
-    table.push_back(workspace.data());
-    code(table.data());
+      call.table.push_back(memory.data());
+    call.table.push_back(workspace.data());
+    return call;
   }
 
+  void run(llvm::MutableArrayRef<Call> calls, double *seconds = nullptr);
   llvm::Error runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds);
 };
 
 CpuExecutable::CpuExecutable() : impl(std::make_unique<Impl>()) {}
 CpuExecutable::~CpuExecutable() = default;
+
+/// One call after the other on all threads of the team. `seconds`, if given, takes the time of each.
+void CpuExecutable::Impl::run(llvm::MutableArrayRef<Call> calls, double *seconds) {
+  auto work = [&, caller = std::this_thread::get_id()](tw_worker *worker) {
+    const bool measures = seconds && std::this_thread::get_id() == caller;
+    for (auto [index, call] : llvm::enumerate(calls)) {
+      const auto start = measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+      call.kernel->code(call.table.data(), worker);
+      if (measures)
+        seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  };
+  if (!team)
+    return work(nullptr);
+  tw_team_run(
+      team.get(), [](void *argument, tw_worker *worker) { (*static_cast<decltype(work) *>(argument))(worker); }, &work);
+}
 
 /// `seconds`, if given, takes the time of each step.
 llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds) {
@@ -247,20 +275,17 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
     }
     llvm_unreachable("every kind is handled");
   };
-  std::vector<const void *> from;
-  std::vector<void *> to;
-  for (auto [index, step] : llvm::enumerate(steps)) {
-    from.clear();
-    to.clear();
+  std::vector<Call> calls;
+  for (const Step &step : steps) {
+    std::vector<const void *> from;
+    std::vector<void *> to;
     for (const Slot &slot : step.inputs)
       from.push_back(pointerOf(slot));
     for (const Slot &slot : step.outputs)
       to.push_back(pointerOf(slot));
-    auto start = std::chrono::steady_clock::now();
-    call(kernels[step.kernel].code, kernels[step.kernel], from, to);
-    if (seconds)
-      seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    calls.push_back(prepare(kernels[step.kernel], from, to));
   }
+  run(calls, seconds);
   for (const Copy &copy : copies)
     std::memcpy(outputs[copy.output].bytes.data(), pointerOf(copy.from), main.outputs[copy.output].bytes);
   return llvm::Error::success();
@@ -280,7 +305,8 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
                    llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) + " and " +
                    llvm::Twine(outputs.size()) + " were given");
-  impl->call(kernel.code, kernel, inputs, outputs);
+  Impl::Call call = impl->prepare(kernel, inputs, outputs);
+  impl->run(call);
   return llvm::Error::success();
 }
 
@@ -540,7 +566,7 @@ llvm::Error CpuCompiler::generateCode() {
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t index = next++; index < count; index = next++) {
-      auto object = compileToObject(*modules[index], nestOptions.machine, nestOptions.threads, options.optLevel);
+      auto object = compileToObject(*modules[index], nestOptions.machine, options.optLevel);
       if (object)
         objects[index] = std::move(*object);
       else
@@ -576,7 +602,7 @@ llvm::Error CpuCompiler::generateCode() {
     auto address = impl.jit->lookup(kernel.symbol);
     if (!address)
       return address.takeError();
-    kernel.code = address->toPtr<void (*)(void **)>();
+    kernel.code = address->toPtr<void (*)(void **, tw_worker *)>();
     if (kernel.packed.empty())
       continue;
     auto packing = impl.jit->lookup(packSymbolOf(kernel.symbol));
@@ -584,7 +610,7 @@ llvm::Error CpuCompiler::generateCode() {
       return packing.takeError();
     std::vector<const void *> inputs(kernel.signature.inputs.size());
     std::vector<void *> outputs(kernel.signature.outputs.size());
-    impl.call(packing->toPtr<void (*)(void **)>(), kernel, inputs, outputs);
+    packing->toPtr<void (*)(void **)>()(impl.prepare(kernel, inputs, outputs).table.data());
   }
   for (auto [kernel, constant] : borrowed)
     impl.kernels[kernel].constants[constant] = nullptr;
@@ -636,6 +662,11 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   impl.workspace = Memory(workspaceBytes + bufferAlignment);
   if (llvm::Error error = generateCode())
     return std::move(error);
+  if (nestOptions.threads > 1) {
+    impl.team.reset(tw_team_create(nestOptions.threads));
+    if (!impl.team)
+      throw OutOfMemory("the CPU's code needs a team of " + std::to_string(nestOptions.threads) + " threads");
+  }
   return std::move(executable);
 }
 

@@ -62,7 +62,8 @@ public:
   std::vector<std::string> kernelNames() const;
 
   /// The machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
-  /// type void(void **table): inputs, outputs, constants, packed constants, workspace. A kernel with packed constants has
+  /// type void(void **table, tw_worker *worker); the table points to inputs, outputs, constants, packed constants and workspace, and
+  /// team/Team.h has the worker, which may be null where the code is for one thread. A kernel with packed constants has
   /// `pack_tw_k`, to be called once before with the same table. Kernels that only differ in their constants share an object.
   llvm::Expected<std::string> objects() const;
 

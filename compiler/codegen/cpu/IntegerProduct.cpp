@@ -170,6 +170,7 @@ llvm::Expected<NestOperand> ProductBuilder::stream() {
   if (converts || (ranges[depth] % group != 0 && from.buffer < 0)) {
     TensorView to = writer.newBuffer(RankedTensorType::get(from.shape, smallType()), bufferAlignment);
     writer.copy(loc, from, to, converts ? narrowBody(streamed) : nullptr);
+    writer.wait();
     from = to;
   }
   llvm::Expected<NestOperand> operand = writer.operandOf(op, from, mapOf(streamed), loops, ranges.size());
@@ -309,6 +310,7 @@ TensorView ProductBuilder::newPacked(RankedTensorType type, function_ref<void(co
         {type}, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to[0]); })[0];
   TensorView view = writer.newBuffer(type);
   fill(writer.viewOf(tensorOf(packed)), view);
+  writer.wait();
   return view;
 }
 

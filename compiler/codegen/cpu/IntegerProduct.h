@@ -20,7 +20,8 @@ namespace tw::cpu {
 /// follow one another. With groups of 4 bytes, the streamed factor must be unsigned and the packed one signed, and the zero
 /// point of the former is taken out beforehand: sum((a - z) * w) = sum(a * w) - z * sum(w). With groups of 2 numbers of 16 bits,
 /// both are stored without their zero points. All of it is exact modulo 2^32.
-llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, mlir::linalg::GenericOp op, LoopNest &nest);
+llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, mlir::linalg::GenericOp op,
+                                                                 LoopNest &nest);
 
 } // namespace tw::cpu
 
