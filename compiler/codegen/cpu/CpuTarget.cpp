@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <sys/mman.h>
 #include <thread>
 
 using namespace mlir;
@@ -31,25 +32,39 @@ namespace {
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
-/// Zeroed memory on a cache line boundary; pages of large ones appear on first touch. Throws OutOfMemory.
+/// Zeroed memory on a cache line boundary; its pages appear on first touch. Large ones are on large pages where the system has them, so
+/// that walking weights misses no translation of addresses. Throws OutOfMemory.
 class Memory {
 public:
   explicit Memory(int64_t bytes = 0) {
     if (!bytes)
       return;
-    storage.reset(static_cast<char *>(std::calloc(static_cast<size_t>(bytes) + 2 * bufferAlignment, 1)));
-    if (!storage)
+    const bool isLarge = bytes >= pageBytes;
+    const size_t alignment = isLarge ? pageBytes : bufferAlignment, size = static_cast<size_t>(bytes) + 2 * alignment;
+    void *start = isLarge ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : std::calloc(size, 1);
+    if (!start || start == MAP_FAILED)
       throw OutOfMemory("the CPU's code needs buffers of " + std::to_string(bytes) + " bytes");
-    const auto address = reinterpret_cast<uintptr_t>(storage.get());
-    aligned = storage.get() + (bufferAlignment - address % bufferAlignment) % bufferAlignment;
+    storage = Storage(static_cast<char *>(start), Release{isLarge ? size : 0});
+    const auto address = reinterpret_cast<uintptr_t>(start);
+    aligned = storage.get() + (alignment - address % alignment) % alignment;
+    if (isLarge)
+      madvise(aligned, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   }
   char *data() const { return aligned; }
 
 private:
-  struct Free {
-    void operator()(char *pointer) const { std::free(pointer); }
+  static constexpr int64_t pageBytes = 2 << 20;
+  struct Release {
+    size_t mappedBytes = 0;
+    void operator()(char *pointer) const {
+      if (mappedBytes)
+        munmap(pointer, mappedBytes);
+      else
+        std::free(pointer);
+    }
   };
-  std::unique_ptr<char, Free> storage;
+  using Storage = std::unique_ptr<char, Release>;
+  Storage storage{nullptr, Release()};
   char *aligned = nullptr;
 };
 

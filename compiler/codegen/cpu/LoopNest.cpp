@@ -341,6 +341,12 @@ void NestEmitter::chooseRegisterBlock() {
   for (int dim = -1; dim < static_cast<int>(nest.sizes.size()); ++dim) {
     if (dim >= 0 && (dim == vectorDim || nest.isReduction[dim]))
       continue;
+    // Rows that share no vector only scatter what is read; it comes fastest from one place after the other.
+    const bool sharesVectors = llvm::any_of(inputSlots[0], [&](unsigned slot) {
+      return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], dim);
+    });
+    if (dim >= 0 && total >= 8 && !sharesVectors)
+      continue;
     rowDim = dim;
     findVariation();
     auto cells = [](Variation variation, int64_t rows, int64_t pieces) {
