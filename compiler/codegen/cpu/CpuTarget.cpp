@@ -41,7 +41,8 @@ public:
       return;
     const bool isLarge = bytes >= pageBytes;
     const size_t alignment = isLarge ? pageBytes : bufferAlignment, size = static_cast<size_t>(bytes) + 2 * alignment;
-    void *start = isLarge ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : std::calloc(size, 1);
+    void *start =
+        isLarge ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : std::calloc(size, 1);
     if (!start || start == MAP_FAILED)
       throw OutOfMemory("the CPU's code needs buffers of " + std::to_string(bytes) + " bytes");
     storage = Storage(static_cast<char *>(start), Release{isLarge ? size : 0});
