@@ -622,6 +622,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
       for (Value operand : op.getOperands())
         operands.push_back(lookup(operand));
     }
+    if (isa<math::ExpOp>(op) && op.getResult(0).getType().isF32())
+      return exponential(b, op.getLoc(), operands[0], options.machine);
     if (!product)
       return applyToLanes(b, op, operands, width);
     if (llvm::any_of(operands, [](Value value) { return isa<VectorType>(value.getType()); }))
@@ -765,8 +767,8 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   SmallVector<Value> accumulators;
   for (int64_t row = 0; row < rows; ++row) {
     Value init = loadOperand(initSlots[0], base, row, Piece{0, 1});
-    Value combined = lanes == 1 ? partial[row] : b.create<vector::ReductionOp>(loc, combiner->kind, partial[row]);
-    accumulators.push_back(b.create(loc, combiner->op->getName().getIdentifier(), {init, combined}, {element})->getResult(0));
+    Value combined = lanes == 1 ? partial[row] : combineLanes(b, loc, *combiner, partial[row]);
+    accumulators.push_back(applyToLanes(b, *combiner->op, {init, combined}, 1));
   }
   if (size % lanes)
     accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
