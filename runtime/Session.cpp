@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Session.h"
-#include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/pipeline/Target.h"
 #include "runtime/ReportRules.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -53,8 +53,8 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
     launch.outputs.push_back({spec.name, spec.stored(), spec.shape, {}});
   }
   auto begin = std::chrono::steady_clock::now();
-  if (llvm::Error error = loaded.fallback->runKernel(step.kernel, inputs, launch.outputs))
-    return internalError("kernel '" + step.kernel + "' on the CPU: " + llvm::toString(std::move(error)));
+  if (llvm::Error error = step.library->run(step.kernel, inputs, launch.outputs))
+    return internalError("kernel '" + step.kernel + "' on " + step.target->device().str() + ": " + llvm::toString(std::move(error)));
   launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return launch;
 }
