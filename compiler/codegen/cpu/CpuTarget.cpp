@@ -671,7 +671,7 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   OwningOpRef<ModuleOp> copy = source.clone();
   source = *copy;
   auto main = source.lookupSymbol<func::FuncOp>("main");
-  bool runsMain = main && !main.isExternal() && !options.onlyCpuKernels;
+  bool runsMain = main && !main.isExternal();
   bool mainIsKernel = false;
   if (runsMain) {
     mainIsKernel = llvm::any_of(
@@ -689,9 +689,6 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   }
   for (auto function : source.getOps<func::FuncOp>()) {
     if (function.isExternal() || (function == main && !mainIsKernel) || needless.contains(function.getName()))
-      continue;
-    auto target = function->getAttrOfType<StringAttr>("tilewright.target");
-    if (options.onlyCpuKernels && (!target || target.getValue() != "cpu"))
       continue;
     if (llvm::Error error = compileKernel(function))
       return std::move(error);

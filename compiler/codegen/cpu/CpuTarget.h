@@ -20,8 +20,6 @@ struct CpuOptions {
   unsigned threads = 1;
   /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
-  /// Compile only the kernels marked `tilewright.target = "cpu"`; then only runKernel works.
-  bool onlyCpuKernels = false;
   /// Widest vector register to use, in bits; 0 means what the processor has.
   unsigned vectorBits = 0;
   /// Most products of bytes that one instruction may sum, 1, 2 or 4; 0 means what the processor has.
