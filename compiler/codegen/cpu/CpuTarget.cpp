@@ -409,6 +409,7 @@ public:
       : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
     nestOptions.machine = detectHostMachine(options.vectorBits, options.integerProducts);
     nestOptions.threads = std::max(1u, options.threads);
+    nestOptions.math = options.math;
   }
 
   llvm::Expected<std::unique_ptr<CpuExecutable>> compile();

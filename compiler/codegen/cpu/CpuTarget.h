@@ -9,6 +9,7 @@
 #define COMPILER_CODEGEN_CPU_CPUTARGET_H
 
 #include "compiler/frontend/HostTensor.h"
+#include "compiler/graph/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -18,6 +19,8 @@ namespace tw::cpu {
 struct CpuOptions {
   /// Threads that share the work of a kernel, this one included.
   unsigned threads = 1;
+  /// Fast: products of f32 are products of bfloat16 where the processor has an instruction that sums them.
+  graph::Math math = graph::Math::Exact;
   /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
   /// Widest vector register to use, in bits; 0 means what the processor has.
