@@ -121,7 +121,8 @@ Status Contest::describe(runtime::Precision networkPrecision, const std::vector<
                          const std::vector<runtime::TensorSpec> &outputsOfNetwork) {
   if (!rows.empty())
     return {};
-  precision = networkPrecision;
+  // Fast math multiplies floats rounded to bfloat16.
+  precision = options.math == graph::Math::Fast ? std::max(networkPrecision, runtime::Precision::Bfloat) : networkPrecision;
   inputSpecs = inputsOfNetwork;
   outputSpecs = outputsOfNetwork;
   StatusOr<std::vector<HostTensor>> fitted = fitInputs(std::move(files), arguments.model.seed, inputSpecs);

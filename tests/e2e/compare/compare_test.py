@@ -128,6 +128,12 @@ class TargetTest(CompareCase):
         self.assertEqual(agreement["tolerance"]["of_range"], 0.02)
         self.assertTrue(agreement["tolerance"]["reason"])
 
+    def test_fast_math_is_judged_as_bfloat16(self):
+        report = self.document("gemm:64x64x256:fp32", "--hw", "gemmini_16x16_fp32", "--math", "fast")
+        (agreement,) = report["agreement"]
+        self.assertTrue(agreement["within_tolerance"], agreement)
+        self.assertEqual(agreement["tolerance"]["of_range"], 0.03)
+
     def test_inputs_are_given(self):
         np.save(self.path / "x.npy", np.zeros((8, 8), np.float32))
         for targets in ["cpu", "accel", "accel,cpu"]:
