@@ -324,26 +324,24 @@ std::string Contest::layerTable() const {
     layers = runtime::layerRows(*report);
   std::vector<runtime::JoinedLayers> joined = runtime::joinLayers(layers, kernels);
   const bool hasBoth = row(kCpu) && report && report->sim;
-  runtime::Table table({"nodes", "accelerator cycles", "accelerator us", "CPU us", "CPU kernels"}, 1);
+  runtime::Table table({"accelerator layers", "cycles", "us", "CPU us", "CPU kernels"}, 1);
   size_t apartLayers = 0, apartKernels = 0;
+  auto join = [](const std::vector<std::string> &names) {
+    std::string text;
+    for (const std::string &name : names)
+      text += (text.empty() ? "" : " ") + name;
+    return text.empty() ? "-" : text;
+  };
   for (const runtime::JoinedLayers &part : joined) {
-    std::string name;
-    for (const std::string &node : part.nodes.empty() ? part.layers.empty() ? part.kernels : part.layers : part.nodes)
-      name += (name.empty() ? "" : " ") + node;
-    if (constexpr size_t kWidth = 60; name.size() > kWidth)
-      name = name.substr(0, kWidth - 3) + "...";
-    std::string names;
-    for (const std::string &kernel : part.kernels)
-      names += (names.empty() ? "" : " ") + kernel;
-    table.add({name, part.cycles ? runtime::grouped(*part.cycles) : "-",
+    table.add({join(part.layers), part.cycles ? runtime::grouped(*part.cycles) : "-",
                part.cycles ? runtime::fixed(report->milliseconds(*part.cycles) * 1e3, 2) : "-",
-               part.seconds ? runtime::fixed(*part.seconds * 1e6, 2) : "-", names.empty() ? "-" : names});
+               part.seconds ? runtime::fixed(*part.seconds * 1e6, 2) : "-", join(part.kernels)});
     apartLayers += part.kernels.empty() ? part.layers.size() : 0;
     apartKernels += part.layers.empty() ? part.kernels.size() : 0;
   }
   std::string text = "\n" + table.str();
   if (report && report->sim)
-    text += "accelerator cycles: of the critical path, so that they sum to the total (docs/profile.md)\n";
+    text += "cycles: of the critical path, so that they sum to the total (docs/profile.md)\n";
   if (hasBoth && apartLayers + apartKernels)
     text += "not joined: " + std::to_string(apartLayers) + " layers of the accelerator and " + std::to_string(apartKernels) +
             " kernels of the CPU, whose nodes the other side does not name\n";
