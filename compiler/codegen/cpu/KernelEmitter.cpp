@@ -398,7 +398,14 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
     return pending.takeError();
   SmallVector<LoopNest, 2> nests{pending->nest};
   if (pending->packing)
-    nests = packInPanels(*this, op.getLoc(), std::move(pending->nest), *pending->packing);
+    nests = packInPanels(*this, op.getLoc(), pending->nest, *pending->packing);
+  const bool isPacked = nests[0].sizes.size() != pending->nest.sizes.size();
+  if (!isPacked && pending->padded.empty()) {
+    LoopNest merged = pending->nest;
+    mergeLoops(merged);
+    if (std::optional<FactorPacking> packing = packingOfComputed(*this, op.getLoc(), merged))
+      nests = packInPanels(*this, op.getLoc(), std::move(merged), *packing);
+  }
   for (LoopNest &nest : nests)
     emitWithoutPadding(op.getLoc(), nest, pending->padded);
   return llvm::Error::success();

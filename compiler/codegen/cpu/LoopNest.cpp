@@ -80,7 +80,6 @@ private:
     std::map<std::tuple<Operation *, int64_t, int64_t>, Value> values;
   };
 
-  void simplify();
   void collectOperands();
   void chooseVectorLoop();
   void chooseRegisterBlock();
@@ -183,37 +182,6 @@ void NestEmitter::collectOperands() {
     initSlots.push_back(add(operand));
   for (NestStore &store : nest.stores)
     storeSlots.push_back(add(store.to));
-}
-
-/// Drops loops of one iteration and merges every pair of loops that all operands walk as one.
-void NestEmitter::simplify() {
-  origins = llvm::to_vector(llvm::seq<int>(0, nest.sizes.size()));
-  auto erase = [&](unsigned dim) {
-    nest.sizes.erase(nest.sizes.begin() + dim);
-    nest.isReduction.erase(nest.isReduction.begin() + dim);
-    origins.erase(origins.begin() + dim);
-    for (NestOperand *operand : slots)
-      if (!operand->strides.empty())
-        operand->strides.erase(operand->strides.begin() + dim);
-  };
-  for (unsigned dim = nest.sizes.size(); dim-- > 0;)
-    if (nest.sizes[dim] == 1)
-      erase(dim);
-  auto mergeable = [&](unsigned outer, unsigned inner) {
-    return nest.isReduction[outer] == nest.isReduction[inner] && llvm::all_of(slots, [&](NestOperand *operand) {
-             return !operand->inMemory() || operand->strides[outer] == operand->strides[inner] * nest.sizes[inner];
-           });
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (unsigned outer = 0; outer < nest.sizes.size() && !changed; ++outer)
-      for (unsigned inner = 0; inner < nest.sizes.size() && !changed; ++inner)
-        if (outer != inner && mergeable(outer, inner)) {
-          nest.sizes[inner] *= nest.sizes[outer];
-          erase(outer);
-          changed = true;
-        }
-  }
 }
 
 /// Takes the loop with the fewest memory operations per element. A strided access costs one operation per lane.
@@ -936,7 +904,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
 
 void NestEmitter::choose() {
   collectOperands();
-  simplify();
+  origins = mergeLoops(nest);
   chooseVectorLoop();
   chooseRegisterBlock();
   chooseTransposition();
@@ -961,6 +929,45 @@ void NestEmitter::emit() {
 }
 
 } // namespace
+
+SmallVector<int> mergeLoops(LoopNest &nest) {
+  SmallVector<NestOperand *> operands;
+  for (NestStage &stage : nest.stages)
+    for (NestOperand &operand : stage.inputs)
+      operands.push_back(&operand);
+  for (NestOperand &operand : nest.inits)
+    operands.push_back(&operand);
+  for (NestStore &store : nest.stores)
+    operands.push_back(&store.to);
+  auto origins = llvm::to_vector(llvm::seq<int>(0, nest.sizes.size()));
+  auto erase = [&](unsigned dim) {
+    nest.sizes.erase(nest.sizes.begin() + dim);
+    nest.isReduction.erase(nest.isReduction.begin() + dim);
+    origins.erase(origins.begin() + dim);
+    for (NestOperand *operand : operands)
+      if (!operand->strides.empty())
+        operand->strides.erase(operand->strides.begin() + dim);
+  };
+  for (unsigned dim = nest.sizes.size(); dim-- > 0;)
+    if (nest.sizes[dim] == 1)
+      erase(dim);
+  auto mergeable = [&](unsigned outer, unsigned inner) {
+    return nest.isReduction[outer] == nest.isReduction[inner] && llvm::all_of(operands, [&](NestOperand *operand) {
+             return !operand->inMemory() || operand->strides[outer] == operand->strides[inner] * nest.sizes[inner];
+           });
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (unsigned outer = 0; outer < nest.sizes.size() && !changed; ++outer)
+      for (unsigned inner = 0; inner < nest.sizes.size() && !changed; ++inner)
+        if (outer != inner && mergeable(outer, inner)) {
+          nest.sizes[inner] *= nest.sizes[outer];
+          erase(outer);
+          changed = true;
+        }
+  }
+  return origins;
+}
 
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options) {
   OpBuilder builder(nest.stages[0].loc.getContext());

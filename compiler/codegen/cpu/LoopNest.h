@@ -86,6 +86,10 @@ struct NestOptions {
   graph::Math math = graph::Math::Exact;
 };
 
+/// Drops loops of one iteration and merges every pair of loops that all operands walk as one. The result is, for each loop that is left,
+/// the one that it was, or ends with.
+llvm::SmallVector<int> mergeLoops(LoopNest &nest);
+
 /// Neighbouring iterations of loop `loop` in one register block of a reducing nest; 0 if that is not the loop whose iterations are the
 /// lanes of vectors.
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options);

@@ -285,6 +285,36 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
       }
 }
 
+/// A right-hand side that is computed, with rows far apart in memory: it is packed in each run. The last panels are narrower.
+TEST(MatmulTest, PacksAComputedFactor) {
+  const int64_t batch = 2, rows = 35, depth = 130;
+  for (int64_t columns : {128, 150, 300}) {
+    const std::string lhs = shape({batch, rows, depth}, "f32"), rhs = shape({batch, depth, columns}, "f32");
+    const std::string out = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ") -> " + out + R"( {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" + out +
+                             R"(
+  %f = linalg.fill ins(%zero : f32) outs(%e : )" +
+                             out + ") -> " + out + "\n  %y = linalg.batch_matmul ins(%a, %b : " + lhs + ", " + rhs +
+                             ") outs(%f : " + out + ") -> " + out + "\n  return %y : " + out + "\n}";
+    // Multiples of 1/8 below 4: sums of so few products are exact in any order.
+    const auto a = someValues<float>(batch * rows * depth, 1), w = someValues<float>(batch * depth * columns, 2);
+    std::vector<float> expected;
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          float sum = 0;
+          for (int64_t k = 0; k < depth; ++k)
+            sum += a[(n * rows + i) * depth + k] * w[(n * depth + k) * columns + j];
+          expected.push_back(sum);
+        }
+    auto outputs = runEverywhere(text, {tensorOf(a, {batch, rows, depth}), tensorOf(w, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << columns << " columns";
+  }
+}
+
 /// Products of f32 under fast math: both factors are rounded to bfloat16, which keeps 8 bits, and sums are f32. The right-hand side is a
 /// constant, which is packed when the code is made, or computed; depths do not all fill the last pair.
 TEST(BfloatMatmulTest, IsWithinTheRoundingOfTheFactors) {
