@@ -102,8 +102,6 @@ private:
   void emitBlock(const Pointers &base, const Block1D &block);
   void emitLoops(const Pointers &base, ArrayRef<Loop> loops, function_ref<void(const Pointers &)> inner);
   void emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t chunks, function_ref<void(const Pointers &)> inner);
-  void emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner);
-  int64_t chunksOf(int64_t iterations) const;
   void emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows);
   void emitVectorReduction(const Pointers &base, int64_t rows);
   SmallVector<Value> emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayRef<Value> accumulators,
@@ -702,7 +700,8 @@ void NestEmitter::emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, 
   });
 }
 
-/// The only reduction loop is the vector loop: partial results in lanes, combined at the end; the remainder one by one.
+/// The only reduction loop is the vector loop: partial results in lanes, of which the upper half is combined with the lower one until one
+/// is left. On the way, what is left of the loop is added by vectors of that width.
 void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   int64_t size = nest.sizes[vectorDim], blocks = size / lanes;
   Type element = combiner->op->getResult(0).getType();
@@ -719,27 +718,29 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
     }
     return next;
   };
-  auto loop = [&](int64_t from, int64_t count, const Piece &piece, ArrayRef<Value> start) {
-    auto forOp = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(count), constantIndex(1), start);
+  Value neutral = b.create<arith::ConstantOp>(loc, neutralElement(b, combiner->kind, element));
+  auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(blocks), constantIndex(1),
+                                   SmallVector<Value>(rows, toWidth(neutral, lanes)));
+  {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(forOp.getBody());
-    Pointers at = advanced(advanced(base, vectorDim, from), vectorDim, piece.width, forOp.getInductionVar());
-    SmallVector<Value> carried(forOp.getRegionIterArgs());
-    SmallVector<Value> next = step(at, carried, piece);
-    b.create<scf::YieldOp>(loc, next);
-    return SmallVector<Value>(forOp.getResults());
-  };
-  TypedAttr neutral = neutralElement(b, combiner->kind, element);
-  Value zero = b.create<arith::ConstantOp>(loc, neutral);
-  SmallVector<Value> partial = loop(0, blocks, Piece{0, lanes}, SmallVector<Value>(rows, toWidth(zero, lanes)));
-  SmallVector<Value> accumulators;
+    b.setInsertionPointToStart(loop.getBody());
+    Pointers at = advanced(base, vectorDim, lanes, loop.getInductionVar());
+    b.create<scf::YieldOp>(loc, step(at, SmallVector<Value>(loop.getRegionIterArgs()), Piece{0, lanes}));
+  }
+  SmallVector<Value> accumulators(loop.getResults());
+  int64_t done = blocks * lanes;
+  for (int64_t width = lanes / 2; width > 0; width /= 2) {
+    for (Value &accumulator : accumulators)
+      accumulator = combineHalves(b, loc, *combiner, accumulator);
+    if ((size - done) & width) {
+      accumulators = step(advanced(base, vectorDim, done), accumulators, Piece{0, width});
+      done += width;
+    }
+  }
   for (int64_t row = 0; row < rows; ++row) {
     Value init = loadOperand(initSlots[0], base, row, Piece{0, 1});
-    Value combined = lanes == 1 ? partial[row] : combineLanes(b, loc, *combiner, partial[row]);
-    accumulators.push_back(applyToLanes(b, *combiner->op, {init, combined}, 1));
+    accumulators[row] = applyToLanes(b, *combiner->op, {init, accumulators[row]}, 1);
   }
-  if (size % lanes)
-    accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
   finish(base, {Piece{0, 1}}, rows, [&](Place place, Shared &) { return SmallVector<Value>{accumulators[place.row]}; });
 }
 
@@ -750,29 +751,41 @@ static Value workerMethod(OpBuilder &b, Location loc, Value worker, int32_t numb
   return b.create<LLVM::LoadOp>(loc, type, place);
 }
 
-/// Runs `inner` for every chunk that this thread takes.
-void NestEmitter::emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner) {
-  ++sharedLoops;
+/// Runs `body` for the iterations from 0 to `total` - 1, in `chunks` chunks of which a thread takes one at a time.
+static void emitSharedLoop(OpBuilder &b, Location loc, Value worker, int64_t total, int64_t chunks,
+                           function_ref<void(Value)> body) {
   Type i64 = b.getI64Type();
+  auto constant = [&](int64_t value) -> Value { return b.create<arith::ConstantIndexOp>(loc, value); };
   Value claim = workerMethod(b, loc, worker, 0);
   Value count = b.create<LLVM::ConstantOp>(loc, i64, b.getI64IntegerAttr(chunks));
   auto type = LLVM::LLVMFunctionType::get(i64, {worker.getType(), i64});
-  b.create<scf::WhileOp>(
-      loc, TypeRange{i64}, ValueRange{},
-      [&](OpBuilder &, Location, ValueRange) {
-        Value chunk = b.create<LLVM::CallOp>(loc, type, ValueRange{claim, worker, count}).getResult();
-        Value none = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
-        Value isTaken = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, chunk, none);
-        b.create<scf::ConditionOp>(loc, isTaken, chunk);
-      },
-      [&](OpBuilder &, Location, ValueRange chunk) {
-        inner(chunk[0]);
-        b.create<scf::YieldOp>(loc);
-      });
+  auto nextChunk = [&](OpBuilder &, Location, ValueRange) {
+    Value chunk = b.create<LLVM::CallOp>(loc, type, ValueRange{claim, worker, count}).getResult();
+    Value none = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
+    Value isTaken = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, chunk, none);
+    b.create<scf::ConditionOp>(loc, isTaken, chunk);
+  };
+  auto runChunk = [&](OpBuilder &, Location, ValueRange chunk) {
+    Value index = b.create<arith::IndexCastOp>(loc, b.getIndexType(), chunk[0]);
+    if (chunks == total) {
+      body(index);
+    } else {
+      auto bound = [&](Value number) -> Value {
+        return b.create<arith::DivUIOp>(loc, b.create<arith::MulIOp>(loc, number, constant(total)), constant(chunks));
+      };
+      Value next = b.create<arith::AddIOp>(loc, index, constant(1));
+      auto loop = b.create<scf::ForOp>(loc, bound(index), bound(next), constant(1));
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      body(loop.getInductionVar());
+    }
+    b.create<scf::YieldOp>(loc);
+  };
+  b.create<scf::WhileOp>(loc, TypeRange{i64}, ValueRange{}, nextChunk, runChunk);
 }
 
 /// Into how many chunks a loop of so many vector iterations is worth dividing.
-int64_t NestEmitter::chunksOf(int64_t iterations) const {
+static int64_t chunksOf(int64_t iterations, const NestOptions &options) {
   return std::clamp<int64_t>(iterations / minChunkIterations, 1,
                              std::min<int64_t>(chunksPerThread * options.threads, TW_MAX_CHUNKS));
 }
@@ -796,31 +809,17 @@ void NestEmitter::emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t
   unsigned divided = 0;
   while (divided < loops.size() && total < chunks)
     total *= loops[divided++].count;
-  chunks = std::min(chunks, total);
-  emitChunks(chunks, [&](Value chunk) {
-    Value index = b.create<arith::IndexCastOp>(loc, b.getIndexType(), chunk);
-    auto body = [&](Value iteration) {
-      Pointers at = base;
-      for (unsigned i = divided; i-- > 0;) {
-        Value size = constantIndex(loops[i].count);
-        Value own = i == 0 ? iteration : b.create<arith::RemUIOp>(loc, iteration, size).getResult();
-        at = advanced(at, loops[i].dim, loops[i].step, own);
-        if (i > 0)
-          iteration = b.create<arith::DivUIOp>(loc, iteration, size);
-      }
-      emitLoops(at, loops.drop_front(divided), inner);
-    };
-    if (chunks == total)
-      return body(index);
-    auto bound = [&](Value number) -> Value {
-      Value product = b.create<arith::MulIOp>(loc, number, constantIndex(total));
-      return b.create<arith::DivUIOp>(loc, product, constantIndex(chunks));
-    };
-    Value next = b.create<arith::AddIOp>(loc, index, constantIndex(1));
-    auto loop = b.create<scf::ForOp>(loc, bound(index), bound(next), constantIndex(1));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
+  ++sharedLoops;
+  emitSharedLoop(b, loc, worker, total, std::min(chunks, total), [&](Value iteration) {
+    Pointers at = base;
+    for (unsigned i = divided; i-- > 0;) {
+      Value size = constantIndex(loops[i].count);
+      Value own = i == 0 ? iteration : b.create<arith::RemUIOp>(loc, iteration, size).getResult();
+      at = advanced(at, loops[i].dim, loops[i].step, own);
+      if (i > 0)
+        iteration = b.create<arith::DivUIOp>(loc, iteration, size);
+    }
+    emitLoops(at, loops.drop_front(divided), inner);
   });
 }
 
@@ -876,7 +875,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   for (auto [dim, size] : llvm::enumerate(nest.sizes))
     if (nest.isReduction[dim])
       perRow *= static_cast<int>(dim) == vectorDim ? (size + lanes - 1) / lanes : size;
-  auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow); };
+  auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow, options); };
   const int64_t chunks = worker ? chunksOfRows(rowBlocks * rows + rowsLeft) : 1;
   if (worker && outer < chunks && rowBlocks > 1) {
     // Rows are divided, too.
@@ -979,6 +978,47 @@ unsigned emitLoopNest(OpBuilder &builder, Location loc, LoopNest nest, const Nes
   NestEmitter emitter(builder, loc, std::move(nest), options, scalars, worker);
   emitter.emit();
   return emitter.sharedLoops;
+}
+
+unsigned emitRowBlocks(OpBuilder &b, Location loc, ArrayRef<LoopNest> nests, ArrayRef<int> rowLoops, int64_t rows,
+                       const NestOptions &options, const DenseMap<Value, Value> &scalars, Value worker) {
+  const int64_t blocks = nests[0].sizes[rowLoops[0]] / rows;
+  auto body = [&](Value block) {
+    for (auto [nest, loop] : llvm::zip(nests, rowLoops)) {
+      LoopNest part = nest;
+      part.sizes[loop] = rows;
+      auto advance = [&, loop = loop](NestOperand &operand) {
+        if (!operand.inMemory() || operand.strides[loop] == 0)
+          return;
+        Value distance = b.create<arith::ConstantIndexOp>(loc, rows * operand.strides[loop]);
+        Value offset = b.create<arith::IndexCastOp>(loc, b.getI64Type(), b.create<arith::MulIOp>(loc, block, distance));
+        operand.pointer =
+            b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer, ValueRange{offset});
+      };
+      for (NestStage &stage : part.stages)
+        for (NestOperand &operand : stage.inputs)
+          advance(operand);
+      for (NestOperand &operand : part.inits)
+        advance(operand);
+      for (NestStore &store : part.stores)
+        advance(store.to);
+      emitLoopNest(b, loc, std::move(part), options, scalars, Value());
+    }
+  };
+  if (worker) {
+    int64_t work = 0;
+    for (const LoopNest &nest : nests)
+      work += std::accumulate(nest.sizes.begin(), nest.sizes.end(), int64_t(1), std::multiplies<int64_t>());
+    const int64_t chunks = std::min(blocks, chunksOf(work * 32 / options.machine.vectorBits, options));
+    emitSharedLoop(b, loc, worker, blocks, chunks, body);
+    return 1;
+  }
+  auto loop = b.create<scf::ForOp>(loc, b.create<arith::ConstantIndexOp>(loc, 0), b.create<arith::ConstantIndexOp>(loc, blocks),
+                                   b.create<arith::ConstantIndexOp>(loc, 1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+  return 0;
 }
 
 void emitWait(OpBuilder &b, Location loc, Value worker) {

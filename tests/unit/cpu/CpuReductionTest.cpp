@@ -285,6 +285,63 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
       }
 }
 
+/// A normalisation and a softmax over long rows: their steps go through a few rows at a time, or through all of them where the number of
+/// rows has no fitting divisor.
+TEST(RowsTest, StepsOverTheSameRowsEqualNaiveLoops) {
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>(48, 301), {53, 300}, {32, 1024}}) {
+    const std::string x = shape({1, rows, columns}, "f32"), r = shape({1, rows}, "f32"), n = number(columns);
+    const std::string row = "affine_map<(o, i, j) -> (o, i)>", all = "affine_map<(o, i, j) -> (o, i, j)>";
+    auto reduction = [&](const std::string &result, const std::string &input, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row +
+             R"(], iterator_types = ["parallel", "parallel", "reduction"]} ins()" + input + " : " + x + ") outs(%zeros : " + r +
+             ") {\n  ^bb0(%a: f32, %acc: f32):\n" + body +
+             "    %s = arith.addf %acc, %v : f32\n    linalg.yield %s : f32\n  } -> " + r + "\n";
+    };
+    auto map = [&](const std::string &result, const std::string &input, const std::string &stat, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row + ", " + all +
+             R"(], iterator_types = ["parallel", "parallel", "parallel"]} ins()" + input + ", " + stat + " : " + x + ", " + r +
+             ") outs(%e : " + x + ") {\n  ^bb0(%a: f32, %b: f32, %o: f32):\n" + body + "    linalg.yield %v : f32\n  } -> " +
+             x + "\n";
+    };
+    const std::string text =
+        "func.func @main(%x: " + x + ") -> " + x + R"( {
+  %n = arith.constant )" +
+        n + R"(.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" +
+        x + R"(
+  %er = tensor.empty() : )" +
+        r + R"(
+  %zeros = linalg.fill ins(%zero : f32) outs(%er : )" +
+        r + ") -> " + r + "\n" + reduction("sum", "%x", "    %v = arith.addf %a, %zero : f32\n") +
+        map("centred", "%x", "%sum", "    %m = arith.divf %b, %n : f32\n    %v = arith.subf %a, %m : f32\n") +
+        reduction("squares", "%centred", "    %v = arith.mulf %a, %a : f32\n") +
+        map("normal", "%centred", "%squares",
+            "    %m = arith.divf %b, %n : f32\n    %d = math.sqrt %m : f32\n    %v = arith.divf %a, %d : f32\n") +
+        "  %y = linalg.softmax dimension(2) ins(%normal : " + x + ") outs(%e : " + x + ") -> " + x + "\n  return %y : " + x +
+        "\n}";
+    const auto values = someValues<float>(rows * columns, 9);
+    const auto outputs = runEverywhere(text, {tensorOf(values, {1, rows, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < rows; ++i) {
+      double mean = 0, variance = 0, sum = 0;
+      auto at = [&, row = values.data() + i * columns](int64_t j) { return static_cast<double>(row[j]); };
+      for (int64_t j = 0; j < columns; ++j)
+        mean += at(j) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        variance += (at(j) - mean) * (at(j) - mean) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        sum += std::exp((at(j) - mean) / std::sqrt(variance));
+      for (int64_t j = 0; j < columns; ++j) {
+        const double expected = std::exp((at(j) - mean) / std::sqrt(variance)) / sum;
+        // Sums of 1024 numbers in f32 may be off by 1024 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], expected, expected * 1e-4) << rows << " x " << columns << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
 /// A right-hand side that is computed, with rows far apart in memory: it is packed in each run. The last panels are narrower.
 TEST(MatmulTest, PacksAComputedFactor) {
   const int64_t batch = 2, rows = 35, depth = 130;
