@@ -877,14 +877,21 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
       perRow *= static_cast<int>(dim) == vectorDim ? (size + lanes - 1) / lanes : size;
   auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow, options); };
   const int64_t chunks = worker ? chunksOfRows(rowBlocks * rows + rowsLeft) : 1;
-  if (worker && outer < chunks && rowBlocks > 1) {
-    // Rows are divided, too.
-    loops.push_back({rowDim, rowBlocks, rows});
-    emitShared(base, loops, chunksOfRows(rowBlocks * rows), [&](const Pointers &at) { micro(at, rows); });
-    loops.pop_back();
+  auto emitAll = [&](const Pointers &at, ArrayRef<Loop> all, int64_t count, function_ref<void(const Pointers &)> body) {
+    if (worker)
+      emitShared(at, all, count, body);
+    else
+      emitLoops(at, all, body);
+  };
+  const bool dividesRows = worker && outer < chunks;
+  if (rowBlocks > 1 && (dividesRows || transposes)) {
+    // Rows are divided, too, or far apart in memory: blocks that write the same ones follow one another.
+    SmallVector<Loop> all(loops);
+    all.insert(transposes ? all.begin() : all.end(), {rowDim, rowBlocks, rows});
+    emitAll(base, all, chunksOfRows(rowBlocks * rows), [&](const Pointers &at) { micro(at, rows); });
     if (rowsLeft)
-      emitShared(advanced(base, rowDim, rowBlocks * rows), loops, chunksOfRows(rowsLeft),
-                 [&](const Pointers &at) { micro(at, rowsLeft); });
+      emitAll(advanced(base, rowDim, rowBlocks * rows), loops, chunksOfRows(rowsLeft),
+              [&](const Pointers &at) { micro(at, rowsLeft); });
     return;
   }
   auto inner = [&](const Pointers &at) {
@@ -895,10 +902,7 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
     if (rowsLeft)
       micro(advanced(at, rowDim, rowBlocks * rows), rowsLeft);
   };
-  if (worker)
-    emitShared(base, loops, chunks, inner);
-  else
-    emitLoops(base, loops, inner);
+  emitAll(base, loops, chunks, inner);
 }
 
 void NestEmitter::choose() {
