@@ -862,8 +862,19 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   for (unsigned slot : inputSlots[0])
     if (isReused(slot))
       reused += footprint(*slots[slot]);
+  // Windows that overlap from one iteration of a loop to the next find their elements in the cache if only some lanes of all pixels lie
+  // between.
+  const bool windowsOverlap = !vectorReduction && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+    return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && llvm::any_of(loops, [&](const Loop &loop) {
+             for (auto [dim, size] : llvm::enumerate(nest.sizes))
+               if (const int64_t step = stride(*slots[slot], loop.dim), tap = stride(*slots[slot], static_cast<int>(dim));
+                   nest.isReduction[dim] && step > 0 && step <= tap * (size - 1))
+                 return true;
+             return false;
+           });
+  });
   if (block.count > 1)
-    loops.push_back({vectorDim, block.count, block.step});
+    loops.insert(windowsOverlap ? loops.begin() : loops.end(), {vectorDim, block.count, block.step});
   if (reused > residentBytes)
     std::stable_partition(loops.begin(), loops.end(), [&](const Loop &loop) {
       return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], loop.dim); });
