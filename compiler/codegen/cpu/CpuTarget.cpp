@@ -683,7 +683,7 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   }
   llvm::StringSet<> needless;
   if (runsMain && !mainIsKernel) {
-    placed = placeTensors(main);
+    placed = placeTensors(main, options.math == graph::Math::Fast && nestOptions.machine.hasBfloatProducts);
     for (auto call : main.getOps<func::CallOp>())
       if (isDoneByPlacement(call, placed))
         needless.insert(call.getCallee());
