@@ -471,11 +471,12 @@ StatusOr<Compilation> compileImported(Module &module, const Network &named, bool
 }
 
 /// The code of the kernels that the machine cannot run.
-Status compileFallback(Compilation &compilation) {
+Status compileFallback(Compilation &compilation, const cpu::CpuChoice &processor) {
   if (!hasCpuKernels(*compilation.module))
     return {};
   cpu::CpuOptions options;
   options.onlyCpuKernels = true;
+  options.processor = processor;
   auto fallback = cpu::compileForCpu(*compilation.module, options);
   if (!fallback)
     return fromLlvm(fallback.takeError(), compilation.network.model);
@@ -765,7 +766,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   StatusOr<Compilation> compilation = compileFastest(*module, network, options);
   if (!compilation)
     return compilation.error();
-  if (Status status = compileFallback(*compilation); !status)
+  if (Status status = compileFallback(*compilation, options.processor); !status)
     return status.error();
   network = std::move(compilation->network);
   network.precision = module->precision;
@@ -775,9 +776,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// Code for the CPU and what it takes and gives.
-static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
-                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+/// The loops of a network, none of them for an accelerator.
+static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -790,33 +790,46 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
     return status.error();
   if (Status status = lower(*module, model); !status)
     return status.error();
-  cpu::CpuOptions cpuOptions;
-  cpuOptions.threads = threads;
-  auto executable = cpu::compileForCpu(*module->module, cpuOptions);
-  if (!executable)
-    return fromLlvm(executable.takeError(), model);
-  inputs = module->inputs;
-  outputs = module->outputs;
-  return std::move(*executable);
+  return module;
 }
 
 StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
+  StatusOr<Module> module = lowerForCpu(model, options);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions;
+  cpuOptions.threads = threads;
+  cpuOptions.processor = options.processor;
+  auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
-    return executable.error();
-  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
+    return fromLlvm(executable.takeError(), model);
+  return makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs));
 }
 
-StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  llvm::Expected<std::string> library = (*executable)->objects();
-  if (!library)
-    return fromLlvm(library.takeError());
-  return std::move(*library);
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+  StatusOr<Module> module = lowerForCpu(model, options);
+  if (!module)
+    return module.error();
+  auto describe = [](const std::vector<TensorSpec> &specs) {
+    std::vector<cpu::BundleTensor> tensors;
+    for (const TensorSpec &spec : specs)
+      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+    return tensors;
+  };
+  cpu::CpuOptions cpuOptions;
+  cpuOptions.processor = options.processor;
+  cpuOptions.symbolPrefix = request.name + "_kernel_";
+  cpu::BundleOptions bundleOptions;
+  bundleOptions.name = request.name;
+  bundleOptions.model = std::filesystem::path(model).filename();
+  bundleOptions.inputs = describe(module->inputs);
+  bundleOptions.outputs = describe(module->outputs);
+  bundleOptions.separateWeights = request.separateWeights;
+  bundleOptions.text = request.text;
+  auto bundle = cpu::compileBundle(*module->module, cpuOptions, bundleOptions);
+  if (!bundle)
+    return fromLlvm(bundle.takeError(), model);
+  return std::move(*bundle);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

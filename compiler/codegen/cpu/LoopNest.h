@@ -9,7 +9,7 @@
 #ifndef COMPILER_CODEGEN_CPU_LOOPNEST_H
 #define COMPILER_CODEGEN_CPU_LOOPNEST_H
 
-#include "compiler/codegen/cpu/HostMachine.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -75,7 +75,7 @@ mlir::Type storageType(mlir::Type element);
 int64_t storageBytes(mlir::Type element);
 
 struct NestOptions {
-  HostMachine machine;
+  CpuMachine machine;
   /// Loops are shared between this many threads where the work is worth it.
   unsigned threads = 1;
 };
