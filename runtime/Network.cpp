@@ -819,6 +819,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   cpu::CpuOptions cpuOptions;
   cpuOptions.processor = options.processor;
   cpuOptions.symbolPrefix = request.name + "_kernel_";
+  // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
+  cpuOptions.threads = 16;
   cpu::BundleOptions bundleOptions;
   bundleOptions.name = request.name;
   bundleOptions.model = std::filesystem::path(model).filename();

@@ -7,6 +7,7 @@
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
 #include "compiler/codegen/cpu/TensorView.h"
+#include "compiler/codegen/cpu/team/Team.h"
 #include "isa/OutOfMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <sys/mman.h>
 #include <thread>
 
 using namespace mlir;
@@ -31,25 +33,40 @@ namespace {
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
-/// Zeroed memory on a cache line boundary; pages of large ones appear on first touch. Throws OutOfMemory.
+/// Zeroed memory on a cache line boundary; its pages appear on first touch. Large ones are on large pages where the system has them, so
+/// that walking weights misses no translation of addresses. Throws OutOfMemory.
 class Memory {
 public:
   explicit Memory(int64_t bytes = 0) {
     if (!bytes)
       return;
-    storage.reset(static_cast<char *>(std::calloc(static_cast<size_t>(bytes) + 2 * bufferAlignment, 1)));
-    if (!storage)
+    const bool isLarge = bytes >= pageBytes;
+    const size_t alignment = isLarge ? pageBytes : bufferAlignment, size = static_cast<size_t>(bytes) + 2 * alignment;
+    void *start =
+        isLarge ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : std::calloc(size, 1);
+    if (!start || start == MAP_FAILED)
       throw OutOfMemory("the CPU's code needs buffers of " + std::to_string(bytes) + " bytes");
-    const auto address = reinterpret_cast<uintptr_t>(storage.get());
-    aligned = storage.get() + (bufferAlignment - address % bufferAlignment) % bufferAlignment;
+    storage = Storage(static_cast<char *>(start), Release{isLarge ? size : 0});
+    const auto address = reinterpret_cast<uintptr_t>(start);
+    aligned = storage.get() + (alignment - address % alignment) % alignment;
+    if (isLarge)
+      madvise(aligned, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   }
   char *data() const { return aligned; }
 
 private:
-  struct Free {
-    void operator()(char *pointer) const { std::free(pointer); }
+  static constexpr int64_t pageBytes = 2 << 20;
+  struct Release {
+    size_t mappedBytes = 0;
+    void operator()(char *pointer) const {
+      if (mappedBytes)
+        munmap(pointer, mappedBytes);
+      else
+        std::free(pointer);
+    }
   };
-  std::unique_ptr<char, Free> storage;
+  using Storage = std::unique_ptr<char, Release>;
+  Storage storage{nullptr, Release()};
   char *aligned = nullptr;
 };
 
@@ -168,7 +185,7 @@ struct Kernel {
   std::vector<Memory> packed;
   std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
-  void (*code)(void **table) = nullptr;
+  void (*code)(void **table, tw_worker *worker) = nullptr;
 };
 
 /// Where a tensor of @main is while it runs.
@@ -205,27 +222,54 @@ struct CpuExecutable::Impl {
   /// Results of @main that no kernel writes: arguments, constants, and tensors that are returned twice.
   std::vector<Copy> copies;
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::vector<void *> table;
+  struct EndTeam {
+    void operator()(tw_team *team) const { tw_team_destroy(team); }
+  };
+  /// Null where one thread does all the work.
+  std::unique_ptr<tw_team, EndTeam> team;
 
-  /// Calls the kernel, or the function that packs its constants.
-  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-    table.clear();
+  /// A kernel call with its table of pointers.
+  struct Call {
+    const Kernel *kernel;
+    std::vector<void *> table;
+  };
+
+  Call prepare(const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) const {
+    Call call{&kernel, {}};
     for (const void *input : inputs)
-      table.push_back(const_cast<void *>(input));
-    table.insert(table.end(), outputs.begin(), outputs.end());
+      call.table.push_back(const_cast<void *>(input));
+    call.table.insert(call.table.end(), outputs.begin(), outputs.end());
     for (const char *constant : kernel.constants)
-      table.push_back(const_cast<char *>(constant));
+      call.table.push_back(const_cast<char *>(constant));
     for (const Memory &memory : kernel.packed)
-      table.push_back(memory.data());
-    table.push_back(workspace.data());
-    code(table.data());
+      call.table.push_back(memory.data());
+    call.table.push_back(workspace.data());
+    return call;
   }
 
+  void run(llvm::MutableArrayRef<Call> calls, double *seconds = nullptr);
   llvm::Error runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds);
 };
 
 CpuExecutable::CpuExecutable() : impl(std::make_unique<Impl>()) {}
 CpuExecutable::~CpuExecutable() = default;
+
+/// One call after the other on all threads of the team. `seconds`, if given, takes the time of each.
+void CpuExecutable::Impl::run(llvm::MutableArrayRef<Call> calls, double *seconds) {
+  auto work = [&, caller = std::this_thread::get_id()](tw_worker *worker) {
+    const bool measures = seconds && std::this_thread::get_id() == caller;
+    for (auto [index, call] : llvm::enumerate(calls)) {
+      const auto start = measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+      call.kernel->code(call.table.data(), worker);
+      if (measures)
+        seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  };
+  if (!team)
+    return work(nullptr);
+  tw_team_run(
+      team.get(), [](void *argument, tw_worker *worker) { (*static_cast<decltype(work) *>(argument))(worker); }, &work);
+}
 
 /// `seconds`, if given, takes the time of each step.
 llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds) {
@@ -251,20 +295,17 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
     }
     llvm_unreachable("every kind is handled");
   };
-  std::vector<const void *> from;
-  std::vector<void *> to;
-  for (auto [index, step] : llvm::enumerate(steps)) {
-    from.clear();
-    to.clear();
+  std::vector<Call> calls;
+  for (const Step &step : steps) {
+    std::vector<const void *> from;
+    std::vector<void *> to;
     for (const Slot &slot : step.inputs)
       from.push_back(pointerOf(slot));
     for (const Slot &slot : step.outputs)
       to.push_back(pointerOf(slot));
-    auto start = std::chrono::steady_clock::now();
-    call(kernels[step.kernel].code, kernels[step.kernel], from, to);
-    if (seconds)
-      seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    calls.push_back(prepare(kernels[step.kernel], from, to));
   }
+  run(calls, seconds);
   for (const Copy &copy : copies)
     std::memcpy(outputs[copy.output].bytes.data(), pointerOf(copy.from), main.outputs[copy.output].bytes);
   return llvm::Error::success();
@@ -284,7 +325,8 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
                    llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) + " and " +
                    llvm::Twine(outputs.size()) + " were given");
-  impl->call(kernel.code, kernel, inputs, outputs);
+  Impl::Call call = impl->prepare(kernel, inputs, outputs);
+  impl->run(call);
   return llvm::Error::success();
 }
 
@@ -573,7 +615,7 @@ llvm::Error CpuCompiler::packConstants(llvm::orc::LLJIT &jit) {
       return packing.takeError();
     std::vector<const void *> inputs(kernel.signature.inputs.size());
     std::vector<void *> outputs(kernel.signature.outputs.size());
-    impl.call(packing->toPtr<void (*)(void **)>(), kernel, inputs, outputs);
+    packing->toPtr<void (*)(void **)>()(impl.prepare(kernel, inputs, outputs).table.data());
   }
   for (auto [kernel, constant] : borrowed)
     impl.kernels[kernel].constants[constant] = nullptr;
@@ -638,7 +680,7 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   impl.workspace = Memory(impl.workspaceBytes);
   impl.arena = Memory(impl.arenaBytes);
   auto objects = compileAll(modules, [&](ModuleOp module) {
-    return compileToObject(module, nestOptions.machine, nestOptions.threads, options.optLevel);
+    return compileToObject(module, nestOptions.machine, options.optLevel);
   });
   if (!objects)
     return objects.takeError();
@@ -653,10 +695,15 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
     auto address = impl.jit->lookup(kernel.symbol);
     if (!address)
       return address.takeError();
-    kernel.code = address->toPtr<void (*)(void **)>();
+    kernel.code = address->toPtr<void (*)(void **, tw_worker *)>();
   }
   if (llvm::Error error = packConstants(*impl.jit))
     return std::move(error);
+  if (nestOptions.threads > 1) {
+    impl.team.reset(tw_team_create(nestOptions.threads));
+    if (!impl.team)
+      throw OutOfMemory("the CPU's code needs a team of " + std::to_string(nestOptions.threads) + " threads");
+  }
   return std::move(executable);
 }
 
@@ -734,7 +781,7 @@ llvm::Expected<Bundle> CpuCompiler::compileBundle(const BundleOptions &bundle) {
   llvm::Expected<CpuMachine> host = selectMachine();
   if (!host)
     return host.takeError();
-  auto packers = compileAll(packing, [&](ModuleOp module) { return compileToObject(module, *host, /*threads=*/1, /*optLevel=*/1); });
+  auto packers = compileAll(packing, [&](ModuleOp module) { return compileToObject(module, *host, /*optLevel=*/1); });
   if (!packers)
     return packers.takeError();
   llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();
@@ -749,7 +796,7 @@ llvm::Expected<Bundle> CpuCompiler::compileBundle(const BundleOptions &bundle) {
   const CpuMachine &machine = nestOptions.machine;
   auto compiled = compileAll(modules, [&](ModuleOp module) -> llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> {
     llvm::LLVMContext context;
-    auto code = compileToIr(module, context, machine, nestOptions.threads, options.optLevel);
+    auto code = compileToIr(module, context, machine, options.optLevel);
     if (!code)
       return code.takeError();
     for (llvm::Function &function : **code)

@@ -73,6 +73,8 @@ public:
   /// The packed factor as it will be, with a pointer of something else, and how that comes about.
   NestOperand layOut(FactorPacking &packing);
   llvm::Expected<NestOperand> start();
+  /// What takes the packed factor's zero point out of the sums of products; nothing if that is 0.
+  llvm::Expected<std::optional<NestStage>> takeOutPackedZero();
   Value pack(int64_t width);
 
   unsigned group = 1;
@@ -85,6 +87,8 @@ private:
   Value tensorOf(const Factor &factor) { return op.getDpsInputs()[factor.operand]; }
   /// What is subtracted from the streamed numbers once they are unsigned.
   int32_t streamedZero() const { return streamed.zero + (streamed.isSigned ? 128 : 0); }
+  /// The same of the packed numbers once they are signed.
+  int32_t packedZero() const { return packed.zero - (packed.isSigned ? 0 : 128); }
   bool needsSums() const { return group == 4 && streamedZero() != 0; }
   Type smallType() { return group == 4 ? b.getI8Type() : b.getIntegerType(16); }
   Block *narrowBody(const Factor &factor);
@@ -100,6 +104,9 @@ private:
   SmallVector<utils::IteratorType> kinds;
   SmallVector<int> loops;
   Factor streamed, packed;
+  /// The streamed factor as it is read, and its summed dimension, where that is one by itself.
+  TensorView streamedView;
+  int streamedDepthAt = -1;
   /// The loop of neighbouring results, on which only the packed factor depends.
   int lane = -1;
   /// Of the packed factor: its summed dimension, its dimension of lanes, and the sizes of the others.
@@ -141,8 +148,10 @@ bool ProductBuilder::match() {
     return false;
   TensorView initial = writer.viewOf(op.getDpsInitOperand(0)->get());
   bool startsAtZero = initial.splat && matchPattern(initial.splat, m_Zero());
-  int32_t packedZero = packed.zero - (packed.isSigned ? 0 : 128);
-  if (group == 4 && (packedZero != 0 || (streamedZero() != 0 && !startsAtZero)))
+  for (auto [dim, expr] : llvm::enumerate(mapOf(streamed).getResults()))
+    if (expr == b.getAffineDimExpr(depth))
+      streamedDepthAt = static_cast<int>(dim);
+  if (group == 4 && ((packedZero() != 0 && streamedDepthAt < 0) || (streamedZero() != 0 && !startsAtZero)))
     group = 2;
   groups = (ranges[depth] + group - 1) / group;
   return true;
@@ -170,8 +179,10 @@ llvm::Expected<NestOperand> ProductBuilder::stream() {
   if (converts || (ranges[depth] % group != 0 && from.buffer < 0)) {
     TensorView to = writer.newBuffer(RankedTensorType::get(from.shape, smallType()), bufferAlignment);
     writer.copy(loc, from, to, converts ? narrowBody(streamed) : nullptr);
+    writer.wait();
     from = to;
   }
+  streamedView = from;
   llvm::Expected<NestOperand> operand = writer.operandOf(op, from, mapOf(streamed), loops, ranges.size());
   if (!operand)
     return operand;
@@ -225,7 +236,7 @@ void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
   }
 }
 
-/// Sums the packed factor's signed bytes, times -zero, over the reduction loops of the op.
+/// Sums the packed factor's signed bytes less their zero point, times -zero of the other, over the reduction loops of the op.
 void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
   LoopNest nest;
   nest.accumulates = true;
@@ -250,8 +261,8 @@ void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
     };
     Value wide = packed.isSigned ? inner.create<arith::ExtSIOp>(at, i32, arguments[0]).getResult()
                                  : inner.create<arith::ExtUIOp>(at, i32, arguments[0]);
-    if (!packed.isSigned)
-      wide = inner.create<arith::SubIOp>(at, wide, constant(128));
+    if (packed.zero)
+      wide = inner.create<arith::SubIOp>(at, wide, constant(packed.zero));
     Value scaled = inner.create<arith::MulIOp>(at, wide, constant(-streamedZero()));
     return inner.create<arith::AddIOp>(at, arguments[1], scaled);
   });
@@ -309,6 +320,7 @@ TensorView ProductBuilder::newPacked(RankedTensorType type, function_ref<void(co
         {type}, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to[0]); })[0];
   TensorView view = writer.newBuffer(type);
   fill(writer.viewOf(tensorOf(packed)), view);
+  writer.wait();
   return view;
 }
 
@@ -353,6 +365,83 @@ llvm::Expected<NestOperand> ProductBuilder::start() {
   return writer.operandOf(op, view, op.getMatchingIndexingMap(init), loops, ranges.size());
 }
 
+llvm::Expected<std::optional<NestStage>> ProductBuilder::takeOutPackedZero() {
+  if (group != 4 || packedZero() == 0)
+    return std::nullopt;
+  Type i32 = b.getI32Type();
+  Value zero = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+  auto emitSums = [&](LoopNest nest, const NestOperand &from, NestOperand to, bool areBytes) {
+    NestStage stage(loc);
+    Type element = areBytes ? b.getI8Type() : i32;
+    stage.body = writer.makeBody({element, i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+      Value number = areBytes ? inner.create<arith::ExtUIOp>(at, i32, arguments[0]).getResult() : arguments[0];
+      return inner.create<arith::AddIOp>(at, arguments[1], number);
+    });
+    stage.inputs.push_back(from);
+    NestOperand init;
+    init.element = i32;
+    init.splat = zero;
+    nest.accumulates = true;
+    nest.inits.push_back(init);
+    nest.stages.push_back(stage);
+    nest.stores.push_back({0, 0, to});
+    writer.emit(loc, std::move(nest));
+    writer.wait();
+  };
+  // The sums along the streamed factor's own dimension.
+  SmallVector<int64_t> shape(streamedView.shape);
+  shape[streamedDepthAt] = 1;
+  TensorView sums = writer.newBuffer(RankedTensorType::get(shape, i32));
+  sums.strides[streamedDepthAt] = 0;
+  LoopNest along;
+  along.sizes = streamedView.shape;
+  along.isReduction.assign(along.sizes.size(), false);
+  along.isReduction[streamedDepthAt] = true;
+  NestOperand bytes, to;
+  bytes.element = b.getI8Type();
+  bytes.pointer = writer.pointerTo(streamedView);
+  bytes.strides = streamedView.strides;
+  to.element = i32;
+  to.pointer = writer.pointerTo(sums);
+  to.strides = sums.strides;
+  emitSums(std::move(along), bytes, to, /*areBytes=*/true);
+  llvm::Expected<NestOperand> operand = writer.operandOf(op, sums, mapOf(streamed), loops, ranges.size());
+  if (!operand)
+    return operand.takeError();
+  // And over the other summed loops.
+  LoopNest rest;
+  int64_t taps = 1, repeats = 1;
+  SmallVector<int64_t> results;
+  for (auto [loop, kind] : llvm::enumerate(kinds)) {
+    const bool isReduction = kind != utils::IteratorType::parallel, isLeft = operand->strides[loop] != 0;
+    rest.sizes.push_back(isLeft ? ranges[loop] : 1);
+    rest.isReduction.push_back(isReduction);
+    results.push_back(isReduction ? 1 : rest.sizes.back());
+    taps *= isReduction ? rest.sizes.back() : 1;
+    if (isReduction && !isLeft && static_cast<int>(loop) != depth)
+      repeats *= ranges[loop];
+  }
+  if (taps > 1) {
+    TensorView windows = writer.newBuffer(RankedTensorType::get(results, i32));
+    NestOperand target = *operand;
+    target.pointer = writer.pointerTo(windows);
+    for (auto [loop, stride] : llvm::enumerate(target.strides))
+      stride = results[loop] > 1 ? windows.strides[loop] : 0;
+    emitSums(std::move(rest), *operand, target, /*areBytes=*/false);
+    operand = target;
+  }
+  NestStage stage(loc);
+  stage.body = writer.makeBody({i32, i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+    Value factor = inner.create<arith::ConstantOp>(at, inner.getI32IntegerAttr(static_cast<int32_t>(packedZero() * repeats)));
+    return inner.create<arith::SubIOp>(at, arguments[0], inner.create<arith::MulIOp>(at, arguments[1], factor));
+  });
+  NestOperand products;
+  products.element = i32;
+  products.stage = 0;
+  stage.inputs = {products, *operand};
+  return stage;
+}
+
 } // namespace
 
 llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, linalg::GenericOp op, LoopNest &nest) {
@@ -370,7 +459,12 @@ llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &w
   llvm::Expected<NestOperand> start = builder->start();
   if (!start)
     return start.takeError();
+  llvm::Expected<std::optional<NestStage>> correction = builder->takeOutPackedZero();
+  if (!correction)
+    return correction.takeError();
   nest.stages.push_back(stage);
+  if (*correction)
+    nest.stages.push_back(**correction);
   nest.inits.push_back(*start);
   nest.sizes[builder->depth] = builder->groups;
   return packing;

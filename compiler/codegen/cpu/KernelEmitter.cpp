@@ -23,8 +23,8 @@ namespace tw::cpu {
 
 llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
   const std::string place = graph::placeOf(op->getLoc());
-  return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 (place.empty() ? "unknown place" : place) + ": '" + op->getName().getStringRef() + "' " + message);
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), (place.empty() ? "unknown place" : place) + ": '" +
+                                                                     op->getName().getStringRef() + "' " + message);
 }
 
 std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }
@@ -120,7 +120,8 @@ SmallVector<TapRange> tapRangesOf(const PaddedLoops &padded, int64_t results, in
   for (int64_t result = 0; result < results; ++result) {
     const int64_t start = result * padded.step - padded.low;
     const int64_t first = std::clamp<int64_t>(llvm::divideCeilSigned(-start, padded.dilation), 0, taps);
-    const int64_t end = std::clamp<int64_t>(llvm::divideFloorSigned(padded.extent - 1 - start, padded.dilation) + 1, first, taps);
+    const int64_t end =
+        std::clamp<int64_t>(llvm::divideFloorSigned(padded.extent - 1 - start, padded.dilation) + 1, first, taps);
     if (!ranges.empty() && ranges.back().tap == first && ranges.back().taps == end - first)
       ++ranges.back().results;
     else
@@ -504,8 +505,9 @@ void KernelEmitter::emitWithoutPadding(Location loc, const LoopNest &nest, Array
         return;
       const int64_t start = range.result * operand.strides[loops.result] + range.tap * operand.strides[loops.tap];
       if (start)
-        operand.pointer = b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer,
-                                                ValueRange{b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(start))});
+        operand.pointer =
+            b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer,
+                                  ValueRange{b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(start))});
     };
     for (NestStage &stage : part.stages)
       for (NestOperand &operand : stage.inputs)
@@ -580,6 +582,7 @@ llvm::Error KernelEmitter::emitReturn(func::ReturnOp op) {
       return errorAt(op, "returns a tensor that nothing has written");
     copy(op.getLoc(), view, denseView(cast<RankedTensorType>(value.getType()), tablePointer(inputs + index)));
   }
+  wait();
   b.create<func::ReturnOp>(op.getLoc());
   return llvm::Error::success();
 }
@@ -660,6 +663,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
     TensorView target = destinationOf(insert), into = viewOf(insert.getDest());
     if (into.pointer || into.splat)
       copy(op.getLoc(), into, target);
+    wait();
     TensorView place = sliced(target, insert.getStaticOffsets(), insert.getStaticSizes(), insert.getStaticStrides());
     dropDims(place, insert.getDroppedDims());
     copy(op.getLoc(), viewOf(insert.getSource()), place);
@@ -725,6 +729,7 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
         }
 
   for (Operation &op : source) {
+    wait();
     if (llvm::Error error = emitOp(op))
       return error;
     ++step;

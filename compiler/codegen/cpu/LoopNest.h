@@ -76,7 +76,7 @@ int64_t storageBytes(mlir::Type element);
 
 struct NestOptions {
   CpuMachine machine;
-  /// Loops are shared between this many threads where the work is worth it.
+  /// Loops are divided so that this many threads can share them where the work is worth it.
   unsigned threads = 1;
 };
 
@@ -84,10 +84,15 @@ struct NestOptions {
 /// lanes of vectors.
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options);
 
-/// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside.
+/// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside. `worker`, a pointer
+/// to a tw_worker, is the thread that shares the loops with others; null where one thread runs them alone. The result is the number of
+/// shared loops, which may still be running behind them.
 /// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
-void emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
-                  const llvm::DenseMap<mlir::Value, mlir::Value> &scalars);
+unsigned emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
+                      const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
+
+/// Emits a call of tw_worker::wait.
+void emitWait(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value worker);
 
 } // namespace tw::cpu
 

@@ -19,7 +19,7 @@ void prepareCodegen(mlir::MLIRContext &context);
 /// Lowers a module of scf, arith, math, vector and llvm ops to LLVM IR, optimised for `machine`. Destroys the module's contents.
 /// May run on several modules of one MLIR context at once, each with an LLVM context of its own.
 llvm::Expected<std::unique_ptr<llvm::Module>> compileToIr(mlir::ModuleOp module, llvm::LLVMContext &context,
-                                                          const CpuMachine &machine, unsigned threads, unsigned optLevel);
+                                                          const CpuMachine &machine, unsigned optLevel);
 
 /// Makes LLVM IR that is not for any processor yet IR for `machine`, and optimises it.
 llvm::Error optimiseFor(llvm::Module &code, const CpuMachine &machine, unsigned optLevel);
@@ -30,7 +30,7 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitCode(llvm::Module &code,
 
 /// compileToIr() and emitCode(): an object file.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(mlir::ModuleOp module, const CpuMachine &machine,
-                                                                    unsigned threads, unsigned optLevel);
+                                                                    unsigned optLevel);
 
 } // namespace tw::cpu
 
