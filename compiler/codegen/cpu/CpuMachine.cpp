@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 
 namespace tw::cpu {
 
@@ -70,11 +71,15 @@ const std::vector<InstructionSet> &instructionSets() {
 }
 
 /// Features of x86 that only code asking for them by name uses: a guest may hide them from a processor that is known to have them.
-const char *const neverGenerated[] = {"adx",    "aes",     "cldemote",   "clflushopt", "clwb",  "clzero",  "enqcmd",   "fsgsbase",  "gfni",
-                                      "hreset", "invpcid", "kl",         "lwp",        "mwaitx", "movdir64b", "movdiri", "pclmul",  "pconfig",
-                                      "pku",    "prfchw",  "ptwrite",    "rdpid",      "rdpru", "rdrnd",   "rdseed",   "rtm",       "serialize",
-                                      "sgx",    "sha",     "shstk",      "sse4a",      "tsxldtrk", "uintr", "vaes",    "vpclmulqdq", "waitpkg",
-                                      "wbnoinvd", "widekl", "xsave",     "xsavec",     "xsaveopt", "xsaves", "cx16",   "sahf"};
+const std::set<llvm::StringRef> &neverGenerated() {
+  static const std::set<llvm::StringRef> names = {
+      "adx",    "aes",   "amx-bf16", "amx-complex", "amx-fp16", "amx-int8",  "amx-tile", "cldemote",  "clflushopt", "clwb",     "clzero",
+      "cx16",   "enqcmd", "fsgsbase", "gfni",       "hreset",   "invpcid",   "kl",       "lwp",       "movdir64b",  "movdiri",  "mwaitx",
+      "pclmul", "pconfig", "pku",     "prefetchi",  "prfchw",   "ptwrite",   "rdpid",    "rdpru",     "rdrnd",      "rdseed",   "rtm",
+      "sahf",   "serialize", "sgx",   "sha",        "shstk",    "sse4a",     "tsxldtrk", "uintr",     "usermsr",    "vaes",     "vpclmulqdq",
+      "waitpkg", "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt",  "xsaves"};
+  return names;
+}
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
@@ -190,7 +195,7 @@ llvm::Expected<CpuMachine> selectMachine(const CpuChoice &choice, unsigned vecto
   if (!native && !processor->isCPUStringValid(machine.cpu)) {
     for (const Arch &other : arches())
       if (auto described = describe(other.triple, other.baseline, ""); described && described->isCPUStringValid(machine.cpu))
-        return failure("--cpu " + machine.cpu + " is a processor of " + other.name + ": give --arch " + other.name);
+        return failure("--cpu " + machine.cpu + " is a processor of " + other.name + ", not of " + wanted + ": compile --target cpu takes --arch " + other.name);
     return failure("--cpu is '" + machine.cpu + "' but " + wanted + " has no such processor" +
                    unknown(machine.cpu, cpuNames(*processor)));
   }
@@ -228,7 +233,7 @@ llvm::Error checkRunsHere(const CpuMachine &machine) {
   const std::vector<std::string> known = featureNames(*processor);
   std::string missing;
   for (const auto &[name, enabled] : hostFeatures())
-    if (!enabled && !llvm::is_contained(neverGenerated, llvm::StringRef(name)) && llvm::is_contained(known, name) &&
+    if (!enabled && !neverGenerated().count(name) && llvm::is_contained(known, name) &&
         has(*processor, {name.c_str()}))
       missing += (missing.empty() ? "" : ", ") + name;
   if (!missing.empty())
