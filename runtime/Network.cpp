@@ -10,6 +10,7 @@
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Diagnostics.h"
+#include "compiler/pipeline/Target.h"
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
 #include "isa/Printable.h"
@@ -223,8 +224,17 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   if (options.across != "all" && *schedule != accel::Schedule::Modulo && *schedule != accel::Schedule::Search)
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
-  result.options.exactQdq = options.exactQdq;
-  result.options.finiteMath = options.finiteMath;
+  result.options.math = options.math;
+  result.options.cpu.math = options.math;
+  result.options.cpu.processor = options.processor;
+  for (const std::string &name : options.targets) {
+    const pipeline::Target *target = pipeline::targetNamed(name);
+    if (!target)
+      return userError("target is '" + name + "' but must be one of " + pipeline::targetNames());
+    if (llvm::is_contained(result.options.targets, target))
+      return userError("target '" + name + "' is named twice");
+    result.options.targets.push_back(target);
+  }
   result.options.import = options.import;
   if (options.maxInstructions)
     result.options.maxInstructions = options.maxInstructions;
@@ -313,7 +323,7 @@ Status lower(Module &module, const std::string &model) {
   if (hasGraphOps(*module.module)) {
     if (llvm::Error error = pipeline::lowerToLinalg(*module.module, module.options))
       return fromLlvm(std::move(error), model);
-  } else if (llvm::Error error = outlineKernels(*module.module)) {
+  } else if (llvm::Error error = outlineKernels(*module.module, pipeline::targetsOf(module.options).front()->name())) {
     return fromLlvm(std::move(error), model);
   }
   if (module.scheduleFile.module && module.options.machine)
@@ -352,18 +362,33 @@ struct Compilation {
   }
 };
 
-/// The whole module as one program, or as programs with CPU kernels in between.
+/// The first target of a module that compiles networks; null if there is none.
+const pipeline::Target *networkTarget(const Module &module) {
+  const std::vector<const pipeline::Target *> targets = pipeline::targetsOf(module.options);
+  auto found = llvm::find_if(targets, [](const pipeline::Target *target) { return target->compilesNetworks(); });
+  return found == targets.end() ? nullptr : *found;
+}
+
+/// The whole module as one program, or as programs with kernels of other targets in between.
 Status compileSteps(Module &module, Compilation &compilation) {
   Network &network = compilation.network;
+  network.targets.clear();
+  for (const pipeline::Target *target : pipeline::targetsOf(module.options))
+    network.targets.push_back(target->title().str());
   std::vector<Offload> kernels; // an entry for each node of each
   network.macs = 0;
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
   network.lowerBoundBytes = 0;
-  auto addProgram = [&](mlir::ModuleOp part, std::vector<unsigned> inputs, std::vector<unsigned> outputs) -> Status {
-    llvm::Expected<pipeline::CompiledNetwork> compiled = pipeline::compileForAccelerator(part, module.options);
+  const pipeline::Target *networks = networkTarget(module);
+  auto addProgram = [&](const pipeline::Target &target, mlir::ModuleOp part, std::vector<unsigned> inputs,
+                        std::vector<unsigned> outputs) -> Status {
+    llvm::Expected<pipeline::Artefact> artefact = target.compile(part, module.options);
+    if (!artefact)
+      return module.errorOf(artefact.takeError(), network.model);
+    auto *compiled = std::get_if<pipeline::CompiledNetwork>(&*artefact);
     if (!compiled)
-      return module.errorOf(compiled.takeError(), network.model);
+      return internalError("target '" + target.name().str() + "' makes no program of a network");
     *network.macs += compiled->macs;
     *network.lowerBoundCycles += compiled->lowerBoundCycles;
     *network.layerSerialCycles += compiled->layerSerialCycles;
@@ -381,7 +406,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     if (compiled->search)
       network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
-      kernels.push_back({entry.node, entry.target, entry.reason});
+      kernels.push_back({entry.node, target.title().str(), entry.reason});
     compilation.tilesText = std::move(compiled->tilesText);
     compilation.scheduleText = std::move(compiled->scheduleText);
     Step step;
@@ -393,7 +418,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     return {};
   };
 
-  if (!hasCpuKernels(*module.module)) {
+  if (networks && isAllFor(*module.module, *networks)) {
     for (const TensorSpec &spec : module.inputs) {
       network.inputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
@@ -402,13 +427,13 @@ Status compileSteps(Module &module, Compilation &compilation) {
       network.outputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
     }
-    if (Status status = addProgram(*module.module, network.inputs, network.outputs); !status)
+    if (Status status = addProgram(*networks, *module.module, network.inputs, network.outputs); !status)
       return status;
-    network.offload = nodeReport(module.nodes, kernels);
+    network.offload = nodeReport(module.nodes, kernels, network.targets);
     return {};
   }
 
-  llvm::Expected<Partition> parts = partition(*module.module);
+  llvm::Expected<Partition> parts = partition(*module.module, networks);
   if (!parts)
     return fromLlvm(parts.takeError(), network.model);
   for (auto [i, type] : llvm::enumerate(parts->values)) {
@@ -425,11 +450,12 @@ Status compileSteps(Module &module, Compilation &compilation) {
   for (Segment &segment : parts->segments) {
     if (segment.module) {
       ++programs;
-      if (Status status = addProgram(*segment.module, segment.inputs, segment.outputs); !status)
+      if (Status status = addProgram(*segment.target, *segment.module, segment.inputs, segment.outputs); !status)
         return status;
       continue;
     }
     Step step;
+    step.target = segment.target;
     step.kernel = segment.kernel;
     step.reason = segment.reason;
     step.inputs = segment.inputs;
@@ -437,10 +463,12 @@ Status compileSteps(Module &module, Compilation &compilation) {
     network.steps.push_back(std::move(step));
     if (segment.kernel.empty())
       continue;
+    const std::string title = segment.target->title().str();
+    const std::string reason = segment.reason.empty() ? "kernel " + segment.kernel : segment.reason;
     if (segment.nodes.empty())
-      kernels.push_back({segment.kernel, "cpu", segment.reason});
+      kernels.push_back({segment.kernel, title, reason});
     for (const std::string &node : segment.nodes)
-      kernels.push_back({node, "cpu", segment.reason});
+      kernels.push_back({node, title, reason});
   }
   // Two outputs may be one value: then the first gives the name. Integer types are the model's own.
   for (auto [i, value] : llvm::enumerate(network.outputs))
@@ -448,7 +476,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
       network.values[value] = module.outputs[i];
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
-  network.offload = nodeReport(module.nodes, kernels);
+  network.offload = nodeReport(module.nodes, kernels, network.targets);
   return {};
 }
 
@@ -461,7 +489,8 @@ StatusOr<Compilation> compileImported(Module &module, const Network &named, bool
     return status.error();
   if (Status status = lower(module, named.model); !status)
     return status.error();
-  if (oneProgram && hasCpuKernels(*module.module))
+  const pipeline::Target *networks = networkTarget(module);
+  if (oneProgram && !(networks && isAllFor(*module.module, *networks)))
     return notOneProgram(named.model, named.machine.name);
   Compilation compilation{named, {}, "", ""};
   if (Status status = compileSteps(module, compilation); !status)
@@ -470,17 +499,24 @@ StatusOr<Compilation> compileImported(Module &module, const Network &named, bool
   return compilation;
 }
 
-/// The code of the kernels that the machine cannot run.
-Status compileFallback(Compilation &compilation, const cpu::CpuChoice &processor) {
-  if (!hasCpuKernels(*compilation.module))
-    return {};
-  cpu::CpuOptions options;
-  options.onlyCpuKernels = true;
-  options.processor = processor;
-  auto fallback = cpu::compileForCpu(*compilation.module, options);
-  if (!fallback)
-    return fromLlvm(fallback.takeError(), compilation.network.model);
-  compilation.network.fallback = std::move(*fallback);
+/// The code of the kernels that this process calls.
+Status compileLibraries(const Module &module, Compilation &compilation) {
+  std::map<const pipeline::Target *, std::shared_ptr<pipeline::KernelLibrary>> libraries;
+  for (Step &step : compilation.network.steps) {
+    if (step.kernel.empty())
+      continue;
+    std::shared_ptr<pipeline::KernelLibrary> &library = libraries[step.target];
+    if (!library) {
+      llvm::Expected<pipeline::Artefact> artefact = step.target->compile(*kernelsFor(*compilation.module, *step.target), module.options);
+      if (!artefact)
+        return fromLlvm(artefact.takeError(), compilation.network.model);
+      if (auto *compiled = std::get_if<std::shared_ptr<pipeline::KernelLibrary>>(&*artefact))
+        library = *compiled;
+      if (!library)
+        return internalError("target '" + step.target->name().str() + "' makes no library of kernels");
+    }
+    step.library = library;
+  }
   return {};
 }
 
@@ -625,13 +661,14 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
                       : network.machine.arrayType == timing::ArrayType::Bf16 ? Precision::Bfloat
                                                                              : Precision::Single;
   uint64_t macs = 0;
+  network.targets = {pipeline::targetNamed(graph::kAccelTarget)->title().str()};
   std::vector<Offload> kernels;
   for (const isa::Layer &layer : program.layers) {
     macs += layer.macs;
     for (const std::string &node : layer.nodes)
-      kernels.push_back({node, "accelerator", "layer " + layer.name});
+      kernels.push_back({node, network.targets.front(), "layer " + layer.name});
   }
-  network.offload = nodeReport({}, kernels);
+  network.offload = nodeReport({}, kernels, network.targets);
   if (macs)
     network.macs = macs;
   for (const isa::TensorInfo &info : program.inputs) {
@@ -663,33 +700,32 @@ std::string runtime::fileStem(const std::string &model) {
   return stem;
 }
 
-std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels) {
-  struct Places {
-    std::vector<std::string> accelerator; // reasons
-    std::optional<std::string> cpu;
+std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels,
+                                         const std::vector<std::string> &targets) {
+  struct Place {
+    size_t target = 0; ///< index into targets
+    std::vector<std::string> reasons;
   };
-  std::map<std::string, Places> places;
+  std::map<std::string, Place> places;
   std::vector<std::string> named;
   for (const Offload &kernel : kernels) {
-    auto [place, isNew] = places.try_emplace(kernel.node);
+    auto [entry, isNew] = places.try_emplace(kernel.node);
     if (isNew)
       named.push_back(kernel.node);
-    std::vector<std::string> &reasons = place->second.accelerator;
-    if (kernel.target == "cpu")
-      place->second.cpu = place->second.cpu.value_or(kernel.reason);
-    else if (std::find(reasons.begin(), reasons.end(), kernel.reason) == reasons.end())
-      reasons.push_back(kernel.reason);
+    Place &place = entry->second;
+    const size_t target = size_t(llvm::find(targets, kernel.target) - targets.begin());
+    if (target > place.target)
+      place = {target, {}};
+    if (target == place.target && !llvm::is_contained(place.reasons, kernel.reason))
+      place.reasons.push_back(kernel.reason);
   }
   std::vector<Offload> report;
   for (const std::string &node : nodes.empty() ? named : nodes) {
-    auto place = places.find(node);
-    if (place == places.end()) {
+    auto entry = places.find(node);
+    if (entry == places.end())
       report.push_back({node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
-    } else if (place->second.cpu) {
-      report.push_back({node, "cpu", *place->second.cpu});
-    } else {
-      report.push_back({node, "accelerator", llvm::join(place->second.accelerator, ", ")});
-    }
+    else
+      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", "), entry->second.target > 0});
   }
   return report;
 }
@@ -754,8 +790,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   network.schedule = options.schedule;
   auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
   say(options.across != "all", "across " + options.across);
-  say(options.exactQdq, "exact qdq");
-  say(options.finiteMath, "finite math");
+  say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
   StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
   if (!machine)
     return machine.error();
@@ -766,7 +801,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   StatusOr<Compilation> compilation = compileFastest(*module, network, options);
   if (!compilation)
     return compilation.error();
-  if (Status status = compileFallback(*compilation, options.processor); !status)
+  if (Status status = compileLibraries(*module, *compilation); !status)
     return status.error();
   network = std::move(compilation->network);
   network.precision = module->precision;
@@ -797,9 +832,8 @@ StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, c
   StatusOr<Module> module = lowerForCpu(model, options);
   if (!module)
     return module.error();
-  cpu::CpuOptions cpuOptions;
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
-  cpuOptions.processor = options.processor;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
@@ -816,8 +850,7 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
       tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
     return tensors;
   };
-  cpu::CpuOptions cpuOptions;
-  cpuOptions.processor = options.processor;
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.symbolPrefix = request.name + "_kernel_";
   // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
   cpuOptions.threads = 16;

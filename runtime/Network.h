@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A network is a list of steps: programs for the accelerator and, where a kernel
-// has to fall back, kernels on the CPU between them. Most are one program.
+// has to fall back, kernels of other targets between them. Most are one program.
 //===----------------------------------------------------------------------===//
 #ifndef RUNTIME_NETWORK_H
 #define RUNTIME_NETWORK_H
@@ -10,6 +10,7 @@
 #include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/cost/Bounds.h"
 #include "compiler/frontend/ImportOptions.h"
+#include "compiler/graph/Math.h"
 #include "compiler/pipeline/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -24,6 +25,11 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+namespace tw::pipeline {
+class KernelLibrary;
+class Target;
+} // namespace tw::pipeline
 
 namespace tw::runtime {
 
@@ -50,8 +56,10 @@ struct NetworkOptions {
   bool oneProgram = false;
   /// What code for the CPU is for.
   cpu::CpuChoice processor;
-  bool exactQdq = false;
-  bool finiteMath = false;
+  /// What may be changed of the network's numbers.
+  graph::Math math = graph::Math::Exact;
+  /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
+  std::vector<std::string> targets;
   /// Instructions that a program may have; 0: as many as the compiler allows by itself.
   uint64_t maxInstructions = 0;
   /// Of ONNX models: shapes of inputs, inputs that are constants.
@@ -65,15 +73,17 @@ const std::vector<std::string> &scheduleNames();
 /// What they can do across layers.
 const std::vector<std::string> &acrossNames();
 
-/// Where one node of the model runs, and why there: "accelerator", "cpu" or "folded", that is, nowhere.
+/// Where one node of the model runs, and why there: the title of a target, "accelerator" or "cpu", or "folded", that is, nowhere.
 struct Offload {
   std::string node, target, reason;
+  bool fellBack = false; ///< another target was preferred to this one
 };
 
 /// An entry for each of `nodes`, the nodes of an ONNX model, in their order; of a model without that list for each node that kernels
-/// name. `kernels`: for each kernel, in the order of execution, an entry for each of its nodes, target "accelerator" or "cpu". A node of
-/// both targets counts on the CPU.
-std::vector<Offload> nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels);
+/// name. `kernels`: for each kernel, in the order of execution, an entry for each of its nodes. A node with parts on
+/// several targets counts on the one that comes last in `targets`, titles in order of preference.
+std::vector<Offload> nodeReport(const std::vector<std::string> &nodes, const std::vector<Offload> &kernels,
+                                const std::vector<std::string> &targets);
 
 /// The tile of a layer, for people, and the scratchpad bytes of one slot of each of its buffers.
 struct LayerTile {
@@ -96,7 +106,7 @@ struct ScheduleChoice {
   uint64_t mostCycles = 0;           ///< without candidates: what takes longer is not
 };
 
-/// One step of a network: a program, a kernel on the CPU, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
+/// One step of a network: a program, a kernel that this process calls, or neither (a reshape: output 0 has the bytes of input 0). `inputs` and
 /// `outputs` index Network::values.
 struct Step {
   /// Set for a step on the accelerator.
@@ -104,8 +114,10 @@ struct Step {
   /// Of a program that was compiled with schedule modulo or search: the starts that the compiler estimated, per engine in the
   /// order of SimResult::engines and execution. Preloads have none.
   std::vector<std::vector<uint64_t>> plannedStarts;
-  /// Name of the kernel, and why it is here, for a step on the CPU; else empty.
+  /// Of a kernel: its name, why it is here, its target and its code; else empty.
   std::string kernel, reason;
+  const pipeline::Target *target = nullptr;
+  std::shared_ptr<pipeline::KernelLibrary> library;
   std::vector<unsigned> inputs, outputs;
 };
 
@@ -120,8 +132,7 @@ struct Network {
   std::vector<TensorSpec> values;
   std::vector<unsigned> inputs, outputs; ///< indices into values
   std::vector<Step> steps;
-  /// The kernels of the CPU steps; null if there are none.
-  std::shared_ptr<cpu::CpuExecutable> fallback;
+  std::vector<std::string> targets; ///< titles, in order of preference
   std::vector<Offload> offload;
   /// Useful multiply-accumulates on the accelerator; absent where nobody counted them.
   std::optional<uint64_t> macs;
@@ -139,7 +150,7 @@ struct Network {
   std::vector<pipeline::SearchResult> searches;
   double compileSeconds = 0;
 
-  /// False where every kernel falls back to the CPU.
+  /// False where every kernel falls back.
   bool runsOnAccelerator() const {
     return std::any_of(steps.begin(), steps.end(), [](const Step &step) { return step.program.has_value(); });
   }

@@ -34,7 +34,8 @@ std::string placeOf(Operation *op) {
 
 class Outliner {
 public:
-  Outliner(ModuleOp module, func::FuncOp mainFunction) : module(module), mainFunction(mainFunction), builder(module.getContext()) {}
+  Outliner(ModuleOp module, func::FuncOp mainFunction, StringRef target)
+      : module(module), mainFunction(mainFunction), target(target), builder(module.getContext()) {}
 
   llvm::Error run() {
     llvm::SmallVector<Operation *> work;
@@ -89,7 +90,7 @@ private:
     kernel.setPrivate();
     std::string place = placeOf(op);
     kernel->setAttr(graph::kNodesAttr, builder.getStrArrayAttr({place.empty() ? name : place}));
-    kernel->setAttr(graph::kTargetAttr, builder.getStringAttr("accel"));
+    kernel->setAttr(graph::kTargetAttr, builder.getStringAttr(target));
     builder.setInsertionPointToStart(kernel.addEntryBlock());
     IRMapping mapping;
     mapping.map(inputs.getArrayRef(), kernel.getArguments());
@@ -113,17 +114,18 @@ private:
 
   ModuleOp module;
   func::FuncOp mainFunction;
+  StringRef target;
   OpBuilder builder;
   unsigned number = 0;
 };
 
 } // namespace
 
-llvm::Error tw::runtime::outlineKernels(ModuleOp module) {
+llvm::Error tw::runtime::outlineKernels(ModuleOp module, StringRef target) {
   auto mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");
   if (!llvm::hasSingleElement(mainFunction.getBody()))
     return llvm::createStringError("%s: @main has branches", placeOf(mainFunction).c_str());
-  return Outliner(module, mainFunction).run();
+  return Outliner(module, mainFunction, target).run();
 }

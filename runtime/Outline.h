@@ -9,9 +9,9 @@
 namespace tw::runtime {
 
 /// Gives linalg text the form that lowering leaves: every linalg op of @main becomes a kernel function of its own, with the fills,
-/// paddings and constants before it; calls, reshapes and constants stay. Named ops become generic. Modules that have that form
+/// paddings and constants before it, for the target of this name; calls, reshapes and constants stay. Named ops become generic. Modules that have that form
 /// already are left alone. Errors name an op of @main that is none of these, and its place.
-llvm::Error outlineKernels(mlir::ModuleOp module);
+llvm::Error outlineKernels(mlir::ModuleOp module, llvm::StringRef target);
 
 } // namespace tw::runtime
 

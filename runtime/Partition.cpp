@@ -14,21 +14,25 @@ using namespace mlir;
 using namespace tw;
 using namespace tw::runtime;
 
-static bool isForCpu(func::FuncOp kernel) {
-  auto target = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);
-  return target && target.getValue() == "cpu";
+bool runtime::isAllFor(ModuleOp module, const pipeline::Target &target) {
+  return llvm::all_of(module.getOps<func::FuncOp>(), [&](func::FuncOp kernel) { return graph::isFor(kernel, target.name()); });
 }
 
-bool runtime::hasCpuKernels(ModuleOp module) {
-  auto kernels = module.getOps<func::FuncOp>();
-  return llvm::any_of(kernels, isForCpu);
+OwningOpRef<ModuleOp> runtime::kernelsFor(ModuleOp module, const pipeline::Target &target) {
+  OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
+  OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
+  for (auto function : module.getOps<func::FuncOp>())
+    if (auto name = function->getAttrOfType<StringAttr>(graph::kTargetAttr); name && name.getValue() == target.name())
+      builder.clone(*function);
+  return kernels;
 }
 
 namespace {
 
 class Partitioner {
 public:
-  Partitioner(ModuleOp module, func::FuncOp mainFunction) : module(module), mainFunction(mainFunction) {}
+  Partitioner(ModuleOp module, func::FuncOp mainFunction, const pipeline::Target *networks)
+      : module(module), mainFunction(mainFunction), networks(networks) {}
   llvm::Expected<Partition> run();
 
 private:
@@ -42,8 +46,8 @@ private:
       result.values.push_back(cast<RankedTensorType>(value.getType()));
     return entry->second;
   }
-  void addAccelerator(const Run &run);
-  void addCpu(func::CallOp call, func::FuncOp kernel);
+  void addNetwork(const Run &run, const pipeline::Target &target);
+  void addKernel(func::CallOp call, func::FuncOp kernel, const pipeline::Target &target);
   void addReshape(Operation *op) {
     Segment segment;
     segment.inputs.push_back(number(op->getOperand(0)));
@@ -53,12 +57,14 @@ private:
 
   ModuleOp module;
   func::FuncOp mainFunction;
+  const pipeline::Target *networks;
   Partition result;
   llvm::DenseMap<Value, unsigned> numbers;
 };
 
-void Partitioner::addCpu(func::CallOp call, func::FuncOp kernel) {
+void Partitioner::addKernel(func::CallOp call, func::FuncOp kernel, const pipeline::Target &target) {
   Segment segment;
+  segment.target = &target;
   segment.kernel = kernel.getName().str();
   if (auto reason = kernel->getAttrOfType<StringAttr>(graph::kReasonAttr))
     segment.reason = reason.getValue().str();
@@ -72,7 +78,7 @@ void Partitioner::addCpu(func::CallOp call, func::FuncOp kernel) {
   result.segments.push_back(std::move(segment));
 }
 
-void Partitioner::addAccelerator(const Run &run) {
+void Partitioner::addNetwork(const Run &run, const pipeline::Target &target) {
   llvm::SmallPtrSet<Operation *, 16> members(run.begin(), run.end());
   llvm::SetVector<Value> inputs, outputs;
   llvm::SmallVector<func::FuncOp> kernels;
@@ -88,6 +94,7 @@ void Partitioner::addAccelerator(const Run &run) {
   }
 
   Segment segment;
+  segment.target = &target;
   OpBuilder b(module.getContext());
   segment.module = ModuleOp::create(module.getLoc());
   b.setInsertionPointToEnd(segment.module->getBody());
@@ -123,28 +130,48 @@ llvm::Expected<Partition> Partitioner::run() {
   for (BlockArgument argument : mainFunction.getArguments())
     result.inputs.push_back(number(argument));
   Run run;
-  auto flush = [&] {
-    // Between two kernels for the CPU a reshape is no work for anybody.
-    if (llvm::all_of(run, [](Operation *op) { return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }))
+  const pipeline::Target *target = networks; // of the run
+  auto flush = [&]() -> llvm::Error {
+    // Between two kernels that are called by themselves a reshape is no work for anybody.
+    if (llvm::all_of(run, [](Operation *op) { return mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }))
       for (Operation *op : run)
         addReshape(op);
+    else if (target)
+      addNetwork(run, *target);
     else
-      addAccelerator(run);
+      return llvm::createStringError("@main holds '%s', but no target compiles more than kernels",
+                                     run.front()->getName().getStringRef().str().c_str());
     run.clear();
+    target = networks;
+    return llvm::Error::success();
   };
   for (Operation &op : mainFunction.getBody().front().without_terminator()) {
     auto call = dyn_cast<func::CallOp>(op);
-    auto kernel = call ? module.lookupSymbol<func::FuncOp>(call.getCallee()) : func::FuncOp();
-    if (call && !kernel)
-      return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
-    if (kernel && isForCpu(kernel)) {
-      flush();
-      addCpu(call, kernel);
-    } else {
+    if (!call) {
       run.push_back(&op);
+      continue;
     }
+    auto kernel = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    if (!kernel)
+      return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
+    auto name = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);
+    const pipeline::Target *next = name ? pipeline::targetNamed(name.getValue()) : networks;
+    if (!next)
+      return llvm::createStringError("kernel @%s is for %s", kernel.getName().str().c_str(),
+                                     name ? ("target '" + name.getValue() + "', which is not registered").str().c_str() : "no target");
+    const bool hasCalls = llvm::any_of(run, [](Operation *other) { return mlir::isa<func::CallOp>(other); });
+    if (!next->compilesNetworks() || (hasCalls && next != target))
+      if (llvm::Error error = flush())
+        return std::move(error);
+    if (!next->compilesNetworks()) {
+      addKernel(call, kernel, *next);
+      continue;
+    }
+    target = next;
+    run.push_back(&op);
   }
-  flush();
+  if (llvm::Error error = flush())
+    return std::move(error);
   for (Value output : mainFunction.getBody().front().getTerminator()->getOperands())
     result.outputs.push_back(number(output));
   return std::move(result);
@@ -152,9 +179,9 @@ llvm::Expected<Partition> Partitioner::run() {
 
 } // namespace
 
-llvm::Expected<Partition> runtime::partition(ModuleOp module) {
+llvm::Expected<Partition> runtime::partition(ModuleOp module, const pipeline::Target *networks) {
   auto mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");
-  return Partitioner(module, mainFunction).run();
+  return Partitioner(module, mainFunction, networks).run();
 }

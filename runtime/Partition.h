@@ -3,6 +3,8 @@
 #ifndef RUNTIME_PARTITION_H
 #define RUNTIME_PARTITION_H
 
+#include "compiler/pipeline/Target.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/Support/Error.h"
@@ -12,11 +14,12 @@
 
 namespace tw::runtime {
 
-/// A run of kernels for the accelerator, one kernel for the CPU, or neither: then output 0 is input 0 under another shape.
+/// A run of kernels that one target compiles together, one kernel, or neither: then output 0 is input 0 under another shape.
 struct Segment {
-  /// The kernels with a @main of their own; null unless they are for the accelerator.
+  const pipeline::Target *target = nullptr; ///< null: a reshape
+  /// The kernels of a run with a @main of their own; else null.
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  /// Only for the CPU: name of the kernel's function, why it is there, and the names of its nodes.
+  /// Of one kernel: name of its function, why it is there, and the names of its nodes.
   std::string kernel, reason;
   std::vector<std::string> nodes;
   /// Indices into Partition::values.
@@ -30,11 +33,15 @@ struct Partition {
   std::vector<Segment> segments;
 };
 
-/// Whether any kernel of a lowered module is for the CPU.
-bool hasCpuKernels(mlir::ModuleOp module);
+/// Whether every kernel of a lowered module is for `target`.
+bool isAllFor(mlir::ModuleOp module, const pipeline::Target &target);
 
-/// Splits the @main of a lowered module (calls, reshapes, constants) into segments, each as long as the order of calls allows.
-llvm::Expected<Partition> partition(mlir::ModuleOp module);
+/// The kernels of a lowered module that are for `target`, without @main.
+mlir::OwningOpRef<mlir::ModuleOp> kernelsFor(mlir::ModuleOp module, const pipeline::Target &target);
+
+/// Splits the @main of a lowered module (calls, reshapes, constants) into segments, each as long as the order of calls allows. A function
+/// that names no target is for `networks`, as are constants that @main holds; null: no target compiles networks, and such a module is an error.
+llvm::Expected<Partition> partition(mlir::ModuleOp module, const pipeline::Target *networks);
 
 } // namespace tw::runtime
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Session.h"
-#include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/pipeline/Target.h"
 #include "runtime/ReportRules.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -53,8 +53,8 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
     launch.outputs.push_back({spec.name, spec.stored(), spec.shape, {}});
   }
   auto begin = std::chrono::steady_clock::now();
-  if (llvm::Error error = loaded.fallback->runKernel(step.kernel, inputs, launch.outputs))
-    return internalError("kernel '" + step.kernel + "' on the CPU: " + llvm::toString(std::move(error)));
+  if (llvm::Error error = step.library->run(step.kernel, inputs, launch.outputs))
+    return internalError("kernel '" + step.kernel + "' on " + step.target->device().str() + ": " + llvm::toString(std::move(error)));
   launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return launch;
 }
@@ -85,6 +85,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.layerTraffic = loaded.layerTraffic;
   report.tiles = loaded.tiles;
   report.groups = loaded.groups;
+  report.targets = loaded.targets;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
   for (size_t i = 0; i < loaded.steps.size(); ++i) {
@@ -105,6 +106,8 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
       values[step.outputs[j]] = std::move(launch->outputs[j]);
     if (!devices[i]) {
       ++report.fallback.kernels;
+      if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
+        report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
       for (const HostTensor &tensor : arguments)
         report.fallback.hostLinkBytes += tensor.bytes.size();

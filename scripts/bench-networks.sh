@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--finite-math] [--compare] [MACHINE[/NETWORK]...]
+# scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--math finite] [--compare] [MACHINE[/NETWORK]...]
 # Runs the networks of scripts/networks.txt, or only these, under a schedule (default modulo) and prints cycles, lower
 # bound, DRAM traffic and the time it took as a Markdown table; for all of them it also writes docs/networks.md, or
-# docs/networks-search.md under search, each with a second table of the machine where --finite-math matters, and the
+# docs/networks-search.md under search, each with a second table of the machine where --math finite matters, and the
 # second one with networks that longer searches bring to their targets.
-# --finite-math: no float is infinite (docs/decisions/0039-finite-floats.md). --compare: also how far the results are
+# --math finite: no float is infinite (docs/decisions/0039-finite-floats.md). --compare: also how far the results are
 # from the CPU's. Exit status 1 if a network fails or disagrees. TILEWRIGHT names a tilewright that is built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,12 +15,15 @@ fail() {
 schedule=modulo budget=8 finite="" compare="" rows=()
 while [ $# -gt 0 ]; do
   case $1 in
-    --schedule | --search-budget) [ $# -gt 1 ] || fail "$1 needs a value" ;;&
+    --schedule | --search-budget | --math) [ $# -gt 1 ] || fail "$1 needs a value" ;;&
     --schedule) schedule=$2 && shift ;;
     --search-budget) budget=$2 && shift ;;
-    --finite-math) finite=1 ;;
+    --math)
+      [ "$2" = finite ] || fail "--math is '$2' but must be finite"
+      finite=1 && shift
+      ;;
     --compare) compare=1 ;;
-    -*) fail "unknown option '$1', expected --schedule, --search-budget, --finite-math or --compare" ;;
+    -*) fail "unknown option '$1', expected --schedule, --search-budget, --math or --compare" ;;
     *)
       if [[ $1 == */* ]]; then wanted="^${1%%/*} .* ${1#*/}( |\$)"; else wanted="^$1 "; fi
       grep -Eq "$wanted" scripts/networks.txt || fail "'$1' is not in scripts/networks.txt"
@@ -36,7 +39,7 @@ fi
 export SYSTEMC_DISABLE_COPYRIGHT_MESSAGE=1
 unset TILEWRIGHT_CACHE # every search begins with nothing
 networks=${TILEWRIGHT_BUILD:-build}/networks
-options=(--schedule "$schedule" --search-budget "$budget" ${finite:+--finite-math})
+options=(--schedule "$schedule" --search-budget "$budget" ${finite:+--math finite})
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$TILEWRIGHT" run gemm:16x16x16:int8 --hw tiny_8x8 "${options[@]}" >/dev/null || exit 1 # a bad schedule is said once
@@ -101,7 +104,7 @@ table() {
   done < <(grep -v '^#' scripts/networks.txt)
 }
 
-[ -z "$finite" ] || [ ${#rows[@]} -gt 0 ] || fail "--finite-math needs machines or networks: the pages have both"
+[ -z "$finite" ] || [ ${#rows[@]} -gt 0 ] || fail "--math finite needs machines or networks: the pages have both"
 if [ ${#rows[@]} -gt 0 ]; then
   table
   exit $status
@@ -129,11 +132,11 @@ TEXT
   echo
   table
   echo
-  echo "## With \`--finite-math\`"
+  echo "## With \`--math finite\`"
   echo
   echo "On \`cloud_128x128\`: an infinity may reach outputs that do not read it ([decision 0039](decisions/0039-finite-floats.md)). The bound counts that as well."
   echo
-  rows=(cloud_128x128) options+=(--finite-math)
+  rows=(cloud_128x128) options+=(--math finite)
   table
   if [ "$schedule" = search ]; then
     echo

@@ -49,9 +49,9 @@ DiagnosedSilenceableFailure applyDirective(Operation *directive, Operation *targ
   if (!where)
     return emitDefiniteFailure(directive) << "applies to kernel functions, as match_node finds them, not to '"
                                           << target->getName() << "'";
-  if (where.getValue() != "accel") {
+  if (!graph::isFor(kernel, graph::kAccelTarget)) {
     auto reason = kernel->getAttrOfType<StringAttr>(graph::kReasonAttr);
-    return emitDefiniteFailure(directive) << "kernel '" << kernel.getName() << "' runs on the CPU"
+    return emitDefiniteFailure(directive) << "kernel '" << kernel.getName() << "' is for target " << where
                                           << (reason ? ": " + reason.getValue() : "");
   }
   NamedAttrList keys;

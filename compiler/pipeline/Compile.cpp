@@ -7,8 +7,8 @@
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/ReadText.h"
+#include "compiler/pipeline/Target.h"
 #include "isa/files/InputFile.h"
-#include "isa/timing/Dram.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
@@ -41,8 +41,8 @@ LogicalResult checkModel(ModuleOp module) {
     }
     if (Attribute target = function->getAttr(graph::kTargetAttr)) {
       auto name = dyn_cast<StringAttr>(target);
-      if (!name || (name.getValue() != "accel" && name.getValue() != "cpu"))
-        return function.emitError() << graph::kTargetAttr << " of function '" << function.getName() << "' must be \"accel\" or \"cpu\"";
+      if (!name || !targetNamed(name.getValue()))
+        return function.emitError() << graph::kTargetAttr << " of function '" << function.getName() << "' must be one of " << targetNames();
     }
   }
   return success();
@@ -56,29 +56,21 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context
   return frontend::importOnnxFile(context, path, options.import);
 }
 
+std::vector<const Target *> pipeline::targetsOf(const CompileOptions &options) {
+  if (!options.targets.empty())
+    return options.targets;
+  const Target *cpu = targetNamed(graph::kCpuTarget);
+  return options.machine ? std::vector<const Target *>{targetNamed(graph::kAccelTarget), cpu} : std::vector<const Target *>{cpu};
+}
+
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
   graph::GraphPipelineOptions graphOptions;
-  graphOptions.exactQdq = options.exactQdq;
+  graphOptions.targets.clear();
+  for (const Target *target : targetsOf(options))
+    graphOptions.targets.push_back(target->rules(options));
+  graphOptions.math = options.math;
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
-  graphOptions.finiteMath = options.finiteMath;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
-  graphOptions.cpuOnly = options.machine == nullptr;
-  if (options.machine) {
-    graphOptions.rows = options.machine->rows;
-    graphOptions.columns = options.machine->cols;
-    const timing::TimingConstants &t = options.machine->timing;
-    graphOptions.preloadCycles = int64_t(llvm::divideCeil(options.machine->rows, options.machine->preloadRowsPerCycle) +
-                                         t.preload_drain_cycles + t.shadow_ready_cycles + t.shadow_free_cycles);
-    graphOptions.loadEngines = options.machine->loadEngines;
-    graphOptions.sums = int64_t(options.machine->accumulatorRows()) * options.machine->cols;
-    graphOptions.scratchpad = int64_t(options.machine->scratchpads[0].capacityBytes);
-    const timing::Ratio peak = timing::dramPeakBytesPerCycle(*options.machine);
-    graphOptions.dramBytes = std::min(double(peak.numerator) / double(peak.denominator),
-                                      options.machine->loadEngines * timing::loadBytesPerCycle(*options.machine));
-    graphOptions.array = options.machine->arrayType == timing::ArrayType::Int8   ? "int8"
-                         : options.machine->arrayType == timing::ArrayType::Bf16 ? "bf16"
-                                                                                 : "fp32";
-  }
   return runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); });
 }
 

@@ -8,7 +8,9 @@
 #define COMPILER_PIPELINE_COMPILE_H
 
 #include "compiler/codegen/accel/Codegen.h"
+#include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/frontend/OnnxImport.h"
+#include "compiler/graph/Math.h"
 #include "compiler/pipeline/Search.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
@@ -32,15 +34,16 @@ enum class Across {
 constexpr const char *kAcrossNames[] = {"none", "prefetch", "all"};
 
 struct CompileOptions {
+  /// The targets that kernels are for, in order of preference. Empty: "accel" before "cpu" with a machine, "cpu" without.
+  std::vector<const class Target *> targets;
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::Modulo;
   Across across = Across::All;
   /// modulo and search: nothing is what the estimate prefers.
   accel::WaysRequest ways;
-  /// QuantizeLinear divides by the scale with correct rounding instead of multiplying by its reciprocal.
-  bool exactQdq = false;
-  /// Floats are finite numbers: a weight of zero keeps an input out of a sum.
-  bool finiteMath = false;
+  /// What may be changed of the network's numbers.
+  graph::Math math = graph::Math::Exact;
+  cpu::CpuOptions cpu;
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;
   /// Of ONNX models: shapes of inputs, inputs that are constants, and bytes of constants that folding may make.
@@ -130,9 +133,9 @@ struct Aspect {
   std::vector<std::function<void(Pinned &)>> values; ///< not all can be had
 };
 
-/// Where one ONNX node ran, and why there.
+/// An ONNX node, and what computes it in the program.
 struct OffloadEntry {
-  std::string node, target, reason;
+  std::string node, reason;
 };
 
 struct CompiledNetwork {
@@ -177,6 +180,9 @@ struct CompiledNetwork {
 /// Reads an ONNX file (or graph/linalg MLIR text, by the suffix .mlir) into a module.
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importModel(mlir::MLIRContext &context, llvm::StringRef path,
                                                               const CompileOptions &options);
+
+/// The targets of `options`, in order of preference.
+std::vector<const Target *> targetsOf(const CompileOptions &options);
 
 /// graph: optimises and partitions in place.
 llvm::Error optimizeGraph(mlir::ModuleOp module, const CompileOptions &options);

@@ -4,6 +4,7 @@
 #include "compiler/pipeline/NetworkCompiler.h"
 
 #include "compiler/codegen/accel/Variations.h"
+#include "compiler/graph/transforms/KernelTarget.h"
 #include "compiler/pipeline/Diagnostics.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Reroll.h"
@@ -234,16 +235,16 @@ llvm::Error NetworkCompiler::matchKernels() {
       if (succeeded(request) && function->hasAttr(accel::kRequestAttr))
         return llvm::createStringError("%skernel '%s' has no code of its own: its producers write its result in place",
                                        accel::placed(request->at()).c_str(), function.getName().str().c_str());
-      if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
+      if (auto nodes = function->getAttrOfType<ArrayAttr>(graph::kNodesAttr))
         for (Attribute node : nodes)
-          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "accelerator", "written in place by its producers"});
+          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "written in place by its producers"});
       continue;
     }
-    if (auto target = function->getAttrOfType<StringAttr>("tilewright.target"); target && target.getValue() != "accel") {
-      auto reason = function->getAttrOfType<StringAttr>("tilewright.reason");
+    if (!graph::isFor(function, graph::kAccelTarget)) {
+      auto reason = function->getAttrOfType<StringAttr>(graph::kReasonAttr);
       return llvm::createStringError("kernel %s cannot run on machine '%s': %s", function.getName().str().c_str(),
                                      machine.name.c_str(),
-                                     reason ? reason.getValue().str().c_str() : "it is marked for the CPU");
+                                     reason ? reason.getValue().str().c_str() : "it is marked for another target");
     }
     auto [known, isNew] = matched.try_emplace(function);
     if (isNew) {
@@ -254,7 +255,7 @@ llvm::Error NetworkCompiler::matchKernels() {
       known->second = std::move(*match);
     }
     accel::Kernel kernel = known->second;
-    kernel.isFinite = options.finiteMath || machine.arrayType == timing::ArrayType::Int8;
+    kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
     if (!requests.empty()) {
       kernel.request = requests[layers.size()];
       kernel.kind += accel::printRequest("", kernel.request);
@@ -742,7 +743,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, 0, {}});
     result.macs += kernel->macs;
     for (const std::string &node : kernel->nodes)
-      result.offload.push_back({node, "accelerator", "layer " + kernel->name});
+      result.offload.push_back({node, "layer " + kernel->name});
   }
   return llvm::Error::success();
 }

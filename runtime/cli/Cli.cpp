@@ -80,8 +80,10 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--cpu", network.processor.cpu, "processor that code for the CPU is for, as LLVM calls it (docs/cpu.md); native: this one")
       ->capture_default_str();
   command.add_option("--features", network.processor.features, "instruction sets that code for the CPU may use besides, or not")->type_name("+NAME,-NAME");
-  command.add_flag("--exact-qdq", network.exactQdq, "divide with correct rounding where a network dequantises and quantises again");
-  command.add_flag("--finite-math", network.finiteMath, "floats are finite: an infinity may reach outputs that do not read it");
+  command
+      .add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
+      ->capture_default_str();
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
   command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")
       ->check(wholeNumber())
@@ -114,6 +116,7 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
     return userError(llvm::toString(processor.takeError()));
   runtime::NetworkOptions result = network;
   result.seed = seed;
+  result.math = graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
   for (const std::string &text : shapes) {
     auto bad = [&] { return userError("--shape is '" + text + "' but must be NAME=DIM,DIM,... with positive dims"); };
     size_t equals = text.find('=');

@@ -290,7 +290,7 @@ bool runCase(const Suite &suite, uint64_t seed, const Variant &variant, llvm::Ar
     options.machine = &*machine;
     options.schedule = way.schedule;
     options.across = way.across;
-    options.finiteMath = suite.isFloat && seed % 2; // all values are
+    options.math = suite.isFloat && seed % 2 ? graph::Math::Finite : graph::Math::Exact; // all values are finite
     options.search.budget = way.programs;
     options.search.seed = seed;
     options.search.evaluate = [seed](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {

@@ -107,7 +107,7 @@ llvm::Error Emitter::checkRequest() const {
     return refuse(r.assignAt, "array_channels", *r.arrayChannels, withBase + ", and only modulo and search can do that");
   if (r.arrayChannels.value_or(0) && !canUseBothEngines(kernel, machine))
     return refuse(r.assignAt, "array_channels", *r.arrayChannels,
-                  "is no window of int8 channels, or of floats under --finite-math, with constant weights, or machine '" +
+                  "is no window of int8 channels, or of floats under --math finite, with constant weights, or machine '" +
                       machine.name + "' has no array of that type with as many rows and columns as lanes");
   if (r.arrayChannels.value_or(0) > channels())
     return refuse(r.assignAt, "array_channels", *r.arrayChannels, llvm::formatv("has {0} of them", channels()));

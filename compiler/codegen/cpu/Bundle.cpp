@@ -214,7 +214,7 @@ private:
   llvm::Constant *number(int64_t value) { return llvm::ConstantInt::get(word, static_cast<uint64_t>(value)); }
   llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) { return llvm::ConstantStruct::getAnon(context, fields); }
   /// Fields of a tw_pointer.
-  llvm::Constant *pointerRecord(const BundlePlan::Pointer &from) { return record({number(from.place), number(from.offset)}); }
+  llvm::Constant *pointerRecord(const BundlePlan::Pointer &from) { return record({number(from.place), number(from.index), number(from.offset)}); }
   llvm::Constant *table(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> rows);
   llvm::Constant *tensors(llvm::StringRef name, llvm::ArrayRef<BundleTensor> tensors, llvm::ArrayRef<int64_t> bytes);
   llvm::GlobalVariable *planRecord();

@@ -46,10 +46,10 @@ struct BundleOptions {
 struct BundlePlan {
   /// BundleRun.c knows these by number.
   enum Place : int64_t { Input, Output, Arena, Weights, Nowhere };
-  /// `offset` counts bytes, and inputs or outputs.
   struct Pointer {
     Place place = Nowhere;
-    int64_t offset = 0;
+    /// Of the input or output; bytes from its start, or from that of the place.
+    int64_t index = 0, offset = 0;
   };
   struct Step {
     std::string symbol;

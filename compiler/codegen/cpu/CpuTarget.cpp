@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
+#include "compiler/codegen/cpu/Placement.h"
 #include "compiler/codegen/cpu/TensorView.h"
 #include "compiler/codegen/cpu/team/Team.h"
 #include "isa/OutOfMemory.h"
@@ -14,6 +15,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include <atomic>
@@ -185,15 +187,19 @@ struct Kernel {
   std::vector<Memory> packed;
   std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
+  /// Some argument or result is a part of a larger tensor of @main.
+  bool isPlaced = false;
   void (*code)(void **table, tw_worker *worker) = nullptr;
 };
 
 /// Where a tensor of @main is while it runs.
 struct Slot {
   enum Kind { Input, Output, Arena, Constant } kind = Arena;
-  /// Index of the input or output, offset in the arena.
+  /// Of the input or output.
   int64_t index = 0;
   const char *constant = nullptr;
+  /// In bytes, from the start of the output or arena.
+  int64_t offset = 0;
 };
 
 /// One kernel call of @main.
@@ -287,9 +293,9 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
     case Slot::Input:
       return reinterpret_cast<char *>(const_cast<uint8_t *>(inputs[slot.index].bytes.data()));
     case Slot::Output:
-      return reinterpret_cast<char *>(outputs[slot.index].bytes.data());
+      return reinterpret_cast<char *>(outputs[slot.index].bytes.data()) + slot.offset;
     case Slot::Arena:
-      return arena.data() + slot.index;
+      return arena.data() + slot.offset;
     case Slot::Constant:
       return const_cast<char *>(slot.constant);
     }
@@ -321,6 +327,8 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
   if (it == impl->kernelByName.end())
     return failure("there is no compiled kernel '" + name + "'");
   const Kernel &kernel = impl->kernels[it->second];
+  if (kernel.isPlaced)
+    return failure("kernel '" + name + "' works on parts of larger tensors and only runs in @main");
   if (inputs.size() != kernel.signature.inputs.size() || outputs.size() != kernel.signature.outputs.size())
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
                    llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) + " and " +
@@ -390,6 +398,7 @@ public:
   CpuCompiler(ModuleOp source, const CpuOptions &options)
       : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
     nestOptions.threads = std::max(1u, options.threads);
+    nestOptions.math = options.math;
   }
 
   llvm::Expected<std::unique_ptr<CpuExecutable>> compile();
@@ -414,6 +423,8 @@ private:
   CpuExecutable::Impl &impl;
   NestOptions nestOptions;
   DenseMap<Attribute, const char *> constants;
+  /// Tensors of @main inside of larger ones.
+  DenseMap<Value, PlacedTensor> placed;
   /// Kernels and their constants that are the compiler's memory: nobody reads them once constants are packed.
   std::vector<std::pair<size_t, size_t>> borrowed;
   /// The loops of each distinct kernel, and the symbol by their text.
@@ -475,6 +486,10 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
   for (int64_t bytes : emitted->packedBytes)
     compiled.packed.emplace_back(bytes);
   compiled.workspaceBytes = emitted->workspaceBytes;
+  for (unsigned index = 0; index < kernel.getNumArguments(); ++index)
+    compiled.isPlaced |= argumentPlacement(kernel, index).has_value();
+  for (unsigned index = 0; index < kernel.getNumResults(); ++index)
+    compiled.isPlaced |= resultPlacement(kernel, index).has_value();
   impl.kernelByName[compiled.name] = impl.kernels.size();
   impl.kernels.push_back(std::move(compiled));
   return llvm::Error::success();
@@ -525,50 +540,69 @@ llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
 
   DenseMap<Value, Slot> slots;
   for (auto [index, argument] : llvm::enumerate(body.getArguments()))
-    slots[argument] = {Slot::Input, static_cast<int64_t>(index), nullptr};
+    slots[argument] = {Slot::Input, static_cast<int64_t>(index)};
   for (auto constant : main.getOps<arith::ConstantOp>())
     if (auto elements = dyn_cast<ElementsAttr>(constant.getValue()))
       slots[constant] = {Slot::Constant, 0, constantMemory(elements)};
   for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
     Value root = rootOf(value);
     if (root.getDefiningOp<func::CallOp>())
-      slots.try_emplace(root, Slot{Slot::Output, static_cast<int64_t>(index), nullptr});
+      slots.try_emplace(root, Slot{Slot::Output, static_cast<int64_t>(index)});
   }
 
-  // Everything else lives in the arena from its call to its last use.
+  // Everything else lives in the arena from the first call that writes a part of it to its last use.
   std::vector<PlannedBuffer> buffers;
   DenseMap<Value, unsigned> bufferOf;
+  auto wholeOf = [&](Value value) {
+    auto it = placed.find(value);
+    return it == placed.end() ? value : it->second.whole;
+  };
   int64_t position = 0;
   for (Operation &op : body) {
     for (Value operand : op.getOperands())
-      if (auto it = bufferOf.find(rootOf(operand)); it != bufferOf.end())
+      if (auto it = bufferOf.find(wholeOf(rootOf(operand))); it != bufferOf.end())
         buffers[it->second].lastStep = position;
     if (isa<func::CallOp>(op))
-      for (Value result : op.getResults())
-        if (!slots.count(result)) {
-          bufferOf[result] = buffers.size();
-          buffers.push_back({tensorBytes(cast<RankedTensorType>(result.getType())), position, position, 0});
-        }
+      for (Value result : op.getResults()) {
+        Value whole = wholeOf(result);
+        if (slots.count(whole))
+          continue;
+        auto type = cast<RankedTensorType>(whole.getType());
+        auto place = placed.find(whole);
+        const int64_t elements = place == placed.end() ? type.getNumElements() : place->second.wholeElements;
+        auto [known, isNew] = bufferOf.try_emplace(whole, buffers.size());
+        if (isNew)
+          buffers.push_back({elements * storageBytes(type.getElementType()), position, position, 0});
+        buffers[known->second].lastStep = position;
+      }
     ++position;
   }
   impl.arenaBytes = planMemory(buffers);
   for (auto [value, buffer] : bufferOf)
-    slots[value] = {Slot::Arena, buffers[buffer].offset, nullptr};
+    slots[value] = {Slot::Arena, 0, nullptr, buffers[buffer].offset};
+  auto slotOf = [&](Value value) {
+    Slot slot = slots.lookup(wholeOf(value));
+    if (auto it = placed.find(value); it != placed.end())
+      slot.offset += it->second.offset * storageBytes(cast<RankedTensorType>(value.getType()).getElementType());
+    return slot;
+  };
 
   for (auto call : main.getOps<func::CallOp>()) {
+    if (isDoneByPlacement(call, placed))
+      continue;
     Step step;
     auto it = impl.kernelByName.find(call.getCallee());
     if (it == impl.kernelByName.end())
       return errorAt(call, "calls '" + call.getCallee() + "', which is not a kernel of the module");
     step.kernel = it->second;
     for (Value operand : call.getOperands())
-      step.inputs.push_back(slots.lookup(rootOf(operand)));
+      step.inputs.push_back(slotOf(rootOf(operand)));
     for (Value result : call.getResults())
-      step.outputs.push_back(slots.lookup(result));
+      step.outputs.push_back(slotOf(result));
     impl.steps.push_back(std::move(step));
   }
   for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    Slot slot = slots.lookup(rootOf(value));
+    Slot slot = slotOf(rootOf(value));
     if (slot.kind != Slot::Output || slot.index != static_cast<int64_t>(index))
       impl.copies.push_back({slot, static_cast<unsigned>(index)});
   }
@@ -632,7 +666,7 @@ llvm::Error CpuCompiler::prepare() {
   copy = source.clone();
   source = *copy;
   auto main = source.lookupSymbol<func::FuncOp>("main");
-  bool runsMain = main && !main.isExternal() && !options.onlyCpuKernels;
+  bool runsMain = main && !main.isExternal();
   bool mainIsKernel = false;
   if (runsMain) {
     mainIsKernel = llvm::any_of(
@@ -641,11 +675,15 @@ llvm::Error CpuCompiler::prepare() {
       if (llvm::Error error = flattenMain(main))
         return error;
   }
+  llvm::StringSet<> needless;
+  if (runsMain && !mainIsKernel) {
+    placed = placeTensors(main);
+    for (auto call : main.getOps<func::CallOp>())
+      if (isDoneByPlacement(call, placed))
+        needless.insert(call.getCallee());
+  }
   for (auto function : source.getOps<func::FuncOp>()) {
-    if (function.isExternal() || (function == main && !mainIsKernel))
-      continue;
-    auto target = function->getAttrOfType<StringAttr>("tilewright.target");
-    if (options.onlyCpuKernels && (!target || target.getValue() != "cpu"))
+    if (function.isExternal() || (function == main && !mainIsKernel) || needless.contains(function.getName()))
       continue;
     if (llvm::Error error = compileKernel(function))
       return error;
@@ -657,9 +695,9 @@ llvm::Error CpuCompiler::prepare() {
     Step step;
     step.kernel = impl.kernelByName["main"];
     for (size_t index = 0; index < impl.main.inputs.size(); ++index)
-      step.inputs.push_back({Slot::Input, static_cast<int64_t>(index), nullptr});
+      step.inputs.push_back({Slot::Input, static_cast<int64_t>(index)});
     for (size_t index = 0; index < impl.main.outputs.size(); ++index)
-      step.outputs.push_back({Slot::Output, static_cast<int64_t>(index), nullptr});
+      step.outputs.push_back({Slot::Output, static_cast<int64_t>(index)});
     impl.steps.push_back(std::move(step));
   } else if (runsMain) {
     if (llvm::Error error = compileMain(main))
@@ -722,16 +760,16 @@ BundlePlan CpuCompiler::planBundle() const {
       // Groups of bytes may be read a little beyond the last element.
       plan.weights.resize(llvm::alignTo(plan.weights.size() + 1, bufferAlignment));
     }
-    return {BundlePlan::Weights, offset->second};
+    return {BundlePlan::Weights, 0, offset->second};
   };
   auto place = [&](const Slot &slot, int64_t bytes) -> BundlePlan::Pointer {
     switch (slot.kind) {
     case Slot::Input:
-      return {BundlePlan::Input, slot.index};
+      return {BundlePlan::Input, slot.index, slot.offset};
     case Slot::Output:
-      return {BundlePlan::Output, slot.index};
+      return {BundlePlan::Output, slot.index, slot.offset};
     case Slot::Arena:
-      return {BundlePlan::Arena, impl.workspaceBytes + slot.index};
+      return {BundlePlan::Arena, 0, impl.workspaceBytes + slot.offset};
     case Slot::Constant:
       return weight(slot.constant, bytes);
     }
@@ -749,7 +787,7 @@ BundlePlan CpuCompiler::planBundle() const {
       call.table.push_back(onlyPacked ? BundlePlan::Pointer() : weight(data, bytes));
     for (auto [memory, bytes] : llvm::zip(kernel.packed, kernel.packedBytes))
       call.table.push_back(weight(memory.data(), bytes));
-    call.table.push_back({BundlePlan::Arena, 0});
+    call.table.push_back({BundlePlan::Arena, 0, 0});
   }
   for (const Copy &copy : impl.copies) {
     const int64_t bytes = impl.main.outputs[copy.output].bytes;

@@ -11,6 +11,7 @@
 #include "compiler/codegen/cpu/Bundle.h"
 #include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/HostTensor.h"
+#include "compiler/graph/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -20,14 +21,14 @@ namespace tw::cpu {
 struct CpuOptions {
   /// Threads that share the work of a kernel, this one included.
   unsigned threads = 1;
+  /// Fast: products of f32 are products of bfloat16 where the processor has an instruction that sums them.
+  graph::Math math = graph::Math::Exact;
   /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
   /// The processor that the code is for. What runs here may not have more than the processor that it runs on.
   CpuChoice processor;
   /// What the symbols of kernels begin with.
   std::string symbolPrefix = "tw_";
-  /// Compile only the kernels marked `tilewright.target = "cpu"`; then only runKernel works.
-  bool onlyCpuKernels = false;
   /// Widest vector register to use, in bits; 0 means what the processor has.
   unsigned vectorBits = 0;
   /// Most products of bytes that one instruction may sum, 1, 2 or 4; 0 means what the processor has.

@@ -41,6 +41,35 @@ std::optional<Factor> matchFactor(Value value, Block &body) {
   return factor;
 }
 
+/// acc + factor * factor in f32, of operands that are f32 or bfloat16.
+std::optional<std::pair<Factor, Factor>> matchFloatBody(linalg::GenericOp op) {
+  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
+    return std::nullopt;
+  Block &body = *op.getBody();
+  auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
+  Value accumulator = body.getArgument(2);
+  if (!sum || !sum.getType().isF32() || (sum.getLhs() != accumulator && sum.getRhs() != accumulator))
+    return std::nullopt;
+  Value added = sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
+  auto product = added.getDefiningOp<arith::MulFOp>();
+  if (!product)
+    return std::nullopt;
+  auto factorOf = [&](Value value) -> std::optional<Factor> {
+    if (auto extension = value.getDefiningOp<arith::ExtFOp>())
+      value = extension.getIn();
+    auto element = dyn_cast<BlockArgument>(value);
+    if (!element || element.getOwner() != &body || !(element.getType().isF32() || element.getType().isBF16()))
+      return std::nullopt;
+    Factor factor;
+    factor.operand = element.getArgNumber();
+    return factor;
+  };
+  std::optional<Factor> lhs = factorOf(product.getLhs()), rhs = factorOf(product.getRhs());
+  if (!lhs || !rhs || lhs->operand == rhs->operand || std::max(lhs->operand, rhs->operand) > 1)
+    return std::nullopt;
+  return std::pair(*lhs, *rhs);
+}
+
 /// acc + factor * factor.
 std::optional<std::pair<Factor, Factor>> matchBody(linalg::GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
@@ -77,7 +106,9 @@ public:
   llvm::Expected<std::optional<NestStage>> takeOutPackedZero();
   Value pack(int64_t width);
 
+  /// Numbers in a group, and what they are.
   unsigned group = 1;
+  Products products = Products::None;
   /// The summed loop whose iterations are grouped, and the number of groups.
   int depth = -1;
   int64_t groups = 0;
@@ -89,8 +120,23 @@ private:
   int32_t streamedZero() const { return streamed.zero + (streamed.isSigned ? 128 : 0); }
   /// The same of the packed numbers once they are signed.
   int32_t packedZero() const { return packed.zero - (packed.isSigned ? 0 : 128); }
-  bool needsSums() const { return group == 4 && streamedZero() != 0; }
-  Type smallType() { return group == 4 ? b.getI8Type() : b.getIntegerType(16); }
+  bool needsSums() const { return products == Products::Bytes && streamedZero() != 0; }
+  Type smallType() {
+    return products == Products::Bytes   ? b.getI8Type()
+           : products == Products::Words ? Type(b.getIntegerType(16))
+                                         : b.getBF16Type();
+  }
+  /// Whether an element must be changed to be what products are made of.
+  bool isConverted(const Factor &factor) {
+    switch (products) {
+    case Products::Bytes:
+      return factor.operand == streamed.operand ? factor.isSigned : !factor.isSigned;
+    case Products::Bfloats:
+      return !getElementTypeOrSelf(tensorOf(factor).getType()).isBF16();
+    default:
+      return true;
+    }
+  }
   Block *narrowBody(const Factor &factor);
   void packInto(const TensorView &from, const TensorView &to);
   TensorView newPacked(RankedTensorType type, function_ref<void(const TensorView &, const TensorView &)> fill);
@@ -118,8 +164,14 @@ private:
 };
 
 bool ProductBuilder::match() {
-  group = writer.options.machine.integerProducts;
+  const CpuMachine &machine = writer.options.machine;
   auto factors = matchBody(op);
+  group = machine.integerProducts;
+  if (!factors && machine.hasBfloatProducts && writer.options.math == graph::Math::Fast) {
+    factors = matchFloatBody(op);
+    products = Products::Bfloats;
+    group = 2;
+  }
   if (group == 1 || !factors)
     return false;
   for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())
@@ -153,18 +205,24 @@ bool ProductBuilder::match() {
       streamedDepthAt = static_cast<int>(dim);
   if (group == 4 && ((packedZero() != 0 && streamedDepthAt < 0) || (streamedZero() != 0 && !startsAtZero)))
     group = 2;
+  if (products == Products::None)
+    products = group == 4 ? Products::Bytes : Products::Words;
   groups = (ranges[depth] + group - 1) / group;
   return true;
 }
 
-/// The element as the instructions want it: 16 bits without the zero point, or the byte with its sign changed.
+/// The element as the instructions want it: rounded, 16 bits without the zero point, or the byte with its sign changed.
 Block *ProductBuilder::narrowBody(const Factor &factor) {
   Type to = smallType();
+  if (products == Products::Bfloats)
+    return writer.makeBody({b.getF32Type()}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+      return inner.create<arith::TruncFOp>(at, to, arguments[0]);
+    });
   return writer.makeBody({b.getI8Type()}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
     auto constant = [&](int64_t value) {
       return inner.create<arith::ConstantOp>(at, inner.getIntegerAttr(to, value)).getResult();
     };
-    if (group == 4)
+    if (products == Products::Bytes)
       return inner.create<arith::XOrIOp>(at, arguments[0], constant(-128));
     Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(at, to, arguments[0]).getResult()
                                  : inner.create<arith::ExtUIOp>(at, to, arguments[0]);
@@ -174,7 +232,7 @@ Block *ProductBuilder::narrowBody(const Factor &factor) {
 
 llvm::Expected<NestOperand> ProductBuilder::stream() {
   TensorView from = writer.viewOf(tensorOf(streamed));
-  bool converts = group == 2 || streamed.isSigned;
+  const bool converts = isConverted(streamed);
   // The last group of a row may reach beyond it, so beyond the tensor at its end: only our own memory has room there.
   if (converts || (ranges[depth] % group != 0 && from.buffer < 0)) {
     TensorView to = writer.newBuffer(RankedTensorType::get(from.shape, smallType()), bufferAlignment);
@@ -195,7 +253,7 @@ llvm::Expected<NestOperand> ProductBuilder::stream() {
 /// Writes the factor `from`, a first dimension of panels in front of its own, as [panels, others, groups, lane, group], with zeros
 /// where the last group is not full.
 void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
-  Block *body = group == 2 || !packed.isSigned ? narrowBody(packed) : nullptr;
+  Block *body = isConverted(packed) ? narrowBody(packed) : nullptr;
   TensorView ordered = from;
   ordered.shape.clear();
   ordered.strides.clear();
@@ -230,7 +288,7 @@ void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
     sizes[grouped] = groups - filled;
     TensorView zero;
     zero.element = to.element;
-    zero.splat = b.create<arith::ConstantOp>(loc, b.getIntegerAttr(to.element, 0));
+    zero.splat = b.create<arith::ConstantOp>(loc, b.getZeroAttr(to.element));
     zero.strides.assign(rank, 0);
     writer.copy(loc, zero, sliced(place, offsets, sizes, ones));
   }
@@ -366,7 +424,7 @@ llvm::Expected<NestOperand> ProductBuilder::start() {
 }
 
 llvm::Expected<std::optional<NestStage>> ProductBuilder::takeOutPackedZero() {
-  if (group != 4 || packedZero() == 0)
+  if (products != Products::Bytes || packedZero() == 0)
     return std::nullopt;
   Type i32 = b.getI32Type();
   Value zero = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
@@ -449,7 +507,7 @@ llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &w
   if (!builder->match())
     return std::nullopt;
   NestStage stage(op.getLoc());
-  stage.products = builder->group;
+  stage.products = builder->products;
   llvm::Expected<NestOperand> streamed = builder->stream();
   if (!streamed)
     return streamed.takeError();

@@ -164,7 +164,7 @@ Value exponential(OpBuilder &b, Location loc, Value x, const CpuMachine &machine
   return power;
 }
 
-Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width) {
+Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulator, Value lhs, Value rhs, int64_t width) {
   accumulator = toWidth(b, loc, accumulator, width);
   lhs = toWidth(b, loc, lhs, width);
   rhs = toWidth(b, loc, rhs, width);
@@ -173,9 +173,28 @@ Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulat
     return b.create<LLVM::CallIntrinsicOp>(loc, result, b.getStringAttr(name), arguments).getResult(0);
   };
   const char *suffix = width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
-  if (suffix && products == 4)
+  if (products == Products::Bfloats) {
+    if (suffix) {
+      auto pairs = VectorType::get({2 * width}, b.getBF16Type());
+      return intrinsic((std::string("llvm.x86.avx512bf16.dpbf16ps.") + suffix).c_str(), type,
+                       {accumulator, b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
+    }
+    // A bfloat16 is the upper half of an f32.
+    auto real = [&](Value value, bool upper) -> Value {
+      auto constant = [&](int32_t number) {
+        return toWidth(b, loc, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(number)), width);
+      };
+      Value bits = upper ? b.create<arith::AndIOp>(loc, value, constant(-65536)).getResult()
+                         : b.create<arith::ShLIOp>(loc, value, constant(16));
+      return b.create<arith::BitcastOp>(loc, type, bits);
+    };
+    for (bool upper : {false, true})
+      accumulator = b.create<math::FmaOp>(loc, real(lhs, upper), real(rhs, upper), accumulator);
+    return accumulator;
+  }
+  if (suffix && products == Products::Bytes)
     return intrinsic((std::string("llvm.x86.avx512.vpdpbusd.") + suffix).c_str(), type, {accumulator, lhs, rhs});
-  if (suffix && products == 2) {
+  if (suffix && products == Products::Words) {
     auto pairs = VectorType::get({2 * width}, b.getI16Type());
     const char *name = width == 16  ? "llvm.x86.avx512.pmaddw.d.512"
                        : width == 8 ? "llvm.x86.avx2.pmadd.wd"
@@ -185,14 +204,15 @@ Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulat
     return b.create<arith::AddIOp>(loc, accumulator, sums);
   }
   // Narrow remainders: each part is shifted to the top and back.
-  unsigned bits = 32 / products;
+  const unsigned group = products == Products::Bytes ? 4 : 2, bits = 32 / group;
   auto constant = [&](int64_t value) {
     return toWidth(b, loc, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(static_cast<int32_t>(value))), width);
   };
-  for (unsigned part = 0; part < products; ++part) {
+  for (unsigned part = 0; part < group; ++part) {
     Value up = constant(32 - bits * (part + 1)), down = constant(32 - bits);
     Value x = b.create<arith::ShLIOp>(loc, lhs, up), y = b.create<arith::ShLIOp>(loc, rhs, up);
-    x = products == 4 ? b.create<arith::ShRUIOp>(loc, x, down).getResult() : b.create<arith::ShRSIOp>(loc, x, down);
+    x = products == Products::Bytes ? b.create<arith::ShRUIOp>(loc, x, down).getResult()
+                                    : b.create<arith::ShRSIOp>(loc, x, down);
     y = b.create<arith::ShRSIOp>(loc, y, down);
     accumulator = b.create<arith::AddIOp>(loc, accumulator, b.create<arith::MulIOp>(loc, x, y));
   }

@@ -6,7 +6,7 @@
 #ifndef COMPILER_CODEGEN_CPU_LANES_H
 #define COMPILER_CODEGEN_CPU_LANES_H
 
-#include "compiler/codegen/cpu/CpuMachine.h"
+#include "compiler/codegen/cpu/LoopNest.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 
@@ -25,9 +25,9 @@ mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef
 /// e to the power of `x`, an f32 or a vector of them, to a unit in the last place; subnormal results are rounded like others.
 mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const CpuMachine &machine);
 
-/// accumulator + the sum of the products of the small integers that lanes of i32 hold: 4 bytes, unsigned in `lhs` and signed in
-/// `rhs`, or 2 signed numbers of 16 bits. By the processor's own instruction where there is one for the width (x86).
-mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, unsigned products, mlir::Value accumulator, mlir::Value lhs,
+/// accumulator + the sum of the products of the small numbers that lanes of i32 hold. By the processor's own instruction where there is
+/// one for the width (x86).
+mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, Products products, mlir::Value accumulator, mlir::Value lhs,
                         mlir::Value rhs, int64_t width);
 
 /// An op that combines an accumulator with a value and may be reassociated.

@@ -562,7 +562,7 @@ void NestEmitter::findVariation() {
                                              : Variation{stride(operand, rowDim) != 0, stride(operand, vectorDim) != 0});
     }
     results.emplace_back();
-    if (stage.products) {
+    if (stage.products != Products::None) {
       results.back().push_back({true, true});
       continue;
     }
@@ -590,7 +590,7 @@ void NestEmitter::findVariation() {
 SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
-  if (stage.products)
+  if (stage.products != Products::None)
     return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
   if (!stage.body)
     return {arguments[0]};

@@ -205,7 +205,7 @@ private:
                                                builder.getFunctionType({value.getType()}, {type}));
     kernel.setPrivate();
     kernel->setAttr(kNodesAttr, builder.getStrArrayAttr({}));
-    kernel->setAttr(kTargetAttr, builder.getStringAttr("accel"));
+    kernel->setAttr(kTargetAttr, builder.getStringAttr(kAccelTarget));
     builder.setInsertionPointToStart(kernel.addEntryBlock());
     Value result = builder.create<CastOp>(loc, type, kernel.getArgument(0));
     builder.create<func::ReturnOp>(loc, result);

@@ -46,54 +46,8 @@ Role roleOf(Operation *op) {
   return Role::Other;
 }
 
-/// Why the accelerator cannot run op; empty if it can.
-std::string reasonAgainst(Operation *op, StringRef array) {
-  if (auto fallback = dyn_cast<FallbackOp>(op))
-    return fallback.getReason().str();
-  auto unsupported = [](Value value) {
-    Type type = elementOf(value);
-    return !(type.isF32() || type.isBF16() || isEightBit(type) || type.isInteger(32));
-  };
-  for (ValueRange values : {ValueRange(op->getOperands()), ValueRange(op->getResults())})
-    for (Value value : values)
-      if (unsupported(value)) {
-        std::string type;
-        llvm::raw_string_ostream(type) << elementOf(value);
-        return "the machine has no element type " + type;
-      }
-  bool multipliesInt8 = array == "int8";
-  auto mismatch = [&](StringRef what, StringRef type) {
-    return ("the array multiplies " + array + ", this " + what + " " + type).str();
-  };
-  if (auto conv = dyn_cast<ConvOp>(op); conv && multipliesInt8 && !isDepthwise(conv))
-    return mismatch("convolution", "float numbers");
-  if (isa<MatmulOp>(op) && multipliesInt8)
-    return mismatch("matrix product", "float numbers");
-  if (auto conv = dyn_cast<ConvIntegerOp>(op)) {
-    if (!multipliesInt8 && !isDepthwise(conv))
-      return mismatch("convolution", "8-bit integers");
-    if (conv.getWZeroPoints().size() > 1)
-      return "its weights have one zero point per channel, and their differences to it do not fit 8 bits";
-  }
-  if (auto matmul = dyn_cast<MatmulIntegerOp>(op)) {
-    if (!multipliesInt8)
-      return mismatch("matrix product", "8-bit integers");
-    if (matmul.getBZeroPoints().size() > 1)
-      return "its weights have one zero point per column, and their differences to it do not fit 8 bits";
-  }
-  return "";
-}
-
-/// The element type that the machine's array multiplies, its shape, the load engines beside it, how many sums it holds, and the
-/// bytes of the scratchpad that it reads; and what DRAM moves in a cycle.
-struct Array {
-  StringRef type;
-  int64_t rows, columns, loadEngines, sums, scratchpad;
-  double dramBytes;
-};
-
 /// Whether the load engine lays the taps of `conv` side by side, if its input comes from DRAM.
-template <typename ConvT> bool packsTaps(ConvT conv, const Array &array) {
+template <typename ConvT> bool packsTaps(ConvT conv, const ArrayMachine &array) {
   if (!constantOf(conv.getW()) || conv.getGroup() != 1 || conv.getLayout() != "nhwc")
     return false;
   ArrayRef<int64_t> w = shapeOf(conv.getW());
@@ -108,7 +62,7 @@ constexpr double kBusyDram = 0.75; ///< of the array's time: DRAM has little lef
 /// are done before the array. Two square tiles that fill the accumulator must have room in half of the scratchpad, as floats and converted.
 /// Where a pool takes the largest of its sums, it is enough behind packed taps if tiles of one row of windows have that room: a strip of the
 /// row each, beside the converted rows that every strip keeps for the next row of windows.
-template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
+template <typename ConvT> bool convertsInput(ConvT conv, const ArrayMachine &array) {
   if (!packsTaps(conv, array) || conv.getDilations()[1] != 1)
     return false;
   ArrayRef<int64_t> w = shapeOf(conv.getW()), strides = conv.getStrides();
@@ -145,7 +99,7 @@ template <typename ConvT> bool convertsInput(ConvT conv, const Array &array) {
 
 /// Whether the accelerator reads the NCHW image under `conv` faster than it transposes it and reads that; see Passes.td. Cycles
 /// per image: a load engine starts a run of neighbours a cycle, the array takes a position a cycle and pass.
-template <typename ConvT> bool readsPlanes(ConvT conv, const Array &array) {
+template <typename ConvT> bool readsPlanes(ConvT conv, const ArrayMachine &array) {
   if (!packsTaps(conv, array))
     return false;
   ArrayRef<int64_t> x = shapeOf(conv.getX()), w = shapeOf(conv.getW()), y = shapeOf(conv.getY());
@@ -158,7 +112,7 @@ template <typename ConvT> bool readsPlanes(ConvT conv, const Array &array) {
 }
 
 /// Whether the accelerator reads `operand` of `contraction` as it lay before the transpose by `perm`, as fast.
-bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const Array &array) {
+bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const ArrayMachine &array) {
   Operation *contraction = operand.getOwner();
   int64_t rank = int64_t(perm.size()), last = rank - 1;
   if (isa<MatmulOp, MatmulIntegerOp>(contraction))
@@ -170,13 +124,23 @@ bool readsTransposed(OpOperand &operand, ArrayRef<int64_t> perm, const Array &ar
   return readsPlanes(cast<ConvIntegerOp>(contraction), array);
 }
 
+/// The target that an op goes to, and why none takes it that is preferred to that one.
+struct Place {
+  const KernelTarget *target = nullptr; ///< null: none takes the op, and all reasons stand below
+  std::string reason;
+
+  bool operator==(const Place &other) const { return target == other.target && reason == other.reason; }
+  /// The machine that kernels here are formed for, if any.
+  const ArrayMachine *machine() const { return target ? target->machine() : nullptr; }
+};
+
 /// One kernel to be.
 struct Group {
   llvm::SmallSetVector<Operation *, 8> ops;
   Operation *anchor = nullptr; ///< gives the kernel its name
   Operation *output = nullptr; ///< gives it its result
   Value converts;              ///< an argument that it converts itself
-  std::string reason;
+  Place place;
 };
 
 /// Whether the kernel that uses `operand`, perhaps through reshapes, takes it as the rows of a matrix product.
@@ -194,7 +158,7 @@ bool isReadAsRows(OpOperand &operand) {
 }
 
 /// Whether no more than parts of a kernel's result find room on chip, which its only reader, a matrix product, can take row by row.
-bool passesInParts(Value value, const Array &array) {
+bool passesInParts(Value value, const ArrayMachine &array) {
   const int64_t bits = elementOf(value).getIntOrFloatBitWidth(), stored = array.type == "bf16" ? std::min<int64_t>(bits, 16) : bits;
   return value.getDefiningOp() && !isa<ConstantOp>(value.getDefiningOp()) && value.hasOneUse() &&
          tensorOf(value).getNumElements() * stored / 8 > array.scratchpad / 2 && isReadAsRows(*value.use_begin());
@@ -203,12 +167,12 @@ bool passesInParts(Value value, const Array &array) {
 /// A kernel comes as late as its reader allows, what the longest chain of kernels leads to first: while that chain waits for one
 /// engine, such as a softmax for the vector engine, the others have work that does not hang on it. But what passes in parts comes last:
 /// its kernel and the reader can then run side by side.
-void orderCalls(Block &body, const Array &array) {
+void orderCalls(Block &body, const ArrayMachine *machine) {
   DenseMap<Operation *, int64_t> depth; // kernels up to here
   auto depthOf = [&](Value value) { return value.getDefiningOp() ? depth.lookup(value.getDefiningOp()) : 0; };
   auto isBefore = [&](Value a, Value b) {
-    const bool inParts = passesInParts(a, array);
-    return inParts != passesInParts(b, array) ? !inParts : depthOf(a) > depthOf(b);
+    const bool inParts = machine && passesInParts(a, *machine);
+    return inParts != (machine && passesInParts(b, *machine)) ? !inParts : depthOf(a) > depthOf(b);
   };
   for (Operation &op : body) {
     int64_t deepest = 0;
@@ -238,12 +202,16 @@ void orderCalls(Block &body, const Array &array) {
 
 class Partition {
 public:
-  Partition(func::FuncOp main, const Array &array, bool cpuOnly) : main(main), array(array), cpuOnly(cpuOnly) {}
+  Partition(func::FuncOp main, KernelTargets targets) : main(main), targets(std::move(targets)) {}
 
-  void run() {
+  LogicalResult run() {
     if (auto names = main->getAttrOfType<ArrayAttr>(kModelNodesAttr))
       for (auto name : names.getAsRange<StringAttr>())
         modelNodes.insert(name.getValue());
+    for (Operation &op : main.getBody().front().without_terminator())
+      if (roleOf(&op) != Role::Constant && roleOf(&op) != Role::Alias)
+        if (Place place = placeOf(&op); !place.target)
+          return op.emitError() << "no target takes it: " << place.reason;
     duplicateConversions();
     int64_t position = 0;
     for (Operation &op : main.getBody().front().without_terminator())
@@ -265,26 +233,33 @@ public:
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(main.getBody().front())))
       if (isa<ConstantOp>(op) && op.use_empty())
         op.erase();
-    orderCalls(main.getBody().front(), array);
+    auto formed = llvm::find_if(targets, [](const auto &target) { return target->machine(); });
+    orderCalls(main.getBody().front(), formed == targets.end() ? nullptr : (*formed)->machine());
+    return success();
   }
 
 private:
   func::FuncOp main;
-  Array array;
-  bool cpuOnly;
+  const KernelTargets targets;
   DenseMap<Operation *, int64_t> order;
   DenseSet<Operation *> assigned;
   std::vector<Group> groups;
   llvm::StringSet<> names;
   llvm::StringSet<> modelNodes; ///< of the ONNX model; empty: nobody said
 
-  std::string reasonFor(Operation *op) {
-    if (cpuOnly)
-      return "the CPU was asked for";
-    // What folding has left to the run time: no engine carries it.
-    if (op->getNumOperands() && llvm::all_of(op->getOperands(), isConstant))
-      return "all of its operands are constants";
-    return reasonAgainst(op, array.type);
+  Place placeOf(Operation *op) {
+    Place place;
+    std::vector<std::string> reasons;
+    for (const auto &target : targets) {
+      std::string reason = target->reasonAgainst(op);
+      if (reason.empty()) {
+        place.target = target.get();
+        break;
+      }
+      reasons.push_back(targets.size() > 2 ? (target->name() + ": " + reason).str() : reason);
+    }
+    place.reason = llvm::join(reasons, "; ");
+    return place;
   }
 
   /// Conversions up from fewer bits are made where they are used: what travels between kernels stays narrow.
@@ -292,7 +267,7 @@ private:
     for (Operation &op : llvm::make_early_inc_range(main.getBody().front())) {
       if (!isa<DequantizeOp, CastOp>(op) || op.getResult(0).hasOneUse() || op.getResult(0).use_empty() ||
           elementOf(op.getOperand(0)).getIntOrFloatBitWidth() >= elementOf(op.getResult(0)).getIntOrFloatBitWidth() ||
-          !reasonAgainst(&op, array.type).empty())
+          !placeOf(&op).reason.empty())
         continue;
       OpBuilder builder(&op);
       DenseMap<Operation *, Value> copies; // a user that reads it twice has one
@@ -338,21 +313,21 @@ private:
 
   Group makeGroup(Operation *first) {
     Group group;
-    group.reason = reasonFor(first);
+    group.place = placeOf(first);
     Role role = roleOf(first);
     // Reductions and element-by-element kernels read their input through the same conversions as any operand.
     if (role == Role::Elementwise || role == Role::Reduction)
       for (Value operand : first->getOperands())
-        if (isSideConversion(operand) && reasonFor(operand.getDefiningOp()) == group.reason)
+        if (isSideConversion(operand) && placeOf(operand.getDefiningOp()) == group.place)
           group.ops.insert(operand.getDefiningOp());
     group.ops.insert(first);
     group.anchor = group.output = first;
-    if (role == Role::Contraction && group.reason.empty()) {
+    if (role == Role::Contraction && group.place.machine()) {
       for (OpOperand &operand : first->getOpOperands())
         takeTranspose(operand, group);
       takeConversion(group);
     }
-    if (role != Role::Other && !endsKernel(first, group.reason))
+    if (role != Role::Other && !endsKernel(first, group.place))
       while (extend(group)) {
       }
     for (Operation *op : group.ops)
@@ -375,8 +350,8 @@ private:
     for (Operation *op; (op = value.getDefiningOp()) && value.hasOneUse(); value = op->getOperand(0)) {
       taken.push_back(op);
       if (auto transpose = dyn_cast<TransposeOp>(op)) {
-        if (!assigned.contains(op) && !constantOf(op->getOperand(0)) && reasonFor(op).empty() &&
-            readsTransposed(operand, transpose.getPerm(), array))
+        if (!assigned.contains(op) && !constantOf(op->getOperand(0)) && placeOf(op) == group.place &&
+            readsTransposed(operand, transpose.getPerm(), *group.place.machine()))
           group.ops.insert(taken.begin(), taken.end());
         return;
       }
@@ -390,6 +365,7 @@ private:
   /// taps, so that the converted image does not go to DRAM and back.
   void takeConversion(Group &group) {
     Operation *anchor = group.anchor;
+    const ArrayMachine &array = *group.place.machine();
     auto conv = dyn_cast<ConvOp>(anchor);
     auto integer = dyn_cast<ConvIntegerOp>(anchor);
     if (!(conv && convertsInput(conv, array)) && !(integer && convertsInput(integer, array)))
@@ -404,7 +380,7 @@ private:
       return;
     }
     if (!isa<QuantizeOp>(op) || cast<QuantizeOp>(op).getScales().size() > 1 || !op->hasOneUse() || assigned.contains(op) ||
-        !reasonFor(op).empty() || !isa<BlockArgument>(op->getOperand(0)))
+        !(placeOf(op) == group.place) || !isa<BlockArgument>(op->getOperand(0)))
       return;
     group.ops.insert(op);
   }
@@ -412,7 +388,7 @@ private:
   /// The transpose of a kernel's result, if it leaves the channels innermost: the store engine walks the result as it will lie.
   void takeResultTranspose(Group &group) {
     Role role = roleOf(group.anchor);
-    if (!group.reason.empty() || (role != Role::Contraction && role != Role::Window && role != Role::Elementwise))
+    if (!group.place.machine() || (role != Role::Contraction && role != Role::Window && role != Role::Elementwise))
       return;
     SmallVector<Operation *> taken;
     for (Operation *op = group.output; op->hasOneUse();) {
@@ -436,15 +412,15 @@ private:
 
   /// On the accelerator, the steps of a kernel share their positions and channels: nothing follows the reduction of
   /// rows.
-  static bool endsKernel(Operation *op, StringRef reason) {
-    return isa<ReduceOp>(op) && shapeOf(op->getOperand(0)).size() == 2 && reason.empty();
+  static bool endsKernel(Operation *op, const Place &place) {
+    return isa<ReduceOp>(op) && shapeOf(op->getOperand(0)).size() == 2 && place.machine();
   }
 
   /// Slices and transposes compose with each other and with one padding behind them; a slice that runs backwards is a kernel
   /// of its own.
   Group makeMovement(Operation *last) {
     Group group;
-    group.reason = reasonFor(last);
+    group.place = placeOf(last);
     group.anchor = group.output = last;
     std::function<void(Operation *, bool)> take = [&](Operation *op, bool mayPad) {
       group.ops.insert(op);
@@ -454,7 +430,7 @@ private:
       for (Value operand : op->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         if (producer && isa<SliceOp, TransposeOp, PadOp>(producer) && !runsBackwards(producer) && operand.hasOneUse() &&
-            !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) && reasonFor(producer) == group.reason)
+            !assigned.contains(producer) && (mayPad || !isa<PadOp>(producer)) && placeOf(producer) == group.place)
           take(producer, mayPad);
       }
     };
@@ -470,8 +446,8 @@ private:
   }
 
   /// A softmax of a product's rows needs all columns of a row at once: of as many rows as the array is high, twice.
-  bool isSoftmaxOfRows(Operation *op, const llvm::SmallSetVector<Operation *, 8> &inside) {
-    return isa<SoftmaxOp>(op) && roleOf(inside.front()) != Role::Reduction && !cpuOnly &&
+  bool isSoftmaxOfRows(Operation *op, const llvm::SmallSetVector<Operation *, 8> &inside, const ArrayMachine &array) {
+    return isa<SoftmaxOp>(op) && roleOf(inside.front()) != Role::Reduction &&
            llvm::none_of(inside, [](Operation *other) { return roleOf(other) == Role::Window; }) &&
            llvm::any_of(inside, [](Operation *other) { return roleOf(other) == Role::Contraction; }) &&
            2 * array.rows * int64_t(llvm::alignTo(shapeOf(op->getResult(0)).back(), uint64_t(array.columns))) <= array.sums;
@@ -486,8 +462,8 @@ private:
 
   /// Whether op is the mean of all positions of a contraction's result, and those of a block of its columns have room as sums, twice,
   /// and in half of the scratchpad as floats, beside what else is read there and the image of as many channels as the array has rows.
-  bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside) {
-    if (!isa<AveragePoolOp, QLinearGlobalAveragePoolOp>(op) || cpuOnly || op->getOperand(0) != output->getResult(0) ||
+  bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, const ArrayMachine &array) {
+    if (!isa<AveragePoolOp, QLinearGlobalAveragePoolOp>(op) || op->getOperand(0) != output->getResult(0) ||
         !output->hasOneUse())
       return false;
     ArrayRef<int64_t> y = shapeOf(output->getResult(0));
@@ -507,17 +483,18 @@ private:
   }
 
   /// Whether op takes the largest of a convolution's sums in every window; graph-move-pools put it there.
-  bool isMaximumOfSums(Operation *op, Operation *output) {
-    return op->hasAttr(kOfSumsAttr) && !cpuOnly && isa<ConvOp, ConvIntegerOp>(output) && output->hasOneUse();
+  static bool isMaximumOfSums(Operation *op, Operation *output) {
+    return op->hasAttr(kOfSumsAttr) && isa<ConvOp, ConvIntegerOp>(output) && output->hasOneUse();
   }
 
   /// Whether op can follow in a kernel whose values so far are the results of `inside`.
-  bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, StringRef reason) {
-    if (assigned.contains(op) || reasonFor(op) != reason)
+  bool canJoin(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, const Place &place) {
+    if (assigned.contains(op) || !(placeOf(op) == place))
       return false;
-    if (isPoolOfAll(op, output, inside) || isMaximumOfSums(op, output))
+    const ArrayMachine *machine = place.machine();
+    if (machine && (isPoolOfAll(op, output, inside, *machine) || isMaximumOfSums(op, output)))
       return true;
-    if ((roleOf(op) != Role::Elementwise && !isSoftmaxOfRows(op, inside)) ||
+    if ((roleOf(op) != Role::Elementwise && !(machine && isSoftmaxOfRows(op, inside, *machine))) ||
         shapeOf(op->getResult(0)) != shapeOf(output->getResult(0)))
       return false;
     for (Value operand : op->getOperands())
@@ -533,7 +510,7 @@ private:
   bool isOpenSum(Value value) {
     for (Operation *op; (op = value.getDefiningOp()) && !assigned.contains(op) && value.hasOneUse();) {
       if (roleOf(op) == Role::Contraction)
-        return reasonFor(op).empty();
+        return placeOf(op).machine();
       if (roleOf(op) != Role::Elementwise || isEightBit(elementOf(value)))
         return false;
       auto input = llvm::find_if(op->getOperands(), [](Value operand) { return !isConstant(operand); });
@@ -577,11 +554,11 @@ private:
           if (!next || order[user] < order[next])
             next = user;
         }
-      if (!next || !canJoin(next, group.output, inside, group.reason))
+      if (!next || !canJoin(next, group.output, inside, group.place))
         return false;
       for (Value operand : next->getOperands())
         if (!inside.contains(operand.getDefiningOp()) && isSideConversion(operand) &&
-            shapeOf(operand) == shapeOf(next->getResult(0)) && reasonFor(operand.getDefiningOp()) == group.reason)
+            shapeOf(operand) == shapeOf(next->getResult(0)) && placeOf(operand.getDefiningOp()) == group.place)
           inside.insert(operand.getDefiningOp());
       inside.insert(next);
       last = next;
@@ -638,11 +615,11 @@ private:
     kernel.setPrivate();
     SmallVector<StringRef> nodeRefs(nodes.begin(), nodes.end());
     kernel->setAttr(kNodesAttr, builder.getStrArrayAttr(nodeRefs));
-    kernel->setAttr(kTargetAttr, builder.getStringAttr(group.reason.empty() ? "accel" : "cpu"));
+    kernel->setAttr(kTargetAttr, builder.getStringAttr(group.place.target->name()));
     if (auto it = llvm::find(arguments, group.converts); it != arguments.end())
       kernel.setArgAttr(unsigned(it - arguments.begin()), kConvertsAttr, builder.getUnitAttr());
-    if (!group.reason.empty())
-      kernel->setAttr(kReasonAttr, builder.getStringAttr(group.reason));
+    if (!group.place.reason.empty())
+      kernel->setAttr(kReasonAttr, builder.getStringAttr(group.place.reason));
 
     Block *body = kernel.addEntryBlock();
     builder.setInsertionPointToStart(body);
@@ -670,6 +647,8 @@ private:
 
 struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPass> {
   using PartitionKernelsPassBase::PartitionKernelsPassBase;
+  PartitionKernelsPass(const KernelTargets &targets) : targets(targets) {}
+
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal() || !llvm::hasSingleElement(main.getBody())) {
@@ -680,9 +659,32 @@ struct PartitionKernelsPass : impl::PartitionKernelsPassBase<PartitionKernelsPas
       getOperation().emitError() << "array is \"" << array << "\", expected int8, bf16 or fp32";
       return signalPassFailure();
     }
-    Partition(main, {array, rows, columns, loadEngines, sums, scratchpad, dramBytes}, cpuOnly).run();
+    if (failed(Partition(main, targets.empty() ? targetsOfOptions() : targets).run()))
+      signalPassFailure();
   }
+
+private:
+  KernelTargets targetsOfOptions() const {
+    if (cpuOnly)
+      return {makeCpuTarget()};
+    ArrayMachine machine;
+    machine.type = array;
+    machine.rows = rows;
+    machine.columns = columns;
+    machine.loadEngines = loadEngines;
+    machine.sums = sums;
+    machine.scratchpad = scratchpad;
+    machine.dramBytes = dramBytes;
+    return {makeArrayTarget(machine), makeCpuTarget()};
+  }
+
+  KernelTargets targets; ///< empty: those of the options
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createPartitionKernelsPass(const KernelTargets &targets) {
+  return std::make_unique<PartitionKernelsPass>(targets);
+}
+
 } // namespace tw::graph

@@ -6,6 +6,7 @@
 
 #include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/transforms/KernelTarget.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -14,6 +15,9 @@ namespace tw::graph {
 
 #define GEN_PASS_DECL
 #include "compiler/graph/transforms/Passes.h.inc"
+
+/// graph-partition-kernels for these targets, in order of preference.
+std::unique_ptr<mlir::Pass> createPartitionKernelsPass(const KernelTargets &targets);
 
 /// Makes every pass of this folder known by its flag.
 void registerGraphTransformPasses();

@@ -22,6 +22,16 @@ def FoldBatchNormPass : Pass<"graph-fold-batch-norm", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tw::graph::GraphDialect"];
 }
 
+def ReassociatePass : Pass<"graph-reassociate", "::mlir::ModuleOp"> {
+  let summary = "factors and summands that are constants go into the weights and the bias before them, or become one";
+  let description = [{
+    conv(x, w, bias) * c becomes conv(x, w * c, bias * c), conv(x, w, bias) + c becomes conv(x, w, bias + c), matmul(a, b) * c becomes
+    matmul(a, b * c), and (x + c) + d becomes x + (c + d), as does a product: w, bias, b, c and d are float constants, and c of a convolution
+    or matrix product has one number, or one for each channel or column. The results are equal in real arithmetic (`--math reassociate`).
+  }];
+  let dependentDialects = ["::tw::graph::GraphDialect"];
+}
+
 def FuseLayerNormPass : Pass<"graph-fuse-layer-norm", "::mlir::ModuleOp"> {
   let summary = "layer normalisation spelled out becomes one op, whose rows stay on chip";
   let dependentDialects = ["::tw::graph::GraphDialect"];
@@ -97,8 +107,8 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
   let summary = "group ops into kernel functions, each for one target";
   let description = [{
     @main keeps calls, constants and reshapes. Every other op moves to a private function with the attributes
-    `tilewright.nodes` (names of its ONNX nodes), `tilewright.target` ("accel" or "cpu") and, on "cpu",
-    `tilewright.reason`. A kernel has at most one convolution, matrix product, pool, reduction or data movement; the
+    `tilewright.nodes` (names of its ONNX nodes), `tilewright.target` (the first target that takes its ops; of the pass's own
+    options, "accel" before "cpu") and `tilewright.reason` (why no target that is preferred takes them). A kernel has at most one convolution, matrix product, pool, reduction or data movement; the
     element-by-element ops that follow it belong to it.
 
     On the accelerator a transpose that one contraction alone reads belongs to it, where the load engine can read the

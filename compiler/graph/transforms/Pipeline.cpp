@@ -10,12 +10,15 @@ using namespace mlir;
 namespace tw::graph {
 
 void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &options) {
+  auto formed = llvm::find_if(options.targets, [](const auto &target) { return target->machine(); });
+  const ArrayMachine *machine = formed == options.targets.end() ? nullptr : (*formed)->machine();
   // Integers where the machine multiplies them; on the CPU too, so that both targets compute the same.
-  bool integer = options.cpuOnly || options.array == "int8";
+  const bool integer = !machine || machine->type == "int8";
   auto describeArray = [&](auto &pass) {
-    pass.array = options.array;
-    pass.rows = options.rows;
-    pass.columns = options.columns;
+    pass.array = machine->type;
+    pass.rows = machine->rows;
+    pass.columns = machine->columns;
+    pass.dramBytes = machine->dramBytes;
   };
   FoldConstantsPassOptions fold, keep;
   fold.maxConstantBytes = keep.maxConstantBytes = options.maxConstantBytes;
@@ -24,43 +27,36 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createCSEPass());
   manager.addPass(createFoldBatchNormPass());
   manager.addPass(createFuseLayerNormPass());
+  if (options.math >= Math::Reassociate)
+    manager.addPass(createReassociatePass());
   manager.addPass(createDecomposeOpsPass());
   if (integer) {
     ConvertQdqPassOptions qdq;
-    qdq.exact = options.exactQdq;
+    qdq.exact = options.math == Math::Strict;
     manager.addPass(createConvertQdqPass(qdq));
   }
   manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createConvertLayoutPass());
-  if (!options.cpuOnly) {
+  if (machine) {
     SwapOperandsPassOptions swap;
     describeArray(swap);
-    swap.preloadCycles = options.preloadCycles;
-    swap.dramBytes = options.dramBytes;
+    swap.preloadCycles = machine->preloadCycles;
     manager.addPass(createSwapOperandsPass(swap));
   }
   manager.addPass(createDecomposeOpsPass());
   manager.addPass(createFoldConstantsPass(fold));
   manager.addPass(createCSEPass());
-  if (!options.cpuOnly) {
+  if (machine) {
     MovePoolsPassOptions move;
     describeArray(move);
-    move.sums = options.sums;
-    move.scratchpad = options.scratchpad;
-    move.dramBytes = options.dramBytes;
+    move.sums = machine->sums;
+    move.scratchpad = machine->scratchpad;
     move.packsPixels = options.packsPixels;
-    move.finiteMath = options.finiteMath;
+    move.finiteMath = options.math >= Math::Finite;
     manager.addPass(createMovePoolsPass(move));
   }
-  PartitionKernelsPassOptions partition;
-  describeArray(partition);
-  partition.loadEngines = options.loadEngines;
-  partition.dramBytes = options.dramBytes;
-  partition.sums = options.sums;
-  partition.scratchpad = options.scratchpad;
-  partition.cpuOnly = options.cpuOnly;
-  manager.addPass(createPartitionKernelsPass(partition));
-  if (options.array == "bf16" && !options.cpuOnly)
+  manager.addPass(createPartitionKernelsPass(options.targets));
+  if (machine && machine->type == "bf16")
     manager.addPass(createLegalizeTypesPass());
 }
 

@@ -167,7 +167,7 @@ class BothEnginesTest(CliTest):
   return %0 : tensor<1x12x12x24xi8>
 }
 """)
-        refused("schedule.mlir:4:5: array_channels is 8 but kernel 'window' is no window of int8 channels, or of floats under --finite-math, with constant weights", 8)
+        refused("schedule.mlir:4:5: array_channels is 8 but kernel 'window' is no window of int8 channels, or of floats under --math finite, with constant weights", 8)
 
     def float_window(self):
         """Writes net.mlir, a window over 32 channels of floats, and an image of numbers so small that all sums are exact."""
@@ -193,7 +193,7 @@ class BothEnginesTest(CliTest):
         self.float_window()
         for machine, on_array in [("gemmini_16x16_fp32", 16), ("gemmini_16x16_fp32", 24), ("gemmini_16x16_bf16", 16), ("edge_32x32_bf16", 32)]:
             with self.subTest(machine=machine, on_array=on_array):
-                hw = ["--hw", machine, "--finite-math"]
+                hw = ["--hw", machine, "--math", "finite"]
                 expected = self.run_with(self.assigned(0), hw)
                 np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile %k {sizes = [0, 0, 3, 1]}"), hw), expected)
                 self.assertGreater(self.busy("tensor"), 0)
@@ -212,7 +212,7 @@ class BothEnginesTest(CliTest):
 """
             source = f"%{name}", result
         self.write("net.mlir", f"func.func @main(%x: tensor<1x56x56x16xf32>) -> {source[1]} {{\n{text}  return {source[0]} : {source[1]}\n}}\n")
-        hw = ["--hw", "gemmini_16x16_fp32", "--finite-math"]
+        hw = ["--hw", "gemmini_16x16_fp32", "--math", "finite"]
         expected = self.run_with("serial", hw)
         np.testing.assert_array_equal(self.run_with(self.chained(32, 1), hw), expected)
         self.assertGreater(self.busy("tensor"), 0)

@@ -332,7 +332,7 @@ class MovedPoolsTest(CliTest):
         values = {}
         for way in [schedule, "serial"]:
             self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536", "--set",
-                            "accumulator.capacity_bytes=16384", "--finite-math", "--input", "x.npy", "--schedule", way, "--check",
+                            "accumulator.capacity_bytes=16384", "--math", "finite", "--input", "x.npy", "--schedule", way, "--check",
                             "--output-dir", "out")
             values[way] = [np.load(path) for path in sorted((self.path / "out").glob("*.npy"))]
         for found, expected in zip(values[schedule], values["serial"]):

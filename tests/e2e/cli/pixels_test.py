@@ -71,7 +71,7 @@ class PixelsTest(CliTest):
         """Outputs in the columns, with pixels in the rows and without, of an odd number of taps and with a stride."""
         for model in ["conv:1x8x8x16:3x3x8:s1:p1:fp32", "conv:1x8x8x8:3x3x4:s1:p1:fp32", "conv:2x7x16x8:5x5x8:s2:p2:fp32",
                       "conv:1x9x12x3:5x5x4:s1:p2:fp32", "conv:1x8x16x16:1x1x4:s1:p0:fp32"]:
-            options = ["--finite-math", "--schedule"]
+            options = ["--math", "finite", "--schedule"]
             tiles, _ = self.tilewright("compile", model, "--hw", "gemmini_16x16_fp32", *options, self.packed("true"), "--emit", "tiles")
             self.assertIn("outputs side by side", tiles, model)
             expected, alone = self.result(model, "gemmini_16x16_fp32", *options, self.packed("false"))
@@ -83,7 +83,7 @@ class PixelsTest(CliTest):
     def test_the_bound_knows_that_floats_are_finite(self):
         """Outputs of a 1x1 convolution share no input: those of 16 channels leave 112 of 128 columns empty, if they stay apart."""
         bounds = []
-        for options, schedule in [([], "modulo"), (["--finite-math"], "modulo (finite math)")]:
+        for options, schedule in [([], "modulo"), (["--math", "finite"], "modulo (finite math)")]:
             self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", "--schedule", "modulo", *options,
                             "--json", "report.json")
             report = json.loads((self.path / "report.json").read_text())

@@ -126,10 +126,12 @@ public:
       return false;
     }
     graph::GraphPipelineOptions options;
-    options.cpuOnly = array == "cpu";
-    options.exactQdq = exactQdq;
-    if (!options.cpuOnly)
-      options.array = array;
+    options.math = exactQdq ? graph::Math::Strict : graph::Math::Exact;
+    if (array != "cpu") {
+      graph::ArrayMachine machine;
+      machine.type = array;
+      options.targets = {graph::makeArrayTarget(machine), graph::makeCpuTarget()};
+    }
     mlir::PassManager passes(&context);
     graph::buildGraphPipeline(passes, options);
     passes.addPass(loops::createLowerGraphPass());

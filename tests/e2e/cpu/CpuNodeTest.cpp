@@ -133,7 +133,6 @@ std::string run(const NodeCase &test, const std::set<std::string> &constants) {
   if (!module)
     return llvm::toString(module.takeError());
   graph::GraphPipelineOptions options;
-  options.cpuOnly = true;
   mlir::PassManager passes(&context);
   graph::buildGraphPipeline(passes, options);
   passes.addPass(loops::createLowerGraphPass());

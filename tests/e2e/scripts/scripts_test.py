@@ -179,8 +179,8 @@ class NetworksTest(ScriptsTest):
                          [["| vdla_16x16", "bert_block"], ["| onnxim_128x128", "resnet18"]])
 
     def test_finite_math_is_for_every_run(self):
-        self.script("bench-networks.sh", "--finite-math", "cloud_128x128/resnet18")
-        self.assertTrue(any(call.startswith("run ") and "resnet18" in call and "--finite-math" in call for call in self.calls()))
+        self.script("bench-networks.sh", "--math", "finite", "cloud_128x128/resnet18")
+        self.assertTrue(any(call.startswith("run ") and "resnet18" in call and "--math finite" in call for call in self.calls()))
 
     def test_what_a_network_must_reach(self):
         # 800 of 1,000 cycles, by an engine: enough for a large array only.
@@ -200,7 +200,7 @@ class NetworksTest(ScriptsTest):
         for arguments, message in [(["nosuch"], "'nosuch' is not in scripts/networks.txt"),
                                    (["vdla_16x16/resnet"], "'vdla_16x16/resnet' is not in scripts/networks.txt"),
                                    (["--fast"], "unknown option '--fast'"), (["--schedule"], "--schedule needs a value"),
-                                   (["--finite-math"], "--finite-math needs machines or networks")]:
+                                   (["--math", "finite"], "--math finite needs machines or networks"), (["--math", "fast"], "--math is 'fast' but must be finite")]:
             self.assertIn(message, self.script("bench-networks.sh", *arguments, status=1)[1])
 
 

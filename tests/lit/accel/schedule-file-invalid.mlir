@@ -26,7 +26,7 @@ module attributes {transform.with_named_sequence} {
   func.func private @conv() attributes {tilewright.nodes = ["Conv_0"], tilewright.target = "cpu", tilewright.reason = "no Loop"}
   transform.named_sequence @__transform_main(%model: !transform.any_op) {
     %k = transform.tilewright.match_node "Conv_0"
-    // expected-error @+1 {{kernel 'conv' runs on the CPU: no Loop}}
+    // expected-error @+1 {{kernel 'conv' is for target "cpu": no Loop}}
     transform.tilewright.buffers %k {depth = 2}
     transform.yield
   }

@@ -29,7 +29,7 @@
 // INT8: func.func private @plus
 // INT8-SAME: tilewright.nodes = ["plus", "clip", "times"], tilewright.target = "accel"
 // CPU: func.func private @first
-// CPU-SAME: tilewright.nodes = ["first", "plus", "clip", "times"], tilewright.reason = "the CPU was asked for", tilewright.target = "cpu"
+// CPU-SAME: tilewright.nodes = ["first", "plus", "clip", "times"], tilewright.target = "cpu"
 func.func @main(%x: tensor<1x8x8x4xf32>) -> tensor<1x8x8x4xf32> {
   %w = graph.constant dense<1.0> : tensor<1x1x4x4xf32>
   %three = graph.constant dense<3.0> : tensor<1xf32>

@@ -156,18 +156,6 @@ TEST(CpuModuleTest, RunsSingleKernelsByName) {
   EXPECT_EQ(out[3], 8);
 }
 
-TEST(CpuModuleTest, CompilesOnlyTheFallbackKernels) {
-  Context context;
-  CpuOptions options;
-  options.onlyCpuKernels = true;
-  auto executable = context.compile(networkText(), options);
-  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
-  EXPECT_EQ((*executable)->kernelNames(), (std::vector<std::string>{"plus"}));
-  std::vector<HostTensor> outputs;
-  std::string message = llvm::toString((*executable)->run({}, outputs));
-  EXPECT_EQ(message, "the module has no compiled @main to run");
-}
-
 /// A @main with ops of its own is compiled together with what it calls.
 TEST(CpuModuleTest, CompilesAMainWithOpsOfItsOwn) {
   Context context;

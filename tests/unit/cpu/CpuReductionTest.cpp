@@ -285,6 +285,67 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
       }
 }
 
+/// Products of f32 under fast math: both factors are rounded to bfloat16, which keeps 8 bits, and sums are f32. The right-hand side is a
+/// constant, which is packed when the code is made, or computed; depths do not all fill the last pair.
+TEST(BfloatMatmulTest, IsWithinTheRoundingOfTheFactors) {
+  const int64_t rows = 5;
+  for (int64_t depth : {2, 7, 64})
+    for (int64_t columns : {27, 150})
+      for (bool constant : {false, true})
+        for (bool isRepresentable : {false, true}) {
+          // Multiples of 1/8 below 4 are bfloat16 numbers, their quotients by 3 are not.
+          auto numbers = [&](size_t count, unsigned seed) {
+            std::vector<float> values = someValues<float>(count, seed);
+            for (float &value : values)
+              value = isRepresentable ? value : value / 3;
+            return values;
+          };
+          const std::vector<float> a = numbers(rows * depth, 1), w = numbers(depth * columns, 2);
+          std::string elements;
+          for (int64_t i = 0; i < depth; ++i) {
+            elements += i ? ", [" : "[";
+            for (int64_t j = 0; j < columns; ++j) {
+              char text[32];
+              snprintf(text, sizeof text, "%s%.9e", j ? ", " : "", w[i * columns + j]);
+              elements += text;
+            }
+            elements += "]";
+          }
+          const std::string lhs = shape({rows, depth}, "f32"), rhs = shape({depth, columns}, "f32"),
+                            out = shape({rows, columns}, "f32");
+          const std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ") -> " + out + R"( {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" + out + R"(
+  %f = linalg.fill ins(%zero : f32) outs(%e : )" +
+                                   out + ") -> " + out + R"(
+  %k = arith.constant dense<[)" + elements +
+                                   "]> : " + rhs + R"(
+  %y = linalg.matmul ins(%a, )" + (constant ? "%k" : "%b") +
+                                   " : " + lhs + ", " + rhs + ") outs(%f : " + out + ") -> " + out + "\n  return %y : " + out +
+                                   "\n}";
+          for (unsigned vectorBits : {128u, 256u, 512u}) {
+            tw::cpu::CpuOptions options;
+            options.math = tw::graph::Math::Fast;
+            options.vectorBits = vectorBits;
+            auto outputs = runWith(text, {tensorOf(a, {rows, depth}), tensorOf(w, {depth, columns})}, options);
+            ASSERT_EQ(outputs.size(), 1u);
+            const std::vector<float> y = valuesOf<float>(outputs[0]);
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j) {
+                double sum = 0, sizes = 0;
+                for (int64_t k = 0; k < depth; ++k) {
+                  const double product = double(a[i * depth + k]) * w[k * columns + j];
+                  sum += product;
+                  sizes += std::abs(product);
+                }
+                // Each factor is off by 2^-8 of itself at most, their product by 2^-7; what f32 rounds is less than 1 % of that.
+                ASSERT_LE(std::abs(y[i * columns + j] - sum), isRepresentable ? 0 : 1.01 * sizes / 128)
+                    << "depth " << depth << ", " << columns << " columns, " << vectorBits << " bits, at " << i << ", " << j;
+              }
+          }
+        }
+}
+
 /// Depthwise: channels are parallel in both operands.
 TEST(DepthwiseConvTest, EqualsNaiveLoops) {
   for (auto [channels, stride] : {std::pair<int64_t, int64_t>(32, 1), {24, 2}, {7, 1}, {1, 1}}) {

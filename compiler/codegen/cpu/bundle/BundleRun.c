@@ -21,10 +21,10 @@ int munmap(void *address, size_t bytes);
 /// The values of the enumeration in the header of a bundle.
 enum { OK, NULL_POINTER, SMALL_ARENA, MISALIGNED, OVERLAP, NO_WEIGHTS_FILE, WRONG_WEIGHTS };
 
-/// Where a pointer of a kernel's table points; `offset` is the index of an input or output.
+/// Where a pointer points: `offset` bytes behind the start of the place, or of its input or output number `index`.
 enum { INPUT, OUTPUT, ARENA, WEIGHTS, NOWHERE };
 typedef struct {
-  int64_t place, offset;
+  int64_t place, index, offset;
 } tw_pointer;
 
 typedef struct {
@@ -122,19 +122,22 @@ static int check(const tw_plan *plan, const void *const *inputs, void *const *ou
   return OK;
 }
 
+static void *resolve(tw_pointer pointer, const void *const *inputs, void *const *outputs, const char *const *starts) {
+  const char *start = pointer.place == INPUT    ? inputs[pointer.index]
+                      : pointer.place == OUTPUT ? outputs[pointer.index]
+                                                : starts[pointer.place];
+  return (void *)(start + pointer.offset);
+}
+
 int tw_bundle_run(const tw_plan *plan, const void *const *inputs, void *const *outputs, const void *weights, void *arena,
                   size_t arenaBytes, tw_team *team) {
   const int status = check(plan, inputs, outputs, weights, arena, arenaBytes);
   if (status != OK)
     return status;
-  const char *places[] = {0, 0, arena, weights, 0};
+  const char *starts[] = {0, 0, arena, weights, 0};
   running run = {plan, arena};
-  for (int64_t i = 0; i < plan->pointerCount; ++i) {
-    const tw_pointer pointer = plan->pointers[i];
-    run.table[i] = pointer.place == INPUT    ? (void *)inputs[pointer.offset]
-                   : pointer.place == OUTPUT ? outputs[pointer.offset]
-                                             : (void *)(places[pointer.place] + pointer.offset);
-  }
+  for (int64_t i = 0; i < plan->pointerCount; ++i)
+    run.table[i] = resolve(plan->pointers[i], inputs, outputs, starts);
   if (team) {
     tw_team_run(team, runSteps, &run);
   } else {
@@ -143,11 +146,7 @@ int tw_bundle_run(const tw_plan *plan, const void *const *inputs, void *const *o
   }
   for (int64_t i = 0; i < plan->copyCount; ++i) {
     const tw_copy copy = plan->copies[i];
-    memcpy(outputs[copy.output],
-           copy.from.place == INPUT    ? inputs[copy.from.offset]
-           : copy.from.place == OUTPUT ? outputs[copy.from.offset]
-                                       : places[copy.from.place] + copy.from.offset,
-           (size_t)copy.bytes);
+    memcpy(outputs[copy.output], resolve(copy.from, inputs, outputs, starts), (size_t)copy.bytes);
   }
   return OK;
 }

@@ -48,7 +48,54 @@ struct tw_team {
   int sleepers; ///< threads that wait for progress
   unsigned helpers;
   pthread_t *threads;
+  /// How many threads have begun, and the processor of each one; null where they run anywhere.
+  unsigned begun;
+  int *processors;
 };
+
+#if defined(__linux__)
+// Functions of the C library that its headers only show to GNU sources.
+int systemGetAffinity(int thread, size_t bytes, void *mask) __asm__("sched_getaffinity");
+int systemSetAffinity(int thread, size_t bytes, const void *mask) __asm__("sched_setaffinity");
+int systemCurrentProcessor(void) __asm__("sched_getcpu");
+
+enum { MAX_PROCESSORS = 1024, WORD_BITS = 8 * sizeof(unsigned long) };
+typedef struct {
+  unsigned long words[MAX_PROCESSORS / WORD_BITS];
+} processorMask;
+
+/// A processor for each thread beside this one, if the team has as many threads as this process has processors; else the scheduler knows
+/// better. Where other processes are at work, it would often wake a thread on the processor of the one that wakes it.
+static int *chooseProcessors(unsigned threads) {
+  processorMask mask = {{0}};
+  if (systemGetAffinity(0, sizeof mask, &mask) < 0)
+    return NULL;
+  const int current = systemCurrentProcessor();
+  int *processors = malloc(threads * sizeof(int));
+  unsigned count = 0, others = 0;
+  for (int i = 0; processors && i < MAX_PROCESSORS; ++i) {
+    if (!(mask.words[i / WORD_BITS] >> (i % WORD_BITS) & 1))
+      continue;
+    if (i != current && others < threads)
+      processors[others++] = i;
+    ++count;
+  }
+  if (count == threads && others >= threads - 1)
+    return processors;
+  free(processors);
+  return NULL;
+}
+
+static void runOn(int processor) {
+  processorMask mask = {{0}};
+  mask.words[processor / WORD_BITS] |= 1ul << (processor % WORD_BITS);
+  // Where the system refuses, the thread runs anywhere.
+  (void)systemSetAffinity(0, sizeof mask, &mask);
+}
+#else
+static int *chooseProcessors(unsigned threads) { return (void)threads, NULL; }
+static void runOn(int processor) { (void)processor; }
+#endif
 
 static void pauseABit(void) {
 #if defined(__x86_64__) || defined(__i386__)
@@ -145,6 +192,8 @@ static member newMember(tw_team *team, int mayCall) {
 
 static void *helperMain(void *argument) {
   tw_team *team = argument;
+  if (team->processors)
+    runOn(team->processors[__atomic_fetch_add(&team->begun, 1, __ATOMIC_RELAXED)]);
   unsigned seen = 0;
   for (;;) {
     for (int i = 0; i < SPINS && __atomic_load_n(&team->runs, __ATOMIC_RELAXED) == seen; ++i)
@@ -181,6 +230,8 @@ tw_team *tw_team_create(unsigned threads) {
   pthread_mutex_init(&team->lock, NULL);
   pthread_cond_init(&team->start, NULL);
   pthread_cond_init(&team->progress, NULL);
+  if (threads > 1)
+    team->processors = chooseProcessors(threads);
   if (threads > 1 && (team->threads = malloc((threads - 1) * sizeof(pthread_t))))
     while (team->helpers < threads - 1 && pthread_create(&team->threads[team->helpers], NULL, helperMain, team) == 0)
       ++team->helpers;
@@ -199,6 +250,7 @@ void tw_team_destroy(tw_team *team) {
   pthread_cond_destroy(&team->progress);
   pthread_cond_destroy(&team->start);
   pthread_mutex_destroy(&team->lock);
+  free(team->processors);
   free(team->threads);
   free(team);
 }

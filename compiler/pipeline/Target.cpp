@@ -1,0 +1,112 @@
+//===- Target.cpp - What kernels can be compiled for ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/pipeline/Target.h"
+#include "compiler/codegen/cpu/CpuTarget.h"
+#include "isa/timing/Dram.h"
+#include "isa/timing/InstructionTiming.h"
+
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+
+class AccelTarget : public Target {
+public:
+  llvm::StringRef name() const override { return graph::kAccelTarget; }
+  llvm::StringRef title() const override { return "accelerator"; }
+  llvm::StringRef device() const override { return "the simulated accelerator"; }
+  bool compilesNetworks() const override { return true; }
+
+  std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const override {
+    const timing::MachineParams &machine = *options.machine;
+    const timing::TimingConstants &t = machine.timing;
+    const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
+    graph::ArrayMachine array;
+    array.type = machine.arrayType == timing::ArrayType::Int8   ? "int8"
+                 : machine.arrayType == timing::ArrayType::Bf16 ? "bf16"
+                                                                : "fp32";
+    array.rows = machine.rows;
+    array.columns = machine.cols;
+    array.preloadCycles = int64_t(llvm::divideCeil(machine.rows, machine.preloadRowsPerCycle) + t.preload_drain_cycles +
+                                  t.shadow_ready_cycles + t.shadow_free_cycles);
+    array.loadEngines = machine.loadEngines;
+    array.sums = int64_t(machine.accumulatorRows()) * machine.cols;
+    array.scratchpad = int64_t(machine.scratchpads[0].capacityBytes);
+    array.dramBytes = std::min(double(peak.numerator) / double(peak.denominator),
+                               machine.loadEngines * timing::loadBytesPerCycle(machine));
+    return graph::makeArrayTarget(std::move(array));
+  }
+
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
+    llvm::Expected<CompiledNetwork> network = compileForAccelerator(kernels, options);
+    if (!network)
+      return network.takeError();
+    return Artefact(std::move(*network));
+  }
+};
+
+class CpuLibrary : public KernelLibrary {
+public:
+  explicit CpuLibrary(std::unique_ptr<cpu::CpuExecutable> executable) : executable(std::move(executable)) {}
+  llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
+                  std::vector<frontend::HostTensor> &outputs) override {
+    return executable->runKernel(kernel, inputs, outputs);
+  }
+
+private:
+  std::unique_ptr<cpu::CpuExecutable> executable;
+};
+
+class CpuTarget : public Target {
+public:
+  llvm::StringRef name() const override { return graph::kCpuTarget; }
+  llvm::StringRef device() const override { return "this CPU"; }
+  std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeCpuTarget(); }
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
+    auto executable = cpu::compileForCpu(kernels, options.cpu);
+    if (!executable)
+      return executable.takeError();
+    return Artefact(std::make_shared<CpuLibrary>(std::move(*executable)));
+  }
+};
+
+std::vector<std::unique_ptr<Target>> &registry() {
+  static std::vector<std::unique_ptr<Target>> targets = [] {
+    std::vector<std::unique_ptr<Target>> ours;
+    ours.push_back(std::make_unique<AccelTarget>());
+    ours.push_back(std::make_unique<CpuTarget>());
+    return ours;
+  }();
+  return targets;
+}
+
+} // namespace
+
+std::vector<const Target *> pipeline::targets() {
+  std::vector<const Target *> all;
+  for (const std::unique_ptr<Target> &target : registry())
+    all.push_back(target.get());
+  return all;
+}
+
+const Target *pipeline::targetNamed(llvm::StringRef name) {
+  for (const std::unique_ptr<Target> &target : registry())
+    if (target->name() == name)
+      return target.get();
+  return nullptr;
+}
+
+std::string pipeline::targetNames() {
+  std::string names;
+  for (const std::unique_ptr<Target> &target : registry())
+    names += (names.empty() ? "\"" : ", \"") + target->name().str() + "\"";
+  return names;
+}
+
+bool pipeline::registerTarget(std::unique_ptr<Target> target) {
+  if (targetNamed(target->name()))
+    return false;
+  registry().push_back(std::move(target));
+  return true;
+}

@@ -1,0 +1,61 @@
+//===- Target.h - What kernels can be compiled for --------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// A target says which ops it takes, and compiles kernels of such ops. It is
+// registered under its name, which stands on its kernels (`tilewright.target`).
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_PIPELINE_TARGET_H
+#define COMPILER_PIPELINE_TARGET_H
+
+#include "compiler/frontend/HostTensor.h"
+#include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/pipeline/Compile.h"
+
+#include <memory>
+#include <variant>
+
+namespace tw::pipeline {
+
+/// Compiled kernels that this process calls.
+class KernelLibrary {
+public:
+  virtual ~KernelLibrary() = default;
+  /// Runs a kernel by the name of its function. `inputs` match its arguments in number, element size and shape. `outputs` come with the
+  /// types and shapes of its results, without bytes.
+  virtual llvm::Error run(llvm::StringRef kernel, llvm::ArrayRef<frontend::HostTensor> inputs,
+                          std::vector<frontend::HostTensor> &outputs) = 0;
+};
+
+/// A program, which a model of the accelerator runs, or kernels that this process calls.
+using Artefact = std::variant<CompiledNetwork, std::shared_ptr<KernelLibrary>>;
+
+class Target {
+public:
+  virtual ~Target() = default;
+  /// On kernels and on the command line: letters, digits and `_`.
+  virtual llvm::StringRef name() const = 0;
+  /// In reports.
+  virtual llvm::StringRef title() const { return name(); }
+  /// What runs its code, for people: "this CPU".
+  virtual llvm::StringRef device() const = 0;
+  /// Which ops it takes, on the machine of `options`, if it needs one.
+  virtual std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const = 0;
+  /// Whether a run of its kernels becomes one program, whose @main calls them. Else each kernel is called by itself.
+  virtual bool compilesNetworks() const { return false; }
+  /// Compiles the kernels of a module in linalg: all are for this target. With compilesNetworks() the module has a @main. Errors name
+  /// the kernel, what was found and what is allowed.
+  virtual llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const = 0;
+};
+
+/// All targets: "accel", "cpu", and what was added, in this order.
+std::vector<const Target *> targets();
+/// Null if there is none.
+const Target *targetNamed(llvm::StringRef name);
+/// Their names, for messages: "accel", "cpu".
+std::string targetNames();
+/// Adds a target for the rest of the process, before other threads use targets. False if one has its name.
+bool registerTarget(std::unique_ptr<Target> target);
+
+} // namespace tw::pipeline
+
+#endif // COMPILER_PIPELINE_TARGET_H
