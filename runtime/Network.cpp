@@ -834,6 +834,7 @@ StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, c
     return module.error();
   cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
+  cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);

@@ -219,17 +219,16 @@ Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulat
   return accumulator;
 }
 
-Value combineLanes(OpBuilder &b, Location loc, const Combiner &combiner, Value value) {
-  using Kind = vector::CombiningKind;
-  if (combiner.kind != Kind::MAXIMUMF && combiner.kind != Kind::MINIMUMF)
-    return b.create<vector::ReductionOp>(loc, combiner.kind, value);
-  for (int64_t width = cast<VectorType>(value.getType()).getNumElements() / 2; width > 0; width /= 2) {
-    auto lower = llvm::to_vector(llvm::seq<int64_t>(0, width)), upper = llvm::to_vector(llvm::seq<int64_t>(width, 2 * width));
-    Value low = b.create<vector::ShuffleOp>(loc, value, value, lower),
-          high = b.create<vector::ShuffleOp>(loc, value, value, upper);
-    value = applyToLanes(b, *combiner.op, {low, high}, width);
-  }
-  return b.create<vector::ExtractOp>(loc, value, int64_t(0));
+Value combineHalves(OpBuilder &b, Location loc, const Combiner &combiner, Value value) {
+  const int64_t width = cast<VectorType>(value.getType()).getNumElements() / 2;
+  if (width == 1)
+    return applyToLanes(
+        b, *combiner.op,
+        {b.create<vector::ExtractOp>(loc, value, int64_t(0)), b.create<vector::ExtractOp>(loc, value, int64_t(1))}, 1);
+  auto half = [&](int64_t first) -> Value {
+    return b.create<vector::ShuffleOp>(loc, value, value, llvm::to_vector(llvm::seq<int64_t>(first, first + width)));
+  };
+  return applyToLanes(b, *combiner.op, {half(0), half(width)}, width);
 }
 
 std::optional<Combiner> matchCombiner(Block &body) {

@@ -39,8 +39,8 @@ struct Combiner {
 /// The combiner of a body whose last argument is its accumulator, if it has one.
 std::optional<Combiner> matchCombiner(mlir::Block &body);
 
-/// The lanes of a vector, whose number is a power of two, combined into one value.
-mlir::Value combineLanes(mlir::OpBuilder &b, mlir::Location loc, const Combiner &combiner, mlir::Value value);
+/// The lower lanes of a vector, whose number is even, each combined with an upper one; a scalar for the last two.
+mlir::Value combineHalves(mlir::OpBuilder &b, mlir::Location loc, const Combiner &combiner, mlir::Value value);
 
 /// What leaves any accumulator as it is.
 mlir::TypedAttr neutralElement(mlir::OpBuilder &b, mlir::vector::CombiningKind kind, mlir::Type type);

@@ -86,6 +86,10 @@ struct NestOptions {
   graph::Math math = graph::Math::Exact;
 };
 
+/// Drops loops of one iteration and merges every pair of loops that all operands walk as one. The result is, for each loop that is left,
+/// the one that it was, or ends with.
+llvm::SmallVector<int> mergeLoops(LoopNest &nest);
+
 /// Neighbouring iterations of loop `loop` in one register block of a reducing nest; 0 if that is not the loop whose iterations are the
 /// lanes of vectors.
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options);
@@ -96,6 +100,13 @@ int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &op
 /// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
 unsigned emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
                       const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
+
+/// Emits nests that each work on rows, by itself every one of them: `rows` rows of all nests, then the next ones, so that they are still
+/// in the cache. `rowLoops` are their loops of rows, whose sizes are the same multiple of `rows`. What rows of a nest read of an earlier
+/// one must be of the same rows.
+unsigned emitRowBlocks(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<LoopNest> nests,
+                       llvm::ArrayRef<int> rowLoops, int64_t rows, const NestOptions &options,
+                       const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
 
 /// Emits a call of tw_worker::wait.
 void emitWait(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value worker);
