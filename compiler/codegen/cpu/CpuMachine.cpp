@@ -45,22 +45,24 @@ struct InstructionSet {
   /// LLVM's names, all of them needed.
   std::vector<const char *> features;
   unsigned vectorBits = 0, vectorRegisters = 0, integerProducts = 0;
-  bool hasFma = false, hasBfloatProducts = false;
+  bool hasFma = false, hasBfloatProducts = false, mixesSigns = false;
 };
 
 /// The only place where instructions follow from features. Of two rows that fit the later one counts.
 const std::vector<InstructionSet> &instructionSets() {
   static const std::vector<InstructionSet> rows = {
-      // arch, features, vector bits, vector registers, integer products, FMA, bfloat16 products
+      // arch, features, vector bits, vector registers, integer products, FMA, bfloat16 products, mixed signs
       {"x86_64", {"sse2"}, 128, 16, 2},
       {"x86_64", {"fma"}, 0, 0, 0, true},
       {"x86_64", {"avx2"}, 256, 0, 0},
-      {"x86_64", {"avxvnni"}, 0, 0, 4},
+      {"x86_64", {"avxvnni"}, 0, 0, 4, false, false, true},
       // A 512-bit register is only worth it where bytes and words are handled at that width too.
       {"x86_64", {"avx512f", "avx512bw", "avx512vl", "avx512dq"}, 512, 32, 2},
-      {"x86_64", {"avx512vnni", "avx512vl"}, 0, 0, 4},
+      {"x86_64", {"avx512vnni", "avx512vl"}, 0, 0, 4, false, false, true},
       {"x86_64", {"avx512bf16", "avx512vl"}, 0, 0, 0, false, true},
       {"aarch64", {"neon"}, 128, 32, 1, true},
+      {"aarch64", {"dotprod"}, 0, 0, 4},
+      {"aarch64", {"i8mm"}, 0, 0, 4, false, false, true},
       // Scalar registers: two lanes, so that loops are blocked as for vectors.
       {"riscv64", {"d"}, 64, 32, 1, true},
       {"riscv64", {"v"}, 128},
@@ -217,6 +219,7 @@ llvm::Expected<CpuMachine> selectMachine(const CpuChoice &choice, unsigned vecto
     machine.integerProducts = set.integerProducts ? set.integerProducts : machine.integerProducts;
     machine.hasFma |= set.hasFma;
     machine.hasBfloatProducts |= set.hasBfloatProducts;
+    machine.mixesSigns |= set.mixesSigns;
   }
   if (integerProducts)
     machine.integerProducts = std::min(machine.integerProducts, integerProducts);

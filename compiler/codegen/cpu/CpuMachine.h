@@ -25,6 +25,8 @@ struct CpuMachine {
   bool hasFma = false;
   /// How many products of 8-bit integers one instruction adds to each 32-bit lane: 4, 2 (after widening to 16 bits) or 1.
   unsigned integerProducts = 1;
+  /// With 4 of them, one factor is unsigned and the other one signed. Else both are signed.
+  bool mixesSigns = false;
   /// An instruction that adds two products of bfloat16 to each 32-bit lane.
   bool hasBfloatProducts = false;
 

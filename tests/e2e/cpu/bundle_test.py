@@ -267,6 +267,11 @@ class EmitTest(BundleTest):
                                    (["--arch", "riscv64", "--features", "+v"], r"\tvfmacc\.v")]:
             self.compile("gemm:64x64x64:fp32", "--emit", "asm", "-o", "g.s", *processor)
             self.assertRegex((self.path / "g.s").read_text(), pattern)
+        for processor, pattern in [(["--arch", "aarch64", "--cpu", "neoverse-n1"], r"\tsdot\tv\d+\.4s"), (["--arch", "aarch64", "--features", "+i8mm"], r"\tusdot\tv\d+\.4s"),
+                                   (["--arch", "x86_64", "--cpu", "cascadelake"], r"\tvpdpbusd\t.*%zmm"), (["--arch", "x86_64", "--cpu", "alderlake"], r"\tvpdpbusd\t.*%ymm"),
+                                   (["--arch", "x86_64", "--cpu", "haswell"], r"\tvpmaddwd\t.*%ymm")]:
+            self.compile("gemm:64x64x64:int8", "--emit", "asm", "-o", "g.s", *processor)
+            self.assertRegex((self.path / "g.s").read_text(), pattern)
         self.compile("gemm:64x64x64:fp32", "--emit", "asm", "-o", "g.s", "--cpu", "x86-64", "--arch", "x86_64")
         self.assertNotRegex((self.path / "g.s").read_text(), r"%[yz]mm|vfmadd")
 
@@ -283,7 +288,8 @@ class CrossTest(BundleTest):
     def test_aarch64(self):
         need("clang-14", "ld.lld-14", "qemu-aarch64", files=["/usr/aarch64-linux-gnu/include/stdio.h", "/usr/lib/gcc-cross/aarch64-linux-gnu"])
         self.images = self.images[:3] # emulation takes its time
-        self.on("aarch64", [("", "cortex-a53"), ("cortex-a53", "cortex-a53"), ("neoverse-n1", "neoverse-n1")],
+        # Without dot products; with those of signed bytes; with those of mixed signs.
+        self.on("aarch64", [("", "cortex-a53"), ("cortex-a53", "cortex-a53"), ("neoverse-n1", "neoverse-n1"), ("neoverse-n2", "max")],
                 ("clang-14", "--target=aarch64-linux-gnu", "-fuse-ld=lld-14"), ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"))
 
     def riscv(self, emulated, *options, **forms):

@@ -48,7 +48,9 @@ TEST(CpuMachineTest, InstructionsFollowFromFeatures) {
       {{"x86_64", "haswell", "+avxvnni"}, 256, 16, 4, true, false},
       {{"aarch64", "", ""}, 128, 32, 1, true, false},
       {{"aarch64", "cortex-a53", ""}, 128, 32, 1, true, false},
-      {{"aarch64", "neoverse-n1", ""}, 128, 32, 1, true, false},
+      {{"aarch64", "neoverse-n1", ""}, 128, 32, 4, true, false}, // SDOT
+      {{"aarch64", "neoverse-n1", "-dotprod"}, 128, 32, 1, true, false},
+      {{"aarch64", "", "+i8mm"}, 128, 32, 4, true, false}, // USDOT
       {{"riscv64", "", ""}, 64, 32, 1, true, false},
       {{"riscv64", "", "+v"}, 128, 32, 1, true, false},
       {{"riscv64", "", "+v,+zvl256b"}, 256, 32, 1, true, false},
