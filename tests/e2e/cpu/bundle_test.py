@@ -277,34 +277,68 @@ class EmitTest(BundleTest):
 
 
 class CrossTest(BundleTest):
-    def on(self, arch, cpus, compiler, emulator, *options, forms=("fp32", "int8_qdq")):
+    ARM = ("clang-14", "--target=aarch64-linux-gnu", "-fuse-ld=lld-14"), ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu")
+    RISCV = ("clang-14", "--target=riscv64-linux-gnu", "-march=rv64gc"), ("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu")
+
+    def setUp(self):
+        super().setUp()
+        self.images = self.images[:3] # emulation takes its time
+        need("clang-14", "ld.lld-14", "qemu-aarch64", "riscv64-linux-gnu-ld", "qemu-riscv64",
+             files=[f"/usr/{path}" for arch in ["aarch64", "riscv64"] for path in [f"{arch}-linux-gnu/include/stdio.h", f"lib/gcc-cross/{arch}-linux-gnu"]])
+
+    def digits(self, arch, options, emulated, compiler, emulator, forms=("fp32", "int8_qdq")):
         for form in forms:
-            for cpu, emulated in cpus:
-                self.compile(DIGITS / f"digits_{form}.onnx", "--name", "digits", "--arch", arch, *(["--cpu", cpu] if cpu else []), *options, "-o", "lib")
-                self.program("program", PROGRAM.replace("NAME", "digits").replace("UPPER", "DIGITS"), "lib/libdigits.a", compiler=compiler)
-                for threads in [(), (2,)]:
-                    self.assert_right(self.logits(*emulator, "-cpu", emulated, "./program", *threads), form)
+            self.compile(DIGITS / f"digits_{form}.onnx", "--name", "digits", "--arch", arch, *options, "-o", "lib")
+            self.program("program", PROGRAM.replace("NAME", "digits").replace("UPPER", "DIGITS"), "lib/libdigits.a", compiler=compiler)
+            for threads in [(), (2,)]:
+                self.assert_right(self.logits(*emulator, "-cpu", emulated, "./program", *threads), form)
+
+    def products(self, arch, options, emulated, compiler, emulator):
+        """Sums of products of bytes, their extremes among them, are exact, whichever instructions make them."""
+        rows, depth, columns = 13, 67, 37
+        self.write("net.mlir", f"""func.func @main(%x: tensor<{rows}x{depth}xi8>, %w: tensor<{depth}x{columns}xi8>) -> tensor<{rows}x{columns}xi32> {{
+  %c0 = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<{rows}x{columns}xi32>
+  %z = linalg.fill ins(%c0 : i32) outs(%e : tensor<{rows}x{columns}xi32>) -> tensor<{rows}x{columns}xi32>
+  %m = linalg.matmul ins(%x, %w : tensor<{rows}x{depth}xi8>, tensor<{depth}x{columns}xi8>) outs(%z : tensor<{rows}x{columns}xi32>) -> tensor<{rows}x{columns}xi32>
+  return %m : tensor<{rows}x{columns}xi32>
+}}
+""")
+        random = np.random.default_rng(1)
+        x, w = (random.choice([-128, -127, -1, 0, 1, 100, 127], shape).astype(np.int8) for shape in [(rows, depth), (depth, columns)])
+        self.compile("net.mlir", "--arch", arch, *options, "-o", "lib")
+        self.program("net", f"""#include "net.h"
+#include <stdio.h>
+static int8_t x[{rows * depth}], w[{depth * columns}];
+static int32_t sums[{rows * columns}];
+static _Alignas(NET_ARENA_ALIGNMENT) char arena[NET_ARENA_BYTES];
+int main(void) {{
+  if (fread(x, sizeof x, 1, stdin) != 1 || fread(w, sizeof w, 1, stdin) != 1)
+    return 99;
+  int status = net_run(x, w, sums, arena, sizeof arena, NULL);
+  fwrite(sums, sizeof sums, 1, stdout);
+  return status;
+}}
+""", "lib/libnet.a", compiler=compiler)
+        sums = np.frombuffer(self.execute(*emulator, "-cpu", emulated, "./net", data=x.tobytes() + w.tobytes()), np.int32).reshape(rows, columns)
+        np.testing.assert_array_equal(sums, x.astype(np.int32) @ w.astype(np.int32), str(options))
 
     def test_aarch64(self):
-        need("clang-14", "ld.lld-14", "qemu-aarch64", files=["/usr/aarch64-linux-gnu/include/stdio.h", "/usr/lib/gcc-cross/aarch64-linux-gnu"])
-        self.images = self.images[:3] # emulation takes its time
         # Without dot products; with those of signed bytes; with those of mixed signs.
-        self.on("aarch64", [("", "cortex-a53"), ("cortex-a53", "cortex-a53"), ("neoverse-n1", "neoverse-n1"), ("neoverse-n2", "max")],
-                ("clang-14", "--target=aarch64-linux-gnu", "-fuse-ld=lld-14"), ("qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"))
-
-    def riscv(self, emulated, *options, **forms):
-        need("clang-14", "riscv64-linux-gnu-ld", "qemu-riscv64", files=["/usr/riscv64-linux-gnu/include/stdio.h", "/usr/lib/gcc-cross/riscv64-linux-gnu"])
-        self.images = self.images[:3]
-        self.on("riscv64", [("", emulated)], ("clang-14", "--target=riscv64-linux-gnu", "-march=rv64gc"),
-                ("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu"), *options, **forms)
+        for options, emulated in [([], "cortex-a53"), (["--cpu", "cortex-a53"], "cortex-a53"), (["--cpu", "neoverse-n1"], "neoverse-n1"), (["--cpu", "neoverse-n2"], "max")]:
+            self.digits("aarch64", options, emulated, *self.ARM)
+            self.products("aarch64", options, emulated, *self.ARM)
 
     def test_riscv(self):
-        self.riscv("rv64")
+        self.digits("riscv64", [], "rv64", *self.RISCV)
+        self.products("riscv64", [], "rv64", *self.RISCV)
 
     def test_riscv_with_vectors(self):
-        # QEMU 7.2 aborts where vfcvt.rtz.x.f.v is the first instruction of a block that rounds, which the int8 network has.
         for length, features in [(128, "+v"), (512, "+v"), (256, "+v,+zvl256b")]:
-            self.riscv(f"rv64,v=true,vext_spec=v1.0,vlen={length}", "--features", features, forms=["fp32"])
+            emulated = f"rv64,v=true,vext_spec=v1.0,vlen={length}"
+            # QEMU 7.2 aborts where vfcvt.rtz.x.f.v is the first instruction of a block that rounds, which the int8 network has.
+            self.digits("riscv64", ["--features", features], emulated, *self.RISCV, forms=["fp32"])
+            self.products("riscv64", ["--features", features], emulated, *self.RISCV)
 
 
 class RefusalTest(BundleTest):
