@@ -677,7 +677,7 @@ llvm::Error CpuCompiler::prepare() {
   }
   llvm::StringSet<> needless;
   if (runsMain && !mainIsKernel) {
-    placed = placeTensors(main);
+    placed = placeTensors(main, options.math == graph::Math::Fast && nestOptions.machine.hasBfloatProducts);
     for (auto call : main.getOps<func::CallOp>())
       if (isDoneByPlacement(call, placed))
         needless.insert(call.getCallee());

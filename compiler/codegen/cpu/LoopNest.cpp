@@ -33,6 +33,9 @@ constexpr int64_t chunksPerThread = 8;
 /// Weights beyond this many bytes are walked once, with the pixels inside, instead of once per row of pixels.
 constexpr int64_t residentBytes = 128 * 1024;
 
+/// Taps of a window are loops beyond this number.
+constexpr int64_t maxUnrolledTaps = 5;
+
 /// What a load costs beside the operations that hide it: factors of matrix products come from the second-level cache.
 constexpr double cyclesPerLoad = 0.05;
 
@@ -643,6 +646,19 @@ SmallVector<Value> NestEmitter::emitReductionLoops(const Pointers &base, ArrayRe
                                                    function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner) {
   if (dims.empty())
     return inner(base, accumulators);
+  // Taps that reach elements of other rows of the block: without a loop between them, these are loaded once.
+  const int64_t taps = nest.sizes[dims[0]];
+  const bool sharesLoads =
+      dims.size() == 1 && taps <= maxUnrolledTaps && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+        const int64_t row = stride(*slots[slot], rowDim), tap = stride(*slots[slot], dims[0]);
+        return slots[slot]->inMemory() && row > 0 && tap > 0 && tap * (taps - 1) >= row && (row % tap == 0 || tap % row == 0);
+      });
+  if (sharesLoads) {
+    SmallVector<Value> carried(accumulators);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      carried = inner(advanced(base, dims[0], tap), carried);
+    return carried;
+  }
   auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(nest.sizes[dims[0]]), constantIndex(1), accumulators);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
@@ -862,8 +878,19 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   for (unsigned slot : inputSlots[0])
     if (isReused(slot))
       reused += footprint(*slots[slot]);
+  // Windows that overlap from one iteration of a loop to the next find their elements in the cache if only some lanes of all pixels lie
+  // between.
+  const bool windowsOverlap = !vectorReduction && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+    return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && llvm::any_of(loops, [&](const Loop &loop) {
+             for (auto [dim, size] : llvm::enumerate(nest.sizes))
+               if (const int64_t step = stride(*slots[slot], loop.dim), tap = stride(*slots[slot], static_cast<int>(dim));
+                   nest.isReduction[dim] && step > 0 && step <= tap * (size - 1))
+                 return true;
+             return false;
+           });
+  });
   if (block.count > 1)
-    loops.push_back({vectorDim, block.count, block.step});
+    loops.insert(windowsOverlap ? loops.begin() : loops.end(), {vectorDim, block.count, block.step});
   if (reused > residentBytes)
     std::stable_partition(loops.begin(), loops.end(), [&](const Loop &loop) {
       return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], loop.dim); });

@@ -57,7 +57,7 @@ namespace {
 
 class Placer {
 public:
-  explicit Placer(func::FuncOp main) : main(main) {}
+  Placer(func::FuncOp main, bool groupsFloats) : main(main), groupsFloats(groupsFloats) {}
   DenseMap<Value, PlacedTensor> place();
 
 private:
@@ -72,6 +72,7 @@ private:
   void leaveOutTranspositions(func::CallOp first);
 
   func::FuncOp main;
+  bool groupsFloats;
   DenseMap<Operation *, func::FuncOp> calleeOf;
   DenseMap<Operation *, unsigned> callsOf;
   /// Concatenations whose parts nobody else reads, and the call that each part is for.
@@ -164,7 +165,7 @@ linalg::TransposeOp Placer::transpositionOf(func::CallOp call) const {
 }
 
 /// Whether a kernel makes neighbours along dimension `dim` of its result of neighbours along that dimension of its only argument: it then
-/// works on vectors of them, and other dimensions may be in any order.
+/// works on vectors of them, and other dimensions may be in any order. Not so sums of groups of products.
 bool Placer::keepsNeighbours(func::CallOp call, unsigned dim) const {
   func::FuncOp callee = onlyCallee(call);
   if (!callee || callee.getNumArguments() != 1 || callee.getNumResults() != 1)
@@ -174,6 +175,9 @@ bool Placer::keepsNeighbours(func::CallOp call, unsigned dim) const {
       continue;
     auto nest = dyn_cast<linalg::LinalgOp>(op);
     if (!nest || nest->getNumResults() != 1)
+      return false;
+    const bool isFloat = isa<FloatType>(getElementTypeOrSelf(nest->getResult(0).getType()));
+    if (nest.getNumReductionLoops() > 0 && (!isFloat || groupsFloats))
       return false;
     SmallVector<int64_t> ranges = nest.getStaticLoopRanges();
     SmallVector<utils::IteratorType> kinds = nest.getIteratorTypesArray();
@@ -327,7 +331,7 @@ DenseMap<Value, PlacedTensor> Placer::place() {
 
 } // namespace
 
-DenseMap<Value, PlacedTensor> placeTensors(func::FuncOp main) { return Placer(main).place(); }
+DenseMap<Value, PlacedTensor> placeTensors(func::FuncOp main, bool groupsFloats) { return Placer(main, groupsFloats).place(); }
 
 bool isDoneByPlacement(func::CallOp call, const DenseMap<Value, PlacedTensor> &placed) {
   if (call.getNumResults() != 1 || call.getNumOperands() == 0)

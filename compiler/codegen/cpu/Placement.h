@@ -36,8 +36,8 @@ struct PlacedTensor {
 };
 
 /// Finds the results of kernel calls in `main` that can be placed in the memory of other tensors, and says so to the kernels that write
-/// and read them.
-llvm::DenseMap<mlir::Value, PlacedTensor> placeTensors(mlir::func::FuncOp main);
+/// and read them. `groupsFloats`: products of floats are summed in groups, as those of integers are, whose numbers must be neighbours.
+llvm::DenseMap<mlir::Value, PlacedTensor> placeTensors(mlir::func::FuncOp main, bool groupsFloats);
 
 /// Whether the call need not run: it concatenates tensors that are placed in its result, or transposes what is read or written in
 /// another order anyway.
