@@ -225,6 +225,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.math = options.math;
+  result.options.cpu.math = options.math;
+  result.options.cpu.processor = options.processor;
   for (const std::string &name : options.targets) {
     const pipeline::Target *target = pipeline::targetNamed(name);
     if (!target)
@@ -809,9 +811,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// Code for the CPU and what it takes and gives.
-static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
-                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+/// The loops of a network, none of them for an accelerator.
+static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -824,34 +825,47 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
     return status.error();
   if (Status status = lower(*module, model); !status)
     return status.error();
-  cpu::CpuOptions cpuOptions;
+  return module;
+}
+
+StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  StatusOr<Module> module = lowerForCpu(model, options);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
   cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  inputs = module->inputs;
-  outputs = module->outputs;
-  return std::move(*executable);
+  return makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs));
 }
 
-StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
-}
-
-StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  llvm::Expected<std::string> library = (*executable)->objects();
-  if (!library)
-    return fromLlvm(library.takeError());
-  return std::move(*library);
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+  StatusOr<Module> module = lowerForCpu(model, options);
+  if (!module)
+    return module.error();
+  auto describe = [](const std::vector<TensorSpec> &specs) {
+    std::vector<cpu::BundleTensor> tensors;
+    for (const TensorSpec &spec : specs)
+      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+    return tensors;
+  };
+  cpu::CpuOptions cpuOptions = module->options.cpu;
+  cpuOptions.symbolPrefix = request.name + "_kernel_";
+  // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
+  cpuOptions.threads = 16;
+  cpu::BundleOptions bundleOptions;
+  bundleOptions.name = request.name;
+  bundleOptions.model = std::filesystem::path(model).filename();
+  bundleOptions.inputs = describe(module->inputs);
+  bundleOptions.outputs = describe(module->outputs);
+  bundleOptions.separateWeights = request.separateWeights;
+  bundleOptions.text = request.text;
+  auto bundle = cpu::compileBundle(*module->module, cpuOptions, bundleOptions);
+  if (!bundle)
+    return fromLlvm(bundle.takeError(), model);
+  return std::move(*bundle);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

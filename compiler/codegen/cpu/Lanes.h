@@ -23,12 +23,12 @@ mlir::Value toWidth(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, i
 mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
 
 /// e to the power of `x`, an f32 or a vector of them, to a unit in the last place; subnormal results are rounded like others.
-mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const HostMachine &machine);
+mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const CpuMachine &machine);
 
 /// accumulator + the sum of the products of the small numbers that lanes of i32 hold. By the processor's own instruction where there is
-/// one for the width (x86).
+/// one for the width.
 mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, Products products, mlir::Value accumulator, mlir::Value lhs,
-                        mlir::Value rhs, int64_t width);
+                        mlir::Value rhs, int64_t width, const CpuMachine &machine);
 
 /// An op that combines an accumulator with a value and may be reassociated.
 struct Combiner {

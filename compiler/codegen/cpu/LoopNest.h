@@ -9,7 +9,7 @@
 #ifndef COMPILER_CODEGEN_CPU_LOOPNEST_H
 #define COMPILER_CODEGEN_CPU_LOOPNEST_H
 
-#include "compiler/codegen/cpu/HostMachine.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/graph/Math.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -80,7 +80,7 @@ mlir::Type storageType(mlir::Type element);
 int64_t storageBytes(mlir::Type element);
 
 struct NestOptions {
-  HostMachine machine;
+  CpuMachine machine;
   /// Loops are divided so that this many threads can share them where the work is worth it.
   unsigned threads = 1;
   graph::Math math = graph::Math::Exact;
