@@ -226,6 +226,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.math = options.math;
+  result.options.cpu.math = options.math;
+  result.options.cpu.processor = options.processor;
   for (const std::string &name : options.targets) {
     const pipeline::Target *target = pipeline::targetNamed(name);
     if (!target)
@@ -810,18 +812,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-namespace {
-
-/// Code for the CPU and what it takes and gives.
-struct CpuCode {
-  std::unique_ptr<cpu::CpuExecutable> executable;
-  std::vector<TensorSpec> inputs, outputs;
-  std::map<std::string, std::vector<std::string>> nodes; ///< of each kernel
-  Precision precision = Precision::Single;
-  std::optional<uint64_t> macs;
-};
-
-StatusOr<CpuCode> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+/// The loops of a network, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
+static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -830,51 +822,61 @@ StatusOr<CpuCode> compileOnCpu(const std::string &model, const NetworkOptions &o
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
-  CpuCode code;
   if (Status status = optimize(*module, model); !status)
     return status.error();
-  if (hasGraphOps(*module->module))
-    code.macs = countMacs(*module->module);
+  if (macs && hasGraphOps(*module->module))
+    *macs = countMacs(*module->module);
   if (Status status = lower(*module, model); !status)
     return status.error();
-  cpu::CpuOptions cpuOptions;
+  return module;
+}
+
+StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  CpuNetwork network;
+  StatusOr<Module> module = lowerForCpu(model, options, &network.macs);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
   cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  code.executable = std::move(*executable);
+  std::map<std::string, std::vector<std::string>> nodes; // of each kernel
   for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
     if (auto names = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr))
       for (auto name : names.getAsRange<mlir::StringAttr>())
-        code.nodes[kernel.getName().str()].push_back(name.getValue().str());
-  code.inputs = module->inputs;
-  code.outputs = module->outputs;
-  code.precision = module->precision;
-  return code;
-}
-
-} // namespace
-
-StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  StatusOr<CpuCode> code = compileOnCpu(model, options, threads);
-  if (!code)
-    return code.error();
-  CpuNetwork network;
-  network.precision = code->precision;
-  network.macs = code->macs;
-  network.device = makeCpuDevice(std::move(code->executable), std::move(code->inputs), std::move(code->outputs), std::move(code->nodes));
+        nodes[kernel.getName().str()].push_back(name.getValue().str());
+  network.precision = module->precision;
+  network.device = makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
   return network;
 }
 
-StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  StatusOr<CpuCode> code = compileOnCpu(model, options, 1);
-  if (!code)
-    return code.error();
-  llvm::Expected<std::string> library = code->executable->objects();
-  if (!library)
-    return fromLlvm(library.takeError());
-  return std::move(*library);
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+  StatusOr<Module> module = lowerForCpu(model, options);
+  if (!module)
+    return module.error();
+  auto describe = [](const std::vector<TensorSpec> &specs) {
+    std::vector<cpu::BundleTensor> tensors;
+    for (const TensorSpec &spec : specs)
+      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+    return tensors;
+  };
+  cpu::CpuOptions cpuOptions = module->options.cpu;
+  cpuOptions.symbolPrefix = request.name + "_kernel_";
+  // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
+  cpuOptions.threads = 16;
+  cpu::BundleOptions bundleOptions;
+  bundleOptions.name = request.name;
+  bundleOptions.model = std::filesystem::path(model).filename();
+  bundleOptions.inputs = describe(module->inputs);
+  bundleOptions.outputs = describe(module->outputs);
+  bundleOptions.separateWeights = request.separateWeights;
+  bundleOptions.text = request.text;
+  auto bundle = cpu::compileBundle(*module->module, cpuOptions, bundleOptions);
+  if (!bundle)
+    return fromLlvm(bundle.takeError(), model);
+  return std::move(*bundle);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

@@ -7,6 +7,7 @@
 #ifndef RUNTIME_NETWORK_H
 #define RUNTIME_NETWORK_H
 
+#include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/cost/Bounds.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
@@ -53,6 +54,8 @@ struct NetworkOptions {
   bool searchAgain = false;
   /// Refuse networks with kernels for the CPU before anything is searched.
   bool oneProgram = false;
+  /// What code for the CPU is for.
+  cpu::CpuChoice processor;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
@@ -191,8 +194,16 @@ const std::vector<std::string> &phaseNames();
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
                                 std::vector<std::string> &notes);
 
-/// The bytes of a static library with the CPU's code.
-StatusOr<std::string> emitCpuObjects(const std::string &model, const NetworkOptions &options);
+/// How `compile --target cpu` writes a network.
+struct BundleRequest {
+  /// A C identifier.
+  std::string name;
+  bool separateWeights = false;
+  std::optional<cpu::BundleText> text;
+};
+
+/// The network as a library for C programs, for `options.processor`.
+StatusOr<cpu::Bundle> compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request);
 
 } // namespace tw::runtime
 
