@@ -412,6 +412,7 @@ int main(void) {{
             # QEMU 7.2 aborts where vfcvt.rtz.x.f.v is the first instruction of a block that rounds, which the int8 network has.
             self.digits("riscv64", ["--features", features], emulated, *self.RISCV, forms=["fp32"])
             self.products("riscv64", ["--features", features], emulated, *self.RISCV)
+        self.execute("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu", "-cpu", "rv64,v=true,vext_spec=v1.0,vlen=128", "./program", status=7, data=bytes(256))
 
 
 class RefusalTest(BundleTest):
