@@ -28,7 +28,10 @@ public:
         bytes *= size_t(size);
       launch.outputs.push_back({spec.name, spec.stored(), spec.shape, std::vector<uint8_t>(bytes)});
     }
-    std::vector<HostTensor> arguments = toStored(inputs);
+    std::vector<HostTensor> converted;
+    llvm::ArrayRef<HostTensor> arguments = inputs;
+    if (std::any_of(inputSpecs.begin(), inputSpecs.end(), [](const TensorSpec &spec) { return spec.isWidened; }))
+      arguments = converted = toStored(inputs);
     Stopwatch watch;
     if (llvm::Error error = executable->run(arguments, launch.outputs))
       return userError(llvm::toString(std::move(error)));
