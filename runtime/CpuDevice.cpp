@@ -5,6 +5,8 @@
 #include "runtime/Device.h"
 #include "runtime/Stopwatch.h"
 
+#include <algorithm>
+
 using namespace tw;
 using namespace tw::runtime;
 
