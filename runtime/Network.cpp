@@ -16,6 +16,7 @@
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
+#include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
@@ -811,8 +812,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// The loops of a network, none of them for an accelerator.
-static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options) {
+/// The loops of a network, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
+static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -823,13 +824,16 @@ static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptio
     return module.error();
   if (Status status = optimize(*module, model); !status)
     return status.error();
+  if (macs && hasGraphOps(*module->module))
+    *macs = countMacs(*module->module);
   if (Status status = lower(*module, model); !status)
     return status.error();
   return module;
 }
 
-StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  StatusOr<Module> module = lowerForCpu(model, options);
+StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  CpuNetwork network;
+  StatusOr<Module> module = lowerForCpu(model, options, &network.macs);
   if (!module)
     return module.error();
   cpu::CpuOptions cpuOptions = module->options.cpu;
@@ -838,7 +842,14 @@ StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, c
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  return makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs));
+  std::map<std::string, std::vector<std::string>> nodes; // of each kernel
+  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
+    if (auto names = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr))
+      for (auto name : names.getAsRange<mlir::StringAttr>())
+        nodes[kernel.getName().str()].push_back(name.getValue().str());
+  network.precision = module->precision;
+  network.device = makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
+  return network;
 }
 
 StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {

@@ -175,8 +175,16 @@ std::string fileStem(const std::string &model);
 /// Reads `model` (.onnx, .mlir, .tasm, .twp, or an inline kernel), and compiles what is not a program yet.
 StatusOr<Network> loadNetwork(const std::string &model, const NetworkOptions &options);
 
+/// A network on the CPU alone.
+struct CpuNetwork {
+  std::unique_ptr<Device> device;
+  Precision precision = Precision::Single;
+  /// Useful multiply-accumulates; absent for models of linalg ops, where nobody counts them.
+  std::optional<uint64_t> macs;
+};
+
 /// The same for the CPU alone. Programs are refused: they are for one machine.
-StatusOr<std::unique_ptr<Device>> loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads);
+StatusOr<CpuNetwork> loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads);
 
 /// What `compile --emit` can show, in the order of compilation.
 const std::vector<std::string> &phaseNames();

@@ -216,17 +216,17 @@ StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::assignTensors(std
   return tensors;
 }
 
-StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session) {
+StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const std::vector<runtime::TensorSpec> &specs) {
   if (files.empty())
-    return session.randomInputs(seed);
-  auto tensors = assignTensors(std::move(files), session.inputs(), "input");
+    return runtime::randomTensors(specs, seed);
+  auto tensors = assignTensors(std::move(files), specs, "input");
   if (!tensors)
     return tensors.error();
   std::vector<runtime::HostTensor> inputs;
   for (size_t i = 0; i < tensors->size(); ++i) {
     if (!(*tensors)[i])
-      return userError("input '" + session.inputs()[i].name + "' is not given");
-    StatusOr<runtime::HostTensor> fitted = runtime::fitTo(*(*tensors)[i], session.inputs()[i]);
+      return userError("input '" + specs[i].name + "' is not given");
+    StatusOr<runtime::HostTensor> fitted = runtime::fitTo(*(*tensors)[i], specs[i]);
     if (!fitted)
       return fitted.error();
     inputs.push_back(std::move(*fitted));

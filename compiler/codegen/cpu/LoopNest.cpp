@@ -311,10 +311,12 @@ void NestEmitter::chooseRegisterBlock() {
     if (dim >= 0 && (dim == vectorDim || nest.isReduction[dim]))
       continue;
     // Rows that share no vector only scatter what is read; it comes fastest from one place after the other.
-    const bool sharesVectors = llvm::any_of(inputSlots[0], [&](unsigned slot) {
-      return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], dim);
-    });
-    if (dim >= 0 && total >= 8 && !sharesVectors)
+    auto readsVectors = [&](bool otherRows) {
+      return llvm::any_of(inputSlots[0], [&](unsigned slot) {
+        return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && (stride(*slots[slot], dim) != 0) == otherRows;
+      });
+    };
+    if (dim >= 0 && total >= 8 && readsVectors(true) && !readsVectors(false))
       continue;
     rowDim = dim;
     findVariation();
