@@ -1,0 +1,437 @@
+//===- TileKernel.cpp - Matrix products and convolutions for sm_90a -------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/gpu/TileKernel.h"
+#include "compiler/codegen/gpu/Kernel.h"
+
+#include "llvm/Support/MathExtras.h"
+
+using namespace llvm;
+using namespace tw;
+using namespace tw::gpu;
+
+namespace {
+constexpr unsigned kChunk = 64;         ///< columns of the output that leave together
+constexpr unsigned kOutBuffers = 2;     ///< of each consumer, for chunks
+constexpr unsigned kBarrierBytes = 16;  ///< of a stage: full, and behind it empty
+constexpr unsigned kTileGroup = 8;      ///< tile rows that run side by side, so that what they share stays in L2
+/// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
+struct Registers {
+  unsigned producer, consumer;
+};
+constexpr Registers kRegisters[] = {{0, 0}, {0, 0}, {40, 232}, {40, 152}, {24, 112}};
+} // namespace
+
+std::string TileShape::name() const {
+  return std::to_string(rows) + "x" + std::to_string(columns) + (splitK > 1 ? "/" + std::to_string(splitK) : "");
+}
+
+static unsigned outBufferBytes(const TileKernel &kernel) { return kernel.storesBoxes ? 64 * kChunk * bytesOf(kernel.out) : 0; }
+
+unsigned TileKernel::sharedBytes() const {
+  return shape.stages * (stageBytes() + kBarrierBytes) + kOutBuffers * shape.consumers() * outBufferBytes(*this) + 1024;
+}
+
+namespace {
+
+class Emitter {
+public:
+  Emitter(llvm::Module &module, const TileKernel &kernel)
+      : kernel(kernel), shape(kernel.shape), module(module), b(module.getContext()), hopper(b) {}
+
+  Function *run();
+
+private:
+  Value *constant(unsigned value) { return b.getInt32(value); }
+  Value *add(Value *x, unsigned y) { return b.CreateAdd(x, constant(y)); }
+  Value *scaled(Value *x, unsigned y) { return b.CreateMul(x, constant(y)); }
+  Value *parameter(unsigned index) { return function->getArg(index); }
+  Value *fullBarrier(Value *stage) { return b.CreateAdd(barriers, scaled(stage, kBarrierBytes)); }
+  Value *emptyBarrier(Value *stage) { return add(fullBarrier(stage), 8); }
+
+  /// The next stage of the ring, and the parity that its barrier then has.
+  std::pair<Value *, Value *> nextStage(Value *stage, Value *parity);
+  /// Row and column of a tile.
+  std::pair<Value *, Value *> placeOf(Value *tile);
+  void forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *tile, ArrayRef<Value *>)> body);
+
+  void produce();
+  void consume();
+  SmallVector<Value *> multiplyTile(Value *&stage, Value *&parity);
+  void writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColumn, Value *&chunks);
+  void writePair(Value *row, Value *column, ArrayRef<Value *> values);
+  void reduceCluster();
+
+  SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *row, Value *column);
+  Value *descriptor(Value *address, unsigned behind);
+
+  const TileKernel &kernel;
+  const TileShape &shape;
+  llvm::Module &module;
+  IRBuilder<> b;
+  Hopper hopper;
+  Function *function = nullptr;
+  Value *shared = nullptr, *barriers = nullptr, *thread = nullptr, *warpgroup = nullptr, *rank = nullptr;
+  Value *rowTiles = nullptr, *columnTiles = nullptr, *tiles = nullptr, *firstTile = nullptr, *tileStep = nullptr;
+  Value *firstStage = nullptr, *endStage = nullptr; ///< of k, for this block
+  // Of a consumer.
+  Value *consumer = nullptr, *lane = nullptr, *warp = nullptr, *signals = nullptr, *inGroup = nullptr;
+  SmallVector<Value *> splitSums;
+};
+
+std::pair<Value *, Value *> Emitter::nextStage(Value *stage, Value *parity) {
+  Value *next = add(stage, 1);
+  Value *wraps = b.CreateICmpEQ(next, constant(shape.stages));
+  return {b.CreateSelect(wraps, constant(0), next), b.CreateSelect(wraps, b.CreateXor(parity, 1), parity)};
+}
+
+std::pair<Value *, Value *> Emitter::placeOf(Value *tile) {
+  Value *groupTiles = scaled(columnTiles, kTileGroup);
+  Value *group = b.CreateUDiv(tile, groupTiles);
+  Value *firstRow = scaled(group, kTileGroup);
+  Value *left = b.CreateSub(rowTiles, firstRow);
+  Value *height = b.CreateSelect(b.CreateICmpULT(left, constant(kTileGroup)), left, constant(kTileGroup));
+  Value *inGroup = b.CreateSub(tile, b.CreateMul(group, groupTiles));
+  return {b.CreateAdd(firstRow, b.CreateURem(inGroup, height)), b.CreateUDiv(inGroup, height)};
+}
+
+void Emitter::forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *, ArrayRef<Value *>)> body) {
+  if (shape.splitK > 1) { // one tile for each cluster
+    body(firstTile, initial);
+    return;
+  }
+  SmallVector<Value *> state{firstTile};
+  state.append(initial.begin(), initial.end());
+  emitLoop(b, "tiles", state, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], tiles); },
+           [&](ArrayRef<Value *> values) {
+             SmallVector<Value *> next = body(values[0], values.drop_front());
+             next.insert(next.begin(), b.CreateAdd(values[0], tileStep));
+             return next;
+           });
+}
+
+void Emitter::produce() {
+  const unsigned depth = kernel.depth();
+  const unsigned bytesA = shape.rows * kStageRowBytes;
+  auto copyB = [&](Value *stage, Value *k, Value *tileColumn) {
+    Value *to = b.CreateAdd(shared, add(scaled(stage, kernel.stageBytes()), bytesA));
+    hopper.copyBox(to, parameter(kMapB), {scaled(k, depth), scaled(tileColumn, shape.columns)}, fullBarrier(stage));
+  };
+  // B is known before the grid in front of this one ends.
+  Value *loadedB = constant(0);
+  if (kernel.overlapsGrids) {
+    emitIf(b, b.CreateICmpULT(firstTile, tiles), [&] {
+      Value *column = placeOf(firstTile).second;
+      Value *count = b.CreateSub(endStage, firstStage);
+      count = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
+      emitLoop(b, "ahead", {constant(0)}, [&](ArrayRef<Value *> i) { return b.CreateICmpULT(i[0], count); },
+               [&](ArrayRef<Value *> i) -> SmallVector<Value *> {
+                 hopper.arriveExpecting(fullBarrier(i[0]), constant(kernel.stageBytes()));
+                 copyB(i[0], b.CreateAdd(firstStage, i[0]), column);
+                 return {add(i[0], 1)};
+               });
+    });
+    Value *count = b.CreateSub(endStage, firstStage);
+    loadedB = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
+    hopper.waitForGridBefore();
+  }
+  // Stage, parity of its empty barrier (which has never been waited for), and how many stages have their B.
+  forEachTile({constant(0), constant(1), loadedB}, [&](Value *tile, ArrayRef<Value *> state) {
+    const std::pair<Value *, Value *> place = placeOf(tile);
+    Value *row = place.first, *column = place.second;
+    Value *x = nullptr, *y = nullptr, *image = nullptr;
+    SmallVector<Value *> initial{firstStage, state[0], state[1]};
+    if (kernel.source == RowSource::Pixels) {
+      Value *pixel = scaled(row, shape.rows), *width = parameter(kOutWidth), *height = parameter(kOutHeight);
+      Value *line = b.CreateUDiv(pixel, width);
+      x = b.CreateSub(b.CreateMul(b.CreateURem(pixel, width), parameter(kStrideWidth)), parameter(kPadLeft));
+      y = b.CreateSub(b.CreateMul(b.CreateURem(line, height), parameter(kStrideHeight)), parameter(kPadTop));
+      image = b.CreateUDiv(line, height);
+      Value *tap = b.CreateUDiv(firstStage, parameter(kChannelBlocks));
+      initial.push_back(b.CreateURem(firstStage, parameter(kChannelBlocks)));
+      initial.push_back(b.CreateURem(tap, parameter(kFilterWidth)));
+      initial.push_back(b.CreateUDiv(tap, parameter(kFilterWidth)));
+    }
+    SmallVector<Value *> end = emitLoop(
+        b, "stages", initial, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], endStage); },
+        [&](ArrayRef<Value *> values) {
+          Value *k = values[0], *stage = values[1], *parity = values[2];
+          auto begin = [&] {
+            hopper.wait(emptyBarrier(stage), parity);
+            hopper.arriveExpecting(fullBarrier(stage), constant(kernel.stageBytes()));
+            copyB(stage, k, column);
+          };
+          if (kernel.overlapsGrids)
+            emitIf(b, b.CreateICmpUGE(b.CreateSub(k, firstStage), state[2]), begin);
+          else
+            begin();
+          Value *to = b.CreateAdd(shared, scaled(stage, kernel.stageBytes()));
+          SmallVector<Value *> next{add(k, 1)};
+          auto [nextOne, nextParity] = nextStage(stage, parity);
+          next.push_back(nextOne);
+          next.push_back(nextParity);
+          if (kernel.source == RowSource::Matrix) {
+            hopper.copyBox(to, parameter(kMapA), {scaled(k, depth), scaled(row, shape.rows)}, fullBarrier(stage));
+            return next;
+          }
+          Value *block = values[3], *tapX = values[4], *tapY = values[5];
+          hopper.copyPixels(to, parameter(kMapA), {scaled(block, depth), x, y, image},
+                            {b.CreateTrunc(tapX, b.getInt16Ty()), b.CreateTrunc(tapY, b.getInt16Ty())}, fullBarrier(stage));
+          Value *nextBlock = add(block, 1);
+          Value *isNextTap = b.CreateICmpEQ(nextBlock, parameter(kChannelBlocks));
+          Value *nextX = b.CreateSelect(isNextTap, add(tapX, 1), tapX);
+          Value *isNextLine = b.CreateICmpEQ(nextX, parameter(kFilterWidth));
+          next.push_back(b.CreateSelect(isNextTap, constant(0), nextBlock));
+          next.push_back(b.CreateSelect(isNextLine, constant(0), nextX));
+          next.push_back(b.CreateSelect(isNextLine, add(tapY, 1), tapY));
+          return next;
+        });
+    return SmallVector<Value *>{end[1], end[2], constant(0)};
+  });
+}
+
+/// Of rows of 128 bytes, swizzled by 128 bytes, K-major: 8 rows lie 1024 bytes apart.
+Value *Emitter::descriptor(Value *address, unsigned behind) {
+  constexpr uint64_t kLayout = uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 16;
+  Value *units = b.CreateLShr(add(address, behind), 4);
+  return b.CreateOr(b.CreateZExt(units, b.getInt64Ty()), b.getInt64(kLayout));
+}
+
+SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
+  const unsigned count = shape.columns / 2;
+  Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
+  // k, stage, parity, the barrier to signal, sums. The first product overwrites the sums.
+  SmallVector<Value *> initial{firstStage, stage, parity, barriers};
+  initial.append(count, UndefValue::get(type));
+  SmallVector<Value *> end = emitLoop(
+      b, "products", initial, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], endStage); },
+      [&](ArrayRef<Value *> values) {
+        Value *k = values[0], *stage = values[1];
+        hopper.wait(fullBarrier(stage), values[2]);
+        Value *from = b.CreateAdd(shared, scaled(stage, kernel.stageBytes()));
+        Value *rowsA = b.CreateAdd(from, scaled(consumer, 64 * kStageRowBytes));
+        Value *isLater = b.CreateICmpUGT(k, firstStage);
+        // A step of k is 32 bytes.
+        SmallVector<Value *> sums =
+            hopper.multiply(kernel.in, shape.columns, values.drop_front(4), descriptor(rowsA, 0), descriptor(from, shape.rows * kStageRowBytes), 2, 2,
+                            b.CreateZExt(isLater, b.getInt32Ty()));
+        sums = hopper.waitProducts(sums, 1);
+        hopper.arriveIf(values[3], b.CreateAnd(signals, isLater));
+        auto [next, nextParity] = nextStage(stage, values[2]);
+        SmallVector<Value *> result{add(k, 1), next, nextParity, emptyBarrier(stage)};
+        result.append(sums.begin(), sums.end());
+        return result;
+      });
+  stage = end[1];
+  parity = end[2];
+  SmallVector<Value *> sums = hopper.waitProducts(ArrayRef<Value *>(end).drop_front(4), 0);
+  hopper.arriveIf(end[3], signals);
+  return sums;
+}
+
+/// What the epilogue makes of sums; it only sees places inside of the output.
+SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *row, Value *column) {
+  auto clamped = [&](Value *value, Value *size, unsigned width) {
+    Value *last = b.CreateSub(size, constant(width));
+    return b.CreateSelect(b.CreateICmpULT(value, last), value, last);
+  };
+  return kernel.epilogue(b, sums, clamped(row, parameter(kRows), 1), clamped(column, parameter(kColumns), unsigned(sums.size())), function);
+}
+
+void Emitter::writePair(Value *row, Value *column, ArrayRef<Value *> values) {
+  const unsigned bytes = bytesOf(kernel.out);
+  emitIf(b, b.CreateAnd(b.CreateICmpULT(row, parameter(kRows)), b.CreateICmpULT(column, parameter(kColumns))), [&] {
+    Value *index = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(parameter(kColumns), b.getInt64Ty())),
+                               b.CreateZExt(column, b.getInt64Ty()));
+    Value *at = b.CreateGEP(b.getInt8Ty(), parameter(kOut), b.CreateMul(index, b.getInt64(bytes)));
+    if (bytes == 4) {
+      Value *pair = PoisonValue::get(FixedVectorType::get(values[0]->getType(), 2));
+      pair = b.CreateInsertElement(b.CreateInsertElement(pair, values[0], uint64_t(0)), values[1], 1);
+      b.CreateAlignedStore(pair, at, Align(8));
+    } else if (bytes == 2) {
+      b.CreateAlignedStore(hopper.pack(kernel.out, values[0], values[1]), at, Align(4));
+    } else {
+      Value *zero = ConstantFP::get(b.getFloatTy(), 0);
+      b.CreateAlignedStore(b.CreateTrunc(hopper.packBytes({values[0], values[1], zero, zero}), b.getInt16Ty()), at, Align(2));
+    }
+  });
+}
+
+void Emitter::writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColumn, Value *&chunks) {
+  Value *firstRow = b.CreateAdd(scaled(tileRow, shape.rows), scaled(consumer, 64));
+  Value *firstColumn = scaled(tileColumn, shape.columns);
+  // A thread holds, of 16 rows of a warp and 8 columns, two neighbours in row lane / 4 and two in the row 8 below.
+  Value *row = b.CreateAdd(firstRow, b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
+  Value *quarter = b.CreateAnd(lane, 3);
+  const bool bytes = kernel.out == Element::I8 && kernel.storesBoxes;
+  for (unsigned chunk = 0; chunk < shape.columns / kChunk; ++chunk) {
+    const unsigned base = chunk * kChunk;
+    // All that the epilogue reads is asked for before the first wait.
+    SmallVector<Value *> words; // two 16-bit numbers or four bytes, in the order of stmatrix
+    if (bytes) {
+      for (unsigned group = 0; group < 4; ++group)
+        for (unsigned half = 0; half < 2; ++half) {
+          const unsigned at = (chunk * 8 + group * 2) * 4 + half * 2;
+          Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 4), base + group * 16));
+          words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, add(row, half * 8), column)));
+        }
+    } else {
+      for (unsigned eight = 0; eight < 8; ++eight)
+        for (unsigned half = 0; half < 2; ++half) {
+          const unsigned at = (chunk * 8 + eight) * 4 + half * 2;
+          Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 2), base + eight * 8)), *at8 = add(row, half * 8);
+          SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, at8, column);
+          if (kernel.storesBoxes)
+            words.push_back(hopper.pack(kernel.out, values[0], values[1]));
+          else
+            writePair(at8, column, values);
+        }
+    }
+    if (!kernel.storesBoxes)
+      continue;
+    const unsigned rowBytes = kChunk * bytesOf(kernel.out);
+    Value *buffers = add(b.CreateAdd(shared, scaled(consumer, kOutBuffers * outBufferBytes(kernel))), shape.stages * kernel.stageBytes());
+    Value *buffer = b.CreateAdd(buffers, scaled(b.CreateURem(chunks, constant(kOutBuffers)), outBufferBytes(kernel)));
+    chunks = add(chunks, 1);
+    Value *isFirst = b.CreateICmpEQ(inGroup, constant(0));
+    Value *barrier = add(consumer, 1);
+    emitIf(b, isFirst, [&] { hopper.waitStoresRead(kOutBuffers - 1); });
+    hopper.synchronize(barrier, 128);
+    // Lane l gives the address of row l % 8 of matrix l / 8: the upper and lower half of the rows, then the columns behind.
+    Value *matrixRow = b.CreateAdd(scaled(warp, 16), b.CreateAdd(b.CreateAnd(lane, 7), scaled(b.CreateAnd(b.CreateLShr(lane, 3), 1), 8)));
+    Value *behind = b.CreateLShr(lane, 4);
+    // The map's swizzle: units of 16 bytes by the row, or by every second row where rows are 64 bytes.
+    Value *swizzle = bytes ? b.CreateAnd(b.CreateLShr(matrixRow, 1), 3) : b.CreateAnd(matrixRow, 7);
+    for (unsigned unit = 0; unit < rowBytes / 16; unit += 2) {
+      Value *column = b.CreateShl(b.CreateXor(add(behind, unit), swizzle), 4);
+      hopper.storeMatrices(b.CreateAdd(buffer, b.CreateAdd(scaled(matrixRow, rowBytes), column)), ArrayRef<Value *>(words).slice(unit * 2, 4));
+    }
+    hopper.fenceProxy();
+    hopper.synchronize(barrier, 128);
+    emitIf(b, isFirst, [&] {
+      hopper.storeBox(parameter(kMapOut), buffer, {add(firstColumn, base), firstRow});
+      hopper.commitStores();
+    });
+  }
+}
+
+/// Behind the barrier of the cluster: this block adds up its part of the sums of all blocks.
+void Emitter::reduceCluster() {
+  const unsigned count = shape.columns / 2, part = count / shape.splitK, apart = 512 * shape.consumers();
+  auto [tileRow, tileColumn] = placeOf(firstTile);
+  Value *mine = b.CreateAdd(shared, b.CreateShl(b.CreateAdd(inGroup, scaled(consumer, 128)), 2));
+  Value *row = b.CreateAdd(b.CreateAdd(scaled(tileRow, shape.rows), scaled(consumer, 64)), b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
+  Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
+  for (unsigned u = 0; u < part; u += 2) {
+    Value *index = add(scaled(rank, part), u);
+    SmallVector<Value *> sums(2, Constant::getNullValue(type));
+    for (unsigned block = 0; block < shape.splitK; ++block) {
+      Value *from = hopper.inBlock(b.CreateAdd(mine, scaled(index, apart)), constant(block));
+      for (unsigned i : {0u, 1u}) {
+        Value *value = hopper.loadCluster(type, add(from, i * apart));
+        sums[i] = type->isFloatTy() ? b.CreateFAdd(sums[i], value) : b.CreateAdd(sums[i], value);
+      }
+    }
+    Value *half = b.CreateAnd(b.CreateLShr(index, 1), 1);
+    Value *column = b.CreateAdd(scaled(tileColumn, shape.columns), b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(b.CreateAnd(lane, 3), 2)));
+    Value *at = b.CreateAdd(row, scaled(half, 8));
+    writePair(at, column, applied(sums, at, column));
+  }
+}
+
+void Emitter::consume() {
+  if (shape.splitK == 1 && shape.consumers() > 1)
+    hopper.setRegisters(kRegisters[shape.consumers()].consumer, true);
+  forEachTile({constant(0), constant(0), constant(0)}, [&](Value *tile, ArrayRef<Value *> state) {
+    Value *stage = state[0], *parity = state[1], *chunks = state[2];
+    SmallVector<Value *> sums = multiplyTile(stage, parity);
+    if (shape.splitK > 1) {
+      // Over the stages, which all consumers have read.
+      hopper.synchronize(constant(shape.consumers() + 1), 128 * shape.consumers());
+      Value *mine = b.CreateAdd(shared, b.CreateShl(b.CreateAdd(inGroup, scaled(consumer, 128)), 2));
+      for (unsigned i = 0; i < sums.size(); ++i)
+        hopper.storeShared(add(mine, i * 512 * shape.consumers()), sums[i]);
+    } else {
+      auto [row, column] = placeOf(tile);
+      writeTile(sums, row, column, chunks);
+    }
+    return SmallVector<Value *>{stage, parity, chunks};
+  });
+  if (kernel.storesBoxes && shape.splitK == 1)
+    emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] { hopper.waitStores(0); });
+}
+
+Function *Emitter::run() {
+  LLVMContext &context = module.getContext();
+  Type *map = ArrayType::get(b.getInt8Ty(), 128);
+  SmallVector<Type *> types(3, b.getPtrTy());
+  types.append(kOut - kRows, b.getInt32Ty());
+  types.append(1 + kernel.pointers, b.getPtrTy());
+  function = createKernel(module, kernel.name, types, shape.threads());
+  for (unsigned i : {kMapA, kMapB, kMapOut}) {
+    function->addParamAttr(i, Attribute::getWithByValType(context, map));
+    function->addParamAttr(i, Attribute::getWithAlignment(context, Align(64)));
+  }
+  annotateInPlace(*function, {kMapA, kMapB, kMapOut});
+
+  b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
+  auto *memory = new GlobalVariable(module, ArrayType::get(b.getInt8Ty(), 0), false, GlobalValue::ExternalLinkage, nullptr, kernel.name + "_shared",
+                                    nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/3, /*isExternallyInitialized=*/true);
+  memory->setAlignment(Align(1024));
+  shared = b.CreateTrunc(b.CreatePtrToInt(memory, b.getInt64Ty()), b.getInt32Ty());
+  barriers = add(shared, shape.stages * kernel.stageBytes() + kOutBuffers * shape.consumers() * outBufferBytes(kernel));
+  thread = hopper.threadIndex();
+  warpgroup = hopper.uniform(b.CreateLShr(thread, 7));
+  rank = shape.splitK > 1 ? hopper.clusterRank() : constant(0);
+  emitIf(b, b.CreateICmpEQ(thread, constant(0)), [&] {
+    for (unsigned stage = 0; stage < shape.stages; ++stage) {
+      hopper.initBarrier(fullBarrier(constant(stage)), constant(1));
+      hopper.initBarrier(emptyBarrier(constant(stage)), constant(shape.consumers()));
+    }
+    hopper.fenceBarrierInit();
+  });
+  if (shape.splitK > 1)
+    hopper.synchronizeCluster();
+  else
+    hopper.synchronize();
+  if (kernel.overlapsGrids)
+    hopper.launchNextGrid();
+
+  auto tilesOf = [&](unsigned size, unsigned tile) { return b.CreateUDiv(add(parameter(size), tile - 1), constant(tile)); };
+  rowTiles = tilesOf(kRows, shape.rows);
+  columnTiles = tilesOf(kColumns, shape.columns);
+  tiles = b.CreateMul(rowTiles, columnTiles);
+  firstTile = b.CreateUDiv(hopper.blockIndex(), constant(shape.splitK));
+  tileStep = hopper.blockCount();
+  firstStage = constant(0);
+  endStage = parameter(kStages);
+  if (shape.splitK > 1) {
+    firstStage = b.CreateUDiv(b.CreateMul(rank, parameter(kStages)), constant(shape.splitK));
+    endStage = b.CreateUDiv(b.CreateMul(add(rank, 1), parameter(kStages)), constant(shape.splitK));
+  }
+  // Of consumers; the producer computes them too, which costs nothing.
+  consumer = b.CreateSub(warpgroup, constant(1));
+  lane = b.CreateAnd(thread, 31);
+  warp = b.CreateAnd(b.CreateLShr(thread, 5), 3);
+  inGroup = b.CreateAnd(thread, 127);
+  signals = b.CreateICmpEQ(inGroup, constant(0));
+  emitIf(
+      b, b.CreateICmpEQ(warpgroup, constant(0)),
+      [&] {
+        if (shape.splitK == 1 && shape.consumers() > 1)
+          hopper.setRegisters(kRegisters[shape.consumers()].producer, false);
+        emitIf(b, b.CreateICmpEQ(thread, constant(0)), [&] { produce(); });
+      },
+      [&] { consume(); });
+  if (shape.splitK > 1) {
+    hopper.synchronizeCluster();
+    emitIf(b, b.CreateICmpNE(warpgroup, constant(0)), [&] { reduceCluster(); });
+    hopper.synchronizeCluster(); // nobody leaves while others read its memory
+  }
+  b.CreateRetVoid();
+  return function;
+}
+
+} // namespace
+
+Function *gpu::emitTileKernel(llvm::Module &module, const TileKernel &kernel) { return Emitter(module, kernel).run(); }
