@@ -370,9 +370,9 @@ const pipeline::Target *networkTarget(const Module &module) {
 /// The whole module as one program, or as programs with kernels of other targets in between.
 Status compileSteps(Module &module, Compilation &compilation) {
   Network &network = compilation.network;
-  std::vector<std::string> titles;
+  network.targets.clear();
   for (const pipeline::Target *target : pipeline::targetsOf(module.options))
-    titles.push_back(target->title().str());
+    network.targets.push_back(target->title().str());
   std::vector<Offload> kernels; // an entry for each node of each
   network.macs = 0;
   network.lowerBoundCycles = 0;
@@ -404,7 +404,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     if (compiled->search)
       network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
-      kernels.push_back({entry.node, entry.target, entry.reason});
+      kernels.push_back({entry.node, target.title().str(), entry.reason});
     compilation.tilesText = std::move(compiled->tilesText);
     compilation.scheduleText = std::move(compiled->scheduleText);
     Step step;
@@ -427,7 +427,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     }
     if (Status status = addProgram(*networks, *module.module, network.inputs, network.outputs); !status)
       return status;
-    network.offload = nodeReport(module.nodes, kernels, titles);
+    network.offload = nodeReport(module.nodes, kernels, network.targets);
     return {};
   }
 
@@ -474,7 +474,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
       network.values[value] = module.outputs[i];
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
-  network.offload = nodeReport(module.nodes, kernels, titles);
+  network.offload = nodeReport(module.nodes, kernels, network.targets);
   return {};
 }
 
@@ -659,13 +659,14 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
                       : network.machine.arrayType == timing::ArrayType::Bf16 ? Precision::Bfloat
                                                                              : Precision::Single;
   uint64_t macs = 0;
+  network.targets = {pipeline::targetNamed(graph::kAccelTarget)->title().str()};
   std::vector<Offload> kernels;
   for (const isa::Layer &layer : program.layers) {
     macs += layer.macs;
     for (const std::string &node : layer.nodes)
-      kernels.push_back({node, "accelerator", "layer " + layer.name});
+      kernels.push_back({node, network.targets.front(), "layer " + layer.name});
   }
-  network.offload = nodeReport({}, kernels, {"accelerator"});
+  network.offload = nodeReport({}, kernels, network.targets);
   if (macs)
     network.macs = macs;
   for (const isa::TensorInfo &info : program.inputs) {
@@ -722,7 +723,7 @@ std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, 
     if (entry == places.end())
       report.push_back({node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
     else
-      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", ")});
+      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", "), entry->second.target > 0});
   }
   return report;
 }

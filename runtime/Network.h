@@ -73,6 +73,7 @@ const std::vector<std::string> &acrossNames();
 /// Where one node of the model runs, and why there: the title of a target, "accelerator" or "cpu", or "folded", that is, nowhere.
 struct Offload {
   std::string node, target, reason;
+  bool fellBack = false; ///< another target was preferred to this one
 };
 
 /// An entry for each of `nodes`, the nodes of an ONNX model, in their order; of a model without that list for each node that kernels
@@ -128,6 +129,7 @@ struct Network {
   std::vector<TensorSpec> values;
   std::vector<unsigned> inputs, outputs; ///< indices into values
   std::vector<Step> steps;
+  std::vector<std::string> targets; ///< titles, in order of preference
   std::vector<Offload> offload;
   /// Useful multiply-accumulates on the accelerator; absent where nobody counted them.
   std::optional<uint64_t> macs;

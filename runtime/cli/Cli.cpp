@@ -77,7 +77,7 @@ void ModelArguments::addTo(CLI::App &command) {
   command.add_option("--max-instructions", network.maxInstructions, "instructions that a program may have, repeated ones included")
       ->check(wholeNumber(1));
   command
-      .add_option("--math", math, "what may be changed of the network's numbers (docs/import.md)")
+      .add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
       ->capture_default_str();
   command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");

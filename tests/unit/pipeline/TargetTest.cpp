@@ -99,6 +99,7 @@ TEST_F(TargetTest, TakesTheOpsThatItHasBeforeTheOthers) {
   EXPECT_EQ(places, (std::map<std::string, std::string>{
                         {"product", "accelerator"}, {"negated", "negating unit"}, {"positive", "accelerator"}}));
   EXPECT_EQ(report->programs, 2u);
+  EXPECT_EQ(report->fallback.devices, (std::vector<std::string>{"a negating unit"}));
 }
 
 TEST_F(TargetTest, OnItsOwnRefusesWhatItDoesNotTake) {
