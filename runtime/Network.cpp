@@ -842,6 +842,32 @@ StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, c
   return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
 }
 
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options) {
+  StatusOr<ModelKind> kind = classify(model);
+  if (!kind)
+    return kind.error();
+  if (isProgram(*kind))
+    return userError(model + " is a program for an accelerator and cannot run on a GPU");
+  NetworkOptions asked = options;
+  asked.targets = {graph::kGpuTarget.str()};
+  StatusOr<Module> module = import(model, *kind, asked, nullptr);
+  if (!module)
+    return module.error();
+  if (Status status = optimize(*module, model); !status)
+    return status.error();
+  if (Status status = lower(*module, model); !status)
+    return status.error();
+  llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
+  if (!artefact)
+    return fromLlvm(artefact.takeError(), model);
+  tw::gpu::Program program = std::move(std::get<tw::gpu::Program>(*artefact));
+  for (auto [tensor, spec] : llvm::zip(program.inputs, module->inputs))
+    tensor.name = spec.name;
+  for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
+    tensor.name = spec.name;
+  return program;
+}
+
 StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
   std::vector<TensorSpec> inputs, outputs;
   auto executable = compileOnCpu(model, options, 1, inputs, outputs);

@@ -25,6 +25,9 @@
 #include <string>
 #include <vector>
 
+namespace tw::gpu {
+struct Program;
+} // namespace tw::gpu
 namespace tw::pipeline {
 class KernelLibrary;
 class Target;
@@ -182,6 +185,9 @@ const std::vector<std::string> &phaseNames();
 /// then is for people only. What the user should know goes to `notes`.
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
                                 std::vector<std::string> &notes);
+
+/// The network for a GPU. Inputs and outputs have the model's names.
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options);
 
 /// The bytes of a static library with the CPU's code.
 StatusOr<std::string> emitCpuObjects(const std::string &model, const NetworkOptions &options);

@@ -10,20 +10,6 @@ using namespace llvm;
 using namespace tw;
 using namespace tw::gpu;
 
-unsigned gpu::bytesOf(Element element) {
-  switch (element) {
-  case Element::F32:
-  case Element::I32:
-    return 4;
-  case Element::Bf16:
-  case Element::F16:
-    return 2;
-  case Element::I8:
-    return 1;
-  }
-  llvm_unreachable("an element type");
-}
-
 CallInst *Hopper::assembly(const Twine &text, const Twine &constraints, Type *result, ArrayRef<Value *> operands, bool hasEffects) {
   SmallVector<Type *> types;
   for (Value *operand : operands)

@@ -9,14 +9,12 @@
 #ifndef COMPILER_CODEGEN_GPU_HOPPER_H
 #define COMPILER_CODEGEN_GPU_HOPPER_H
 
+#include "compiler/codegen/gpu/Program.h"
+
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace tw::gpu {
-
-/// Types of elements in memory.
-enum class Element : uint8_t { F32, Bf16, F16, I8, I32 };
-unsigned bytesOf(Element element);
 
 class Hopper {
 public:

@@ -176,7 +176,9 @@ void Emitter::produce() {
           }
           Value *block = values[3], *tapX = values[4], *tapY = values[5];
           hopper.copyPixels(to, parameter(kMapA), {scaled(block, depth), x, y, image},
-                            {b.CreateTrunc(tapX, b.getInt16Ty()), b.CreateTrunc(tapY, b.getInt16Ty())}, fullBarrier(stage));
+                            {b.CreateTrunc(b.CreateMul(tapX, parameter(kDilationWidth)), b.getInt16Ty()),
+                             b.CreateTrunc(b.CreateMul(tapY, parameter(kDilationHeight)), b.getInt16Ty())},
+                            fullBarrier(stage));
           Value *nextBlock = add(block, 1);
           Value *isNextTap = b.CreateICmpEQ(nextBlock, parameter(kChannelBlocks));
           Value *nextX = b.CreateSelect(isNextTap, add(tapX, 1), tapX);

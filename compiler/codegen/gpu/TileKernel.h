@@ -81,6 +81,8 @@ enum TileParameter : unsigned {
   kStrideWidth,
   kPadTop,
   kPadLeft,
+  kDilationHeight,
+  kDilationWidth,
   kFilterWidth,
   kChannelBlocks,
   kOut,
