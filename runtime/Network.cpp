@@ -826,6 +826,7 @@ static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::str
     return status.error();
   cpu::CpuOptions cpuOptions;
   cpuOptions.threads = threads;
+  cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);

@@ -65,7 +65,9 @@ public:
   llvm::StringRef device() const override { return "this CPU"; }
   std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeCpuTarget(); }
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
-    auto executable = cpu::compileForCpu(kernels, options.cpu);
+    cpu::CpuOptions cpuOptions = options.cpu;
+    cpuOptions.math = options.math;
+    auto executable = cpu::compileForCpu(kernels, cpuOptions);
     if (!executable)
       return executable.takeError();
     return Artefact(std::make_shared<CpuLibrary>(std::move(*executable)));

@@ -9,6 +9,7 @@
 #define COMPILER_CODEGEN_CPU_CPUTARGET_H
 
 #include "compiler/frontend/HostTensor.h"
+#include "compiler/graph/Math.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/Error.h"
 #include <memory>
@@ -18,6 +19,8 @@ namespace tw::cpu {
 struct CpuOptions {
   /// Threads that share the work of a kernel, this one included.
   unsigned threads = 1;
+  /// Fast: products of f32 are products of bfloat16 where the processor has an instruction that sums them.
+  graph::Math math = graph::Math::Exact;
   /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
   /// Widest vector register to use, in bits; 0 means what the processor has.
@@ -60,7 +63,8 @@ public:
   std::vector<std::string> kernelNames() const;
 
   /// The machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
-  /// type void(void **table): inputs, outputs, constants, packed constants, workspace. A kernel with packed constants has
+  /// type void(void **table, tw_worker *worker); the table points to inputs, outputs, constants, packed constants and workspace, and
+  /// team/Team.h has the worker, which may be null where the code is for one thread. A kernel with packed constants has
   /// `pack_tw_k`, to be called once before with the same table. Kernels that only differ in their constants share an object.
   llvm::Expected<std::string> objects() const;
 

@@ -27,6 +27,7 @@ HostMachine detectHostMachine(unsigned vectorBits, unsigned integerProducts) {
   machine.hasFma = has("fma") || has("neon");
   bool vnni = (has("avx512vnni") && has("avx512vl")) || (!wide && has("avxvnni"));
   machine.integerProducts = vnni ? 4 : has("sse2") ? 2 : 1;
+  machine.hasBfloatProducts = has("avx512bf16") && has("avx512vl");
   if (integerProducts)
     machine.integerProducts = std::min(machine.integerProducts, integerProducts);
   if (vectorBits)

@@ -22,6 +22,8 @@ struct HostMachine {
   bool hasFma = false;
   /// How many products of 8-bit integers one instruction adds to each 32-bit lane: 4, 2 (after widening to 16 bits) or 1.
   unsigned integerProducts = 1;
+  /// An instruction that adds two products of bfloat16 to each 32-bit lane.
+  bool hasBfloatProducts = false;
 };
 
 /// The processor this process runs on. Arguments other than 0 limit the field of that name.

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/LoopNest.h"
 #include "compiler/codegen/cpu/Lanes.h"
+#include "compiler/codegen/cpu/team/Team.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -25,8 +26,10 @@ Type NestOperand::addressUnit() const { return unit ? unit : storageType(element
 
 namespace {
 
-/// Below this many vector iterations a loop nest stays on one thread: waking the others costs some microseconds.
-constexpr int64_t minParallelIterations = 4096;
+/// The fewest vector iterations that are a chunk of their own: to take a chunk costs about as much as some hundred of them.
+constexpr int64_t minChunkIterations = 4096;
+/// Chunks for each thread: the last one to finish is late by at most a part of its share.
+constexpr int64_t chunksPerThread = 8;
 /// Weights beyond this many bytes are walked once, with the pixels inside, instead of once per row of pixels.
 constexpr int64_t residentBytes = 128 * 1024;
 
@@ -50,10 +53,12 @@ struct Block1D {
 class NestEmitter {
 public:
   NestEmitter(OpBuilder &builder, Location loc, LoopNest nest, const NestOptions &options,
-              const DenseMap<Value, Value> &scalars)
-      : b(builder), loc(loc), nest(std::move(nest)), options(options), scalars(scalars) {}
+              const DenseMap<Value, Value> &scalars, Value worker)
+      : b(builder), loc(loc), nest(std::move(nest)), options(options), scalars(scalars), worker(worker) {}
 
   void emit();
+  /// Emitted by emit().
+  unsigned sharedLoops = 0;
   int64_t registerBlockWidth(int loop);
 
 private:
@@ -90,9 +95,16 @@ private:
   using Pointers = SmallVector<Value>;
   Pointers advanced(const Pointers &from, int dim, int64_t step, Value index);
   Pointers advanced(const Pointers &from, int dim, int64_t offset);
-  void emitBlock(const Pointers &base, const Block1D &block, int64_t parallelWork);
-  void emitLoops(const Pointers &base, ArrayRef<std::array<int64_t, 3>> loops, unsigned parallelLoops,
-                 function_ref<void(const Pointers &)> inner);
+  /// A loop over `count` iterations of a dimension, `step` apart.
+  struct Loop {
+    int dim;
+    int64_t count, step;
+  };
+  void emitBlock(const Pointers &base, const Block1D &block);
+  void emitLoops(const Pointers &base, ArrayRef<Loop> loops, function_ref<void(const Pointers &)> inner);
+  void emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t chunks, function_ref<void(const Pointers &)> inner);
+  void emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner);
+  int64_t chunksOf(int64_t iterations) const;
   void emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows);
   void emitVectorReduction(const Pointers &base, int64_t rows);
   SmallVector<Value> emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayRef<Value> accumulators,
@@ -125,6 +137,8 @@ private:
   LoopNest nest;
   const NestOptions &options;
   const DenseMap<Value, Value> &scalars;
+  /// Null where the loops are not shared.
+  Value worker;
 
   /// Every operand of the nest, in a fixed order; a "slot" is an index here.
   SmallVector<NestOperand *> slots;
@@ -266,9 +280,8 @@ void NestEmitter::chooseTransposition() {
   for (int dim = static_cast<int>(nest.sizes.size()); dim-- > 0;) {
     const int64_t smaller = std::min(nest.sizes[dim], nest.sizes[vectorDim]);
     const int64_t side = std::min<int64_t>(lanes, llvm::bit_floor(static_cast<uint64_t>(smaller)));
-    if (dim == vectorDim || side < 4 || !llvm::all_of(slots, [&](NestOperand *operand) {
-          return !isStrided(*operand) || stride(*operand, dim) == 1;
-        }))
+    if (dim == vectorDim || side < 4 ||
+        !llvm::all_of(slots, [&](NestOperand *operand) { return !isStrided(*operand) || stride(*operand, dim) == 1; }))
       continue;
     transposes = true;
     rowDim = dim;
@@ -327,6 +340,12 @@ void NestEmitter::chooseRegisterBlock() {
   int bestRow = -1;
   for (int dim = -1; dim < static_cast<int>(nest.sizes.size()); ++dim) {
     if (dim >= 0 && (dim == vectorDim || nest.isReduction[dim]))
+      continue;
+    // Rows that share no vector only scatter what is read; it comes fastest from one place after the other.
+    const bool sharesVectors = llvm::any_of(inputSlots[0], [&](unsigned slot) {
+      return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], dim);
+    });
+    if (dim >= 0 && total >= 8 && !sharesVectors)
       continue;
     rowDim = dim;
     findVariation();
@@ -543,7 +562,7 @@ void NestEmitter::findVariation() {
                                              : Variation{stride(operand, rowDim) != 0, stride(operand, vectorDim) != 0});
     }
     results.emplace_back();
-    if (stage.products) {
+    if (stage.products != Products::None) {
       results.back().push_back({true, true});
       continue;
     }
@@ -571,7 +590,7 @@ void NestEmitter::findVariation() {
 SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> arguments, Place place, Shared &shared,
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
-  if (stage.products)
+  if (stage.products != Products::None)
     return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
   if (!stage.body)
     return {arguments[0]};
@@ -603,6 +622,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
       for (Value operand : op.getOperands())
         operands.push_back(lookup(operand));
     }
+    if (isa<math::ExpOp>(op) && op.getResult(0).getType().isF32())
+      return exponential(b, op.getLoc(), operands[0], options.machine);
     if (!product)
       return applyToLanes(b, op, operands, width);
     if (llvm::any_of(operands, [](Value value) { return isa<VectorType>(value.getType()); }))
@@ -746,45 +767,96 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   SmallVector<Value> accumulators;
   for (int64_t row = 0; row < rows; ++row) {
     Value init = loadOperand(initSlots[0], base, row, Piece{0, 1});
-    Value combined = lanes == 1 ? partial[row] : b.create<vector::ReductionOp>(loc, combiner->kind, partial[row]);
-    accumulators.push_back(b.create(loc, combiner->op->getName().getIdentifier(), {init, combined}, {element})->getResult(0));
+    Value combined = lanes == 1 ? partial[row] : combineLanes(b, loc, *combiner, partial[row]);
+    accumulators.push_back(applyToLanes(b, *combiner->op, {init, combined}, 1));
   }
   if (size % lanes)
     accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
   finish(base, {Piece{0, 1}}, rows, [&](Place place, Shared &) { return SmallVector<Value>{accumulators[place.row]}; });
 }
 
-/// Opens loops given as {dim, count, step}; the first `parallelLoops` of them are shared between threads.
-void NestEmitter::emitLoops(const Pointers &base, ArrayRef<std::array<int64_t, 3>> loops, unsigned parallelLoops,
-                            function_ref<void(const Pointers &)> inner) {
+/// A method of the worker that runs the code: a pointer at its start, by its number there.
+static Value workerMethod(OpBuilder &b, Location loc, Value worker, int32_t number) {
+  auto type = LLVM::LLVMPointerType::get(b.getContext());
+  Value place = b.create<LLVM::GEPOp>(loc, type, type, worker, ArrayRef<LLVM::GEPArg>{number});
+  return b.create<LLVM::LoadOp>(loc, type, place);
+}
+
+/// Runs `inner` for every chunk that this thread takes.
+void NestEmitter::emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner) {
+  ++sharedLoops;
+  Type i64 = b.getI64Type();
+  Value claim = workerMethod(b, loc, worker, 0);
+  Value count = b.create<LLVM::ConstantOp>(loc, i64, b.getI64IntegerAttr(chunks));
+  auto type = LLVM::LLVMFunctionType::get(i64, {worker.getType(), i64});
+  b.create<scf::WhileOp>(
+      loc, TypeRange{i64}, ValueRange{},
+      [&](OpBuilder &, Location, ValueRange) {
+        Value chunk = b.create<LLVM::CallOp>(loc, type, ValueRange{claim, worker, count}).getResult();
+        Value none = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
+        Value isTaken = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, chunk, none);
+        b.create<scf::ConditionOp>(loc, isTaken, chunk);
+      },
+      [&](OpBuilder &, Location, ValueRange chunk) {
+        inner(chunk[0]);
+        b.create<scf::YieldOp>(loc);
+      });
+}
+
+/// Into how many chunks a loop of so many vector iterations is worth dividing.
+int64_t NestEmitter::chunksOf(int64_t iterations) const {
+  return std::clamp<int64_t>(iterations / minChunkIterations, 1,
+                             std::min<int64_t>(chunksPerThread * options.threads, TW_MAX_CHUNKS));
+}
+
+void NestEmitter::emitLoops(const Pointers &base, ArrayRef<Loop> loops, function_ref<void(const Pointers &)> inner) {
   if (loops.empty()) {
     inner(base);
     return;
   }
+  auto [dim, count, step] = loops.front();
   OpBuilder::InsertionGuard guard(b);
-  unsigned opened = std::max(1u, parallelLoops);
-  SmallVector<Value> lower, upper, steps, indices;
-  for (const auto &[dim, count, step] : loops.take_front(opened)) {
-    lower.push_back(constantIndex(0));
-    upper.push_back(constantIndex(count));
-    steps.push_back(constantIndex(1));
-  }
-  if (parallelLoops) {
-    auto loop = b.create<scf::ParallelOp>(loc, lower, upper, steps);
-    b.setInsertionPointToStart(loop.getBody());
-    llvm::append_range(indices, loop.getBody()->getArguments());
-  } else {
-    auto loop = b.create<scf::ForOp>(loc, lower[0], upper[0], steps[0]);
-    b.setInsertionPointToStart(loop.getBody());
-    indices.push_back(loop.getInductionVar());
-  }
-  Pointers moved = base;
-  for (auto [loop, index] : llvm::zip(loops, indices))
-    moved = advanced(moved, loop[0], loop[2], index);
-  emitLoops(moved, loops.drop_front(opened), 0, inner);
+  auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(count), constantIndex(1));
+  b.setInsertionPointToStart(loop.getBody());
+  emitLoops(advanced(base, dim, step, loop.getInductionVar()), loops.drop_front(), inner);
 }
 
-void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t work) {
+/// The same, in `chunks` chunks that threads share: of the iterations of as few outer loops as have that many.
+void NestEmitter::emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t chunks,
+                             function_ref<void(const Pointers &)> inner) {
+  int64_t total = 1;
+  unsigned divided = 0;
+  while (divided < loops.size() && total < chunks)
+    total *= loops[divided++].count;
+  chunks = std::min(chunks, total);
+  emitChunks(chunks, [&](Value chunk) {
+    Value index = b.create<arith::IndexCastOp>(loc, b.getIndexType(), chunk);
+    auto body = [&](Value iteration) {
+      Pointers at = base;
+      for (unsigned i = divided; i-- > 0;) {
+        Value size = constantIndex(loops[i].count);
+        Value own = i == 0 ? iteration : b.create<arith::RemUIOp>(loc, iteration, size).getResult();
+        at = advanced(at, loops[i].dim, loops[i].step, own);
+        if (i > 0)
+          iteration = b.create<arith::DivUIOp>(loc, iteration, size);
+      }
+      emitLoops(at, loops.drop_front(divided), inner);
+    };
+    if (chunks == total)
+      return body(index);
+    auto bound = [&](Value number) -> Value {
+      Value product = b.create<arith::MulIOp>(loc, number, constantIndex(total));
+      return b.create<arith::DivUIOp>(loc, product, constantIndex(chunks));
+    };
+    Value next = b.create<arith::AddIOp>(loc, index, constantIndex(1));
+    auto loop = b.create<scf::ForOp>(loc, bound(index), bound(next), constantIndex(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  });
+}
+
+void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   auto micro = [&](const Pointers &at, int64_t rows) {
     rowsNow = rows;
     if (vectorReduction)
@@ -809,12 +881,12 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
     rowsLeft = size % rows;
   }
 
-  SmallVector<std::array<int64_t, 3>> loops;
-  for (unsigned dim = 0; dim < nest.sizes.size(); ++dim)
-    if (static_cast<int>(dim) != vectorDim && static_cast<int>(dim) != rowDim && !nest.isReduction[dim])
+  SmallVector<Loop> loops;
+  for (int dim = 0; dim < static_cast<int>(nest.sizes.size()); ++dim)
+    if (dim != vectorDim && dim != rowDim && !nest.isReduction[dim])
       loops.push_back({dim, nest.sizes[dim], 1});
-  auto storeStride = [&](int64_t dim) { return nest.stores.empty() ? 0 : std::abs(nest.stores[0].to.strides[dim]); };
-  llvm::stable_sort(loops, [&](const auto &a, const auto &b) { return storeStride(a[0]) > storeStride(b[0]); });
+  auto storeStride = [&](int dim) { return nest.stores.empty() ? 0 : std::abs(nest.stores[0].to.strides[dim]); };
+  llvm::stable_sort(loops, [&](const Loop &a, const Loop &b) { return storeStride(a.dim) > storeStride(b.dim); });
   // Vectors that every row of pixels needs again stay in the cache only if they are few. If not, the loops over them go outermost.
   int64_t reused = 0;
   auto isReused = [&](unsigned slot) {
@@ -826,35 +898,40 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block, int64_t 
   if (block.count > 1)
     loops.push_back({vectorDim, block.count, block.step});
   if (reused > residentBytes)
-    std::stable_partition(loops.begin(), loops.end(), [&](const auto &loop) {
-      return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], int(loop[0])); });
+    std::stable_partition(loops.begin(), loops.end(), [&](const Loop &loop) {
+      return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], loop.dim); });
     });
-  bool parallel = options.threads > 1 && work >= minParallelIterations;
-  unsigned parallelLoops = 0;
-  int64_t chunks = 1;
-  if (parallel)
-    while (parallelLoops < loops.size() && chunks < 4 * options.threads)
-      chunks *= loops[parallelLoops++][1];
-  bool rowsParallel = parallel && chunks < 2 * options.threads && rowBlocks > 1;
-  if (rowsParallel && parallelLoops == loops.size()) {
+  // The iterations of one row, and of the loops outside of the rows.
+  int64_t outer = 1, perRow = block.pieces.size();
+  for (const Loop &loop : loops)
+    outer *= loop.count;
+  for (auto [dim, size] : llvm::enumerate(nest.sizes))
+    if (nest.isReduction[dim])
+      perRow *= static_cast<int>(dim) == vectorDim ? (size + lanes - 1) / lanes : size;
+  auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow); };
+  const int64_t chunks = worker ? chunksOfRows(rowBlocks * rows + rowsLeft) : 1;
+  if (worker && outer < chunks && rowBlocks > 1) {
+    // Rows are divided, too.
     loops.push_back({rowDim, rowBlocks, rows});
-    emitLoops(base, loops, loops.size(), [&](const Pointers &at) { micro(at, rows); });
-    if (rowsLeft) {
-      loops.pop_back();
-      emitLoops(advanced(base, rowDim, rowBlocks * rows), loops, 0, [&](const Pointers &at) { micro(at, rowsLeft); });
-    }
+    emitShared(base, loops, chunksOfRows(rowBlocks * rows), [&](const Pointers &at) { micro(at, rows); });
+    loops.pop_back();
+    if (rowsLeft)
+      emitShared(advanced(base, rowDim, rowBlocks * rows), loops, chunksOfRows(rowsLeft),
+                 [&](const Pointers &at) { micro(at, rowsLeft); });
     return;
   }
-  if (chunks < 2)
-    parallelLoops = 0;
-  emitLoops(base, loops, parallelLoops, [&](const Pointers &at) {
+  auto inner = [&](const Pointers &at) {
     if (rowBlocks > 1)
-      emitLoops(at, {{rowDim, rowBlocks, rows}}, 0, [&](const Pointers &inner) { micro(inner, rows); });
+      emitLoops(at, {{rowDim, rowBlocks, rows}}, [&](const Pointers &row) { micro(row, rows); });
     else
       micro(at, rows);
     if (rowsLeft)
       micro(advanced(at, rowDim, rowBlocks * rows), rowsLeft);
-  });
+  };
+  if (worker)
+    emitShared(base, loops, chunks, inner);
+  else
+    emitLoops(base, loops, inner);
 }
 
 void NestEmitter::choose() {
@@ -879,22 +956,27 @@ void NestEmitter::emit() {
   Pointers base;
   for (NestOperand *operand : slots)
     base.push_back(operand->pointer);
-  int64_t work = std::accumulate(nest.sizes.begin(), nest.sizes.end(), int64_t(1), std::multiplies<int64_t>());
-  work /= lanes;
   for (const Block1D &block : blocksOfVectorLoop())
-    emitBlock(advanced(base, vectorDim, vectorReduction ? 0 : block.start), block, work);
+    emitBlock(advanced(base, vectorDim, vectorReduction ? 0 : block.start), block);
 }
 
 } // namespace
 
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options) {
   OpBuilder builder(nest.stages[0].loc.getContext());
-  return NestEmitter(builder, nest.stages[0].loc, nest, options, DenseMap<Value, Value>()).registerBlockWidth(loop);
+  return NestEmitter(builder, nest.stages[0].loc, nest, options, DenseMap<Value, Value>(), Value()).registerBlockWidth(loop);
 }
 
-void emitLoopNest(OpBuilder &builder, Location loc, LoopNest nest, const NestOptions &options,
-                  const DenseMap<Value, Value> &scalars) {
-  NestEmitter(builder, loc, std::move(nest), options, scalars).emit();
+unsigned emitLoopNest(OpBuilder &builder, Location loc, LoopNest nest, const NestOptions &options,
+                      const DenseMap<Value, Value> &scalars, Value worker) {
+  NestEmitter emitter(builder, loc, std::move(nest), options, scalars, worker);
+  emitter.emit();
+  return emitter.sharedLoops;
+}
+
+void emitWait(OpBuilder &b, Location loc, Value worker) {
+  auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), {worker.getType()});
+  b.create<LLVM::CallOp>(loc, type, ValueRange{workerMethod(b, loc, worker, 1), worker});
 }
 
 } // namespace tw::cpu

@@ -8,10 +8,8 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
-#include "mlir/Conversion/OpenMPToLLVM/ConvertOpenMPToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/SCFToOpenMP/SCFToOpenMP.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -21,14 +19,12 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/OpenMP/OpenMPDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/OpenMP/OpenMPToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
@@ -102,17 +98,10 @@ static LogicalResult expandMath(ModuleOp module) {
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
 }
 
-static void buildPipeline(PassManager &passes, unsigned threads) {
+static void buildPipeline(PassManager &passes) {
   passes.enableVerifier(false);
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  if (threads > 1) {
-    ConvertSCFToOpenMPPassOptions openMp;
-    openMp.numThreads = threads;
-    passes.addPass(createConvertSCFToOpenMPPass(openMp));
-    // Removes the stack scopes around loops that allocate nothing, which the next step could not convert.
-    passes.addPass(createCanonicalizerPass());
-  }
   passes.addPass(createConvertSCFToCFPass());
   // Before the conversion of vectors: calls are made element by element.
   passes.addPass(createConvertMathToLLVMPass());
@@ -124,19 +113,17 @@ static void buildPipeline(PassManager &passes, unsigned threads) {
   passes.addPass(createFinalizeMemRefToLLVMConversionPass());
   passes.addPass(createConvertFuncToLLVMPass());
   passes.addPass(createConvertControlFlowToLLVMPass());
-  if (threads > 1)
-    passes.addPass(createConvertOpenMPToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
-static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
+static LogicalResult lowerToLlvmDialect(ModuleOp module) {
   PassManager passes(module.getContext());
-  buildPipeline(passes, threads);
+  buildPipeline(passes);
   if (failed(passes.run(module)))
     return failure();
   // The translation to LLVM IR is not made for what it does not know.
   WalkResult result = module.walk([](Operation *op) {
-    bool known = isa<ModuleOp>(op) || isa<LLVM::LLVMDialect, omp::OpenMPDialect>(op->getDialect());
+    bool known = isa<ModuleOp>(op) || isa<LLVM::LLVMDialect>(op->getDialect());
     return known ? WalkResult::advance() : WalkResult(op->emitError("has no form in the llvm dialect"));
   });
   return failure(result.wasInterrupted());
@@ -148,14 +135,13 @@ void prepareCodegen(MLIRContext &context) {
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
-  registerOpenMPDialectTranslation(registry);
   // What the passes add to the context when they run must be there before, because it is not made for threads.
   PassManager passes(&context);
-  buildPipeline(passes, /*threads=*/2);
+  buildPipeline(passes);
   passes.getDependentDialects(registry);
   context.appendDialectRegistry(registry);
   context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                      memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect, vector::VectorDialect>();
+                      memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
   for (StringRef name : registry.getDialectNames())
     context.getOrLoadDialect(name);
 }
@@ -200,8 +186,8 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const HostMachine &machine,
-                                                                    unsigned threads, unsigned optLevel) {
-  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module, threads)))
+                                                                    unsigned optLevel) {
+  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module)))
     return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);

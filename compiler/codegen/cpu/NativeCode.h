@@ -17,7 +17,7 @@ void prepareCodegen(mlir::MLIRContext &context);
 /// Lowers a module of scf, arith, math, vector and llvm ops to an object file. Destroys the module's contents.
 /// May run on several modules of one context at once.
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(mlir::ModuleOp module, const HostMachine &machine,
-                                                                    unsigned threads, unsigned optLevel);
+                                                                    unsigned optLevel);
 
 } // namespace tw::cpu
 

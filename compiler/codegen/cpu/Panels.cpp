@@ -79,7 +79,8 @@ std::optional<FactorPacking> packingOf(KernelWriter &writer, linalg::GenericOp o
         if (lanes % width)
           copyPanels(panels * width, 1, lanes % width);
       };
-      return writer.pointerTo(writer.newPackedConstants({RankedTensorType::get({type.getNumElements()}, type.getElementType())}, fill)[0]);
+      return writer.pointerTo(
+          writer.newPackedConstants({RankedTensorType::get({type.getNumElements()}, type.getElementType())}, fill)[0]);
     };
     return packing;
   }
@@ -87,8 +88,8 @@ std::optional<FactorPacking> packingOf(KernelWriter &writer, linalg::GenericOp o
 }
 
 /// The nest of `count` panels of `width` lanes from lane `first` on.
-static LoopNest panelsOf(KernelWriter &writer, Location loc, LoopNest nest, const FactorPacking &packing, int64_t first, int64_t count,
-                         int64_t width) {
+static LoopNest panelsOf(KernelWriter &writer, Location loc, LoopNest nest, const FactorPacking &packing, int64_t first,
+                         int64_t count, int64_t width) {
   auto split = [&](NestOperand &operand, bool isPacked) {
     if (!operand.inMemory())
       return;

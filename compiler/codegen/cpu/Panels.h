@@ -34,7 +34,8 @@ struct FactorPacking {
 std::optional<FactorPacking> packingOf(KernelWriter &writer, mlir::linalg::GenericOp op);
 
 /// Packs the factor if it is needed or pays. The nests that do the work of `nest`: of the full panels, and of the last one.
-llvm::SmallVector<LoopNest, 2> packInPanels(KernelWriter &writer, mlir::Location loc, LoopNest nest, const FactorPacking &packing);
+llvm::SmallVector<LoopNest, 2> packInPanels(KernelWriter &writer, mlir::Location loc, LoopNest nest,
+                                            const FactorPacking &packing);
 
 } // namespace tw::cpu
 
