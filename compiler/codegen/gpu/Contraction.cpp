@@ -115,9 +115,14 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
     return no("the innermost dim of its result is not one of the weights alone");
   for (unsigned i = 0; i + 1 < rank; ++i) {
     const unsigned dim = mapOut.getDimPosition(i);
-    if (inMap(mapB, dim))
-      return no("it is a batch of products");
-    result.rowDims.push_back(dim);
+    if (!inMap(mapB, dim)) {
+      result.rowDims.push_back(dim);
+      continue;
+    }
+    if (!inMap(mapA, dim) || !result.rowDims.empty())
+      return no("a dim of the weights stands between the rows of its result");
+    result.batchDims.push_back(dim);
+    result.batches *= loops[dim];
   }
   result.columns = loops[result.columnDim];
   result.rows = 1;
@@ -136,7 +141,7 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   }
 
   // A window: x[n, stride h + dilation r, ..., c].
-  if (mapA.getNumResults() != 4 || rank != 4 || result.depthDims.size() != 3)
+  if (mapA.getNumResults() != 4 || rank != 4 || !result.batchDims.empty() || result.depthDims.size() != 3)
     return no("its image has more than two dims beside batch and channels");
   auto image = dyn_cast<AffineDimExpr>(mapA.getResult(0)), channel = dyn_cast<AffineDimExpr>(mapA.getResult(3));
   std::optional<WindowIndex> y = windowIndex(mapA.getResult(1)), x = windowIndex(mapA.getResult(2));

@@ -12,14 +12,14 @@
 
 namespace tw::gpu {
 
-/// out[row, column] = sum over k of a[row, k] * b[k, column], where the rows of A are those of a matrix or the windows of an image.
+/// Products of one shape: out[row, column] = sum over k of a[row, k] * b[k, column], where the rows of A are those of a matrix or the windows of an image.
 struct Contraction {
   mlir::linalg::LinalgOp op;
   mlir::Value a, b;    ///< operands; of a padded image the image itself
   Element element;     ///< of both
-  int64_t rows = 0, columns = 0, depth = 0;
-  /// Loop dims, outermost first: of rows, and of k. Columns are the innermost dim of the output.
-  llvm::SmallVector<unsigned> rowDims, depthDims;
+  int64_t batches = 1, rows = 0, columns = 0, depth = 0; ///< of each product
+  /// Loop dims, outermost first: of products, rows, and k. Columns are the innermost dim of the output.
+  llvm::SmallVector<unsigned> batchDims, rowDims, depthDims;
   unsigned columnDim = 0;
 
   /// Of a convolution of an NHWC image. Filters of 1x1 with stride 1 and no padding are matrix products.

@@ -69,6 +69,10 @@ private:
   bool mustLieInMemory(mlir::Value value, mlir::Value root);
   llvm::Error compileElements(mlir::Value root, Place to, const std::string &why);
   llvm::Error compileRowReduction(mlir::Value root, linalg::LinalgOp reduction, Place to);
+  /// The reductions of rows that `root` is made of, first those that others read, if a warp can have a row of the root and they need no
+  /// other; else empty.
+  llvm::SmallVector<linalg::LinalgOp> rowReductions(mlir::Value root);
+  llvm::Error compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to);
   /// False if the tensor cores do not do it; then `why` says why.
   llvm::Expected<bool> compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why);
 
@@ -76,6 +80,8 @@ private:
   llvm::Expected<uint32_t> addKernel(llvm::function_ref<void(llvm::Module &)> emit);
   llvm::Expected<Launch> plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
                                      llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit);
+  /// Where an operand of `op` lies with its elements in the order of these loop dims: a copy, if need be.
+  llvm::Expected<Place> operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims);
   /// A copy of the image where the taps of a row lie side by side as channels; `window` becomes one of single columns.
   llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window);
   void addStep(Step step);
@@ -151,22 +157,21 @@ void GpuCompiler::addStep(Step step) {
 llvm::Expected<Launch> GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
                                                 llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit) {
   Launch launch;
-  launch.block = kThreads;
-  launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(kThreads)));
+  // Small blocks where there is little to do: every multiprocessor has some.
+  launch.block = uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
+  launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(launch.block)));
   launch.overlaps = true;
   llvm::Expected<uint32_t> kernel = addKernel([&](llvm::Module &module) {
     llvm::IRBuilder<> b(module.getContext());
     llvm::SmallVector<llvm::Type *> types(1 + leaves.size(), b.getPtrTy());
-    llvm::Function *function = createKernel(module, "kernel", types, kThreads);
-    for (unsigned i = 0; i < types.size(); ++i) {
+    llvm::Function *function = createKernel(module, "kernel", types, launch.block);
+    for (unsigned i = 0; i < types.size(); ++i) // not noalias, as in a tile kernel
       function->addParamAttr(i, llvm::Attribute::getWithAlignment(module.getContext(), llvm::Align(kAlignment)));
-      function->addParamAttr(i, llvm::Attribute::NoAlias);
-    }
     b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
     Hopper hopper(b);
     hopper.launchNextGrid();
     hopper.waitForGridBefore();
-    Value *thread = b.CreateAdd(b.CreateMul(hopper.blockIndex(), b.getInt32(kThreads)), hopper.threadIndex());
+    Value *thread = b.CreateAdd(b.CreateMul(hopper.blockIndex(), b.getInt32(launch.block)), hopper.threadIndex());
     Elements elements(b);
     for (auto [i, leaf] : llvm::enumerate(leaves))
       elements.setPointer(leaf, function->getArg(unsigned(i + 1)));
@@ -227,7 +232,123 @@ llvm::Error GpuCompiler::materialise(mlir::Value value) {
   return llvm::Error::success();
 }
 
+/// The op that adds a term, if lanes can add up their parts with it.
+mlir::Operation *combinerOf(linalg::LinalgOp reduction) {
+  if (reduction->getNumResults() != 1)
+    return nullptr;
+  mlir::BlockArgument out = reduction.getRegionOutputArgs()[0];
+  mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+  const bool isKnown = combiner && llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner);
+  return isKnown && llvm::is_contained(combiner->getOperands(), out) && out.hasOneUse() ? combiner : nullptr;
+}
+
+/// The reduction at `index` by a warp, whose lanes all have the result.
+Value *reduceByWarp(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, Value *lane) {
+  mlir::Operation *combiner = combinerOf(reduction);
+  return elements.reduce(reduction, index, 0, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
+    llvm::Type *scalar = initial[0]->getType();
+    Value *neutral = llvm::Constant::getNullValue(scalar);
+    if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
+      neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
+    Value *begin = b.CreateSelect(b.CreateICmpEQ(lane, b.getInt32(0)), initial[0], neutral);
+    llvm::SmallVector<Value *> end = emitLoop(
+        b, "terms", {lane, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
+        [&](llvm::ArrayRef<Value *> values) {
+          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(kWarp)), iteration(values[0], values.drop_front())[0]};
+        });
+    Value *sum = end[1];
+    for (unsigned apart = kWarp / 2; apart; apart /= 2) {
+      llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)};
+      Value *other = b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
+      sum = emitScalar(b, combiner, {sum, other});
+    }
+    return llvm::SmallVector<Value *>{sum};
+  })[0];
+}
+
+llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root) {
+  llvm::ArrayRef<int64_t> shape = tensorOf(root).getShape();
+  llvm::SmallVector<linalg::LinalgOp> reductions;
+  if (shape.empty() || shape.back() < kWarp)
+    return reductions;
+  llvm::DenseSet<mlir::Operation *> seen;
+  std::function<bool(mlir::Value)> visit = [&](mlir::Value value) {
+    mlir::Operation *op = value.getDefiningOp();
+    if (!op || inMemory.contains(value) || llvm::isa<mlir::arith::ConstantOp, mlir::tensor::EmptyOp, linalg::FillOp>(op) || !seen.insert(op).second)
+      return true;
+    auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
+    if (!generic || generic.getStaticLoopRanges() != llvm::SmallVector<int64_t>(shape) || generic->getNumResults() != 1)
+      return false;
+    const unsigned rank = unsigned(shape.size());
+    auto isRow = [&](mlir::AffineMap map) {
+      if (map.getNumResults() != rank - 1)
+        return false;
+      for (unsigned i = 0; i + 1 < rank; ++i)
+        if (map.getResult(i) != mlir::getAffineDimExpr(i, map.getContext()))
+          return false;
+      return true;
+    };
+    mlir::AffineMap out = generic.getMatchingIndexingMap(generic.getDpsInitOperand(0));
+    if (generic.getNumReductionLoops() ? !isRow(out) || !combinerOf(generic) : !out.isIdentity())
+      return false;
+    for (mlir::OpOperand *operand : generic.getDpsInputOperands()) {
+      if (!llvm::isa<mlir::ShapedType>(operand->get().getType()))
+        continue;
+      auto inner = operand->get().getDefiningOp<linalg::LinalgOp>();
+      const bool isReduced = inner && inner.getNumReductionLoops() && !inMemory.contains(operand->get());
+      mlir::AffineMap map = generic.getMatchingIndexingMap(operand);
+      if ((isReduced && !isRow(map)) || (inner && !isReduced && !inMemory.contains(operand->get()) && !llvm::isa<linalg::FillOp>(*inner) && !map.isIdentity()) ||
+          !visit(operand->get()))
+        return false;
+    }
+    if (generic.getNumReductionLoops())
+      reductions.push_back(generic);
+    return true;
+  };
+  if (!visit(root) || llvm::is_contained(reductions, root.getDefiningOp<linalg::LinalgOp>()))
+    reductions.clear();
+  return reductions;
+}
+
+/// A warp for each row: softmax and layer normalisation in one kernel.
+llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to) {
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(root, inMemory, leaves))
+    return error;
+  const mlir::RankedTensorType type = tensorOf(root);
+  const int64_t width = type.getShape().back(), rows = type.getNumElements() / width;
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * kWarp, [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    Value *lane = b.CreateAnd(thread, uint64_t(kWarp - 1)), *row = b.CreateLShr(thread, 5);
+    const ElementIndex index = delinearised(b, row, type.getShape().drop_back());
+    for (linalg::LinalgOp reduction : reductions) {
+      Value *total = reduceByWarp(b, elements, reduction, index, lane);
+      elements.setSource(reduction->getResult(0), [total](const ElementIndex &) { return total; });
+    }
+    Value *first = b.CreateMul(row, b.getInt32(uint32_t(width)));
+    emitLoop(b, "row", {lane}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(width))); },
+             [&](llvm::ArrayRef<Value *> values) {
+               ElementIndex element{index.dims, b.CreateAdd(first, values[0])};
+               element.dims.push_back(values[0]);
+               storeElement(b, type.getElementType(), function->getArg(0), element.linear, elements.at(root, element));
+               return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(kWarp))};
+             });
+  });
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "rows";
+  step.why = "sums of rows, which the result's rows need";
+  double bytes = double(bytesOf(type));
+  for (mlir::Value leaf : leaves)
+    bytes += double(bytesOf(tensorOf(leaf)));
+  step.variants.push_back({"warp for each row", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return llvm::Error::success();
+}
+
 llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
+  if (llvm::SmallVector<linalg::LinalgOp> reductions = rowReductions(root); !reductions.empty())
+    return compileRows(root, reductions, to);
   // Reductions inside, first those that others read.
   std::function<llvm::Error(mlir::Value)> visit = [&](mlir::Value value) -> llvm::Error {
     mlir::Operation *op = value.getDefiningOp();
@@ -253,12 +374,8 @@ llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
     for (auto [dim, size] : llvm::enumerate(reduction.getStaticLoopRanges()))
       if (linalg::isReductionIterator(reduction.getIteratorTypesArray()[dim]))
         terms *= size;
-    if (terms >= kWarp && tensorOf(root).getNumElements() <= kMostWarpReductions && reduction->getNumResults() == 1) {
-      mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-      if (combiner && llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner) &&
-          llvm::is_contained(combiner->getOperands(), reduction.getRegionOutputArgs()[0]) && reduction.getRegionOutputArgs()[0].hasOneUse())
-        return compileRowReduction(root, reduction, to);
-    }
+    if (terms >= kWarp && tensorOf(root).getNumElements() <= kMostWarpReductions && combinerOf(reduction))
+      return compileRowReduction(root, reduction, to);
   }
   return compileElements(root, to, why);
 }
@@ -273,12 +390,18 @@ llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::
   if (reductionBehind(root) || type.getRank() == 0 || type.getShape().back() % side || type.getNumElements() < int64_t(options.multiprocessors) * 2048 * side)
     side = 1;
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() / side, [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
-    Value *first = b.CreateMul(thread, b.getInt32(side));
-    llvm::SmallVector<Value *> values;
+    Value *first = b.CreateMul(thread, b.getInt32(side), "", true, true);
+    const ElementIndex begin = delinearised(b, first, type.getShape());
+    llvm::SmallVector<Value *> values, numbers;
+    for (unsigned i = 0; i < side; ++i) {
+      ElementIndex index = begin;
+      numbers.push_back(index.linear = b.CreateAdd(first, b.getInt32(i), "", true, true));
+      if (i) // in the same row: that is a multiple of `side`
+        index.dims.back() = b.CreateAdd(index.dims.back(), b.getInt32(i), "", true, true);
+      values.push_back(elements.at(root, index));
+    }
     for (unsigned i = 0; i < side; ++i)
-      values.push_back(elements.at(root, delinearised(b, b.CreateAdd(first, b.getInt32(i)), type.getShape())));
-    for (unsigned i = 0; i < side; ++i)
-      storeElement(b, type.getElementType(), function->getArg(0), b.CreateAdd(first, b.getInt32(i)), values[i]);
+      storeElement(b, type.getElementType(), function->getArg(0), numbers[i], values[i]);
   });
   if (!launch)
     return launch.takeError();
@@ -299,29 +422,10 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   if (llvm::Error error = findLeaves(root, inMemory, leaves))
     return error;
   const mlir::RankedTensorType type = tensorOf(root);
-  mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
   auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
     Value *lane = b.CreateAnd(thread, uint64_t(kWarp - 1)), *number = b.CreateLShr(thread, 5);
     ElementIndex index = delinearised(b, number, type.getShape());
-    Value *total = elements.reduce(reduction, index, 0, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
-      llvm::Type *scalar = initial[0]->getType();
-      Value *neutral = llvm::Constant::getNullValue(scalar);
-      if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
-        neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
-      Value *begin = b.CreateSelect(b.CreateICmpEQ(lane, b.getInt32(0)), initial[0], neutral);
-      llvm::SmallVector<Value *> end = emitLoop(
-          b, "terms", {lane, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
-          [&](llvm::ArrayRef<Value *> values) {
-            return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(kWarp)), iteration(values[0], values.drop_front())[0]};
-          });
-      Value *sum = end[1];
-      for (unsigned apart = kWarp / 2; apart; apart /= 2) {
-        llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)};
-        Value *other = b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
-        sum = emitScalar(b, combiner, {sum, other});
-      }
-      return llvm::SmallVector<Value *>{sum};
-    })[0];
+    Value *total = reduceByWarp(b, elements, reduction, index, lane);
     elements.setSource(reduction->getResult(0), [&](const ElementIndex &) { return total; });
     Value *value = elements.at(root, index);
     emitIf(b, b.CreateICmpEQ(lane, b.getInt32(0)), [&] { storeElement(b, type.getElementType(), function->getArg(0), number, value); });
@@ -379,6 +483,49 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   return result;
 }
 
+llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims) {
+  mlir::OpOperand *input = op.getDpsInputOperand(operand);
+  const mlir::Value value = input->get();
+  mlir::AffineMap map = op.getMatchingIndexingMap(input);
+  bool isInOrder = map.getNumResults() == dims.size();
+  for (unsigned i = 0; i < dims.size() && isInOrder; ++i)
+    isInOrder = map.getDimPosition(i) == dims[i];
+  const bool isConstant = value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr;
+  if (isInOrder) {
+    if (!isConstant && value.getDefiningOp() && !inMemory.contains(value))
+      if (llvm::Error error = materialise(value))
+        return std::move(error);
+    llvm::SetVector<mlir::Value> leaves;
+    if (llvm::Error error = findLeaves(value, inMemory, leaves))
+      return std::move(error);
+    if (leaves.size() == 1) // else a constant of equal elements
+      return placeInFunction(leaves.front());
+  }
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(value, inMemory, leaves))
+    return std::move(error);
+  const mlir::RankedTensorType type = tensorOf(value);
+  const llvm::SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  llvm::SmallVector<int64_t> shape;
+  for (unsigned dim : dims)
+    shape.push_back(loops[dim]);
+  const Place to = bufferFor(bytesOf(type));
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements(), [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
+    ElementIndex ordered = delinearised(b, thread, shape), index;
+    for (unsigned i = 0; i < map.getNumResults(); ++i)
+      index.dims.push_back(ordered.dims[size_t(llvm::find(dims, map.getDimPosition(i)) - dims.begin())]);
+    storeElement(b, type.getElementType(), function->getArg(0), thread, source.at(value, index));
+  });
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "elements";
+  step.why = "an operand in the order of its products";
+  step.variants.push_back({"thread for each element", kLaunchMicroseconds + 2 * double(bytesOf(type)) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return to;
+}
+
 llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Contraction::Window &window) {
   const Contraction::Window old = window;
   const unsigned size = gpu::bytesOf(contraction.element);
@@ -434,7 +581,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     return no(llvm::Twine("its result is ") + nameOf(out));
   if (contraction.columns % 2)
     return no("an odd number of columns");
-  if (contraction.rows * contraction.columns > INT32_MAX)
+  if (contraction.batches * contraction.rows * contraction.columns > INT32_MAX)
     return no("more elements than 31 bits count");
   std::optional<Contraction::Window> window = contraction.window;
   int64_t innerDepth = op.getStaticLoopRanges()[contraction.depthDims.back()];
@@ -454,21 +601,9 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
 
-  // A: as it lies, or copied so.
-  mlir::AffineMap mapA = op.getMatchingIndexingMap(op.getDpsInputOperand(0));
-  bool copiesA = false;
-  if (!contraction.window) {
-    llvm::SmallVector<unsigned> order(contraction.rowDims);
-    order.append(contraction.depthDims.begin(), contraction.depthDims.end());
-    copiesA = mapA.getNumResults() != order.size();
-    for (unsigned i = 0; i < order.size() && !copiesA; ++i)
-      copiesA = mapA.getDimPosition(i) != order[i];
-  }
-  if (copiesA)
-    return no("its rows do not lie one behind another");
   auto constantB = contraction.b.getDefiningOp<mlir::arith::ConstantOp>();
-  if (!constantB)
-    return no("both operands are computed");
+  if (constantB && contraction.batches > 1)
+    constantB = nullptr;
   Place placeA;
   if (unfolds) {
     llvm::Expected<Place> place = unfoldRows(contraction, *window);
@@ -477,18 +612,40 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     placeA = *place;
     innerDims = 2;
     innerDepth = window->channels;
-  } else {
+  } else if (contraction.window) {
     if (contraction.a.getDefiningOp() && !inMemory.contains(contraction.a))
       if (llvm::Error error = materialise(contraction.a))
         return std::move(error);
     placeA = placeInFunction(contraction.a);
+  } else {
+    llvm::SmallVector<unsigned> dims(contraction.batchDims);
+    dims.append(contraction.rowDims);
+    dims.append(contraction.depthDims);
+    llvm::Expected<Place> place = operandInOrder(op, 0, dims);
+    if (!place)
+      return place.takeError();
+    placeA = *place;
   }
 
   const int64_t columns = contraction.columns, rows = contraction.rows;
   const int64_t taps = window ? window->filterHeight * window->filterWidth : 1;
   const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
-  const Place placeB = constantFor(layOutWeights(contraction, innerDims, window ? paddedInner : innerDepth));
-  const int64_t depthB = taps * paddedInner;
+  Place placeB;
+  int64_t depthB = taps * paddedInner;
+  if (constantB) {
+    placeB = constantFor(layOutWeights(contraction, innerDims, window ? paddedInner : innerDepth));
+  } else {
+    if (contraction.window)
+      return no("its weights are computed");
+    llvm::SmallVector<unsigned> dims(contraction.batchDims);
+    dims.push_back(contraction.columnDim);
+    dims.append(contraction.depthDims);
+    llvm::Expected<Place> place = operandInOrder(op, 1, dims);
+    if (!place)
+      return place.takeError();
+    placeB = *place;
+    use(placeB);
+  }
 
   llvm::DenseSet<mlir::Value> known = inMemory;
   const mlir::Value sums = op->getResult(0);
@@ -503,7 +660,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     return MapIndex{uint32_t(program.maps.size() - 1)};
   };
   const uint32_t stages = uint32_t(window ? taps * (paddedInner / depth) : llvm::divideCeil(contraction.depth, depth));
-  const double bytes = double(rows) * double(contraction.depth / taps * size) + double(columns * contraction.depth * size) + double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
+  const double bytes = double(contraction.batches) * (double(rows) * double(contraction.depth / taps * size) + double(columns * contraction.depth * size)) + double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
 
   struct Candidate {
     const Tile *tile;
@@ -514,7 +671,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     const TileShape &shape = tile.shape;
     if (stages < shape.splitK)
       continue;
-    const double tiles = double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
+    const double tiles = double(contraction.batches) * double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
     const double waves = std::ceil(tiles / options.multiprocessors);
     // Cycles of a stage at the peak of 2048 products of bf16 in a cycle; bytes are twice as fast, floats half.
     const double stage = double(shape.rows) * shape.columns * double(depth) / (2048.0 * 2 / size) / tile.rate;
@@ -536,19 +693,23 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
     kernel.storesBoxes = shape.splitK == 1 && (out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0;
+    kernel.isBatched = contraction.batches > 1;
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
+    // B is loaded before the grid in front ends: it must not come from there.
+    kernel.knowsB = constantB != nullptr;
     kernel.pointers = unsigned(leaves.size());
     kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column, llvm::Function *function) {
       llvm::SmallVector<Value *> results;
+      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(values.size() - 1) & 0xffffffff);
+      Value *first = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
       for (auto [i, sum] : llvm::enumerate(values)) {
         Elements elements(b);
         for (auto [pointer, leaf] : llvm::enumerate(leaves))
           elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
         elements.setSource(sums, [&, sum = sum](const ElementIndex &) { return sum; });
-        Value *at = b.CreateAdd(column, b.getInt32(uint32_t(i)));
         ElementIndex index = delinearised(b, row, type.getShape().drop_back());
-        index.dims.push_back(at);
-        index.linear = b.CreateAdd(b.CreateMul(row, function->getArg(kColumns)), at);
+        index.dims.push_back(b.CreateAdd(column, b.getInt32(uint32_t(i)), "", true, true));
+        index.linear = b.CreateAdd(first, b.getInt32(uint32_t(i)), "", true, true);
         Value *value = elements.at(root, index);
         if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
           value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
@@ -597,14 +758,21 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     }
     Launch launch;
     launch.kernel = *number;
-    const uint32_t tiles = uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns)));
+    if (kernel.isBatched)
+      for (auto [map, outer] : {std::pair{&mapA, rows}, std::pair{&mapB, columns}, std::pair{&mapOut, rows}}) {
+        map->strides.push_back(map->strides.back() * uint64_t(map == &mapOut && !kernel.storesBoxes ? columns : outer));
+        map->dims.push_back(uint64_t(contraction.batches));
+        map->box.push_back(1);
+        map->elementStrides.push_back(1);
+      }
+    const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns)));
     launch.grid = shape.splitK > 1 ? tiles * shape.splitK : std::min(tiles, options.multiprocessors);
     launch.block = shape.threads();
     launch.cluster = shape.splitK;
     launch.sharedBytes = kernel.sharedBytes();
     launch.overlaps = kernel.overlapsGrids;
     auto number32 = [](int64_t value) { return Argument(uint32_t(value)); };
-    launch.arguments = {addMap(mapA), addMap(mapB), addMap(mapOut), number32(rows), number32(columns), number32(stages)};
+    launch.arguments = {addMap(mapA), addMap(mapB), addMap(mapOut), number32(contraction.batches), number32(rows), number32(columns), number32(stages)};
     const Contraction::Window none{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, &w = window ? *window : none;
     for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight, w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
       launch.arguments.push_back(number32(value));

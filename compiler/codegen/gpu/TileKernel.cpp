@@ -51,18 +51,25 @@ private:
 
   /// The next stage of the ring, and the parity that its barrier then has.
   std::pair<Value *, Value *> nextStage(Value *stage, Value *parity);
-  /// Row and column of a tile.
-  std::pair<Value *, Value *> placeOf(Value *tile);
+  /// Row and column of a tile, and which product it belongs to.
+  struct TilePlace {
+    Value *row, *column, *batch;
+  };
+  TilePlace placeOf(Value *tile);
+  /// Coordinates in a map.
+  SmallVector<Value *> coordinates(Value *inner, Value *outer, const TilePlace &place) {
+    return kernel.isBatched ? SmallVector<Value *>{inner, outer, place.batch} : SmallVector<Value *>{inner, outer};
+  }
   void forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *tile, ArrayRef<Value *>)> body);
 
   void produce();
   void consume();
   SmallVector<Value *> multiplyTile(Value *&stage, Value *&parity);
-  void writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColumn, Value *&chunks);
-  void writePair(Value *row, Value *column, ArrayRef<Value *> values);
+  void writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks);
+  void writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values);
   void reduceCluster();
 
-  SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *row, Value *column);
+  SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column);
   Value *descriptor(Value *address, unsigned behind);
 
   const TileKernel &kernel;
@@ -85,14 +92,20 @@ std::pair<Value *, Value *> Emitter::nextStage(Value *stage, Value *parity) {
   return {b.CreateSelect(wraps, constant(0), next), b.CreateSelect(wraps, b.CreateXor(parity, 1), parity)};
 }
 
-std::pair<Value *, Value *> Emitter::placeOf(Value *tile) {
+Emitter::TilePlace Emitter::placeOf(Value *tile) {
+  Value *batch = constant(0);
+  if (kernel.isBatched) {
+    Value *perBatch = b.CreateMul(rowTiles, columnTiles);
+    batch = b.CreateUDiv(tile, perBatch);
+    tile = b.CreateURem(tile, perBatch);
+  }
   Value *groupTiles = scaled(columnTiles, kTileGroup);
   Value *group = b.CreateUDiv(tile, groupTiles);
   Value *firstRow = scaled(group, kTileGroup);
   Value *left = b.CreateSub(rowTiles, firstRow);
   Value *height = b.CreateSelect(b.CreateICmpULT(left, constant(kTileGroup)), left, constant(kTileGroup));
   Value *inGroup = b.CreateSub(tile, b.CreateMul(group, groupTiles));
-  return {b.CreateAdd(firstRow, b.CreateURem(inGroup, height)), b.CreateUDiv(inGroup, height)};
+  return {b.CreateAdd(firstRow, b.CreateURem(inGroup, height)), b.CreateUDiv(inGroup, height), batch};
 }
 
 void Emitter::forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *, ArrayRef<Value *>)> body) {
@@ -113,32 +126,34 @@ void Emitter::forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Va
 void Emitter::produce() {
   const unsigned depth = kernel.depth();
   const unsigned bytesA = shape.rows * kStageRowBytes;
-  auto copyB = [&](Value *stage, Value *k, Value *tileColumn) {
+  auto copyB = [&](Value *stage, Value *k, const TilePlace &place) {
     Value *to = b.CreateAdd(shared, add(scaled(stage, kernel.stageBytes()), bytesA));
-    hopper.copyBox(to, parameter(kMapB), {scaled(k, depth), scaled(tileColumn, shape.columns)}, fullBarrier(stage));
+    hopper.copyBox(to, parameter(kMapB), coordinates(scaled(k, depth), scaled(place.column, shape.columns), place), fullBarrier(stage));
   };
   // B is known before the grid in front of this one ends.
   Value *loadedB = constant(0);
-  if (kernel.overlapsGrids) {
+  const bool loadsAhead = kernel.overlapsGrids && kernel.knowsB;
+  if (loadsAhead) {
     emitIf(b, b.CreateICmpULT(firstTile, tiles), [&] {
-      Value *column = placeOf(firstTile).second;
+      const TilePlace place = placeOf(firstTile);
       Value *count = b.CreateSub(endStage, firstStage);
       count = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
       emitLoop(b, "ahead", {constant(0)}, [&](ArrayRef<Value *> i) { return b.CreateICmpULT(i[0], count); },
                [&](ArrayRef<Value *> i) -> SmallVector<Value *> {
                  hopper.arriveExpecting(fullBarrier(i[0]), constant(kernel.stageBytes()));
-                 copyB(i[0], b.CreateAdd(firstStage, i[0]), column);
+                 copyB(i[0], b.CreateAdd(firstStage, i[0]), place);
                  return {add(i[0], 1)};
                });
     });
     Value *count = b.CreateSub(endStage, firstStage);
     loadedB = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
-    hopper.waitForGridBefore();
   }
+  if (kernel.overlapsGrids)
+    hopper.waitForGridBefore();
   // Stage, parity of its empty barrier (which has never been waited for), and how many stages have their B.
   forEachTile({constant(0), constant(1), loadedB}, [&](Value *tile, ArrayRef<Value *> state) {
-    const std::pair<Value *, Value *> place = placeOf(tile);
-    Value *row = place.first, *column = place.second;
+    const TilePlace place = placeOf(tile);
+    Value *row = place.row;
     Value *x = nullptr, *y = nullptr, *image = nullptr;
     SmallVector<Value *> initial{firstStage, state[0], state[1]};
     if (kernel.source == RowSource::Pixels) {
@@ -159,9 +174,9 @@ void Emitter::produce() {
           auto begin = [&] {
             hopper.wait(emptyBarrier(stage), parity);
             hopper.arriveExpecting(fullBarrier(stage), constant(kernel.stageBytes()));
-            copyB(stage, k, column);
+            copyB(stage, k, place);
           };
-          if (kernel.overlapsGrids)
+          if (loadsAhead)
             emitIf(b, b.CreateICmpUGE(b.CreateSub(k, firstStage), state[2]), begin);
           else
             begin();
@@ -171,7 +186,7 @@ void Emitter::produce() {
           next.push_back(nextOne);
           next.push_back(nextParity);
           if (kernel.source == RowSource::Matrix) {
-            hopper.copyBox(to, parameter(kMapA), {scaled(k, depth), scaled(row, shape.rows)}, fullBarrier(stage));
+            hopper.copyBox(to, parameter(kMapA), coordinates(scaled(k, depth), scaled(row, shape.rows), place), fullBarrier(stage));
             return next;
           }
           Value *block = values[3], *tapX = values[4], *tapY = values[5];
@@ -232,18 +247,21 @@ SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
 }
 
 /// What the epilogue makes of sums; it only sees places inside of the output.
-SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *row, Value *column) {
+SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column) {
   auto clamped = [&](Value *value, Value *size, unsigned width) {
     Value *last = b.CreateSub(size, constant(width));
     return b.CreateSelect(b.CreateICmpULT(value, last), value, last);
   };
-  return kernel.epilogue(b, sums, clamped(row, parameter(kRows), 1), clamped(column, parameter(kColumns), unsigned(sums.size())), function);
+  // The number of columns is a multiple of what a thread has side by side: said so, loads of neighbours become one.
+  Value *first = b.CreateAnd(clamped(column, parameter(kColumns), unsigned(sums.size())), ~uint64_t(sums.size() - 1) & 0xffffffff);
+  return kernel.epilogue(b, sums, b.CreateAdd(b.CreateMul(batch, parameter(kRows)), clamped(row, parameter(kRows), 1)), first, function);
 }
 
-void Emitter::writePair(Value *row, Value *column, ArrayRef<Value *> values) {
+void Emitter::writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values) {
   const unsigned bytes = bytesOf(kernel.out);
   emitIf(b, b.CreateAnd(b.CreateICmpULT(row, parameter(kRows)), b.CreateICmpULT(column, parameter(kColumns))), [&] {
-    Value *index = b.CreateAdd(b.CreateMul(b.CreateZExt(row, b.getInt64Ty()), b.CreateZExt(parameter(kColumns), b.getInt64Ty())),
+    Value *all = b.CreateAdd(b.CreateMul(batch, parameter(kRows)), row);
+    Value *index = b.CreateAdd(b.CreateMul(b.CreateZExt(all, b.getInt64Ty()), b.CreateZExt(parameter(kColumns), b.getInt64Ty())),
                                b.CreateZExt(column, b.getInt64Ty()));
     Value *at = b.CreateGEP(b.getInt8Ty(), parameter(kOut), b.CreateMul(index, b.getInt64(bytes)));
     if (bytes == 4) {
@@ -259,9 +277,9 @@ void Emitter::writePair(Value *row, Value *column, ArrayRef<Value *> values) {
   });
 }
 
-void Emitter::writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColumn, Value *&chunks) {
-  Value *firstRow = b.CreateAdd(scaled(tileRow, shape.rows), scaled(consumer, 64));
-  Value *firstColumn = scaled(tileColumn, shape.columns);
+void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks) {
+  Value *firstRow = b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64));
+  Value *firstColumn = scaled(place.column, shape.columns);
   // A thread holds, of 16 rows of a warp and 8 columns, two neighbours in row lane / 4 and two in the row 8 below.
   Value *row = b.CreateAdd(firstRow, b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
   Value *quarter = b.CreateAnd(lane, 3);
@@ -275,18 +293,18 @@ void Emitter::writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColum
         for (unsigned half = 0; half < 2; ++half) {
           const unsigned at = (chunk * 8 + group * 2) * 4 + half * 2;
           Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 4), base + group * 16));
-          words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, add(row, half * 8), column)));
+          words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, add(row, half * 8), column)));
         }
     } else {
       for (unsigned eight = 0; eight < 8; ++eight)
         for (unsigned half = 0; half < 2; ++half) {
           const unsigned at = (chunk * 8 + eight) * 4 + half * 2;
           Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 2), base + eight * 8)), *at8 = add(row, half * 8);
-          SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, at8, column);
+          SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, at8, column);
           if (kernel.storesBoxes)
             words.push_back(hopper.pack(kernel.out, values[0], values[1]));
           else
-            writePair(at8, column, values);
+            writePair(place.batch, at8, column, values);
         }
     }
     if (!kernel.storesBoxes)
@@ -311,7 +329,7 @@ void Emitter::writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColum
     hopper.fenceProxy();
     hopper.synchronize(barrier, 128);
     emitIf(b, isFirst, [&] {
-      hopper.storeBox(parameter(kMapOut), buffer, {add(firstColumn, base), firstRow});
+      hopper.storeBox(parameter(kMapOut), buffer, coordinates(add(firstColumn, base), firstRow, place));
       hopper.commitStores();
     });
   }
@@ -320,9 +338,9 @@ void Emitter::writeTile(ArrayRef<Value *> sums, Value *tileRow, Value *tileColum
 /// Behind the barrier of the cluster: this block adds up its part of the sums of all blocks.
 void Emitter::reduceCluster() {
   const unsigned count = shape.columns / 2, part = count / shape.splitK, apart = 512 * shape.consumers();
-  auto [tileRow, tileColumn] = placeOf(firstTile);
+  const TilePlace place = placeOf(firstTile);
   Value *mine = b.CreateAdd(shared, b.CreateShl(b.CreateAdd(inGroup, scaled(consumer, 128)), 2));
-  Value *row = b.CreateAdd(b.CreateAdd(scaled(tileRow, shape.rows), scaled(consumer, 64)), b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
+  Value *row = b.CreateAdd(b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64)), b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
   Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
   for (unsigned u = 0; u < part; u += 2) {
     Value *index = add(scaled(rank, part), u);
@@ -335,9 +353,9 @@ void Emitter::reduceCluster() {
       }
     }
     Value *half = b.CreateAnd(b.CreateLShr(index, 1), 1);
-    Value *column = b.CreateAdd(scaled(tileColumn, shape.columns), b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(b.CreateAnd(lane, 3), 2)));
+    Value *column = b.CreateAdd(scaled(place.column, shape.columns), b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(b.CreateAnd(lane, 3), 2)));
     Value *at = b.CreateAdd(row, scaled(half, 8));
-    writePair(at, column, applied(sums, at, column));
+    writePair(place.batch, at, column, applied(sums, place.batch, at, column));
   }
 }
 
@@ -354,8 +372,7 @@ void Emitter::consume() {
       for (unsigned i = 0; i < sums.size(); ++i)
         hopper.storeShared(add(mine, i * 512 * shape.consumers()), sums[i]);
     } else {
-      auto [row, column] = placeOf(tile);
-      writeTile(sums, row, column, chunks);
+      writeTile(sums, placeOf(tile), chunks);
     }
     return SmallVector<Value *>{stage, parity, chunks};
   });
@@ -367,7 +384,7 @@ Function *Emitter::run() {
   LLVMContext &context = module.getContext();
   Type *map = ArrayType::get(b.getInt8Ty(), 128);
   SmallVector<Type *> types(3, b.getPtrTy());
-  types.append(kOut - kRows, b.getInt32Ty());
+  types.append(kOut - kBatches, b.getInt32Ty());
   types.append(1 + kernel.pointers, b.getPtrTy());
   function = createKernel(module, kernel.name, types, shape.threads());
   for (unsigned i : {kMapA, kMapB, kMapOut}) {
@@ -375,6 +392,9 @@ Function *Emitter::run() {
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(64)));
   }
   annotateInPlace(*function, {kMapA, kMapB, kMapOut});
+  // Not noalias: LLVM would read through the cache of constants what the grid before may still write.
+  for (unsigned i = kOut; i < function->arg_size(); ++i)
+    function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kAlignment)));
 
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
   auto *memory = new GlobalVariable(module, ArrayType::get(b.getInt8Ty(), 0), false, GlobalValue::ExternalLinkage, nullptr, kernel.name + "_shared",
@@ -402,7 +422,7 @@ Function *Emitter::run() {
   auto tilesOf = [&](unsigned size, unsigned tile) { return b.CreateUDiv(add(parameter(size), tile - 1), constant(tile)); };
   rowTiles = tilesOf(kRows, shape.rows);
   columnTiles = tilesOf(kColumns, shape.columns);
-  tiles = b.CreateMul(rowTiles, columnTiles);
+  tiles = b.CreateMul(b.CreateMul(rowTiles, columnTiles), parameter(kBatches));
   firstTile = b.CreateUDiv(hopper.blockIndex(), constant(shape.splitK));
   tileStep = hopper.blockCount();
   firstStage = constant(0);

@@ -51,10 +51,13 @@ struct TileKernel {
   TileShape shape;
   Element in = Element::Bf16, out = Element::Bf16;
   RowSource source = RowSource::Matrix;
+  /// Many products of one shape, of matrices: maps have a dim more, the outermost. Rows that the epilogue sees count through all of them.
+  bool isBatched = false;
   /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
   bool storesBoxes = true;
   /// The grid may begin before the one in front of it ends, and loads B until that has.
   bool overlapsGrids = false;
+  bool knowsB = true; ///< B is a constant: only then it can be loaded so early
   /// Pointers that the epilogue reads: kernel parameters kFirstPointer and behind.
   unsigned pointers = 0;
   Epilogue epilogue;
@@ -66,12 +69,13 @@ struct TileKernel {
   unsigned sharedBytes() const;
 };
 
-/// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: rows
-/// and columns of the output, stages of k, then what Pixels needs. Pointers: the output, and those of the epilogue.
+/// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: products,
+/// rows and columns of the output of each, stages of k, then what Pixels needs. Pointers: the output, and those of the epilogue.
 enum TileParameter : unsigned {
   kMapA,
   kMapB,
   kMapOut,
+  kBatches,
   kRows,
   kColumns,
   kStages,
