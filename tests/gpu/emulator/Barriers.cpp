@@ -39,7 +39,7 @@ static Step namedBarrier(Thread &thread, const Instruction &instruction) {
       other.state = Thread::Ready;
       ++other.pc;
     }
-  return Step::Next;
+  return Step::Yield; // the last one has no head start
 }
 
 static void decodeNamedBarrier(Decoder &decoder) {

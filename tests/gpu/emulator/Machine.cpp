@@ -239,23 +239,33 @@ LaunchResult Grid::run() {
   return {instructions};
 }
 
+void Grid::arrange(Cluster &cluster) {
+  std::vector<uint32_t> &order = cluster.order;
+  if (order.empty()) {
+    order.resize(cluster.ctas.size() * ((threadsPerCta + 31) / 32));
+    std::iota(order.begin(), order.end(), 0u);
+    if (options.order == ThreadOrder::Reverse)
+      std::reverse(order.begin(), order.end());
+  }
+  if (options.order != ThreadOrder::Random || cluster.roundsLeft--)
+    return;
+  std::shuffle(order.begin(), order.end(), random);
+  cluster.strict = random() % 2;
+  cluster.roundsLeft = random() % (cluster.strict ? 400 : 40);
+}
+
 bool Grid::runRound(Cluster &cluster, bool careful) {
   const unsigned warpsPerCta = (threadsPerCta + 31) / 32;
-  std::vector<uint32_t> order(cluster.ctas.size() * warpsPerCta);
-  std::iota(order.begin(), order.end(), 0u);
-  if (options.order == ThreadOrder::Reverse)
-    std::reverse(order.begin(), order.end());
-  if (options.order == ThreadOrder::Random)
-    std::shuffle(order.begin(), order.end(), random);
   const bool randomOrder = options.order == ThreadOrder::Random;
+  arrange(cluster);
   const uint64_t progressBefore = progress;
   bool moved = false;
-  for (uint32_t warp : order) {
+  for (uint32_t warp : cluster.order) {
     Cta &cta = *cluster.ctas[warp / warpsPerCta];
     const uint32_t first = warp % warpsPerCta * 32, lanes = std::min(32u, threadsPerCta - first);
     if (options.timing == Timing::Random && random() % 4 == 0)
       deliverRandom(cluster);
-    if (!careful && chance(3)) {
+    if (!careful && !cluster.strict && chance(3)) {
       moved = true; // not known: it was not asked
       continue;
     }
@@ -264,6 +274,7 @@ bool Grid::runRound(Cluster &cluster, bool careful) {
       start = lanes - 1, stride = lanes - 1; // -1 modulo the number of lanes
     if (randomOrder && lanes == 32)
       start = random() % 32, stride = random() % 32 | 1;
+    const uint64_t instructionsBefore = instructions;
     for (uint32_t i = 0; i < lanes; ++i) {
       Thread &thread = cta.threads[first + (start + i * stride) % lanes];
       switch (thread.state) {
@@ -271,7 +282,7 @@ bool Grid::runRound(Cluster &cluster, bool careful) {
       case Thread::AtMBarrier:
       case Thread::AtCluster:
       case Thread::AtRegisters:
-        moved |= runThread(thread, randomOrder ? 1 + random() % 48 : 100'000);
+        moved |= runThread(thread, randomOrder ? 1 + random() % (cluster.strict ? 512 : 48) : 100'000);
         break;
       default:
         break;
@@ -279,6 +290,9 @@ bool Grid::runRound(Cluster &cluster, bool careful) {
     }
     moved |= tryWarp(cta, warp % warpsPerCta);
     moved |= tryWarpgroup(cta, warp % warpsPerCta / 4);
+    // A warp that only asks again lets others run.
+    if (cluster.strict && !careful && instructions > instructionsBefore && random() % 16)
+      break;
   }
   return moved || progress != progressBefore;
 }

@@ -64,8 +64,10 @@ struct Thread {
 
   uint64_t read(const Source &source) const {
     if (source.reg >= 0) {
-      if ((status[source.reg] & (Defined | Result)) != Defined)
+      uint8_t &state = status[source.reg];
+      if ((state & (Defined | Result)) != Defined)
         failRead(source.reg);
+      state &= uint8_t(~Fenced);
       return source.negated ? !registers[source.reg] : registers[source.reg];
     }
     return source.special == Special::None ? source.value : readSpecial(source.special);
@@ -91,7 +93,7 @@ struct Thread {
     Defined = 1,
     Result = 2,     // a wgmma in flight writes it
     MmaOperand = 4, // a wgmma in flight reads it
-    Fenced = 8      // not written since the last wgmma.fence
+    Fenced = 8      // neither read nor written since the last wgmma.fence
   };
 
   uint64_t *registers = nullptr;
@@ -104,6 +106,7 @@ struct Thread {
   uint32_t barrier = 0; // AtBarrier
   uint32_t clusterPhase = 0;
   bool clusterArrived = false;
+  bool mmaFenced = false;    // has executed wgmma.fence
   uint32_t maxRegisters = 0; // of setmaxnreg
   std::vector<BulkGroup> bulkGroups;
   BulkGroup openBulkGroup;
@@ -153,6 +156,12 @@ struct Cta {
 struct Cluster {
   std::vector<std::unique_ptr<Cta>> ctas;
   uint32_t arrived = 0, phase = 0, live = 0;
+
+  /// ThreadOrder::Random: the warps in the order in which they are asked, anew after some rounds. Strict: a warp runs only
+  /// when all before it wait, so that some are far ahead of others; else all take turns.
+  std::vector<uint32_t> order;
+  bool strict = false;
+  unsigned roundsLeft = 0;
 };
 
 /// Executes one launch.
@@ -207,6 +216,7 @@ struct Grid {
 
 private:
   void admit(uint32_t first);
+  void arrange(Cluster &cluster);
   bool runRound(Cluster &cluster, bool careful);
   bool runThread(Thread &thread, unsigned budget);
   bool tryWarp(Cta &cta, unsigned warp);

@@ -274,6 +274,7 @@ static void commitGroup(Thread *const *threads, unsigned, const Instruction &) {
 
 /// wgmma.fence: what the thread has written to registers so far is ready for wgmma.
 static Step fenceRegisters(Thread &thread, const Instruction &) {
+  thread.mmaFenced = true;
   const size_t count = thread.cta->grid.kernel.registers.size();
   for (size_t i = 0; i < count; ++i)
     thread.status[i] = uint8_t(thread.status[i] | (thread.status[i] & Thread::Defined) * Thread::Fenced);
@@ -294,7 +295,7 @@ static void checkAccumulators(const Warpgroup &warpgroup, Thread &thread, const 
     else if (accumulate && !(status & Thread::Defined))
       thread.failRead(reg);
     else if ((status & Thread::Defined) && !(status & Thread::Fenced))
-      fail(ErrorKind::InFlight, "accumulates in %s, which was written after the last wgmma.fence", name);
+      fail(ErrorKind::InFlight, "accumulates in %s, which the thread has touched since the last wgmma.fence", name);
   }
   if (!inFlight)
     return;
@@ -329,10 +330,14 @@ static void issueMma(Thread *const *threads, unsigned, const Instruction &instru
         (!fromRegisters && thread.read(form.descriptorA) != mma.descriptorA) ||
         bool(thread.read(form.scaleD)) != mma.accumulate)
       fail(ErrorKind::Barrier, "thread %u of the warpgroup has other descriptors or another scale-d than thread 0", t);
+    if (!thread.mmaFenced)
+      fail(ErrorKind::InFlight, "thread %u has executed no wgmma.fence yet", t);
     for (const Source &source : form.aRegisters) {
-      thread.read(source);
-      if (!(thread.status[source.reg] & Thread::Fenced))
-        fail(ErrorKind::InFlight, "reads A from %s, which was written after the last wgmma.fence",
+      const uint8_t status = thread.status[source.reg];
+      if ((status & (Thread::Defined | Thread::Result)) != Thread::Defined)
+        thread.failRead(source.reg);
+      if (!(status & (Thread::Fenced | Thread::MmaOperand)))
+        fail(ErrorKind::InFlight, "reads A from %s, which the thread has touched since the last wgmma.fence",
              grid.kernel.registers[size_t(source.reg)].name.c_str());
     }
     checkAccumulators(warpgroup, thread, form, mma.accumulate);
