@@ -110,34 +110,45 @@ const Case kCases[] = {
   %c = graph.concat %m, %a {axis = 1 : i64} : (tensor<1x4x3x3xf32>, tensor<1x4x3x3xf32>) -> tensor<1x8x3x3xf32>
   return %c : tensor<1x8x3x3xf32>
 })"},
+    // Integers: every number is exact. A zero point, which is the padding, and a result of bytes in boxes and in pairs.
+    {"conv_int8", R"(func.func @main(%x: tensor<1x32x6x6xi8>) -> tensor<1x48x6x6xi8> {
+  %w = graph.constant dense<0> : tensor<48x32x3x3xi8>
+  %y = graph.conv_integer %x, %w {x_zero_point = -128 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x32x6x6xi8>, tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32>
+  %o = graph.requantize %y {multipliers = array<f32: 0.0001>, axis = 1 : i64, zero_point = -128 : i32} : (tensor<1x48x6x6xi32>) -> tensor<1x48x6x6xi8>
+  return %o : tensor<1x48x6x6xi8>
+})", graph::Math::Exact, 0},
+    {"matmul_int8", R"(func.func @main(%x: tensor<70x96xi8>) -> tensor<70x34xi32> {
+  %w = graph.constant dense<0> : tensor<96x34xi8>
+  %y = graph.matmul_integer %x, %w {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<70x96xi8>, tensor<96x34xi8>) -> tensor<70x34xi32>
+  return %y : tensor<70x34xi32>
+})", graph::Math::Exact, 0},
     // An input that is a result, twice.
     {"copies", R"(func.func @main(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
   return %x, %x : tensor<3x4xf32>, tensor<3x4xf32>
 })"},
 };
 
-/// Numbers of this range for every "dense<0.0>", so that the texts stay short; equal for equal places.
+/// Numbers for every "dense<0.0>" and "dense<0>", so that the texts stay short; equal texts get equal numbers.
 std::string filled(std::string text) {
   uint32_t state = 1;
-  for (size_t at; (at = text.find("dense<0.0> : tensor<")) != std::string::npos;) {
-    size_t end = text.find("xf32>", at), from = at + sizeof("dense<0.0> : tensor<") - 1;
-    std::vector<size_t> shape;
-    for (size_t i = from; i < end; i = text.find('x', i) == std::string::npos || text.find('x', i) > end ? end : text.find('x', i) + 1)
-      shape.push_back(std::stoul(text.substr(i)));
-    std::function<std::string(size_t)> list = [&](size_t dim) {
-      if (dim == shape.size()) {
-        state = state * 1664525u + 1013904223u;
-        char number[32];
-        std::snprintf(number, sizeof number, "%.6f", double(state >> 8) / (1 << 23) - 1);
-        return std::string(number);
-      }
-      std::string inner = "[";
-      for (size_t i = 0; i < shape[dim]; ++i)
-        inner += (i ? "," : "") + list(dim + 1);
-      return inner + "]";
-    };
-    text.replace(at, sizeof("dense<0.0>") - 1, "dense<" + list(0) + ">");
-  }
+  for (const auto &[pattern, areFloats] : {std::pair{std::string("dense<0.0> : tensor<"), true}, std::pair{std::string("dense<0> : tensor<"), false}})
+    for (size_t at; (at = text.find(pattern)) != std::string::npos;) {
+      const bool isFloat = areFloats;
+      std::vector<size_t> shape;
+      for (size_t i = at + pattern.size(); std::isdigit(text[i]); i = text.find('x', i) + 1)
+        shape.push_back(std::stoul(text.substr(i)));
+      std::function<std::string(size_t)> list = [&](size_t dim) {
+        if (dim == shape.size()) {
+          state = state * 1664525u + 1013904223u;
+          return isFloat ? std::to_string(double(state >> 8) / (1 << 23) - 1) : std::to_string(int(state >> 24) - 128);
+        }
+        std::string inner = "[";
+        for (size_t i = 0; i < shape[dim]; ++i)
+          inner += (i ? "," : "") + list(dim + 1);
+        return inner + "]";
+      };
+      text.replace(at, pattern.find('>') + 1, "dense<" + list(0) + ">");
+    }
   return text;
 }
 

@@ -40,7 +40,15 @@ Value widened(Value value) {
   return isa_and_nonnull<arith::ExtFOp, arith::ExtSIOp>(op) ? op->getOperand(0) : value;
 }
 
-bool isProductSum(linalg::LinalgOp op) {
+/// The operand of a conversion, and the constant that is taken off it.
+std::pair<Value, int64_t> shifted(Value value) {
+  llvm::APInt zero;
+  if (auto difference = value.getDefiningOp<arith::SubIOp>(); difference && matchPattern(difference.getRhs(), m_ConstantInt(&zero)))
+    return {widened(difference.getLhs()), zero.getSExtValue()};
+  return {widened(value), 0};
+}
+
+bool isProductSum(linalg::LinalgOp op, int64_t &zeroPoint) {
   Block &block = *op.getBlock();
   Value yielded = block.getTerminator()->getOperand(0);
   Operation *sum = yielded.getDefiningOp();
@@ -51,9 +59,11 @@ bool isProductSum(linalg::LinalgOp op) {
   Operation *product = term.getDefiningOp();
   if ((sum->getOperand(0) != out && sum->getOperand(1) != out) || !isa_and_nonnull<arith::MulFOp, arith::MulIOp>(product))
     return false;
-  Value x = widened(product->getOperand(0)), y = widened(product->getOperand(1));
+  auto [x, zeroX] = shifted(product->getOperand(0));
+  auto [y, zeroY] = shifted(product->getOperand(1));
   const BlockArgument a = block.getArgument(0), b = block.getArgument(1);
-  return (x == a && y == b) || (x == b && y == a);
+  zeroPoint = x == a ? zeroX : zeroY;
+  return (x == a && y == b && !zeroY) || (x == b && y == a && !zeroX);
 }
 
 bool isZero(Value value) {
@@ -90,9 +100,9 @@ Match no(const llvm::Twine &why) { return {std::nullopt, why.str()}; }
 } // namespace
 
 Match gpu::matchContraction(linalg::LinalgOp op) {
-  if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || !op.getNumReductionLoops() || !isProductSum(op))
-    return no("it is no sum of products");
   Contraction result;
+  if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || !op.getNumReductionLoops() || !isProductSum(op, result.zeroPoint))
+    return no("it is no sum of products");
   result.op = op;
   result.a = op.getDpsInputOperand(0)->get();
   result.b = op.getDpsInputOperand(1)->get();
@@ -157,7 +167,8 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   window.dilationHeight = y->dilation;
   window.dilationWidth = x->dilation;
   result.depthDims = {y->inner, x->inner, channel.getPosition()};
-  if (auto pad = result.a.getDefiningOp<tensor::PadOp>()) {
+  // Copies fill with 0: other paddings lie in memory.
+  if (auto pad = result.a.getDefiningOp<tensor::PadOp>(); pad && !result.zeroPoint) {
     if (!pad.getConstantPaddingValue() || !isZero(pad.getConstantPaddingValue()) || pad.getStaticLow()[0] || pad.getStaticLow()[3] ||
         pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
       return no("its image is padded with other numbers than 0");

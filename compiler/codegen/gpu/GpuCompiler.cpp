@@ -445,8 +445,8 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
 }
 
 /// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
-/// elements: what is left of them is 0.
-std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t innermost) {
+/// elements: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
+std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t innermost, bool permutes) {
   const std::vector<uint8_t> source = bytesOfConstant(contraction.b);
   const unsigned size = gpu::bytesOf(contraction.element);
   linalg::LinalgOp op = contraction.op;
@@ -479,7 +479,7 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   for (int64_t column = 0; column < contraction.columns; ++column)
     for (int64_t k = 0; k < contraction.depth; ++k)
       std::memcpy(result.data() + ((column * outer + k / inner) * innermost + k % inner) * size,
-                  source.data() + (column * columnStride + offsets[size_t(k)]) * size, size);
+                  source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size, size);
   return result;
 }
 
@@ -630,10 +630,11 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const int64_t columns = contraction.columns, rows = contraction.rows;
   const int64_t taps = window ? window->filterHeight * window->filterWidth : 1;
   const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
+  const bool permutes = out == Element::I8 && columns % 16 == 0 && constantB;
   Place placeB;
   int64_t depthB = taps * paddedInner;
   if (constantB) {
-    placeB = constantFor(layOutWeights(contraction, innerDims, window ? paddedInner : innerDepth));
+    placeB = constantFor(layOutWeights(contraction, innerDims, window ? paddedInner : innerDepth, permutes));
   } else {
     if (contraction.window)
       return no("its weights are computed");
@@ -654,6 +655,20 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (llvm::Error error = findLeaves(root, known, leaves))
     return std::move(error);
   leaves.remove(sums);
+
+  // (a - zero) * b sums up to a * b, less zero times the sum of b.
+  std::optional<Place> corrections;
+  if (contraction.zeroPoint) {
+    if (!constantB)
+      return no("a zero point, and both operands are computed");
+    std::vector<int32_t> sumsOfB(size_t(columns), 0);
+    const std::vector<uint8_t> plain = layOutWeights(contraction, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+    for (int64_t i = 0; i < columns * contraction.depth; ++i)
+      sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
+    std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), sumsOfB.data(), bytes.size());
+    corrections = constantFor(std::move(bytes));
+  }
 
   auto addMap = [&](TensorMap map) {
     program.maps.push_back(std::move(map));
@@ -692,12 +707,13 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.in = contraction.element;
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
-    kernel.storesBoxes = shape.splitK == 1 && (out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0;
+    kernel.permutesColumns = permutes;
+    kernel.storesBoxes = shape.splitK == 1 && (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
     kernel.isBatched = contraction.batches > 1;
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
-    kernel.pointers = unsigned(leaves.size());
+    kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
     kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column, llvm::Function *function) {
       llvm::SmallVector<Value *> results;
       Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(values.size() - 1) & 0xffffffff);
@@ -706,10 +722,15 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         Elements elements(b);
         for (auto [pointer, leaf] : llvm::enumerate(leaves))
           elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
-        elements.setSource(sums, [&, sum = sum](const ElementIndex &) { return sum; });
         ElementIndex index = delinearised(b, row, type.getShape().drop_back());
         index.dims.push_back(b.CreateAdd(column, b.getInt32(uint32_t(i)), "", true, true));
         index.linear = b.CreateAdd(first, b.getInt32(uint32_t(i)), "", true, true);
+        Value *total = sum;
+        if (corrections) {
+          Value *pointer = function->getArg(unsigned(kFirstPointer + leaves.size()));
+          total = b.CreateSub(total, b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), pointer, b.CreateZExt(index.dims.back(), b.getInt64Ty()))));
+        }
+        elements.setSource(sums, [total](const ElementIndex &) { return total; });
         Value *value = elements.at(root, index);
         if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
           value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
@@ -755,6 +776,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
       mapOut.dims = {uint64_t(columns), uint64_t(rows)};
       mapOut.strides = {uint64_t(columns) * gpu::bytesOf(out)};
       mapOut.box = {64, 64};
+      mapOut.swizzleBytes = 64 * gpu::bytesOf(out);
     }
     Launch launch;
     launch.kernel = *number;
@@ -779,6 +801,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     launch.arguments.push_back(to);
     for (mlir::Value leaf : leaves)
       launch.arguments.push_back(placeInFunction(leaf));
+    if (corrections)
+      launch.arguments.push_back(*corrections);
     step.variants.push_back({shape.name(), candidate.microseconds, {std::move(launch)}});
   }
   use(placeA);

@@ -353,7 +353,12 @@ void Emitter::reduceCluster() {
       }
     }
     Value *half = b.CreateAnd(b.CreateLShr(index, 1), 1);
-    Value *column = b.CreateAdd(scaled(place.column, shape.columns), b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(b.CreateAnd(lane, 3), 2)));
+    Value *quarter = b.CreateAnd(lane, 3), *inTile;
+    if (kernel.permutesColumns)
+      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 3), 16), b.CreateAdd(scaled(quarter, 4), scaled(b.CreateAnd(b.CreateLShr(index, 2), 1), 2)));
+    else
+      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(quarter, 2));
+    Value *column = b.CreateAdd(scaled(place.column, shape.columns), inTile);
     Value *at = b.CreateAdd(row, scaled(half, 8));
     writePair(place.batch, at, column, applied(sums, place.batch, at, column));
   }

@@ -55,6 +55,8 @@ struct TileKernel {
   bool isBatched = false;
   /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
   bool storesBoxes = true;
+  /// The rows of B are permuted by bytePosition().
+  bool permutesColumns = false;
   /// The grid may begin before the one in front of it ends, and loads B until that has.
   bool overlapsGrids = false;
   bool knowsB = true; ///< B is a constant: only then it can be loaded so early
@@ -93,11 +95,10 @@ enum TileParameter : unsigned {
   kFirstPointer
 };
 
-/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. Int8 results: position p of 16 in the rows of B holds output channel
-/// bytePosition(p).
+/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. Boxes of int8 need permuted columns.
 llvm::Function *emitTileKernel(llvm::Module &module, const TileKernel &kernel);
 
-/// With Element::I8 as output, four columns that a thread owns lie side by side if the columns of each group of 16 are permuted so.
+/// The four columns of each 16 that a thread owns lie side by side in the output if row p of B is that of this column.
 inline unsigned bytePosition(unsigned p) { return p / 16 * 16 + p % 8 / 2 * 4 + p % 16 / 8 * 2 + p % 2; }
 
 } // namespace tw::gpu
