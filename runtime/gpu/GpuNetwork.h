@@ -17,6 +17,8 @@ struct GpuNetworkOptions {
   std::string cacheFolder;
   /// Time the variants of every step, and take the fastest.
   bool chooses = true;
+  /// Copies of the network in the graph, one behind the other: what is short is measured well.
+  unsigned copies = 1;
 };
 
 /// A program on a device: code loaded, maps encoded, constants there, and one graph of its launches.
@@ -29,7 +31,7 @@ public:
   /// Bytes of each input and output, dense and row-major.
   Status setInput(size_t index, const void *bytes);
   Status getOutput(size_t index, void *bytes);
-  /// Runs once. Seconds on the device.
+  /// Runs once: every copy. Seconds on the device, of one copy.
   StatusOr<double> run();
   /// The median of `runs`, one after the other, each after `warm` runs in all: seconds.
   StatusOr<double> measure(unsigned runs, unsigned warm = 3);
@@ -49,6 +51,7 @@ private:
   std::vector<Function> functions;
   std::vector<EncodedMap> maps;
   void *graph = nullptr;
+  unsigned copies = 1;
 };
 
 /// The program as files of a folder: program.json, kernels/NUMBER.ptx, and weights.bin.
@@ -57,8 +60,8 @@ struct ProgramFiles {
   std::vector<std::string> kernels;
 };
 ProgramFiles toFiles(const tw::gpu::Program &program);
-/// Errors name the file and what is wrong with it.
-StatusOr<tw::gpu::Program> fromFolder(const std::string &folder);
+/// Errors name the file and what is wrong with it. `needsWeights`: without, weights.bin may be missing, and the weights are 0.
+StatusOr<tw::gpu::Program> fromFolder(const std::string &folder, bool needsWeights = true);
 
 } // namespace tw::runtime::gpu
 

@@ -97,7 +97,7 @@ std::string problemOf(const Program &program) {
 } // namespace
 
 runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
-  json document = {{"version", kVersion}, {"memory_bytes", program.arenaBytes}};
+  json document = {{"version", kVersion}, {"memory_bytes", program.arenaBytes}, {"weights_bytes", program.constants.size()}};
   for (const char *key : {"inputs", "outputs", "kernels", "maps", "steps"})
     document[key] = json::array();
   for (const Tensor &tensor : program.inputs)
@@ -134,18 +134,26 @@ runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
   return files;
 }
 
-StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder) {
+StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needsWeights) {
   auto read = [&](const std::string &name) { return files::readFile(folder + "/" + name); };
-  Result<std::string> text = read("program.json"), weights = read("weights.bin");
+  Result<std::string> text = read("program.json");
   if (!text)
     return userError(text.message());
-  if (!weights)
-    return userError(weights.message());
   const std::string where = folder + "/program.json: ";
   Program program;
-  program.constants.assign(weights->begin(), weights->end());
   try {
     const json document = json::parse(*text);
+    const uint64_t bytes = document.at("weights_bytes");
+    if (needsWeights) {
+      Result<std::string> weights = read("weights.bin");
+      if (!weights)
+        return userError(weights.message());
+      if (weights->size() != bytes)
+        return userError(folder + "/weights.bin has " + std::to_string(weights->size()) + " bytes but program.json says " + std::to_string(bytes));
+      program.constants.assign(weights->begin(), weights->end());
+    } else {
+      program.constants.resize(bytes);
+    }
     if (document.at("version") != kVersion)
       return userError(where + "version is " + document.at("version").dump() + " but must be " + std::to_string(kVersion));
     program.arenaBytes = document.at("memory_bytes");

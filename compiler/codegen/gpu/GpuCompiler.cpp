@@ -33,6 +33,8 @@ constexpr int64_t kMostWarpReductions = 1 << 17;
 /// time that a launch with its first and last copies takes.
 constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
+constexpr unsigned kUnrolledTerms = 4; ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;    ///< of a row, for a thread, where there are threads enough
 constexpr int64_t kFewChannels = 8; ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
 
@@ -79,7 +81,8 @@ private:
   /// The number of a kernel with this body; `parameters` stand behind the pointer of the output.
   llvm::Expected<uint32_t> addKernel(llvm::function_ref<void(llvm::Module &)> emit);
   llvm::Expected<Launch> plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
-                                     llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit);
+                                     llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit,
+                                     uint32_t block = 0);
   /// Where an operand of `op` lies with its elements in the order of these loop dims: a copy, if need be.
   llvm::Expected<Place> operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims);
   /// A copy of the image where the taps of a row lie side by side as channels; `window` becomes one of single columns.
@@ -155,10 +158,10 @@ void GpuCompiler::addStep(Step step) {
 }
 
 llvm::Expected<Launch> GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
-                                                llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit) {
+                                                llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit, uint32_t block) {
   Launch launch;
   // Small blocks where there is little to do: every multiprocessor has some.
-  launch.block = uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
+  launch.block = block ? block : uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
   launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(launch.block)));
   launch.overlaps = true;
   llvm::Expected<uint32_t> kernel = addKernel([&](llvm::Module &module) {
@@ -242,25 +245,48 @@ mlir::Operation *combinerOf(linalg::LinalgOp reduction) {
   return isKnown && llvm::is_contained(combiner->getOperands(), out) && out.hasOneUse() ? combiner : nullptr;
 }
 
-/// The reduction at `index` by a warp, whose lanes all have the result.
-Value *reduceByWarp(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, Value *lane) {
+/// Threads that reduce together: one warp, or several, which then are a block and meet in shared memory.
+struct Team {
+  Value *thread;      ///< in the team
+  int64_t size = kWarp;
+};
+
+/// The reduction at `index` by a team, whose threads all have the result.
+Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, const Team &team) {
   mlir::Operation *combiner = combinerOf(reduction);
   return elements.reduce(reduction, index, 0, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
     llvm::Type *scalar = initial[0]->getType();
     Value *neutral = llvm::Constant::getNullValue(scalar);
     if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
       neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
-    Value *begin = b.CreateSelect(b.CreateICmpEQ(lane, b.getInt32(0)), initial[0], neutral);
+    Value *begin = b.CreateSelect(b.CreateICmpEQ(team.thread, b.getInt32(0)), initial[0], neutral);
     llvm::SmallVector<Value *> end = emitLoop(
-        b, "terms", {lane, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
+        b, "terms", {team.thread, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
         [&](llvm::ArrayRef<Value *> values) {
-          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(kWarp)), iteration(values[0], values.drop_front())[0]};
-        });
+          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(team.size))), iteration(values[0], values.drop_front())[0]};
+        },
+        kUnrolledTerms);
     Value *sum = end[1];
     for (unsigned apart = kWarp / 2; apart; apart /= 2) {
       llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)};
       Value *other = b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
       sum = emitScalar(b, combiner, {sum, other});
+    }
+    if (team.size == kWarp)
+      return llvm::SmallVector<Value *>{sum};
+    // A place of its own for each reduction: one barrier is enough.
+    const unsigned warps = unsigned(team.size / kWarp);
+    llvm::Module &module = *b.GetInsertBlock()->getModule();
+    auto *parts = new llvm::GlobalVariable(module, llvm::ArrayType::get(scalar, warps), false, llvm::GlobalValue::InternalLinkage,
+                                           llvm::UndefValue::get(llvm::ArrayType::get(scalar, warps)), "parts", nullptr,
+                                           llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/3);
+    Value *warp = b.CreateLShr(team.thread, 5);
+    emitIf(b, b.CreateICmpEQ(b.CreateAnd(team.thread, uint64_t(kWarp - 1)), b.getInt32(0)),
+           [&] { b.CreateStore(sum, b.CreateGEP(scalar, parts, warp)); });
+    Hopper(b).synchronize();
+    for (unsigned i = 0; i < warps; ++i) {
+      Value *part = b.CreateLoad(scalar, b.CreateConstGEP1_32(scalar, parts, i));
+      sum = i ? emitScalar(b, combiner, {sum, part}) : part;
     }
     return llvm::SmallVector<Value *>{sum};
   })[0];
@@ -317,11 +343,16 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
     return error;
   const mlir::RankedTensorType type = tensorOf(root);
   const int64_t width = type.getShape().back(), rows = type.getNumElements() / width;
-  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * kWarp, [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
-    Value *lane = b.CreateAnd(thread, uint64_t(kWarp - 1)), *row = b.CreateLShr(thread, 5);
+  // Long rows, of which there are few, by several warps: each thread has about kRowElements.
+  int64_t size = kWarp;
+  while (size < int64_t(kThreads) && width > size * kRowElements && rows * size < int64_t(options.multiprocessors) * 1024)
+    size *= 2;
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    const Team team{b.CreateAnd(thread, uint64_t(size - 1)), size};
+    Value *lane = team.thread, *row = b.CreateLShr(thread, llvm::Log2_64(uint64_t(size)));
     const ElementIndex index = delinearised(b, row, type.getShape().drop_back());
     for (linalg::LinalgOp reduction : reductions) {
-      Value *total = reduceByWarp(b, elements, reduction, index, lane);
+      Value *total = reduceByTeam(b, elements, reduction, index, team);
       elements.setSource(reduction->getResult(0), [total](const ElementIndex &) { return total; });
     }
     Value *first = b.CreateMul(row, b.getInt32(uint32_t(width)));
@@ -330,9 +361,11 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
                ElementIndex element{index.dims, b.CreateAdd(first, values[0])};
                element.dims.push_back(values[0]);
                storeElement(b, type.getElementType(), function->getArg(0), element.linear, elements.at(root, element));
-               return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(kWarp))};
-             });
-  });
+               return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(size)))};
+             },
+             kUnrolledTerms);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * size, emit, size == kWarp ? 0 : uint32_t(size));
   if (!launch)
     return launch.takeError();
   Step step;
@@ -341,7 +374,7 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
   double bytes = double(bytesOf(type));
   for (mlir::Value leaf : leaves)
     bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back({"warp for each row", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back({size == kWarp ? "warp for each row" : "block for each row", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
   addStep(std::move(step));
   return llvm::Error::success();
 }
@@ -425,7 +458,7 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
     Value *lane = b.CreateAnd(thread, uint64_t(kWarp - 1)), *number = b.CreateLShr(thread, 5);
     ElementIndex index = delinearised(b, number, type.getShape());
-    Value *total = reduceByWarp(b, elements, reduction, index, lane);
+    Value *total = reduceByTeam(b, elements, reduction, index, {lane});
     elements.setSource(reduction->getResult(0), [&](const ElementIndex &) { return total; });
     Value *value = elements.at(root, index);
     emitIf(b, b.CreateICmpEQ(lane, b.getInt32(0)), [&] { storeElement(b, type.getElementType(), function->getArg(0), number, value); });

@@ -93,7 +93,7 @@ void gpu::emitIf(IRBuilder<> &b, Value *condition, function_ref<void()> then, fu
 }
 
 SmallVector<Value *> gpu::emitLoop(IRBuilder<> &b, const Twine &name, ArrayRef<Value *> initial, function_ref<Value *(ArrayRef<Value *>)> condition,
-                                   function_ref<SmallVector<Value *>(ArrayRef<Value *>)> body) {
+                                   function_ref<SmallVector<Value *>(ArrayRef<Value *>)> body, unsigned unrolled) {
   BasicBlock *before = b.GetInsertBlock();
   Function *function = before->getParent();
   LLVMContext &context = function->getContext();
@@ -113,7 +113,13 @@ SmallVector<Value *> gpu::emitLoop(IRBuilder<> &b, const Twine &name, ArrayRef<V
   SmallVector<Value *> next = body(values);
   for (auto [phi, value] : zip(phis, next))
     phi->addIncoming(value, b.GetInsertBlock());
-  b.CreateBr(head);
+  BranchInst *back = b.CreateBr(head);
+  if (unrolled > 1) {
+    MDNode *count = MDNode::get(context, {MDString::get(context, "llvm.loop.unroll.count"), number(context, unrolled)});
+    MDNode *loop = MDNode::getDistinct(context, {nullptr, count});
+    loop->replaceOperandWith(0, loop);
+    back->setMetadata(LLVMContext::MD_loop, loop);
+  }
   end->insertInto(function);
   b.SetInsertPoint(end);
   return values;

@@ -75,9 +75,14 @@ public:
     return b.CreateFMul(ex2(whole), ex2(b.CreateFMul(rest, number(1.4426950408889634))));
   }
 
+  /// exp where an error of 2^-22 * |x| does not matter.
+  Value *roughExp(Value *x) { return ex2(b.CreateFMul(x, number(1.4426950408889634))); }
+  /// 1 / x within a unit in the last place.
+  Value *reciprocal(Value *x) { return b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {x}); }
+
   /// 1 - 2 / (exp(2x) + 1), and near 0, where that cancels, the series.
   Value *tanh(Value *x) {
-    Value *large = b.CreateFSub(number(1), b.CreateFDiv(number(2), b.CreateFAdd(exp(b.CreateFMul(x, number(2))), number(1))));
+    Value *large = b.CreateFSub(number(1), b.CreateFMul(number(2), reciprocal(b.CreateFAdd(roughExp(b.CreateFMul(x, number(2))), number(1)))));
     Value *square = b.CreateFMul(x, x);
     Value *series = number(62.0 / 2835);
     for (double factor : {-17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0})
@@ -89,11 +94,11 @@ public:
   /// Abramowitz and Stegun 7.1.26: within 1.5e-7.
   Value *erf(Value *x) {
     Value *magnitude = unary(llvm::Intrinsic::fabs, x);
-    Value *t = b.CreateFDiv(number(1), fma(magnitude, number(0.3275911), number(1)));
+    Value *t = reciprocal(fma(magnitude, number(0.3275911), number(1)));
     Value *series = number(1.061405429);
     for (double factor : {-1.453152027, 1.421413741, -0.284496736, 0.254829592})
       series = fma(series, t, number(factor));
-    Value *tail = b.CreateFMul(b.CreateFMul(series, t), exp(b.CreateFNeg(b.CreateFMul(magnitude, magnitude))));
+    Value *tail = b.CreateFMul(b.CreateFMul(series, t), roughExp(b.CreateFNeg(b.CreateFMul(magnitude, magnitude))));
     Value *result = b.CreateFSub(number(1), tail);
     return b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::copysign, {result, x});
   }

@@ -13,6 +13,7 @@ using namespace tw::gpu;
 namespace {
 constexpr unsigned kChunk = 64;         ///< columns of the output that leave together
 constexpr unsigned kOutBuffers = 2;     ///< of each consumer, for chunks
+constexpr unsigned kMostColumnsAhead = 128; ///< of a tile: with more, the sums leave no registers for what the epilogue reads early
 constexpr unsigned kBarrierBytes = 16;  ///< of a stage: full, and behind it empty
 constexpr unsigned kTileGroup = 8;      ///< tile rows that run side by side, so that what they share stays in L2
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
@@ -284,47 +285,61 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
   Value *row = b.CreateAdd(firstRow, b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
   Value *quarter = b.CreateAnd(lane, 3);
   const bool bytes = kernel.out == Element::I8 && kernel.storesBoxes;
-  for (unsigned chunk = 0; chunk < shape.columns / kChunk; ++chunk) {
-    const unsigned base = chunk * kChunk;
-    // All that the epilogue reads is asked for before the first wait.
-    SmallVector<Value *> words; // two 16-bit numbers or four bytes, in the order of stmatrix
-    if (bytes) {
-      for (unsigned group = 0; group < 4; ++group)
-        for (unsigned half = 0; half < 2; ++half) {
-          const unsigned at = (chunk * 8 + group * 2) * 4 + half * 2;
-          Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 4), base + group * 16));
-          words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, add(row, half * 8), column)));
-        }
-    } else {
-      for (unsigned eight = 0; eight < 8; ++eight)
-        for (unsigned half = 0; half < 2; ++half) {
-          const unsigned at = (chunk * 8 + eight) * 4 + half * 2;
-          Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, 2), base + eight * 8)), *at8 = add(row, half * 8);
-          SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, at8, column);
-          if (kernel.storesBoxes)
-            words.push_back(hopper.pack(kernel.out, values[0], values[1]));
-          else
-            writePair(place.batch, at8, column, values);
-        }
+  const unsigned rowBytes = kChunk * bytesOf(kernel.out);
+  Value *isFirst = b.CreateICmpEQ(inGroup, constant(0)), *barrier = add(consumer, 1);
+  // Lane l gives the address of row l % 8 of matrix l / 8: the upper and lower half of the rows, then the columns behind.
+  Value *matrixRow = b.CreateAdd(scaled(warp, 16), b.CreateAdd(b.CreateAnd(lane, 7), scaled(b.CreateAnd(b.CreateLShr(lane, 3), 1), 8)));
+  Value *behind = b.CreateLShr(lane, 4);
+  // The map's swizzle: units of 16 bytes by the row, or by every second row where rows are 64 bytes.
+  Value *swizzle = bytes ? b.CreateAnd(b.CreateLShr(matrixRow, 1), 3) : b.CreateAnd(matrixRow, 7);
+  // Two 16-bit numbers or four bytes, of the columns from `first` on (of a tile) in the order of stmatrix: one matrix wide and two high.
+  auto wordsAt = [&](unsigned first) {
+    SmallVector<Value *> words;
+    for (unsigned half = 0; half < 2; ++half) {
+      const unsigned at = first / 8 * 4 + half * 2;
+      Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, bytes ? 4 : 2), first)), *atRow = add(row, half * 8);
+      if (bytes) {
+        words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, atRow, column)));
+        continue;
+      }
+      SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, atRow, column);
+      if (kernel.storesBoxes)
+        words.push_back(hopper.pack(kernel.out, values[0], values[1]));
+      else
+        writePair(place.batch, atRow, column, values);
     }
-    if (!kernel.storesBoxes)
+    return words;
+  };
+  const unsigned step = bytes ? 16 : 8; // columns of a matrix
+  for (unsigned base = 0; base < shape.columns; base += kChunk) {
+    if (!kernel.storesBoxes) {
+      for (unsigned column = 0; column < kChunk; column += step)
+        wordsAt(base + column);
       continue;
-    const unsigned rowBytes = kChunk * bytesOf(kernel.out);
+    }
     Value *buffers = add(b.CreateAdd(shared, scaled(consumer, kOutBuffers * outBufferBytes(kernel))), shape.stages * kernel.stageBytes());
     Value *buffer = b.CreateAdd(buffers, scaled(b.CreateURem(chunks, constant(kOutBuffers)), outBufferBytes(kernel)));
     chunks = add(chunks, 1);
-    Value *isFirst = b.CreateICmpEQ(inGroup, constant(0));
-    Value *barrier = add(consumer, 1);
-    emitIf(b, isFirst, [&] { hopper.waitStoresRead(kOutBuffers - 1); });
-    hopper.synchronize(barrier, 128);
-    // Lane l gives the address of row l % 8 of matrix l / 8: the upper and lower half of the rows, then the columns behind.
-    Value *matrixRow = b.CreateAdd(scaled(warp, 16), b.CreateAdd(b.CreateAnd(lane, 7), scaled(b.CreateAnd(b.CreateLShr(lane, 3), 1), 8)));
-    Value *behind = b.CreateLShr(lane, 4);
-    // The map's swizzle: units of 16 bytes by the row, or by every second row where rows are 64 bytes.
-    Value *swizzle = bytes ? b.CreateAnd(b.CreateLShr(matrixRow, 1), 3) : b.CreateAnd(matrixRow, 7);
-    for (unsigned unit = 0; unit < rowBytes / 16; unit += 2) {
-      Value *column = b.CreateShl(b.CreateXor(add(behind, unit), swizzle), 4);
-      hopper.storeMatrices(b.CreateAdd(buffer, b.CreateAdd(scaled(matrixRow, rowBytes), column)), ArrayRef<Value *>(words).slice(unit * 2, 4));
+    auto waitForBuffer = [&] {
+      emitIf(b, isFirst, [&] { hopper.waitStoresRead(kOutBuffers - 1); });
+      hopper.synchronize(barrier, 128);
+    };
+    // All that the epilogue reads is asked for before the wait, if there are registers for it beside the sums.
+    const bool readsAhead = shape.columns <= kMostColumnsAhead;
+    SmallVector<Value *> words;
+    for (unsigned column = 0; readsAhead && column < kChunk; column += step)
+      words.append(wordsAt(base + column));
+    waitForBuffer();
+    for (unsigned column = 0; column < kChunk; column += 2 * step) {
+      SmallVector<Value *> matrices;
+      if (readsAhead) {
+        matrices.append(words.begin() + column / step * 2, words.begin() + column / step * 2 + 4);
+      } else {
+        matrices = wordsAt(base + column);
+        matrices.append(wordsAt(base + column + step));
+      }
+      Value *unit = b.CreateShl(b.CreateXor(add(behind, column / step), swizzle), 4);
+      hopper.storeMatrices(b.CreateAdd(buffer, b.CreateAdd(scaled(matrixRow, rowBytes), unit)), matrices);
     }
     hopper.fenceProxy();
     hopper.synchronize(barrier, 128);
