@@ -104,6 +104,15 @@ const Case kCases[] = {
   %y = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 8 : i64, layout = "nchw"} : (tensor<1x8x6x5xf32>, tensor<8x1x3x3xf32>) -> tensor<1x8x6x5xf32>
   return %y : tensor<1x8x6x5xf32>
 })"},
+    // Enough for threads with several neighbours each.
+    {"wide_depthwise", R"(func.func @main(%x: tensor<1x64x48x49xf32>) -> tensor<1x128x48x49xf32> {
+  %w = graph.constant dense<0.0> : tensor<64x1x3x3xf32>
+  %y = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 64 : i64, layout = "nchw"} : (tensor<1x64x48x49xf32>, tensor<64x1x3x3xf32>) -> tensor<1x64x48x49xf32>
+  %b = graph.constant dense<0.0> : tensor<64x1x1xf32>
+  %s = graph.mul %y, %b : (tensor<1x64x48x49xf32>, tensor<64x1x1xf32>) -> tensor<1x64x48x49xf32>
+  %c = graph.concat %s, %x {axis = 1 : i64} : (tensor<1x64x48x49xf32>, tensor<1x64x48x49xf32>) -> tensor<1x128x48x49xf32>
+  return %c : tensor<1x128x48x49xf32>
+})"},
     {"pools_and_concat", R"(func.func @main(%x: tensor<1x4x6x6xf32>) -> tensor<1x8x3x3xf32> {
   %m = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 1, 1>, dilations = array<i64: 1, 1>, layout = "nchw"} : (tensor<1x4x6x6xf32>) -> tensor<1x4x3x3xf32>
   %a = graph.average_pool %x {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, count_include_pad = false, layout = "nchw"} : (tensor<1x4x6x6xf32>) -> tensor<1x4x3x3xf32>

@@ -35,6 +35,7 @@ constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
 constexpr unsigned kUnrolledTerms = 4; ///< of a long sum: loads that a thread has in flight
 constexpr int64_t kRowElements = 4;    ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32; ///< of sums that a thread makes for several neighbours: windows
 constexpr int64_t kFewChannels = 8; ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
 
@@ -218,6 +219,15 @@ linalg::LinalgOp reductionBehind(mlir::Value value) {
   return found;
 }
 
+/// Of each of its results.
+int64_t termsOf(linalg::LinalgOp reduction) {
+  int64_t terms = 1;
+  for (auto [dim, size] : llvm::enumerate(reduction.getStaticLoopRanges()))
+    if (linalg::isReductionIterator(reduction.getIteratorTypesArray()[dim]))
+      terms *= size;
+  return terms;
+}
+
 /// Sums of a reduction that another op reads are kept, but for the one that the root is made of: it would be made again for each reader.
 bool GpuCompiler::mustLieInMemory(mlir::Value value, mlir::Value root) {
   auto op = value.getDefiningOp<linalg::LinalgOp>();
@@ -254,7 +264,7 @@ struct Team {
 /// The reduction at `index` by a team, whose threads all have the result.
 Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, const Team &team) {
   mlir::Operation *combiner = combinerOf(reduction);
-  return elements.reduce(reduction, index, 0, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
+  return elements.reduce(reduction, index, 0, 1, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
     llvm::Type *scalar = initial[0]->getType();
     Value *neutral = llvm::Constant::getNullValue(scalar);
     if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
@@ -403,11 +413,7 @@ llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
     llvm::Expected<bool> done = compileContraction(root, reduction, to, why);
     if (!done || *done)
       return done.takeError();
-    int64_t terms = 1;
-    for (auto [dim, size] : llvm::enumerate(reduction.getStaticLoopRanges()))
-      if (linalg::isReductionIterator(reduction.getIteratorTypesArray()[dim]))
-        terms *= size;
-    if (terms >= kWarp && tensorOf(root).getNumElements() <= kMostWarpReductions && combinerOf(reduction))
+    if (termsOf(reduction) >= kWarp && tensorOf(root).getNumElements() <= kMostWarpReductions && combinerOf(reduction))
       return compileRowReduction(root, reduction, to);
   }
   return compileElements(root, to, why);
@@ -418,24 +424,20 @@ llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::
   if (llvm::Error error = findLeaves(root, inMemory, leaves))
     return error;
   const mlir::RankedTensorType type = tensorOf(root);
-  // Neighbours that a thread computes: 16 bytes of the result, where nothing is summed and there is enough for all.
-  unsigned side = 16 / gpu::bytesOf(*elementOf(type.getElementType()));
-  if (reductionBehind(root) || type.getRank() == 0 || type.getShape().back() % side || type.getNumElements() < int64_t(options.multiprocessors) * 2048 * side)
-    side = 1;
-  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() / side, [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
-    Value *first = b.CreateMul(thread, b.getInt32(side), "", true, true);
-    const ElementIndex begin = delinearised(b, first, type.getShape());
-    llvm::SmallVector<Value *> values, numbers;
-    for (unsigned i = 0; i < side; ++i) {
-      ElementIndex index = begin;
-      numbers.push_back(index.linear = b.CreateAdd(first, b.getInt32(i), "", true, true));
-      if (i) // in the same row: that is a multiple of `side`
-        index.dims.back() = b.CreateAdd(index.dims.back(), b.getInt32(i), "", true, true);
-      values.push_back(elements.at(root, index));
-    }
-    for (unsigned i = 0; i < side; ++i)
-      storeElement(b, type.getElementType(), function->getArg(0), numbers[i], values[i]);
-  });
+  // Neighbours that a thread computes: 16 bytes of the result, where there is enough for all.
+  int64_t terms = 1;
+  if (linalg::LinalgOp reduction = reductionBehind(root))
+    terms = termsOf(reduction);
+  unsigned lanes = 16 / gpu::bytesOf(*elementOf(type.getElementType()));
+  while (lanes > 1 && (type.getRank() == 0 || type.getShape().back() % lanes || type.getNumElements() < int64_t(options.multiprocessors) * kThreads * lanes ||
+                       terms > kMostTermsOfRows))
+    lanes /= 2;
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    Value *first = b.CreateMul(thread, b.getInt32(lanes), "", true, true);
+    const Elements::Row values = elements.row(root, delinearised(b, first, type.getShape()), lanes);
+    storeRow(b, type.getElementType(), function->getArg(0), first, values);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() / lanes, emit);
   if (!launch)
     return launch.takeError();
   Step step;
@@ -578,8 +580,8 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
     Value *isInside = b.CreateAnd(b.CreateICmpULT(x, number(old.width)), b.CreateICmpULT(index.dims[3], number(taps)));
     llvm::Type *scalar = scalarType(b, element);
     storeElement(b, element, function->getArg(0), thread,
-                 source.choose(isInside, scalar, [&] { return source.at(contraction.a, {{index.dims[0], index.dims[1], x, channel}, nullptr}); },
-                               [&]() -> Value * { return llvm::Constant::getNullValue(scalar); }));
+                 source.choose(isInside, scalar, [&] { return source.row(contraction.a, {{index.dims[0], index.dims[1], x, channel}, nullptr}, 1); },
+                               [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; })[0]);
   });
   if (!launch)
     return launch.takeError();
