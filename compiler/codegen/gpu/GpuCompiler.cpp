@@ -86,8 +86,9 @@ private:
                                      uint32_t block = 0);
   /// Where an operand of `op` lies with its elements in the order of these loop dims: a copy, if need be.
   llvm::Expected<Place> operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims);
-  /// A copy of the image where the taps of a row lie side by side as channels; `window` becomes one of single columns.
-  llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window);
+  /// A copy of the image where the taps of `group` rows lie side by side as channels; `window` becomes one of single columns. `group`: 1,
+  /// or the distance between windows.
+  llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group);
   void addStep(Step step);
   Place placeInFunction(mlir::Value leaf);
 
@@ -480,8 +481,8 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
 }
 
 /// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
-/// elements: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
-std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t innermost, bool permutes) {
+/// elements of each `group` of the outer ones: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
+std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost, bool permutes) {
   const std::vector<uint8_t> source = bytesOfConstant(contraction.b);
   const unsigned size = gpu::bytesOf(contraction.element);
   linalg::LinalgOp op = contraction.op;
@@ -510,23 +511,32 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
       inner *= loops[dim];
   }
   const int64_t outer = contraction.depth / inner, columnStride = strideOf(contraction.columnDim);
-  std::vector<uint8_t> result(size_t(contraction.columns * outer * innermost * size), 0);
+  const int64_t groups = int64_t(llvm::divideCeil(outer, group));
+  std::vector<uint8_t> result(size_t(contraction.columns * groups * innermost * size), 0);
   for (int64_t column = 0; column < contraction.columns; ++column)
     for (int64_t k = 0; k < contraction.depth; ++k)
-      std::memcpy(result.data() + ((column * outer + k / inner) * innermost + k % inner) * size,
+      std::memcpy(result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
                   source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size, size);
   return result;
+}
+
+/// Whether the dims of an operand are these loop dims, in this order.
+bool isInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims) {
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInputOperand(operand));
+  if (map.getNumResults() != dims.size())
+    return false;
+  for (unsigned i = 0; i < dims.size(); ++i)
+    if (map.getDimPosition(i) != dims[i])
+      return false;
+  return true;
 }
 
 llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims) {
   mlir::OpOperand *input = op.getDpsInputOperand(operand);
   const mlir::Value value = input->get();
   mlir::AffineMap map = op.getMatchingIndexingMap(input);
-  bool isInOrder = map.getNumResults() == dims.size();
-  for (unsigned i = 0; i < dims.size() && isInOrder; ++i)
-    isInOrder = map.getDimPosition(i) == dims[i];
   const bool isConstant = value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr;
-  if (isInOrder) {
+  if (isInOrder(op, operand, dims)) {
     if (!isConstant && value.getDefiningOp() && !inMemory.contains(value))
       if (llvm::Error error = materialise(value))
         return std::move(error);
@@ -561,39 +571,56 @@ llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned 
   return to;
 }
 
-llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Contraction::Window &window) {
+llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group) {
   const Contraction::Window old = window;
-  const unsigned size = gpu::bytesOf(contraction.element);
-  const int64_t taps = old.filterWidth * old.channels, channels = int64_t(llvm::alignTo(taps, uint64_t(16 / size)));
+  const unsigned size = gpu::bytesOf(contraction.element), lanes = 16 / size;
+  const int64_t rowTaps = old.filterWidth * old.channels, taps = group * rowTaps, channels = int64_t(llvm::alignTo(taps, uint64_t(lanes)));
+  if (group > 1) { // row y of the copy holds rows y * group - padTop and behind
+    window.filterHeight = int64_t(llvm::divideCeil(old.filterHeight, group));
+    window.height = old.outHeight + window.filterHeight - 1;
+    window.strideHeight = 1;
+    window.padTop = 0;
+  }
+  window.width = old.outWidth;
+  window.channels = channels;
+  window.filterWidth = window.strideWidth = window.dilationWidth = 1;
+  window.padLeft = 0;
   const mlir::Type element = tensorOf(contraction.a).getElementType();
-  const llvm::SmallVector<int64_t> shape{old.images, old.height, old.outWidth, channels};
+  const llvm::SmallVector<int64_t> shape{old.images, window.height, old.outWidth, channels};
   const int64_t elements = mlir::ShapedType::getNumElements(shape);
   const Place to = bufferFor(uint64_t(elements) * size);
   llvm::SetVector<mlir::Value> leaves;
   if (llvm::Error error = findLeaves(contraction.a, inMemory, leaves))
     return std::move(error);
-  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, elements, [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
-    ElementIndex index = delinearised(b, thread, shape);
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
     auto number = [&](int64_t value) { return b.getInt32(uint32_t(value)); };
-    Value *tap = b.CreateUDiv(index.dims[3], number(old.channels)), *channel = b.CreateURem(index.dims[3], number(old.channels));
-    Value *x = b.CreateAdd(b.CreateMul(index.dims[2], number(old.strideWidth)), b.CreateSub(b.CreateMul(tap, number(old.dilationWidth)), number(old.padLeft)));
-    Value *isInside = b.CreateAnd(b.CreateICmpULT(x, number(old.width)), b.CreateICmpULT(index.dims[3], number(taps)));
     llvm::Type *scalar = scalarType(b, element);
-    storeElement(b, element, function->getArg(0), thread,
-                 source.choose(isInside, scalar, [&] { return source.row(contraction.a, {{index.dims[0], index.dims[1], x, channel}, nullptr}, 1); },
-                               [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; })[0]);
-  });
+    Value *first = b.CreateMul(thread, number(lanes), "", true, true);
+    const ElementIndex begin = delinearised(b, first, shape);
+    Elements::Row values;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      Value *k = b.CreateAdd(begin.dims[3], number(lane)), *inRow = b.CreateURem(k, number(rowTaps));
+      Value *tap = b.CreateUDiv(inRow, number(old.channels)), *channel = b.CreateURem(inRow, number(old.channels));
+      Value *x = b.CreateAdd(b.CreateMul(begin.dims[2], number(old.strideWidth)), b.CreateSub(b.CreateMul(tap, number(old.dilationWidth)), number(old.padLeft)));
+      Value *y = begin.dims[1];
+      if (group > 1)
+        y = b.CreateSub(b.CreateAdd(b.CreateMul(y, number(group)), b.CreateUDiv(k, number(rowTaps))), number(old.padTop));
+      Value *isInside = b.CreateAnd(b.CreateICmpULT(x, number(old.width)), b.CreateICmpULT(k, number(taps)));
+      if (group > 1)
+        isInside = b.CreateAnd(isInside, b.CreateICmpULT(y, number(old.height)));
+      values.append(source.choose(isInside, scalar, [&] { return source.row(contraction.a, {{begin.dims[0], y, x, channel}, nullptr}, 1); },
+                                  [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; }));
+    }
+    storeRow(b, element, function->getArg(0), first, values);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, elements / lanes, emit);
   if (!launch)
     return launch.takeError();
   Step step;
   step.kind = "elements";
   step.why = "taps of a row as channels, of which there are few";
-  step.variants.push_back({"thread for each element", kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back({"thread for each 16 bytes", kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
   addStep(std::move(step));
-  window.width = old.outWidth;
-  window.channels = channels;
-  window.filterWidth = window.strideWidth = window.dilationWidth = 1;
-  window.padLeft = 0;
   return to;
 }
 
@@ -632,6 +659,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   }
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
+  int64_t rowGroup = 1;
   const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) && window->filterWidth * innerDepth <= depth;
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
@@ -641,7 +669,10 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     constantB = nullptr;
   Place placeA;
   if (unfolds) {
-    llvm::Expected<Place> place = unfoldRows(contraction, *window);
+    // And the rows that windows do not tell apart, where they take every second one.
+    if (window->dilationHeight == 1 && window->strideHeight * window->filterWidth * innerDepth <= depth)
+      rowGroup = window->strideHeight;
+    llvm::Expected<Place> place = unfoldRows(contraction, *window, rowGroup);
     if (!place)
       return place.takeError();
     placeA = *place;
@@ -667,16 +698,20 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
   const bool permutes = out == Element::I8 && columns % 16 == 0 && constantB;
   Place placeB;
+  bool columnsInner = false;
   int64_t depthB = taps * paddedInner;
   if (constantB) {
-    placeB = constantFor(layOutWeights(contraction, innerDims, window ? paddedInner : innerDepth, permutes));
+    placeB = constantFor(layOutWeights(contraction, innerDims, rowGroup, window ? paddedInner : innerDepth, permutes));
   } else {
     if (contraction.window)
       return no("its weights are computed");
-    llvm::SmallVector<unsigned> dims(contraction.batchDims);
+    llvm::SmallVector<unsigned> dims(contraction.batchDims), inner(contraction.batchDims);
     dims.push_back(contraction.columnDim);
     dims.append(contraction.depthDims);
-    llvm::Expected<Place> place = operandInOrder(op, 1, dims);
+    inner.append(contraction.depthDims);
+    inner.push_back(contraction.columnDim);
+    columnsInner = size == 2 && columns * size % 16 == 0 && isInOrder(op, 1, inner);
+    llvm::Expected<Place> place = operandInOrder(op, 1, columnsInner ? inner : dims);
     if (!place)
       return place.takeError();
     placeB = *place;
@@ -697,7 +732,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     if (!constantB)
       return no("a zero point, and both operands are computed");
     std::vector<int32_t> sumsOfB(size_t(columns), 0);
-    const std::vector<uint8_t> plain = layOutWeights(contraction, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+    const std::vector<uint8_t> plain = layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
     for (int64_t i = 0; i < columns * contraction.depth; ++i)
       sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
     std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
@@ -745,6 +780,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.permutesColumns = permutes;
     kernel.storesBoxes = shape.splitK == 1 && (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
     kernel.isBatched = contraction.batches > 1;
+    kernel.columnsInner = columnsInner;
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
@@ -800,10 +836,16 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
       mapA.elementStrides = {1, 1};
     }
     mapB.place = placeB;
-    mapB.dims = {uint64_t(depthB), uint64_t(columns)};
-    mapB.strides = {uint64_t(depthB) * size};
-    mapB.box = {uint32_t(depth), shape.columns};
     mapB.elementStrides = {1, 1};
+    if (columnsInner) {
+      mapB.dims = {uint64_t(columns), uint64_t(depthB)};
+      mapB.strides = {uint64_t(columns) * size};
+      mapB.box = {64, uint32_t(depth)};
+    } else {
+      mapB.dims = {uint64_t(depthB), uint64_t(columns)};
+      mapB.strides = {uint64_t(depthB) * size};
+      mapB.box = {uint32_t(depth), shape.columns};
+    }
     mapOut = mapB; // without boxes, nothing reads it
     if (kernel.storesBoxes) {
       mapOut.element = out;
@@ -816,8 +858,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     Launch launch;
     launch.kernel = *number;
     if (kernel.isBatched)
-      for (auto [map, outer] : {std::pair{&mapA, rows}, std::pair{&mapB, columns}, std::pair{&mapOut, rows}}) {
-        map->strides.push_back(map->strides.back() * uint64_t(map == &mapOut && !kernel.storesBoxes ? columns : outer));
+      for (TensorMap *map : {&mapA, &mapB, &mapOut}) {
+        map->strides.push_back(map->strides.back() * map->dims.back());
         map->dims.push_back(uint64_t(contraction.batches));
         map->box.push_back(1);
         map->elementStrides.push_back(1);

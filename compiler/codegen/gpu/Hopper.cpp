@@ -115,13 +115,13 @@ void Hopper::setRegisters(unsigned count, bool more) {
 }
 
 SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor, unsigned stepA,
-                                      unsigned stepB, Value *accumulates) {
+                                      unsigned stepB, Value *accumulates, bool transposesB) {
   const unsigned n = unsigned(sums.size());
   const bool integer = element == Element::I8;
   const char *name = element == Element::Bf16 ? "bf16" : element == Element::F16 ? "f16" : element == Element::F32 ? "tf32" : "s8";
   const unsigned depth = 32 / bytesOf(element);
   // Scale and transposition of the operands: tf32 and integers are K-major only.
-  const char *tail = integer ? "p" : element == Element::F32 ? "p, 1, 1" : "p, 1, 1, 0, 0";
+  const char *tail = integer ? "p" : element == Element::F32 ? "p, 1, 1" : transposesB ? "p, 1, 1, 0, 1" : "p, 1, 1, 0, 0";
   std::string text = "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, $" + std::to_string(2 * n + 2) + ", 0;\nwgmma.fence.sync.aligned;\n";
   for (unsigned step = 0; step < 4; ++step) {
     const std::string a64 = "$" + std::to_string(2 * n), b64 = "$" + std::to_string(2 * n + 1);

@@ -59,10 +59,10 @@ public:
   void setRegisters(unsigned count, bool more);
 
   /// Products of 64 x `columns` x 4 steps of k (32 bytes each) with A and B in shared memory, into the warpgroup's `sums`; `accumulates`
-  /// (i32): 0 overwrites them. `stepA`, `stepB`: added to the descriptors from one step to the next. Behind it, the group is committed.
+  /// (i32): 0 overwrites them. `transposesB`: B lies [k][columns] (16-bit elements). `stepA`, `stepB`: added to the descriptors from one step to the next. Behind it, the group is committed.
   /// Returns the sums, which no one may read before waitProducts().
   llvm::SmallVector<llvm::Value *> multiply(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums, llvm::Value *a,
-                                            llvm::Value *b, unsigned stepA, unsigned stepB, llvm::Value *accumulates);
+                                            llvm::Value *b, unsigned stepA, unsigned stepB, llvm::Value *accumulates, bool transposesB = false);
   /// Waits until at most `left` groups of products run; the sums behind it.
   llvm::SmallVector<llvm::Value *> waitProducts(llvm::ArrayRef<llvm::Value *> sums, unsigned left);
 

@@ -71,7 +71,7 @@ private:
   void reduceCluster();
 
   SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column);
-  Value *descriptor(Value *address, unsigned behind);
+  Value *descriptor(Value *address, unsigned behind, bool isTransposed = false);
 
   const TileKernel &kernel;
   const TileShape &shape;
@@ -129,7 +129,13 @@ void Emitter::produce() {
   const unsigned bytesA = shape.rows * kStageRowBytes;
   auto copyB = [&](Value *stage, Value *k, const TilePlace &place) {
     Value *to = b.CreateAdd(shared, add(scaled(stage, kernel.stageBytes()), bytesA));
-    hopper.copyBox(to, parameter(kMapB), coordinates(scaled(k, depth), scaled(place.column, shape.columns), place), fullBarrier(stage));
+    if (!kernel.columnsInner) {
+      hopper.copyBox(to, parameter(kMapB), coordinates(scaled(k, depth), scaled(place.column, shape.columns), place), fullBarrier(stage));
+      return;
+    }
+    for (unsigned column = 0; column < shape.columns; column += kChunk)
+      hopper.copyBox(add(to, column * kStageRowBytes), parameter(kMapB),
+                     coordinates(add(scaled(place.column, shape.columns), column), scaled(k, depth), place), fullBarrier(stage));
   };
   // B is known before the grid in front of this one ends.
   Value *loadedB = constant(0);
@@ -208,11 +214,11 @@ void Emitter::produce() {
   });
 }
 
-/// Of rows of 128 bytes, swizzled by 128 bytes, K-major: 8 rows lie 1024 bytes apart.
-Value *Emitter::descriptor(Value *address, unsigned behind) {
-  constexpr uint64_t kLayout = uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(1) << 16;
+/// Of rows of 128 bytes, swizzled by 128 bytes: 8 rows lie 1024 bytes apart. Transposed, the next 64 columns lie 64 rows further.
+Value *Emitter::descriptor(Value *address, unsigned behind, bool isTransposed) {
+  const uint64_t layout = uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(isTransposed ? 64 * kStageRowBytes >> 4 : 1) << 16;
   Value *units = b.CreateLShr(add(address, behind), 4);
-  return b.CreateOr(b.CreateZExt(units, b.getInt64Ty()), b.getInt64(kLayout));
+  return b.CreateOr(b.CreateZExt(units, b.getInt64Ty()), b.getInt64(layout));
 }
 
 SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
@@ -229,10 +235,10 @@ SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
         Value *from = b.CreateAdd(shared, scaled(stage, kernel.stageBytes()));
         Value *rowsA = b.CreateAdd(from, scaled(consumer, 64 * kStageRowBytes));
         Value *isLater = b.CreateICmpUGT(k, firstStage);
-        // A step of k is 32 bytes.
+        // A step of k is 32 bytes, or 16 rows.
         SmallVector<Value *> sums =
-            hopper.multiply(kernel.in, shape.columns, values.drop_front(4), descriptor(rowsA, 0), descriptor(from, shape.rows * kStageRowBytes), 2, 2,
-                            b.CreateZExt(isLater, b.getInt32Ty()));
+            hopper.multiply(kernel.in, shape.columns, values.drop_front(4), descriptor(rowsA, 0), descriptor(from, shape.rows * kStageRowBytes, kernel.columnsInner), 2,
+                            kernel.columnsInner ? 16 * kStageRowBytes >> 4 : 2, b.CreateZExt(isLater, b.getInt32Ty()), kernel.columnsInner);
         sums = hopper.waitProducts(sums, 1);
         hopper.arriveIf(values[3], b.CreateAnd(signals, isLater));
         auto [next, nextParity] = nextStage(stage, values[2]);

@@ -59,6 +59,8 @@ struct TileKernel {
   bool permutesColumns = false;
   /// The grid may begin before the one in front of it ends, and loads B until that has.
   bool overlapsGrids = false;
+  /// B lies [k, columns], 16-bit elements, and its map has boxes of 64 x 64; else [columns, k].
+  bool columnsInner = false;
   bool knowsB = true; ///< B is a constant: only then it can be loaded so early
   /// Pointers that the epilogue reads: kernel parameters kFirstPointer and behind.
   unsigned pointers = 0;
