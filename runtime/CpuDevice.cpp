@@ -23,8 +23,14 @@ public:
   const std::vector<TensorSpec> &outputs() const override { return outputSpecs; }
 
   StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) override {
-    bind(inputs);
     Launch launch;
+    llvm::ArrayRef<HostTensor> arguments = stored(inputs);
+    // Outputs stay in the same memory from launch to launch, as a caller's would: new memory is slow at first. They have the types and shapes
+    // that the caller asks for: MLIR does not tell int8 and uint8 apart.
+    if (results.empty())
+      for (const TensorSpec &spec : outputSpecs)
+        results.push_back({spec.name, spec.stored(), spec.shape,
+                           std::vector<uint8_t>(frontend::elementBytes(spec.stored()) * size_t(elementCount(spec.shape)))});
     Stopwatch watch;
     if (llvm::Error error = executable->run(arguments, results))
       return userError(llvm::toString(std::move(error)));
@@ -36,8 +42,7 @@ public:
   }
 
   StatusOr<std::vector<KernelTime>> measureKernels(const std::vector<HostTensor> &inputs, unsigned runs) override {
-    bind(inputs);
-    llvm::Expected<cpu::CpuTiming> timing = executable->measure(arguments, runs);
+    llvm::Expected<cpu::CpuTiming> timing = executable->measure(stored(inputs), runs);
     if (!timing)
       return userError(llvm::toString(timing.takeError()));
     std::vector<KernelTime> times;
@@ -49,28 +54,20 @@ public:
   }
 
 private:
-  /// Copies `inputs` into memory that stays the same from launch to launch, as a caller's would: new memory is slow at first.
-  void bind(const std::vector<HostTensor> &inputs) {
-    arguments.resize(inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      HostTensor stored = toStored(inputs[i], inputSpecs[i]);
-      if (arguments[i].type == stored.type && arguments[i].shape == stored.shape &&
-          arguments[i].bytes.size() == stored.bytes.size())
-        std::copy(stored.bytes.begin(), stored.bytes.end(), arguments[i].bytes.begin());
-      else
-        arguments[i] = std::move(stored);
-    }
-    // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart.
-    if (results.empty())
-      for (const TensorSpec &spec : outputSpecs)
-        results.push_back({spec.name, spec.stored(), spec.shape,
-                           std::vector<uint8_t>(frontend::elementBytes(spec.stored()) * size_t(elementCount(spec.shape)))});
+  /// `inputs` as the code takes them: themselves, unless some have to be widened.
+  llvm::ArrayRef<HostTensor> stored(const std::vector<HostTensor> &inputs) {
+    if (std::none_of(inputSpecs.begin(), inputSpecs.end(), [](const TensorSpec &spec) { return spec.isWidened; }))
+      return inputs;
+    widened.clear();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      widened.push_back(toStored(inputs[i], inputSpecs[i]));
+    return widened;
   }
 
   std::unique_ptr<cpu::CpuExecutable> executable;
   std::vector<TensorSpec> inputSpecs, outputSpecs;
   std::map<std::string, std::vector<std::string>> nodes;
-  std::vector<HostTensor> arguments, results;
+  std::vector<HostTensor> widened, results;
 };
 
 } // namespace

@@ -610,7 +610,8 @@ llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
 }
 
 /// One buffer for each module. The modules' contents are lost.
-llvm::Expected<CpuCompiler::Buffers> CpuCompiler::compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules, Compile compile) const {
+llvm::Expected<CpuCompiler::Buffers> CpuCompiler::compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules,
+                                                             Compile compile) const {
   size_t count = modules.size();
   Buffers buffers(count);
   std::vector<std::string> errors(count);
@@ -717,9 +718,8 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
     return std::move(error);
   impl.workspace = Memory(impl.workspaceBytes);
   impl.arena = Memory(impl.arenaBytes);
-  auto objects = compileAll(modules, [&](ModuleOp module) {
-    return compileToObject(module, nestOptions.machine, options.optLevel);
-  });
+  auto objects =
+      compileAll(modules, [&](ModuleOp module) { return compileToObject(module, nestOptions.machine, options.optLevel); });
   if (!objects)
     return objects.takeError();
   llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();

@@ -423,6 +423,7 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
     return pending.takeError();
   if (auto group = rowGroups.find(op); group != rowGroups.end()) {
     const auto shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
+    assert(!pending->packing && pending->padded.empty() && "ops with rows in common are no products and have no padding");
     groupNests.push_back(std::move(pending->nest));
     groupLoops.push_back(pending->resultLoops[*outerDimOf(shape)]);
     if (group->second.last != op)
@@ -448,11 +449,15 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
 }
 
 /// The loop of `op` along the outer dimension of its result, if that has `rows` iterations and every one of them reads only what the same
-/// iteration of `members` has written. A sum must not read anything else again for each row, because that would be packed.
+/// iteration of `members` has written. A product does not fit in, as its factors may be packed, nor does what leaves out padding.
 std::optional<int> KernelEmitter::rowLoopOf(linalg::GenericOp op, int64_t rows,
                                             const llvm::SmallDenseSet<Value> &members) const {
   if (op->getNumResults() != 1 || leftOut.count(op))
     return std::nullopt;
+  // What is emitted with a product of another group is a part of that.
+  for (Value input : op.getDpsInputs())
+    if (fusedInto.lookup(input.getDefiningOp()) == op && !members.contains(input))
+      return std::nullopt;
   auto loopOf = [](AffineMap map, Value tensor) -> std::optional<int> {
     auto shape = cast<RankedTensorType>(tensor.getType()).getShape();
     std::optional<unsigned> outer = outerDimOf(shape);
@@ -464,12 +469,20 @@ std::optional<int> KernelEmitter::rowLoopOf(linalg::GenericOp op, int64_t rows,
   std::optional<int> loop = loopOf(op.getMatchingIndexingMap(op.getDpsInitOperand(0)), op.getResult(0));
   if (!loop || op.getStaticLoopRanges()[*loop] != rows || op.getIteratorTypesArray()[*loop] != utils::IteratorType::parallel)
     return std::nullopt;
+  SmallVector<AffineMap> maps;
   for (OpOperand *input : op.getDpsInputOperands()) {
     if (!isa<RankedTensorType>(input->get().getType()))
       continue;
-    AffineMap map = op.getMatchingIndexingMap(input);
-    if ((members.contains(input->get()) && loopOf(map, input->get()) != loop) ||
-        (!isElementwise(op) && !map.isFunctionOfDim(*loop)))
+    maps.push_back(op.getMatchingIndexingMap(input));
+    if (input->get().getDefiningOp<tensor::PadOp>() ||
+        (members.contains(input->get()) && loopOf(maps.back(), input->get()) != loop))
+      return std::nullopt;
+  }
+  // A sum of products has results along which one factor stays where it is.
+  for (auto [other, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    auto moves = [&, other = other](AffineMap map) { return map.isFunctionOfDim(other); };
+    if (!isElementwise(op) && kind == utils::IteratorType::parallel && op.getStaticLoopRanges()[other] > 1 &&
+        llvm::any_of(maps, moves) && !llvm::all_of(maps, moves))
       return std::nullopt;
   }
   return members.contains(op.getDpsInits()[0]) ? std::nullopt : loop;

@@ -165,7 +165,8 @@ Value exponential(OpBuilder &b, Location loc, Value x, const CpuMachine &machine
 }
 
 /// accumulator + the sums of 4 products of bytes, by ARM's dot products.
-static Value addArmProducts(OpBuilder &b, Location loc, Value accumulator, Value lhs, Value rhs, int64_t width, bool mixesSigns) {
+static Value addArmProducts(OpBuilder &b, Location loc, Value accumulator, Value lhs, Value rhs, int64_t width,
+                            bool mixesSigns) {
   auto type = cast<VectorType>(accumulator.getType()), bytes = VectorType::get({4 * width}, b.getI8Type());
   auto dot = [&](const char *name, Value sum, Value x, Value y) -> Value {
     std::string intrinsic = (Twine("llvm.aarch64.neon.") + name + (width == 4 ? ".v4i32.v16i8" : ".v2i32.v8i8")).str();

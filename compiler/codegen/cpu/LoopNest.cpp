@@ -562,7 +562,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
   if (stage.products != Products::None)
-    return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width, options.machine)};
+    return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width,
+                        options.machine)};
   if (!stage.body)
     return {arguments[0]};
   int64_t width = place.piece.width;

@@ -342,6 +342,55 @@ TEST(RowsTest, StepsOverTheSameRowsEqualNaiveLoops) {
   }
 }
 
+/// A softmax of products of bytes: the products keep their packed factor, and only the steps behind them go through rows together. With
+/// several matrices these would be the rows of the products, too.
+TEST(RowsTest, StepsBehindProductsLeaveThemWhole) {
+  const int64_t rows = 48, depth = 24, columns = 320;
+  for (int64_t batch : {1, 8}) {
+    const std::string a = shape({batch, rows, depth}, "i8"), w = shape({batch, depth, columns}, "i8");
+    const std::string i32 = shape({batch, rows, columns}, "i32"), f32 = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + a + ", %w: " + w + ") -> " + f32 + R"( {
+  %zero = arith.constant 0 : i32
+  %ei = tensor.empty() : )" + i32 +
+                             R"(
+  %f = linalg.fill ins(%zero : i32) outs(%ei : )" +
+                             i32 + ") -> " + i32 + R"(
+  %p = linalg.batch_matmul ins(%a, %w : )" +
+                             a + ", " + w + ") outs(%f : " + i32 + ") -> " + i32 + R"(
+  %e = tensor.empty() : )" + f32 +
+                             R"(
+  %s = linalg.generic {indexing_maps = [affine_map<(n, i, j) -> (n, i, j)>, affine_map<(n, i, j) -> (n, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : )" +
+                             i32 + ") outs(%e : " + f32 + R"() {
+  ^bb0(%x: i32, %o: f32):
+    %scale = arith.constant 0.0001 : f32
+    %r = arith.sitofp %x : i32 to f32
+    %m = arith.mulf %r, %scale : f32
+    linalg.yield %m : f32
+  } -> )" + f32 +
+                             "\n  %y = linalg.softmax dimension(2) ins(%s : " + f32 + ") outs(%e : " + f32 + ") -> " + f32 +
+                             "\n  return %y : " + f32 + "\n}";
+    const auto x = someValues<int8_t>(batch * rows * depth, 3), v = someValues<int8_t>(batch * depth * columns, 4);
+    const auto outputs = runEverywhere(text, {tensorOf(x, {batch, rows, depth}), tensorOf(v, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < batch * rows; ++i) {
+      std::vector<double> exponentials;
+      double sum = 0;
+      for (int64_t j = 0; j < columns; ++j) {
+        int32_t product = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          product += x[i * depth + k] * v[(i / rows * depth + k) * columns + j];
+        exponentials.push_back(std::exp(product * 1e-4));
+        sum += exponentials.back();
+      }
+      for (int64_t j = 0; j < columns; ++j)
+        // Sums of 320 numbers in f32 may be off by 320 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], exponentials[j] / sum, exponentials[j] / sum * 5e-5) << "at " << i << ", " << j;
+    }
+  }
+}
+
 /// A right-hand side that is computed, with rows far apart in memory: it is packed in each run. The last panels are narrower.
 TEST(MatmulTest, PacksAComputedFactor) {
   const int64_t batch = 2, rows = 35, depth = 130;
