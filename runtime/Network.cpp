@@ -859,7 +859,7 @@ std::vector<std::string> runtime::targetNames() {
   return names;
 }
 
-StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options) {
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface) {
   NetworkOptions asked = options;
   asked.targets = {graph::kGpuTarget.str()};
   StatusOr<Module> module = lowerForHost(model, asked);
@@ -873,6 +873,8 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
     tensor.name = spec.name;
   for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
     tensor.name = spec.name;
+  if (interface)
+    *interface = {module->inputs, module->outputs, module->precision};
   return program;
 }
 

@@ -200,8 +200,14 @@ StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &
 /// Names of all targets, in the order in which they were registered.
 std::vector<std::string> targetNames();
 
+/// What a network takes and gives, and how coarse its numbers are.
+struct NetworkInterface {
+  std::vector<TensorSpec> inputs, outputs;
+  Precision precision = Precision::Single;
+};
+
 /// The network for a GPU. Inputs and outputs have the model's names.
-StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options);
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface = nullptr);
 
 /// How `compile --target cpu` writes a network.
 struct BundleRequest {

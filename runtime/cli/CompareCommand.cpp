@@ -7,6 +7,7 @@
 #include "runtime/Measurement.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/external/External.h"
+#include "runtime/gpu/GpuDevice.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,8 +23,11 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// Targets as --targets names them: the accelerator is simulated, the CPU measured.
-constexpr const char *kAccelerator = "accel", *kCpu = "cpu";
+/// Targets as --targets names them: the accelerator is simulated, the CPU measured, and the GPU where there is one.
+constexpr const char *kAccelerator = "accel", *kCpu = "cpu", *kGpu = "gpu";
+/// Dense multiply-accumulates of an H100 SXM in a nanosecond, by what is multiplied. source: NVIDIA H100 data sheet, 989.4 TFLOP/s in
+/// bfloat16, twice that in int8, half of it in tf32, 66.9 in float without tensor cores
+constexpr double kGpuBfloatGmacs = 494700, kGpuInt8Gmacs = 989500, kGpuTfloatGmacs = 247300, kGpuFloatGmacs = 33450;
 
 struct CompareArguments {
   ModelArguments model;
@@ -50,6 +54,7 @@ struct Row {
   std::optional<uint64_t> memoryBytes;
   /// What is measured: the device is freed before the runtime that made it.
   std::unique_ptr<runtime::External> external;
+  std::string gpu; ///< its name, if the device is one
   std::unique_ptr<runtime::Device> device;
 
   bool hasTime() const { return !seconds.empty(); }
@@ -90,6 +95,7 @@ private:
                   const std::vector<runtime::TensorSpec> &outputs);
   Status addAccelerator();
   Status addCpu();
+  Status addGpu();
   Status addExternal(const std::string &name);
   Status simulate();
   Status measure();
@@ -167,6 +173,38 @@ Status Contest::addCpu() {
   row.outputs = std::move(launch->outputs);
   row.memoryBytes = memory.mostBytes();
   row.device = std::move(network->device);
+  return {};
+}
+
+Status Contest::addGpu() {
+  progress.show("compiling " + arguments.model.model + " for a GPU");
+  runtime::NetworkInterface interface;
+  StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options, &interface);
+  progress.clear();
+  if (!program)
+    return program.error();
+  if (Status status = describe(interface.precision, interface.inputs, interface.outputs); !status)
+    return status;
+  rows.emplace_back();
+  Row &row = rows.back();
+  row.name = kGpu;
+  StatusOr<std::shared_ptr<runtime::gpu::Driver>> driver = runtime::gpu::Driver::open();
+  if (!driver) {
+    row.how = "not measured: " + driver.error().message;
+    return {};
+  }
+  progress.show("loading the GPU");
+  StatusOr<std::unique_ptr<runtime::gpu::GpuNetwork>> network =
+      runtime::gpu::GpuNetwork::load(std::move(*program), *driver, {options.cacheFolder, true, 1});
+  progress.clear();
+  if (!network)
+    return network.error();
+  row.gpu = (*driver)->name();
+  row.device = runtime::gpu::makeGpuDevice(std::move(*network), interface.inputs, interface.outputs);
+  StatusOr<runtime::Launch> launch = row.device->launch(inputs);
+  if (!launch)
+    return launch.error();
+  row.outputs = std::move(launch->outputs);
   return {};
 }
 
@@ -263,6 +301,16 @@ Status Contest::measure() {
               std::to_string(row.seconds.size()) + (row.seconds.size() == 1 ? " run" : " runs") + " in " +
               std::to_string(arguments.repeat) + (arguments.repeat == 1 ? " round, " : " rounds, ") + std::to_string(threads) +
               (threads == 1 ? " thread" : " threads");
+    if (!row.gpu.empty()) {
+      const bool isFast = options.math == graph::Math::Fast;
+      row.peakGmacs = products == runtime::Products::Int8   ? kGpuInt8Gmacs
+                      : products == runtime::Products::Bf16 ? kGpuBfloatGmacs
+                      : isFast                              ? kGpuTfloatGmacs
+                                                            : kGpuFloatGmacs;
+      row.peakSource = "data sheet of an H100 SXM";
+      row.how = "measured: " + row.gpu + ", " + std::to_string(row.seconds.size()) + " runs of a graph, without copies";
+      row.cpuSeconds.clear();
+    }
   }
   if (arguments.layers && row(kCpu)) {
     StatusOr<std::vector<runtime::KernelTime>> measured = row(kCpu)->device->measureKernels(inputs, arguments.repeat);
@@ -300,6 +348,9 @@ Status Contest::run(std::vector<TensorArgument> given) {
       return status;
   if (arguments.asksFor(kCpu))
     if (Status status = addCpu(); !status)
+      return status;
+  if (arguments.asksFor(kGpu))
+    if (Status status = addGpu(); !status)
       return status;
   for (const std::string &name : arguments.externals)
     if (Status status = addExternal(name); !status)
@@ -512,7 +563,7 @@ Status checkNames(const std::string &option, const std::vector<std::string> &nam
 }
 
 Status compare(const CompareArguments &arguments) {
-  if (Status status = checkNames("--targets", arguments.targets, {kAccelerator, kCpu}); !status)
+  if (Status status = checkNames("--targets", arguments.targets, {kAccelerator, kCpu, kGpu}); !status)
     return status;
   if (Status status = checkNames("--external", arguments.externals, runtime::externalNames()); !status)
     return status;
@@ -553,7 +604,7 @@ void cli::addCompareCommand(CLI::App &app, Action &action) {
       app.add_subcommand("compare", "targets and other runtimes side by side: times, and whether their results agree");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  command->add_option("--targets", arguments->targets, "accel (simulated, needs --hw) and cpu (measured)")
+  command->add_option("--targets", arguments->targets, "accel (simulated, needs --hw), cpu (measured) and gpu (measured where there is one)")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->capture_default_str();

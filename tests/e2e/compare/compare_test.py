@@ -167,7 +167,7 @@ class TargetTest(CompareCase):
     def test_what_is_refused(self):
         kernel = "gemm:8x8x8:fp32"
         self.refuses(kernel, message=["target accel needs a machine", "--hw", "--targets cpu"])
-        self.refuses(kernel, "--targets", "cpu,npu", message="--targets: 'npu' is none of accel, cpu")
+        self.refuses(kernel, "--targets", "cpu,npu", message="--targets: 'npu' is none of accel, cpu, gpu")
         self.refuses(kernel, "--targets", "cpu,cpu", message="--targets names 'cpu' twice")
         self.refuses(kernel, "--targets", "cpu", "--repeat", "0", message="--repeat")
         self.refuses(kernel, "--targets", "cpu", "--threads", "0", message="--threads")
