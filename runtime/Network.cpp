@@ -812,13 +812,13 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// The loops of a network, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
-static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
+/// The loops of a network for the CPU or a GPU, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
+static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on the CPU");
+    return userError(model + " is a program for an accelerator and cannot run on " + (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
@@ -833,7 +833,7 @@ static StatusOr<Module> lowerForCpu(const std::string &model, const NetworkOptio
 
 StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
   CpuNetwork network;
-  StatusOr<Module> module = lowerForCpu(model, options, &network.macs);
+  StatusOr<Module> module = lowerForHost(model, options, &network.macs);
   if (!module)
     return module.error();
   cpu::CpuOptions cpuOptions = module->options.cpu;
@@ -852,8 +852,32 @@ StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkO
   return network;
 }
 
+std::vector<std::string> runtime::targetNames() {
+  std::vector<std::string> names;
+  for (const pipeline::Target *target : pipeline::targets())
+    names.push_back(target->name().str());
+  return names;
+}
+
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options) {
+  NetworkOptions asked = options;
+  asked.targets = {graph::kGpuTarget.str()};
+  StatusOr<Module> module = lowerForHost(model, asked);
+  if (!module)
+    return module.error();
+  llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
+  if (!artefact)
+    return fromLlvm(artefact.takeError(), model);
+  tw::gpu::Program program = std::move(std::get<tw::gpu::Program>(*artefact));
+  for (auto [tensor, spec] : llvm::zip(program.inputs, module->inputs))
+    tensor.name = spec.name;
+  for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
+    tensor.name = spec.name;
+  return program;
+}
+
 StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
-  StatusOr<Module> module = lowerForCpu(model, options);
+  StatusOr<Module> module = lowerForHost(model, options);
   if (!module)
     return module.error();
   auto describe = [](const std::vector<TensorSpec> &specs) {

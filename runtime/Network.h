@@ -26,6 +26,9 @@
 #include <string>
 #include <vector>
 
+namespace tw::gpu {
+struct Program;
+} // namespace tw::gpu
 namespace tw::pipeline {
 class KernelLibrary;
 class Target;
@@ -193,6 +196,12 @@ const std::vector<std::string> &phaseNames();
 /// then is for people only. What the user should know goes to `notes`.
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
                                 std::vector<std::string> &notes);
+
+/// Names of all targets, in the order in which they were registered.
+std::vector<std::string> targetNames();
+
+/// The network for a GPU. Inputs and outputs have the model's names.
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options);
 
 /// How `compile --target cpu` writes a network.
 struct BundleRequest {

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Target.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/gpu/GpuCompiler.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
@@ -73,11 +74,29 @@ public:
   }
 };
 
+class GpuTarget : public Target {
+public:
+  llvm::StringRef name() const override { return graph::kGpuTarget; }
+  llvm::StringRef device() const override { return "the GPU"; }
+  bool keepsBfloat16() const override { return true; }
+  bool compilesNetworks() const override { return true; }
+  std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeGpuTarget(); }
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
+    gpu::GpuOptions gpuOptions;
+    gpuOptions.math = options.math;
+    llvm::Expected<gpu::Program> program = gpu::compileForGpu(kernels, gpuOptions);
+    if (!program)
+      return program.takeError();
+    return Artefact(std::move(*program));
+  }
+};
+
 std::vector<std::unique_ptr<Target>> &registry() {
   static std::vector<std::unique_ptr<Target>> targets = [] {
     std::vector<std::unique_ptr<Target>> ours;
     ours.push_back(std::make_unique<AccelTarget>());
     ours.push_back(std::make_unique<CpuTarget>());
+    ours.push_back(std::make_unique<GpuTarget>());
     return ours;
   }();
   return targets;

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/gpu/GpuNetwork.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -17,6 +18,8 @@ struct CompileArguments {
   std::string target = "accel", phase, output, name, weights;
 };
 
+constexpr const char *kPtx = "ptx"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
 const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
   static const std::vector<std::pair<std::string, cpu::BundleText>> texts = {
@@ -28,6 +31,7 @@ std::vector<std::string> emitNames() {
   std::vector<std::string> names = runtime::phaseNames();
   for (const auto &[name, text] : bundleTexts())
     names.push_back(name);
+  names.push_back(kPtx);
   return names;
 }
 
@@ -106,6 +110,55 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
   return {};
 }
 
+/// Stages the files of a program.
+Status stage(runtime::FileSet &set, const std::string &folder, const runtime::gpu::ProgramFiles &files) {
+  for (const std::string &path : {folder, folder + "/kernels"})
+    if (Status status = set.addFolder(path); !status)
+      return status;
+  for (size_t i = 0; i < files.kernels.size(); ++i)
+    if (Status status = set.add(folder + "/kernels/" + std::to_string(i) + ".ptx", files.kernels[i]); !status)
+      return status;
+  if (Status status = set.add(folder + "/weights.bin", files.weights); !status)
+    return status;
+  return set.add(folder + "/program.json", files.json);
+}
+
+Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions &options) {
+  if (std::filesystem::path(options.schedule).extension() == ".mlir")
+    return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
+  if (!options.machine.empty())
+    return userError("--hw is for --target accel: code for a GPU is for sm_90a");
+  const std::string &phase = arguments.phase;
+  if (phase == "import" || phase == "graph" || phase == "linalg") {
+    options.targets = {"gpu"};
+    return emit(arguments, options);
+  }
+  if (!phase.empty() && phase != kPtx)
+    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg and ptx");
+  const std::string output = !arguments.output.empty() ? arguments.output : phase == kPtx ? "-" : runtime::fileStem(arguments.model.model) + ".gpu";
+  if (phase == kPtx) {
+    if (Status status = checkOutputs({output}); !status)
+      return status;
+  } else {
+    runtime::FileSet probe;
+    if (Status status = stage(probe, output, {}); !status)
+      return status;
+  }
+  StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options);
+  if (!program)
+    return program.error();
+  if (phase == kPtx) {
+    std::string text;
+    for (size_t i = 0; i < program->kernels.size(); ++i)
+      text += "// kernel " + std::to_string(i) + "\n" + program->kernels[i].ptx;
+    return runtime::writeFile(output, text);
+  }
+  runtime::FileSet files;
+  if (Status status = stage(files, output, runtime::gpu::toFiles(*program)); !status)
+    return status;
+  return files.commit();
+}
+
 Status compile(const CompileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
@@ -118,9 +171,13 @@ Status compile(const CompileArguments &arguments) {
   for (const auto &[option, value] : onlyCpu)
     if (!value.empty())
       return userError(std::string(option) + " is for --target cpu");
+  if (arguments.target == "gpu" && std::none_of(bundleTexts().begin(), bundleTexts().end(), [&](const auto &entry) { return entry.first == arguments.phase; }))
+    return compileForGpu(arguments, *options);
   for (const auto &[name, text] : bundleTexts())
     if (arguments.phase == name)
       return userError("--emit " + name + " is for --target cpu");
+  if (arguments.phase == kPtx)
+    return userError(std::string("--emit ") + kPtx + " is for --target gpu");
   if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model))
     return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
   return emit(arguments, *options);
@@ -132,11 +189,11 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
-  command->add_option("--target", arguments->target, "accel (a program image) or cpu (a C library, docs/cpu.md)")->check(CLI::IsMember({"accel", "cpu"}))->capture_default_str();
-  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file")->check(CLI::IsMember(emitNames()));
+  command->add_option("--target", arguments->target, "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")->check(CLI::IsMember(runtime::targetNames()))->capture_default_str();
+  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: ptx")->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")->check(CLI::IsMember(cpu::archNames()));
   command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
   command->add_option("--weights", arguments->weights, "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")->check(CLI::IsMember({"inside", "file"}));
-  command->add_option("-o,--output", arguments->output, "file, - is standard output; --target cpu: folder; default: MODEL.twp, text to standard output, this folder");
+  command->add_option("-o,--output", arguments->output, "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, this folder, MODEL.gpu");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

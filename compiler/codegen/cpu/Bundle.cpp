@@ -33,11 +33,12 @@ llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError
 /// The keywords of C11, and what the header itself calls arguments and types.
 bool isReserved(llvm::StringRef name) {
   static const std::set<llvm::StringRef> words = {
-      "auto",     "break",  "case",    "char",   "const",  "continue", "default", "do",     "double", "else",   "enum",
-      "extern",   "float",  "for",     "goto",   "if",     "inline",   "int",     "long",   "register", "restrict", "return",
-      "short",    "signed", "sizeof",  "static", "struct", "switch",   "typedef", "union",  "unsigned", "void", "volatile",
-      "while",    "asm",    "class",   "new",    "delete", "template", "this",    "arena",  "arena_bytes", "threads", "weights",
-      "size_t",   "int8_t", "uint8_t", "int16_t", "uint16_t", "int32_t", "uint32_t", "int64_t", "uint64_t", "bool", "main", "NULL", "linux", "unix"};
+      "auto",     "break",       "case",     "char",    "const",  "continue", "default", "do",      "double",   "else",
+      "enum",     "extern",      "float",    "for",     "goto",   "if",       "inline",  "int",     "long",     "register",
+      "restrict", "return",      "short",    "signed",  "sizeof", "static",   "struct",  "switch",  "typedef",  "union",
+      "unsigned", "void",        "volatile", "while",   "asm",    "class",    "new",     "delete",  "template", "this",
+      "arena",    "arena_bytes", "threads",  "weights", "size_t", "int8_t",   "uint8_t", "int16_t", "uint16_t", "int32_t",
+      "uint32_t", "int64_t",     "uint64_t", "bool",    "main",   "NULL",     "linux",   "unix"};
   return words.count(name) || name.starts_with("_");
 }
 
@@ -149,8 +150,8 @@ void HeaderWriter::tensor(llvm::StringRef kind, const BundleTensor &tensor, llvm
 std::string HeaderWriter::write() {
   const std::string &name = options.name;
   stream << "/* " << commentText(options.model) << " as a C library, made by tilewright.\n"
-         << " * Processor: " << llvm::Triple(machine.triple).getArchName() << ", " << machine.cpu
-         << ". Link lib" << name << ".a with -lm -lpthread. */\n"
+         << " * Processor: " << llvm::Triple(machine.triple).getArchName() << ", " << machine.cpu << ". Link lib" << name
+         << ".a with -lm -lpthread. */\n"
          << "#ifndef " << upper << "_H\n#define " << upper << "_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n"
          << "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n";
   for (auto [spec, argument] : llvm::zip(options.inputs, inputs))
@@ -170,13 +171,16 @@ std::string HeaderWriter::write() {
          << "  " << upper << "_SMALL_ARENA = 2, /* arena_bytes is less than " << upper << "_ARENA_BYTES */\n"
          << "  " << upper << "_MISALIGNED = 3, /* the arena" << (options.separateWeights ? ", the weights" : "")
          << " or a tensor is not aligned: tensors as their elements are */\n"
-         << "  " << upper << "_OVERLAP = 4" << (options.separateWeights ? "," : "")
-         << " /* an output or the arena shares memory with another argument */\n";
+         << "  " << upper << "_OVERLAP = 4, /* an output or the arena shares memory with another argument */\n";
   if (options.separateWeights)
     stream << "  " << upper << "_NO_WEIGHTS_FILE = 5, /* the file cannot be read: errno says why */\n"
-           << "  " << upper << "_WRONG_WEIGHTS = 6 /* the file's size or checksum is another than this library was made with */\n";
+           << "  " << upper
+           << "_WRONG_WEIGHTS = 6, /* the file's size or checksum is another than this library was made with */\n";
+  if (machine.triple.compare(0, 5, "riscv") == 0)
+    stream << "  " << upper << "_SHORT_VECTORS = 7, /* the processor's vectors are shorter than the library was made for */\n";
   stream << "};\n\n"
-         << "/* Threads that share the work of a run. `count` includes the thread that calls " << name << "_run. Null if there is no\n"
+         << "/* Threads that share the work of a run. `count` includes the thread that calls " << name
+         << "_run. Null if there is no\n"
          << " * memory. One run at a time may use them. */\n"
          << "typedef struct " << name << "_threads " << name << "_threads;\n"
          << name << "_threads *" << name << "_threads_create(unsigned count);\n"
@@ -185,7 +189,8 @@ std::string HeaderWriter::write() {
     stream << "/* Maps the file of weights and checks its size and checksum. Any number of runs may use them at once. */\n"
            << "int " << name << "_load_weights(const char *path, const void **weights);\n"
            << "void " << name << "_unload_weights(const void *weights);\n\n";
-  stream << "/* Runs the network. `threads` may be null: then the calling thread does all the work. Runs with different arenas, outputs\n"
+  stream << "/* Runs the network. `threads` may be null: then the calling thread does all the work. Runs with different "
+            "arenas, outputs\n"
          << " * and threads may happen at once. Results do not depend on the number of threads. */\n"
          << "int " << name << "_run(";
   for (auto [spec, argument] : llvm::zip(options.inputs, inputs))
@@ -214,7 +219,9 @@ private:
   llvm::Constant *number(int64_t value) { return llvm::ConstantInt::get(word, static_cast<uint64_t>(value)); }
   llvm::Constant *record(llvm::ArrayRef<llvm::Constant *> fields) { return llvm::ConstantStruct::getAnon(context, fields); }
   /// Fields of a tw_pointer.
-  llvm::Constant *pointerRecord(const BundlePlan::Pointer &from) { return record({number(from.place), number(from.index), number(from.offset)}); }
+  llvm::Constant *pointerRecord(const BundlePlan::Pointer &from) {
+    return record({number(from.place), number(from.index), number(from.offset)});
+  }
   llvm::Constant *table(llvm::StringRef name, llvm::ArrayRef<llvm::Constant *> rows);
   llvm::Constant *tensors(llvm::StringRef name, llvm::ArrayRef<BundleTensor> tensors, llvm::ArrayRef<int64_t> bytes);
   llvm::GlobalVariable *planRecord();
@@ -239,7 +246,8 @@ llvm::Constant *EntryBuilder::table(llvm::StringRef name, llvm::ArrayRef<llvm::C
                                   llvm::ConstantArray::get(type, rows), name);
 }
 
-llvm::Constant *EntryBuilder::tensors(llvm::StringRef name, llvm::ArrayRef<BundleTensor> tensors, llvm::ArrayRef<int64_t> bytes) {
+llvm::Constant *EntryBuilder::tensors(llvm::StringRef name, llvm::ArrayRef<BundleTensor> tensors,
+                                      llvm::ArrayRef<int64_t> bytes) {
   std::vector<llvm::Constant *> rows;
   for (auto [tensor, size] : llvm::zip(tensors, bytes))
     rows.push_back(record({number(size), number(frontend::elementBytes(tensor.type))}));
@@ -274,6 +282,7 @@ llvm::GlobalVariable *EntryBuilder::planRecord() {
                               number(static_cast<int64_t>(copies.size())),
                               number(plan.arenaBytes),
                               number(bufferAlignment),
+                              number(machine.vectorBits / 8),
                               number(static_cast<int64_t>(plan.weights.size())),
                               number(static_cast<int64_t>(sumOf(plan.weights))),
                               tensors("inputs", options.inputs, plan.inputBytes),
@@ -282,7 +291,8 @@ llvm::GlobalVariable *EntryBuilder::planRecord() {
                               table("steps", steps),
                               table("copies", copies)};
   llvm::Constant *value = record(fields);
-  return new llvm::GlobalVariable(*module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::InternalLinkage, value, "plan");
+  return new llvm::GlobalVariable(*module, value->getType(), /*isConstant=*/true, llvm::GlobalValue::InternalLinkage, value,
+                                  "plan");
 }
 
 llvm::Function *EntryBuilder::addFunction(llvm::Type *result, llvm::ArrayRef<llvm::Type *> arguments, llvm::StringRef suffix) {
@@ -314,8 +324,8 @@ void EntryBuilder::addRun(llvm::Constant *planPointer) {
   else if (!plan.weights.empty())
     weights = module->getNamedGlobal(options.name + "_weights");
   llvm::Function *run = module->getFunction("tw_bundle_run");
-  b.CreateRet(b.CreateCall(run, {planPointer, from, to, weights, function->getArg(next), function->getArg(next + 1),
-                                 function->getArg(next + 2)}));
+  b.CreateRet(b.CreateCall(
+      run, {planPointer, from, to, weights, function->getArg(next), function->getArg(next + 1), function->getArg(next + 2)}));
 }
 
 void EntryBuilder::addWeightFunctions(llvm::Constant *planPointer) {
@@ -353,9 +363,9 @@ llvm::Expected<std::unique_ptr<llvm::Module>> EntryBuilder::build() {
   publish("tw_team_create", "_threads_create");
   publish("tw_team_destroy", "_threads_destroy");
   if (!options.separateWeights && !plan.weights.empty()) {
-    auto *weights = new llvm::GlobalVariable(*module, llvm::ArrayType::get(llvm::Type::getInt8Ty(context), plan.weights.size()),
-                                             /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, nullptr,
-                                             options.name + "_weights");
+    auto *weights =
+        new llvm::GlobalVariable(*module, llvm::ArrayType::get(llvm::Type::getInt8Ty(context), plan.weights.size()),
+                                 /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, nullptr, options.name + "_weights");
     weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
     weights->setAlignment(llvm::Align(bufferAlignment));
   }
@@ -370,8 +380,8 @@ llvm::Expected<std::unique_ptr<llvm::Module>> EntryBuilder::build() {
 std::unique_ptr<llvm::Module> weightsModule(llvm::LLVMContext &context, const BundlePlan &plan, const BundleOptions &options) {
   auto module = std::make_unique<llvm::Module>(options.name + ".weights", context);
   llvm::Constant *bytes = llvm::ConstantDataArray::getRaw(plan.weights, plan.weights.size(), llvm::Type::getInt8Ty(context));
-  auto *weights = new llvm::GlobalVariable(*module, bytes->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage, bytes,
-                                           options.name + "_weights");
+  auto *weights = new llvm::GlobalVariable(*module, bytes->getType(), /*isConstant=*/true, llvm::GlobalValue::ExternalLinkage,
+                                           bytes, options.name + "_weights");
   weights->setVisibility(llvm::GlobalValue::HiddenVisibility);
   weights->setAlignment(llvm::Align(bufferAlignment));
   return module;
@@ -394,7 +404,8 @@ llvm::Expected<std::string> archive(llvm::ArrayRef<std::pair<std::string, std::u
 
 std::string cIdentifier(const std::string &name) { return identifier(name, "net_"); }
 
-llvm::Expected<Bundle> writeBundle(BundlePlan plan, std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels,
+llvm::Expected<Bundle> writeBundle(BundlePlan plan,
+                                   std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels,
                                    const BundleOptions &options, const CpuMachine &machine, unsigned optLevel) {
   // The arena begins with the pointers of all tables.
   int64_t pointers = 0;
@@ -410,8 +421,8 @@ llvm::Expected<Bundle> writeBundle(BundlePlan plan, std::vector<std::pair<std::s
   plan.weights.resize(llvm::alignTo(plan.weights.size(), bufferAlignment));
   constexpr size_t mostInside = size_t(1) << 30;
   if (!options.separateWeights && plan.weights.size() > mostInside)
-    return failure("the weights have " + llvm::Twine(plan.weights.size()) + " bytes, but a library may hold " + llvm::Twine(mostInside) +
-                   ": write them to a file of their own");
+    return failure("the weights have " + llvm::Twine(plan.weights.size()) + " bytes, but a library may hold " +
+                   llvm::Twine(mostInside) + ": write them to a file of their own");
 
   llvm::LLVMContext context;
   auto entry = EntryBuilder(context, plan, options, machine).build();
@@ -465,7 +476,8 @@ llvm::Expected<Bundle> writeBundle(BundlePlan plan, std::vector<std::pair<std::s
       (*entry)->print(stream, nullptr);
     } else {
       auto code = emitCode(**entry, machine, optLevel,
-                           *options.text == BundleText::Object ? llvm::CodeGenFileType::ObjectFile : llvm::CodeGenFileType::AssemblyFile);
+                           *options.text == BundleText::Object ? llvm::CodeGenFileType::ObjectFile
+                                                               : llvm::CodeGenFileType::AssemblyFile);
       if (!code)
         return code.takeError();
       bundle.library = (*code)->getBuffer().str();

@@ -70,7 +70,8 @@ struct BundlePlan {
 };
 
 /// Puts a bundle together. `kernels`: for a library the object file of each kernel with its name, for text its bitcode.
-llvm::Expected<Bundle> writeBundle(BundlePlan plan, std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels,
+llvm::Expected<Bundle> writeBundle(BundlePlan plan,
+                                   std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels,
                                    const BundleOptions &options, const CpuMachine &machine, unsigned optLevel);
 
 /// LLVM bitcode of bundle/BundleRun.c, for one of archNames().

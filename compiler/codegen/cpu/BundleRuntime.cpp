@@ -3,13 +3,13 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/Bundle.h"
 
-#define TW_BITCODE(ARCH)                                                                                                             \
-  asm(".section .rodata\n"                                                                                                           \
-      ".balign 16\n"                                                                                                                 \
-      "tw_bundle_" #ARCH "_begin:\n"                                                                                                 \
-      ".incbin \"" TW_BITCODE_FOLDER "/BundleRun-" #ARCH ".bc\"\n"                                                                   \
-      "tw_bundle_" #ARCH "_end:\n"                                                                                                   \
-      ".previous\n");                                                                                                                \
+#define TW_BITCODE(ARCH)                                                                                                       \
+  asm(".section .rodata\n"                                                                                                     \
+      ".balign 16\n"                                                                                                           \
+      "tw_bundle_" #ARCH "_begin:\n"                                                                                           \
+      ".incbin \"" TW_BITCODE_FOLDER "/BundleRun-" #ARCH ".bc\"\n"                                                             \
+      "tw_bundle_" #ARCH "_end:\n"                                                                                             \
+      ".previous\n");                                                                                                          \
   extern "C" __attribute__((visibility("hidden"))) const char tw_bundle_##ARCH##_begin[], tw_bundle_##ARCH##_end[];
 
 TW_BITCODE(x86_64)

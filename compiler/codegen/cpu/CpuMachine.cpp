@@ -75,18 +75,20 @@ const std::vector<InstructionSet> &instructionSets() {
 /// Features of x86 that only code asking for them by name uses: a guest may hide them from a processor that is known to have them.
 const std::set<llvm::StringRef> &neverGenerated() {
   static const std::set<llvm::StringRef> names = {
-      "adx",    "aes",   "amx-bf16", "amx-complex", "amx-fp16", "amx-int8",  "amx-tile", "cldemote",  "clflushopt", "clwb",     "clzero",
-      "cx16",   "enqcmd", "fsgsbase", "gfni",       "hreset",   "invpcid",   "kl",       "lwp",       "movdir64b",  "movdiri",  "mwaitx",
-      "pclmul", "pconfig", "pku",     "prefetchi",  "prfchw",   "ptwrite",   "rdpid",    "rdpru",     "rdrnd",      "rdseed",   "rtm",
-      "sahf",   "serialize", "sgx",   "sha",        "shstk",    "sse4a",     "tsxldtrk", "uintr",     "usermsr",    "vaes",     "vpclmulqdq",
-      "waitpkg", "wbnoinvd", "widekl", "xsave",     "xsavec",   "xsaveopt",  "xsaves"};
+      "adx",      "aes",       "amx-bf16", "amx-complex", "amx-fp16", "amx-int8", "amx-tile", "cldemote",   "clflushopt",
+      "clwb",     "clzero",    "cx16",     "enqcmd",      "fsgsbase", "gfni",     "hreset",   "invpcid",    "kl",
+      "lwp",      "movdir64b", "movdiri",  "mwaitx",      "pclmul",   "pconfig",  "pku",      "prefetchi",  "prfchw",
+      "ptwrite",  "rdpid",     "rdpru",    "rdrnd",       "rdseed",   "rtm",      "sahf",     "serialize",  "sgx",
+      "sha",      "shstk",     "sse4a",    "tsxldtrk",    "uintr",    "usermsr",  "vaes",     "vpclmulqdq", "waitpkg",
+      "wbnoinvd", "widekl",    "xsave",    "xsavec",      "xsaveopt", "xsaves"};
   return names;
 }
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
 /// LLVM's description of a processor; null where LLVM has no such target.
-std::unique_ptr<llvm::MCSubtargetInfo> describe(const std::string &triple, const std::string &cpu, const std::string &features) {
+std::unique_ptr<llvm::MCSubtargetInfo> describe(const std::string &triple, const std::string &cpu,
+                                                const std::string &features) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeX86TargetInfo();
@@ -197,7 +199,8 @@ llvm::Expected<CpuMachine> selectMachine(const CpuChoice &choice, unsigned vecto
   if (!native && !processor->isCPUStringValid(machine.cpu)) {
     for (const Arch &other : arches())
       if (auto described = describe(other.triple, other.baseline, ""); described && described->isCPUStringValid(machine.cpu))
-        return failure("--cpu " + machine.cpu + " is a processor of " + other.name + ", not of " + wanted + ": compile --target cpu takes --arch " + other.name);
+        return failure("--cpu " + machine.cpu + " is a processor of " + other.name + ", not of " + wanted +
+                       ": compile --target cpu takes --arch " + other.name);
     return failure("--cpu is '" + machine.cpu + "' but " + wanted + " has no such processor" +
                    unknown(machine.cpu, cpuNames(*processor)));
   }
@@ -209,8 +212,9 @@ llvm::Expected<CpuMachine> selectMachine(const CpuChoice &choice, unsigned vecto
   processor = describe(machine.triple, machine.cpu, machine.features);
   for (const char *feature : arch->needed)
     if (!has(*processor, {feature}))
-      return failure("processor '" + machine.cpu + "'" + (choice.features.empty() ? "" : " with --features " + choice.features) +
-                     " has no " + feature + ", which " + wanted + " code for Linux needs");
+      return failure("processor '" + machine.cpu + "'" +
+                     (choice.features.empty() ? "" : " with --features " + choice.features) + " has no " + feature +
+                     ", which " + wanted + " code for Linux needs");
   for (const InstructionSet &set : instructionSets()) {
     if (wanted != set.arch || !has(*processor, set.features))
       continue;
@@ -236,8 +240,7 @@ llvm::Error checkRunsHere(const CpuMachine &machine) {
   const std::vector<std::string> known = featureNames(*processor);
   std::string missing;
   for (const auto &[name, enabled] : hostFeatures())
-    if (!enabled && !neverGenerated().count(name) && llvm::is_contained(known, name) &&
-        has(*processor, {name.c_str()}))
+    if (!enabled && !neverGenerated().count(name) && llvm::is_contained(known, name) && has(*processor, {name.c_str()}))
       missing += (missing.empty() ? "" : ", ") + name;
   if (!missing.empty())
     return failure("code for processor '" + machine.cpu + "' cannot run here: this processor has no " + missing);

@@ -171,9 +171,9 @@ static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(co
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
   llvm::TargetOptions options;
   options.MCOptions.ABIName = machine.abi;
-  std::unique_ptr<llvm::TargetMachine> result(
-      target->createTargetMachine(machine.triple, machine.cpu, machine.features, options, llvm::Reloc::PIC_, std::nullopt,
-                                  level.value_or(llvm::CodeGenOptLevel::Default)));
+  std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(machine.triple, machine.cpu, machine.features,
+                                                                          options, llvm::Reloc::PIC_, std::nullopt,
+                                                                          level.value_or(llvm::CodeGenOptLevel::Default)));
   if (!result)
     return makeError("LLVM has no code generator for " + machine.triple);
   return std::move(result);
@@ -222,8 +222,8 @@ llvm::Error optimiseFor(llvm::Module &code, const CpuMachine &machine, unsigned 
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<llvm::Module>> compileToIr(ModuleOp module, llvm::LLVMContext &context, const CpuMachine &machine,
-                                                          unsigned optLevel) {
+llvm::Expected<std::unique_ptr<llvm::Module>> compileToIr(ModuleOp module, llvm::LLVMContext &context,
+                                                          const CpuMachine &machine, unsigned optLevel) {
   if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module)))
     return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
   std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);

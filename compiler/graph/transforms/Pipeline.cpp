@@ -56,8 +56,11 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createMovePoolsPass(move));
   }
   manager.addPass(createPartitionKernelsPass(options.targets));
-  if (machine && machine->type == "bf16")
-    manager.addPass(createLegalizeTypesPass());
+  if (options.narrows || (machine && machine->type == "bf16")) {
+    LegalizeTypesPassOptions legalize;
+    legalize.target = options.targets.front()->name().str();
+    manager.addPass(createLegalizeTypesPass(legalize));
+  }
 }
 
 namespace {

@@ -5,6 +5,7 @@
 Environment: TILEWRIGHT is the binary, TILEWRIGHT_SOURCE_DIR the source tree.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -77,6 +78,31 @@ class BundleTest(unittest.TestCase):
         self.write(f"{name}.c", text)
         folders = [f"-I{pathlib.Path(library).parent}" for library in libraries]
         self.execute(*compiler, "-Wall", "-Wextra", "-Werror", *folders, f"{name}.c", *libraries, "-o", name, "-lm", "-lpthread")
+
+    def any_program(self, library, name):
+        """A program that reads all inputs of a library, one behind the other, and writes all outputs; made from the header alone.
+        Returns what the header says of its tensors: kind, name, element type and shape."""
+        header = (self.path / library.replace("lib" + name + ".a", name + ".h")).read_text()
+        arguments = re.search(rf"int {name}_run\((.*?), void \*arena", header).group(1).split(", ")
+        lines, calls, ends = [], [], []
+        for argument in arguments:
+            element, variable = argument.replace("const ", "").split(" *")
+            count = f"{name}_{variable}_COUNT".upper()
+            lines.append(f"  {element} *{variable} = calloc({count} + 1, sizeof *{variable});")
+            calls.append(variable)
+            if argument.startswith("const "):
+                lines.append(f"  if (fread({variable}, sizeof *{variable}, {count}, stdin) != {count}) return 99;")
+            else:
+                ends.append(f"  fwrite({variable}, sizeof *{variable}, {count}, stdout);")
+        upper = name.upper()
+        self.program("any", "\n".join([f'#include "{name}.h"', "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "int main(void) {",
+                                       f"  void *arena = aligned_alloc({upper}_ARENA_ALIGNMENT, ({upper}_ARENA_BYTES + 63) / 64 * 64);",
+                                       f"  memset(arena, 0xa5, {upper}_ARENA_BYTES); // nothing in it matters", *lines,
+                                       f"  {name}_threads *threads = {name}_threads_create(2);",
+                                       f"  int status = {name}_run({', '.join(calls)}, arena, {upper}_ARENA_BYTES, threads);",
+                                       f"  {name}_threads_destroy(threads);", *ends, "  return status;", "}", ""]), library)
+        tensors = re.findall(r"/\* (Input|Output) '(.*?)': (\w+) \[(.*?)\], row-major", header)
+        return [(kind, tensor, element, [int(dim) for dim in shape.split(", ") if dim]) for kind, tensor, element, shape in tensors]
 
     def logits(self, *command):
         out = self.execute(*command, data=self.images.astype(np.float32).tobytes())
@@ -181,6 +207,20 @@ int main(void) {
         sums = (x.astype(np.int32) @ w.astype(np.int32)).tobytes()
         self.assertEqual(self.execute("./net.exe", data=x.tobytes() + w.tobytes()), sums + x.tobytes() + np.array([5, -6], np.int64).tobytes() + sums)
 
+    def test_names_that_c_would_not_have(self):
+        from onnx import TensorProto, helper, save
+        inputs, outputs = ["x:0", "x_0", "X.0", "int", "arena", "*/ int"], ["1", "x_0_count", "linux"]
+        value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+        nodes = [helper.make_node("Sum", inputs, ["1"]), helper.make_node("Sub", ["x:0", "x_0"], ["x_0_count"]), helper.make_node("Sub", ["int", "*/ int"], ["linux"])]
+        save(helper.make_model(helper.make_graph(nodes, "g", [value(name) for name in inputs], [value(name) for name in outputs]),
+                               opset_imports=[helper.make_opsetid("", 13)]), self.path / "net.onnx")
+        self.compile("net.onnx", "-o", "lib")
+        tensors = self.any_program("lib/libnet.a", "net")
+        self.assertEqual([tensor[2:] for tensor in tensors], [("float", [2])] * 9)
+        x = np.arange(12, dtype=np.float32).reshape(6, 2) ** 2
+        y = np.frombuffer(self.execute("./any", data=x.tobytes()), np.float32).reshape(3, 2)
+        np.testing.assert_array_equal(y, [x.sum(0), x[0] - x[1], x[3] - x[5]])
+
     def test_wrong_arguments_are_return_codes(self):
         self.compile(DIGITS / "digits_fp32.onnx", "--name", "d", "-o", ".")
         self.program("wrong", """#include "d.h"
@@ -248,6 +288,39 @@ int main(int argc, char **argv) {
         self.assertLessEqual(defined, {"main", "d_run", "d_threads_create", "d_threads_destroy"})
         used = {line.split()[-1].split("@")[0] for line in self.execute("nm", "-D", "-u", "small").decode().splitlines()}
         self.assertEqual([name for name in used if name.startswith(("tw_", "__kmpc", "_Z"))], [])
+
+
+class ModelsTest(BundleTest):
+    """Networks that others made, with what ONNX Runtime makes of their inputs."""
+
+    def test_real_networks(self):
+        if "TILEWRIGHT_MODELS" not in os.environ:
+            print("skipped: TILEWRIGHT_MODELS is not set", file=sys.stderr)
+            self.skipTest("TILEWRIGHT_MODELS")
+        import onnx
+        from onnx import numpy_helper
+
+        def read(stem):
+            if stem.with_suffix(".npy").exists():
+                return np.load(stem.with_suffix(".npy"))
+            return numpy_helper.to_array(onnx.load_tensor(stem.with_suffix(".pb")))
+
+        elements = {"float": np.float32, "uint8": np.uint8, "int8": np.int8, "int64": np.int64}
+        # The tolerances are those of docs/files.md.
+        for model, tolerance in [("mlperf_tiny_ic_resnet8_fp32", 1e-4), ("mlperf_tiny_ic_resnet8_int8_qdq", 0.02), ("mlperf_tiny_kws_dscnn_int8_qdq", 0.02),
+                                 ("npm_blazeface_front_128", 1e-4), ("npm_ppocr_v2_cls", 1e-4), ("squeezenet1.1_fp16", 2e-3), ("ultraface_slim320_simplified", 1e-4)]:
+            folder = pathlib.Path(os.environ["TILEWRIGHT_MODELS"]) / model
+            data = folder / "test_data_set_0"
+            inputs = read(data / "input_0")
+            name = json.loads((data / "inputs.json").read_text())[0]["name"]
+            self.compile(folder / "model.onnx", "--name", "net", "-o", "lib", "--shape", f"{name}={','.join(map(str, inputs.shape))}")
+            tensors = self.any_program("lib/libnet.a", "net")
+            out = self.execute("./any", data=b"".join(inputs.astype(elements[element]).tobytes() for kind, _, element, _ in tensors if kind == "Input"))
+            for index, (_, name, element, shape) in enumerate(tensor for tensor in tensors if tensor[0] == "Output"):
+                actual = np.frombuffer(out, elements[element], int(np.prod(shape))).astype(np.float64)
+                out = out[actual.size * np.dtype(elements[element]).itemsize:]
+                expected = read(data / f"output_{index}").astype(np.float64).ravel()
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance * np.ptp(expected), err_msg=f"{model} {name}")
 
 
 class EmitTest(BundleTest):
@@ -339,6 +412,7 @@ int main(void) {{
             # QEMU 7.2 aborts where vfcvt.rtz.x.f.v is the first instruction of a block that rounds, which the int8 network has.
             self.digits("riscv64", ["--features", features], emulated, *self.RISCV, forms=["fp32"])
             self.products("riscv64", ["--features", features], emulated, *self.RISCV)
+        self.execute("qemu-riscv64", "-L", "/usr/riscv64-linux-gnu", "-cpu", "rv64,v=true,vext_spec=v1.0,vlen=128", "./program", status=7, data=bytes(256))
 
 
 class RefusalTest(BundleTest):

@@ -93,8 +93,10 @@ TEST(CpuMachineTest, CodeForAnotherArchitectureDoesNotRunHere) {
 
 TEST(CpuMachineTest, RefusesWhatThereIsNot) {
   EXPECT_EQ(errorOf({"sparc", "", ""}), "there is no code for architecture 'sparc', only for x86_64, aarch64, riscv64");
-  EXPECT_EQ(errorOf({"x86_64", "hasswell", ""}), "--cpu is 'hasswell' but x86_64 has no such processor; did you mean 'haswell'?");
-  EXPECT_NE(errorOf({"aarch64", "zzz", ""}).find("--cpu is 'zzz' but aarch64 has no such processor; it has a64fx, "), std::string::npos);
+  EXPECT_EQ(errorOf({"x86_64", "hasswell", ""}),
+            "--cpu is 'hasswell' but x86_64 has no such processor; did you mean 'haswell'?");
+  EXPECT_NE(errorOf({"aarch64", "zzz", ""}).find("--cpu is 'zzz' but aarch64 has no such processor; it has a64fx, "),
+            std::string::npos);
   EXPECT_EQ(errorOf({"x86_64", "cortex-a53", ""}),
             "--cpu cortex-a53 is a processor of aarch64, not of x86_64: compile --target cpu takes --arch aarch64");
   EXPECT_EQ(errorOf({"x86_64", "haswell", "+avx521f"}),
@@ -109,9 +111,11 @@ TEST(CpuMachineTest, RefusesWhatLinuxCannotRunOn) {
   EXPECT_EQ(errorOf({"x86_64", "pentium4", ""}), "processor 'pentium4' has no 64bit, which x86_64 code for Linux needs");
   EXPECT_EQ(errorOf({"x86_64", "haswell", "-sse2"}),
             "processor 'haswell' with --features -sse2 has no sse2, which x86_64 code for Linux needs");
-  EXPECT_EQ(errorOf({"aarch64", "", "-neon"}), "processor 'generic' with --features -neon has no neon, which aarch64 code for Linux needs");
+  EXPECT_EQ(errorOf({"aarch64", "", "-neon"}),
+            "processor 'generic' with --features -neon has no neon, which aarch64 code for Linux needs");
   EXPECT_EQ(errorOf({"riscv64", "sifive-e20", ""}), "processor 'sifive-e20' has no 64bit, which riscv64 code for Linux needs");
-  EXPECT_EQ(errorOf({"riscv64", "", "-d"}), "processor 'generic-rv64' with --features -d has no d, which riscv64 code for Linux needs");
+  EXPECT_EQ(errorOf({"riscv64", "", "-d"}),
+            "processor 'generic-rv64' with --features -d has no d, which riscv64 code for Linux needs");
 }
 
 TEST(CpuMachineTest, NamesBecomeCIdentifiers) {

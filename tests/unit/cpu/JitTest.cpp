@@ -82,7 +82,8 @@ TEST(JitTest, GdbFindsKernelsByName) {
   EXPECT_EQ(descriptor->version, 1u);
   std::vector<std::string> names;
   for (const CodeEntry *entry = descriptor->first; entry; entry = entry->next) {
-    auto object = llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(llvm::StringRef(entry->file, entry->bytes), "jit"));
+    auto object =
+        llvm::object::ObjectFile::createObjectFile(llvm::MemoryBufferRef(llvm::StringRef(entry->file, entry->bytes), "jit"));
     ASSERT_TRUE(static_cast<bool>(object)) << llvm::toString(object.takeError());
     for (const llvm::object::SymbolRef &symbol : (*object)->symbols())
       names.push_back(llvm::cantFail(symbol.getName()).str());
@@ -134,7 +135,8 @@ TEST(JitTest, RefusesCodeForAGreaterProcessor) {
   Context context;
   auto executable = context.compile(kernel, options);
   ASSERT_FALSE(static_cast<bool>(executable));
-  EXPECT_NE(llvm::toString(executable.takeError()).find("code for " + options.processor.arch + " cannot run here"), std::string::npos);
+  EXPECT_NE(llvm::toString(executable.takeError()).find("code for " + options.processor.arch + " cannot run here"),
+            std::string::npos);
   if (host.triple.find("x86_64") != 0)
     return;
   options.processor = {"", "", "+xop"}; // which processors had from 2011 to 2016

@@ -19,7 +19,7 @@ void *mmap(void *address, size_t bytes, int protection, int flags, int file, lon
 int munmap(void *address, size_t bytes);
 
 /// The values of the enumeration in the header of a bundle.
-enum { OK, NULL_POINTER, SMALL_ARENA, MISALIGNED, OVERLAP, NO_WEIGHTS_FILE, WRONG_WEIGHTS };
+enum { OK, NULL_POINTER, SMALL_ARENA, MISALIGNED, OVERLAP, NO_WEIGHTS_FILE, WRONG_WEIGHTS, SHORT_VECTORS };
 
 /// Where a pointer points: `offset` bytes behind the start of the place, or of its input or output number `index`.
 enum { INPUT, OUTPUT, ARENA, WEIGHTS, NOWHERE };
@@ -44,7 +44,7 @@ typedef struct {
 
 /// `pointers` holds those of all steps, one step behind the other. The arena begins with a table of so many pointers.
 typedef struct {
-  int64_t inputCount, outputCount, pointerCount, stepCount, copyCount, arenaBytes, alignment, weightBytes;
+  int64_t inputCount, outputCount, pointerCount, stepCount, copyCount, arenaBytes, alignment, vectorBytes, weightBytes;
   uint64_t weightSum;
   const tw_tensor *inputs, *outputs;
   const tw_pointer *pointers;
@@ -98,6 +98,15 @@ static int check(const tw_plan *plan, const void *const *inputs, void *const *ou
       return NULL_POINTER;
   if (arenaBytes < (size_t)plan->arenaBytes)
     return SMALL_ARENA;
+#if defined(__riscv)
+  // The only feature without which code would not stop but be wrong. Every processor with vectors has 16 bytes.
+  if (plan->vectorBytes > 16) {
+    uintptr_t vlenb;
+    __asm__ volatile("csrr %0, 0xc22" : "=r"(vlenb));
+    if (vlenb < (uintptr_t)plan->vectorBytes)
+      return SHORT_VECTORS;
+  }
+#endif
   if ((uintptr_t)arena % (uintptr_t)plan->alignment || (uintptr_t)weights % (uintptr_t)plan->alignment)
     return MISALIGNED;
   for (int64_t i = 0; i < plan->inputCount; ++i) {
@@ -167,11 +176,13 @@ int tw_bundle_load_weights(const tw_plan *plan, const char *path, const void **w
   if (!path || !weights)
     return NULL_POINTER;
   *weights = 0;
+  if (!plan->weightBytes)
+    return OK;
   const int file = open(path, READ_ONLY);
   if (file < 0)
     return NO_WEIGHTS_FILE;
   const long bytes = lseek(file, 0, TO_END);
-  void *data = bytes == plan->weightBytes && bytes > 0 ? mmap(0, (size_t)bytes, PROTECT_READ, MAP_PRIVATELY, file, 0) : (void *)-1;
+  void *data = bytes == plan->weightBytes ? mmap(0, (size_t)bytes, PROTECT_READ, MAP_PRIVATELY, file, 0) : (void *)-1;
   close(file);
   if (bytes != plan->weightBytes)
     return WRONG_WEIGHTS;
