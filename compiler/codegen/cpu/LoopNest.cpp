@@ -649,10 +649,12 @@ SmallVector<Value> NestEmitter::emitReductionLoops(const Pointers &base, ArrayRe
                                                    function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner) {
   if (dims.empty())
     return inner(base, accumulators);
-  // Taps that reach elements of other rows of the block: without a loop between them, these are loaded once.
+  // Taps that reach elements of other rows of the block: without a loop between them, these are loaded once. Sums of bytes wait for other
+  // things than loads.
+  const bool isFloat = llvm::all_of(nest.inits, [](const NestOperand &init) { return isa<FloatType>(init.element); });
   const int64_t taps = nest.sizes[dims[0]];
   const bool sharesLoads =
-      dims.size() == 1 && taps <= maxUnrolledTaps && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+      isFloat && dims.size() == 1 && taps <= maxUnrolledTaps && llvm::any_of(inputSlots[0], [&](unsigned slot) {
         const int64_t row = stride(*slots[slot], rowDim), tap = stride(*slots[slot], dims[0]);
         return slots[slot]->inMemory() && row > 0 && tap > 0 && tap * (taps - 1) >= row && (row % tap == 0 || tap % row == 0);
       });
