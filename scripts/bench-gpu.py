@@ -63,7 +63,7 @@ def ours(folder, name, copies):
                             capture_output=True, text=True)
     if result.returncode:
         fail(result.stderr.strip())
-    spills = [line for line in result.stdout.splitlines() if line.startswith("spills")]
+    spills = [line.removeprefix("spills: ") for line in result.stdout.splitlines() if line.startswith("spills")]
     return float(re.search(r": ([0-9.]+) us, median", result.stdout).group(1)) * 1e-6, spills, result.stdout.splitlines()[-1].split(":")[0]
 
 

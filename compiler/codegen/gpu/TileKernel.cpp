@@ -13,7 +13,8 @@ using namespace tw::gpu;
 namespace {
 constexpr unsigned kChunk = 64;         ///< columns of the output that leave together
 constexpr unsigned kOutBuffers = 2;     ///< of each consumer, for chunks
-constexpr unsigned kMostColumnsAhead = 128; ///< of a tile: with more, the sums leave no registers for what the epilogue reads early
+/// Of a tile, with two consumers: with more, the sums leave no registers for what the epilogue reads early.
+constexpr unsigned kMostColumnsAhead = 128;
 constexpr unsigned kBarrierBytes = 16;  ///< of a stage: full, and behind it empty
 constexpr unsigned kTileGroup = 8;      ///< tile rows that run side by side, so that what they share stays in L2
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
@@ -331,7 +332,7 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
       hopper.synchronize(barrier, 128);
     };
     // All that the epilogue reads is asked for before the wait, if there are registers for it beside the sums.
-    const bool readsAhead = shape.columns <= kMostColumnsAhead;
+    const bool readsAhead = shape.columns <= kMostColumnsAhead && shape.consumers() <= 2;
     SmallVector<Value *> words;
     for (unsigned column = 0; readsAhead && column < kChunk; column += step)
       words.append(wordsAt(base + column));

@@ -176,7 +176,7 @@ class UsageTest(CliTest):
         self.fails("run", "gemm:8x8x8:int8", "--fast", message="--fast")
         self.fails("run", "gemm:8x8x8:int8", "--model", "gates", message=["--model", "gates", "functional"])
         self.fails("run", "gemm:8x8x8:int8", "--hw", "tiny_8x8", "--schedule", "best", message=["--schedule", "best", "double_buffer"])
-        self.fails("compile", "gemm:8x8x8:int8", "--emit", "ptx", message=["--emit", "ptx", "linalg"])
+        self.fails("compile", "gemm:8x8x8:int8", "--emit", "cuda", message=["--emit", "cuda", "linalg"])
         self.fails("compile", "gemm:8x8x8:int8", "--target", "tpu", message=["--target", "tpu", "cpu", "gpu"])
         self.fails("run", message="MODEL is required")
 
