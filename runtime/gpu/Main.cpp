@@ -23,23 +23,32 @@ static int fail(const Error &error) {
 }
 
 static Status run(const std::vector<std::string> &arguments) {
-  std::string folder, outputs;
+  std::string folder, outputs, badNumber;
   std::vector<std::string> inputs;
   GpuNetworkOptions options;
   unsigned repeat = 100;
   uint64_t random = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string option = arguments[i];
     auto value = [&]() -> std::string { return i + 1 < arguments.size() ? arguments[++i] : ""; };
+    auto number = [&]() -> unsigned {
+      const std::string text = value();
+      char *end = nullptr;
+      const unsigned long result = std::strtoul(text.c_str(), &end, 10);
+      if (text.empty() || text[0] == '-' || *end || !result || result > 1000000)
+        badNumber = option + " is '" + text + "' but must be from 1 to 1000000";
+      return unsigned(result);
+    };
     if (arguments[i] == "--input")
       inputs.push_back(value());
     else if (arguments[i] == "--output-dir")
       outputs = value();
     else if (arguments[i] == "--repeat")
-      repeat = unsigned(std::max(1, std::atoi(value().c_str())));
+      repeat = number();
     else if (arguments[i] == "--copies")
-      options.copies = unsigned(std::max(1, std::atoi(value().c_str())));
+      options.copies = number();
     else if (arguments[i] == "--random")
-      random = uint64_t(std::max(1, std::atoi(value().c_str())));
+      random = number();
     else if (arguments[i] == "--cache")
       options.cacheFolder = value();
     else if (arguments[i] == "--no-choice")
@@ -49,6 +58,8 @@ static Status run(const std::vector<std::string> &arguments) {
     else
       return userError("unknown argument '" + arguments[i] + "', expected FOLDER, --input, --output-dir, --repeat, --copies, --cache, --no-choice or --random");
   }
+  if (!badNumber.empty())
+    return userError(badNumber);
   if (folder.empty())
     return userError("a folder is needed, as 'tilewright compile --target gpu -o DIR' writes it");
   StatusOr<tw::gpu::Program> program = fromFolder(folder, !random);

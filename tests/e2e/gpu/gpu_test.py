@@ -104,6 +104,8 @@ class GpuTest(CliTest):
         (self.path / "net.gpu/weights.bin").write_bytes(b"12")
         self.assertIn("weights.bin has 2 bytes but program.json says", self.runner("net.gpu", status=1))
         self.assertIn("a folder is needed", self.runner(status=1))
+        self.assertIn("--repeat is '0' but must be from 1 to 1000000", self.runner("net.gpu", "--repeat", "0", status=1))
+        self.assertIn("--copies is 'x' but must be", self.runner("net.gpu", "--copies", "x", status=1))
         self.assertIn("unknown argument '--fast'", self.runner("--fast", status=1))
 
     def test_the_commands_of_the_page_run(self):
