@@ -22,26 +22,29 @@ std::string replaced(std::string text, const std::string &from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-const char *const loadRegisters = ".reg .b64 %out, %map, %rd<4>;\n.reg .b32 %t, %sm, %bar, %r<8>;\n.reg .pred %p0, %done;\n"
-                                  "ld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\nmov.u64 %rd0, dynamic;\ncvt.u32.u64 %sm, %rd0;\n"
-                                  "mov.b64 %map, map;\ncvta.param.u64 %map, %map;\nsetp.eq.u32 %p0, %t, 0;\n";
+const char *const loadRegisters =
+    ".reg .b64 %out, %map, %rd<4>;\n.reg .b32 %t, %sm, %bar, %r<8>;\n.reg .pred %p0, %done;\n"
+    "ld.param.u64 %out, [out];\nmov.u32 %t, %tid.x;\nmov.u64 %rd0, dynamic;\ncvt.u32.u64 %sm, %rd0;\n"
+    "mov.b64 %map, map;\ncvta.param.u64 %map, %map;\nsetp.eq.u32 %p0, %t, 0;\n";
 const char *const loadParameters = ".param .align 64 .b8 map[128], .param .u64 out";
 
 /// A kernel of 32 threads that loads one box to the begin of its shared memory and copies `bytes` of that to `out`.
 std::string loadText(const std::vector<int> &at, uint32_t bytes, const std::vector<int> &im2colOffsets = {}) {
   const std::string size = std::to_string(bytes);
   const bool im2col = !im2colOffsets.empty();
-  return moduleText(loadParameters,
-                    std::string(loadRegisters) + "add.s32 %bar, %sm, " + size +
-                        ";\n@%p0 mbarrier.init.shared::cta.b64 [%bar], 1;\n@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
-                        "@!%p0 bra wait;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], " +
-                        size + ";\ncp.async.bulk.tensor." + std::to_string(at.size()) + "d.shared::cluster.global." + (im2col ? "im2col" : "tile") +
-                        ".mbarrier::complete_tx::bytes [%sm], [%map, {" + list(at) + "}], [%bar]" +
-                        (im2col ? ", {" + list(im2colOffsets) + "}" : "") +
-                        ";\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;\n@!%done bra wait;\n"
-                        "shl.b32 %r0, %t, 2;\ncopy:\nsetp.ge.u32 %done, %r0, " +
-                        size + ";\n@%done ret;\nadd.s32 %r1, %sm, %r0;\nld.shared.u32 %r2, [%r1];\ncvt.u64.u32 %rd1, %r0;\n"
-                        "add.s64 %rd1, %rd1, %out;\nst.global.u32 [%rd1], %r2;\nadd.s32 %r0, %r0, 128;\nbra copy;");
+  return moduleText(
+      loadParameters,
+      std::string(loadRegisters) + "add.s32 %bar, %sm, " + size +
+          ";\n@%p0 mbarrier.init.shared::cta.b64 [%bar], 1;\n@%p0 fence.mbarrier_init.release.cluster;\nbar.sync 0;\n"
+          "@!%p0 bra wait;\nmbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], " +
+          size + ";\ncp.async.bulk.tensor." + std::to_string(at.size()) + "d.shared::cluster.global." +
+          (im2col ? "im2col" : "tile") + ".mbarrier::complete_tx::bytes [%sm], [%map, {" + list(at) + "}], [%bar]" +
+          (im2col ? ", {" + list(im2colOffsets) + "}" : "") +
+          ";\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;\n@!%done bra wait;\n"
+          "shl.b32 %r0, %t, 2;\ncopy:\nsetp.ge.u32 %done, %r0, " +
+          size +
+          ";\n@%done ret;\nadd.s32 %r1, %sm, %r0;\nld.shared.u32 %r2, [%r1];\ncvt.u64.u32 %rd1, %r0;\n"
+          "add.s64 %rd1, %rd1, %out;\nst.global.u32 [%rd1], %r2;\nadd.s32 %r0, %r0, 128;\nbra copy;");
 }
 
 /// The box in shared memory, as 16-bit words.
@@ -176,7 +179,8 @@ TEST(TmaTest, Im2colIsTheInputOfAConvolution) {
         const int y = o / outWidth % outHeight * stride - 1 + r, x = o % outWidth * stride - 1 + s;
         const bool inside = image < batch && y >= 0 && y < height && x >= 0 && x < width;
         for (int c = 0; c < channels; ++c)
-          EXPECT_EQ(column[size_t(pixel * 16 + c)], inside ? input[size_t(((image * height + y) * width + x) * channels + c)] : 0)
+          EXPECT_EQ(column[size_t(pixel * 16 + c)],
+                    inside ? input[size_t(((image * height + y) * width + x) * channels + c)] : 0)
               << stride << " " << r << " " << pixel;
       }
     }
@@ -212,11 +216,13 @@ protected:
 };
 
 TEST_F(TmaFaultTest, MissingWait) {
-  const std::string broken = replaced(text, "mbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;", "setp.eq.u32 %done, 0, 0;");
+  const std::string broken =
+      replaced(text, "mbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;", "setp.eq.u32 %done, 0, 0;");
   expect(ErrorKind::InFlight, "which a copy in flight has yet to write", broken);
 }
 TEST_F(TmaFaultTest, WrongNumberOfBytes) {
-  expect(ErrorKind::Deadlock, "phase 0, 0 of 1 arrivals and 16 bytes to come", replaced(text, "_, [%bar], 1024;", "_, [%bar], 1040;"));
+  expect(ErrorKind::Deadlock, "phase 0, 0 of 1 arrivals and 16 bytes to come",
+         replaced(text, "_, [%bar], 1024;", "_, [%bar], 1040;"));
   // Fewer bytes than come: the phase does not end with the copy.
   expect(ErrorKind::Deadlock, "-16 bytes to come", replaced(text, "_, [%bar], 1024;", "_, [%bar], 1008;"));
 }
@@ -257,19 +263,21 @@ TEST_F(TmaFaultTest, ExitBeforeTheCopyLands) {
 TEST_F(TmaFaultTest, EarlyTimingHidesTheMissingWait) {
   LaunchOptions options;
   options.timing = Timing::Early;
-  const std::string broken = replaced(text, "mbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;", "setp.eq.u32 %done, 0, 0;");
+  const std::string broken =
+      replaced(text, "mbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;", "setp.eq.u32 %done, 0, 0;");
   EXPECT_EQ(runLoad(device, map, broken, options)[0], 1);
 }
 
 // ---- Stores ---------------------------------------------------------------------------------------------------------------
 
-const std::string storeText = moduleText(
-    loadParameters, std::string(loadRegisters) + "shl.b32 %r0, %t, 2;\nmov.b32 %r3, 0;\nfill:\nadd.s32 %r1, %sm, %r0;\n"
-                                                 "shr.u32 %r2, %r0, 1;\nmad.lo.u32 %r2, %r2, 0x10001, 0x20001;\nst.shared.u32 [%r1], %r2;\n"
-                                                 "add.s32 %r0, %r0, 128;\nsetp.lt.u32 %done, %r0, 1024;\n@%done bra fill;\n"
-                                                 "fence.proxy.async.shared::cta;\nbar.sync 0;\n@!%p0 bra end;\n"
-                                                 "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%map, {32, 4}], [%sm];\n"
-                                                 "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\nend:\nret;");
+const std::string storeText =
+    moduleText(loadParameters, std::string(loadRegisters) +
+                                   "shl.b32 %r0, %t, 2;\nmov.b32 %r3, 0;\nfill:\nadd.s32 %r1, %sm, %r0;\n"
+                                   "shr.u32 %r2, %r0, 1;\nmad.lo.u32 %r2, %r2, 0x10001, 0x20001;\nst.shared.u32 [%r1], %r2;\n"
+                                   "add.s32 %r0, %r0, 128;\nsetp.lt.u32 %done, %r0, 1024;\n@%done bra fill;\n"
+                                   "fence.proxy.async.shared::cta;\nbar.sync 0;\n@!%p0 bra end;\n"
+                                   "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%map, {32, 4}], [%sm];\n"
+                                   "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;\nend:\nret;");
 
 /// Fills 512 elements of shared memory with 1, 2, ... and stores them as a box of 8 x 64 at row 4, column 32.
 class TmaStoreTest : public testing::Test {
@@ -296,12 +304,14 @@ TEST_F(TmaStoreTest, ClipsAtTheTensor) {
     for (uint32_t row = 0; row < 10; ++row)
       for (uint32_t column = 0; column < 72; ++column) {
         const uint32_t r = row - 4, c = column - 32, chunk = kind == Swizzle::None ? c / 8 : c / 8 ^ (r & 7);
-        EXPECT_EQ(matrix[row * 72 + column], row >= 4 && column >= 32 ? 1 + r * 64 + chunk * 8 + c % 8 : 0u) << row << " " << column;
+        EXPECT_EQ(matrix[row * 72 + column], row >= 4 && column >= 32 ? 1 + r * 64 + chunk * 8 + c % 8 : 0u)
+            << row << " " << column;
       }
   }
 }
 TEST_F(TmaStoreTest, MissingProxyFence) {
-  EXPECT_FAULT(ErrorKind::Proxy, "without a fence.proxy.async", run(replaced(storeText, "fence.proxy.async.shared::cta;\n", "")));
+  EXPECT_FAULT(ErrorKind::Proxy, "without a fence.proxy.async",
+               run(replaced(storeText, "fence.proxy.async.shared::cta;\n", "")));
   // The fence of the storing thread alone does not cover the other writers.
   const std::string onlyOne = replaced(replaced(storeText, "fence.proxy.async.shared::cta;\n", ""), "@!%p0 bra end;\n",
                                        "@!%p0 bra end;\nfence.proxy.async.shared::cta;\n");
@@ -313,17 +323,20 @@ TEST_F(TmaStoreTest, MissingBarrierBeforeTheStore) {
   EXPECT_FAULT(ErrorKind::Uninitialized, "nobody has written", run(broken, options));
 }
 TEST_F(TmaStoreTest, MissingWait) {
-  EXPECT_FAULT(ErrorKind::InFlight, "has yet to read shared memory", run(replaced(storeText, "cp.async.bulk.wait_group.read 0;", "")));
+  EXPECT_FAULT(ErrorKind::InFlight, "has yet to read shared memory",
+               run(replaced(storeText, "cp.async.bulk.wait_group.read 0;", "")));
   EXPECT_FAULT(ErrorKind::InFlight, "has not committed", run(replaced(storeText, "cp.async.bulk.commit_group;\n", "")));
 }
 TEST_F(TmaStoreTest, SharedMemoryIsNotReusedBeforeItIsRead) {
   EXPECT_FAULT(ErrorKind::InFlight, "bulk store in flight has yet to read",
-               run(replaced(storeText, "cp.async.bulk.wait_group.read 0;", "st.shared.u32 [%sm], 0;\ncp.async.bulk.wait_group.read 0;")));
+               run(replaced(storeText, "cp.async.bulk.wait_group.read 0;",
+                            "st.shared.u32 [%sm], 0;\ncp.async.bulk.wait_group.read 0;")));
 }
 TEST_F(TmaStoreTest, GlobalMemoryIsWrittenAtTheFullWait) {
   // The storing thread reads back its element (4, 32): old after .read, new after the full wait.
-  const std::string readBack = "ld.global.u16 %r4, [%rd3];\nst.shared.u32 [%sm], %r4;\nfence.proxy.async.shared::cta;\n"
-                               "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%map, {0, 0}], [%sm];\ncp.async.bulk.commit_group;\n";
+  const std::string readBack =
+      "ld.global.u16 %r4, [%rd3];\nst.shared.u32 [%sm], %r4;\nfence.proxy.async.shared::cta;\n"
+      "cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%map, {0, 0}], [%sm];\ncp.async.bulk.commit_group;\n";
   // No pointer to the matrix is at hand: the tensor map's address is the first allocation.
   const std::string address = "mov.b64 %rd3, 0x100000000280;\n"; // (4 * 72 + 32) * 2 = 640 bytes into it
   const std::string wait = "cp.async.bulk.wait_group.read 0;\n";
@@ -361,7 +374,8 @@ TEST(BulkCopyTest, ThereAndBack) {
       "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%sm+256], 256;\n"
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%sm], [%in], 256, [%sm+256];\n"
       "wait:\nmbarrier.try_wait.parity.shared::cta.b64 %done, [%sm+256], 0;\n@!%done bra wait;\n"
-      "cp.async.bulk.global.shared::cta.bulk_group [%out], [%sm], 256;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\nret;"));
+      "cp.async.bulk.global.shared::cta.bulk_group [%out], [%sm], 256;\ncp.async.bulk.commit_group;\ncp.async.bulk.wait_group "
+      "0;\nret;"));
   Device device;
   const auto values = counting(128);
   const DevicePointer in = device.upload(values), out = device.allocate(256);
@@ -379,7 +393,8 @@ const std::string multicastText = moduleText(
         "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;\n"
         "@%p0 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%bar], 1024;\n"
         "mov.b16 %both, 3;\nsetp.eq.and.u32 %first, %rank, 0, %p0;\n"
-        "@%first cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%sm], [%map, {0, 0}], [%bar], "
+        "@%first cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%sm], [%map, "
+        "{0, 0}], [%bar], "
         "%both;\nwait:\nmbarrier.try_wait.parity.shared::cta.b64 %done, [%bar], 0;\n@!%done bra wait;\n"
         "mad.lo.u32 %r0, %t, 4, %sm;\nld.shared.u32 %r1, [%r0];\nmad.lo.u32 %r2, %rank, 32, %t;\nmul.wide.u32 %rd1, %r2, 4;\n"
         "add.s64 %rd1, %rd1, %out;\nst.global.u32 [%rd1], %r1;\n"
@@ -415,13 +430,15 @@ TEST(SmallCopyTest, LandsAtTheWait) {
   for (const char *wait : {"cp.async.wait_group 0;\n", "cp.async.wait_all;\n"})
     EXPECT_EQ((Words{32, 32, 128}.run(smallCopyText(wait)))[7], 107u);
   EXPECT_FAULT(ErrorKind::InFlight, "a copy in flight has yet to write", Words{32, 32, 128}.run(smallCopyText("")));
-  EXPECT_FAULT(ErrorKind::InFlight, "a copy in flight has yet to write", Words{32, 32, 128}.run(smallCopyText("cp.async.wait_group 1;\n")));
+  EXPECT_FAULT(ErrorKind::InFlight, "a copy in flight has yet to write",
+               Words{32, 32, 128}.run(smallCopyText("cp.async.wait_group 1;\n")));
 }
 
 TEST(SmallCopyTest, FillsWithZeros) {
-  const auto words = Words{1, 4, 64}.run("st.global.v4.u32 [%out], {1, 2, 3, 4};\ncp.async.cg.shared.global [%sm], [%out], 16, 8;\n"
-                                         "cp.async.wait_all;\nld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%sm];\n"
-                                         "st.global.v4.u32 [%out], {%r0, %r1, %r2, %r3};");
+  const auto words =
+      Words{1, 4, 64}.run("st.global.v4.u32 [%out], {1, 2, 3, 4};\ncp.async.cg.shared.global [%sm], [%out], 16, 8;\n"
+                          "cp.async.wait_all;\nld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%sm];\n"
+                          "st.global.v4.u32 [%out], {%r0, %r1, %r2, %r3};");
   EXPECT_EQ(words, (std::vector<uint32_t>{1, 2, 0, 0}));
 }
 
