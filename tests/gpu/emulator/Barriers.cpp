@@ -391,8 +391,6 @@ bool tw::ptxemu::decodeBarrier(Decoder &decoder) {
     const int64_t count = decoder.constant(0);
     if (count < 24 || count > 256 || count % 8)
       decoder.unsupported("the number of registers must be a multiple of 8 from 24 to 256");
-    if (!decoder.kernel.maxntid[0] && !decoder.kernel.reqntid[0] && !decoder.kernel.maxnreg)
-      decoder.unsupported("setmaxnreg needs .maxntid, .reqntid or .maxnreg");
     instruction.in[0].value = uint64_t(count);
     instruction.execute = setMaxRegisters;
   } else {
