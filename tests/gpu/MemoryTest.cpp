@@ -59,9 +59,11 @@ TEST(MemoryTest, Atomics) {
                             "red.shared.add.f32 [%sm], 0f3f000000;\nbar.sync 0;\nld.shared.f32 %f0, [%sm];\nmov.b32 %r0, %f0;\n"
                             "@%p0 st.global.b32 [%out], %r0;"))[0],
       bitsOfFloat(16));
-  EXPECT_EQ((Words{1, 4}.run("atom.global.cas.b32 %r0, [%out], 0, 7;\natom.global.exch.b32 %r1, [%out], 9;\n"
-                             "mov.b32 %r2, 0x3f804000;\nred.global.add.noftz.bf16x2 [%out+4], %r2;\nst.global.v2.b32 [%out+8], {%r0, %r1};")),
-            (std::vector<uint32_t>{9, 0x3f804000, 0, 7}));
+  EXPECT_EQ(
+      (Words{1, 4}.run(
+          "atom.global.cas.b32 %r0, [%out], 0, 7;\natom.global.exch.b32 %r1, [%out], 9;\n"
+          "mov.b32 %r2, 0x3f804000;\nred.global.add.noftz.bf16x2 [%out+4], %r2;\nst.global.v2.b32 [%out+8], {%r0, %r1};")),
+      (std::vector<uint32_t>{9, 0x3f804000, 0, 7}));
 }
 
 TEST(MemoryTest, OutOfBoundsNamesTheAllocation) {

@@ -56,12 +56,29 @@ template <typename T, unsigned arity, typename Function> Step compute(Thread &th
     thread.put<T>(instruction.destination, finish<T>(Function()(in[0], in[1], in[2]), instruction));
   } else {
     // Integers: wrapped to their width, extended in a wider register by their sign.
-    const T result = T(Function()(in[0], in[1], in[2]));
+    T result = T(Function()(in[0], in[1], in[2]));
+    if (instruction.simple.flag) // .relu
+      result = std::max(result, T(0));
     if (std::is_signed_v<T> && instruction.destinationBits > sizeof(T) * 8)
       thread.write(instruction.destination, zeroExtend(uint64_t(int64_t(result)), instruction.destinationBits));
     else
       thread.put<T>(instruction.destination, result);
   }
+  return Step::Next;
+}
+
+/// The same for two 16-bit integers in a register.
+template <typename T, unsigned arity, typename Function> Step computePair(Thread &thread, const Instruction &instruction) {
+  uint64_t in[3] = {}, result = 0;
+  for (unsigned i = 0; i < arity; ++i)
+    in[i] = thread.read(instruction.in[i]);
+  for (unsigned bit = 0; bit < 32; bit += 16) {
+    T value = T(Function()(T(in[0] >> bit), T(in[1] >> bit), T(in[2] >> bit)));
+    if (instruction.simple.flag) // .relu
+      value = std::max(value, T(0));
+    result |= uint64_t(uint16_t(value)) << bit;
+  }
+  thread.write(instruction.destination, result);
   return Step::Next;
 }
 
@@ -121,6 +138,10 @@ template <unsigned arity, typename Function> Handler integerHandler(Type type) {
   case Type::U64:
   case Type::B64:
     return compute<uint64_t, arity, Function>;
+  case Type::S16x2:
+    return computePair<int16_t, arity, Function>;
+  case Type::U16x2:
+    return computePair<uint16_t, arity, Function>;
   default:
     return nullptr;
   }
@@ -269,6 +290,21 @@ struct Cosine {
 struct HyperbolicTangent {
   template <typename T> T operator()(T a, T, T) const { return std::tanh(a); }
 };
+
+// ---- Sums of several words --------------------------------------------------------------------------------------------------
+
+/// add, addc, sub and subc with .cc: simple.mode bit 0 subtracts, bit 1 takes the carry or borrow, bit 2 leaves it.
+Step addWithCarry(Thread &thread, const Instruction &instruction) {
+  const unsigned bits = bitsOf(instruction.type);
+  const int mode = instruction.simple.mode;
+  const uint64_t a = zeroExtend(thread.read(instruction.in[0]), bits), b = zeroExtend(thread.read(instruction.in[1]), bits);
+  const unsigned __int128 carry = mode & 2 ? thread.carry : 0;
+  const unsigned __int128 result = mode & 1 ? (unsigned __int128)a - b - carry : (unsigned __int128)a + b + carry;
+  thread.write(instruction.destination, zeroExtend(uint64_t(result), bits));
+  if (mode & 4)
+    thread.carry = uint64_t(result >> bits) & 1;
+  return Step::Next;
+}
 
 // ---- Instructions whose operands differ in width --------------------------------------------------------------------------
 
@@ -607,7 +643,7 @@ void decodeMultiply(Decoder &decoder, bool add) {
   takeFloatModifiers(decoder);
   const bool low = decoder.take("lo"), high = decoder.take("hi"), isWide = decoder.take("wide");
   instruction.type = decoder.takeType();
-  instruction.simple.flag = add;
+  instruction.simple.flag = add && isWide;
   const unsigned operands = add ? 3 : 2;
   if (isFloat(instruction.type))
     return finishDecode(
@@ -668,7 +704,8 @@ bool decodeNumber(Decoder &decoder) {
         for (unsigned i = operands; i < 3; ++i)
           instruction.in[i] = Source();
     } else {
-      if (!integers || instruction.saturate)
+      if (!integers || instruction.saturate || propagate ||
+          (instruction.simple.flag && instruction.type != Type::S16x2 && instruction.type != Type::S32))
         decoder.unsupported("not for this type");
       if constexpr (!std::is_same_v<Function, Exp2> && !std::is_same_v<Function, Log2> &&
                     !std::is_same_v<Function, Reciprocal> && !std::is_same_v<Function, ReciprocalRoot> &&
@@ -681,6 +718,13 @@ bool decodeNumber(Decoder &decoder) {
     }
     return true;
   };
+  const bool subtract = decoder.is("sub") || decoder.is("subc"), takesCarry = decoder.is("addc") || decoder.is("subc");
+  if (takesCarry || ((decoder.is("add") || subtract) && decoder.statement.modifiers[0] == "cc")) {
+    instruction.simple.mode = subtract | takesCarry << 1 | decoder.take("cc") << 2;
+    instruction.type = decoder.takeType();
+    finishDecode(decoder, isInteger(instruction.type) && bitsOf(instruction.type) >= 32 ? addWithCarry : nullptr, 2);
+    return true;
+  }
   if (decoder.is("add"))
     return number(Add(), 2);
   if (decoder.is("sub"))

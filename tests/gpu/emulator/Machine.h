@@ -106,6 +106,7 @@ struct Thread {
   uint32_t barrier = 0;  // AtBarrier: its number; AtMBarrier: its address
   uint64_t gaveUpAt = 0; // progress + 1 when a try_wait gave up last
   uint32_t clusterPhase = 0;
+  bool carry = false; // of add.cc
   bool clusterArrived = false;
   bool mmaFenced = false;    // has executed wgmma.fence
   uint32_t maxRegisters = 0; // of setmaxnreg

@@ -27,6 +27,8 @@ enum class Type : uint8_t {
   S16,
   S32,
   S64,
+  U16x2,
+  S16x2,
   F16,
   F16x2,
   BF16,
