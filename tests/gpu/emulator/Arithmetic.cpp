@@ -719,7 +719,7 @@ bool decodeNumber(Decoder &decoder) {
     return true;
   };
   const bool subtract = decoder.is("sub") || decoder.is("subc"), takesCarry = decoder.is("addc") || decoder.is("subc");
-  if (takesCarry || ((decoder.is("add") || subtract) && decoder.statement.modifiers[0] == "cc")) {
+  if (takesCarry || ((decoder.is("add") || subtract) && decoder.firstModifier() == "cc")) {
     instruction.simple.mode = subtract | takesCarry << 1 | decoder.take("cc") << 2;
     instruction.type = decoder.takeType();
     finishDecode(decoder, isInteger(instruction.type) && bitsOf(instruction.type) >= 32 ? addWithCarry : nullptr, 2);
@@ -872,7 +872,7 @@ bool decodeComparison(Decoder &decoder) {
     if (instruction.simple.mode < 0)
       decoder.unsupported();
     finishDecode(decoder, testFloat, 1);
-  } else if (decoder.is("mov") && decoder.statement.modifiers.size() == 1 && decoder.statement.modifiers[0] == "pred") {
+  } else if (decoder.is("mov") && decoder.statement.modifiers.size() == 1 && decoder.firstModifier() == "pred") {
     decoder.take("pred");
     instruction.type = Type::Pred;
     instruction.simple.mode = PredicateMove;

@@ -27,6 +27,8 @@ public:
   Space takeSpace();
   /// Modifiers that change nothing here: scopes, orders, cache hints.
   void takeMemoryOrder();
+  /// The first modifier of the text; empty if there is none.
+  std::string firstModifier() const { return statement.modifiers.empty() ? "" : statement.modifiers.front(); }
   bool nothingLeft() const { return left.empty(); }
   const std::string &firstLeft() const { return left.front(); }
 

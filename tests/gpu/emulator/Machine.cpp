@@ -576,6 +576,15 @@ uint8_t *Grid::globalWrite(Thread &thread, uint64_t address, uint32_t size) {
   return allocation.bytes.data() + offset;
 }
 
+void Grid::checkReadOnly(uint64_t address, uint32_t size) {
+  const GlobalMemory::Allocation &allocation = memory.find(address, size, "load");
+  const uint64_t offset = address & 0xffffffffu;
+  for (uint64_t g = offset / 16; g < (offset + size + 15) / 16; ++g)
+    if (allocation.writers[g].launch == launch)
+      fail(ErrorKind::InFlight, "a load with .nc reads byte %llu of '%s', which this launch has written",
+           (unsigned long long)(g * 16), allocation.name.c_str());
+}
+
 const GlobalMemory::Allocation &Grid::asyncRead(uint64_t address, uint32_t size) {
   const GlobalMemory::Allocation &allocation = memory.find(address, size, "asynchronous load");
   const uint64_t offset = address & 0xffffffffu;

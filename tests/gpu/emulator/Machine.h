@@ -191,6 +191,8 @@ struct Grid {
   /// Bytes of device memory that `thread` loads or stores by the generic proxy.
   uint8_t *globalRead(Thread &thread, uint64_t address, uint32_t size);
   uint8_t *globalWrite(Thread &thread, uint64_t address, uint32_t size);
+  /// A load with .nc: throws if this launch has written the bytes.
+  void checkReadOnly(uint64_t address, uint32_t size);
   /// The same for the async proxy.
   const GlobalMemory::Allocation &asyncRead(uint64_t address, uint32_t size);
   uint8_t *asyncWrite(uint64_t address, uint32_t size);

@@ -124,6 +124,7 @@ struct MemoryForm {
   Type type;
   Source base;
   int64_t offset;
+  bool readOnly = false; // ld.global.nc
 };
 
 enum class Major : uint8_t { K, MN };
