@@ -1,4 +1,4 @@
-//===- Machine.cpp ---===//
+//===- Machine.cpp - The scheduler of threads ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Schedules the threads of a grid, brings them together where instructions need them together, and says why they do not go on.

@@ -1,4 +1,4 @@
-//===- Numbers.h ---===//
+//===- Numbers.h - Number types ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The number types of PTX: their sizes, and the conversions that x86-64 lacks (bf16, f16, tf32, e4m3, e5m2).

@@ -1,4 +1,4 @@
-//===- Parser.cpp ---===//
+//===- Parser.cpp - Reads PTX text ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads PTX text: directives, kernels, scopes with registers and labels of their own, statements.

@@ -1,4 +1,4 @@
-//===- Program.h ---===//
+//===- Program.h - PTX as data ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // PTX as data: the statements that the parser reads, and the instructions that the decoder makes of them.
