@@ -203,6 +203,17 @@ TEST(LaunchTest, ClustersThatWaitForLaterOnesLetThemBegin) {
   device.launch(*module, "k", shape, Arguments().add(device.upload(std::vector<uint32_t>{0})));
 }
 
+TEST(LaunchTest, SpinningForeverIsADeadlock) {
+  EXPECT_FAULT(ErrorKind::Deadlock, "no thread gets anywhere",
+               Words{1, 1}.run("loop:\nld.global.acquire.gpu.u32 %r0, [%out];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra loop;"));
+}
+
+TEST(LaunchTest, ALongLoopWithoutStoresIsNone) {
+  const auto words = Words{32, 32}.run(
+      "mov.u32 %r0, 0;\nloop:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p0, %r0, 100000;\n@%p0 bra loop;\n" + storeByThread("%r0"));
+  EXPECT_EQ(words[31], 100000u);
+}
+
 // ---- The text -------------------------------------------------------------------------------------------------------------
 
 TEST(ParserTest, UnknownPtxNamesLineAndText) {
