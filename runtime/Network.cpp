@@ -16,6 +16,7 @@
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
+#include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
@@ -225,6 +226,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.math = options.math;
+  result.options.cpu.math = options.math;
+  result.options.cpu.processor = options.processor;
   for (const std::string &name : options.targets) {
     const pipeline::Target *target = pipeline::targetNamed(name);
     if (!target)
@@ -370,9 +373,9 @@ const pipeline::Target *networkTarget(const Module &module) {
 /// The whole module as one program, or as programs with kernels of other targets in between.
 Status compileSteps(Module &module, Compilation &compilation) {
   Network &network = compilation.network;
-  std::vector<std::string> titles;
+  network.targets.clear();
   for (const pipeline::Target *target : pipeline::targetsOf(module.options))
-    titles.push_back(target->title().str());
+    network.targets.push_back(target->title().str());
   std::vector<Offload> kernels; // an entry for each node of each
   network.macs = 0;
   network.lowerBoundCycles = 0;
@@ -404,7 +407,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     if (compiled->search)
       network.searches.push_back(*compiled->search);
     for (const pipeline::OffloadEntry &entry : compiled->offload)
-      kernels.push_back({entry.node, entry.target, entry.reason});
+      kernels.push_back({entry.node, target.title().str(), entry.reason});
     compilation.tilesText = std::move(compiled->tilesText);
     compilation.scheduleText = std::move(compiled->scheduleText);
     Step step;
@@ -427,7 +430,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     }
     if (Status status = addProgram(*networks, *module.module, network.inputs, network.outputs); !status)
       return status;
-    network.offload = nodeReport(module.nodes, kernels, titles);
+    network.offload = nodeReport(module.nodes, kernels, network.targets);
     return {};
   }
 
@@ -474,7 +477,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
       network.values[value] = module.outputs[i];
   if (programs > 1)
     network.boundBy = "sum of " + std::to_string(programs) + " programs";
-  network.offload = nodeReport(module.nodes, kernels, titles);
+  network.offload = nodeReport(module.nodes, kernels, network.targets);
   return {};
 }
 
@@ -659,13 +662,14 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
                       : network.machine.arrayType == timing::ArrayType::Bf16 ? Precision::Bfloat
                                                                              : Precision::Single;
   uint64_t macs = 0;
+  network.targets = {pipeline::targetNamed(graph::kAccelTarget)->title().str()};
   std::vector<Offload> kernels;
   for (const isa::Layer &layer : program.layers) {
     macs += layer.macs;
     for (const std::string &node : layer.nodes)
-      kernels.push_back({node, "accelerator", "layer " + layer.name});
+      kernels.push_back({node, network.targets.front(), "layer " + layer.name});
   }
-  network.offload = nodeReport({}, kernels, {"accelerator"});
+  network.offload = nodeReport({}, kernels, network.targets);
   if (macs)
     network.macs = macs;
   for (const isa::TensorInfo &info : program.inputs) {
@@ -722,7 +726,7 @@ std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, 
     if (entry == places.end())
       report.push_back({node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
     else
-      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", ")});
+      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", "), entry->second.target > 0});
   }
   return report;
 }
@@ -808,48 +812,97 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// Code for the CPU and what it takes and gives.
-static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
-                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+/// The loops of a network for the CPU or a GPU, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
+static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on the CPU");
+    return userError(model + " is a program for an accelerator and cannot run on " + (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
   if (Status status = optimize(*module, model); !status)
     return status.error();
+  if (macs && hasGraphOps(*module->module))
+    *macs = countMacs(*module->module);
   if (Status status = lower(*module, model); !status)
     return status.error();
-  cpu::CpuOptions cpuOptions;
+  return module;
+}
+
+StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  CpuNetwork network;
+  StatusOr<Module> module = lowerForHost(model, options, &network.macs);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
+  cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  inputs = module->inputs;
-  outputs = module->outputs;
-  return std::move(*executable);
+  std::map<std::string, std::vector<std::string>> nodes; // of each kernel
+  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
+    if (auto names = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr))
+      for (auto name : names.getAsRange<mlir::StringAttr>())
+        nodes[kernel.getName().str()].push_back(name.getValue().str());
+  network.precision = module->precision;
+  network.device = makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
+  return network;
 }
 
-StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
+std::vector<std::string> runtime::targetNames() {
+  std::vector<std::string> names;
+  for (const pipeline::Target *target : pipeline::targets())
+    names.push_back(target->name().str());
+  return names;
 }
 
-StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  llvm::Expected<std::string> library = (*executable)->objects();
-  if (!library)
-    return fromLlvm(library.takeError());
-  return std::move(*library);
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface) {
+  NetworkOptions asked = options;
+  asked.targets = {graph::kGpuTarget.str()};
+  StatusOr<Module> module = lowerForHost(model, asked);
+  if (!module)
+    return module.error();
+  llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
+  if (!artefact)
+    return fromLlvm(artefact.takeError(), model);
+  tw::gpu::Program program = std::move(std::get<tw::gpu::Program>(*artefact));
+  for (auto [tensor, spec] : llvm::zip(program.inputs, module->inputs))
+    tensor.name = spec.name;
+  for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
+    tensor.name = spec.name;
+  if (interface)
+    *interface = {module->inputs, module->outputs, module->precision};
+  return program;
+}
+
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+  StatusOr<Module> module = lowerForHost(model, options);
+  if (!module)
+    return module.error();
+  auto describe = [](const std::vector<TensorSpec> &specs) {
+    std::vector<cpu::BundleTensor> tensors;
+    for (const TensorSpec &spec : specs)
+      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+    return tensors;
+  };
+  cpu::CpuOptions cpuOptions = module->options.cpu;
+  cpuOptions.symbolPrefix = request.name + "_kernel_";
+  // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
+  cpuOptions.threads = 16;
+  cpu::BundleOptions bundleOptions;
+  bundleOptions.name = request.name;
+  bundleOptions.model = std::filesystem::path(model).filename();
+  bundleOptions.inputs = describe(module->inputs);
+  bundleOptions.outputs = describe(module->outputs);
+  bundleOptions.separateWeights = request.separateWeights;
+  bundleOptions.text = request.text;
+  auto bundle = cpu::compileBundle(*module->module, cpuOptions, bundleOptions);
+  if (!bundle)
+    return fromLlvm(bundle.takeError(), model);
+  return std::move(*bundle);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

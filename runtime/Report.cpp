@@ -333,7 +333,7 @@ std::string runtime::offloadText(const std::vector<Offload> &offload) {
     text += "\n";
   }
   for (const Offload &entry : offload)
-    if (entry.target == "cpu")
+    if (entry.fellBack)
       text += "  " + entry.node + " on " + entry.target + ": " + entry.reason + "\n";
   return text;
 }
@@ -342,7 +342,10 @@ static std::string fallbackText(const RunReport &report) {
   if (!report.fallback.kernels)
     return "";
   const std::string also = report.runsOnAccelerator() ? " (not in the cycles above)" : "";
-  return "fallback on this CPU" + also + ": " + std::to_string(report.fallback.kernels) + " kernels, " +
+  std::string devices;
+  for (const std::string &device : report.fallback.devices)
+    devices += (devices.empty() ? "" : " and ") + device;
+  return "fallback on " + devices + also + ": " + std::to_string(report.fallback.kernels) + " kernels, " +
          fixed(report.fallback.seconds * 1e3, 3) + " ms measured, " + kilobytes(report.fallback.hostLinkBytes) +
          " KiB over the host link\n";
 }
@@ -581,10 +584,12 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     for (const LayerRow &row : layerRows(report))
       document["layers"].push_back(layerJson(report, row));
   }
+  document["targets"] = report.targets;
   document["offload"] = json::array();
   for (const Offload &entry : report.offload)
     document["offload"].push_back({{"node", entry.node}, {"target", entry.target}, {"reason", entry.reason}});
-  document["fallback"] = {{"kernels", report.fallback.kernels},
+  document["fallback"] = {{"devices", report.fallback.devices},
+                          {"kernels", report.fallback.kernels},
                           {"measured_seconds", report.fallback.seconds},
                           {"host_link_bytes", report.fallback.hostLinkBytes}};
   document["outputs"] = json::array();

@@ -20,8 +20,9 @@
 
 namespace tw::runtime {
 
-/// Kernels that ran on the CPU: measured on the host, never part of the accelerator's cycles.
+/// Kernels that ran on another target than the accelerator: measured on the host, never part of the accelerator's cycles.
 struct FallbackReport {
+  std::vector<std::string> devices; ///< what ran them, for people, each once
   uint64_t kernels = 0;
   double seconds = 0;
   /// Bytes of tensors that cross the link between host and accelerator because of them.
@@ -49,6 +50,7 @@ struct RunReport {
   std::vector<LayerTile> tiles; ///< of each layer; empty for programs
   /// First and last layers of fusion groups, ascending; empty for programs.
   std::vector<std::pair<size_t, size_t>> groups;
+  std::vector<std::string> targets; ///< titles of the targets that nodes could run on
   std::vector<Offload> offload;
   FallbackReport fallback;
   Precision precision = Precision::Single;

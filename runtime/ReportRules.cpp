@@ -151,7 +151,8 @@ void Rules::engines(const Sums &rows) {
 }
 
 void Rules::nodes() {
-  const std::set<std::string> targets = {"accelerator", "cpu", "folded"};
+  std::set<std::string> targets = report.at("targets");
+  targets.insert("folded");
   for (const json &entry : report.at("offload")) {
     require(targets.count(entry.at("target")), "node '" + entry.at("node").get<std::string>() + "' is on '" +
                                                    entry.at("target").get<std::string>() + "', which is no target");

@@ -39,12 +39,7 @@ Session::Session(Network network, const SimulatorOptions &options) : loaded(std:
   }
 }
 
-std::vector<HostTensor> Session::randomInputs(uint64_t seed) const {
-  std::vector<HostTensor> tensors;
-  for (size_t i = 0; i < inputSpecs.size(); ++i)
-    tensors.push_back(randomTensor(inputSpecs[i], seed + i));
-  return tensors;
-}
+std::vector<HostTensor> Session::randomInputs(uint64_t seed) const { return randomTensors(inputSpecs, seed); }
 
 StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTensor> &inputs) {
   Launch launch;
@@ -85,6 +80,7 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   report.layerTraffic = loaded.layerTraffic;
   report.tiles = loaded.tiles;
   report.groups = loaded.groups;
+  report.targets = loaded.targets;
   report.offload = loaded.offload;
   report.compileSeconds = loaded.compileSeconds;
   for (size_t i = 0; i < loaded.steps.size(); ++i) {
@@ -105,6 +101,8 @@ StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
       values[step.outputs[j]] = std::move(launch->outputs[j]);
     if (!devices[i]) {
       ++report.fallback.kernels;
+      if (const std::string device = step.target->device().str(); !llvm::is_contained(report.fallback.devices, device))
+        report.fallback.devices.push_back(device);
       report.fallback.seconds += launch->wallSeconds;
       for (const HostTensor &tensor : arguments)
         report.fallback.hostLinkBytes += tensor.bytes.size();

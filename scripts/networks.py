@@ -18,7 +18,7 @@ import numpy as np
 # ---------------------------------------------------------------------------------------------------- protobuf
 # Field numbers and enum values. source: onnx.proto3 of ONNX 1.12
 
-FLOAT, INT64 = 1, 7
+FLOAT, INT64, BFLOAT16 = 1, 7, 16
 ATTRIBUTE_FLOAT, ATTRIBUTE_INT, ATTRIBUTE_INTS = 1, 2, 7
 
 
@@ -51,9 +51,15 @@ def attribute(name, value):
     return message(5, message(1, name), *[integer(8, v) for v in value], integer(20, ATTRIBUTE_INTS))
 
 
-def tensor_info(field, name, shape):
+def tensor_info(field, name, shape, kind):
     dims = [message(1, integer(1, dim)) for dim in shape]
-    return message(field, message(1, name), message(2, message(1, integer(1, FLOAT), message(2, *dims))))
+    return message(field, message(1, name), message(2, message(1, integer(1, kind), message(2, *dims))))
+
+
+def to_bfloat16(array):
+    """Rounded to nearest even; the bits."""
+    bits = array.view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 # ---------------------------------------------------------------------------------------------------- graphs
@@ -62,24 +68,30 @@ def tensor_info(field, name, shape):
 class Graph:
     """A model under construction. Values are pairs of name and shape."""
 
-    def __init__(self, name, seed):
+    def __init__(self, name, seed, batch=1, kind=FLOAT):
         self.name = name
         self.seed = seed
+        self.batch = batch
+        self.kind = kind  # of all floats
         self.inputs, self.outputs, self.nodes, self.initializers = [], [], [], []
 
     def input(self, name, shape):
-        self.inputs.append(tensor_info(11, name, shape))
-        return name, tuple(shape)
+        """`shape`: for one of the batch."""
+        shape = (self.batch * shape[0], *shape[1:])
+        self.inputs.append(tensor_info(11, name, shape, self.kind))
+        return name, shape
 
     def output(self, value, name):
         """Makes `value`, the result of the last node, the network's, and names it."""
         assert self.nodes[-1][1] == value[0], "not the last node"
         self.nodes[-1][1] = name
-        self.outputs.append(tensor_info(12, name, value[1]))
+        self.outputs.append(tensor_info(12, name, value[1], self.kind))
 
     def constant(self, name, array):
-        kind = {"float32": FLOAT, "int64": INT64}[array.dtype.name]
+        kind = {"float32": self.kind, "int64": INT64}[array.dtype.name]
         dims = [integer(1, dim) for dim in array.shape]
+        if kind == BFLOAT16:
+            array = to_bfloat16(array)
         data = array.astype(array.dtype.newbyteorder("<")).tobytes()
         self.initializers.append(message(5, *dims, integer(2, kind), message(8, name), message(9, data)))
         return name, array.shape
@@ -136,7 +148,7 @@ class Graph:
     def classifier(self, x, classes=1000):
         weights = self.uniform("classifier_weights", (classes, x[1][1]), 1 / x[1][1])
         bias = self.uniform("classifier_bias", (classes,), 0.01)
-        return self.node("Gemm", "classifier", [x, weights, bias], (1, classes), transB=1)
+        return self.node("Gemm", "classifier", [x, weights, bias], (x[1][0], classes), transB=1)
 
     def dense(self, name, x, columns, gain=1.0):
         weights = self.uniform(name + "_weights", (x[1][-1], columns), gain / x[1][-1])
@@ -215,7 +227,7 @@ def squeezenet(graph):
             x = graph.max_pool(name + "_pool", x, 3, 2, 0)
         x = graph.relu(graph.conv(name + "_squeeze", x, squeeze, 1))
         parts = [graph.relu(graph.conv(f"{name}_expand{k}x{k}", x, expand, k)) for k in (1, 3)]
-        x = graph.node("Concat", name + "_concat", parts, (1, 2 * expand) + x[1][2:], axis=1)
+        x = graph.node("Concat", name + "_concat", parts, (x[1][0], 2 * expand) + x[1][2:], axis=1)
     x = graph.relu(graph.conv("classifier", x, 1000, 1))
     graph.output(graph.global_pool(x), "logits")
 
@@ -249,16 +261,16 @@ def gelu(graph, name, x):
 def bert_block(graph, decomposed=False, sequence=128, hidden=768, heads=12, inner=3072):
     """One encoder block of BERT-base on a full sequence, which needs no mask. Devlin et al., BERT, section 3."""
     x = graph.input("hidden", (1, sequence, hidden))
-    split = graph.constant("split_heads", np.array([1, sequence, heads, hidden // heads], np.int64))
-    merge = graph.constant("merge_heads", np.array([1, sequence, hidden], np.int64))
+    split = graph.constant("split_heads", np.array([graph.batch, sequence, heads, hidden // heads], np.int64))
+    merge = graph.constant("merge_heads", np.array([graph.batch, sequence, hidden], np.int64))
 
     def by_head(name, perm):
         y = graph.dense(name, x, hidden)
-        y = graph.node("Reshape", name + "_split", [y, split], (1, sequence, heads, hidden // heads))
+        y = graph.node("Reshape", name + "_split", [y, split], (graph.batch, sequence, heads, hidden // heads))
         return graph.node("Transpose", name + "_transpose", [y], [y[1][i] for i in perm], perm=perm)
 
     query, key, value = by_head("query", [0, 2, 1, 3]), by_head("key", [0, 2, 3, 1]), by_head("value", [0, 2, 1, 3])
-    scores = graph.node("MatMul", "scores", [query, key], (1, heads, sequence, sequence))
+    scores = graph.node("MatMul", "scores", [query, key], (graph.batch, heads, sequence, sequence))
     scale = graph.scalar("scores_scale", np.sqrt(hidden // heads))
     scores = graph.node("Div", "scores_div", [scores, scale], scores[1])
     weights = graph.node("Softmax", "softmax", [scores], scores[1], axis=-1)
@@ -297,15 +309,19 @@ def main():
     parser.add_argument("outdir", metavar="OUTDIR", type=pathlib.Path, help="gets NAME.onnx for each network")
     parser.add_argument("names", metavar="NAME", nargs="*", help="one of " + ", ".join(NETWORKS) + "; default: all")
     parser.add_argument("--seed", type=int, default=1, help="of the weights; default 1")
+    parser.add_argument("--batch", type=int, default=1, help="inputs that are run together; default 1")
+    parser.add_argument("--type", choices=["float", "bfloat16"], default="float", help="of all tensors; default float")
     arguments = parser.parse_intermixed_args()
     unknown = [name for name in arguments.names if name not in NETWORKS]
     if unknown:
         parser.error(f"unknown network '{unknown[0]}', expected one of {', '.join(NETWORKS)}")
     if not 0 <= arguments.seed < 2**32:
         parser.error(f"--seed is {arguments.seed} but must be from 0 to 4294967295")
+    if arguments.batch < 1:
+        parser.error(f"--batch is {arguments.batch} but must be at least 1")
     arguments.outdir.mkdir(parents=True, exist_ok=True)
     for name in arguments.names or NETWORKS:
-        graph = Graph(name, arguments.seed)
+        graph = Graph(name, arguments.seed, arguments.batch, {"float": FLOAT, "bfloat16": BFLOAT16}[arguments.type])
         NETWORKS[name](graph)
         path = arguments.outdir / (name + ".onnx")
         path.write_bytes(graph.model())

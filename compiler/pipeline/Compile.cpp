@@ -11,6 +11,7 @@
 #include "isa/files/InputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -27,6 +28,17 @@ llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)>
   if (succeeded(manager.run(module)))
     return llvm::Error::success();
   return llvm::createStringError("%s", text.str().empty() ? "internal: a pass failed without a reason" : text.str().c_str());
+}
+
+/// Whether the network has numbers of bfloat16.
+bool hasBfloat16(ModuleOp module) {
+  return module.walk([](Operation *op) {
+           return llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isBF16(); }) ? WalkResult::interrupt()
+                                                                                                                    : WalkResult::advance();
+         }).wasInterrupted() ||
+         llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
+           return llvm::any_of(function.getArgumentTypes(), [](Type type) { return getElementTypeOrSelf(type).isBF16(); });
+         });
 }
 
 /// What every phase takes for granted of the functions of a model.
@@ -69,6 +81,8 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   for (const Target *target : targetsOf(options))
     graphOptions.targets.push_back(target->rules(options));
   graphOptions.math = options.math;
+  // A GPU multiplies bfloat16 where the network has it; the accelerator's array decides for itself.
+  graphOptions.narrows = targetsOf(options).front()->keepsBfloat16() && hasBfloat16(module);
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   return runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); });

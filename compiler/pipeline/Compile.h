@@ -133,9 +133,9 @@ struct Aspect {
   std::vector<std::function<void(Pinned &)>> values; ///< not all can be had
 };
 
-/// Where one ONNX node ran, and why there.
+/// An ONNX node, and what computes it in the program.
 struct OffloadEntry {
-  std::string node, target, reason;
+  std::string node, reason;
 };
 
 struct CompiledNetwork {

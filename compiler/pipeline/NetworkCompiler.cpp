@@ -237,7 +237,7 @@ llvm::Error NetworkCompiler::matchKernels() {
                                        accel::placed(request->at()).c_str(), function.getName().str().c_str());
       if (auto nodes = function->getAttrOfType<ArrayAttr>(graph::kNodesAttr))
         for (Attribute node : nodes)
-          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "accelerator", "written in place by its producers"});
+          result.offload.push_back({cast<StringAttr>(node).getValue().str(), "written in place by its producers"});
       continue;
     }
     if (!graph::isFor(function, graph::kAccelTarget)) {
@@ -743,7 +743,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, 0, {}});
     result.macs += kernel->macs;
     for (const std::string &node : kernel->nodes)
-      result.offload.push_back({node, "accelerator", "layer " + kernel->name});
+      result.offload.push_back({node, "layer " + kernel->name});
   }
   return llvm::Error::success();
 }

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Target.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/gpu/GpuCompiler.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
 
@@ -64,10 +65,29 @@ public:
   llvm::StringRef device() const override { return "this CPU"; }
   std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeCpuTarget(); }
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
-    auto executable = cpu::compileForCpu(kernels, options.cpu);
+    cpu::CpuOptions cpuOptions = options.cpu;
+    cpuOptions.math = options.math;
+    auto executable = cpu::compileForCpu(kernels, cpuOptions);
     if (!executable)
       return executable.takeError();
     return Artefact(std::make_shared<CpuLibrary>(std::move(*executable)));
+  }
+};
+
+class GpuTarget : public Target {
+public:
+  llvm::StringRef name() const override { return graph::kGpuTarget; }
+  llvm::StringRef device() const override { return "the GPU"; }
+  bool keepsBfloat16() const override { return true; }
+  bool compilesNetworks() const override { return true; }
+  std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeGpuTarget(); }
+  llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {
+    gpu::GpuOptions gpuOptions;
+    gpuOptions.math = options.math;
+    llvm::Expected<gpu::Program> program = gpu::compileForGpu(kernels, gpuOptions);
+    if (!program)
+      return program.takeError();
+    return Artefact(std::move(*program));
   }
 };
 
@@ -76,6 +96,7 @@ std::vector<std::unique_ptr<Target>> &registry() {
     std::vector<std::unique_ptr<Target>> ours;
     ours.push_back(std::make_unique<AccelTarget>());
     ours.push_back(std::make_unique<CpuTarget>());
+    ours.push_back(std::make_unique<GpuTarget>());
     return ours;
   }();
   return targets;

@@ -7,6 +7,7 @@
 #ifndef COMPILER_PIPELINE_TARGET_H
 #define COMPILER_PIPELINE_TARGET_H
 
+#include "compiler/codegen/gpu/Program.h"
 #include "compiler/frontend/HostTensor.h"
 #include "compiler/graph/transforms/KernelTarget.h"
 #include "compiler/pipeline/Compile.h"
@@ -26,8 +27,8 @@ public:
                           std::vector<frontend::HostTensor> &outputs) = 0;
 };
 
-/// A program, which a model of the accelerator runs, or kernels that this process calls.
-using Artefact = std::variant<CompiledNetwork, std::shared_ptr<KernelLibrary>>;
+/// A program, which a model of the accelerator runs, kernels that this process calls, or what a GPU runs.
+using Artefact = std::variant<CompiledNetwork, std::shared_ptr<KernelLibrary>, gpu::Program>;
 
 class Target {
 public:
@@ -40,6 +41,8 @@ public:
   virtual llvm::StringRef device() const = 0;
   /// Which ops it takes, on the machine of `options`, if it needs one.
   virtual std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const = 0;
+  /// Whether tensors between its kernels are bfloat16 where the network has that type.
+  virtual bool keepsBfloat16() const { return false; }
   /// Whether a run of its kernels becomes one program, whose @main calls them. Else each kernel is called by itself.
   virtual bool compilesNetworks() const { return false; }
   /// Compiles the kernels of a module in linalg: all are for this target. With compilesNetworks() the module has a @main. Errors name
@@ -47,7 +50,7 @@ public:
   virtual llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const = 0;
 };
 
-/// All targets: "accel", "cpu", and what was added, in this order.
+/// All targets: "accel", "cpu", "gpu", and what was added, in this order.
 std::vector<const Target *> targets();
 /// Null if there is none.
 const Target *targetNamed(llvm::StringRef name);

@@ -2,22 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/cpu/Jit.h"
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
+#include "compiler/codegen/cpu/Placement.h"
 #include "compiler/codegen/cpu/TensorView.h"
+#include "compiler/codegen/cpu/team/Team.h"
 #include "isa/OutOfMemory.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringMap.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Object/ArchiveWriter.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <sys/mman.h>
 #include <thread>
 
 using namespace mlir;
@@ -30,25 +35,40 @@ namespace {
 
 llvm::Error failure(const llvm::Twine &message) { return llvm::createStringError(llvm::inconvertibleErrorCode(), message); }
 
-/// Zeroed memory on a cache line boundary; pages of large ones appear on first touch. Throws OutOfMemory.
+/// Zeroed memory on a cache line boundary; its pages appear on first touch. Large ones are on large pages where the system has them, so
+/// that walking weights misses no translation of addresses. Throws OutOfMemory.
 class Memory {
 public:
   explicit Memory(int64_t bytes = 0) {
     if (!bytes)
       return;
-    storage.reset(static_cast<char *>(std::calloc(static_cast<size_t>(bytes) + 2 * bufferAlignment, 1)));
-    if (!storage)
+    const bool isLarge = bytes >= pageBytes;
+    const size_t alignment = isLarge ? pageBytes : bufferAlignment, size = static_cast<size_t>(bytes) + 2 * alignment;
+    void *start =
+        isLarge ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : std::calloc(size, 1);
+    if (!start || start == MAP_FAILED)
       throw OutOfMemory("the CPU's code needs buffers of " + std::to_string(bytes) + " bytes");
-    const auto address = reinterpret_cast<uintptr_t>(storage.get());
-    aligned = storage.get() + (bufferAlignment - address % bufferAlignment) % bufferAlignment;
+    storage = Storage(static_cast<char *>(start), Release{isLarge ? size : 0});
+    const auto address = reinterpret_cast<uintptr_t>(start);
+    aligned = storage.get() + (alignment - address % alignment) % alignment;
+    if (isLarge)
+      madvise(aligned, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   }
   char *data() const { return aligned; }
 
 private:
-  struct Free {
-    void operator()(char *pointer) const { std::free(pointer); }
+  static constexpr int64_t pageBytes = 2 << 20;
+  struct Release {
+    size_t mappedBytes = 0;
+    void operator()(char *pointer) const {
+      if (mappedBytes)
+        munmap(pointer, mappedBytes);
+      else
+        std::free(pointer);
+    }
   };
-  std::unique_ptr<char, Free> storage;
+  using Storage = std::unique_ptr<char, Release>;
+  Storage storage{nullptr, Release()};
   char *aligned = nullptr;
 };
 
@@ -162,17 +182,24 @@ struct Kernel {
   std::string symbol;
   Signature signature;
   std::vector<const char *> constants; ///< null where only the packing read them
+  std::vector<bool> onlyPacked;        ///< of each constant: only the packing reads it
+  std::vector<int64_t> constantBytes;
   std::vector<Memory> packed;
+  std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
-  void (*code)(void **table) = nullptr;
+  /// Some argument or result is a part of a larger tensor of @main.
+  bool isPlaced = false;
+  void (*code)(void **table, tw_worker *worker) = nullptr;
 };
 
 /// Where a tensor of @main is while it runs.
 struct Slot {
   enum Kind { Input, Output, Arena, Constant } kind = Arena;
-  /// Index of the input or output, offset in the arena.
+  /// Of the input or output.
   int64_t index = 0;
   const char *constant = nullptr;
+  /// In bytes, from the start of the output or arena.
+  int64_t offset = 0;
 };
 
 /// One kernel call of @main.
@@ -194,34 +221,61 @@ struct CpuExecutable::Impl {
   /// Elements of the constants, shared by equal ones.
   std::vector<Memory> constants;
   Memory workspace, arena;
+  int64_t workspaceBytes = 0, arenaBytes = 0;
   bool hasMain = false;
   Signature main;
   std::vector<Step> steps;
   /// Results of @main that no kernel writes: arguments, constants, and tensors that are returned twice.
   std::vector<Copy> copies;
-  std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> objects;
   std::unique_ptr<llvm::orc::LLJIT> jit;
-  std::vector<void *> table;
+  struct EndTeam {
+    void operator()(tw_team *team) const { tw_team_destroy(team); }
+  };
+  /// Null where one thread does all the work.
+  std::unique_ptr<tw_team, EndTeam> team;
 
-  /// Calls the kernel, or the function that packs its constants.
-  void call(void (*code)(void **), const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) {
-    table.clear();
+  /// A kernel call with its table of pointers.
+  struct Call {
+    const Kernel *kernel;
+    std::vector<void *> table;
+  };
+
+  Call prepare(const Kernel &kernel, llvm::ArrayRef<const void *> inputs, llvm::ArrayRef<void *> outputs) const {
+    Call call{&kernel, {}};
     for (const void *input : inputs)
-      table.push_back(const_cast<void *>(input));
-    table.insert(table.end(), outputs.begin(), outputs.end());
+      call.table.push_back(const_cast<void *>(input));
+    call.table.insert(call.table.end(), outputs.begin(), outputs.end());
     for (const char *constant : kernel.constants)
-      table.push_back(const_cast<char *>(constant));
+      call.table.push_back(const_cast<char *>(constant));
     for (const Memory &memory : kernel.packed)
-      table.push_back(memory.data());
-    table.push_back(workspace.data());
-    code(table.data());
+      call.table.push_back(memory.data());
+    call.table.push_back(workspace.data());
+    return call;
   }
 
+  void run(llvm::MutableArrayRef<Call> calls, double *seconds = nullptr);
   llvm::Error runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds);
 };
 
 CpuExecutable::CpuExecutable() : impl(std::make_unique<Impl>()) {}
 CpuExecutable::~CpuExecutable() = default;
+
+/// One call after the other on all threads of the team. `seconds`, if given, takes the time of each.
+void CpuExecutable::Impl::run(llvm::MutableArrayRef<Call> calls, double *seconds) {
+  auto work = [&, caller = std::this_thread::get_id()](tw_worker *worker) {
+    const bool measures = seconds && std::this_thread::get_id() == caller;
+    for (auto [index, call] : llvm::enumerate(calls)) {
+      const auto start = measures ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+      call.kernel->code(call.table.data(), worker);
+      if (measures)
+        seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+  };
+  if (!team)
+    return work(nullptr);
+  tw_team_run(
+      team.get(), [](void *argument, tw_worker *worker) { (*static_cast<decltype(work) *>(argument))(worker); }, &work);
+}
 
 /// `seconds`, if given, takes the time of each step.
 llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std::vector<HostTensor> &outputs, double *seconds) {
@@ -239,28 +293,25 @@ llvm::Error CpuExecutable::Impl::runMain(llvm::ArrayRef<HostTensor> inputs, std:
     case Slot::Input:
       return reinterpret_cast<char *>(const_cast<uint8_t *>(inputs[slot.index].bytes.data()));
     case Slot::Output:
-      return reinterpret_cast<char *>(outputs[slot.index].bytes.data());
+      return reinterpret_cast<char *>(outputs[slot.index].bytes.data()) + slot.offset;
     case Slot::Arena:
-      return arena.data() + slot.index;
+      return arena.data() + slot.offset;
     case Slot::Constant:
       return const_cast<char *>(slot.constant);
     }
     llvm_unreachable("every kind is handled");
   };
-  std::vector<const void *> from;
-  std::vector<void *> to;
-  for (auto [index, step] : llvm::enumerate(steps)) {
-    from.clear();
-    to.clear();
+  std::vector<Call> calls;
+  for (const Step &step : steps) {
+    std::vector<const void *> from;
+    std::vector<void *> to;
     for (const Slot &slot : step.inputs)
       from.push_back(pointerOf(slot));
     for (const Slot &slot : step.outputs)
       to.push_back(pointerOf(slot));
-    auto start = std::chrono::steady_clock::now();
-    call(kernels[step.kernel].code, kernels[step.kernel], from, to);
-    if (seconds)
-      seconds[index] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    calls.push_back(prepare(kernels[step.kernel], from, to));
   }
+  run(calls, seconds);
   for (const Copy &copy : copies)
     std::memcpy(outputs[copy.output].bytes.data(), pointerOf(copy.from), main.outputs[copy.output].bytes);
   return llvm::Error::success();
@@ -276,11 +327,14 @@ llvm::Error CpuExecutable::runKernel(llvm::StringRef name, llvm::ArrayRef<const 
   if (it == impl->kernelByName.end())
     return failure("there is no compiled kernel '" + name + "'");
   const Kernel &kernel = impl->kernels[it->second];
+  if (kernel.isPlaced)
+    return failure("kernel '" + name + "' works on parts of larger tensors and only runs in @main");
   if (inputs.size() != kernel.signature.inputs.size() || outputs.size() != kernel.signature.outputs.size())
     return failure("kernel '" + name + "' has " + llvm::Twine(kernel.signature.inputs.size()) + " inputs and " +
                    llvm::Twine(kernel.signature.outputs.size()) + " outputs, but " + llvm::Twine(inputs.size()) + " and " +
                    llvm::Twine(outputs.size()) + " were given");
-  impl->call(kernel.code, kernel, inputs, outputs);
+  Impl::Call call = impl->prepare(kernel, inputs, outputs);
+  impl->run(call);
   return llvm::Error::success();
 }
 
@@ -335,20 +389,6 @@ std::vector<std::string> CpuExecutable::kernelNames() const {
   return names;
 }
 
-llvm::Expected<std::string> CpuExecutable::objects() const {
-  std::vector<llvm::NewArchiveMember> members;
-  for (const auto &[name, object] : impl->objects) {
-    llvm::NewArchiveMember member(llvm::MemoryBufferRef(object->getBuffer(), name));
-    member.MemberName = name;
-    members.push_back(std::move(member));
-  }
-  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> library = llvm::writeArchiveToBuffer(
-      members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false);
-  if (!library)
-    return library.takeError();
-  return (*library)->getBuffer().str();
-}
-
 //===----------------------------------------------------------------------===//
 // Compilation
 //===----------------------------------------------------------------------===//
@@ -357,25 +397,34 @@ class CpuCompiler {
 public:
   CpuCompiler(ModuleOp source, const CpuOptions &options)
       : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
-    nestOptions.machine = detectHostMachine(options.vectorBits, options.integerProducts);
     nestOptions.threads = std::max(1u, options.threads);
+    nestOptions.math = options.math;
   }
 
   llvm::Expected<std::unique_ptr<CpuExecutable>> compile();
+  llvm::Expected<Bundle> compileBundle(const BundleOptions &bundle);
 
 private:
+  using Buffers = std::vector<std::unique_ptr<llvm::MemoryBuffer>>;
+  using Compile = llvm::function_ref<llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>(ModuleOp)>;
+  llvm::Error prepare();
+  llvm::Expected<Buffers> compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules, Compile compile) const;
+  llvm::Error packConstants(llvm::orc::LLJIT &jit);
+  BundlePlan planBundle() const;
   llvm::Error compileKernel(func::FuncOp kernel);
   llvm::Error compileMain(func::FuncOp main);
   llvm::Error flattenMain(func::FuncOp main);
-  llvm::Error generateCode();
   const char *constantMemory(ElementsAttr elements);
 
-  ModuleOp source;
+  ModuleOp source; ///< `copy`, once that is made
+  OwningOpRef<ModuleOp> copy;
   const CpuOptions &options;
   std::unique_ptr<CpuExecutable> executable;
   CpuExecutable::Impl &impl;
   NestOptions nestOptions;
   DenseMap<Attribute, const char *> constants;
+  /// Tensors of @main inside of larger ones.
+  DenseMap<Value, PlacedTensor> placed;
   /// Kernels and their constants that are the compiler's memory: nobody reads them once constants are packed.
   std::vector<std::pair<size_t, size_t>> borrowed;
   /// The loops of each distinct kernel, and the symbol by their text.
@@ -399,7 +448,7 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
     return signature.takeError();
   if (llvm::Error error = prepareKernel(kernel))
     return error;
-  std::string symbol = "tw_" + kernel.getName().str();
+  std::string symbol = options.symbolPrefix + kernel.getName().str();
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc(), symbol);
   llvm::Expected<EmittedKernel> emitted = emitKernel(kernel, *module, symbol, nestOptions);
   if (!emitted)
@@ -430,9 +479,17 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
     if (raw)
       borrowed.push_back({impl.kernels.size(), compiled.constants.size() - 1});
   }
+  compiled.onlyPacked = emitted->onlyPacked;
+  compiled.packedBytes = emitted->packedBytes;
+  for (ElementsAttr elements : emitted->constants)
+    compiled.constantBytes.push_back(tensorBytes(cast<RankedTensorType>(elements.getType())));
   for (int64_t bytes : emitted->packedBytes)
     compiled.packed.emplace_back(bytes);
   compiled.workspaceBytes = emitted->workspaceBytes;
+  for (unsigned index = 0; index < kernel.getNumArguments(); ++index)
+    compiled.isPlaced |= argumentPlacement(kernel, index).has_value();
+  for (unsigned index = 0; index < kernel.getNumResults(); ++index)
+    compiled.isPlaced |= resultPlacement(kernel, index).has_value();
   impl.kernelByName[compiled.name] = impl.kernels.size();
   impl.kernels.push_back(std::move(compiled));
   return llvm::Error::success();
@@ -483,72 +540,93 @@ llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
 
   DenseMap<Value, Slot> slots;
   for (auto [index, argument] : llvm::enumerate(body.getArguments()))
-    slots[argument] = {Slot::Input, static_cast<int64_t>(index), nullptr};
+    slots[argument] = {Slot::Input, static_cast<int64_t>(index)};
   for (auto constant : main.getOps<arith::ConstantOp>())
     if (auto elements = dyn_cast<ElementsAttr>(constant.getValue()))
       slots[constant] = {Slot::Constant, 0, constantMemory(elements)};
   for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
     Value root = rootOf(value);
     if (root.getDefiningOp<func::CallOp>())
-      slots.try_emplace(root, Slot{Slot::Output, static_cast<int64_t>(index), nullptr});
+      slots.try_emplace(root, Slot{Slot::Output, static_cast<int64_t>(index)});
   }
 
-  // Everything else lives in the arena from its call to its last use.
+  // Everything else lives in the arena from the first call that writes a part of it to its last use.
   std::vector<PlannedBuffer> buffers;
   DenseMap<Value, unsigned> bufferOf;
+  auto wholeOf = [&](Value value) {
+    auto it = placed.find(value);
+    return it == placed.end() ? value : it->second.whole;
+  };
   int64_t position = 0;
   for (Operation &op : body) {
     for (Value operand : op.getOperands())
-      if (auto it = bufferOf.find(rootOf(operand)); it != bufferOf.end())
+      if (auto it = bufferOf.find(wholeOf(rootOf(operand))); it != bufferOf.end())
         buffers[it->second].lastStep = position;
     if (isa<func::CallOp>(op))
-      for (Value result : op.getResults())
-        if (!slots.count(result)) {
-          bufferOf[result] = buffers.size();
-          buffers.push_back({tensorBytes(cast<RankedTensorType>(result.getType())), position, position, 0});
-        }
+      for (Value result : op.getResults()) {
+        Value whole = wholeOf(result);
+        if (slots.count(whole))
+          continue;
+        auto type = cast<RankedTensorType>(whole.getType());
+        auto place = placed.find(whole);
+        const int64_t elements = place == placed.end() ? type.getNumElements() : place->second.wholeElements;
+        auto [known, isNew] = bufferOf.try_emplace(whole, buffers.size());
+        if (isNew)
+          buffers.push_back({elements * storageBytes(type.getElementType()), position, position, 0});
+        buffers[known->second].lastStep = position;
+      }
     ++position;
   }
-  impl.arena = Memory(planMemory(buffers));
+  impl.arenaBytes = planMemory(buffers);
   for (auto [value, buffer] : bufferOf)
-    slots[value] = {Slot::Arena, buffers[buffer].offset, nullptr};
+    slots[value] = {Slot::Arena, 0, nullptr, buffers[buffer].offset};
+  auto slotOf = [&](Value value) {
+    Slot slot = slots.lookup(wholeOf(value));
+    if (auto it = placed.find(value); it != placed.end())
+      slot.offset += it->second.offset * storageBytes(cast<RankedTensorType>(value.getType()).getElementType());
+    return slot;
+  };
 
   for (auto call : main.getOps<func::CallOp>()) {
+    if (isDoneByPlacement(call, placed))
+      continue;
     Step step;
     auto it = impl.kernelByName.find(call.getCallee());
     if (it == impl.kernelByName.end())
       return errorAt(call, "calls '" + call.getCallee() + "', which is not a kernel of the module");
     step.kernel = it->second;
     for (Value operand : call.getOperands())
-      step.inputs.push_back(slots.lookup(rootOf(operand)));
+      step.inputs.push_back(slotOf(rootOf(operand)));
     for (Value result : call.getResults())
-      step.outputs.push_back(slots.lookup(result));
+      step.outputs.push_back(slotOf(result));
     impl.steps.push_back(std::move(step));
   }
   for (auto [index, value] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    Slot slot = slots.lookup(rootOf(value));
+    Slot slot = slotOf(rootOf(value));
     if (slot.kind != Slot::Output || slot.index != static_cast<int64_t>(index))
       impl.copies.push_back({slot, static_cast<unsigned>(index)});
   }
   return llvm::Error::success();
 }
 
-llvm::Error CpuCompiler::generateCode() {
+/// One buffer for each module. The modules' contents are lost.
+llvm::Expected<CpuCompiler::Buffers> CpuCompiler::compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules,
+                                                             Compile compile) const {
   size_t count = modules.size();
-  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(count);
+  Buffers buffers(count);
   std::vector<std::string> errors(count);
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t index = next++; index < count; index = next++) {
-      auto object = compileToObject(*modules[index], nestOptions.machine, nestOptions.threads, options.optLevel);
-      if (object)
-        objects[index] = std::move(*object);
+      auto buffer = compile(modules[index].get());
+      if (buffer)
+        buffers[index] = std::move(*buffer);
       else
-        errors[index] = llvm::toString(object.takeError());
+        errors[index] = llvm::toString(buffer.takeError());
     }
   };
   unsigned helpers = 0;
-  if (source.getContext()->isMultithreadingEnabled())
+  if (source->getContext()->isMultithreadingEnabled())
     helpers = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(count, 1)) - 1;
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < helpers; ++i)
@@ -556,44 +634,37 @@ llvm::Error CpuCompiler::generateCode() {
   work();
   for (std::thread &thread : threads)
     thread.join();
-  for (auto [module, error] : llvm::zip(modules, errors))
-    if (!error.empty())
-      return failure(module->getName().value_or("kernel") + ": " + error);
+  for (size_t index = 0; index < count; ++index)
+    if (!errors[index].empty())
+      return failure(modules[index].get().getName().value_or("kernel") + ": " + errors[index]);
+  return std::move(buffers);
+}
 
-  auto jit = llvm::orc::LLJITBuilder().create();
-  if (!jit)
-    return jit.takeError();
-  impl.jit = std::move(*jit);
-  for (auto [module, object] : llvm::zip(modules, objects)) {
-    std::string name = (module->getName().value_or("kernel") + ".o").str();
-    // The linker consumes its buffer; ours stays for objects().
-    auto copy = llvm::MemoryBuffer::getMemBufferCopy(object->getBuffer(), name);
-    if (llvm::Error error = impl.jit->addObjectFile(std::move(copy)))
-      return error;
-    impl.objects.emplace_back(name, std::move(object));
-  }
+/// Fills the packed constants; afterwards nobody reads what they are made of.
+llvm::Error CpuCompiler::packConstants(llvm::orc::LLJIT &jit) {
   for (Kernel &kernel : impl.kernels) {
-    auto address = impl.jit->lookup(kernel.symbol);
-    if (!address)
-      return address.takeError();
-    kernel.code = address->toPtr<void (*)(void **)>();
     if (kernel.packed.empty())
       continue;
-    auto packing = impl.jit->lookup(packSymbolOf(kernel.symbol));
+    auto packing = jit.lookup(packSymbolOf(kernel.symbol));
     if (!packing)
       return packing.takeError();
     std::vector<const void *> inputs(kernel.signature.inputs.size());
     std::vector<void *> outputs(kernel.signature.outputs.size());
-    impl.call(packing->toPtr<void (*)(void **)>(), kernel, inputs, outputs);
+    packing->toPtr<void (*)(void **)>()(impl.prepare(kernel, inputs, outputs).table.data());
   }
   for (auto [kernel, constant] : borrowed)
     impl.kernels[kernel].constants[constant] = nullptr;
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
+/// The kernels as loops, and what @main does with them.
+llvm::Error CpuCompiler::prepare() {
+  llvm::Expected<CpuMachine> machine = selectMachine(options.processor, options.vectorBits, options.integerProducts);
+  if (!machine)
+    return machine.takeError();
+  nestOptions.machine = std::move(*machine);
   prepareCodegen(*source.getContext());
-  OwningOpRef<ModuleOp> copy = source.clone();
+  copy = source.clone();
   source = *copy;
   auto main = source.lookupSymbol<func::FuncOp>("main");
   bool runsMain = main && !main.isExternal();
@@ -603,13 +674,20 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
         main.getOps(), [](Operation &op) { return !isAlias(op) && !isa<func::CallOp, func::ReturnOp, arith::ConstantOp>(op); });
     if (mainIsKernel)
       if (llvm::Error error = flattenMain(main))
-        return std::move(error);
+        return error;
+  }
+  llvm::StringSet<> needless;
+  if (runsMain && !mainIsKernel) {
+    placed = placeTensors(main, options.math == graph::Math::Fast && nestOptions.machine.hasBfloatProducts);
+    for (auto call : main.getOps<func::CallOp>())
+      if (isDoneByPlacement(call, placed))
+        needless.insert(call.getCallee());
   }
   for (auto function : source.getOps<func::FuncOp>()) {
-    if (function.isExternal() || (function == main && !mainIsKernel))
+    if (function.isExternal() || (function == main && !mainIsKernel) || needless.contains(function.getName()))
       continue;
     if (llvm::Error error = compileKernel(function))
-      return std::move(error);
+      return error;
   }
   if (mainIsKernel) {
     impl.hasMain = true;
@@ -618,26 +696,171 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
     Step step;
     step.kernel = impl.kernelByName["main"];
     for (size_t index = 0; index < impl.main.inputs.size(); ++index)
-      step.inputs.push_back({Slot::Input, static_cast<int64_t>(index), nullptr});
+      step.inputs.push_back({Slot::Input, static_cast<int64_t>(index)});
     for (size_t index = 0; index < impl.main.outputs.size(); ++index)
-      step.outputs.push_back({Slot::Output, static_cast<int64_t>(index), nullptr});
+      step.outputs.push_back({Slot::Output, static_cast<int64_t>(index)});
     impl.steps.push_back(std::move(step));
   } else if (runsMain) {
     if (llvm::Error error = compileMain(main))
-      return std::move(error);
+      return error;
   }
-  int64_t workspaceBytes = 0;
-  for (const Kernel &kernel : impl.kernels)
-    workspaceBytes = std::max(workspaceBytes, kernel.workspaceBytes);
   // Groups of bytes may be read a little beyond the last buffer.
-  impl.workspace = Memory(workspaceBytes + bufferAlignment);
-  if (llvm::Error error = generateCode())
+  impl.workspaceBytes = bufferAlignment;
+  for (const Kernel &kernel : impl.kernels)
+    impl.workspaceBytes = std::max(impl.workspaceBytes, kernel.workspaceBytes + bufferAlignment);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
+  if (llvm::Error error = prepare())
     return std::move(error);
+  if (llvm::Error error = checkRunsHere(nestOptions.machine))
+    return std::move(error);
+  impl.workspace = Memory(impl.workspaceBytes);
+  impl.arena = Memory(impl.arenaBytes);
+  auto objects =
+      compileAll(modules, [&](ModuleOp module) { return compileToObject(module, nestOptions.machine, options.optLevel); });
+  if (!objects)
+    return objects.takeError();
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();
+  if (!jit)
+    return jit.takeError();
+  impl.jit = std::move(*jit);
+  for (std::unique_ptr<llvm::MemoryBuffer> &object : *objects)
+    if (llvm::Error error = impl.jit->addObjectFile(std::move(object)))
+      return std::move(error);
+  for (Kernel &kernel : impl.kernels) {
+    auto address = impl.jit->lookup(kernel.symbol);
+    if (!address)
+      return address.takeError();
+    kernel.code = address->toPtr<void (*)(void **, tw_worker *)>();
+  }
+  if (llvm::Error error = packConstants(*impl.jit))
+    return std::move(error);
+  if (nestOptions.threads > 1) {
+    impl.team.reset(tw_team_create(nestOptions.threads));
+    if (!impl.team)
+      throw OutOfMemory("the CPU's code needs a team of " + std::to_string(nestOptions.threads) + " threads");
+  }
   return std::move(executable);
+}
+
+//===----------------------------------------------------------------------===//
+// Bundles
+//===----------------------------------------------------------------------===//
+
+/// The steps of @main with all constants in one block of weights. Precondition: the constants are packed.
+BundlePlan CpuCompiler::planBundle() const {
+  BundlePlan plan;
+  DenseMap<const char *, int64_t> offsets;
+  auto weight = [&](const char *data, int64_t bytes) -> BundlePlan::Pointer {
+    auto [offset, isNew] = offsets.try_emplace(data, plan.weights.size());
+    if (isNew) {
+      plan.weights.append(data, static_cast<size_t>(bytes));
+      // Groups of bytes may be read a little beyond the last element.
+      plan.weights.resize(llvm::alignTo(plan.weights.size() + 1, bufferAlignment));
+    }
+    return {BundlePlan::Weights, 0, offset->second};
+  };
+  auto place = [&](const Slot &slot, int64_t bytes) -> BundlePlan::Pointer {
+    switch (slot.kind) {
+    case Slot::Input:
+      return {BundlePlan::Input, slot.index, slot.offset};
+    case Slot::Output:
+      return {BundlePlan::Output, slot.index, slot.offset};
+    case Slot::Arena:
+      return {BundlePlan::Arena, 0, impl.workspaceBytes + slot.offset};
+    case Slot::Constant:
+      return weight(slot.constant, bytes);
+    }
+    llvm_unreachable("every kind is handled");
+  };
+  for (const Step &step : impl.steps) {
+    const Kernel &kernel = impl.kernels[step.kernel];
+    BundlePlan::Step &call = plan.steps.emplace_back();
+    call.symbol = kernel.symbol;
+    for (auto [slot, spec] : llvm::zip(step.inputs, kernel.signature.inputs))
+      call.table.push_back(place(slot, spec.bytes));
+    for (auto [slot, spec] : llvm::zip(step.outputs, kernel.signature.outputs))
+      call.table.push_back(place(slot, spec.bytes));
+    for (auto [data, bytes, onlyPacked] : llvm::zip(kernel.constants, kernel.constantBytes, kernel.onlyPacked))
+      call.table.push_back(onlyPacked ? BundlePlan::Pointer() : weight(data, bytes));
+    for (auto [memory, bytes] : llvm::zip(kernel.packed, kernel.packedBytes))
+      call.table.push_back(weight(memory.data(), bytes));
+    call.table.push_back({BundlePlan::Arena, 0, 0});
+  }
+  for (const Copy &copy : impl.copies) {
+    const int64_t bytes = impl.main.outputs[copy.output].bytes;
+    plan.copies.push_back({place(copy.from, bytes), copy.output, bytes});
+  }
+  for (const TensorSpec &spec : impl.main.inputs)
+    plan.inputBytes.push_back(spec.bytes);
+  for (const TensorSpec &spec : impl.main.outputs)
+    plan.outputBytes.push_back(spec.bytes);
+  plan.arenaBytes = impl.workspaceBytes + impl.arenaBytes;
+  return plan;
+}
+
+llvm::Expected<Bundle> CpuCompiler::compileBundle(const BundleOptions &bundle) {
+  if (llvm::Error error = prepare())
+    return std::move(error);
+  assert(impl.hasMain && impl.main.inputs.size() == bundle.inputs.size() && impl.main.outputs.size() == bundle.outputs.size() &&
+         "the caller describes the arguments and results of @main");
+  // Constants are packed here: the functions that do it are compiled for this processor, whatever the kernels are for.
+  std::vector<OwningOpRef<ModuleOp>> packing;
+  for (OwningOpRef<ModuleOp> &module : modules) {
+    auto pack = module->lookupSymbol<func::FuncOp>(packSymbolOf(*module->getName()));
+    if (!pack)
+      continue;
+    packing.push_back(module->clone());
+    packing.back()->lookupSymbol(*module->getName())->erase();
+    pack.erase();
+  }
+  llvm::Expected<CpuMachine> host = selectMachine();
+  if (!host)
+    return host.takeError();
+  auto packers = compileAll(packing, [&](ModuleOp module) { return compileToObject(module, *host, /*optLevel=*/1); });
+  if (!packers)
+    return packers.takeError();
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();
+  if (!jit)
+    return jit.takeError();
+  for (std::unique_ptr<llvm::MemoryBuffer> &object : *packers)
+    if (llvm::Error error = (*jit)->addObjectFile(std::move(object)))
+      return std::move(error);
+  if (llvm::Error error = packConstants(**jit))
+    return std::move(error);
+
+  const CpuMachine &machine = nestOptions.machine;
+  auto compiled = compileAll(modules, [&](ModuleOp module) -> llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> {
+    llvm::LLVMContext context;
+    auto code = compileToIr(module, context, machine, options.optLevel);
+    if (!code)
+      return code.takeError();
+    for (llvm::Function &function : **code)
+      if (!function.isDeclaration() && !function.hasLocalLinkage())
+        function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+    if (!bundle.text)
+      return emitCode(**code, machine, options.optLevel, llvm::CodeGenFileType::ObjectFile);
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream stream(bytes);
+    llvm::WriteBitcodeToFile(**code, stream);
+    return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), /*RequiresNullTerminator=*/false);
+  });
+  if (!compiled)
+    return compiled.takeError();
+  std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels;
+  for (auto [module, buffer] : llvm::zip(modules, *compiled))
+    kernels.emplace_back((*module->getName() + ".o").str(), std::move(buffer));
+  return writeBundle(planBundle(), std::move(kernels), bundle, machine, options.optLevel);
 }
 
 llvm::Expected<std::unique_ptr<CpuExecutable>> compileForCpu(ModuleOp module, const CpuOptions &options) {
   return CpuCompiler(module, options).compile();
+}
+
+llvm::Expected<Bundle> compileBundle(ModuleOp module, const CpuOptions &options, const BundleOptions &bundle) {
+  return CpuCompiler(module, options).compileBundle(bundle);
 }
 
 } // namespace tw::cpu

@@ -41,6 +41,35 @@ std::optional<Factor> matchFactor(Value value, Block &body) {
   return factor;
 }
 
+/// acc + factor * factor in f32, of operands that are f32 or bfloat16.
+std::optional<std::pair<Factor, Factor>> matchFloatBody(linalg::GenericOp op) {
+  if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
+    return std::nullopt;
+  Block &body = *op.getBody();
+  auto sum = body.getTerminator()->getOperand(0).getDefiningOp<arith::AddFOp>();
+  Value accumulator = body.getArgument(2);
+  if (!sum || !sum.getType().isF32() || (sum.getLhs() != accumulator && sum.getRhs() != accumulator))
+    return std::nullopt;
+  Value added = sum.getLhs() == accumulator ? sum.getRhs() : sum.getLhs();
+  auto product = added.getDefiningOp<arith::MulFOp>();
+  if (!product)
+    return std::nullopt;
+  auto factorOf = [&](Value value) -> std::optional<Factor> {
+    if (auto extension = value.getDefiningOp<arith::ExtFOp>())
+      value = extension.getIn();
+    auto element = dyn_cast<BlockArgument>(value);
+    if (!element || element.getOwner() != &body || !(element.getType().isF32() || element.getType().isBF16()))
+      return std::nullopt;
+    Factor factor;
+    factor.operand = element.getArgNumber();
+    return factor;
+  };
+  std::optional<Factor> lhs = factorOf(product.getLhs()), rhs = factorOf(product.getRhs());
+  if (!lhs || !rhs || lhs->operand == rhs->operand || std::max(lhs->operand, rhs->operand) > 1)
+    return std::nullopt;
+  return std::pair(*lhs, *rhs);
+}
+
 /// acc + factor * factor.
 std::optional<std::pair<Factor, Factor>> matchBody(linalg::GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
@@ -73,9 +102,13 @@ public:
   /// The packed factor as it will be, with a pointer of something else, and how that comes about.
   NestOperand layOut(FactorPacking &packing);
   llvm::Expected<NestOperand> start();
+  /// What takes the packed factor's zero point out of the sums of products; nothing if that is 0.
+  llvm::Expected<std::optional<NestStage>> takeOutPackedZero();
   Value pack(int64_t width);
 
+  /// Numbers in a group, and what they are.
   unsigned group = 1;
+  Products products = Products::None;
   /// The summed loop whose iterations are grouped, and the number of groups.
   int depth = -1;
   int64_t groups = 0;
@@ -85,8 +118,25 @@ private:
   Value tensorOf(const Factor &factor) { return op.getDpsInputs()[factor.operand]; }
   /// What is subtracted from the streamed numbers once they are unsigned.
   int32_t streamedZero() const { return streamed.zero + (streamed.isSigned ? 128 : 0); }
-  bool needsSums() const { return group == 4 && streamedZero() != 0; }
-  Type smallType() { return group == 4 ? b.getI8Type() : b.getIntegerType(16); }
+  /// The same of the packed numbers once they are signed.
+  int32_t packedZero() const { return packed.zero - (packed.isSigned ? 0 : 128); }
+  bool needsSums() const { return products == Products::Bytes && streamedZero() != 0; }
+  Type smallType() {
+    return products == Products::Bytes   ? b.getI8Type()
+           : products == Products::Words ? Type(b.getIntegerType(16))
+                                         : b.getBF16Type();
+  }
+  /// Whether an element must be changed to be what products are made of.
+  bool isConverted(const Factor &factor) {
+    switch (products) {
+    case Products::Bytes:
+      return factor.operand == streamed.operand ? factor.isSigned : !factor.isSigned;
+    case Products::Bfloats:
+      return !getElementTypeOrSelf(tensorOf(factor).getType()).isBF16();
+    default:
+      return true;
+    }
+  }
   Block *narrowBody(const Factor &factor);
   void packInto(const TensorView &from, const TensorView &to);
   TensorView newPacked(RankedTensorType type, function_ref<void(const TensorView &, const TensorView &)> fill);
@@ -100,6 +150,9 @@ private:
   SmallVector<utils::IteratorType> kinds;
   SmallVector<int> loops;
   Factor streamed, packed;
+  /// The streamed factor as it is read, and its summed dimension, where that is one by itself.
+  TensorView streamedView;
+  int streamedDepthAt = -1;
   /// The loop of neighbouring results, on which only the packed factor depends.
   int lane = -1;
   /// Of the packed factor: its summed dimension, its dimension of lanes, and the sizes of the others.
@@ -111,8 +164,14 @@ private:
 };
 
 bool ProductBuilder::match() {
-  group = writer.options.machine.integerProducts;
+  const CpuMachine &machine = writer.options.machine;
   auto factors = matchBody(op);
+  group = machine.integerProducts;
+  if (!factors && machine.hasBfloatProducts && writer.options.math == graph::Math::Fast) {
+    factors = matchFloatBody(op);
+    products = Products::Bfloats;
+    group = 2;
+  }
   if (group == 1 || !factors)
     return false;
   for (AffineExpr expr : op.getMatchingIndexingMap(op.getDpsInitOperand(0)).getResults())
@@ -141,21 +200,29 @@ bool ProductBuilder::match() {
     return false;
   TensorView initial = writer.viewOf(op.getDpsInitOperand(0)->get());
   bool startsAtZero = initial.splat && matchPattern(initial.splat, m_Zero());
-  int32_t packedZero = packed.zero - (packed.isSigned ? 0 : 128);
-  if (group == 4 && (packedZero != 0 || (streamedZero() != 0 && !startsAtZero)))
+  for (auto [dim, expr] : llvm::enumerate(mapOf(streamed).getResults()))
+    if (expr == b.getAffineDimExpr(depth))
+      streamedDepthAt = static_cast<int>(dim);
+  if (group == 4 && ((packedZero() != 0 && streamedDepthAt < 0) || (streamedZero() != 0 && !startsAtZero)))
     group = 2;
+  if (products == Products::None)
+    products = group == 4 ? Products::Bytes : Products::Words;
   groups = (ranges[depth] + group - 1) / group;
   return true;
 }
 
-/// The element as the instructions want it: 16 bits without the zero point, or the byte with its sign changed.
+/// The element as the instructions want it: rounded, 16 bits without the zero point, or the byte with its sign changed.
 Block *ProductBuilder::narrowBody(const Factor &factor) {
   Type to = smallType();
+  if (products == Products::Bfloats)
+    return writer.makeBody({b.getF32Type()}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+      return inner.create<arith::TruncFOp>(at, to, arguments[0]);
+    });
   return writer.makeBody({b.getI8Type()}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
     auto constant = [&](int64_t value) {
       return inner.create<arith::ConstantOp>(at, inner.getIntegerAttr(to, value)).getResult();
     };
-    if (group == 4)
+    if (products == Products::Bytes)
       return inner.create<arith::XOrIOp>(at, arguments[0], constant(-128));
     Value wide = factor.isSigned ? inner.create<arith::ExtSIOp>(at, to, arguments[0]).getResult()
                                  : inner.create<arith::ExtUIOp>(at, to, arguments[0]);
@@ -165,13 +232,15 @@ Block *ProductBuilder::narrowBody(const Factor &factor) {
 
 llvm::Expected<NestOperand> ProductBuilder::stream() {
   TensorView from = writer.viewOf(tensorOf(streamed));
-  bool converts = group == 2 || streamed.isSigned;
+  const bool converts = isConverted(streamed);
   // The last group of a row may reach beyond it, so beyond the tensor at its end: only our own memory has room there.
   if (converts || (ranges[depth] % group != 0 && from.buffer < 0)) {
     TensorView to = writer.newBuffer(RankedTensorType::get(from.shape, smallType()), bufferAlignment);
     writer.copy(loc, from, to, converts ? narrowBody(streamed) : nullptr);
+    writer.wait();
     from = to;
   }
+  streamedView = from;
   llvm::Expected<NestOperand> operand = writer.operandOf(op, from, mapOf(streamed), loops, ranges.size());
   if (!operand)
     return operand;
@@ -184,7 +253,7 @@ llvm::Expected<NestOperand> ProductBuilder::stream() {
 /// Writes the factor `from`, a first dimension of panels in front of its own, as [panels, others, groups, lane, group], with zeros
 /// where the last group is not full.
 void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
-  Block *body = group == 2 || !packed.isSigned ? narrowBody(packed) : nullptr;
+  Block *body = isConverted(packed) ? narrowBody(packed) : nullptr;
   TensorView ordered = from;
   ordered.shape.clear();
   ordered.strides.clear();
@@ -219,13 +288,13 @@ void ProductBuilder::packInto(const TensorView &from, const TensorView &to) {
     sizes[grouped] = groups - filled;
     TensorView zero;
     zero.element = to.element;
-    zero.splat = b.create<arith::ConstantOp>(loc, b.getIntegerAttr(to.element, 0));
+    zero.splat = b.create<arith::ConstantOp>(loc, b.getZeroAttr(to.element));
     zero.strides.assign(rank, 0);
     writer.copy(loc, zero, sliced(place, offsets, sizes, ones));
   }
 }
 
-/// Sums the packed factor's signed bytes, times -zero, over the reduction loops of the op.
+/// Sums the packed factor's signed bytes less their zero point, times -zero of the other, over the reduction loops of the op.
 void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
   LoopNest nest;
   nest.accumulates = true;
@@ -250,8 +319,8 @@ void ProductBuilder::sumInto(const TensorView &from, const TensorView &to) {
     };
     Value wide = packed.isSigned ? inner.create<arith::ExtSIOp>(at, i32, arguments[0]).getResult()
                                  : inner.create<arith::ExtUIOp>(at, i32, arguments[0]);
-    if (!packed.isSigned)
-      wide = inner.create<arith::SubIOp>(at, wide, constant(128));
+    if (packed.zero)
+      wide = inner.create<arith::SubIOp>(at, wide, constant(packed.zero));
     Value scaled = inner.create<arith::MulIOp>(at, wide, constant(-streamedZero()));
     return inner.create<arith::AddIOp>(at, arguments[1], scaled);
   });
@@ -309,6 +378,7 @@ TensorView ProductBuilder::newPacked(RankedTensorType type, function_ref<void(co
         {type}, [&](ArrayRef<TensorView> to) { fill(writer.constantView(cast<ElementsAttr>(constant.getValue())), to[0]); })[0];
   TensorView view = writer.newBuffer(type);
   fill(writer.viewOf(tensorOf(packed)), view);
+  writer.wait();
   return view;
 }
 
@@ -353,6 +423,83 @@ llvm::Expected<NestOperand> ProductBuilder::start() {
   return writer.operandOf(op, view, op.getMatchingIndexingMap(init), loops, ranges.size());
 }
 
+llvm::Expected<std::optional<NestStage>> ProductBuilder::takeOutPackedZero() {
+  if (products != Products::Bytes || packedZero() == 0)
+    return std::nullopt;
+  Type i32 = b.getI32Type();
+  Value zero = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(0));
+  auto emitSums = [&](LoopNest nest, const NestOperand &from, NestOperand to, bool areBytes) {
+    NestStage stage(loc);
+    Type element = areBytes ? b.getI8Type() : i32;
+    stage.body = writer.makeBody({element, i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+      Value number = areBytes ? inner.create<arith::ExtUIOp>(at, i32, arguments[0]).getResult() : arguments[0];
+      return inner.create<arith::AddIOp>(at, arguments[1], number);
+    });
+    stage.inputs.push_back(from);
+    NestOperand init;
+    init.element = i32;
+    init.splat = zero;
+    nest.accumulates = true;
+    nest.inits.push_back(init);
+    nest.stages.push_back(stage);
+    nest.stores.push_back({0, 0, to});
+    writer.emit(loc, std::move(nest));
+    writer.wait();
+  };
+  // The sums along the streamed factor's own dimension.
+  SmallVector<int64_t> shape(streamedView.shape);
+  shape[streamedDepthAt] = 1;
+  TensorView sums = writer.newBuffer(RankedTensorType::get(shape, i32));
+  sums.strides[streamedDepthAt] = 0;
+  LoopNest along;
+  along.sizes = streamedView.shape;
+  along.isReduction.assign(along.sizes.size(), false);
+  along.isReduction[streamedDepthAt] = true;
+  NestOperand bytes, to;
+  bytes.element = b.getI8Type();
+  bytes.pointer = writer.pointerTo(streamedView);
+  bytes.strides = streamedView.strides;
+  to.element = i32;
+  to.pointer = writer.pointerTo(sums);
+  to.strides = sums.strides;
+  emitSums(std::move(along), bytes, to, /*areBytes=*/true);
+  llvm::Expected<NestOperand> operand = writer.operandOf(op, sums, mapOf(streamed), loops, ranges.size());
+  if (!operand)
+    return operand.takeError();
+  // And over the other summed loops.
+  LoopNest rest;
+  int64_t taps = 1, repeats = 1;
+  SmallVector<int64_t> results;
+  for (auto [loop, kind] : llvm::enumerate(kinds)) {
+    const bool isReduction = kind != utils::IteratorType::parallel, isLeft = operand->strides[loop] != 0;
+    rest.sizes.push_back(isLeft ? ranges[loop] : 1);
+    rest.isReduction.push_back(isReduction);
+    results.push_back(isReduction ? 1 : rest.sizes.back());
+    taps *= isReduction ? rest.sizes.back() : 1;
+    if (isReduction && !isLeft && static_cast<int>(loop) != depth)
+      repeats *= ranges[loop];
+  }
+  if (taps > 1) {
+    TensorView windows = writer.newBuffer(RankedTensorType::get(results, i32));
+    NestOperand target = *operand;
+    target.pointer = writer.pointerTo(windows);
+    for (auto [loop, stride] : llvm::enumerate(target.strides))
+      stride = results[loop] > 1 ? windows.strides[loop] : 0;
+    emitSums(std::move(rest), *operand, target, /*areBytes=*/false);
+    operand = target;
+  }
+  NestStage stage(loc);
+  stage.body = writer.makeBody({i32, i32}, [&](OpBuilder &inner, Location at, ValueRange arguments) -> Value {
+    Value factor = inner.create<arith::ConstantOp>(at, inner.getI32IntegerAttr(static_cast<int32_t>(packedZero() * repeats)));
+    return inner.create<arith::SubIOp>(at, arguments[0], inner.create<arith::MulIOp>(at, arguments[1], factor));
+  });
+  NestOperand products;
+  products.element = i32;
+  products.stage = 0;
+  stage.inputs = {products, *operand};
+  return stage;
+}
+
 } // namespace
 
 llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, linalg::GenericOp op, LoopNest &nest) {
@@ -360,7 +507,7 @@ llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &w
   if (!builder->match())
     return std::nullopt;
   NestStage stage(op.getLoc());
-  stage.products = builder->group;
+  stage.products = builder->products;
   llvm::Expected<NestOperand> streamed = builder->stream();
   if (!streamed)
     return streamed.takeError();
@@ -370,7 +517,12 @@ llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &w
   llvm::Expected<NestOperand> start = builder->start();
   if (!start)
     return start.takeError();
+  llvm::Expected<std::optional<NestStage>> correction = builder->takeOutPackedZero();
+  if (!correction)
+    return correction.takeError();
   nest.stages.push_back(stage);
+  if (*correction)
+    nest.stages.push_back(**correction);
   nest.inits.push_back(*start);
   nest.sizes[builder->depth] = builder->groups;
   return packing;

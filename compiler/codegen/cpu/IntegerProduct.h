@@ -18,9 +18,11 @@ namespace tw::cpu {
 ///
 /// One factor is streamed, a group of neighbours at a time; the other is packed so that the groups of neighbouring results
 /// follow one another. With groups of 4 bytes, the streamed factor must be unsigned and the packed one signed, and the zero
-/// point of the former is taken out beforehand: sum((a - z) * w) = sum(a * w) - z * sum(w). With groups of 2 numbers of 16 bits,
-/// both are stored without their zero points. All of it is exact modulo 2^32.
-llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, mlir::linalg::GenericOp op, LoopNest &nest);
+/// points are taken out: sum((a - z) * (w - v)) = sum(a * w) - z * sum(w - v) - v * sum(a). The first sum is part of the initial
+/// accumulators, the second one is made of the streamed factor in each run. With groups of 2 numbers of 16 bits, both are stored without
+/// their zero points. All of it is exact modulo 2^32.
+llvm::Expected<std::optional<FactorPacking>> buildIntegerProduct(KernelWriter &writer, mlir::linalg::GenericOp op,
+                                                                 LoopNest &nest);
 
 } // namespace tw::cpu
 

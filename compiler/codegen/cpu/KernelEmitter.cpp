@@ -6,6 +6,7 @@
 #include "compiler/codegen/cpu/KernelWriter.h"
 #include "compiler/codegen/cpu/Lanes.h"
 #include "compiler/codegen/cpu/Panels.h"
+#include "compiler/codegen/cpu/Placement.h"
 #include "compiler/graph/Messages.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -23,8 +24,8 @@ namespace tw::cpu {
 
 llvm::Error errorAt(Operation *op, const llvm::Twine &message) {
   const std::string place = graph::placeOf(op->getLoc());
-  return llvm::createStringError(llvm::inconvertibleErrorCode(),
-                                 (place.empty() ? "unknown place" : place) + ": '" + op->getName().getStringRef() + "' " + message);
+  return llvm::createStringError(llvm::inconvertibleErrorCode(), (place.empty() ? "unknown place" : place) + ": '" +
+                                                                     op->getName().getStringRef() + "' " + message);
 }
 
 std::string packSymbolOf(StringRef symbol) { return ("pack_" + symbol).str(); }
@@ -120,13 +121,28 @@ SmallVector<TapRange> tapRangesOf(const PaddedLoops &padded, int64_t results, in
   for (int64_t result = 0; result < results; ++result) {
     const int64_t start = result * padded.step - padded.low;
     const int64_t first = std::clamp<int64_t>(llvm::divideCeilSigned(-start, padded.dilation), 0, taps);
-    const int64_t end = std::clamp<int64_t>(llvm::divideFloorSigned(padded.extent - 1 - start, padded.dilation) + 1, first, taps);
+    const int64_t end =
+        std::clamp<int64_t>(llvm::divideFloorSigned(padded.extent - 1 - start, padded.dilation) + 1, first, taps);
     if (!ranges.empty() && ranges.back().tap == first && ranges.back().taps == end - first)
       ++ranges.back().results;
     else
       ranges.push_back({result, 1, first, end - first});
   }
   return ranges;
+}
+
+/// Rows at a time that nests are emitted for (findRowGroups()): so many that what they exchange fits the first-level cache, and enough to
+/// sum up at the same time.
+constexpr int64_t minBlockRows = 4, maxBlockRows = 16, blockBytes = 16 * 1024;
+/// What fewer bytes than these are exchanged stays in the cache anyway.
+constexpr int64_t minExchangedBytes = 32 * 1024;
+
+/// The first dimension that is more than one element.
+std::optional<unsigned> outerDimOf(ArrayRef<int64_t> shape) {
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (size != 1)
+      return dim;
+  return std::nullopt;
 }
 
 /// More nests than this are more code than a copy with the padding around it.
@@ -152,9 +168,14 @@ public:
   llvm::Expected<EmittedKernel> emit();
 
 private:
+  void findRowGroups(Block &body);
+  std::optional<int> rowLoopOf(linalg::GenericOp op, int64_t rows, const llvm::SmallDenseSet<Value> &members) const;
   llvm::Error emitOp(Operation &op);
   llvm::Error emitGeneric(linalg::GenericOp op);
   llvm::Error emitPad(tensor::PadOp op);
+  void fillAround(Location loc, const TensorView &padded, ArrayRef<int64_t> low, ArrayRef<int64_t> high, Value padding);
+  bool isPaddedAlready(tensor::PadOp op) const;
+  TensorView outputView(unsigned index);
   bool leavesOut(tensor::PadOp pad, Attribute padding);
   void emitWithoutPadding(Location loc, const LoopNest &nest, ArrayRef<PaddedLoops> padded);
   llvm::Error emitReturn(func::ReturnOp op);
@@ -168,10 +189,21 @@ private:
 
   /// Where a tensor that is still to be computed must be written: an output, or a part of another tensor.
   DenseMap<Value, TensorView> destinations;
+  /// What is around an argument.
+  DenseMap<Value, Placement> surroundings;
   /// Paddings that their only consumer, a reduction, leaves out.
   DenseMap<Operation *, tensor::PadOp> leftOut;
   /// Reductions emitted together with their only consumer.
   DenseMap<Operation *, Operation *> fusedInto;
+  /// Ops whose nests are emitted for some rows at a time: the last op and the number of rows.
+  struct RowGroup {
+    Operation *last = nullptr;
+    int64_t rows = 0;
+  };
+  DenseMap<Operation *, RowGroup> rowGroups;
+  /// Nests of the current group, with their loops of rows.
+  std::vector<LoopNest> groupNests;
+  SmallVector<int> groupLoops;
 };
 
 TensorView KernelEmitter::destinationOf(Value tensor) {
@@ -185,6 +217,15 @@ TensorView KernelEmitter::destinationOf(Value tensor) {
 // Destinations
 //===----------------------------------------------------------------------===//
 
+/// Where a result of the kernel is to be written.
+TensorView KernelEmitter::outputView(unsigned index) {
+  TensorView view =
+      denseView(cast<RankedTensorType>(kernel.getResultTypes()[index]), tablePointer(kernel.getNumArguments() + index));
+  if (std::optional<Placement> placement = resultPlacement(kernel, index))
+    view.strides = placement->strides;
+  return view;
+}
+
 /// Lets what is returned, concatenated or padded be written where it is wanted. Walks backwards, so that a destination is known
 /// before the ops that compute its parts.
 void KernelEmitter::placeDestinations(Block &body) {
@@ -195,10 +236,8 @@ void KernelEmitter::placeDestinations(Block &body) {
             producer))
       destinations.try_emplace(tensor, view);
   };
-  unsigned inputs = kernel.getNumArguments();
-  for (auto [index, operand] : llvm::enumerate(body.getTerminator()->getOperands())) {
-    claim(operand, denseView(cast<RankedTensorType>(operand.getType()), tablePointer(inputs + index)));
-  }
+  for (auto [index, operand] : llvm::enumerate(body.getTerminator()->getOperands()))
+    claim(operand, outputView(index));
   for (Operation &op : llvm::reverse(body)) {
     if (op.getNumResults() != 1)
       continue;
@@ -382,12 +421,127 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
   llvm::Expected<PendingNest> pending = buildNest(op);
   if (!pending)
     return pending.takeError();
+  if (auto group = rowGroups.find(op); group != rowGroups.end()) {
+    const auto shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
+    assert(!pending->packing && pending->padded.empty() && "ops with rows in common are no products and have no padding");
+    groupNests.push_back(std::move(pending->nest));
+    groupLoops.push_back(pending->resultLoops[*outerDimOf(shape)]);
+    if (group->second.last != op)
+      return llvm::Error::success();
+    emitRows(op.getLoc(), groupNests, groupLoops, group->second.rows);
+    groupNests.clear();
+    groupLoops.clear();
+    return llvm::Error::success();
+  }
   SmallVector<LoopNest, 2> nests{pending->nest};
   if (pending->packing)
-    nests = packInPanels(*this, op.getLoc(), std::move(pending->nest), *pending->packing);
+    nests = packInPanels(*this, op.getLoc(), pending->nest, *pending->packing);
+  const bool isPacked = nests[0].sizes.size() != pending->nest.sizes.size();
+  if (!isPacked && pending->padded.empty()) {
+    LoopNest merged = pending->nest;
+    mergeLoops(merged);
+    if (std::optional<FactorPacking> packing = packingOfComputed(*this, op.getLoc(), merged))
+      nests = packInPanels(*this, op.getLoc(), std::move(merged), *packing);
+  }
   for (LoopNest &nest : nests)
     emitWithoutPadding(op.getLoc(), nest, pending->padded);
   return llvm::Error::success();
+}
+
+/// The loop of `op` along the outer dimension of its result, if that has `rows` iterations and every one of them reads only what the same
+/// iteration of `members` has written. A product does not fit in, as its factors may be packed, nor does what leaves out padding.
+std::optional<int> KernelEmitter::rowLoopOf(linalg::GenericOp op, int64_t rows,
+                                            const llvm::SmallDenseSet<Value> &members) const {
+  if (op->getNumResults() != 1 || leftOut.count(op))
+    return std::nullopt;
+  // What is emitted with a product of another group is a part of that.
+  for (Value input : op.getDpsInputs())
+    if (fusedInto.lookup(input.getDefiningOp()) == op && !members.contains(input))
+      return std::nullopt;
+  auto loopOf = [](AffineMap map, Value tensor) -> std::optional<int> {
+    auto shape = cast<RankedTensorType>(tensor.getType()).getShape();
+    std::optional<unsigned> outer = outerDimOf(shape);
+    if (!outer)
+      return std::nullopt;
+    auto dim = dyn_cast<AffineDimExpr>(map.getResult(*outer));
+    return dim ? std::optional<int>(dim.getPosition()) : std::nullopt;
+  };
+  std::optional<int> loop = loopOf(op.getMatchingIndexingMap(op.getDpsInitOperand(0)), op.getResult(0));
+  if (!loop || op.getStaticLoopRanges()[*loop] != rows || op.getIteratorTypesArray()[*loop] != utils::IteratorType::parallel)
+    return std::nullopt;
+  SmallVector<AffineMap> maps;
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    if (!isa<RankedTensorType>(input->get().getType()))
+      continue;
+    maps.push_back(op.getMatchingIndexingMap(input));
+    if (input->get().getDefiningOp<tensor::PadOp>() ||
+        (members.contains(input->get()) && loopOf(maps.back(), input->get()) != loop))
+      return std::nullopt;
+  }
+  // A sum of products has results along which one factor stays where it is.
+  for (auto [other, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    auto moves = [&, other = other](AffineMap map) { return map.isFunctionOfDim(other); };
+    if (!isElementwise(op) && kind == utils::IteratorType::parallel && op.getStaticLoopRanges()[other] > 1 &&
+        llvm::any_of(maps, moves) && !llvm::all_of(maps, moves))
+      return std::nullopt;
+  }
+  return members.contains(op.getDpsInits()[0]) ? std::nullopt : loop;
+}
+
+/// Finds sequences of ops that work on the same rows, such as those of softmax or a normalisation, where what they exchange is more than
+/// fits the first-level cache.
+void KernelEmitter::findRowGroups(Block &body) {
+  SmallVector<linalg::GenericOp> ops;
+  llvm::SmallDenseSet<Value> members;
+  int64_t rows = 0;
+  auto close = [&] {
+    int64_t exchanged = 0;
+    linalg::GenericOp last;
+    unsigned nests = 0;
+    for (linalg::GenericOp op : ops) {
+      const bool isRead =
+          llvm::any_of(op.getResult(0).getUsers(), [&](Operation *user) { return llvm::is_contained(ops, user); });
+      if (fusedInto.count(op))
+        continue;
+      last = op;
+      ++nests;
+      if (isRead)
+        exchanged += tensorBytes(cast<RankedTensorType>(op.getResult(0).getType()));
+    }
+    // A producer that is emitted with a consumer outside of the group would be emitted too late.
+    const bool isWhole = llvm::all_of(ops, [&](linalg::GenericOp op) {
+      auto consumer = fusedInto.find(op);
+      return consumer == fusedInto.end() || llvm::is_contained(ops, consumer->second);
+    });
+    if (isWhole && nests > 1 && exchanged >= minExchangedBytes) {
+      int64_t block = std::min<int64_t>(rows, std::clamp<int64_t>(blockBytes * rows / exchanged, minBlockRows, maxBlockRows));
+      while (block >= minBlockRows && rows % block)
+        --block;
+      if (block >= minBlockRows && block < rows)
+        for (linalg::GenericOp op : ops)
+          rowGroups[op] = {last, block};
+    }
+    ops.clear();
+    members.clear();
+  };
+  for (Operation &op : body) {
+    if (isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp>(op))
+      continue;
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    auto shape = generic && generic->getNumResults() == 1 ? cast<RankedTensorType>(generic.getResult(0).getType()).getShape()
+                                                          : ArrayRef<int64_t>();
+    std::optional<unsigned> outer = outerDimOf(shape);
+    if (!ops.empty() && !(outer && rowLoopOf(generic, rows, members)))
+      close();
+    if (!outer || (ops.empty() && !rowLoopOf(generic, shape[*outer], members))) {
+      close();
+      continue;
+    }
+    rows = shape[*outer];
+    ops.push_back(generic);
+    members.insert(generic.getResult(0));
+  }
+  close();
 }
 
 //===----------------------------------------------------------------------===//
@@ -504,8 +658,9 @@ void KernelEmitter::emitWithoutPadding(Location loc, const LoopNest &nest, Array
         return;
       const int64_t start = range.result * operand.strides[loops.result] + range.tap * operand.strides[loops.tap];
       if (start)
-        operand.pointer = b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer,
-                                                ValueRange{b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(start))});
+        operand.pointer =
+            b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer,
+                                  ValueRange{b.create<LLVM::ConstantOp>(loc, b.getI64Type(), b.getI64IntegerAttr(start))});
     };
     for (NestStage &stage : part.stages)
       for (NestOperand &operand : stage.inputs)
@@ -532,44 +687,67 @@ llvm::Error KernelEmitter::emitPad(tensor::PadOp op) {
     fill = b.create<arith::ConstantOp>(op.getLoc(), cast<TypedAttr>(value));
   }
   TensorView source = viewOf(op.getSource());
-  Attribute constant;
-  if (matchPattern(padding, m_Constant(&constant)) && source.pointer && leavesOut(op, constant)) {
-    leftOut[*op->user_begin()] = op;
-    // Where its elements would be; nobody reads the others.
+  auto seenAsPadded = [&] {
+    // Where its elements are, or would be if somebody read them.
     for (auto [dim, stride] : llvm::enumerate(source.strides))
       source.offset -= op.getStaticLow()[dim] * stride;
     source.shape.assign(op.getResultType().getShape().begin(), op.getResultType().getShape().end());
     views[op.getResult()] = source;
     return llvm::Error::success();
+  };
+  if (isPaddedAlready(op))
+    return seenAsPadded();
+  Attribute constant;
+  if (matchPattern(padding, m_Constant(&constant)) && source.pointer && leavesOut(op, constant)) {
+    leftOut[*op->user_begin()] = op;
+    return seenAsPadded();
   }
-  TensorView target = destinationOf(op.getResult());
-  unsigned rank = target.shape.size();
-  SmallVector<int64_t> ones(rank, 1), offsets(rank, 0), sizes(target.shape);
-  TensorView filled;
-  filled.splat = fill;
-  filled.element = target.element;
-  filled.strides.assign(rank, 0);
-  // Dimension by dimension: the two borders over what the earlier dimensions left, then the interior.
-  for (unsigned dim = 0; dim < rank; ++dim) {
-    int64_t low = op.getStaticLow()[dim], high = op.getStaticHigh()[dim], size = sizes[dim];
+  for (auto [low, high] : llvm::zip(op.getStaticLow(), op.getStaticHigh()))
     if (low < 0 || high < 0)
       return errorAt(op, "has negative padding, which the CPU target does not support");
-    for (auto [start, extent] : {std::pair(int64_t(0), low), std::pair(size - high, high)}) {
+  TensorView target = destinationOf(op.getResult());
+  fillAround(op.getLoc(), target, op.getStaticLow(), op.getStaticHigh(), fill);
+  SmallVector<int64_t> ones(target.shape.size(), 1);
+  copy(op.getLoc(), source, sliced(target, op.getStaticLow(), source.shape, ones));
+  return llvm::Error::success();
+}
+
+/// Whether what is around the source is the padding.
+bool KernelEmitter::isPaddedAlready(tensor::PadOp op) const {
+  auto around = surroundings.find(op.getSource());
+  Attribute padding;
+  if (around == surroundings.end() || destinations.count(op.getResult()) ||
+      !matchPattern(op.getConstantPaddingValue(), m_Constant(&padding)) || padding != around->second.padding)
+    return false;
+  auto fits = [](auto pair) { return std::get<0>(pair) >= 0 && std::get<0>(pair) <= std::get<1>(pair); };
+  return llvm::all_of(llvm::zip(op.getStaticLow(), around->second.low), fits) &&
+         llvm::all_of(llvm::zip(op.getStaticHigh(), around->second.high), fits);
+}
+
+/// Writes the padding around what is inside of `padded`: dimension by dimension, the two borders over what the earlier dimensions left.
+void KernelEmitter::fillAround(Location loc, const TensorView &padded, ArrayRef<int64_t> low, ArrayRef<int64_t> high,
+                               Value padding) {
+  const unsigned rank = padded.shape.size();
+  SmallVector<int64_t> ones(rank, 1), offsets(rank, 0), sizes(padded.shape);
+  TensorView filled;
+  filled.splat = padding;
+  filled.element = padded.element;
+  filled.strides.assign(rank, 0);
+  for (unsigned dim = 0; dim < rank; ++dim) {
+    const int64_t size = sizes[dim];
+    for (auto [start, extent] : {std::pair(int64_t(0), low[dim]), std::pair(size - high[dim], high[dim])}) {
       if (!extent)
         continue;
       offsets[dim] = start;
       sizes[dim] = extent;
-      copy(op.getLoc(), filled, sliced(target, offsets, sizes, ones));
+      copy(loc, filled, sliced(padded, offsets, sizes, ones));
     }
-    offsets[dim] = low;
-    sizes[dim] = size - low - high;
+    offsets[dim] = low[dim];
+    sizes[dim] = size - low[dim] - high[dim];
   }
-  copy(op.getLoc(), source, sliced(target, offsets, sizes, ones));
-  return llvm::Error::success();
 }
 
 llvm::Error KernelEmitter::emitReturn(func::ReturnOp op) {
-  unsigned inputs = kernel.getNumArguments();
   llvm::SmallDenseSet<Value> done;
   for (auto [index, value] : llvm::enumerate(op.getOperands())) {
     // Only the first return of a tensor can have been computed in its place.
@@ -578,8 +756,21 @@ llvm::Error KernelEmitter::emitReturn(func::ReturnOp op) {
     TensorView view = viewOf(value);
     if (!view.splat && !view.pointer)
       return errorAt(op, "returns a tensor that nothing has written");
-    copy(op.getLoc(), view, denseView(cast<RankedTensorType>(value.getType()), tablePointer(inputs + index)));
+    copy(op.getLoc(), view, outputView(index));
   }
+  for (unsigned index = 0; index < op.getNumOperands(); ++index) {
+    std::optional<Placement> placement = resultPlacement(kernel, index);
+    if (!placement || !placement->padding)
+      continue;
+    TensorView padded = outputView(index);
+    for (auto [dim, stride] : llvm::enumerate(padded.strides)) {
+      padded.offset -= placement->low[dim] * stride;
+      padded.shape[dim] += placement->low[dim] + placement->high[dim];
+    }
+    Value padding = b.create<arith::ConstantOp>(op.getLoc(), cast<TypedAttr>(placement->padding));
+    fillAround(op.getLoc(), padded, placement->low, placement->high, padding);
+  }
+  wait();
   b.create<func::ReturnOp>(op.getLoc());
   return llvm::Error::success();
 }
@@ -660,6 +851,7 @@ llvm::Error KernelEmitter::emitOp(Operation &op) {
     TensorView target = destinationOf(insert), into = viewOf(insert.getDest());
     if (into.pointer || into.splat)
       copy(op.getLoc(), into, target);
+    wait();
     TensorView place = sliced(target, insert.getStaticOffsets(), insert.getStaticSizes(), insert.getStaticStrides());
     dropDims(place, insert.getDroppedDims());
     copy(op.getLoc(), viewOf(insert.getSource()), place);
@@ -708,6 +900,11 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
     if (!type || !type.hasStaticShape() || !type.getElementType().isSignlessIntOrFloat())
       return errorAt(kernel, "has an argument that is not a tensor of static shape");
     views[argument] = denseView(type, tablePointer(index));
+    if (std::optional<Placement> placement = argumentPlacement(kernel, index)) {
+      views[argument].strides = placement->strides;
+      if (placement->padding)
+        surroundings[argument] = *placement;
+    }
   }
   for (Type type : kernel.getResultTypes())
     if (auto tensor = dyn_cast<RankedTensorType>(type); !tensor || !tensor.hasStaticShape())
@@ -724,10 +921,15 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
             fusedInto[producer] = consumer;
         }
 
+  findRowGroups(source);
+
   for (Operation &op : source) {
+    wait();
     if (llvm::Error error = emitOp(op))
       return error;
-    ++step;
+    // The buffers of a group are all in use at the same time.
+    if (groupNests.empty())
+      ++step;
   }
 
   finish();

@@ -14,15 +14,15 @@
 
 namespace tw::cpu {
 
-/// The loops of one kernel. The function takes one pointer, to a table of pointers: inputs, outputs, constants, packed
-/// constants, workspace.
+/// The loops of one kernel. The function takes two pointers: to a table of pointers (inputs, outputs, constants, packed constants,
+/// workspace), and to the tw_worker (team/Team.h) that runs it, which is not used where NestOptions::threads is 1.
 struct EmittedKernel {
   /// Elements of these become memory that the executable owns, in table order.
   std::vector<mlir::ElementsAttr> constants;
   /// Whether only the function that packs constants reads them.
   std::vector<bool> onlyPacked;
   /// Sizes of constants in the order the loops walk them. If there are any, a second function, named by packSymbolOf(),
-  /// fills them from the constants; it takes the same table and is called once, before the kernel.
+  /// fills them from the constants; it takes the same table and no worker, and is called once, before the kernel.
   std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
 };

@@ -2,24 +2,31 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/KernelWriter.h"
+#include "compiler/codegen/cpu/team/Team.h"
 
 using namespace mlir;
 
 namespace tw::cpu {
 
+/// The most shared loops that one nest becomes: two blocks of its vector loop with two of rows each.
+constexpr unsigned maxSharedLoops = 4;
+
 KernelWriter::KernelWriter(func::FuncOp kernel, ModuleOp module, StringRef symbol, const NestOptions &options)
     : b(kernel.getContext()), options(options), kernel(kernel), module(module), symbol(symbol) {
-  code = addFunction(symbol);
+  code = addFunction(symbol, /*hasWorker=*/true);
+  if (options.threads > 1)
+    code.worker = code.entry->getArgument(1);
   current = &code;
   b.setInsertionPointToEnd(code.entry);
   workspace = tablePointer(LateIndex::Workspace, 0);
 }
 
-KernelWriter::Function KernelWriter::addFunction(StringRef name) {
+KernelWriter::Function KernelWriter::addFunction(StringRef name, bool hasWorker) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToEnd(module.getBody());
   auto pointer = LLVM::LLVMPointerType::get(b.getContext());
-  auto function = b.create<func::FuncOp>(kernel.getLoc(), name, b.getFunctionType({pointer}, {}));
+  SmallVector<Type> arguments(hasWorker ? 2 : 1, pointer);
+  auto function = b.create<func::FuncOp>(kernel.getLoc(), name, b.getFunctionType(arguments, {}));
   Function added;
   added.entry = function.addEntryBlock();
   return added;
@@ -83,7 +90,7 @@ std::vector<TensorView> KernelWriter::newPackedConstants(ArrayRef<RankedTensorTy
   {
     OpBuilder::InsertionGuard guard(b);
     if (!packing.entry)
-      packing = addFunction(packSymbolOf(symbol));
+      packing = addFunction(packSymbolOf(symbol), /*hasWorker=*/false);
     b.setInsertionPointToEnd(packing.entry);
     current = &packing;
     fill(viewsHere());
@@ -142,7 +149,21 @@ void KernelWriter::copy(Location loc, const TensorView &from, const TensorView &
 
 void KernelWriter::emit(Location loc, LoopNest nest) {
   nest.runsOnce = current == &packing;
-  emitLoopNest(b, loc, std::move(nest), options, scalars);
+  if (current->sharedLoops + maxSharedLoops > TW_MAX_LOOPS)
+    wait();
+  current->sharedLoops += emitLoopNest(b, loc, std::move(nest), options, scalars, current->worker);
+}
+
+void KernelWriter::emitRows(Location loc, ArrayRef<LoopNest> nests, ArrayRef<int> rowLoops, int64_t rows) {
+  if (current->sharedLoops + 1 > TW_MAX_LOOPS)
+    wait();
+  current->sharedLoops += emitRowBlocks(b, loc, nests, rowLoops, rows, options, scalars, current->worker);
+}
+
+void KernelWriter::wait() {
+  if (current->sharedLoops)
+    emitWait(b, kernel.getLoc(), current->worker);
+  current->sharedLoops = 0;
 }
 
 TensorView KernelWriter::viewOf(Value tensor) const {
@@ -178,6 +199,7 @@ llvm::Expected<NestOperand> KernelWriter::operandOf(linalg::GenericOp op, const 
 }
 
 void KernelWriter::finish() {
+  assert(!code.sharedLoops && "a kernel waits for its loops before it returns");
   if (packing.entry)
     OpBuilder::atBlockEnd(packing.entry).create<func::ReturnOp>(kernel.getLoc());
   unsigned packed = kernel.getNumArguments() + kernel.getNumResults() + result.constants.size();

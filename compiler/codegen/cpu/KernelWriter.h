@@ -38,7 +38,12 @@ public:
   /// Writes every element of `to` from the one of `from` with the same index; `body`, if given, computes it. A `from` without
   /// elements leaves `to` as it is.
   void copy(mlir::Location loc, const TensorView &from, const TensorView &to, mlir::Block *body = nullptr);
+  /// Emits loops that may run at the same time as those since the last wait().
   void emit(mlir::Location loc, LoopNest nest);
+  /// Emits nests one after the other for blocks of `rows` rows (emitRowBlocks()).
+  void emitRows(mlir::Location loc, llvm::ArrayRef<LoopNest> nests, llvm::ArrayRef<int> rowLoops, int64_t rows);
+  /// Lets what follows see what all loops before have written.
+  void wait();
 
   /// The operand of `op` as seen from the loops of a nest; `loops` maps the loops of `op` to loops of the nest or -1.
   llvm::Expected<NestOperand> operandOf(mlir::linalg::GenericOp op, const TensorView &view, mlir::AffineMap map,
@@ -68,6 +73,10 @@ private:
   struct Function {
     mlir::Block *entry = nullptr;
     mlir::Operation *lastTableLoad = nullptr;
+    /// Who runs the loops; null where one thread runs them alone.
+    mlir::Value worker;
+    /// Shared loops since the last wait.
+    unsigned sharedLoops = 0;
     llvm::DenseMap<mlir::Attribute, mlir::Value> constants;
   };
   /// A place in the table whose index is known once all constants are: it counts from `base`.
@@ -77,7 +86,7 @@ private:
     mlir::LLVM::GEPOp place;
   };
 
-  Function addFunction(llvm::StringRef name);
+  Function addFunction(llvm::StringRef name, bool hasWorker);
   mlir::Value tablePointer(LateIndex::Base base, unsigned offset);
 
   mlir::ModuleOp module;

@@ -4,6 +4,7 @@
 #include "compiler/codegen/cpu/Lanes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -30,9 +31,9 @@ Value toWidth(OpBuilder &b, Location loc, Value value, int64_t width) {
   return b.create<vector::BroadcastOp>(loc, VectorType::get({width}, value.getType()), value);
 }
 
-/// max(x, c) and min(x, c) for a constant c that is a number: one compare and blend, which becomes a single instruction that
-/// hands on a NaN in x, where the general operation needs several.
-static Value clampAgainstConstant(OpBuilder &b, Location loc, Operation *op, Value lhs, Value rhs) {
+/// max(x, y) and min(x, y) that hand on a NaN, from compares and blends: one pair, which becomes a single instruction, where y is a
+/// constant that is a number, else two. The general operation needs several more to tell the zeros apart, which is not done here.
+static Value largerOrSmaller(OpBuilder &b, Location loc, Operation *op, Value lhs, Value rhs) {
   bool isMaximum = isa<arith::MaximumFOp>(op);
   if (!isMaximum && !isa<arith::MinimumFOp>(op))
     return {};
@@ -41,12 +42,17 @@ static Value clampAgainstConstant(OpBuilder &b, Location loc, Operation *op, Val
     return matchPattern(value, m_Constant(&attr)) && !attr.getValue().isNaN();
   };
   bool left = isNumber(op->getOperand(0)), right = isNumber(op->getOperand(1));
-  if (!left && !right)
+  if (!left && !right && op->getResult(0).getType().isBF16())
     return {};
   Value bound = right ? rhs : lhs, x = right ? lhs : rhs;
   auto predicate = isMaximum ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
   Value beyond = b.create<arith::CmpFOp>(loc, predicate, bound, x);
-  return b.create<arith::SelectOp>(loc, beyond, bound, x);
+  Value result = b.create<arith::SelectOp>(loc, beyond, bound, x);
+  if (left || right)
+    return result;
+  // A NaN in the other one: a comparison with it is false.
+  Value isNan = b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::UNO, bound, bound);
+  return b.create<arith::SelectOp>(loc, isNan, bound, result);
 }
 
 /// Integer division that does not trap: x / 0 and x % 0 are 0, and the one quotient that does not fit wraps.
@@ -86,8 +92,8 @@ Value applyToLanes(OpBuilder &b, Operation &op, ArrayRef<Value> scalarsOrVectors
     for (Value &operand : operands)
       operand = toWidth(b, loc, operand, width);
   if (operands.size() == 2) {
-    if (Value clamped = clampAgainstConstant(b, loc, &op, operands[0], operands[1]))
-      return clamped;
+    if (Value result = largerOrSmaller(b, loc, &op, operands[0], operands[1]))
+      return result;
     if (Value quotient = divideSafely(b, &op, operands[0], operands[1]))
       return quotient;
   }
@@ -109,7 +115,78 @@ Value applyToLanes(OpBuilder &b, Operation &op, ArrayRef<Value> scalarsOrVectors
   return b.create(loc, op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())->getResult(0);
 }
 
-Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulator, Value lhs, Value rhs, int64_t width) {
+Value exponential(OpBuilder &b, Location loc, Value x, const CpuMachine &machine) {
+  Type type = x.getType(), integers = b.getI32Type();
+  auto vector = dyn_cast<VectorType>(type);
+  const int64_t width = vector ? vector.getNumElements() : 1;
+  if (vector)
+    integers = VectorType::get(vector.getShape(), integers);
+  auto splat = [&](TypedAttr attr) { return toWidth(b, loc, b.create<arith::ConstantOp>(loc, attr), width); };
+  auto real = [&](float value) { return splat(b.getF32FloatAttr(value)); };
+  auto integer = [&](int32_t value) { return splat(b.getI32IntegerAttr(value)); };
+  auto plusProduct = [&](Value lhs, Value rhs, Value sum) -> Value {
+    if (machine.hasFma)
+      return b.create<math::FmaOp>(loc, lhs, rhs, sum);
+    return b.create<arith::AddFOp>(loc, b.create<arith::MulFOp>(loc, lhs, rhs), sum);
+  };
+  // Beyond these bounds results are infinite or round to 0. Not a number stays what it is.
+  Value low = real(-104), high = real(89);
+  x = b.create<arith::SelectOp>(loc, b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::OGT, low, x), low, x);
+  x = b.create<arith::SelectOp>(loc, b.create<arith::CmpFOp>(loc, arith::CmpFPredicate::OLT, high, x), high, x);
+  // x = n * ln 2 + r with a whole n. A number near 1.5 * 2^23 has its whole part in its lowest bits; ln 2 in two parts of which n times
+  // the first is exact.
+  const float magic = 12582912;
+  Value shifted = plusProduct(x, real(1.44269504f), real(magic));
+  Value n = b.create<arith::SubFOp>(loc, shifted, real(magic));
+  Value r = plusProduct(n, real(-0.69314575f), x);
+  r = plusProduct(n, real(-1.42860677e-6f), r);
+  // The polynomial of degree 6 with the least relative error, 3e-9, of those that start with 1 + r.
+  Value power = real(1.38145406e-3f);
+  for (float coefficient : {8.36874545e-3f, 4.16683890e-2f, 1.66665211e-1f, 4.99999940e-1f, 1.0f, 1.0f})
+    power = plusProduct(power, r, real(coefficient));
+  if (width == 16 && machine.isX86() && machine.vectorBits == 512) {
+    auto i16 = b.getIntegerType(16);
+    Value all = b.create<arith::ConstantOp>(loc, b.getIntegerAttr(i16, -1));
+    Value rounding = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(4));
+    return b
+        .create<LLVM::CallIntrinsicOp>(loc, type, b.getStringAttr("llvm.x86.avx512.mask.scalef.ps.512"),
+                                       ValueRange{power, n, power, all, rounding})
+        .getResult(0);
+  }
+  // 2^n as two factors, each of them a normal number.
+  Value exponent = b.create<arith::SubIOp>(loc, b.create<arith::BitcastOp>(loc, integers, shifted),
+                                           b.create<arith::BitcastOp>(loc, integers, real(magic)));
+  Value half = b.create<arith::ShRSIOp>(loc, exponent, integer(1));
+  for (Value part : {half, b.create<arith::SubIOp>(loc, exponent, half).getResult()}) {
+    Value bits = b.create<arith::ShLIOp>(loc, b.create<arith::AddIOp>(loc, part, integer(127)), integer(23));
+    power = b.create<arith::MulFOp>(loc, power, b.create<arith::BitcastOp>(loc, type, bits));
+  }
+  return power;
+}
+
+/// accumulator + the sums of 4 products of bytes, by ARM's dot products.
+static Value addArmProducts(OpBuilder &b, Location loc, Value accumulator, Value lhs, Value rhs, int64_t width,
+                            bool mixesSigns) {
+  auto type = cast<VectorType>(accumulator.getType()), bytes = VectorType::get({4 * width}, b.getI8Type());
+  auto dot = [&](const char *name, Value sum, Value x, Value y) -> Value {
+    std::string intrinsic = (Twine("llvm.aarch64.neon.") + name + (width == 4 ? ".v4i32.v16i8" : ".v2i32.v8i8")).str();
+    return b.create<LLVM::CallIntrinsicOp>(loc, type, b.getStringAttr(intrinsic), ValueRange{sum, x, y}).getResult(0);
+  };
+  auto constant = [&](VectorType of, uint8_t value) -> Value {
+    return b.create<arith::ConstantOp>(loc, DenseElementsAttr::get(of, APInt(of.getElementTypeBitWidth(), value)));
+  };
+  lhs = b.create<LLVM::BitcastOp>(loc, bytes, lhs);
+  rhs = b.create<LLVM::BitcastOp>(loc, bytes, rhs);
+  if (mixesSigns)
+    return dot("usdot", accumulator, lhs, rhs);
+  // x * y = (x - 128) * y + 2 * 64 * y, where the second part is the same for all rows of a register block.
+  Value half = dot("sdot", constant(type, 0), constant(bytes, 64), rhs);
+  Value shifted = b.create<arith::XOrIOp>(loc, lhs, constant(bytes, 128));
+  return dot("sdot", b.create<arith::AddIOp>(loc, accumulator, b.create<arith::AddIOp>(loc, half, half)), shifted, rhs);
+}
+
+Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulator, Value lhs, Value rhs, int64_t width,
+                  const CpuMachine &machine) {
   accumulator = toWidth(b, loc, accumulator, width);
   lhs = toWidth(b, loc, lhs, width);
   rhs = toWidth(b, loc, rhs, width);
@@ -117,10 +194,31 @@ Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulat
   auto intrinsic = [&](const char *name, Type result, ValueRange arguments) {
     return b.create<LLVM::CallIntrinsicOp>(loc, result, b.getStringAttr(name), arguments).getResult(0);
   };
-  const char *suffix = width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
-  if (suffix && products == 4)
+  if (products == Products::Bytes && (width == 4 || width == 2) && !machine.isX86())
+    return addArmProducts(b, loc, accumulator, lhs, rhs, width, machine.mixesSigns);
+  const char *suffix = !machine.isX86() ? nullptr : width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
+  if (products == Products::Bfloats) {
+    if (suffix) {
+      auto pairs = VectorType::get({2 * width}, b.getBF16Type());
+      return intrinsic((std::string("llvm.x86.avx512bf16.dpbf16ps.") + suffix).c_str(), type,
+                       {accumulator, b.create<LLVM::BitcastOp>(loc, pairs, lhs), b.create<LLVM::BitcastOp>(loc, pairs, rhs)});
+    }
+    // A bfloat16 is the upper half of an f32.
+    auto real = [&](Value value, bool upper) -> Value {
+      auto constant = [&](int32_t number) {
+        return toWidth(b, loc, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(number)), width);
+      };
+      Value bits = upper ? b.create<arith::AndIOp>(loc, value, constant(-65536)).getResult()
+                         : b.create<arith::ShLIOp>(loc, value, constant(16));
+      return b.create<arith::BitcastOp>(loc, type, bits);
+    };
+    for (bool upper : {false, true})
+      accumulator = b.create<math::FmaOp>(loc, real(lhs, upper), real(rhs, upper), accumulator);
+    return accumulator;
+  }
+  if (suffix && products == Products::Bytes)
     return intrinsic((std::string("llvm.x86.avx512.vpdpbusd.") + suffix).c_str(), type, {accumulator, lhs, rhs});
-  if (suffix && products == 2) {
+  if (suffix && products == Products::Words) {
     auto pairs = VectorType::get({2 * width}, b.getI16Type());
     const char *name = width == 16  ? "llvm.x86.avx512.pmaddw.d.512"
                        : width == 8 ? "llvm.x86.avx2.pmadd.wd"
@@ -130,18 +228,31 @@ Value addProducts(OpBuilder &b, Location loc, unsigned products, Value accumulat
     return b.create<arith::AddIOp>(loc, accumulator, sums);
   }
   // Narrow remainders: each part is shifted to the top and back.
-  unsigned bits = 32 / products;
+  const unsigned group = products == Products::Bytes ? 4 : 2, bits = 32 / group;
   auto constant = [&](int64_t value) {
     return toWidth(b, loc, b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(static_cast<int32_t>(value))), width);
   };
-  for (unsigned part = 0; part < products; ++part) {
+  for (unsigned part = 0; part < group; ++part) {
     Value up = constant(32 - bits * (part + 1)), down = constant(32 - bits);
     Value x = b.create<arith::ShLIOp>(loc, lhs, up), y = b.create<arith::ShLIOp>(loc, rhs, up);
-    x = products == 4 ? b.create<arith::ShRUIOp>(loc, x, down).getResult() : b.create<arith::ShRSIOp>(loc, x, down);
+    x = products == Products::Bytes ? b.create<arith::ShRUIOp>(loc, x, down).getResult()
+                                    : b.create<arith::ShRSIOp>(loc, x, down);
     y = b.create<arith::ShRSIOp>(loc, y, down);
     accumulator = b.create<arith::AddIOp>(loc, accumulator, b.create<arith::MulIOp>(loc, x, y));
   }
   return accumulator;
+}
+
+Value combineHalves(OpBuilder &b, Location loc, const Combiner &combiner, Value value) {
+  const int64_t width = cast<VectorType>(value.getType()).getNumElements() / 2;
+  if (width == 1)
+    return applyToLanes(
+        b, *combiner.op,
+        {b.create<vector::ExtractOp>(loc, value, int64_t(0)), b.create<vector::ExtractOp>(loc, value, int64_t(1))}, 1);
+  auto half = [&](int64_t first) -> Value {
+    return b.create<vector::ShuffleOp>(loc, value, value, llvm::to_vector(llvm::seq<int64_t>(first, first + width)));
+  };
+  return applyToLanes(b, *combiner.op, {half(0), half(width)}, width);
 }
 
 std::optional<Combiner> matchCombiner(Block &body) {

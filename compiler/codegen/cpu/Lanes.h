@@ -6,6 +6,7 @@
 #ifndef COMPILER_CODEGEN_CPU_LANES_H
 #define COMPILER_CODEGEN_CPU_LANES_H
 
+#include "compiler/codegen/cpu/LoopNest.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/Builders.h"
 
@@ -21,10 +22,13 @@ mlir::Value toWidth(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, i
 /// division does not trap (x / 0 and x % 0 are 0), and arithmetic on bfloat16 is done in f32 and rounded.
 mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
 
-/// accumulator + the sum of the products of the small integers that lanes of i32 hold: 4 bytes, unsigned in `lhs` and signed in
-/// `rhs`, or 2 signed numbers of 16 bits. By the processor's own instruction where there is one for the width (x86).
-mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, unsigned products, mlir::Value accumulator, mlir::Value lhs,
-                        mlir::Value rhs, int64_t width);
+/// e to the power of `x`, an f32 or a vector of them, to a unit in the last place; subnormal results are rounded like others.
+mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const CpuMachine &machine);
+
+/// accumulator + the sum of the products of the small numbers that lanes of i32 hold. By the processor's own instruction where there is
+/// one for the width.
+mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, Products products, mlir::Value accumulator, mlir::Value lhs,
+                        mlir::Value rhs, int64_t width, const CpuMachine &machine);
 
 /// An op that combines an accumulator with a value and may be reassociated.
 struct Combiner {
@@ -34,6 +38,9 @@ struct Combiner {
 
 /// The combiner of a body whose last argument is its accumulator, if it has one.
 std::optional<Combiner> matchCombiner(mlir::Block &body);
+
+/// The lower lanes of a vector, whose number is even, each combined with an upper one; a scalar for the last two.
+mlir::Value combineHalves(mlir::OpBuilder &b, mlir::Location loc, const Combiner &combiner, mlir::Value value);
 
 /// What leaves any accumulator as it is.
 mlir::TypedAttr neutralElement(mlir::OpBuilder &b, mlir::vector::CombiningKind kind, mlir::Type type);

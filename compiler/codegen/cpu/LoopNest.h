@@ -9,7 +9,8 @@
 #ifndef COMPILER_CODEGEN_CPU_LOOPNEST_H
 #define COMPILER_CODEGEN_CPU_LOOPNEST_H
 
-#include "compiler/codegen/cpu/HostMachine.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
+#include "compiler/graph/Math.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -37,15 +38,19 @@ struct NestOperand {
   mlir::Type addressUnit() const;
 };
 
+/// The small numbers that 32 bits hold: 4 bytes, unsigned in the first factor and signed in the second, 2 signed numbers of 16 bits, or 2
+/// of bfloat16, whose sums are f32.
+enum class Products : uint8_t { None, Bytes, Words, Bfloats };
+
 /// A scalar computation applied in every iteration (stage 0) or once the reduction loops are done (the stages after it).
 struct NestStage {
   explicit NestStage(mlir::Location loc) : loc(loc) {}
   mlir::Location loc;
   /// The body of a linalg op; null copies input 0.
   mlir::Block *body = nullptr;
-  /// Instead of a body, in a reducing stage 0: inputs 0 and 1 are i32 that hold 4 bytes (unsigned, signed) or 2 signed 16-bit
-  /// numbers each, and the sum of their products is added to the accumulator.
-  unsigned products = 0;
+  /// Instead of a body, in a reducing stage 0: inputs 0 and 1 are i32 that hold several small numbers each, and the sum of their
+  /// products is added to the accumulator.
+  Products products = Products::None;
   /// One per argument of the body; the accumulators of a reducing stage 0 are not among them.
   llvm::SmallVector<NestOperand> inputs;
 };
@@ -75,19 +80,36 @@ mlir::Type storageType(mlir::Type element);
 int64_t storageBytes(mlir::Type element);
 
 struct NestOptions {
-  HostMachine machine;
-  /// Loops are shared between this many threads where the work is worth it.
+  CpuMachine machine;
+  /// Loops are divided so that this many threads can share them where the work is worth it.
   unsigned threads = 1;
+  graph::Math math = graph::Math::Exact;
 };
+
+/// Drops loops of one iteration and merges every pair of loops that all operands walk as one. The result is, for each loop that is left,
+/// the one that it was, or ends with.
+llvm::SmallVector<int> mergeLoops(LoopNest &nest);
 
 /// Neighbouring iterations of loop `loop` in one register block of a reducing nest; 0 if that is not the loop whose iterations are the
 /// lanes of vectors.
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options);
 
-/// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside.
+/// Emits the loops at the builder's insertion point. `scalars` maps scalar values that bodies capture from outside. `worker`, a pointer
+/// to a tw_worker, is the thread that shares the loops with others; null where one thread runs them alone. The result is the number of
+/// shared loops, which may still be running behind them.
 /// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
-void emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
-                  const llvm::DenseMap<mlir::Value, mlir::Value> &scalars);
+unsigned emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
+                      const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
+
+/// Emits nests that each work on rows, by itself every one of them: `rows` rows of all nests, then the next ones, so that they are still
+/// in the cache. `rowLoops` are their loops of rows, whose sizes are the same multiple of `rows`. What rows of a nest read of an earlier
+/// one must be of the same rows.
+unsigned emitRowBlocks(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<LoopNest> nests,
+                       llvm::ArrayRef<int> rowLoops, int64_t rows, const NestOptions &options,
+                       const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
+
+/// Emits a call of tw_worker::wait.
+void emitWait(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value worker);
 
 } // namespace tw::cpu
 

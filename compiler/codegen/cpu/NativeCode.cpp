@@ -8,10 +8,8 @@
 #include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/MathToLibm/MathToLibm.h"
 #include "mlir/Conversion/MemRefToLLVM/MemRefToLLVM.h"
-#include "mlir/Conversion/OpenMPToLLVM/ConvertOpenMPToLLVM.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
-#include "mlir/Conversion/SCFToOpenMP/SCFToOpenMP.h"
 #include "mlir/Conversion/VectorToLLVM/ConvertVectorToLLVMPass.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -21,14 +19,12 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/OpenMP/OpenMPDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
-#include "mlir/Target/LLVMIR/Dialect/OpenMP/OpenMPToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
@@ -39,6 +35,7 @@
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include <mutex>
 
 using namespace mlir;
 
@@ -102,17 +99,10 @@ static LogicalResult expandMath(ModuleOp module) {
   return applyPatternsAndFoldGreedily(module, std::move(patterns));
 }
 
-static void buildPipeline(PassManager &passes, unsigned threads) {
+static void buildPipeline(PassManager &passes) {
   passes.enableVerifier(false);
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
-  if (threads > 1) {
-    ConvertSCFToOpenMPPassOptions openMp;
-    openMp.numThreads = threads;
-    passes.addPass(createConvertSCFToOpenMPPass(openMp));
-    // Removes the stack scopes around loops that allocate nothing, which the next step could not convert.
-    passes.addPass(createCanonicalizerPass());
-  }
   passes.addPass(createConvertSCFToCFPass());
   // Before the conversion of vectors: calls are made element by element.
   passes.addPass(createConvertMathToLLVMPass());
@@ -124,51 +114,66 @@ static void buildPipeline(PassManager &passes, unsigned threads) {
   passes.addPass(createFinalizeMemRefToLLVMConversionPass());
   passes.addPass(createConvertFuncToLLVMPass());
   passes.addPass(createConvertControlFlowToLLVMPass());
-  if (threads > 1)
-    passes.addPass(createConvertOpenMPToLLVMPass());
   passes.addPass(createReconcileUnrealizedCastsPass());
 }
 
-static LogicalResult lowerToLlvmDialect(ModuleOp module, unsigned threads) {
+static LogicalResult lowerToLlvmDialect(ModuleOp module) {
   PassManager passes(module.getContext());
-  buildPipeline(passes, threads);
+  buildPipeline(passes);
   if (failed(passes.run(module)))
     return failure();
   // The translation to LLVM IR is not made for what it does not know.
   WalkResult result = module.walk([](Operation *op) {
-    bool known = isa<ModuleOp>(op) || isa<LLVM::LLVMDialect, omp::OpenMPDialect>(op->getDialect());
+    bool known = isa<ModuleOp>(op) || isa<LLVM::LLVMDialect>(op->getDialect());
     return known ? WalkResult::advance() : WalkResult(op->emitError("has no form in the llvm dialect"));
   });
   return failure(result.wasInterrupted());
 }
 
 void prepareCodegen(MLIRContext &context) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // the waiting loops of threads have an instruction as text
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser(); // the waiting loops of threads have an instruction as text
+    LLVMInitializeRISCVTargetInfo();
+    LLVMInitializeRISCVTarget();
+    LLVMInitializeRISCVTargetMC();
+    LLVMInitializeRISCVAsmPrinter();
+    LLVMInitializeRISCVAsmParser(); // the waiting loops of threads have an instruction as text
+  });
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
-  registerOpenMPDialectTranslation(registry);
   // What the passes add to the context when they run must be there before, because it is not made for threads.
   PassManager passes(&context);
-  buildPipeline(passes, /*threads=*/2);
+  buildPipeline(passes);
   passes.getDependentDialects(registry);
   context.appendDialectRegistry(registry);
   context.loadDialect<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect, math::MathDialect,
-                      memref::MemRefDialect, omp::OpenMPDialect, scf::SCFDialect, vector::VectorDialect>();
+                      memref::MemRefDialect, scf::SCFDialect, vector::VectorDialect>();
   for (StringRef name : registry.getDialectNames())
     context.getOrLoadDialect(name);
 }
 
-static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine, unsigned optLevel) {
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuMachine &machine, unsigned optLevel) {
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, message);
   if (!target)
     return makeError(message);
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
-  std::unique_ptr<llvm::TargetMachine> result(
-      target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-                                  std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
+  llvm::TargetOptions options;
+  options.MCOptions.ABIName = machine.abi;
+  std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(machine.triple, machine.cpu, machine.features,
+                                                                          options, llvm::Reloc::PIC_, std::nullopt,
+                                                                          level.value_or(llvm::CodeGenOptLevel::Default)));
   if (!result)
     return makeError("LLVM has no code generator for " + machine.triple);
   return std::move(result);
@@ -199,20 +204,13 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned
     builder.buildPerModuleDefaultPipeline(level).run(module, modules);
 }
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const HostMachine &machine,
-                                                                    unsigned threads, unsigned optLevel) {
-  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module, threads)))
-    return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
-  if (!code)
-    return makeError("a kernel cannot be translated to LLVM IR");
+llvm::Error optimiseFor(llvm::Module &code, const CpuMachine &machine, unsigned optLevel) {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
   if (!target)
     return target.takeError();
-  code->setTargetTriple(machine.triple);
-  code->setDataLayout((*target)->createDataLayout());
-  for (llvm::Function &function : *code) {
+  code.setTargetTriple(machine.triple);
+  code.setDataLayout((*target)->createDataLayout());
+  for (llvm::Function &function : code) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", machine.cpu);
@@ -220,16 +218,44 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp mod
     function.addFnAttr("prefer-vector-width", std::to_string(machine.vectorBits));
     function.addFnAttr("min-legal-vector-width", std::to_string(machine.vectorBits));
   }
-  optimise(*code, **target, optLevel);
+  optimise(code, **target, optLevel);
+  return llvm::Error::success();
+}
 
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
+llvm::Expected<std::unique_ptr<llvm::Module>> compileToIr(ModuleOp module, llvm::LLVMContext &context,
+                                                          const CpuMachine &machine, unsigned optLevel) {
+  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module)))
+    return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
+  if (!code)
+    return makeError("a kernel cannot be translated to LLVM IR");
+  if (llvm::Error error = optimiseFor(*code, machine, optLevel))
+    return std::move(error);
+  return std::move(code);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitCode(llvm::Module &code, const CpuMachine &machine, unsigned optLevel,
+                                                             llvm::CodeGenFileType type) {
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
+  if (!target)
+    return target.takeError();
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager emission;
-  if ((*target)->addPassesToEmitFile(emission, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if ((*target)->addPassesToEmitFile(emission, stream, nullptr, type))
     return makeError("LLVM cannot write object files for " + machine.triple);
-  emission.run(*code);
-  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), module.getName().value_or("kernel"),
+  emission.run(code);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), code.getModuleIdentifier(),
                                                          /*RequiresNullTerminator=*/false);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const CpuMachine &machine,
+                                                                    unsigned optLevel) {
+  llvm::LLVMContext context;
+  llvm::Expected<std::unique_ptr<llvm::Module>> code = compileToIr(module, context, machine, optLevel);
+  if (!code)
+    return code.takeError();
+  return emitCode(**code, machine, optLevel, llvm::CodeGenFileType::ObjectFile);
 }
 
 } // namespace tw::cpu

@@ -28,6 +28,15 @@ public:
   std::string reasonAgainst(Operation *) const override { return ""; }
 };
 
+class GpuTarget : public KernelTarget {
+public:
+  StringRef name() const override { return kGpuTarget; }
+  std::string reasonAgainst(Operation *op) const override {
+    auto fallback = dyn_cast<FallbackOp>(op);
+    return fallback ? fallback.getReason().str() : "";
+  }
+};
+
 } // namespace
 
 std::string ArrayTarget::reasonAgainst(Operation *op) const {
@@ -78,5 +87,7 @@ bool isFor(func::FuncOp kernel, StringRef target) {
 std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine) { return std::make_shared<ArrayTarget>(std::move(machine)); }
 
 std::shared_ptr<const KernelTarget> makeCpuTarget() { return std::make_shared<CpuTarget>(); }
+
+std::shared_ptr<const KernelTarget> makeGpuTarget() { return std::make_shared<GpuTarget>(); }
 
 } // namespace tw::graph

@@ -24,6 +24,7 @@ inline constexpr llvm::StringLiteral kReasonAttr = "tilewright.reason";
 /// Names of the targets that Tilewright has.
 inline constexpr llvm::StringLiteral kAccelTarget = "accel";
 inline constexpr llvm::StringLiteral kCpuTarget = "cpu";
+inline constexpr llvm::StringLiteral kGpuTarget = "gpu";
 
 /// Whether `kernel` is for the target of this name. A function without kTargetAttr is for any.
 bool isFor(mlir::func::FuncOp kernel, llvm::StringRef target);
@@ -57,6 +58,8 @@ using KernelTargets = std::vector<std::shared_ptr<const KernelTarget>>;
 std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine);
 /// The CPU, which takes every op.
 std::shared_ptr<const KernelTarget> makeCpuTarget();
+/// The GPU, which takes every op that lowers to linalg.
+std::shared_ptr<const KernelTarget> makeGpuTarget();
 
 } // namespace tw::graph
 

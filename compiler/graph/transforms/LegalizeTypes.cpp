@@ -157,7 +157,7 @@ void dropIdentities(ModuleOp module, func::FuncOp main) {
 
 class Legalizer {
 public:
-  Legalizer(ModuleOp module, func::FuncOp main) : module(module), main(main), builder(module.getContext()) {}
+  Legalizer(ModuleOp module, func::FuncOp main, StringRef target) : module(module), main(main), target(target), builder(module.getContext()) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(main.getBody().front()))
@@ -175,6 +175,7 @@ public:
 private:
   ModuleOp module;
   func::FuncOp main;
+  StringRef target;
   OpBuilder builder;
   DenseMap<Value, Value> narrowed;
   unsigned casts = 0;
@@ -205,7 +206,7 @@ private:
                                                builder.getFunctionType({value.getType()}, {type}));
     kernel.setPrivate();
     kernel->setAttr(kNodesAttr, builder.getStrArrayAttr({}));
-    kernel->setAttr(kTargetAttr, builder.getStringAttr(kAccelTarget));
+    kernel->setAttr(kTargetAttr, builder.getStringAttr(target));
     builder.setInsertionPointToStart(kernel.addEntryBlock());
     Value result = builder.create<CastOp>(loc, type, kernel.getArgument(0));
     builder.create<func::ReturnOp>(loc, result);
@@ -266,13 +267,14 @@ private:
 };
 
 struct LegalizeTypesPass : impl::LegalizeTypesPassBase<LegalizeTypesPass> {
+  using LegalizeTypesPassBase::LegalizeTypesPassBase;
   void runOnOperation() override {
     auto main = getOperation().lookupSymbol<func::FuncOp>("main");
     if (!main || main.isExternal() || !llvm::hasSingleElement(main.getBody())) {
       getOperation().emitError() << "no function @main with one block";
       return signalPassFailure();
     }
-    Legalizer(getOperation(), main).run();
+    Legalizer(getOperation(), main, target).run();
     RewritePatternSet patterns(&getContext());
     patterns.add<MoveBelowCast, MoveAboveMovement, CancelCasts>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))

@@ -150,6 +150,7 @@ def LegalizeTypesPass : Pass<"graph-legalize-types", "::mlir::ModuleOp"> {
     Arithmetic inside a kernel stays f32; convolutions and matrix products take bf16 operands and give f32. The network's
     inputs and outputs stay what they are. An argument with `tilewright.converts` is narrowed by its kernel.
   }];
+  let options = [Option<"target", "target", "std::string", "\"accel\"", "the target of kernels that convert">];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
 }
 

@@ -27,6 +27,8 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
   manager.addPass(createCSEPass());
   manager.addPass(createFoldBatchNormPass());
   manager.addPass(createFuseLayerNormPass());
+  if (options.math >= Math::Reassociate)
+    manager.addPass(createReassociatePass());
   manager.addPass(createDecomposeOpsPass());
   if (integer) {
     ConvertQdqPassOptions qdq;
@@ -34,8 +36,6 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createConvertQdqPass(qdq));
   }
   manager.addPass(createFoldConstantsPass(fold));
-  if (options.math >= Math::Reassociate)
-    manager.addPass(createReassociatePass());
   manager.addPass(createConvertLayoutPass());
   if (machine) {
     SwapOperandsPassOptions swap;
@@ -56,8 +56,11 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createMovePoolsPass(move));
   }
   manager.addPass(createPartitionKernelsPass(options.targets));
-  if (machine && machine->type == "bf16")
-    manager.addPass(createLegalizeTypesPass());
+  if (options.narrows || (machine && machine->type == "bf16")) {
+    LegalizeTypesPassOptions legalize;
+    legalize.target = options.targets.front()->name().str();
+    manager.addPass(createLegalizeTypesPass(legalize));
+  }
 }
 
 namespace {

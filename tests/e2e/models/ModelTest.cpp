@@ -129,8 +129,6 @@ void checkCycles(const SimulatedNetwork &network, const stats::SimResult &result
       sum += cycles;
     EXPECT_EQ(sum, result.totalCycles) << engine.name;
   }
-  for (const pipeline::OffloadEntry &entry : network.compiled().offload)
-    EXPECT_EQ(entry.target, "accelerator") << entry.node << ": " << entry.reason;
 }
 
 void printRun(const std::string &name, const SimulatedNetwork &network, uint64_t cycles) {

@@ -26,8 +26,9 @@ inline runtime::RunReport reportOf(const pipeline::CompiledNetwork &network, con
   for (size_t i = 0; i < network.choices.size(); ++i)
     report.tiles.push_back({network.choices[i], network.tileBytes[i]});
   report.groups = network.groups;
+  report.targets = {"accelerator"};
   for (const pipeline::OffloadEntry &entry : network.offload)
-    report.offload.push_back({entry.node, entry.target, entry.reason});
+    report.offload.push_back({entry.node, "accelerator", entry.reason});
   return report;
 }
 

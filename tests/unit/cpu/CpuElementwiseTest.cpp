@@ -50,8 +50,8 @@ void checkFunction(const std::string &op, double (*reference)(double), double lo
 }
 
 TEST(MathFunctionTest, WithinAFewUnitsOfTheLastPlace) {
-  checkFunction("math.exp", std::exp, -87, 88, 2);
-  checkFunction("math.exp", std::exp, -1, 1, 2);
+  checkFunction("math.exp", std::exp, -105, 88.7, 1.2);
+  checkFunction("math.exp", std::exp, -1, 1, 1.2);
   checkFunction("math.tanh", std::tanh, -10, 10, 8);
   checkFunction("math.erf", std::erf, -4, 4, 8);
   checkFunction("math.sqrt", std::sqrt, 0, 1e6, 0.5);
@@ -108,8 +108,8 @@ TEST(MathFunctionTest, ExtremesOfExp) {
   auto outputs = runEverywhere(unary(8, "f32", "f32", "%r = math.exp %a : f32"), {tensorOf(x, {8})});
   auto y = valuesOf<float>(outputs.at(0));
   EXPECT_EQ(y[0], 0);
-  EXPECT_LE(y[1], 1e-38f);
-  EXPECT_LE(y[2], 1e-38f);
+  EXPECT_EQ(y[1], 0);
+  EXPECT_EQ(y[2], 0);
   EXPECT_EQ(y[3], 1);
   EXPECT_EQ(y[4], infinity);
   EXPECT_EQ(y[5], infinity);

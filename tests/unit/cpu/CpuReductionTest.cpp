@@ -119,8 +119,11 @@ INSTANTIATE_TEST_SUITE_P(Shapes, ConvTest,
                                          ConvCase{28, 28, 24, 3, 1, 1, 1, 72},
                                          ConvCase{20, 31, 4, 1, 3, 1, 0, 1})); // one feature
 
-/// Integer convolution with zero points, then bias and requantisation.
-TEST(IntegerConvTest, RequantisesToTheBit) {
+class IntegerConvTest : public testing::TestWithParam<int32_t> {};
+
+/// Integer convolution with zero points of the input and the weights, then bias and requantisation.
+TEST_P(IntegerConvTest, RequantisesToTheBit) {
+  const int32_t weightZero = GetParam();
   const int64_t height = 9, width = 10, channels = 6, features = 21;
   const int32_t inputZero = 131, outputZero = 3;
   std::string text = R"(
@@ -147,7 +150,10 @@ func.func @main(%x: tensor<1x9x10x6xi8>, %w: tensor<3x3x6x21xi8>, %b: tensor<21x
     %a32 = arith.extui %a : i8 to i32
     %az = arith.subi %a32, %zp : i32
     %k32 = arith.extsi %k : i8 to i32
-    %p = arith.muli %az, %k32 : i32
+    %kzp = arith.constant )" +
+                     number(weightZero) + R"( : i32
+    %kz = arith.subi %k32, %kzp : i32
+    %p = arith.muli %az, %kz : i32
     %r = arith.addi %acc, %p : i32
     linalg.yield %r : i32
   } -> tensor<1x5x5x21xi32>
@@ -190,7 +196,7 @@ func.func @main(%x: tensor<1x9x10x6xi8>, %w: tensor<3x3x6x21xi8>, %b: tensor<21x
           // Padding is 131, the zero point: it adds nothing.
           if (ih < 0 || iw < 0 || ih >= height || iw >= width)
             continue;
-          sum += (x[(ih * width + iw) * channels + i % channels] - inputZero) * w[i * features + f];
+          sum += (x[(ih * width + iw) * channels + i % channels] - inputZero) * (w[i * features + f] - weightZero);
         }
         float scaled = std::nearbyintf(static_cast<float>(sum) * m[f]);
         expected.push_back(static_cast<int8_t>(static_cast<int>(std::min(std::max(scaled, -131.0f), 124.0f)) + outputZero));
@@ -205,13 +211,15 @@ func.func @main(%x: tensor<1x9x10x6xi8>, %w: tensor<3x3x6x21xi8>, %b: tensor<21x
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(WeightZeros, IntegerConvTest, testing::Values(0, 4, -9));
+
 /// Matrix products of bytes of either sign, with and without zero points, constant and computed right-hand sides, sums that
 /// start at zero or not, and depths that do not fill the last group.
 TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
   unsigned seed = 0;
   for (int64_t depth : {1, 2, 8, 13})
     for (auto [lhsSigned, lhsZero] : {std::pair(false, 0), {false, 131}, {true, 0}, {true, -7}})
-      for (auto [rhsSigned, rhsZero] : {std::pair(true, 0), {false, 128}, {true, 5}}) {
+      for (auto [rhsSigned, rhsZero] : {std::pair(true, 0), {false, 128}, {true, 5}, {false, 7}, {true, -128}}) {
         bool constant = ++seed % 2, fromZero = seed % 3;
         const int64_t rows = 5, columns = seed % 4 < 2 ? 27 : 150;
         auto a = someValues<uint8_t>(rows * depth, seed), w = someValues<uint8_t>(depth * columns, seed + 1);
@@ -277,6 +285,203 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
       }
 }
 
+/// A normalisation and a softmax over long rows: their steps go through a few rows at a time, or through all of them where the number of
+/// rows has no fitting divisor.
+TEST(RowsTest, StepsOverTheSameRowsEqualNaiveLoops) {
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>(48, 301), {53, 300}, {32, 1024}}) {
+    const std::string x = shape({1, rows, columns}, "f32"), r = shape({1, rows}, "f32"), n = number(columns);
+    const std::string row = "affine_map<(o, i, j) -> (o, i)>", all = "affine_map<(o, i, j) -> (o, i, j)>";
+    auto reduction = [&](const std::string &result, const std::string &input, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row +
+             R"(], iterator_types = ["parallel", "parallel", "reduction"]} ins()" + input + " : " + x + ") outs(%zeros : " + r +
+             ") {\n  ^bb0(%a: f32, %acc: f32):\n" + body +
+             "    %s = arith.addf %acc, %v : f32\n    linalg.yield %s : f32\n  } -> " + r + "\n";
+    };
+    auto map = [&](const std::string &result, const std::string &input, const std::string &stat, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row + ", " + all +
+             R"(], iterator_types = ["parallel", "parallel", "parallel"]} ins()" + input + ", " + stat + " : " + x + ", " + r +
+             ") outs(%e : " + x + ") {\n  ^bb0(%a: f32, %b: f32, %o: f32):\n" + body + "    linalg.yield %v : f32\n  } -> " +
+             x + "\n";
+    };
+    const std::string text =
+        "func.func @main(%x: " + x + ") -> " + x + R"( {
+  %n = arith.constant )" +
+        n + R"(.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" +
+        x + R"(
+  %er = tensor.empty() : )" +
+        r + R"(
+  %zeros = linalg.fill ins(%zero : f32) outs(%er : )" +
+        r + ") -> " + r + "\n" + reduction("sum", "%x", "    %v = arith.addf %a, %zero : f32\n") +
+        map("centred", "%x", "%sum", "    %m = arith.divf %b, %n : f32\n    %v = arith.subf %a, %m : f32\n") +
+        reduction("squares", "%centred", "    %v = arith.mulf %a, %a : f32\n") +
+        map("normal", "%centred", "%squares",
+            "    %m = arith.divf %b, %n : f32\n    %d = math.sqrt %m : f32\n    %v = arith.divf %a, %d : f32\n") +
+        "  %y = linalg.softmax dimension(2) ins(%normal : " + x + ") outs(%e : " + x + ") -> " + x + "\n  return %y : " + x +
+        "\n}";
+    const auto values = someValues<float>(rows * columns, 9);
+    const auto outputs = runEverywhere(text, {tensorOf(values, {1, rows, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < rows; ++i) {
+      double mean = 0, variance = 0, sum = 0;
+      auto at = [&, row = values.data() + i * columns](int64_t j) { return static_cast<double>(row[j]); };
+      for (int64_t j = 0; j < columns; ++j)
+        mean += at(j) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        variance += (at(j) - mean) * (at(j) - mean) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        sum += std::exp((at(j) - mean) / std::sqrt(variance));
+      for (int64_t j = 0; j < columns; ++j) {
+        const double expected = std::exp((at(j) - mean) / std::sqrt(variance)) / sum;
+        // Sums of 1024 numbers in f32 may be off by 1024 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], expected, expected * 1e-4) << rows << " x " << columns << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+/// A softmax of products of bytes: the products keep their packed factor, and only the steps behind them go through rows together. With
+/// several matrices these would be the rows of the products, too.
+TEST(RowsTest, StepsBehindProductsLeaveThemWhole) {
+  const int64_t rows = 48, depth = 24, columns = 320;
+  for (int64_t batch : {1, 8}) {
+    const std::string a = shape({batch, rows, depth}, "i8"), w = shape({batch, depth, columns}, "i8");
+    const std::string i32 = shape({batch, rows, columns}, "i32"), f32 = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + a + ", %w: " + w + ") -> " + f32 + R"( {
+  %zero = arith.constant 0 : i32
+  %ei = tensor.empty() : )" + i32 +
+                             R"(
+  %f = linalg.fill ins(%zero : i32) outs(%ei : )" +
+                             i32 + ") -> " + i32 + R"(
+  %p = linalg.batch_matmul ins(%a, %w : )" +
+                             a + ", " + w + ") outs(%f : " + i32 + ") -> " + i32 + R"(
+  %e = tensor.empty() : )" + f32 +
+                             R"(
+  %s = linalg.generic {indexing_maps = [affine_map<(n, i, j) -> (n, i, j)>, affine_map<(n, i, j) -> (n, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : )" +
+                             i32 + ") outs(%e : " + f32 + R"() {
+  ^bb0(%x: i32, %o: f32):
+    %scale = arith.constant 0.0001 : f32
+    %r = arith.sitofp %x : i32 to f32
+    %m = arith.mulf %r, %scale : f32
+    linalg.yield %m : f32
+  } -> )" + f32 +
+                             "\n  %y = linalg.softmax dimension(2) ins(%s : " + f32 + ") outs(%e : " + f32 + ") -> " + f32 +
+                             "\n  return %y : " + f32 + "\n}";
+    const auto x = someValues<int8_t>(batch * rows * depth, 3), v = someValues<int8_t>(batch * depth * columns, 4);
+    const auto outputs = runEverywhere(text, {tensorOf(x, {batch, rows, depth}), tensorOf(v, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < batch * rows; ++i) {
+      std::vector<double> exponentials;
+      double sum = 0;
+      for (int64_t j = 0; j < columns; ++j) {
+        int32_t product = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          product += x[i * depth + k] * v[(i / rows * depth + k) * columns + j];
+        exponentials.push_back(std::exp(product * 1e-4));
+        sum += exponentials.back();
+      }
+      for (int64_t j = 0; j < columns; ++j)
+        // Sums of 320 numbers in f32 may be off by 320 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], exponentials[j] / sum, exponentials[j] / sum * 5e-5) << "at " << i << ", " << j;
+    }
+  }
+}
+
+/// A right-hand side that is computed, with rows far apart in memory: it is packed in each run. The last panels are narrower.
+TEST(MatmulTest, PacksAComputedFactor) {
+  const int64_t batch = 2, rows = 35, depth = 130;
+  for (int64_t columns : {128, 150, 300}) {
+    const std::string lhs = shape({batch, rows, depth}, "f32"), rhs = shape({batch, depth, columns}, "f32");
+    const std::string out = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ") -> " + out + R"( {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" + out +
+                             R"(
+  %f = linalg.fill ins(%zero : f32) outs(%e : )" +
+                             out + ") -> " + out + "\n  %y = linalg.batch_matmul ins(%a, %b : " + lhs + ", " + rhs +
+                             ") outs(%f : " + out + ") -> " + out + "\n  return %y : " + out + "\n}";
+    // Multiples of 1/8 below 4: sums of so few products are exact in any order.
+    const auto a = someValues<float>(batch * rows * depth, 1), w = someValues<float>(batch * depth * columns, 2);
+    std::vector<float> expected;
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          float sum = 0;
+          for (int64_t k = 0; k < depth; ++k)
+            sum += a[(n * rows + i) * depth + k] * w[(n * depth + k) * columns + j];
+          expected.push_back(sum);
+        }
+    auto outputs = runEverywhere(text, {tensorOf(a, {batch, rows, depth}), tensorOf(w, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << columns << " columns";
+  }
+}
+
+/// Products of f32 under fast math: both factors are rounded to bfloat16, which keeps 8 bits, and sums are f32. The right-hand side is a
+/// constant, which is packed when the code is made, or computed; depths do not all fill the last pair.
+TEST(BfloatMatmulTest, IsWithinTheRoundingOfTheFactors) {
+  const int64_t rows = 5;
+  for (int64_t depth : {2, 7, 64})
+    for (int64_t columns : {27, 150})
+      for (bool constant : {false, true})
+        for (bool isRepresentable : {false, true}) {
+          // Multiples of 1/8 below 4 are bfloat16 numbers, their quotients by 3 are not.
+          auto numbers = [&](size_t count, unsigned seed) {
+            std::vector<float> values = someValues<float>(count, seed);
+            for (float &value : values)
+              value = isRepresentable ? value : value / 3;
+            return values;
+          };
+          const std::vector<float> a = numbers(rows * depth, 1), w = numbers(depth * columns, 2);
+          std::string elements;
+          for (int64_t i = 0; i < depth; ++i) {
+            elements += i ? ", [" : "[";
+            for (int64_t j = 0; j < columns; ++j) {
+              char text[32];
+              snprintf(text, sizeof text, "%s%.9e", j ? ", " : "", w[i * columns + j]);
+              elements += text;
+            }
+            elements += "]";
+          }
+          const std::string lhs = shape({rows, depth}, "f32"), rhs = shape({depth, columns}, "f32"),
+                            out = shape({rows, columns}, "f32");
+          const std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ") -> " + out + R"( {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" + out + R"(
+  %f = linalg.fill ins(%zero : f32) outs(%e : )" +
+                                   out + ") -> " + out + R"(
+  %k = arith.constant dense<[)" + elements +
+                                   "]> : " + rhs + R"(
+  %y = linalg.matmul ins(%a, )" + (constant ? "%k" : "%b") +
+                                   " : " + lhs + ", " + rhs + ") outs(%f : " + out + ") -> " + out + "\n  return %y : " + out +
+                                   "\n}";
+          for (unsigned vectorBits : {128u, 256u, 512u}) {
+            tw::cpu::CpuOptions options;
+            options.math = tw::graph::Math::Fast;
+            options.vectorBits = vectorBits;
+            auto outputs = runWith(text, {tensorOf(a, {rows, depth}), tensorOf(w, {depth, columns})}, options);
+            ASSERT_EQ(outputs.size(), 1u);
+            const std::vector<float> y = valuesOf<float>(outputs[0]);
+            for (int64_t i = 0; i < rows; ++i)
+              for (int64_t j = 0; j < columns; ++j) {
+                double sum = 0, sizes = 0;
+                for (int64_t k = 0; k < depth; ++k) {
+                  const double product = double(a[i * depth + k]) * w[k * columns + j];
+                  sum += product;
+                  sizes += std::abs(product);
+                }
+                // Each factor is off by 2^-8 of itself at most, their product by 2^-7; what f32 rounds is less than 1 % of that.
+                ASSERT_LE(std::abs(y[i * columns + j] - sum), isRepresentable ? 0 : 1.01 * sizes / 128)
+                    << "depth " << depth << ", " << columns << " columns, " << vectorBits << " bits, at " << i << ", " << j;
+              }
+          }
+        }
+}
+
 /// Depthwise: channels are parallel in both operands.
 TEST(DepthwiseConvTest, EqualsNaiveLoops) {
   for (auto [channels, stride] : {std::pair<int64_t, int64_t>(32, 1), {24, 2}, {7, 1}, {1, 1}}) {
@@ -331,7 +536,8 @@ TEST(DepthwiseConvTest, PaddedEqualsNaiveLoops) {
   const int64_t channels = 19, size = 11, taps = 3;
   for (Case c : {Case{1, 1, 1, 1, 5}, {1, 1, 2, 1, 5}, {0, 2, 1, 1, 5}, {4, 0, 1, 2, 5}, {1, 1, 3, 1, 0}, {12, 1, 1, 1, 5}}) {
     const int64_t padded = size + c.low + c.high, out = (padded - (taps - 1) * c.dilation - 1) / c.stride + 1;
-    std::string in = shape({size, channels}, "i8"), wide = shape({padded, channels}, "i8"), weights = shape({taps, channels}, "i8");
+    std::string in = shape({size, channels}, "i8"), wide = shape({padded, channels}, "i8"),
+                weights = shape({taps, channels}, "i8");
     std::string result = shape({out, channels}, "i32");
     std::string text = "func.func @main(%x: " + in + ", %w: " + weights + ", %b: " + result + ") -> " + result + R"( {
   %pad = arith.constant )" +
@@ -340,7 +546,8 @@ TEST(DepthwiseConvTest, PaddedEqualsNaiveLoops) {
                        number(c.low) + ", 0] high[" + number(c.high) + R"(, 0] {
   ^bb0(%i: index, %j: index):
     tensor.yield %pad : i8
-  } : )" + in + " to " + wide + R"(
+  } : )" + in + " to " +
+                       wide + R"(
   %sum = linalg.generic {indexing_maps = [affine_map<(h, c, y) -> (h * )" +
                        number(c.stride) + " + y * " + number(c.dilation) + R"(, c)>, affine_map<(h, c, y) -> (y, c)>,
       affine_map<(h, c, y) -> (h, c)>], iterator_types = ["parallel", "parallel", "reduction"]}
@@ -354,7 +561,8 @@ TEST(DepthwiseConvTest, PaddedEqualsNaiveLoops) {
     %m = arith.muli %d, %k32 : i32
     %r = arith.addi %acc, %m : i32
     linalg.yield %r : i32
-  } -> )" + result + "\n  return %sum : " + result + "\n}";
+  } -> )" + result +
+                       "\n  return %sum : " + result + "\n}";
     auto x = someValues<int8_t>(size * channels, 6), w = someValues<int8_t>(taps * channels, 7);
     auto b = someValues<int32_t>(out * channels, 8);
     std::vector<int32_t> expected;
@@ -367,9 +575,11 @@ TEST(DepthwiseConvTest, PaddedEqualsNaiveLoops) {
         }
         expected.push_back(sum);
       }
-    auto outputs = runEverywhere(text, {tensorOf(x, {size, channels}), tensorOf(w, {taps, channels}), tensorOf(b, {out, channels})});
+    auto outputs =
+        runEverywhere(text, {tensorOf(x, {size, channels}), tensorOf(w, {taps, channels}), tensorOf(b, {out, channels})});
     ASSERT_EQ(outputs.size(), 1u);
-    EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected) << c.low << " " << c.high << " " << c.stride << " " << c.dilation << " " << c.padding;
+    EXPECT_EQ(valuesOf<int32_t>(outputs[0]), expected)
+        << c.low << " " << c.high << " " << c.stride << " " << c.dilation << " " << c.padding;
   }
 }
 
@@ -436,8 +646,8 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
   %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> )" +
                          map + R"(>,
       affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]}
-      ins(%a, )" + (isConstant ? "%k : " : "%b : ") + a +
-                         ", " + b + ") outs(%c : " + out + R"() {
+      ins(%a, )" + (isConstant ? "%k : " : "%b : ") +
+                         a + ", " + b + ") outs(%c : " + out + R"() {
   ^bb0(%x: f32, %w: f32, %acc: f32):
     %m = arith.mulf %x, %w : f32
     %r = arith.addf %m, %acc : f32
@@ -456,7 +666,8 @@ TEST(MatmulTest, BothLayoutsEqualNaiveLoops) {
           runEverywhere(text, {tensorOf(x, {c.m, c.k}), transposed ? tensorOf(w, {c.n, c.k}) : tensorOf(w, {c.k, c.n}),
                                tensorOf(init, {c.m, c.n})});
       ASSERT_EQ(outputs.size(), 1u);
-      EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << c.m << "x" << c.n << "x" << c.k << " " << transposed << " " << isConstant;
+      EXPECT_EQ(valuesOf<float>(outputs[0]), expected)
+          << c.m << "x" << c.n << "x" << c.k << " " << transposed << " " << isConstant;
     }
 }
 

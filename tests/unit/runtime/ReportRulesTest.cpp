@@ -58,6 +58,7 @@ json soundReport() {
              {"idle_cycles", 20},
              {"stalls", {{"operand_cycles", 15}, {"starved_cycles", 5}}}}}},
           {"layers", {first, group}},
+          {"targets", {"accelerator", "cpu"}},
           {"offload", {{{"node", "n"}, {"target", "accelerator"}, {"reason", "layer a"}}}}};
 }
 

@@ -56,7 +56,8 @@ RunReport sampleReport() {
   sim.instructionCount = 3;
   sim.hasLayerCauses = true;
   report.sim = sim;
-  report.offload = {{"Conv_0", "accelerator", "layer conv"}, {"NonZero_2", "cpu", "the accelerator has no NonZero"}};
+  report.targets = {"accelerator", "cpu"};
+  report.offload = {{"Conv_0", "accelerator", "layer conv"}, {"NonZero_2", "cpu", "the accelerator has no NonZero", true}};
   report.outputs = {{"y", ElementKind::F32, {1, 2}, std::vector<uint8_t>(8)}};
   report.simulateSeconds = 0.5;
   return report;
@@ -295,7 +296,8 @@ TEST(ReportTest, ANetworkThatRunsNowhereOnTheAcceleratorSaysSo) {
   report.sim.reset();
   report.layers.clear();
   report.fallback.kernels = 1;
-  report.offload = {{"NonZero_2", "cpu", "the accelerator has no NonZero"}, {"Shape_1", "folded", "constant"}};
+  report.fallback.devices = {"this CPU"};
+  report.offload = {{"NonZero_2", "cpu", "the accelerator has no NonZero", true}, {"Shape_1", "folded", "constant"}};
   const std::string text = tables(report);
   EXPECT_NE(text.find("nothing runs on the accelerator\nnodes: 1 on cpu, 1 folded\n  NonZero_2 on cpu: the accelerator has no NonZero\n"),
             std::string::npos)

@@ -1,0 +1,1020 @@
+//===- GpuCompiler.cpp - Linalg as kernels for a GPU ----------------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/gpu/GpuCompiler.h"
+#include "compiler/codegen/cpu/MemoryPlan.h"
+#include "compiler/codegen/gpu/Contraction.h"
+#include "compiler/codegen/gpu/Elements.h"
+#include "compiler/codegen/gpu/Kernel.h"
+#include "compiler/codegen/gpu/TileKernel.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+#include <map>
+
+using namespace tw;
+using namespace tw::gpu;
+namespace linalg = mlir::linalg;
+namespace func = mlir::func;
+using llvm::Value;
+
+namespace {
+
+constexpr unsigned kThreads = 256;    ///< of a block of a plain kernel
+constexpr int64_t kWarp = 32;
+/// Fewer sums than this, of more terms than lanes: a warp for each is faster than a thread.
+constexpr int64_t kMostWarpReductions = 1 << 17;
+/// Of an H100, from which estimates are made: products of a tensor core in a cycle and multiprocessor come from kTiles, the clock, and the
+/// time that a launch with its first and last copies takes.
+constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
+constexpr double kMemoryGigabytes = 2900;
+constexpr unsigned kUnrolledTerms = 4; ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;    ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32; ///< of sums that a thread makes for several neighbours: windows
+constexpr int64_t kFewChannels = 8; ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
+constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
+
+/// The tiles there are. `rate`: of the tensor cores' peak, measured on large square products.
+struct Tile {
+  TileShape shape;
+  double rate;
+};
+constexpr Tile kTiles[] = {{{128, 256, 4, 1}, 1.0},  {{128, 192, 4, 1}, 0.95}, {{192, 128, 4, 1}, 0.95}, {{128, 128, 5, 1}, 0.93},
+                           {{64, 256, 4, 1}, 0.85},  {{256, 64, 4, 1}, 0.7},   {{64, 192, 5, 1}, 0.75},  {{128, 64, 6, 1}, 0.65},
+                           {{64, 128, 6, 1}, 0.7},   {{64, 64, 5, 1}, 0.5},    {{64, 64, 6, 2}, 0.45},   {{64, 64, 6, 4}, 0.42},
+                           {{64, 64, 6, 8}, 0.4}};
+
+uint64_t aligned(uint64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
+uint64_t bytesOf(mlir::RankedTensorType type) { return uint64_t(type.getNumElements()) * gpu::bytesOf(*elementOf(type.getElementType())); }
+
+class GpuCompiler {
+public:
+  GpuCompiler(mlir::ModuleOp module, const GpuOptions &options) : module(module), options(options) {}
+  llvm::Expected<Program> run();
+
+private:
+  /// Arguments name buffers of the arena by their index, until memory is planned.
+  Place bufferFor(uint64_t bytes);
+  Place constantFor(std::vector<uint8_t> bytes);
+  Place placeOf(mlir::Value value);
+  void use(Place place);
+
+  llvm::Error compileMain(func::FuncOp main);
+  llvm::Error compileKernel(func::FuncOp function, llvm::ArrayRef<Place> inputs, Place output);
+  /// Elements of `root` into `to`, and of what has to lie in memory before.
+  llvm::Error compileRoot(mlir::Value root, Place to);
+  llvm::Error materialise(mlir::Value value);
+  bool mustLieInMemory(mlir::Value value, mlir::Value root);
+  llvm::Error compileElements(mlir::Value root, Place to, const std::string &why);
+  llvm::Error compileRowReduction(mlir::Value root, linalg::LinalgOp reduction, Place to);
+  /// The reductions of rows that `root` is made of, first those that others read, if a warp can have a row of the root and they need no
+  /// other; else empty.
+  llvm::SmallVector<linalg::LinalgOp> rowReductions(mlir::Value root);
+  llvm::Error compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to);
+  /// False if the tensor cores do not do it; then `why` says why.
+  llvm::Expected<bool> compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why);
+
+  /// The number of a kernel with this body; `parameters` stand behind the pointer of the output.
+  llvm::Expected<uint32_t> addKernel(llvm::function_ref<void(llvm::Module &)> emit);
+  llvm::Expected<Launch> plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
+                                     llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit,
+                                     uint32_t block = 0);
+  /// Where an operand of `op` lies with its elements in the order of these loop dims: a copy, if need be.
+  llvm::Expected<Place> operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims);
+  /// A copy of the image where the taps of `group` rows lie side by side as channels; `window` becomes one of single columns. `group`: 1,
+  /// or the distance between windows.
+  llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group);
+  void addStep(Step step);
+  Place placeInFunction(mlir::Value leaf);
+
+  mlir::ModuleOp module;
+  const GpuOptions &options;
+  Program program;
+  std::vector<cpu::PlannedBuffer> buffers;
+  llvm::DenseMap<mlir::Value, Place> mainPlaces;
+  llvm::DenseMap<mlir::Attribute, Place> constantPlaces;
+  llvm::StringMap<uint32_t> kernelByText;
+  // Of the function that is compiled.
+  std::string functionName;
+  std::vector<std::string> nodes;
+  llvm::DenseMap<mlir::Value, Place> places;
+  llvm::DenseSet<mlir::Value> inMemory;
+};
+
+Place GpuCompiler::bufferFor(uint64_t bytes) {
+  cpu::PlannedBuffer buffer;
+  // Copies of whole boxes may read behind the end.
+  buffer.bytes = int64_t(aligned(bytes + 512));
+  buffer.firstStep = buffer.lastStep = int64_t(program.steps.size());
+  buffers.push_back(buffer);
+  return {false, buffers.size() - 1};
+}
+
+Place GpuCompiler::constantFor(std::vector<uint8_t> bytes) {
+  Place place{true, aligned(program.constants.size())};
+  program.constants.resize(place.offset + bytes.size());
+  std::copy(bytes.begin(), bytes.end(), program.constants.begin() + int64_t(place.offset));
+  return place;
+}
+
+void GpuCompiler::use(Place place) {
+  if (!place.isConstant)
+    buffers[place.offset].lastStep = int64_t(program.steps.size());
+}
+
+Place GpuCompiler::placeInFunction(mlir::Value leaf) {
+  if (auto place = places.find(leaf); place != places.end())
+    return place->second;
+  auto constant = leaf.getDefiningOp<mlir::arith::ConstantOp>();
+  auto [place, isNew] = constantPlaces.try_emplace(constant.getValue());
+  if (isNew)
+    place->second = constantFor(bytesOfConstant(leaf));
+  return place->second;
+}
+
+llvm::Expected<uint32_t> GpuCompiler::addKernel(llvm::function_ref<void(llvm::Module &)> emit) {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> kernel = createModule(context);
+  emit(*kernel);
+  std::string text;
+  llvm::raw_string_ostream(text) << *kernel;
+  auto [number, isNew] = kernelByText.try_emplace(text, uint32_t(program.kernels.size()));
+  if (isNew) {
+    llvm::Expected<std::string> ptx = toPtx(*kernel);
+    if (!ptx)
+      return ptx.takeError();
+    program.kernels.push_back({"kernel", std::move(*ptx)});
+  }
+  return number->second;
+}
+
+void GpuCompiler::addStep(Step step) {
+  step.name = functionName;
+  step.nodes = nodes;
+  program.steps.push_back(std::move(step));
+}
+
+llvm::Expected<Launch> GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
+                                                llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit, uint32_t block) {
+  Launch launch;
+  // Small blocks where there is little to do: every multiprocessor has some.
+  launch.block = block ? block : uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
+  launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(launch.block)));
+  launch.overlaps = true;
+  llvm::Expected<uint32_t> kernel = addKernel([&](llvm::Module &module) {
+    llvm::IRBuilder<> b(module.getContext());
+    llvm::SmallVector<llvm::Type *> types(1 + leaves.size(), b.getPtrTy());
+    llvm::Function *function = createKernel(module, "kernel", types, launch.block);
+    for (unsigned i = 0; i < types.size(); ++i) // not noalias, as in a tile kernel
+      function->addParamAttr(i, llvm::Attribute::getWithAlignment(module.getContext(), llvm::Align(kAlignment)));
+    b.SetInsertPoint(llvm::BasicBlock::Create(module.getContext(), "entry", function));
+    Hopper hopper(b);
+    hopper.launchNextGrid();
+    hopper.waitForGridBefore();
+    Value *thread = b.CreateAdd(b.CreateMul(hopper.blockIndex(), b.getInt32(launch.block)), hopper.threadIndex());
+    Elements elements(b);
+    for (auto [i, leaf] : llvm::enumerate(leaves))
+      elements.setPointer(leaf, function->getArg(unsigned(i + 1)));
+    emitIf(b, b.CreateICmpULT(thread, b.getInt32(uint32_t(threads))), [&] { emit(b, elements, function, thread); });
+    b.CreateRetVoid();
+  });
+  if (!kernel)
+    return kernel.takeError();
+  launch.kernel = *kernel;
+  launch.arguments.push_back(to);
+  use(to);
+  for (mlir::Value leaf : leaves) {
+    launch.arguments.push_back(placeInFunction(leaf));
+    use(std::get<Place>(launch.arguments.back()));
+  }
+  return launch;
+}
+
+/// The op that `value` is a reduction of, if each of its elements needs one element of the reduction, at the same place in row-major order.
+linalg::LinalgOp reductionBehind(mlir::Value value) {
+  auto op = value.getDefiningOp<linalg::LinalgOp>();
+  if (!op)
+    return {};
+  if (op.getNumReductionLoops())
+    return op;
+  const auto result = llvm::cast<mlir::OpResult>(value);
+  if (!op.getMatchingIndexingMap(op.getDpsInitOperand(result.getResultNumber())).isIdentity())
+    return {};
+  linalg::LinalgOp found;
+  for (mlir::OpOperand *operand : op.getDpsInputOperands()) {
+    if (!llvm::isa<mlir::ShapedType>(operand->get().getType()))
+      continue;
+    if (!op.getMatchingIndexingMap(operand).isIdentity())
+      continue;
+    if (linalg::LinalgOp behind = reductionBehind(operand->get())) {
+      if (found && found != behind)
+        return {};
+      found = behind;
+    }
+  }
+  return found;
+}
+
+/// Of each of its results.
+int64_t termsOf(linalg::LinalgOp reduction) {
+  int64_t terms = 1;
+  for (auto [dim, size] : llvm::enumerate(reduction.getStaticLoopRanges()))
+    if (linalg::isReductionIterator(reduction.getIteratorTypesArray()[dim]))
+      terms *= size;
+  return terms;
+}
+
+/// Sums of a reduction that another op reads are kept, but for the one that the root is made of: it would be made again for each reader.
+bool GpuCompiler::mustLieInMemory(mlir::Value value, mlir::Value root) {
+  auto op = value.getDefiningOp<linalg::LinalgOp>();
+  if (!op || !op.getNumReductionLoops() || inMemory.contains(value))
+    return false;
+  return reductionBehind(root) != op;
+}
+
+llvm::Error GpuCompiler::materialise(mlir::Value value) {
+  Place place = bufferFor(bytesOf(tensorOf(value)));
+  if (llvm::Error error = compileRoot(value, place))
+    return error;
+  places[value] = place;
+  inMemory.insert(value);
+  return llvm::Error::success();
+}
+
+/// The op that adds a term, if lanes can add up their parts with it.
+mlir::Operation *combinerOf(linalg::LinalgOp reduction) {
+  if (reduction->getNumResults() != 1)
+    return nullptr;
+  mlir::BlockArgument out = reduction.getRegionOutputArgs()[0];
+  mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
+  const bool isKnown = combiner && llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner);
+  return isKnown && llvm::is_contained(combiner->getOperands(), out) && out.hasOneUse() ? combiner : nullptr;
+}
+
+/// Threads that reduce together: one warp, or several, which then are a block and meet in shared memory.
+struct Team {
+  Value *thread;      ///< in the team
+  int64_t size = kWarp;
+};
+
+/// The reduction at `index` by a team, whose threads all have the result.
+Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, const Team &team) {
+  mlir::Operation *combiner = combinerOf(reduction);
+  return elements.reduce(reduction, index, 0, 1, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
+    llvm::Type *scalar = initial[0]->getType();
+    Value *neutral = llvm::Constant::getNullValue(scalar);
+    if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
+      neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
+    Value *begin = b.CreateSelect(b.CreateICmpEQ(team.thread, b.getInt32(0)), initial[0], neutral);
+    llvm::SmallVector<Value *> end = emitLoop(
+        b, "terms", {team.thread, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
+        [&](llvm::ArrayRef<Value *> values) {
+          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(team.size))), iteration(values[0], values.drop_front())[0]};
+        },
+        kUnrolledTerms);
+    Value *sum = end[1];
+    for (unsigned apart = kWarp / 2; apart; apart /= 2) {
+      llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)};
+      Value *other = b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
+      sum = emitScalar(b, combiner, {sum, other});
+    }
+    if (team.size == kWarp)
+      return llvm::SmallVector<Value *>{sum};
+    // A place of its own for each reduction: one barrier is enough.
+    const unsigned warps = unsigned(team.size / kWarp);
+    llvm::Module &module = *b.GetInsertBlock()->getModule();
+    auto *parts = new llvm::GlobalVariable(module, llvm::ArrayType::get(scalar, warps), false, llvm::GlobalValue::InternalLinkage,
+                                           llvm::UndefValue::get(llvm::ArrayType::get(scalar, warps)), "parts", nullptr,
+                                           llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/3);
+    Value *warp = b.CreateLShr(team.thread, 5);
+    emitIf(b, b.CreateICmpEQ(b.CreateAnd(team.thread, uint64_t(kWarp - 1)), b.getInt32(0)),
+           [&] { b.CreateStore(sum, b.CreateGEP(scalar, parts, warp)); });
+    Hopper(b).synchronize();
+    for (unsigned i = 0; i < warps; ++i) {
+      Value *part = b.CreateLoad(scalar, b.CreateConstGEP1_32(scalar, parts, i));
+      sum = i ? emitScalar(b, combiner, {sum, part}) : part;
+    }
+    return llvm::SmallVector<Value *>{sum};
+  })[0];
+}
+
+llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root) {
+  llvm::ArrayRef<int64_t> shape = tensorOf(root).getShape();
+  llvm::SmallVector<linalg::LinalgOp> reductions;
+  if (shape.empty() || shape.back() < kWarp)
+    return reductions;
+  llvm::DenseSet<mlir::Operation *> seen;
+  std::function<bool(mlir::Value)> visit = [&](mlir::Value value) {
+    mlir::Operation *op = value.getDefiningOp();
+    if (!op || inMemory.contains(value) || llvm::isa<mlir::arith::ConstantOp, mlir::tensor::EmptyOp, linalg::FillOp>(op) || !seen.insert(op).second)
+      return true;
+    auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
+    if (!generic || generic.getStaticLoopRanges() != llvm::SmallVector<int64_t>(shape) || generic->getNumResults() != 1)
+      return false;
+    const unsigned rank = unsigned(shape.size());
+    auto isRow = [&](mlir::AffineMap map) {
+      if (map.getNumResults() != rank - 1)
+        return false;
+      for (unsigned i = 0; i + 1 < rank; ++i)
+        if (map.getResult(i) != mlir::getAffineDimExpr(i, map.getContext()))
+          return false;
+      return true;
+    };
+    mlir::AffineMap out = generic.getMatchingIndexingMap(generic.getDpsInitOperand(0));
+    if (generic.getNumReductionLoops() ? !isRow(out) || !combinerOf(generic) : !out.isIdentity())
+      return false;
+    for (mlir::OpOperand *operand : generic.getDpsInputOperands()) {
+      if (!llvm::isa<mlir::ShapedType>(operand->get().getType()))
+        continue;
+      auto inner = operand->get().getDefiningOp<linalg::LinalgOp>();
+      const bool isReduced = inner && inner.getNumReductionLoops() && !inMemory.contains(operand->get());
+      mlir::AffineMap map = generic.getMatchingIndexingMap(operand);
+      if ((isReduced && !isRow(map)) || (inner && !isReduced && !inMemory.contains(operand->get()) && !llvm::isa<linalg::FillOp>(*inner) && !map.isIdentity()) ||
+          !visit(operand->get()))
+        return false;
+    }
+    if (generic.getNumReductionLoops())
+      reductions.push_back(generic);
+    return true;
+  };
+  if (!visit(root) || llvm::is_contained(reductions, root.getDefiningOp<linalg::LinalgOp>()))
+    reductions.clear();
+  return reductions;
+}
+
+/// A warp for each row: softmax and layer normalisation in one kernel.
+llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::LinalgOp> reductions, Place to) {
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(root, inMemory, leaves))
+    return error;
+  const mlir::RankedTensorType type = tensorOf(root);
+  const int64_t width = type.getShape().back(), rows = type.getNumElements() / width;
+  // Long rows, of which there are few, by several warps: each thread has about kRowElements.
+  int64_t size = kWarp;
+  while (size < int64_t(kThreads) && width > size * kRowElements && rows * size < int64_t(options.multiprocessors) * 1024)
+    size *= 2;
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    const Team team{b.CreateAnd(thread, uint64_t(size - 1)), size};
+    Value *lane = team.thread, *row = b.CreateLShr(thread, llvm::Log2_64(uint64_t(size)));
+    const ElementIndex index = delinearised(b, row, type.getShape().drop_back());
+    for (linalg::LinalgOp reduction : reductions) {
+      Value *total = reduceByTeam(b, elements, reduction, index, team);
+      elements.setSource(reduction->getResult(0), [total](const ElementIndex &) { return total; });
+    }
+    Value *first = b.CreateMul(row, b.getInt32(uint32_t(width)));
+    emitLoop(b, "row", {lane}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(width))); },
+             [&](llvm::ArrayRef<Value *> values) {
+               ElementIndex element{index.dims, b.CreateAdd(first, values[0])};
+               element.dims.push_back(values[0]);
+               storeElement(b, type.getElementType(), function->getArg(0), element.linear, elements.at(root, element));
+               return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(size)))};
+             },
+             kUnrolledTerms);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * size, emit, size == kWarp ? 0 : uint32_t(size));
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "rows";
+  step.why = "sums of rows, which the result's rows need";
+  double bytes = double(bytesOf(type));
+  for (mlir::Value leaf : leaves)
+    bytes += double(bytesOf(tensorOf(leaf)));
+  step.variants.push_back({size == kWarp ? "warp for each row" : "block for each row", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return llvm::Error::success();
+}
+
+llvm::Error GpuCompiler::compileRoot(mlir::Value root, Place to) {
+  if (llvm::SmallVector<linalg::LinalgOp> reductions = rowReductions(root); !reductions.empty())
+    return compileRows(root, reductions, to);
+  // Reductions inside, first those that others read.
+  std::function<llvm::Error(mlir::Value)> visit = [&](mlir::Value value) -> llvm::Error {
+    mlir::Operation *op = value.getDefiningOp();
+    if (!op || inMemory.contains(value))
+      return llvm::Error::success();
+    for (mlir::Value operand : op->getOperands())
+      if (llvm::isa<mlir::ShapedType>(operand.getType()))
+        if (llvm::Error error = visit(operand))
+          return error;
+    if (value != root && mustLieInMemory(value, root))
+      return materialise(value);
+    return llvm::Error::success();
+  };
+  if (llvm::Error error = visit(root))
+    return error;
+  linalg::LinalgOp reduction = reductionBehind(root);
+  std::string why = "nothing is summed";
+  if (reduction) {
+    llvm::Expected<bool> done = compileContraction(root, reduction, to, why);
+    if (!done || *done)
+      return done.takeError();
+    if (termsOf(reduction) >= kWarp && tensorOf(root).getNumElements() <= kMostWarpReductions && combinerOf(reduction))
+      return compileRowReduction(root, reduction, to);
+  }
+  return compileElements(root, to, why);
+}
+
+llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::string &why) {
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(root, inMemory, leaves))
+    return error;
+  const mlir::RankedTensorType type = tensorOf(root);
+  // Neighbours that a thread computes: 16 bytes of the result, where there is enough for all.
+  int64_t terms = 1;
+  if (linalg::LinalgOp reduction = reductionBehind(root))
+    terms = termsOf(reduction);
+  unsigned lanes = 16 / gpu::bytesOf(*elementOf(type.getElementType()));
+  while (lanes > 1 && (type.getRank() == 0 || type.getShape().back() % lanes || type.getNumElements() < int64_t(options.multiprocessors) * kThreads * lanes ||
+                       terms > kMostTermsOfRows))
+    lanes /= 2;
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    Value *first = b.CreateMul(thread, b.getInt32(lanes), "", true, true);
+    const Elements::Row values = elements.row(root, delinearised(b, first, type.getShape()), lanes);
+    storeRow(b, type.getElementType(), function->getArg(0), first, values);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() / lanes, emit);
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = reductionBehind(root) ? "reduction" : "elements";
+  step.why = why;
+  double bytes = double(bytesOf(type));
+  for (mlir::Value leaf : leaves)
+    bytes += double(bytesOf(tensorOf(leaf)));
+  step.variants.push_back({"thread for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return llvm::Error::success();
+}
+
+/// A warp for each result: lanes take every 32nd term, then add up.
+llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp reduction, Place to) {
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(root, inMemory, leaves))
+    return error;
+  const mlir::RankedTensorType type = tensorOf(root);
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
+    Value *lane = b.CreateAnd(thread, uint64_t(kWarp - 1)), *number = b.CreateLShr(thread, 5);
+    ElementIndex index = delinearised(b, number, type.getShape());
+    Value *total = reduceByTeam(b, elements, reduction, index, {lane});
+    elements.setSource(reduction->getResult(0), [&](const ElementIndex &) { return total; });
+    Value *value = elements.at(root, index);
+    emitIf(b, b.CreateICmpEQ(lane, b.getInt32(0)), [&] { storeElement(b, type.getElementType(), function->getArg(0), number, value); });
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() * kWarp, emit);
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "reduction";
+  step.why = "long sums, few of them";
+  double bytes = double(bytesOf(type));
+  for (mlir::Value leaf : leaves)
+    bytes += double(bytesOf(tensorOf(leaf)));
+  step.variants.push_back({"warp for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return llvm::Error::success();
+}
+
+/// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
+/// elements of each `group` of the outer ones: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
+std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost, bool permutes) {
+  const std::vector<uint8_t> source = bytesOfConstant(contraction.b);
+  const unsigned size = gpu::bytesOf(contraction.element);
+  linalg::LinalgOp op = contraction.op;
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInputOperand(1));
+  llvm::ArrayRef<int64_t> shape = tensorOf(contraction.b).getShape();
+  const llvm::SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  auto strideOf = [&](unsigned dim) {
+    int64_t stride = 1;
+    for (unsigned i = map.getNumResults(); i-- > 0;) {
+      if (map.getDimPosition(i) == dim)
+        return stride;
+      stride *= shape[i];
+    }
+    return int64_t(0);
+  };
+  // Offsets of all steps of k in the source, and of the inner ones in the result.
+  std::vector<int64_t> offsets{0};
+  int64_t inner = 1;
+  for (auto [i, dim] : llvm::enumerate(contraction.depthDims)) {
+    std::vector<int64_t> next;
+    for (int64_t offset : offsets)
+      for (int64_t k = 0; k < loops[dim]; ++k)
+        next.push_back(offset + k * strideOf(dim));
+    offsets = std::move(next);
+    if (i + innerDims >= contraction.depthDims.size())
+      inner *= loops[dim];
+  }
+  const int64_t outer = contraction.depth / inner, columnStride = strideOf(contraction.columnDim);
+  const int64_t groups = int64_t(llvm::divideCeil(outer, group));
+  std::vector<uint8_t> result(size_t(contraction.columns * groups * innermost * size), 0);
+  for (int64_t column = 0; column < contraction.columns; ++column)
+    for (int64_t k = 0; k < contraction.depth; ++k)
+      std::memcpy(result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
+                  source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size, size);
+  return result;
+}
+
+/// Whether the dims of an operand are these loop dims, in this order.
+bool isInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims) {
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInputOperand(operand));
+  if (map.getNumResults() != dims.size())
+    return false;
+  for (unsigned i = 0; i < dims.size(); ++i)
+    if (map.getDimPosition(i) != dims[i])
+      return false;
+  return true;
+}
+
+llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims) {
+  mlir::OpOperand *input = op.getDpsInputOperand(operand);
+  const mlir::Value value = input->get();
+  mlir::AffineMap map = op.getMatchingIndexingMap(input);
+  const bool isConstant = value.getDefiningOp<mlir::arith::ConstantOp>() != nullptr;
+  if (isInOrder(op, operand, dims)) {
+    if (!isConstant && value.getDefiningOp() && !inMemory.contains(value))
+      if (llvm::Error error = materialise(value))
+        return std::move(error);
+    llvm::SetVector<mlir::Value> leaves;
+    if (llvm::Error error = findLeaves(value, inMemory, leaves))
+      return std::move(error);
+    if (leaves.size() == 1) // else a constant of equal elements
+      return placeInFunction(leaves.front());
+  }
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(value, inMemory, leaves))
+    return std::move(error);
+  const mlir::RankedTensorType type = tensorOf(value);
+  const llvm::SmallVector<int64_t> loops = op.getStaticLoopRanges();
+  llvm::SmallVector<int64_t> shape;
+  for (unsigned dim : dims)
+    shape.push_back(loops[dim]);
+  const Place to = bufferFor(bytesOf(type));
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements(), [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
+    ElementIndex ordered = delinearised(b, thread, shape), index;
+    for (unsigned i = 0; i < map.getNumResults(); ++i)
+      index.dims.push_back(ordered.dims[size_t(llvm::find(dims, map.getDimPosition(i)) - dims.begin())]);
+    storeElement(b, type.getElementType(), function->getArg(0), thread, source.at(value, index));
+  });
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "elements";
+  step.why = "an operand in the order of its products";
+  step.variants.push_back({"thread for each element", kLaunchMicroseconds + 2 * double(bytesOf(type)) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return to;
+}
+
+llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group) {
+  const Contraction::Window old = window;
+  const unsigned size = gpu::bytesOf(contraction.element), lanes = 16 / size;
+  const int64_t rowTaps = old.filterWidth * old.channels, taps = group * rowTaps, channels = int64_t(llvm::alignTo(taps, uint64_t(lanes)));
+  if (group > 1) { // row y of the copy holds rows y * group - padTop and behind
+    window.filterHeight = int64_t(llvm::divideCeil(old.filterHeight, group));
+    window.height = old.outHeight + window.filterHeight - 1;
+    window.strideHeight = 1;
+    window.padTop = 0;
+  }
+  window.width = old.outWidth;
+  window.channels = channels;
+  window.filterWidth = window.strideWidth = window.dilationWidth = 1;
+  window.padLeft = 0;
+  const mlir::Type element = tensorOf(contraction.a).getElementType();
+  const llvm::SmallVector<int64_t> shape{old.images, window.height, old.outWidth, channels};
+  const int64_t elements = mlir::ShapedType::getNumElements(shape);
+  const Place to = bufferFor(uint64_t(elements) * size);
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(contraction.a, inMemory, leaves))
+    return std::move(error);
+  auto emit = [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
+    auto number = [&](int64_t value) { return b.getInt32(uint32_t(value)); };
+    llvm::Type *scalar = scalarType(b, element);
+    Value *first = b.CreateMul(thread, number(lanes), "", true, true);
+    const ElementIndex begin = delinearised(b, first, shape);
+    Elements::Row values;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      Value *k = b.CreateAdd(begin.dims[3], number(lane)), *inRow = b.CreateURem(k, number(rowTaps));
+      Value *tap = b.CreateUDiv(inRow, number(old.channels)), *channel = b.CreateURem(inRow, number(old.channels));
+      Value *x = b.CreateAdd(b.CreateMul(begin.dims[2], number(old.strideWidth)), b.CreateSub(b.CreateMul(tap, number(old.dilationWidth)), number(old.padLeft)));
+      Value *y = begin.dims[1];
+      if (group > 1)
+        y = b.CreateSub(b.CreateAdd(b.CreateMul(y, number(group)), b.CreateUDiv(k, number(rowTaps))), number(old.padTop));
+      Value *isInside = b.CreateAnd(b.CreateICmpULT(x, number(old.width)), b.CreateICmpULT(k, number(taps)));
+      if (group > 1)
+        isInside = b.CreateAnd(isInside, b.CreateICmpULT(y, number(old.height)));
+      values.append(source.choose(isInside, scalar, [&] { return source.row(contraction.a, {{begin.dims[0], y, x, channel}, nullptr}, 1); },
+                                  [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; }));
+    }
+    storeRow(b, element, function->getArg(0), first, values);
+  };
+  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, elements / lanes, emit);
+  if (!launch)
+    return launch.takeError();
+  Step step;
+  step.kind = "elements";
+  step.why = "taps of a row as channels, of which there are few";
+  step.variants.push_back({"thread for each 16 bytes", kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  addStep(std::move(step));
+  return to;
+}
+
+llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why) {
+  auto no = [&](const llvm::Twine &reason) {
+    why = "not on the tensor cores: " + reason.str();
+    return false;
+  };
+  Match match = matchContraction(op);
+  if (!match.contraction)
+    return no(match.why);
+  Contraction &contraction = *match.contraction;
+  const unsigned size = gpu::bytesOf(contraction.element);
+  const int64_t depth = kStageRowBytes / size;
+  if (contraction.element == Element::F32 && options.math != graph::Math::Fast)
+    return no("products of f32 would be rounded (--math fast)");
+  const mlir::RankedTensorType type = tensorOf(root);
+  const Element out = *elementOf(type.getElementType());
+  if (out != Element::F32 && out != Element::Bf16 && out != Element::F16 && out != Element::I32 && out != Element::I8)
+    return no(llvm::Twine("its result is ") + nameOf(out));
+  if (contraction.columns % 2)
+    return no("an odd number of columns");
+  if (contraction.batches * contraction.rows * contraction.columns > INT32_MAX)
+    return no("more elements than 31 bits count");
+  std::optional<Contraction::Window> window = contraction.window;
+  int64_t innerDepth = op.getStaticLoopRanges()[contraction.depthDims.back()];
+  if (window && window->filterHeight == 1 && window->filterWidth == 1 && window->strideHeight == 1 && window->strideWidth == 1 &&
+      window->outHeight == window->height && window->outWidth == window->width) {
+    window.reset();
+  } else if (window) {
+    const int64_t right = window->padLeft - (window->filterWidth - 1) * window->dilationWidth, bottom = window->padTop - (window->filterHeight - 1) * window->dilationHeight;
+    if (window->padLeft > 128 || window->padTop > 128 || right < -128 || bottom < -128)
+      return no("its windows reach farther than a copy can");
+    if (window->strideHeight > 8 || window->strideWidth > 8)
+      return no("its strides are above 8");
+  }
+  // Few channels: the taps of a row become channels.
+  unsigned innerDims = 1;
+  int64_t rowGroup = 1;
+  const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) && window->filterWidth * innerDepth <= depth;
+  if (!unfolds && innerDepth * size % 16)
+    return no("rows of its operands are no multiples of 16 bytes");
+
+  auto constantB = contraction.b.getDefiningOp<mlir::arith::ConstantOp>();
+  if (constantB && contraction.batches > 1)
+    constantB = nullptr;
+  Place placeA;
+  if (unfolds) {
+    // And the rows that windows do not tell apart, where they take every second one.
+    if (window->dilationHeight == 1 && window->strideHeight * window->filterWidth * innerDepth <= depth)
+      rowGroup = window->strideHeight;
+    llvm::Expected<Place> place = unfoldRows(contraction, *window, rowGroup);
+    if (!place)
+      return place.takeError();
+    placeA = *place;
+    innerDims = 2;
+    innerDepth = window->channels;
+  } else if (contraction.window) {
+    if (contraction.a.getDefiningOp() && !inMemory.contains(contraction.a))
+      if (llvm::Error error = materialise(contraction.a))
+        return std::move(error);
+    placeA = placeInFunction(contraction.a);
+  } else {
+    llvm::SmallVector<unsigned> dims(contraction.batchDims);
+    dims.append(contraction.rowDims);
+    dims.append(contraction.depthDims);
+    llvm::Expected<Place> place = operandInOrder(op, 0, dims);
+    if (!place)
+      return place.takeError();
+    placeA = *place;
+  }
+
+  const int64_t columns = contraction.columns, rows = contraction.rows;
+  const int64_t taps = window ? window->filterHeight * window->filterWidth : 1;
+  const int64_t paddedInner = window ? int64_t(llvm::alignTo(innerDepth, uint64_t(depth))) : contraction.depth;
+  const bool permutes = out == Element::I8 && columns % 16 == 0 && constantB;
+  Place placeB;
+  bool columnsInner = false;
+  int64_t depthB = taps * paddedInner;
+  if (constantB) {
+    placeB = constantFor(layOutWeights(contraction, innerDims, rowGroup, window ? paddedInner : innerDepth, permutes));
+  } else {
+    if (contraction.window)
+      return no("its weights are computed");
+    llvm::SmallVector<unsigned> dims(contraction.batchDims), inner(contraction.batchDims);
+    dims.push_back(contraction.columnDim);
+    dims.append(contraction.depthDims);
+    inner.append(contraction.depthDims);
+    inner.push_back(contraction.columnDim);
+    columnsInner = size == 2 && columns * size % 16 == 0 && isInOrder(op, 1, inner);
+    llvm::Expected<Place> place = operandInOrder(op, 1, columnsInner ? inner : dims);
+    if (!place)
+      return place.takeError();
+    placeB = *place;
+    use(placeB);
+  }
+
+  llvm::DenseSet<mlir::Value> known = inMemory;
+  const mlir::Value sums = op->getResult(0);
+  known.insert(sums);
+  llvm::SetVector<mlir::Value> leaves;
+  if (llvm::Error error = findLeaves(root, known, leaves))
+    return std::move(error);
+  leaves.remove(sums);
+
+  // (a - zero) * b sums up to a * b, less zero times the sum of b.
+  std::optional<Place> corrections;
+  if (contraction.zeroPoint) {
+    if (!constantB)
+      return no("a zero point, and both operands are computed");
+    std::vector<int32_t> sumsOfB(size_t(columns), 0);
+    const std::vector<uint8_t> plain = layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+    for (int64_t i = 0; i < columns * contraction.depth; ++i)
+      sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
+    std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), sumsOfB.data(), bytes.size());
+    corrections = constantFor(std::move(bytes));
+  }
+
+  auto addMap = [&](TensorMap map) {
+    program.maps.push_back(std::move(map));
+    return MapIndex{uint32_t(program.maps.size() - 1)};
+  };
+  const uint32_t stages = uint32_t(window ? taps * (paddedInner / depth) : llvm::divideCeil(contraction.depth, depth));
+  const double bytes = double(contraction.batches) * (double(rows) * double(contraction.depth / taps * size) + double(columns * contraction.depth * size)) + double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
+
+  struct Candidate {
+    const Tile *tile;
+    double microseconds;
+  };
+  std::vector<Candidate> candidates;
+  for (const Tile &tile : kTiles) {
+    const TileShape &shape = tile.shape;
+    if (stages < shape.splitK)
+      continue;
+    const double tiles = double(contraction.batches) * double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
+    const double waves = std::ceil(tiles / options.multiprocessors);
+    // Cycles of a stage at the peak of 2048 products of bf16 in a cycle; bytes are twice as fast, floats half.
+    const double stage = double(shape.rows) * shape.columns * double(depth) / (2048.0 * 2 / size) / tile.rate;
+    const double compute = waves * std::ceil(double(stages) / shape.splitK) * stage / (kClockGigahertz * 1e3);
+    candidates.push_back({&tile, kLaunchMicroseconds + std::max(compute, bytes / kMemoryGigabytes / 1e3)});
+  }
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
+  if (candidates.size() > options.mostVariants)
+    candidates.resize(options.mostVariants);
+
+  Step step;
+  step.kind = window ? "convolution" : "matrix product";
+  for (const Candidate &candidate : candidates) {
+    const TileShape &shape = candidate.tile->shape;
+    TileKernel kernel;
+    kernel.name = "kernel";
+    kernel.shape = shape;
+    kernel.in = contraction.element;
+    kernel.out = out;
+    kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
+    kernel.permutesColumns = permutes;
+    kernel.storesBoxes = shape.splitK == 1 && (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
+    kernel.isBatched = contraction.batches > 1;
+    kernel.columnsInner = columnsInner;
+    kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
+    // B is loaded before the grid in front ends: it must not come from there.
+    kernel.knowsB = constantB != nullptr;
+    kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
+    kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column, llvm::Function *function) {
+      llvm::SmallVector<Value *> results;
+      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(values.size() - 1) & 0xffffffff);
+      Value *first = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
+      for (auto [i, sum] : llvm::enumerate(values)) {
+        Elements elements(b);
+        for (auto [pointer, leaf] : llvm::enumerate(leaves))
+          elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
+        ElementIndex index = delinearised(b, row, type.getShape().drop_back());
+        index.dims.push_back(b.CreateAdd(column, b.getInt32(uint32_t(i)), "", true, true));
+        index.linear = b.CreateAdd(first, b.getInt32(uint32_t(i)), "", true, true);
+        Value *total = sum;
+        if (corrections) {
+          Value *pointer = function->getArg(unsigned(kFirstPointer + leaves.size()));
+          total = b.CreateSub(total, b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), pointer, b.CreateZExt(index.dims.back(), b.getInt64Ty()))));
+        }
+        elements.setSource(sums, [total](const ElementIndex &) { return total; });
+        Value *value = elements.at(root, index);
+        if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
+          value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
+        else if (value->getType()->isIntegerTy(8))
+          value = b.CreateSIToFP(value, b.getFloatTy());
+        results.push_back(value);
+      }
+      return results;
+    };
+    llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitTileKernel(module, kernel); });
+    if (!number)
+      return number.takeError();
+
+    TensorMap mapA, mapB, mapOut;
+    mapA.element = mapB.element = contraction.element;
+    mapA.place = placeA;
+    if (window) {
+      const uint64_t c = uint64_t(window->channels), w = uint64_t(window->width), h = uint64_t(window->height);
+      mapA.dims = {c, w, h, uint64_t(window->images)};
+      mapA.strides = {c * size, w * c * size, h * w * c * size};
+      mapA.elementStrides = {1, uint32_t(window->strideWidth), uint32_t(window->strideHeight), 1};
+      // The box of a window's first tap, over all outputs: from -pad, by how far the last first tap lies before the image's end.
+      mapA.lower = {int32_t(-window->padLeft), int32_t(-window->padTop)};
+      mapA.upper = {int32_t((window->outWidth - 1) * window->strideWidth - window->padLeft - (window->width - 1)),
+                    int32_t((window->outHeight - 1) * window->strideHeight - window->padTop - (window->height - 1))};
+      mapA.channels = uint32_t(depth);
+      mapA.pixels = shape.rows;
+    } else {
+      mapA.dims = {uint64_t(contraction.depth), uint64_t(rows)};
+      mapA.strides = {uint64_t(contraction.depth) * size};
+      mapA.box = {uint32_t(depth), shape.rows};
+      mapA.elementStrides = {1, 1};
+    }
+    mapB.place = placeB;
+    mapB.elementStrides = {1, 1};
+    if (columnsInner) {
+      mapB.dims = {uint64_t(columns), uint64_t(depthB)};
+      mapB.strides = {uint64_t(columns) * size};
+      mapB.box = {64, uint32_t(depth)};
+    } else {
+      mapB.dims = {uint64_t(depthB), uint64_t(columns)};
+      mapB.strides = {uint64_t(depthB) * size};
+      mapB.box = {uint32_t(depth), shape.columns};
+    }
+    mapOut = mapB; // without boxes, nothing reads it
+    if (kernel.storesBoxes) {
+      mapOut.element = out;
+      mapOut.place = to;
+      mapOut.dims = {uint64_t(columns), uint64_t(rows)};
+      mapOut.strides = {uint64_t(columns) * gpu::bytesOf(out)};
+      mapOut.box = {64, 64};
+      mapOut.swizzleBytes = 64 * gpu::bytesOf(out);
+    }
+    Launch launch;
+    launch.kernel = *number;
+    if (kernel.isBatched)
+      for (TensorMap *map : {&mapA, &mapB, &mapOut}) {
+        map->strides.push_back(map->strides.back() * map->dims.back());
+        map->dims.push_back(uint64_t(contraction.batches));
+        map->box.push_back(1);
+        map->elementStrides.push_back(1);
+      }
+    const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns)));
+    launch.grid = shape.splitK > 1 ? tiles * shape.splitK : std::min(tiles, options.multiprocessors);
+    launch.block = shape.threads();
+    launch.cluster = shape.splitK;
+    launch.sharedBytes = kernel.sharedBytes();
+    launch.overlaps = kernel.overlapsGrids;
+    auto number32 = [](int64_t value) { return Argument(uint32_t(value)); };
+    launch.arguments = {addMap(mapA), addMap(mapB), addMap(mapOut), number32(contraction.batches), number32(rows), number32(columns), number32(stages)};
+    const Contraction::Window none{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, &w = window ? *window : none;
+    for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight, w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
+      launch.arguments.push_back(number32(value));
+    launch.arguments.push_back(to);
+    for (mlir::Value leaf : leaves)
+      launch.arguments.push_back(placeInFunction(leaf));
+    if (corrections)
+      launch.arguments.push_back(*corrections);
+    step.variants.push_back({shape.name(), candidate.microseconds, {std::move(launch)}});
+  }
+  use(placeA);
+  use(to);
+  for (mlir::Value leaf : leaves)
+    use(placeInFunction(leaf));
+  addStep(std::move(step));
+  return true;
+}
+
+llvm::Error GpuCompiler::compileKernel(func::FuncOp function, llvm::ArrayRef<Place> inputs, Place output) {
+  functionName = function.getName().str();
+  nodes.clear();
+  if (auto names = function->getAttrOfType<mlir::ArrayAttr>("tilewright.nodes"))
+    for (auto name : names.getAsRange<mlir::StringAttr>())
+      nodes.push_back(name.getValue().str());
+  places.clear();
+  inMemory.clear();
+  for (auto [argument, place] : llvm::zip(function.getArguments(), inputs)) {
+    places[argument] = place;
+    inMemory.insert(argument);
+  }
+  mlir::Operation *terminator = function.getBody().front().getTerminator();
+  if (terminator->getNumOperands() != 1)
+    return llvm::createStringError("kernel '%s' has %u results but must have one", functionName.c_str(), terminator->getNumOperands());
+  if (llvm::Error error = compileRoot(terminator->getOperand(0), output))
+    return llvm::createStringError("kernel '%s': %s", functionName.c_str(), llvm::toString(std::move(error)).c_str());
+  return llvm::Error::success();
+}
+
+Place GpuCompiler::placeOf(mlir::Value value) {
+  if (auto place = mainPlaces.find(value); place != mainPlaces.end())
+    return place->second;
+  mlir::Operation *op = value.getDefiningOp();
+  if (auto constant = llvm::dyn_cast<mlir::arith::ConstantOp>(op)) {
+    auto [place, isNew] = constantPlaces.try_emplace(constant.getValue());
+    if (isNew)
+      place->second = constantFor(bytesOfConstant(value));
+    return mainPlaces[value] = place->second;
+  }
+  return mainPlaces[value] = placeOf(op->getOperand(0)); // a reshape
+}
+
+llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
+  auto describe = [&](mlir::Value value, Place place) -> llvm::Expected<Tensor> {
+    auto type = llvm::dyn_cast<mlir::RankedTensorType>(value.getType());
+    std::optional<Element> element = type && type.hasStaticShape() ? elementOf(type.getElementType()) : std::nullopt;
+    if (!element || type.getNumElements() > INT32_MAX) {
+      std::string text;
+      llvm::raw_string_ostream(text) << value.getType();
+      return llvm::createStringError("@main has a tensor %s, but the GPU has tensors of fixed shape and fewer than 2^31 elements", text.c_str());
+    }
+    return Tensor{"", *element, {type.getShape().begin(), type.getShape().end()}, place};
+  };
+  for (mlir::BlockArgument argument : main.getArguments()) {
+    llvm::Expected<Tensor> tensor = describe(argument, {});
+    if (!tensor)
+      return tensor.takeError();
+    tensor->place = mainPlaces[argument] = bufferFor(bytesOf(tensorOf(argument)));
+    program.inputs.push_back(std::move(*tensor));
+  }
+  mlir::Block &block = main.getBody().front();
+  for (mlir::Operation &op : block.without_terminator()) {
+    auto call = llvm::dyn_cast<func::CallOp>(op);
+    if (!call) {
+      if (!llvm::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp, mlir::arith::ConstantOp>(op))
+        return llvm::createStringError("@main holds '%s' but may hold calls, reshapes and constants", op.getName().getStringRef().str().c_str());
+      continue;
+    }
+    auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    if (!function || function.isExternal() || call.getNumResults() != 1)
+      return llvm::createStringError("@main calls @%s, which is no kernel with one result", call.getCallee().str().c_str());
+    llvm::SmallVector<Place> inputs;
+    for (mlir::Value operand : call.getOperands())
+      inputs.push_back(placeOf(operand));
+    const Place output = mainPlaces[call.getResult(0)] = bufferFor(bytesOf(tensorOf(call.getResult(0))));
+    if (llvm::Error error = compileKernel(function, inputs, output))
+      return error;
+  }
+  llvm::DenseSet<uint64_t> returned;
+  for (mlir::Value value : block.getTerminator()->getOperands()) {
+    Place place = placeOf(value);
+    const bool isInput = llvm::any_of(program.inputs, [&](const Tensor &input) { return input.place.offset == place.offset; });
+    if (place.isConstant || isInput || !returned.insert(place.offset).second) { // a tensor of its own
+      Place copy = bufferFor(bytesOf(tensorOf(value)));
+      functionName = "copy";
+      nodes.clear();
+      places = {{value, place}};
+      inMemory = {value};
+      if (llvm::Error error = compileElements(value, copy, "a result of its own"))
+        return error;
+      place = copy;
+    }
+    llvm::Expected<Tensor> tensor = describe(value, place);
+    if (!tensor)
+      return tensor.takeError();
+    program.outputs.push_back(std::move(*tensor));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<Program> GpuCompiler::run() {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main || main.isExternal())
+    return llvm::createStringError("the module has no function @main");
+  if (llvm::Error error = compileMain(main))
+    return std::move(error);
+  const int64_t last = int64_t(program.steps.size());
+  for (Tensor &input : program.inputs)
+    buffers[input.place.offset].firstStep = 0;
+  // Inputs and outputs stay as they are, so that a network can run again, and its results be read.
+  for (Tensor &input : program.inputs)
+    buffers[input.place.offset].lastStep = last;
+  for (Tensor &output : program.outputs)
+    buffers[output.place.offset].lastStep = last;
+  program.arenaBytes = uint64_t(cpu::planMemory(buffers));
+  auto settle = [&](Place &place) {
+    if (!place.isConstant)
+      place.offset = uint64_t(buffers[place.offset].offset);
+  };
+  for (std::vector<Tensor> *tensors : {&program.inputs, &program.outputs})
+    for (Tensor &tensor : *tensors)
+      settle(tensor.place);
+  for (TensorMap &map : program.maps)
+    settle(map.place);
+  for (Step &step : program.steps)
+    for (Variant &variant : step.variants)
+      for (Launch &launch : variant.launches)
+        for (Argument &argument : launch.arguments)
+          if (auto *place = std::get_if<Place>(&argument))
+            settle(*place);
+  program.constants.resize(aligned(program.constants.size() + 512));
+  return std::move(program);
+}
+
+} // namespace
+
+llvm::Expected<Program> gpu::compileForGpu(mlir::ModuleOp module, const GpuOptions &options) { return GpuCompiler(module, options).run(); }

@@ -1,0 +1,196 @@
+//===- Hopper.cpp - Instructions of sm_90a that LLVM IR has no ops for ----===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//===----------------------------------------------------------------------===//
+#include "compiler/codegen/gpu/Hopper.h"
+
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+using namespace llvm;
+using namespace tw;
+using namespace tw::gpu;
+
+CallInst *Hopper::assembly(const Twine &text, const Twine &constraints, Type *result, ArrayRef<Value *> operands, bool hasEffects) {
+  SmallVector<Type *> types;
+  for (Value *operand : operands)
+    types.push_back(operand->getType());
+  auto *type = FunctionType::get(result, types, false);
+  const std::string all = (constraints + (hasEffects ? (constraints.isTriviallyEmpty() ? "~{memory}" : ",~{memory}") : "")).str();
+  CallInst *call = b.CreateCall(type, InlineAsm::get(type, text.str(), all, hasEffects), operands);
+  call->setDoesNotThrow();
+  if (hasEffects) // what a warp does together is not moved into branches
+    call->setConvergent();
+  return call;
+}
+
+static Value *special(IRBuilder<> &b, Intrinsic::ID id) { return b.CreateIntrinsic(b.getInt32Ty(), id, {}); }
+
+Value *Hopper::threadIndex() { return special(b, Intrinsic::nvvm_read_ptx_sreg_tid_x); }
+Value *Hopper::blockIndex() { return special(b, Intrinsic::nvvm_read_ptx_sreg_ctaid_x); }
+Value *Hopper::blockCount() { return special(b, Intrinsic::nvvm_read_ptx_sreg_nctaid_x); }
+Value *Hopper::clusterRank() { return assembly("mov.u32 $0, %cluster_ctarank;", "=r", b.getInt32Ty(), {}, false); }
+
+Value *Hopper::uniform(Value *value) {
+  return b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32, {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
+}
+
+void Hopper::initBarrier(Value *barrier, Value *arrivals) {
+  assembly("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r", b.getVoidTy(), {barrier, arrivals});
+}
+
+void Hopper::fenceBarrierInit() { assembly("fence.mbarrier_init.release.cluster;", "", b.getVoidTy(), {}); }
+
+void Hopper::arrive(Value *barrier) { assembly("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", "r", b.getVoidTy(), {barrier}); }
+
+void Hopper::arriveIf(Value *barrier, Value *condition) {
+  assembly("{\n.reg .pred p;\nsetp.ne.b32 p, $1, 0;\n@p mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];\n}", "r,r", b.getVoidTy(),
+           {barrier, b.CreateZExt(condition, b.getInt32Ty())});
+}
+
+void Hopper::arriveExpecting(Value *barrier, Value *bytes) {
+  assembly("mbarrier.arrive.expect_tx.release.cta.shared::cta.b64 _, [$0], $1;", "r,r", b.getVoidTy(), {barrier, bytes});
+}
+
+void Hopper::wait(Value *barrier, Value *parity) {
+  assembly("{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n@done bra.uni DONE;\nbra.uni WAIT;\nDONE:\n}", "r,r",
+           b.getVoidTy(), {barrier, parity});
+}
+
+/// "{$from, $from+1, ...}".
+static std::string list(unsigned from, size_t count) {
+  std::string text = "{";
+  for (unsigned i = 0; i < count; ++i)
+    text += (i ? ", $" : "$") + std::to_string(from + i);
+  return text + "}";
+}
+
+static std::string repeated(StringRef constraint, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i)
+    text += (i ? "," : "") + constraint.str();
+  return text;
+}
+
+void Hopper::copyBox(Value *to, Value *map, ArrayRef<Value *> coordinates, Value *barrier) {
+  SmallVector<Value *> operands{to, map, barrier};
+  operands.append(coordinates.begin(), coordinates.end());
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, " +
+               list(3, coordinates.size()) + "], [$2];",
+           "r,l,r," + repeated("r", coordinates.size()), b.getVoidTy(), operands);
+}
+
+void Hopper::copyPixels(Value *to, Value *map, ArrayRef<Value *> coordinates, ArrayRef<Value *> offsets, Value *barrier) {
+  SmallVector<Value *> operands{to, map, barrier};
+  operands.append(coordinates.begin(), coordinates.end());
+  operands.append(offsets.begin(), offsets.end());
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [$0], [$1, " +
+               list(3, coordinates.size()) + "], [$2], " + list(unsigned(3 + coordinates.size()), offsets.size()) + ";",
+           "r,l,r," + repeated("r", coordinates.size()) + "," + repeated("h", offsets.size()), b.getVoidTy(), operands);
+}
+
+void Hopper::storeBox(Value *map, Value *from, ArrayRef<Value *> coordinates) {
+  SmallVector<Value *> operands{map, from};
+  operands.append(coordinates.begin(), coordinates.end());
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.global.shared::cta.bulk_group [$0, " + list(2, coordinates.size()) + "], [$1];",
+           "l,r," + repeated("r", coordinates.size()), b.getVoidTy(), operands);
+}
+
+void Hopper::commitStores() { assembly("cp.async.bulk.commit_group;", "", b.getVoidTy(), {}); }
+void Hopper::waitStoresRead(unsigned left) { assembly("cp.async.bulk.wait_group.read " + Twine(left) + ";", "", b.getVoidTy(), {}); }
+void Hopper::waitStores(unsigned left) { assembly("cp.async.bulk.wait_group " + Twine(left) + ";", "", b.getVoidTy(), {}); }
+void Hopper::fenceProxy() { assembly("fence.proxy.async.shared::cta;", "", b.getVoidTy(), {}); }
+
+void Hopper::synchronize() { assembly("bar.sync 0;", "", b.getVoidTy(), {}); }
+
+void Hopper::synchronize(Value *id, unsigned threads) {
+  assembly("bar.sync $0, " + Twine(threads) + ";", "r", b.getVoidTy(), {id});
+}
+
+void Hopper::synchronizeCluster() {
+  assembly("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "", b.getVoidTy(), {});
+}
+
+void Hopper::setRegisters(unsigned count, bool more) {
+  assembly("setmaxnreg." + Twine(more ? "inc" : "dec") + ".sync.aligned.u32 " + Twine(count) + ";", "", b.getVoidTy(), {});
+}
+
+SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor, unsigned stepA,
+                                      unsigned stepB, Value *accumulates, bool transposesB) {
+  const unsigned n = unsigned(sums.size());
+  const bool integer = element == Element::I8;
+  const char *name = element == Element::Bf16 ? "bf16" : element == Element::F16 ? "f16" : element == Element::F32 ? "tf32" : "s8";
+  const unsigned depth = 32 / bytesOf(element);
+  // Scale and transposition of the operands: tf32 and integers are K-major only.
+  const char *tail = integer ? "p" : element == Element::F32 ? "p, 1, 1" : transposesB ? "p, 1, 1, 0, 1" : "p, 1, 1, 0, 0";
+  std::string text = "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, $" + std::to_string(2 * n + 2) + ", 0;\nwgmma.fence.sync.aligned;\n";
+  for (unsigned step = 0; step < 4; ++step) {
+    const std::string a64 = "$" + std::to_string(2 * n), b64 = "$" + std::to_string(2 * n + 1);
+    text += "add.s64 da, " + a64 + ", " + std::to_string(step * stepA) + ";\nadd.s64 db, " + b64 + ", " + std::to_string(step * stepB) + ";\n";
+    if (step == 1)
+      text += "setp.eq.b32 p, 0, 0;\n";
+    text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(depth) + (integer ? ".s32." : ".f32.") + name +
+            "." + name + " " + list(0, n) + ", da, db, " + tail + ";\n";
+  }
+  text += "wgmma.commit_group.sync.aligned;\n}";
+  std::string constraints = repeated(integer ? "=r" : "=f", n);
+  for (unsigned i = 0; i < n; ++i)
+    constraints += "," + std::to_string(i);
+  constraints += ",l,l,r";
+  SmallVector<Value *> operands(sums.begin(), sums.end());
+  operands.append({a, bDescriptor, accumulates});
+  Type *sum = integer ? b.getInt32Ty() : b.getFloatTy();
+  Value *all = assembly(text, constraints, StructType::get(b.getContext(), SmallVector<Type *>(n, sum)), operands);
+  SmallVector<Value *> results;
+  for (unsigned i = 0; i < n; ++i)
+    results.push_back(b.CreateExtractValue(all, i));
+  return results;
+}
+
+SmallVector<Value *> Hopper::waitProducts(ArrayRef<Value *> sums, unsigned left) {
+  const unsigned n = unsigned(sums.size());
+  Type *sum = sums.front()->getType();
+  std::string constraints = repeated(sum->isFloatTy() ? "=f" : "=r", n);
+  for (unsigned i = 0; i < n; ++i)
+    constraints += "," + std::to_string(i);
+  Value *all = assembly("wgmma.wait_group.sync.aligned " + Twine(left) + ";", constraints,
+                        StructType::get(b.getContext(), SmallVector<Type *>(n, sum)), sums);
+  SmallVector<Value *> results;
+  for (unsigned i = 0; i < n; ++i)
+    results.push_back(b.CreateExtractValue(all, i));
+  return results;
+}
+
+Value *Hopper::pack(Element element, Value *low, Value *high) {
+  return assembly(element == Element::F16 ? "cvt.rn.f16x2.f32 $0, $2, $1;" : "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", b.getInt32Ty(), {low, high},
+                  false);
+}
+
+Value *Hopper::packBytes(ArrayRef<Value *> values) {
+  SmallVector<Value *> integers;
+  for (Value *value : values)
+    integers.push_back(assembly("cvt.rni.s32.f32 $0, $1;", "=r,f", b.getInt32Ty(), {value}, false));
+  Value *high = assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[3], integers[2], b.getInt32(0)}, false);
+  return assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[1], integers[0], high}, false);
+}
+
+void Hopper::storeMatrices(Value *address, ArrayRef<Value *> matrices) {
+  SmallVector<Value *> operands{address};
+  operands.append(matrices.begin(), matrices.end());
+  assembly("stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], " + list(1, 4) + ";", "r,r,r,r,r", b.getVoidTy(), operands);
+}
+
+Value *Hopper::inBlock(Value *address, Value *rank) {
+  return assembly("mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r", b.getInt32Ty(), {address, rank}, false);
+}
+
+void Hopper::storeShared(Value *address, Value *value) {
+  assembly("st.shared.b32 [$0], $1;", value->getType()->isFloatTy() ? "r,f" : "r,r", b.getVoidTy(), {address, value});
+}
+
+Value *Hopper::loadCluster(Type *type, Value *address) {
+  return assembly(type->isFloatTy() ? "ld.shared::cluster.f32 $0, [$1];" : "ld.shared::cluster.s32 $0, [$1];", type->isFloatTy() ? "=f,r" : "=r,r", type,
+                  {address});
+}
+
+void Hopper::waitForGridBefore() { assembly("griddepcontrol.wait;", "", b.getVoidTy(), {}); }
+void Hopper::launchNextGrid() { assembly("griddepcontrol.launch_dependents;", "", b.getVoidTy(), {}); }

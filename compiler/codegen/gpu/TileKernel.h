@@ -1,0 +1,108 @@
+//===- TileKernel.h - Matrix products and convolutions for sm_90a -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// One template for every contraction: out[row, column] = f(sum over k of
+// a[row, k] * b[column, k]). One warpgroup, the producer, copies tiles of A and
+// B into a ring of stages; the others, the consumers, multiply 64 rows each and
+// apply f. Blocks stay and take one tile after another.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_CODEGEN_GPU_TILEKERNEL_H
+#define COMPILER_CODEGEN_GPU_TILEKERNEL_H
+
+#include "compiler/codegen/gpu/Hopper.h"
+
+#include "llvm/IR/Module.h"
+
+#include <functional>
+#include <string>
+
+namespace tw::gpu {
+
+/// A tile of the output, and how a block computes it.
+struct TileShape {
+  unsigned rows = 128, columns = 256;
+  unsigned stages = 4;
+  /// Blocks of a cluster that share the k of one tile; 1: none.
+  unsigned splitK = 1;
+
+  /// Warpgroups that multiply, 64 rows each.
+  unsigned consumers() const { return rows / 64; }
+  unsigned threads() const { return 128 * (consumers() + 1); }
+  /// "128x256", "64x64/4" with split k.
+  std::string name() const;
+};
+
+/// Where the rows of A come from.
+enum class RowSource : uint8_t {
+  Matrix, ///< [rows, k], row-major: a tiled map {k, rows}
+  Pixels  ///< the windows of a convolution of NHWC: an im2col map {c, w, h, n}; k is (filter row, filter column, channel block)
+};
+
+/// Bytes of one row of a stage: what a swizzle of 128 bytes spans.
+constexpr unsigned kStageRowBytes = 128;
+
+/// Sums of `row`, at `column` and behind it (2 or 4 of them), as floats, or i32 of bytes: the floats that are written. `row` and
+/// `column` lie inside of the output.
+using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, llvm::ArrayRef<llvm::Value *> sums, llvm::Value *row,
+                                                                 llvm::Value *column, llvm::Function *kernel)>;
+
+struct TileKernel {
+  std::string name;
+  TileShape shape;
+  Element in = Element::Bf16, out = Element::Bf16;
+  RowSource source = RowSource::Matrix;
+  /// Many products of one shape, of matrices: maps have a dim more, the outermost. Rows that the epilogue sees count through all of them.
+  bool isBatched = false;
+  /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
+  bool storesBoxes = true;
+  /// The rows of B are permuted by bytePosition().
+  bool permutesColumns = false;
+  /// The grid may begin before the one in front of it ends, and loads B until that has.
+  bool overlapsGrids = false;
+  /// B lies [k, columns], 16-bit elements, and its map has boxes of 64 x 64; else [columns, k].
+  bool columnsInner = false;
+  bool knowsB = true; ///< B is a constant: only then it can be loaded so early
+  /// Pointers that the epilogue reads: kernel parameters kFirstPointer and behind.
+  unsigned pointers = 0;
+  Epilogue epilogue;
+
+  unsigned stageBytes() const { return (shape.rows + shape.columns) * kStageRowBytes; }
+  /// Elements of k in a stage.
+  unsigned depth() const { return kStageRowBytes / bytesOf(in); }
+  /// Of dynamic shared memory: stages, output buffers, barriers, and what it takes to begin at a multiple of 1024.
+  unsigned sharedBytes() const;
+};
+
+/// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: products,
+/// rows and columns of the output of each, stages of k, then what Pixels needs. Pointers: the output, and those of the epilogue.
+enum TileParameter : unsigned {
+  kMapA,
+  kMapB,
+  kMapOut,
+  kBatches,
+  kRows,
+  kColumns,
+  kStages,
+  kOutHeight,
+  kOutWidth,
+  kStrideHeight,
+  kStrideWidth,
+  kPadTop,
+  kPadLeft,
+  kDilationHeight,
+  kDilationWidth,
+  kFilterWidth,
+  kChannelBlocks,
+  kOut,
+  kFirstPointer
+};
+
+/// Adds the kernel to `module`, whose triple is nvptx64-nvidia-cuda. Boxes of int8 need permuted columns.
+llvm::Function *emitTileKernel(llvm::Module &module, const TileKernel &kernel);
+
+/// The four columns of each 16 that a thread owns lie side by side in the output if row p of B is that of this column.
+inline unsigned bytePosition(unsigned p) { return p / 16 * 16 + p % 8 / 2 * 4 + p % 16 / 8 * 2 + p % 2; }
+
+} // namespace tw::gpu
+
+#endif // COMPILER_CODEGEN_GPU_TILEKERNEL_H

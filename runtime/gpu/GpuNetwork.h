@@ -1,0 +1,68 @@
+//===- GpuNetwork.h - A network on a GPU ------------------------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef RUNTIME_GPU_GPUNETWORK_H
+#define RUNTIME_GPU_GPUNETWORK_H
+
+#include "compiler/codegen/gpu/Program.h"
+#include "runtime/gpu/Driver.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tw::runtime::gpu {
+
+struct GpuNetworkOptions {
+  /// Folder of machine code, keyed by PTX, architecture and driver; empty: none.
+  std::string cacheFolder;
+  /// Time the variants of every step, and take the fastest.
+  bool chooses = true;
+  /// Copies of the network in the graph, one behind the other: what is short is measured well.
+  unsigned copies = 1;
+};
+
+/// A program on a device: code loaded, maps encoded, constants there, and one graph of its launches.
+class GpuNetwork {
+public:
+  static StatusOr<std::unique_ptr<GpuNetwork>> load(tw::gpu::Program program, std::shared_ptr<Driver> driver, const GpuNetworkOptions &options);
+  ~GpuNetwork();
+
+  const tw::gpu::Program &program() const { return held; }
+  /// Bytes of each input and output, dense and row-major.
+  Status setInput(size_t index, const void *bytes);
+  Status getOutput(size_t index, void *bytes);
+  /// Runs once: every copy. Seconds on the device, of one copy.
+  StatusOr<double> run();
+  /// The median of `runs`, one after the other, each after `warm` runs in all: seconds.
+  StatusOr<double> measure(unsigned runs, unsigned warm = 3);
+  /// Kernels whose registers do not suffice, by step and variant; empty: none.
+  std::vector<std::string> spills() const;
+
+private:
+  GpuNetwork(tw::gpu::Program program, std::shared_ptr<Driver> driver) : held(std::move(program)), driver(std::move(driver)) {}
+  Status initialise(const GpuNetworkOptions &options);
+  Status launch(const tw::gpu::Launch &launch);
+  Status launchChosen();
+  uint64_t addressOf(const tw::gpu::Place &place) const { return (place.isConstant ? constants : arena) + place.offset; }
+
+  tw::gpu::Program held;
+  std::shared_ptr<Driver> driver;
+  uint64_t arena = 0, constants = 0;
+  std::vector<Function> functions;
+  std::vector<EncodedMap> maps;
+  void *graph = nullptr;
+  unsigned copies = 1;
+};
+
+/// The program as files of a folder: program.json, kernels/NUMBER.ptx, and weights.bin.
+struct ProgramFiles {
+  std::string json, weights;
+  std::vector<std::string> kernels;
+};
+ProgramFiles toFiles(const tw::gpu::Program &program);
+/// Errors name the file and what is wrong with it. `needsWeights`: without, weights.bin may be missing, and the weights are 0.
+StatusOr<tw::gpu::Program> fromFolder(const std::string &folder, bool needsWeights = true);
+
+} // namespace tw::runtime::gpu
+
+#endif // RUNTIME_GPU_GPUNETWORK_H
