@@ -101,10 +101,12 @@ struct Thread {
   Cta *cta = nullptr;
   int pc = 0;
   State state = Ready;
-  uint32_t index = 0;   // within the CTA
-  uint32_t number = 0;  // within the grid, from 1
-  uint32_t barrier = 0; // AtBarrier
+  uint32_t index = 0;    // within the CTA
+  uint32_t number = 0;   // within the grid, from 1
+  uint32_t barrier = 0;  // AtBarrier: its number; AtMBarrier: its address
+  uint64_t gaveUpAt = 0; // progress + 1 when a try_wait gave up last
   uint32_t clusterPhase = 0;
+  bool carry = false; // of add.cc
   bool clusterArrived = false;
   bool mmaFenced = false;    // has executed wgmma.fence
   uint32_t maxRegisters = 0; // of setmaxnreg
@@ -189,6 +191,8 @@ struct Grid {
   /// Bytes of device memory that `thread` loads or stores by the generic proxy.
   uint8_t *globalRead(Thread &thread, uint64_t address, uint32_t size);
   uint8_t *globalWrite(Thread &thread, uint64_t address, uint32_t size);
+  /// A load with .nc: throws if this launch has written the bytes.
+  void checkReadOnly(uint64_t address, uint32_t size);
   /// The same for the async proxy.
   const GlobalMemory::Allocation &asyncRead(uint64_t address, uint32_t size);
   uint8_t *asyncWrite(uint64_t address, uint32_t size);
@@ -197,6 +201,11 @@ struct Grid {
 
   /// True with a probability of 1 / n, from the seed; false where the order is fixed.
   bool chance(unsigned n) { return options.order == ThreadOrder::Random && random() % n == 0; }
+  /// True for a quarter of the phases of all mbarriers, from the seed, where the order is random.
+  bool givesUp(uint32_t barrier, uint32_t phase) const {
+    const uint32_t mixed = (options.seed * 0x9e3779b9u + barrier * 0x85ebca6bu + phase) * 0xc2b2ae35u;
+    return options.order == ThreadOrder::Random && mixed >> 30 == 0;
+  }
   bool early() { return options.timing == Timing::Early; }
 
   Device &device;
