@@ -214,6 +214,14 @@ static Step mbarrierWait(Thread &thread, const Instruction &instruction) {
   if (!instruction.simple.flag && wanted > 1)
     fail(ErrorKind::Barrier, "the parity is %llu but must be 0 or 1", (unsigned long long)wanted);
   auto complete = [&] { return instruction.simple.flag ? barrier.phase != uint32_t(wanted) : (barrier.phase & 1) != wanted; };
+  // try_wait may give up before the phase ends, so that the loop around it must ask again: for some phases every thread does.
+  // Not again before something has changed, else a deadlock would not be seen.
+  if (!complete() && instruction.simple.mode == 1 && thread.gaveUpAt != grid.progress + 1 &&
+      grid.givesUp(local, barrier.phase)) {
+    thread.gaveUpAt = grid.progress + 1;
+    thread.write(instruction.destination, 0);
+    return Step::Yield;
+  }
   while (!complete() && grid.deliverOne(*cta, barrier, local))
     ;
   const bool done = complete();
@@ -222,10 +230,8 @@ static Step mbarrierWait(Thread &thread, const Instruction &instruction) {
     thread.barrier = local;
     return Step::Wait;
   }
-  // try_wait may give up at any time: the loop around it must ask again.
-  const bool answer = done && !(instruction.simple.mode == 1 && grid.chance(8));
-  thread.write(instruction.destination, answer);
-  return answer ? Step::Next : Step::Yield;
+  thread.write(instruction.destination, done);
+  return done ? Step::Next : Step::Yield;
 }
 
 /// cp.async.mbarrier.arrive[.noinc]: arrives when the cp.async that the thread has issued so far are done.
@@ -385,8 +391,6 @@ bool tw::ptxemu::decodeBarrier(Decoder &decoder) {
     const int64_t count = decoder.constant(0);
     if (count < 24 || count > 256 || count % 8)
       decoder.unsupported("the number of registers must be a multiple of 8 from 24 to 256");
-    if (!decoder.kernel.maxntid[0] && !decoder.kernel.reqntid[0] && !decoder.kernel.maxnreg)
-      decoder.unsupported("setmaxnreg needs .maxntid, .reqntid or .maxnreg");
     instruction.in[0].value = uint64_t(count);
     instruction.execute = setMaxRegisters;
   } else {

@@ -101,9 +101,10 @@ struct Thread {
   Cta *cta = nullptr;
   int pc = 0;
   State state = Ready;
-  uint32_t index = 0;   // within the CTA
-  uint32_t number = 0;  // within the grid, from 1
-  uint32_t barrier = 0; // AtBarrier
+  uint32_t index = 0;    // within the CTA
+  uint32_t number = 0;   // within the grid, from 1
+  uint32_t barrier = 0;  // AtBarrier: its number; AtMBarrier: its address
+  uint64_t gaveUpAt = 0; // progress + 1 when a try_wait gave up last
   uint32_t clusterPhase = 0;
   bool clusterArrived = false;
   bool mmaFenced = false;    // has executed wgmma.fence
@@ -197,6 +198,11 @@ struct Grid {
 
   /// True with a probability of 1 / n, from the seed; false where the order is fixed.
   bool chance(unsigned n) { return options.order == ThreadOrder::Random && random() % n == 0; }
+  /// True for a quarter of the phases of all mbarriers, from the seed, where the order is random.
+  bool givesUp(uint32_t barrier, uint32_t phase) const {
+    const uint32_t mixed = (options.seed * 0x9e3779b9u + barrier * 0x85ebca6bu + phase) * 0xc2b2ae35u;
+    return options.order == ThreadOrder::Random && mixed >> 30 == 0;
+  }
   bool early() { return options.timing == Timing::Early; }
 
   Device &device;
