@@ -1,0 +1,20 @@
+//===- NetworkText.h - Small networks as text, for a GPU --------*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+#ifndef TESTS_GPU_NETWORKTEXT_H
+#define TESTS_GPU_NETWORKTEXT_H
+
+#include "compiler/codegen/gpu/GpuCompiler.h"
+
+#include <string>
+
+namespace tw::test {
+
+/// Numbers for every "dense<0.0>" and "dense<0>", so that the texts stay short; equal texts get equal numbers.
+std::string filled(std::string text);
+
+/// A module of graph ops through graph passes and lowering to a program. Errors: what the compiler says.
+llvm::Expected<gpu::Program> compileText(const std::string &text, const gpu::GpuOptions &options);
+
+} // namespace tw::test
+
+#endif // TESTS_GPU_NETWORKTEXT_H
