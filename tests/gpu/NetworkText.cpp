@@ -40,6 +40,17 @@ std::string test::filled(std::string text) {
   return text;
 }
 
+llvm::Expected<gpu::Program> test::compileGraph(mlir::ModuleOp module, const gpu::GpuOptions &options) {
+  pipeline::CompileOptions compileOptions;
+  compileOptions.math = options.math;
+  compileOptions.targets = {pipeline::targetNamed(graph::kGpuTarget)};
+  if (llvm::Error error = pipeline::optimizeGraph(module, compileOptions))
+    return std::move(error);
+  if (llvm::Error error = pipeline::lowerToLinalg(module, compileOptions))
+    return std::move(error);
+  return gpu::compileForGpu(module, options);
+}
+
 llvm::Expected<gpu::Program> test::compileText(const std::string &text, const gpu::GpuOptions &options) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
@@ -47,11 +58,5 @@ llvm::Expected<gpu::Program> test::compileText(const std::string &text, const gp
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(filled(text), &context);
   if (!module)
     return llvm::createStringError("the text is no module");
-  pipeline::CompileOptions compileOptions;
-  compileOptions.targets = {pipeline::targetNamed(graph::kGpuTarget)};
-  if (llvm::Error error = pipeline::optimizeGraph(*module, compileOptions))
-    return std::move(error);
-  if (llvm::Error error = pipeline::lowerToLinalg(*module, compileOptions))
-    return std::move(error);
-  return gpu::compileForGpu(*module, options);
+  return compileGraph(*module, options);
 }

@@ -12,7 +12,8 @@ namespace tw::test {
 /// Numbers for every "dense<0.0>" and "dense<0>", so that the texts stay short; equal texts get equal numbers.
 std::string filled(std::string text);
 
-/// A module of graph ops through graph passes and lowering to a program. Errors: what the compiler says.
+/// A module of graph ops through graph passes and lowering to a program; the module is changed. Errors: what the compiler says.
+llvm::Expected<gpu::Program> compileGraph(mlir::ModuleOp module, const gpu::GpuOptions &options);
 llvm::Expected<gpu::Program> compileText(const std::string &text, const gpu::GpuOptions &options);
 
 } // namespace tw::test
