@@ -30,7 +30,8 @@ using Maker = Network (*)(mlir::MLIRContext &, uint64_t, bool);
 
 /// `tolerance`: the largest error as a part of an output's largest magnitude; 0 for equal. fp32: the order of sums, which are computed in
 /// f64 beside it. tf32: factors are rounded to 2^-11, layer behind layer.
-void check(Maker make, bool isFloat, graph::Math math, double tolerance, uint64_t cases) {
+/// bf16: every tensor between kernels is rounded to 2^-9, as on the accelerator's arrays of that type.
+void check(Maker make, bool isFloat, const test::Numbers &numbers, double tolerance, uint64_t cases) {
   for (uint64_t i = 0; i < numCases(cases); ++i) {
     const uint64_t seed = firstSeed() + i;
     SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed));
@@ -38,9 +39,7 @@ void check(Maker make, bool isFloat, graph::Math math, double tolerance, uint64_
     context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
                         mlir::math::MathDialect, mlir::tensor::TensorDialect>();
     Network network = make(context, seed, isFloat);
-    gpu::GpuOptions gpuOptions;
-    gpuOptions.math = math;
-    llvm::Expected<gpu::Program> program = test::compileGraph(*network.module, gpuOptions);
+    llvm::Expected<gpu::Program> program = test::compileGraph(*network.module, {}, numbers);
     if (!program) {
       ADD_FAILURE() << llvm::toString(program.takeError()) << "\n" << network.text;
       continue;
@@ -78,12 +77,17 @@ void check(Maker make, bool isFloat, graph::Math math, double tolerance, uint64_
   }
 }
 
+constexpr test::Numbers kExact, kFast{graph::Math::Fast, false}, kBfloat{graph::Math::Exact, true};
+
 } // namespace
 
-TEST(GpuRandomTest, IntegerChainsAreExact) { check(makeChain, false, graph::Math::Exact, 0, 40); }
-TEST(GpuRandomTest, IntegerBranchesAreExact) { check(makeBranches, false, graph::Math::Exact, 0, 20); }
-TEST(GpuRandomTest, IntegerBlocksAreExact) { check(makeBlocks, false, graph::Math::Exact, 0, 6); }
-TEST(GpuRandomTest, Fp32ChainsAreAccurate) { check(makeChain, true, graph::Math::Exact, 1e-4, 40); }
-TEST(GpuRandomTest, Fp32BranchesAreAccurate) { check(makeBranches, true, graph::Math::Exact, 1e-4, 20); }
-TEST(GpuRandomTest, Fp32BlocksAreAccurate) { check(makeBlocks, true, graph::Math::Exact, 1e-4, 6); }
-TEST(GpuRandomTest, Tf32BlocksAreNear) { check(makeBlocks, true, graph::Math::Fast, 2e-2, 6); }
+TEST(GpuRandomTest, IntegerChainsAreExact) { check(makeChain, false, kExact, 0, 40); }
+TEST(GpuRandomTest, IntegerBranchesAreExact) { check(makeBranches, false, kExact, 0, 20); }
+TEST(GpuRandomTest, IntegerBlocksAreExact) { check(makeBlocks, false, kExact, 0, 6); }
+TEST(GpuRandomTest, Fp32ChainsAreAccurate) { check(makeChain, true, kExact, 1e-4, 40); }
+TEST(GpuRandomTest, Fp32BranchesAreAccurate) { check(makeBranches, true, kExact, 1e-4, 20); }
+TEST(GpuRandomTest, Fp32BlocksAreAccurate) { check(makeBlocks, true, kExact, 1e-4, 6); }
+TEST(GpuRandomTest, Tf32BlocksAreNear) { check(makeBlocks, true, kFast, 2e-2, 6); }
+TEST(GpuRandomTest, Bf16ChainsAreNear) { check(makeChain, true, kBfloat, 4e-2, 40); }
+TEST(GpuRandomTest, Bf16BranchesAreNear) { check(makeBranches, true, kBfloat, 4e-2, 20); }
+TEST(GpuRandomTest, Bf16BlocksAreNear) { check(makeBlocks, true, kBfloat, 1e-1, 6); }

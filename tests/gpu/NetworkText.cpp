@@ -3,7 +3,8 @@
 //===----------------------------------------------------------------------===//
 #include "tests/gpu/NetworkText.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/pipeline/Target.h"
+#include "compiler/graph/transforms/Pipeline.h"
+#include "compiler/loops/Passes.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -11,6 +12,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
 
 #include <cctype>
 #include <functional>
@@ -40,14 +42,16 @@ std::string test::filled(std::string text) {
   return text;
 }
 
-llvm::Expected<gpu::Program> test::compileGraph(mlir::ModuleOp module, const gpu::GpuOptions &options) {
-  pipeline::CompileOptions compileOptions;
-  compileOptions.math = options.math;
-  compileOptions.targets = {pipeline::targetNamed(graph::kGpuTarget)};
-  if (llvm::Error error = pipeline::optimizeGraph(module, compileOptions))
-    return std::move(error);
-  if (llvm::Error error = pipeline::lowerToLinalg(module, compileOptions))
-    return std::move(error);
+llvm::Expected<gpu::Program> test::compileGraph(mlir::ModuleOp module, gpu::GpuOptions options, const Numbers &numbers) {
+  graph::GraphPipelineOptions graphOptions;
+  graphOptions.targets = {graph::makeGpuTarget()};
+  graphOptions.math = options.math = numbers.math;
+  graphOptions.narrows = numbers.narrows;
+  mlir::PassManager passes(module.getContext());
+  graph::buildGraphPipeline(passes, graphOptions);
+  passes.addPass(loops::createLowerGraphPass());
+  if (mlir::failed(passes.run(module)))
+    return llvm::createStringError("the graph passes or the lowering fail");
   return gpu::compileForGpu(module, options);
 }
 
@@ -58,5 +62,5 @@ llvm::Expected<gpu::Program> test::compileText(const std::string &text, const gp
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(filled(text), &context);
   if (!module)
     return llvm::createStringError("the text is no module");
-  return compileGraph(*module, options);
+  return compileGraph(*module, options, {graph::Math::Exact, text.find("xbf16>") != std::string::npos});
 }
