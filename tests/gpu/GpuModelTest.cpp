@@ -99,6 +99,8 @@ struct ModelCase {
   graph::Math math = graph::Math::Exact;
 };
 
+void PrintTo(const ModelCase &c, std::ostream *stream) { *stream << c.model; }
+
 class GpuModelTest : public testing::TestWithParam<ModelCase> {};
 
 TEST_P(GpuModelTest, GivesTheStoredOutputs) {
@@ -125,7 +127,8 @@ TEST_P(GpuModelTest, GivesTheStoredOutputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const frontend::HostTensor &expected = sets[0].outputs[i];
     EXPECT_EQ(program->outputs[i].shape, expected.shape);
-    const std::vector<double> a = numbersOf(program->outputs[i].element, expected.type, outputs[i]), e = runtime::toDoubles(expected);
+    const std::vector<double> a = numbersOf(program->outputs[i].element, expected.type, outputs[i]),
+                              e = runtime::toDoubles(expected);
     ASSERT_EQ(a.size(), e.size());
     double worst = 0, range = 0;
     for (size_t j = 0; j < a.size(); ++j) {
@@ -150,11 +153,14 @@ const auto modelName = [](const auto &info) { return nameOf(info.param.model); }
 
 INSTANTIATE_TEST_SUITE_P(Small, GpuModelTest,
                          testing::Values(ModelCase{"mnist_8", kSingle}, ModelCase{"mlperf_tiny_ic_resnet8_fp32", kSingle},
-                                         ModelCase{"mlperf_tiny_ic_resnet8_int8_qdq", kQuantised}, ModelCase{"mlperf_tiny_kws_dscnn_int8_qdq", kQuantised},
-                                         ModelCase{"mlperf_tiny_kws_dscnn_int8_qlinear", kExact}, ModelCase{"resnet20_cifar10_static", kSingle}),
+                                         ModelCase{"mlperf_tiny_ic_resnet8_int8_qdq", kQuantised},
+                                         ModelCase{"mlperf_tiny_kws_dscnn_int8_qdq", kQuantised},
+                                         ModelCase{"mlperf_tiny_kws_dscnn_int8_qlinear", kExact},
+                                         ModelCase{"resnet20_cifar10_static", kSingle}),
                          modelName);
 INSTANTIATE_TEST_SUITE_P(Fast, GpuModelTest,
-                         testing::Values(ModelCase{"mnist_8", kTfloat, graph::Math::Fast}, ModelCase{"mlperf_tiny_ic_resnet8_fp32", kTfloat, graph::Math::Fast},
+                         testing::Values(ModelCase{"mnist_8", kTfloat, graph::Math::Fast},
+                                         ModelCase{"mlperf_tiny_ic_resnet8_fp32", kTfloat, graph::Math::Fast},
                                          ModelCase{"resnet20_cifar10_static", kTfloat, graph::Math::Fast}),
                          modelName);
 
@@ -180,20 +186,22 @@ TEST_P(GpuCodeTest, WhatCompilesForTheAcceleratorCompilesForTheGpu) {
   printf("  not for the GPU: %s\n", program.error().message.c_str());
   options.machine = "gemmini_16x16_fp32";
   options.schedule = "serial";
-  EXPECT_FALSE(bool(runtime::loadNetwork(model, options))) << "it compiles for the accelerator, but not for the GPU: " << program.error().message;
+  EXPECT_FALSE(bool(runtime::loadNetwork(model, options)))
+      << "it compiles for the accelerator, but not for the GPU: " << program.error().message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, GpuCodeTest,
                          testing::Values("burn_mnist", "deeploy_TinyViT_Demo", "dtln_1", "gtcrn_simple", "light_bvlc_alexnet",
                                          "light_inception_v1", "light_resnet50", "light_squeezenet", "light_vgg19",
-                                         "mlperf_tiny_ic_resnet8_fp32", "mlperf_tiny_ic_resnet8_int8_qdq", "mlperf_tiny_kws_dscnn_int8_qdq",
-                                         "mlperf_tiny_kws_dscnn_int8_qlinear", "mnist_8", "mobilenetv2_1.0_int8_qdq",
-                                         "mobilenetv2_1.0_int8_qlinear", "npm_blazeface_front_128", "npm_ppocr_v2_cls",
-                                         "npm_speech_embedding", "ort_attention_u8s8", "ort_bert_toy_opt", "ort_comp_red_transformer",
-                                         "ort_conv_qdq_external", "ort_gpt2_one_layer", "ort_gpt2_past_one_layer", "ort_scan_1",
-                                         "ort_tfbert_qa", "ort_voice_commands", "ort_whisper_attn", "resnet20_cifar10",
-                                         "resnet20_cifar10_bn", "resnet20_cifar10_static", "silero_v5", "squeezenet1.1_fp16",
-                                         "squeezenet1.1_fp32", "super_resolution_10", "ultraface_RFB320", "ultraface_slim320_simplified"),
+                                         "mlperf_tiny_ic_resnet8_fp32", "mlperf_tiny_ic_resnet8_int8_qdq",
+                                         "mlperf_tiny_kws_dscnn_int8_qdq", "mlperf_tiny_kws_dscnn_int8_qlinear", "mnist_8",
+                                         "mobilenetv2_1.0_int8_qdq", "mobilenetv2_1.0_int8_qlinear", "npm_blazeface_front_128",
+                                         "npm_ppocr_v2_cls", "npm_speech_embedding", "ort_attention_u8s8", "ort_bert_toy_opt",
+                                         "ort_comp_red_transformer", "ort_conv_qdq_external", "ort_gpt2_one_layer",
+                                         "ort_gpt2_past_one_layer", "ort_scan_1", "ort_tfbert_qa", "ort_voice_commands",
+                                         "ort_whisper_attn", "resnet20_cifar10", "resnet20_cifar10_bn",
+                                         "resnet20_cifar10_static", "silero_v5", "squeezenet1.1_fp16", "squeezenet1.1_fp32",
+                                         "super_resolution_10", "ultraface_RFB320", "ultraface_slim320_simplified"),
                          [](const auto &info) { return nameOf(info.param); });
 
 } // namespace

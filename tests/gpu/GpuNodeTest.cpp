@@ -75,6 +75,8 @@ std::string run(const test::NodeTest &test) {
   return test::compareNodeTest(test, outputs, kTolerance);
 }
 
-TEST(GpuNodeTest, EveryTestOfEverySupportedOperator) { test::checkNodeTests(run, std::getenv("TILEWRIGHT_NODE_TEST"), kFailures); }
+TEST(GpuNodeTest, EveryTestOfEverySupportedOperator) {
+  test::checkNodeTests(run, std::getenv("TILEWRIGHT_NODE_TEST"), kFailures);
+}
 
 } // namespace

@@ -70,8 +70,8 @@ void check(Maker make, bool isFloat, const test::Numbers &numbers, double tolera
       for (size_t e = 0; e < actual.size(); ++e)
         if (!(std::abs(actual[e] - expected.values[e]) <= tolerance * largest) && !wrong++)
           first = e;
-      EXPECT_EQ(wrong, 0u) << "of " << actual.size() << " elements of output " << output << ", first: element " << first << " is " << actual[first]
-                           << " but should be " << expected.values[first] << "\n"
+      EXPECT_EQ(wrong, 0u) << "of " << actual.size() << " elements of output " << output << ", first: element " << first
+                           << " is " << actual[first] << " but should be " << expected.values[first] << "\n"
                            << network.text;
     }
   }

@@ -21,7 +21,8 @@ using namespace tw;
 
 std::string test::filled(std::string text) {
   uint32_t state = 1;
-  for (const auto &[pattern, areFloats] : {std::pair{std::string("dense<0.0> : tensor<"), true}, std::pair{std::string("dense<0> : tensor<"), false}})
+  for (const auto &[pattern, areFloats] :
+       {std::pair{std::string("dense<0.0> : tensor<"), true}, std::pair{std::string("dense<0> : tensor<"), false}})
     for (size_t at; (at = text.find(pattern)) != std::string::npos;) {
       const bool isFloat = areFloats;
       std::vector<size_t> shape;

@@ -110,7 +110,8 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> test::lowerNodeTest(mlir::MLIR
                                                                       std::shared_ptr<const graph::KernelTarget> target,
                                                                       std::vector<HostTensor> &inputs) {
   std::string diagnostics;
-  const auto handler = context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) { diagnostics += diagnostic.str(); });
+  const auto handler =
+      context.getDiagEngine().registerHandler([&](mlir::Diagnostic &diagnostic) { diagnostics += diagnostic.str(); });
   frontend::ImportOptions import;
   for (const HostTensor &input : test.inputs)
     if (test.constants.count(input.name))
@@ -131,7 +132,8 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> test::lowerNodeTest(mlir::MLIR
   return module;
 }
 
-std::string test::compareNodeTest(const NodeTest &test, const std::vector<HostTensor> &outputs, const NodeTolerance &tolerance) {
+std::string test::compareNodeTest(const NodeTest &test, const std::vector<HostTensor> &outputs,
+                                  const NodeTolerance &tolerance) {
   if (outputs.size() != test.outputs.size())
     return "another number of outputs";
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -140,7 +142,8 @@ std::string test::compareNodeTest(const NodeTest &test, const std::vector<HostTe
   return "";
 }
 
-void test::checkNodeTests(const std::function<std::string(const NodeTest &)> &run, const char *only, const std::map<std::string, std::string> &failures) {
+void test::checkNodeTests(const std::function<std::string(const NodeTest &)> &run, const char *only,
+                          const std::map<std::string, std::string> &failures) {
   std::string data = "/usr/share/libonnx-testdata/data/node";
   if (!std::filesystem::exists(data))
     data = "/usr/include/onnx/backend/test/data/node";

@@ -40,12 +40,14 @@ struct NodeTolerance {
   double relative = 1e-3, absolute = 1e-7; ///< as ONNX's own test runner compares
 };
 /// What is wrong with results, or nothing.
-std::string compareNodeTest(const NodeTest &test, const std::vector<frontend::HostTensor> &outputs, const NodeTolerance &tolerance = {});
+std::string compareNodeTest(const NodeTest &test, const std::vector<frontend::HostTensor> &outputs,
+                            const NodeTolerance &tolerance = {});
 
 /// Runs all tests by `run`, which says what is wrong, or nothing. A failure is one if the title is not listed in expected-failures.txt
 /// and not in `failures`, by title: what the failure has to say. One of these that passes, or is not found, is a failure too.
 /// Skips the GoogleTest test where the data are not installed. `only`: the folder of the one test to run, or null.
-void checkNodeTests(const std::function<std::string(const NodeTest &)> &run, const char *only, const std::map<std::string, std::string> &failures = {});
+void checkNodeTests(const std::function<std::string(const NodeTest &)> &run, const char *only,
+                    const std::map<std::string, std::string> &failures = {});
 
 } // namespace tw::test
 
