@@ -3,8 +3,9 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "runtime/Device.h"
+#include "runtime/Stopwatch.h"
 
-#include <chrono>
+#include <algorithm>
 
 using namespace tw;
 using namespace tw::runtime;
@@ -13,41 +14,66 @@ namespace {
 
 class CpuDevice : public Device {
 public:
-  CpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs)
-      : executable(std::move(executable)), inputSpecs(std::move(inputs)), outputSpecs(std::move(outputs)) {}
+  CpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs,
+            std::map<std::string, std::vector<std::string>> nodes)
+      : executable(std::move(executable)), inputSpecs(std::move(inputs)), outputSpecs(std::move(outputs)),
+        nodes(std::move(nodes)) {}
 
   const std::vector<TensorSpec> &inputs() const override { return inputSpecs; }
   const std::vector<TensorSpec> &outputs() const override { return outputSpecs; }
 
   StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) override {
     Launch launch;
-    // Types and shapes the caller asks for: MLIR does not tell int8 and uint8 apart. Their memory is not the launch's time.
-    for (const TensorSpec &spec : outputSpecs) {
-      size_t bytes = frontend::elementBytes(spec.stored());
-      for (int64_t size : spec.shape)
-        bytes *= size_t(size);
-      launch.outputs.push_back({spec.name, spec.stored(), spec.shape, std::vector<uint8_t>(bytes)});
-    }
-    std::vector<HostTensor> arguments;
-    for (size_t i = 0; i < inputs.size(); ++i)
-      arguments.push_back(toStored(inputs[i], inputSpecs[i]));
-    auto begin = std::chrono::steady_clock::now();
-    if (llvm::Error error = executable->run(arguments, launch.outputs))
+    llvm::ArrayRef<HostTensor> arguments = stored(inputs);
+    // Outputs stay in the same memory from launch to launch, as a caller's would: new memory is slow at first. They have the types and shapes
+    // that the caller asks for: MLIR does not tell int8 and uint8 apart.
+    if (results.empty())
+      for (const TensorSpec &spec : outputSpecs)
+        results.push_back({spec.name, spec.stored(), spec.shape,
+                           std::vector<uint8_t>(frontend::elementBytes(spec.stored()) * size_t(elementCount(spec.shape)))});
+    Stopwatch watch;
+    if (llvm::Error error = executable->run(arguments, results))
       return userError(llvm::toString(std::move(error)));
-    launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    launch.wallSeconds = watch.wallSeconds();
+    launch.cpuSeconds = watch.cpuSeconds();
     for (size_t i = 0; i < outputSpecs.size(); ++i)
-      launch.outputs[i] = fromStored(std::move(launch.outputs[i]), outputSpecs[i]);
+      launch.outputs.push_back(fromStored(results[i], outputSpecs[i]));
     return launch;
   }
 
+  StatusOr<std::vector<KernelTime>> measureKernels(const std::vector<HostTensor> &inputs, unsigned runs) override {
+    llvm::Expected<cpu::CpuTiming> timing = executable->measure(stored(inputs), runs);
+    if (!timing)
+      return userError(llvm::toString(timing.takeError()));
+    std::vector<KernelTime> times;
+    for (auto &[kernel, seconds] : timing->kernels) {
+      auto found = nodes.find(kernel);
+      times.push_back({kernel, found == nodes.end() ? std::vector<std::string>() : found->second, seconds});
+    }
+    return times;
+  }
+
 private:
+  /// `inputs` as the code takes them: themselves, unless some have to be widened.
+  llvm::ArrayRef<HostTensor> stored(const std::vector<HostTensor> &inputs) {
+    if (std::none_of(inputSpecs.begin(), inputSpecs.end(), [](const TensorSpec &spec) { return spec.isWidened; }))
+      return inputs;
+    widened.clear();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      widened.push_back(toStored(inputs[i], inputSpecs[i]));
+    return widened;
+  }
+
   std::unique_ptr<cpu::CpuExecutable> executable;
   std::vector<TensorSpec> inputSpecs, outputSpecs;
+  std::map<std::string, std::vector<std::string>> nodes;
+  std::vector<HostTensor> widened, results;
 };
 
 } // namespace
 
 std::unique_ptr<Device> runtime::makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
-                                               std::vector<TensorSpec> outputs) {
-  return std::make_unique<CpuDevice>(std::move(executable), std::move(inputs), std::move(outputs));
+                                               std::vector<TensorSpec> outputs,
+                                               std::map<std::string, std::vector<std::string>> nodes) {
+  return std::make_unique<CpuDevice>(std::move(executable), std::move(inputs), std::move(outputs), std::move(nodes));
 }

@@ -14,6 +14,7 @@
 #include "simulator/stats/SimResult.h"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,15 @@ struct Launch {
   std::optional<stats::SimResult> sim;
   /// Host time of the launch itself, without copies of inputs and outputs.
   double wallSeconds = 0;
+  /// Processor time of the launch, of all threads; 0 where nobody measured it.
+  double cpuSeconds = 0;
+};
+
+/// Time of one kernel of a launch.
+struct KernelTime {
+  std::string kernel;
+  std::vector<std::string> nodes; ///< of the model; may be empty
+  double seconds = 0;
 };
 
 class Device {
@@ -54,6 +64,8 @@ public:
   /// Runs once. `inputs` fit their specs (fitTo()); a simulator takes and gives what it holds (toStored()). A fault of the simulated
   /// program is an error of kind Fault.
   virtual StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) = 0;
+  /// The least wall time of each kernel over `runs` launches, in the order of execution; empty where the device does not tell.
+  virtual StatusOr<std::vector<KernelTime>> measureKernels(const std::vector<HostTensor> &, unsigned) { return std::vector<KernelTime>(); }
 };
 
 struct SimulatorOptions {
@@ -78,9 +90,9 @@ struct SimulatorOptions {
 std::unique_ptr<Device> makeSimulatorDevice(isa::Program program, const timing::MachineParams &machine,
                                             const SimulatorOptions &options);
 
-/// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main.
+/// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main; `nodes`: of each kernel, by its name.
 std::unique_ptr<Device> makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
-                                      std::vector<TensorSpec> outputs);
+                                      std::vector<TensorSpec> outputs, std::map<std::string, std::vector<std::string>> nodes = {});
 
 } // namespace tw::runtime
 

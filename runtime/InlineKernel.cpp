@@ -100,6 +100,23 @@ StatusOr<InlineKernel> runtime::parseInlineKernel(const std::string &text) {
   return kernel;
 }
 
+HostTensor runtime::inlineKernelWeights(const InlineKernel &kernel, uint64_t seed) {
+  ElementKind type = kernel.type == timing::ArrayType::Int8   ? ElementKind::I8
+                     : kernel.type == timing::ArrayType::Bf16 ? ElementKind::BF16
+                                                              : ElementKind::F32;
+  std::vector<int64_t> shape = {kernel.gemm[2], kernel.gemm[1]};
+  if (kernel.isConv)
+    shape = {kernel.window[0], kernel.window[1], kernel.input[3] / kernel.groups, kernel.window[2]};
+  return randomTensor({"w", type, shape}, seed);
+}
+
+float runtime::requantizeMultiplier(const InlineKernel &kernel) {
+  int64_t reduction = kernel.isConv ? kernel.window[0] * kernel.window[1] * kernel.input[3] / kernel.groups : kernel.gemm[2];
+  // Factors uniform over the int8 range have variance (256^2 - 1) / 12 = 5461; a third of 127 as the standard deviation of
+  // the results then leaves saturation to one value in 370.
+  return float(127.0 / 3 / (5461.25 * std::sqrt(double(reduction))));
+}
+
 mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &context, const InlineKernel &kernel, uint64_t seed) {
   context.loadDialect<mlir::func::FuncDialect, graph::GraphDialect>();
   mlir::OpBuilder b(&context);
@@ -110,22 +127,16 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   // In bf16 the graph computes in f32 between casts, as a network does; weights are bf16 values.
   mlir::Type sum = isInt8 ? mlir::Type(b.getI32Type()) : mlir::Type(b.getF32Type());
   mlir::Type factor = isInt8 ? element : sum;
-  ElementKind host = isInt8 ? ElementKind::I8 : kernel.type == timing::ArrayType::Bf16 ? ElementKind::BF16 : ElementKind::F32;
 
   auto [n, h, w, c] = kernel.input;
   auto [kh, kw, oc] = kernel.window;
-  std::vector<int64_t> xShape, wShape, yShape;
-  int64_t reduction;
+  std::vector<int64_t> xShape, yShape;
   if (kernel.isConv) {
     xShape = {n, h, w, c};
-    wShape = {kh, kw, c / kernel.groups, oc};
     yShape = {n, (h + 2 * kernel.pad - kh) / kernel.stride + 1, (w + 2 * kernel.pad - kw) / kernel.stride + 1, oc};
-    reduction = kh * kw * c / kernel.groups;
   } else {
     xShape = {kernel.gemm[0], kernel.gemm[2]};
-    wShape = {kernel.gemm[2], kernel.gemm[1]};
     yShape = {kernel.gemm[0], kernel.gemm[1]};
-    reduction = kernel.gemm[2];
   }
 
   auto loc = mlir::NameLoc::get(b.getStringAttr(kernel.isConv ? "conv" : "gemm"));
@@ -137,11 +148,11 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   function.setResultAttr(0, graph::kNameAttr, b.getStringAttr("y"));
   b.setInsertionPointToStart(function.addEntryBlock());
 
-  HostTensor weights = randomTensor({"w", host, wShape}, seed);
-  if (host == ElementKind::BF16)
-    weights = *fitTo(weights, {"w", ElementKind::F32, wShape});
+  HostTensor weights = inlineKernelWeights(kernel, seed);
+  if (weights.type == ElementKind::BF16)
+    weights = *fitTo(weights, {"w", ElementKind::F32, weights.shape});
   mlir::Value weight = b.create<graph::ConstantOp>(
-      loc, mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(wShape, factor),
+      loc, mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(weights.shape, factor),
                                                      {reinterpret_cast<const char *>(weights.bytes.data()), weights.bytes.size()}));
   mlir::Value x = function.getArgument(0), y;
   if (element != factor)
@@ -161,10 +172,7 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
     y = b.create<graph::MatmulOp>(loc, sumType, x, weight);
   }
   if (isInt8) {
-    // Factors uniform over the int8 range have variance (256^2 - 1) / 12 = 5461; a third of 127 as the standard deviation of
-    // the results then leaves saturation to one value in 370.
-    float multiplier = float(127.0 / 3 / (5461.25 * std::sqrt(double(reduction))));
-    y = b.create<graph::RequantizeOp>(loc, yType, y, mlir::Value(), b.getDenseF32ArrayAttr({multiplier}), int64_t(yShape.size()) - 1, 0);
+    y = b.create<graph::RequantizeOp>(loc, yType, y, mlir::Value(), b.getDenseF32ArrayAttr({requantizeMultiplier(kernel)}), int64_t(yShape.size()) - 1, 0);
   }
   if (element != mlir::cast<mlir::RankedTensorType>(y.getType()).getElementType())
     y = b.create<graph::CastOp>(loc, yType, y);

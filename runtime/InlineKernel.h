@@ -5,6 +5,7 @@
 
 #include "isa/timing/MachineParams.h"
 #include "runtime/Status.h"
+#include "runtime/Tensors.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -30,6 +31,12 @@ bool isInlineKernel(const std::string &model);
 
 /// Errors name the part of the text that is wrong and what is allowed there.
 StatusOr<InlineKernel> parseInlineKernel(const std::string &text);
+
+/// Its weights: [K, N], or [kernel height, kernel width, C / groups, output channels]; of the kernel's own type.
+HostTensor inlineKernelWeights(const InlineKernel &kernel, uint64_t seed);
+
+/// Of int8 kernels: what the int32 sums are multiplied with to give the int8 result.
+float requantizeMultiplier(const InlineKernel &kernel);
 
 /// The kernel as a graph of one network input `x`, one output `y` and random constant weights. In int8 the int32 sums are
 /// requantised to int8 with a scale that uses the range: results neither all saturate nor all vanish.

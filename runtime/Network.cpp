@@ -16,6 +16,7 @@
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "isa/timing/Digest.h"
+#include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
 #include "runtime/Outline.h"
 #include "runtime/Partition.h"
@@ -225,6 +226,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.math = options.math;
+  result.options.cpu.math = options.math;
+  result.options.cpu.processor = options.processor;
   for (const std::string &name : options.targets) {
     const pipeline::Target *target = pipeline::targetNamed(name);
     if (!target)
@@ -809,55 +812,59 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   return network;
 }
 
-/// Code for the CPU and what it takes and gives.
-static StatusOr<std::unique_ptr<cpu::CpuExecutable>> compileOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads,
-                                                                  std::vector<TensorSpec> &inputs, std::vector<TensorSpec> &outputs) {
+/// The loops of a network for the CPU or a GPU, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
+static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on the CPU");
+    return userError(model + " is a program for an accelerator and cannot run on " + (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
   if (Status status = optimize(*module, model); !status)
     return status.error();
+  if (macs && hasGraphOps(*module->module))
+    *macs = countMacs(*module->module);
   if (Status status = lower(*module, model); !status)
     return status.error();
-  cpu::CpuOptions cpuOptions;
+  return module;
+}
+
+StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
+  CpuNetwork network;
+  StatusOr<Module> module = lowerForHost(model, options, &network.macs);
+  if (!module)
+    return module.error();
+  cpu::CpuOptions cpuOptions = module->options.cpu;
   cpuOptions.threads = threads;
   cpuOptions.math = options.math;
   auto executable = cpu::compileForCpu(*module->module, cpuOptions);
   if (!executable)
     return fromLlvm(executable.takeError(), model);
-  inputs = module->inputs;
-  outputs = module->outputs;
-  return std::move(*executable);
+  std::map<std::string, std::vector<std::string>> nodes; // of each kernel
+  for (auto kernel : module->module->getOps<mlir::func::FuncOp>())
+    if (auto names = kernel->getAttrOfType<mlir::ArrayAttr>(graph::kNodesAttr))
+      for (auto name : names.getAsRange<mlir::StringAttr>())
+        nodes[kernel.getName().str()].push_back(name.getValue().str());
+  network.precision = module->precision;
+  network.device = makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
+  return network;
 }
 
-StatusOr<std::unique_ptr<Device>> runtime::loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, threads, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  return makeCpuDevice(std::move(*executable), std::move(inputs), std::move(outputs));
+std::vector<std::string> runtime::targetNames() {
+  std::vector<std::string> names;
+  for (const pipeline::Target *target : pipeline::targets())
+    names.push_back(target->name().str());
+  return names;
 }
 
-StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options) {
-  StatusOr<ModelKind> kind = classify(model);
-  if (!kind)
-    return kind.error();
-  if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on a GPU");
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface) {
   NetworkOptions asked = options;
   asked.targets = {graph::kGpuTarget.str()};
-  StatusOr<Module> module = import(model, *kind, asked, nullptr);
+  StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();
-  if (Status status = optimize(*module, model); !status)
-    return status.error();
-  if (Status status = lower(*module, model); !status)
-    return status.error();
   llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
   if (!artefact)
     return fromLlvm(artefact.takeError(), model);
@@ -866,18 +873,36 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
     tensor.name = spec.name;
   for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
     tensor.name = spec.name;
+  if (interface)
+    *interface = {module->inputs, module->outputs, module->precision};
   return program;
 }
 
-StatusOr<std::string> runtime::emitCpuObjects(const std::string &model, const NetworkOptions &options) {
-  std::vector<TensorSpec> inputs, outputs;
-  auto executable = compileOnCpu(model, options, 1, inputs, outputs);
-  if (!executable)
-    return executable.error();
-  llvm::Expected<std::string> library = (*executable)->objects();
-  if (!library)
-    return fromLlvm(library.takeError());
-  return std::move(*library);
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+  StatusOr<Module> module = lowerForHost(model, options);
+  if (!module)
+    return module.error();
+  auto describe = [](const std::vector<TensorSpec> &specs) {
+    std::vector<cpu::BundleTensor> tensors;
+    for (const TensorSpec &spec : specs)
+      tensors.push_back({spec.name, spec.stored(), spec.shape, spec.isWidened ? "float16 in the model" : ""});
+    return tensors;
+  };
+  cpu::CpuOptions cpuOptions = module->options.cpu;
+  cpuOptions.symbolPrefix = request.name + "_kernel_";
+  // The program says when it runs how many threads there are: loops are divided for as many as most processors have.
+  cpuOptions.threads = 16;
+  cpu::BundleOptions bundleOptions;
+  bundleOptions.name = request.name;
+  bundleOptions.model = std::filesystem::path(model).filename();
+  bundleOptions.inputs = describe(module->inputs);
+  bundleOptions.outputs = describe(module->outputs);
+  bundleOptions.separateWeights = request.separateWeights;
+  bundleOptions.text = request.text;
+  auto bundle = cpu::compileBundle(*module->module, cpuOptions, bundleOptions);
+  if (!bundle)
+    return fromLlvm(bundle.takeError(), model);
+  return std::move(*bundle);
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,

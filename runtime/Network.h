@@ -7,6 +7,7 @@
 #ifndef RUNTIME_NETWORK_H
 #define RUNTIME_NETWORK_H
 
+#include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/cost/Bounds.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
@@ -56,6 +57,8 @@ struct NetworkOptions {
   bool searchAgain = false;
   /// Refuse networks with kernels for the CPU before anything is searched.
   bool oneProgram = false;
+  /// What code for the CPU is for.
+  cpu::CpuChoice processor;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   /// Names of targets, in order of preference. Empty: the accelerator before the CPU.
@@ -175,8 +178,16 @@ std::string fileStem(const std::string &model);
 /// Reads `model` (.onnx, .mlir, .tasm, .twp, or an inline kernel), and compiles what is not a program yet.
 StatusOr<Network> loadNetwork(const std::string &model, const NetworkOptions &options);
 
+/// A network on the CPU alone.
+struct CpuNetwork {
+  std::unique_ptr<Device> device;
+  Precision precision = Precision::Single;
+  /// Useful multiply-accumulates; absent for models of linalg ops, where nobody counts them.
+  std::optional<uint64_t> macs;
+};
+
 /// The same for the CPU alone. Programs are refused: they are for one machine.
-StatusOr<std::unique_ptr<Device>> loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads);
+StatusOr<CpuNetwork> loadOnCpu(const std::string &model, const NetworkOptions &options, unsigned threads);
 
 /// What `compile --emit` can show, in the order of compilation.
 const std::vector<std::string> &phaseNames();
@@ -186,11 +197,28 @@ const std::vector<std::string> &phaseNames();
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
                                 std::vector<std::string> &notes);
 
-/// The network for a GPU. Inputs and outputs have the model's names.
-StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options);
+/// Names of all targets, in the order in which they were registered.
+std::vector<std::string> targetNames();
 
-/// The bytes of a static library with the CPU's code.
-StatusOr<std::string> emitCpuObjects(const std::string &model, const NetworkOptions &options);
+/// What a network takes and gives, and how coarse its numbers are.
+struct NetworkInterface {
+  std::vector<TensorSpec> inputs, outputs;
+  Precision precision = Precision::Single;
+};
+
+/// The network for a GPU. Inputs and outputs have the model's names.
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface = nullptr);
+
+/// How `compile --target cpu` writes a network.
+struct BundleRequest {
+  /// A C identifier.
+  std::string name;
+  bool separateWeights = false;
+  std::optional<cpu::BundleText> text;
+};
+
+/// The network as a library for C programs, for `options.processor`.
+StatusOr<cpu::Bundle> compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request);
 
 } // namespace tw::runtime
 

@@ -39,12 +39,7 @@ Session::Session(Network network, const SimulatorOptions &options) : loaded(std:
   }
 }
 
-std::vector<HostTensor> Session::randomInputs(uint64_t seed) const {
-  std::vector<HostTensor> tensors;
-  for (size_t i = 0; i < inputSpecs.size(); ++i)
-    tensors.push_back(randomTensor(inputSpecs[i], seed + i));
-  return tensors;
-}
+std::vector<HostTensor> Session::randomInputs(uint64_t seed) const { return randomTensors(inputSpecs, seed); }
 
 StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTensor> &inputs) {
   Launch launch;

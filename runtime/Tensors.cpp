@@ -249,6 +249,13 @@ HostTensor runtime::randomTensor(const TensorSpec &spec, uint64_t seed) {
   return tensor;
 }
 
+std::vector<HostTensor> runtime::randomTensors(const std::vector<TensorSpec> &specs, uint64_t seed) {
+  std::vector<HostTensor> tensors;
+  for (size_t i = 0; i < specs.size(); ++i)
+    tensors.push_back(randomTensor(specs[i], seed + i));
+  return tensors;
+}
+
 /// Index of the first largest element of values[begin, begin + count).
 static int64_t argmax(const std::vector<double> &values, int64_t begin, int64_t count) {
   int64_t best = 0;

@@ -55,6 +55,8 @@ HostTensor stack(const std::vector<HostTensor> &tensors);
 /// Floats uniform in [-1, 1), 8-bit integers over their whole range, int32 in [-1000, 1000], other integers in 0..9.
 /// Equal seeds give equal tensors on every host.
 HostTensor randomTensor(const TensorSpec &spec, uint64_t seed);
+/// One for each of `specs`, each with a seed of its own.
+std::vector<HostTensor> randomTensors(const std::vector<TensorSpec> &specs, uint64_t seed);
 
 /// The coarsest numbers that the values of a network go through.
 enum class Precision : uint8_t { Single, Half, Bfloat, Quantised };

@@ -96,7 +96,7 @@ table() {
       if [ -n "$compare" ]; then
         "$TILEWRIGHT" compare "$file" --hw "$machine" "${options[@]}" --repeat 1 >"$scratch/compared" || status=1
         row+=" | $(awk '/values equal/ { error = "equal" }
-                        /of the output.s range/ && /max abs error/ { sub(/.*\(/, ""); error = $1 }
+                        /max abs error/ { sub(/.*max abs error [^(]*\(/, ""); error = $1 }
                         END { print error ? error : "failed" }' "$scratch/compared")"
       fi
       echo "| $machine | $name | $form | $row |"

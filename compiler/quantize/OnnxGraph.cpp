@@ -78,6 +78,11 @@ onnx::TensorProto quantize::int8Tensor(const std::string &name, const std::vecto
   return tensorOf(name, onnx::TensorProto::INT8, shape, values);
 }
 
+onnx::TensorProto quantize::uint8Tensor(const std::string &name, const std::vector<int64_t> &shape,
+                                        const std::vector<uint8_t> &values) {
+  return tensorOf(name, onnx::TensorProto::UINT8, shape, values);
+}
+
 //===----------------------------------------------------------------------===//
 // Names
 //===----------------------------------------------------------------------===//

@@ -39,6 +39,8 @@ onnx::TensorProto int32Tensor(const std::string &name, const std::vector<int64_t
                               const std::vector<int32_t> &values);
 onnx::TensorProto int8Tensor(const std::string &name, const std::vector<int64_t> &shape,
                              const std::vector<int8_t> &values);
+onnx::TensorProto uint8Tensor(const std::string &name, const std::vector<int64_t> &shape,
+                              const std::vector<uint8_t> &values);
 
 /// The names and initializers of a graph under change.
 class GraphNames {

@@ -44,10 +44,10 @@ const std::set<std::string> kQuantised = {"QuantizeLinear", "DequantizeLinear", 
                                           "QLinearConcat",  "QLinearAveragePool", "QLinearGlobalAveragePool",
                                           "QLinearSigmoid", "QLinearSoftmax"};
 
-/// Scale and zero point of an int8 tensor.
+/// Scale and zero point of an 8-bit tensor.
 struct Parameters {
   float scale = 1;
-  int8_t zeroPoint = 0;
+  int zeroPoint = 0; ///< of the tensor's type
   /// Names of the initializers that hold them.
   std::string scaleName, zeroPointName;
 };
@@ -55,17 +55,19 @@ struct Parameters {
 /// Scales stay far enough from the smallest float that the product of two is a normal number.
 constexpr float kLeastScale = 0x1p-60f;
 
-Parameters parametersOf(const Range &range) {
+Parameters parametersOf(const Range &range, Form form) {
+  const double least = form == Form::Fused ? -128 : 0;
   double low = std::min(range.low, 0.0f), high = std::max(range.high, 0.0f);
   Parameters parameters;
   parameters.scale = std::max(float((high - low) / 255.0), kLeastScale);
-  parameters.zeroPoint = int8_t(std::clamp(std::nearbyint(-128.0 - low / double(parameters.scale)), -128.0, 127.0));
+  parameters.zeroPoint = int(std::clamp(std::nearbyint(least - low / double(parameters.scale)), least, least + 255));
   return parameters;
 }
 
 } // namespace
 
 struct Quantizer::Impl {
+  Form form = Form::Fused;
   onnx::ModelProto model;
   TensorInfos infos;
   Summary summary;
@@ -94,6 +96,7 @@ struct Quantizer::Impl {
   bool wantsInt8(const std::string &name);
   std::map<std::string, bool> wanted;
   bool comesFromIntegers(const std::string &name) const;
+  void roundSums();
   void joinResiduals();
   std::string &ownerOf(const std::string &name);
   void tie(const std::string &a, const std::string &b);
@@ -306,6 +309,26 @@ bool Quantizer::Impl::comesFromIntegers(const std::string &name) const {
   return false;
 }
 
+/// Form::Portable: what a convolution gives is 8-bit, and what an Add of 8-bit operands gives, behind the activation that follows.
+void Quantizer::Impl::roundSums() {
+  auto want = [&](std::string tensor) {
+    // A Relu or Clip shares the rounding: saturation does its work.
+    if (auto found = readers.find(tensor); found != readers.end() && found->second.size() == 1 && !outputs.count(tensor)) {
+      const onnx::NodeProto &reader = node(found->second[0].first);
+      if (found->second[0].second == 0 && (reader.op_type() == "Relu" || reader.op_type() == "Clip"))
+        tensor = reader.output(0);
+    }
+    wanted[tensor] = isActivation(tensor);
+  };
+  // Nodes are in the order of execution: the operands of an Add are known.
+  for (int i = 0; i < model.graph().node_size(); ++i) {
+    const bool isConv = node(i).op_type() == "Conv" && roleOf(i) == Role::Contraction;
+    const bool isAdd = node(i).op_type() == "Add" && roleOf(i) == Role::Elementwise && wantsInt8(node(i).input(0)) && wantsInt8(node(i).input(1));
+    if (isConv || isAdd)
+      want(node(i).output(0));
+  }
+}
+
 /// The residual of an Add comes from memory: it is int8, unless it is the sum that the Add joins in one kernel.
 void Quantizer::Impl::joinResiduals() {
   for (int i = 0; i < model.graph().node_size(); ++i) {
@@ -383,6 +406,8 @@ void Quantizer::Impl::plan() {
   }
   for (const auto &[name, info] : infos)
     wantsInt8(name);
+  if (form == Form::Portable)
+    roundSums();
   joinResiduals();
   auto take = [&](const std::string &name) {
     if (auto found = wanted.find(name); found != wanted.end() && found->second && isActivation(name)) {
@@ -515,9 +540,11 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
   }
   std::map<std::string, Parameters> groups;
   for (const auto &[owner, range] : groupRanges) {
-    Parameters parameters = parametersOf(range);
+    Parameters parameters = parametersOf(range, form);
     parameters.scaleName = names.add(floatTensor(owner + "_scale", {}, {parameters.scale}));
-    parameters.zeroPointName = names.add(int8Tensor(owner + "_zero_point", {}, {parameters.zeroPoint}));
+    const std::string zeroPoint = owner + "_zero_point";
+    parameters.zeroPointName = names.add(form == Form::Fused ? int8Tensor(zeroPoint, {}, {int8_t(parameters.zeroPoint)})
+                                                                                  : uint8Tensor(zeroPoint, {}, {uint8_t(parameters.zeroPoint)}));
     groups[owner] = parameters;
   }
   auto parametersFor = [&](const std::string &tensor) -> const Parameters & { return groups.at(ownerOf(tensor)); };
@@ -587,12 +614,25 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
           std::vector<float> unit;
           for (float scale : weights.scales)
             unit.push_back(inputScale * scale);
-          onnx::TensorProto stored = int32Tensor("", {int64_t(bias.size())}, quantizeBias(bias, unit));
-          std::string dequantized = rewriter.dequantized(std::move(stored), biasName, unit, 0);
-          if (hasBias)
-            each.set_input(2, dequantized);
-          else
-            biasOfAdd[addIndex] = {biasName, dequantized};
+          const std::vector<int32_t> counts = quantizeBias(bias, unit);
+          const size_t rank = infos.at(each.output(0)).shape.size();
+          if (!hasBias && form == Form::Portable && rank > 2) {
+            // Runtimes fuse the product and a bias of one dim to a Gemm in float. The bias stays an Add of multiples of the unit, which
+            // is the same number.
+            std::vector<int64_t> biasShape(rank, 1);
+            biasShape.back() = int64_t(counts.size());
+            std::vector<float> values;
+            for (size_t c = 0; c < counts.size(); ++c)
+              values.push_back(float(counts[c]) * unit[unit.size() == 1 ? 0 : c]);
+            biasOfAdd[addIndex] = {biasName, names.add(floatTensor(biasName + "_rounded", biasShape, values))};
+          } else {
+            std::string dequantized =
+                rewriter.dequantized(int32Tensor("", {int64_t(counts.size())}, counts), biasName, unit, 0);
+            if (hasBias)
+              each.set_input(2, dequantized);
+            else
+              biasOfAdd[addIndex] = {biasName, dequantized};
+          }
         }
       }
     }
@@ -627,8 +667,10 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
 Quantizer::Quantizer() : impl(std::make_unique<Impl>()) {}
 Quantizer::~Quantizer() = default;
 
-llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes) {
+llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes,
+                                                             Form form) {
   std::unique_ptr<Quantizer> quantizer(new Quantizer);
+  quantizer->impl->form = form;
   if (llvm::Error problem = quantizer->impl->read(bytes, file, shapes))
     return problem;
   return quantizer;

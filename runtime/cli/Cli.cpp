@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/cli/Cli.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/schedule/Plugin.h"
 #include "isa/Printable.h"
@@ -76,6 +77,9 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
   command.add_option("--max-instructions", network.maxInstructions, "instructions that a program may have, repeated ones included")
       ->check(wholeNumber(1));
+  command.add_option("--cpu", network.processor.cpu, "processor that code for the CPU is for, as LLVM calls it (docs/cpu.md); native: this one")
+      ->capture_default_str();
+  command.add_option("--features", network.processor.features, "instruction sets that code for the CPU may use besides, or not")->type_name("+NAME,-NAME");
   command
       .add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
@@ -108,6 +112,8 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
   bool isProgram = runtime::isProgramFile(model);
   if (!network.overrides.empty() && network.machine.empty() && !isProgram)
     return userError("--set " + network.overrides.front() + " changes a machine, but there is none: give one with --hw");
+  if (llvm::Expected<cpu::CpuMachine> processor = cpu::selectMachine(network.processor); !processor)
+    return userError(llvm::toString(processor.takeError()));
   runtime::NetworkOptions result = network;
   result.seed = seed;
   result.math = graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
@@ -210,17 +216,17 @@ StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::assignTensors(std
   return tensors;
 }
 
-StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session) {
+StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const std::vector<runtime::TensorSpec> &specs) {
   if (files.empty())
-    return session.randomInputs(seed);
-  auto tensors = assignTensors(std::move(files), session.inputs(), "input");
+    return runtime::randomTensors(specs, seed);
+  auto tensors = assignTensors(std::move(files), specs, "input");
   if (!tensors)
     return tensors.error();
   std::vector<runtime::HostTensor> inputs;
   for (size_t i = 0; i < tensors->size(); ++i) {
     if (!(*tensors)[i])
-      return userError("input '" + session.inputs()[i].name + "' is not given");
-    StatusOr<runtime::HostTensor> fitted = runtime::fitTo(*(*tensors)[i], session.inputs()[i]);
+      return userError("input '" + specs[i].name + "' is not given");
+    StatusOr<runtime::HostTensor> fitted = runtime::fitTo(*(*tensors)[i], specs[i]);
     if (!fitted)
       return fitted.error();
     inputs.push_back(std::move(*fitted));

@@ -71,8 +71,8 @@ StatusOr<std::vector<std::optional<runtime::HostTensor>>> assignTensors(std::vec
 /// Refuses what runtime::FileSet would refuse when the results are there: an hour may lie between. Empty outputs are none.
 Status checkOutputs(const std::vector<std::string> &outputs);
 
-/// The inputs of a session from `files` as assignTensors() takes them, or random ones if there are none.
-StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const runtime::Session &session);
+/// The inputs of a network from `files` as assignTensors() takes them, or random ones if there are none.
+StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const std::vector<runtime::TensorSpec> &specs);
 
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "runtime/Files.h"
-#include "runtime/gpu/GpuNetwork.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/gpu/GpuNetwork.h"
 
+#include <algorithm>
 #include <filesystem>
 
 using namespace tw;
@@ -14,63 +15,172 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output;
+  std::string target = "accel", phase, output, name, weights;
 };
 
-Status compile(const CompileArguments &arguments) {
-  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
-  if (!options)
-    return options.error();
-  std::string stem = runtime::fileStem(arguments.model.model);
-  if (arguments.target == "gpu" && arguments.phase.empty()) {
-    StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, *options);
-    if (!program)
-      return program.error();
-    const std::string folder = arguments.output.empty() ? stem + ".gpu" : arguments.output;
-    const runtime::gpu::ProgramFiles files = runtime::gpu::toFiles(*program);
-    runtime::FileSet set;
-    for (const std::string &path : {folder, folder + "/kernels"})
-      if (Status status = set.addFolder(path); !status)
-        return status;
-    for (size_t i = 0; i < files.kernels.size(); ++i)
-      if (Status status = set.add(folder + "/kernels/" + std::to_string(i) + ".ptx", files.kernels[i]); !status)
-        return status;
-    if (Status status = set.add(folder + "/weights.bin", files.weights); !status)
-      return status;
-    if (Status status = set.add(folder + "/program.json", files.json); !status)
-      return status;
-    return set.commit();
-  }
-  if (arguments.target == "cpu") {
-    if (std::filesystem::path(options->schedule).extension() == ".mlir")
-      return userError("--schedule " + options->schedule + " is for --target accel: code for the CPU has no such choices");
-    if (!options->machine.empty())
-      return userError("--hw is for --target accel: the CPU is the one this process runs on");
-    if (arguments.phase.empty()) {
-      std::string path = arguments.output.empty() ? stem + ".a" : arguments.output;
-      if (Status status = checkOutputs({path}); !status)
-        return status;
-      StatusOr<std::string> library = runtime::emitCpuObjects(arguments.model.model, *options);
-      return library ? runtime::writeFile(path, *library) : Status(library.error());
-    }
-    if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
-      return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph and linalg");
-  } else if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model)) {
-    return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
-  }
+constexpr const char *kPtx = "ptx"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+
+/// What --emit can show of code for the CPU, behind the phases that all targets share.
+const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
+  static const std::vector<std::pair<std::string, cpu::BundleText>> texts = {
+      {"llvm", cpu::BundleText::Llvm}, {"asm", cpu::BundleText::Assembly}, {"obj", cpu::BundleText::Object}};
+  return texts;
+}
+
+std::vector<std::string> emitNames() {
+  std::vector<std::string> names = runtime::phaseNames();
+  for (const auto &[name, text] : bundleTexts())
+    names.push_back(name);
+  names.push_back(kPtx);
+  return names;
+}
+
+/// Writes the text of a phase.
+Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options) {
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
+  std::string stem = runtime::fileStem(arguments.model.model);
   std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
   if (Status status = checkOutputs({output}); !status)
     return status;
   Progress progress;
-  options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
+  options.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   std::vector<std::string> notes;
-  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, *options, phase, output == "-", notes);
+  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, options, phase, output == "-", notes);
   progress.clear();
   printNotes(notes);
   if (!result)
     return result.error();
   return runtime::writeFile(output, *result);
+}
+
+/// Stages the files of a bundle.
+Status stage(runtime::FileSet &files, const std::string &folder, const std::string &name, const cpu::Bundle &bundle, bool hasWeights) {
+  if (Status status = files.addFolder(folder); !status)
+    return status;
+  const std::string path = folder + "/";
+  if (Status status = files.add(path + "lib" + name + ".a", bundle.library); !status)
+    return status;
+  if (Status status = files.add(path + name + ".h", bundle.header); !status)
+    return status;
+  return hasWeights ? files.add(path + name + ".weights.bin", bundle.weights) : Status();
+}
+
+Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions &options) {
+  if (std::filesystem::path(options.schedule).extension() == ".mlir")
+    return userError("--schedule " + options.schedule + " is for --target accel: code for the CPU has no such choices");
+  if (!options.machine.empty())
+    return userError("--hw is for --target accel: --cpu and --arch name the processor of --target cpu");
+  auto text = std::find_if(bundleTexts().begin(), bundleTexts().end(), [&](const auto &entry) { return entry.first == arguments.phase; });
+  const bool isText = text != bundleTexts().end();
+  if (!isText && !arguments.phase.empty()) {
+    if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
+      return userError("--emit is '" + arguments.phase + "' but --target cpu has import, graph, linalg, llvm, asm and obj");
+    return emit(arguments, options);
+  }
+  runtime::BundleRequest request;
+  const std::string stem = runtime::fileStem(arguments.model.model);
+  request.name = cpu::cIdentifier(arguments.name.empty() ? stem : arguments.name);
+  if (!arguments.name.empty() && request.name != arguments.name)
+    return userError("--name is '" + arguments.name + "' but must be a C identifier that is no keyword, like " + request.name);
+  request.separateWeights = arguments.weights == "file";
+  if (isText) {
+    request.text = text->second;
+    const std::string output = !arguments.output.empty() ? arguments.output : text->second == cpu::BundleText::Object ? request.name + ".o" : "-";
+    if (Status status = checkOutputs({output}); !status)
+      return status;
+    StatusOr<cpu::Bundle> bundle = runtime::compileBundle(arguments.model.model, options, request);
+    return bundle ? runtime::writeFile(output, bundle->library) : Status(bundle.error());
+  }
+  const std::string folder = arguments.output.empty() ? "." : arguments.output;
+  {
+    runtime::FileSet probe; // an hour may lie between this and the results
+    if (Status status = stage(probe, folder, request.name, {}, request.separateWeights); !status)
+      return status;
+  }
+  StatusOr<cpu::Bundle> bundle = runtime::compileBundle(arguments.model.model, options, request);
+  if (!bundle)
+    return bundle.error();
+  runtime::FileSet files;
+  if (Status status = stage(files, folder, request.name, *bundle, request.separateWeights); !status)
+    return status;
+  if (Status status = files.commit(); !status)
+    return status;
+  if (arguments.name.empty() && request.name != stem)
+    printNotes({"'" + stem + "' is no C identifier: files and symbols are called " + request.name});
+  return {};
+}
+
+/// Stages the files of a program.
+Status stage(runtime::FileSet &set, const std::string &folder, const runtime::gpu::ProgramFiles &files) {
+  for (const std::string &path : {folder, folder + "/kernels"})
+    if (Status status = set.addFolder(path); !status)
+      return status;
+  for (size_t i = 0; i < files.kernels.size(); ++i)
+    if (Status status = set.add(folder + "/kernels/" + std::to_string(i) + ".ptx", files.kernels[i]); !status)
+      return status;
+  if (Status status = set.add(folder + "/weights.bin", files.weights); !status)
+    return status;
+  return set.add(folder + "/program.json", files.json);
+}
+
+Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions &options) {
+  if (std::filesystem::path(options.schedule).extension() == ".mlir")
+    return userError("--schedule " + options.schedule + " is for --target accel: code for a GPU has no such choices");
+  if (!options.machine.empty())
+    return userError("--hw is for --target accel: code for a GPU is for sm_90a");
+  const std::string &phase = arguments.phase;
+  if (phase == "import" || phase == "graph" || phase == "linalg") {
+    options.targets = {"gpu"};
+    return emit(arguments, options);
+  }
+  if (!phase.empty() && phase != kPtx)
+    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg and ptx");
+  const std::string output = !arguments.output.empty() ? arguments.output : phase == kPtx ? "-" : runtime::fileStem(arguments.model.model) + ".gpu";
+  if (phase == kPtx) {
+    if (Status status = checkOutputs({output}); !status)
+      return status;
+  } else {
+    runtime::FileSet probe;
+    if (Status status = stage(probe, output, {}); !status)
+      return status;
+  }
+  StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options);
+  if (!program)
+    return program.error();
+  if (phase == kPtx) {
+    std::string text;
+    for (size_t i = 0; i < program->kernels.size(); ++i)
+      text += "// kernel " + std::to_string(i) + "\n" + program->kernels[i].ptx;
+    return runtime::writeFile(output, text);
+  }
+  runtime::FileSet files;
+  if (Status status = stage(files, output, runtime::gpu::toFiles(*program)); !status)
+    return status;
+  return files.commit();
+}
+
+Status compile(const CompileArguments &arguments) {
+  StatusOr<runtime::NetworkOptions> options = arguments.model.options();
+  if (!options)
+    return options.error();
+  if (arguments.target == "cpu")
+    return compileForCpu(arguments, *options);
+  const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch}, {"--cpu", options->processor.cpu},
+                                                                  {"--features", options->processor.features}, {"--name", arguments.name},
+                                                                  {"--weights", arguments.weights}};
+  for (const auto &[option, value] : onlyCpu)
+    if (!value.empty())
+      return userError(std::string(option) + " is for --target cpu");
+  if (arguments.target == "gpu" && std::none_of(bundleTexts().begin(), bundleTexts().end(), [&](const auto &entry) { return entry.first == arguments.phase; }))
+    return compileForGpu(arguments, *options);
+  for (const auto &[name, text] : bundleTexts())
+    if (arguments.phase == name)
+      return userError("--emit " + name + " is for --target cpu");
+  if (arguments.phase == kPtx)
+    return userError(std::string("--emit ") + kPtx + " is for --target gpu");
+  if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model))
+    return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
+  return emit(arguments, *options);
 }
 
 } // namespace
@@ -79,8 +189,11 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
-  command->add_option("--target", arguments->target, "accel (a program image) or cpu (a static library)")->check(CLI::IsMember({"accel", "cpu", "gpu"}))->capture_default_str();
-  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again")->check(CLI::IsMember(runtime::phaseNames()));
-  command->add_option("-o,--output", arguments->output, "file; - is standard output; default: MODEL.twp or MODEL.a, text to standard output");
+  command->add_option("--target", arguments->target, "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")->check(CLI::IsMember(runtime::targetNames()))->capture_default_str();
+  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: ptx")->check(CLI::IsMember(emitNames()));
+  command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")->check(CLI::IsMember(cpu::archNames()));
+  command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
+  command->add_option("--weights", arguments->weights, "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")->check(CLI::IsMember({"inside", "file"}));
+  command->add_option("-o,--output", arguments->output, "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, this folder, MODEL.gpu");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

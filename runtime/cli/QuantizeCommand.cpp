@@ -27,6 +27,7 @@ struct QuantizeArguments {
   ModelArguments model;
   std::string calibration, output;
   unsigned samples = 0, threads = 0;
+  quantize::Form form = quantize::Form::Fused;
 };
 
 using Sample = std::vector<HostTensor>;
@@ -156,7 +157,7 @@ Status quantizeModel(const QuantizeArguments &arguments) {
     return userError(bytes.message());
   Progress progress;
   progress.show("reading " + model);
-  auto quantizer = quantize::Quantizer::create(*bytes, model, options->import.shapes);
+  auto quantizer = quantize::Quantizer::create(*bytes, model, options->import.shapes, arguments.form);
   if (!quantizer)
     return runtime::compilerError(llvm::toString(quantizer.takeError()));
   progress.show("compiling " + model);
@@ -187,7 +188,8 @@ Status quantizeModel(const QuantizeArguments &arguments) {
   std::string counts;
   for (const auto &[type, count] : summary.integer)
     counts += (counts.empty() ? "" : ", ") + std::to_string(count) + " " + type;
-  std::printf("on integers: %s; %u tensors int8\n", counts.c_str(), summary.tensors);
+  std::printf("on integers: %s; %u tensors %s\n", counts.c_str(), summary.tensors,
+              arguments.form == quantize::Form::Fused ? "int8" : "uint8");
   for (const auto &[node, reason] : summary.floating)
     std::printf("float: %s: %s\n", node.c_str(), reason.c_str());
   std::printf("ranges from %zu %s of %s\n", samples->size(), samples->size() == 1 ? "sample" : "samples",
@@ -214,6 +216,15 @@ void cli::addQuantizeCommand(CLI::App &app, Action &action) {
   addRepeated(*command, "--shape", arguments->model.shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   command->add_option("--threads", arguments->threads, "threads on the CPU; default: all of its cores")
       ->check(CLI::Range(1u, 1024u));
+  command
+      ->add_option_function<std::string>(
+          "--form",
+          [arguments](const std::string &name) {
+            arguments->form = name == "fused" ? quantize::Form::Fused : quantize::Form::Portable;
+          },
+          "fused (default): for compilers that fuse nodes; portable: uint8 activations, rounded behind every convolution and "
+          "Add, as other runtimes run it fast")
+      ->check(CLI::IsMember({"fused", "portable"}));
   command->add_option("-o,--output", arguments->output, "the QDQ model; - is standard output")->required();
   command->callback([arguments, &action] { action = [arguments] { return quantizeModel(*arguments); }; });
 }

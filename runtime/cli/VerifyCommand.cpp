@@ -58,7 +58,7 @@ Status verify(const VerifyArguments &arguments) {
   printNotes((*session)->network().notes);
   if (Status status = requireAccelerator((*session)->network(), "there is nothing to verify"); !status)
     return status;
-  StatusOr<std::vector<HostTensor>> inputs = fitInputs(std::move(*files), arguments.model.seed, **session);
+  StatusOr<std::vector<HostTensor>> inputs = fitInputs(std::move(*files), arguments.model.seed, (*session)->inputs());
   if (!inputs)
     return inputs.error();
   progress.show("simulating");

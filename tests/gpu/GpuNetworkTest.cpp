@@ -152,11 +152,11 @@ protected:
     auto cpu = runtime::loadOnCpu(path, options, 1);
     ASSERT_TRUE(cpu) << cpu.error().message;
     std::vector<HostTensor> tensors;
-    for (size_t i = 0; i < (*cpu)->inputs().size(); ++i) {
-      tensors.push_back(runtime::randomTensor((*cpu)->inputs()[i], 7 + i));
+    for (size_t i = 0; i < cpu->device->inputs().size(); ++i) {
+      tensors.push_back(runtime::randomTensor(cpu->device->inputs()[i], 7 + i));
       inputs.push_back(tensors.back().bytes);
     }
-    auto launch = (*cpu)->launch(tensors);
+    auto launch = cpu->device->launch(tensors);
     ASSERT_TRUE(launch) << launch.error().message;
     expected = std::move(launch->outputs);
   }

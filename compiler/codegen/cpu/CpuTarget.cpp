@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/codegen/cpu/Jit.h"
 #include "compiler/codegen/cpu/KernelEmitter.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
 #include "compiler/codegen/cpu/NativeCode.h"
@@ -15,8 +16,8 @@
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ExecutionEngine/Orc/LLJIT.h"
-#include "llvm/Object/ArchiveWriter.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -181,7 +182,10 @@ struct Kernel {
   std::string symbol;
   Signature signature;
   std::vector<const char *> constants; ///< null where only the packing read them
+  std::vector<bool> onlyPacked;        ///< of each constant: only the packing reads it
+  std::vector<int64_t> constantBytes;
   std::vector<Memory> packed;
+  std::vector<int64_t> packedBytes;
   int64_t workspaceBytes = 0;
   /// Some argument or result is a part of a larger tensor of @main.
   bool isPlaced = false;
@@ -217,12 +221,12 @@ struct CpuExecutable::Impl {
   /// Elements of the constants, shared by equal ones.
   std::vector<Memory> constants;
   Memory workspace, arena;
+  int64_t workspaceBytes = 0, arenaBytes = 0;
   bool hasMain = false;
   Signature main;
   std::vector<Step> steps;
   /// Results of @main that no kernel writes: arguments, constants, and tensors that are returned twice.
   std::vector<Copy> copies;
-  std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> objects;
   std::unique_ptr<llvm::orc::LLJIT> jit;
   struct EndTeam {
     void operator()(tw_team *team) const { tw_team_destroy(team); }
@@ -385,20 +389,6 @@ std::vector<std::string> CpuExecutable::kernelNames() const {
   return names;
 }
 
-llvm::Expected<std::string> CpuExecutable::objects() const {
-  std::vector<llvm::NewArchiveMember> members;
-  for (const auto &[name, object] : impl->objects) {
-    llvm::NewArchiveMember member(llvm::MemoryBufferRef(object->getBuffer(), name));
-    member.MemberName = name;
-    members.push_back(std::move(member));
-  }
-  llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> library = llvm::writeArchiveToBuffer(
-      members, llvm::SymtabWritingMode::NormalSymtab, llvm::object::Archive::K_GNU, /*Deterministic=*/true, /*Thin=*/false);
-  if (!library)
-    return library.takeError();
-  return (*library)->getBuffer().str();
-}
-
 //===----------------------------------------------------------------------===//
 // Compilation
 //===----------------------------------------------------------------------===//
@@ -407,21 +397,27 @@ class CpuCompiler {
 public:
   CpuCompiler(ModuleOp source, const CpuOptions &options)
       : source(source), options(options), executable(new CpuExecutable()), impl(*executable->impl) {
-    nestOptions.machine = detectHostMachine(options.vectorBits, options.integerProducts);
     nestOptions.threads = std::max(1u, options.threads);
     nestOptions.math = options.math;
   }
 
   llvm::Expected<std::unique_ptr<CpuExecutable>> compile();
+  llvm::Expected<Bundle> compileBundle(const BundleOptions &bundle);
 
 private:
+  using Buffers = std::vector<std::unique_ptr<llvm::MemoryBuffer>>;
+  using Compile = llvm::function_ref<llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>>(ModuleOp)>;
+  llvm::Error prepare();
+  llvm::Expected<Buffers> compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules, Compile compile) const;
+  llvm::Error packConstants(llvm::orc::LLJIT &jit);
+  BundlePlan planBundle() const;
   llvm::Error compileKernel(func::FuncOp kernel);
   llvm::Error compileMain(func::FuncOp main);
   llvm::Error flattenMain(func::FuncOp main);
-  llvm::Error generateCode();
   const char *constantMemory(ElementsAttr elements);
 
-  ModuleOp source;
+  ModuleOp source; ///< `copy`, once that is made
+  OwningOpRef<ModuleOp> copy;
   const CpuOptions &options;
   std::unique_ptr<CpuExecutable> executable;
   CpuExecutable::Impl &impl;
@@ -452,7 +448,7 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
     return signature.takeError();
   if (llvm::Error error = prepareKernel(kernel))
     return error;
-  std::string symbol = "tw_" + kernel.getName().str();
+  std::string symbol = options.symbolPrefix + kernel.getName().str();
   OwningOpRef<ModuleOp> module = ModuleOp::create(kernel.getLoc(), symbol);
   llvm::Expected<EmittedKernel> emitted = emitKernel(kernel, *module, symbol, nestOptions);
   if (!emitted)
@@ -483,6 +479,10 @@ llvm::Error CpuCompiler::compileKernel(func::FuncOp kernel) {
     if (raw)
       borrowed.push_back({impl.kernels.size(), compiled.constants.size() - 1});
   }
+  compiled.onlyPacked = emitted->onlyPacked;
+  compiled.packedBytes = emitted->packedBytes;
+  for (ElementsAttr elements : emitted->constants)
+    compiled.constantBytes.push_back(tensorBytes(cast<RankedTensorType>(elements.getType())));
   for (int64_t bytes : emitted->packedBytes)
     compiled.packed.emplace_back(bytes);
   compiled.workspaceBytes = emitted->workspaceBytes;
@@ -577,7 +577,7 @@ llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
       }
     ++position;
   }
-  impl.arena = Memory(planMemory(buffers));
+  impl.arenaBytes = planMemory(buffers);
   for (auto [value, buffer] : bufferOf)
     slots[value] = {Slot::Arena, 0, nullptr, buffers[buffer].offset};
   auto slotOf = [&](Value value) {
@@ -609,22 +609,24 @@ llvm::Error CpuCompiler::compileMain(func::FuncOp main) {
   return llvm::Error::success();
 }
 
-llvm::Error CpuCompiler::generateCode() {
+/// One buffer for each module. The modules' contents are lost.
+llvm::Expected<CpuCompiler::Buffers> CpuCompiler::compileAll(llvm::ArrayRef<OwningOpRef<ModuleOp>> modules,
+                                                             Compile compile) const {
   size_t count = modules.size();
-  std::vector<std::unique_ptr<llvm::MemoryBuffer>> objects(count);
+  Buffers buffers(count);
   std::vector<std::string> errors(count);
   std::atomic<size_t> next{0};
   auto work = [&] {
     for (size_t index = next++; index < count; index = next++) {
-      auto object = compileToObject(*modules[index], nestOptions.machine, options.optLevel);
-      if (object)
-        objects[index] = std::move(*object);
+      auto buffer = compile(modules[index].get());
+      if (buffer)
+        buffers[index] = std::move(*buffer);
       else
-        errors[index] = llvm::toString(object.takeError());
+        errors[index] = llvm::toString(buffer.takeError());
     }
   };
   unsigned helpers = 0;
-  if (source.getContext()->isMultithreadingEnabled())
+  if (source->getContext()->isMultithreadingEnabled())
     helpers = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()), std::max<size_t>(count, 1)) - 1;
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < helpers; ++i)
@@ -632,30 +634,18 @@ llvm::Error CpuCompiler::generateCode() {
   work();
   for (std::thread &thread : threads)
     thread.join();
-  for (auto [module, error] : llvm::zip(modules, errors))
-    if (!error.empty())
-      return failure(module->getName().value_or("kernel") + ": " + error);
+  for (size_t index = 0; index < count; ++index)
+    if (!errors[index].empty())
+      return failure(modules[index].get().getName().value_or("kernel") + ": " + errors[index]);
+  return std::move(buffers);
+}
 
-  auto jit = llvm::orc::LLJITBuilder().create();
-  if (!jit)
-    return jit.takeError();
-  impl.jit = std::move(*jit);
-  for (auto [module, object] : llvm::zip(modules, objects)) {
-    std::string name = (module->getName().value_or("kernel") + ".o").str();
-    // The linker consumes its buffer; ours stays for objects().
-    auto copy = llvm::MemoryBuffer::getMemBufferCopy(object->getBuffer(), name);
-    if (llvm::Error error = impl.jit->addObjectFile(std::move(copy)))
-      return error;
-    impl.objects.emplace_back(name, std::move(object));
-  }
+/// Fills the packed constants; afterwards nobody reads what they are made of.
+llvm::Error CpuCompiler::packConstants(llvm::orc::LLJIT &jit) {
   for (Kernel &kernel : impl.kernels) {
-    auto address = impl.jit->lookup(kernel.symbol);
-    if (!address)
-      return address.takeError();
-    kernel.code = address->toPtr<void (*)(void **, tw_worker *)>();
     if (kernel.packed.empty())
       continue;
-    auto packing = impl.jit->lookup(packSymbolOf(kernel.symbol));
+    auto packing = jit.lookup(packSymbolOf(kernel.symbol));
     if (!packing)
       return packing.takeError();
     std::vector<const void *> inputs(kernel.signature.inputs.size());
@@ -667,9 +657,14 @@ llvm::Error CpuCompiler::generateCode() {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
+/// The kernels as loops, and what @main does with them.
+llvm::Error CpuCompiler::prepare() {
+  llvm::Expected<CpuMachine> machine = selectMachine(options.processor, options.vectorBits, options.integerProducts);
+  if (!machine)
+    return machine.takeError();
+  nestOptions.machine = std::move(*machine);
   prepareCodegen(*source.getContext());
-  OwningOpRef<ModuleOp> copy = source.clone();
+  copy = source.clone();
   source = *copy;
   auto main = source.lookupSymbol<func::FuncOp>("main");
   bool runsMain = main && !main.isExternal();
@@ -679,11 +674,11 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
         main.getOps(), [](Operation &op) { return !isAlias(op) && !isa<func::CallOp, func::ReturnOp, arith::ConstantOp>(op); });
     if (mainIsKernel)
       if (llvm::Error error = flattenMain(main))
-        return std::move(error);
+        return error;
   }
   llvm::StringSet<> needless;
   if (runsMain && !mainIsKernel) {
-    placed = placeTensors(main);
+    placed = placeTensors(main, options.math == graph::Math::Fast && nestOptions.machine.hasBfloatProducts);
     for (auto call : main.getOps<func::CallOp>())
       if (isDoneByPlacement(call, placed))
         needless.insert(call.getCallee());
@@ -692,7 +687,7 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
     if (function.isExternal() || (function == main && !mainIsKernel) || needless.contains(function.getName()))
       continue;
     if (llvm::Error error = compileKernel(function))
-      return std::move(error);
+      return error;
   }
   if (mainIsKernel) {
     impl.hasMain = true;
@@ -707,14 +702,40 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
     impl.steps.push_back(std::move(step));
   } else if (runsMain) {
     if (llvm::Error error = compileMain(main))
-      return std::move(error);
+      return error;
   }
-  int64_t workspaceBytes = 0;
-  for (const Kernel &kernel : impl.kernels)
-    workspaceBytes = std::max(workspaceBytes, kernel.workspaceBytes);
   // Groups of bytes may be read a little beyond the last buffer.
-  impl.workspace = Memory(workspaceBytes + bufferAlignment);
-  if (llvm::Error error = generateCode())
+  impl.workspaceBytes = bufferAlignment;
+  for (const Kernel &kernel : impl.kernels)
+    impl.workspaceBytes = std::max(impl.workspaceBytes, kernel.workspaceBytes + bufferAlignment);
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
+  if (llvm::Error error = prepare())
+    return std::move(error);
+  if (llvm::Error error = checkRunsHere(nestOptions.machine))
+    return std::move(error);
+  impl.workspace = Memory(impl.workspaceBytes);
+  impl.arena = Memory(impl.arenaBytes);
+  auto objects =
+      compileAll(modules, [&](ModuleOp module) { return compileToObject(module, nestOptions.machine, options.optLevel); });
+  if (!objects)
+    return objects.takeError();
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();
+  if (!jit)
+    return jit.takeError();
+  impl.jit = std::move(*jit);
+  for (std::unique_ptr<llvm::MemoryBuffer> &object : *objects)
+    if (llvm::Error error = impl.jit->addObjectFile(std::move(object)))
+      return std::move(error);
+  for (Kernel &kernel : impl.kernels) {
+    auto address = impl.jit->lookup(kernel.symbol);
+    if (!address)
+      return address.takeError();
+    kernel.code = address->toPtr<void (*)(void **, tw_worker *)>();
+  }
+  if (llvm::Error error = packConstants(*impl.jit))
     return std::move(error);
   if (nestOptions.threads > 1) {
     impl.team.reset(tw_team_create(nestOptions.threads));
@@ -724,8 +745,122 @@ llvm::Expected<std::unique_ptr<CpuExecutable>> CpuCompiler::compile() {
   return std::move(executable);
 }
 
+//===----------------------------------------------------------------------===//
+// Bundles
+//===----------------------------------------------------------------------===//
+
+/// The steps of @main with all constants in one block of weights. Precondition: the constants are packed.
+BundlePlan CpuCompiler::planBundle() const {
+  BundlePlan plan;
+  DenseMap<const char *, int64_t> offsets;
+  auto weight = [&](const char *data, int64_t bytes) -> BundlePlan::Pointer {
+    auto [offset, isNew] = offsets.try_emplace(data, plan.weights.size());
+    if (isNew) {
+      plan.weights.append(data, static_cast<size_t>(bytes));
+      // Groups of bytes may be read a little beyond the last element.
+      plan.weights.resize(llvm::alignTo(plan.weights.size() + 1, bufferAlignment));
+    }
+    return {BundlePlan::Weights, 0, offset->second};
+  };
+  auto place = [&](const Slot &slot, int64_t bytes) -> BundlePlan::Pointer {
+    switch (slot.kind) {
+    case Slot::Input:
+      return {BundlePlan::Input, slot.index, slot.offset};
+    case Slot::Output:
+      return {BundlePlan::Output, slot.index, slot.offset};
+    case Slot::Arena:
+      return {BundlePlan::Arena, 0, impl.workspaceBytes + slot.offset};
+    case Slot::Constant:
+      return weight(slot.constant, bytes);
+    }
+    llvm_unreachable("every kind is handled");
+  };
+  for (const Step &step : impl.steps) {
+    const Kernel &kernel = impl.kernels[step.kernel];
+    BundlePlan::Step &call = plan.steps.emplace_back();
+    call.symbol = kernel.symbol;
+    for (auto [slot, spec] : llvm::zip(step.inputs, kernel.signature.inputs))
+      call.table.push_back(place(slot, spec.bytes));
+    for (auto [slot, spec] : llvm::zip(step.outputs, kernel.signature.outputs))
+      call.table.push_back(place(slot, spec.bytes));
+    for (auto [data, bytes, onlyPacked] : llvm::zip(kernel.constants, kernel.constantBytes, kernel.onlyPacked))
+      call.table.push_back(onlyPacked ? BundlePlan::Pointer() : weight(data, bytes));
+    for (auto [memory, bytes] : llvm::zip(kernel.packed, kernel.packedBytes))
+      call.table.push_back(weight(memory.data(), bytes));
+    call.table.push_back({BundlePlan::Arena, 0, 0});
+  }
+  for (const Copy &copy : impl.copies) {
+    const int64_t bytes = impl.main.outputs[copy.output].bytes;
+    plan.copies.push_back({place(copy.from, bytes), copy.output, bytes});
+  }
+  for (const TensorSpec &spec : impl.main.inputs)
+    plan.inputBytes.push_back(spec.bytes);
+  for (const TensorSpec &spec : impl.main.outputs)
+    plan.outputBytes.push_back(spec.bytes);
+  plan.arenaBytes = impl.workspaceBytes + impl.arenaBytes;
+  return plan;
+}
+
+llvm::Expected<Bundle> CpuCompiler::compileBundle(const BundleOptions &bundle) {
+  if (llvm::Error error = prepare())
+    return std::move(error);
+  assert(impl.hasMain && impl.main.inputs.size() == bundle.inputs.size() && impl.main.outputs.size() == bundle.outputs.size() &&
+         "the caller describes the arguments and results of @main");
+  // Constants are packed here: the functions that do it are compiled for this processor, whatever the kernels are for.
+  std::vector<OwningOpRef<ModuleOp>> packing;
+  for (OwningOpRef<ModuleOp> &module : modules) {
+    auto pack = module->lookupSymbol<func::FuncOp>(packSymbolOf(*module->getName()));
+    if (!pack)
+      continue;
+    packing.push_back(module->clone());
+    packing.back()->lookupSymbol(*module->getName())->erase();
+    pack.erase();
+  }
+  llvm::Expected<CpuMachine> host = selectMachine();
+  if (!host)
+    return host.takeError();
+  auto packers = compileAll(packing, [&](ModuleOp module) { return compileToObject(module, *host, /*optLevel=*/1); });
+  if (!packers)
+    return packers.takeError();
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = makeJit();
+  if (!jit)
+    return jit.takeError();
+  for (std::unique_ptr<llvm::MemoryBuffer> &object : *packers)
+    if (llvm::Error error = (*jit)->addObjectFile(std::move(object)))
+      return std::move(error);
+  if (llvm::Error error = packConstants(**jit))
+    return std::move(error);
+
+  const CpuMachine &machine = nestOptions.machine;
+  auto compiled = compileAll(modules, [&](ModuleOp module) -> llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> {
+    llvm::LLVMContext context;
+    auto code = compileToIr(module, context, machine, options.optLevel);
+    if (!code)
+      return code.takeError();
+    for (llvm::Function &function : **code)
+      if (!function.isDeclaration() && !function.hasLocalLinkage())
+        function.setVisibility(llvm::GlobalValue::HiddenVisibility);
+    if (!bundle.text)
+      return emitCode(**code, machine, options.optLevel, llvm::CodeGenFileType::ObjectFile);
+    llvm::SmallVector<char, 0> bytes;
+    llvm::raw_svector_ostream stream(bytes);
+    llvm::WriteBitcodeToFile(**code, stream);
+    return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), /*RequiresNullTerminator=*/false);
+  });
+  if (!compiled)
+    return compiled.takeError();
+  std::vector<std::pair<std::string, std::unique_ptr<llvm::MemoryBuffer>>> kernels;
+  for (auto [module, buffer] : llvm::zip(modules, *compiled))
+    kernels.emplace_back((*module->getName() + ".o").str(), std::move(buffer));
+  return writeBundle(planBundle(), std::move(kernels), bundle, machine, options.optLevel);
+}
+
 llvm::Expected<std::unique_ptr<CpuExecutable>> compileForCpu(ModuleOp module, const CpuOptions &options) {
   return CpuCompiler(module, options).compile();
+}
+
+llvm::Expected<Bundle> compileBundle(ModuleOp module, const CpuOptions &options, const BundleOptions &bundle) {
+  return CpuCompiler(module, options).compileBundle(bundle);
 }
 
 } // namespace tw::cpu

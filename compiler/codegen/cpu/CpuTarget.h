@@ -8,6 +8,8 @@
 #ifndef COMPILER_CODEGEN_CPU_CPUTARGET_H
 #define COMPILER_CODEGEN_CPU_CPUTARGET_H
 
+#include "compiler/codegen/cpu/Bundle.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/HostTensor.h"
 #include "compiler/graph/Math.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -23,6 +25,10 @@ struct CpuOptions {
   graph::Math math = graph::Math::Exact;
   /// LLVM's optimisation level, 0 to 3.
   unsigned optLevel = 2;
+  /// The processor that the code is for. What runs here may not have more than the processor that it runs on.
+  CpuChoice processor;
+  /// What the symbols of kernels begin with.
+  std::string symbolPrefix = "tw_";
   /// Widest vector register to use, in bits; 0 means what the processor has.
   unsigned vectorBits = 0;
   /// Most products of bytes that one instruction may sum, 1, 2 or 4; 0 means what the processor has.
@@ -62,12 +68,6 @@ public:
   /// Names of the compiled kernels, in module order.
   std::vector<std::string> kernelNames() const;
 
-  /// The machine code as a static library with one object per distinct kernel. The symbol of kernel `k` is `tw_k`, with
-  /// type void(void **table, tw_worker *worker); the table points to inputs, outputs, constants, packed constants and workspace, and
-  /// team/Team.h has the worker, which may be null where the code is for one thread. A kernel with packed constants has
-  /// `pack_tw_k`, to be called once before with the same table. Kernels that only differ in their constants share an object.
-  llvm::Expected<std::string> objects() const;
-
 private:
   friend class CpuCompiler;
   CpuExecutable();
@@ -79,6 +79,10 @@ private:
 /// them. A @main with other ops than calls, reshapes and constants is compiled as a whole. The module is not changed.
 /// Errors name the op that is not supported and its place.
 llvm::Expected<std::unique_ptr<CpuExecutable>> compileForCpu(mlir::ModuleOp module, const CpuOptions &options = {});
+
+/// Compiles a module as compileForCpu() does, and its @main, which it must have, as a library for C programs. `bundle` describes
+/// the arguments and results of @main in their order. Nothing has to run on the processor that the code is for.
+llvm::Expected<Bundle> compileBundle(mlir::ModuleOp module, const CpuOptions &options, const BundleOptions &bundle);
 
 } // namespace tw::cpu
 

@@ -164,7 +164,7 @@ private:
 };
 
 bool ProductBuilder::match() {
-  const HostMachine &machine = writer.options.machine;
+  const CpuMachine &machine = writer.options.machine;
   auto factors = matchBody(op);
   group = machine.integerProducts;
   if (!factors && machine.hasBfloatProducts && writer.options.math == graph::Math::Fast) {

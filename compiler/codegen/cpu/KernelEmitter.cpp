@@ -131,6 +131,20 @@ SmallVector<TapRange> tapRangesOf(const PaddedLoops &padded, int64_t results, in
   return ranges;
 }
 
+/// Rows at a time that nests are emitted for (findRowGroups()): so many that what they exchange fits the first-level cache, and enough to
+/// sum up at the same time.
+constexpr int64_t minBlockRows = 4, maxBlockRows = 16, blockBytes = 16 * 1024;
+/// What fewer bytes than these are exchanged stays in the cache anyway.
+constexpr int64_t minExchangedBytes = 32 * 1024;
+
+/// The first dimension that is more than one element.
+std::optional<unsigned> outerDimOf(ArrayRef<int64_t> shape) {
+  for (auto [dim, size] : llvm::enumerate(shape))
+    if (size != 1)
+      return dim;
+  return std::nullopt;
+}
+
 /// More nests than this are more code than a copy with the padding around it.
 constexpr unsigned maxTapRanges = 9;
 
@@ -154,6 +168,8 @@ public:
   llvm::Expected<EmittedKernel> emit();
 
 private:
+  void findRowGroups(Block &body);
+  std::optional<int> rowLoopOf(linalg::GenericOp op, int64_t rows, const llvm::SmallDenseSet<Value> &members) const;
   llvm::Error emitOp(Operation &op);
   llvm::Error emitGeneric(linalg::GenericOp op);
   llvm::Error emitPad(tensor::PadOp op);
@@ -179,6 +195,15 @@ private:
   DenseMap<Operation *, tensor::PadOp> leftOut;
   /// Reductions emitted together with their only consumer.
   DenseMap<Operation *, Operation *> fusedInto;
+  /// Ops whose nests are emitted for some rows at a time: the last op and the number of rows.
+  struct RowGroup {
+    Operation *last = nullptr;
+    int64_t rows = 0;
+  };
+  DenseMap<Operation *, RowGroup> rowGroups;
+  /// Nests of the current group, with their loops of rows.
+  std::vector<LoopNest> groupNests;
+  SmallVector<int> groupLoops;
 };
 
 TensorView KernelEmitter::destinationOf(Value tensor) {
@@ -396,12 +421,127 @@ llvm::Error KernelEmitter::emitGeneric(linalg::GenericOp op) {
   llvm::Expected<PendingNest> pending = buildNest(op);
   if (!pending)
     return pending.takeError();
+  if (auto group = rowGroups.find(op); group != rowGroups.end()) {
+    const auto shape = cast<RankedTensorType>(op.getResult(0).getType()).getShape();
+    assert(!pending->packing && pending->padded.empty() && "ops with rows in common are no products and have no padding");
+    groupNests.push_back(std::move(pending->nest));
+    groupLoops.push_back(pending->resultLoops[*outerDimOf(shape)]);
+    if (group->second.last != op)
+      return llvm::Error::success();
+    emitRows(op.getLoc(), groupNests, groupLoops, group->second.rows);
+    groupNests.clear();
+    groupLoops.clear();
+    return llvm::Error::success();
+  }
   SmallVector<LoopNest, 2> nests{pending->nest};
   if (pending->packing)
-    nests = packInPanels(*this, op.getLoc(), std::move(pending->nest), *pending->packing);
+    nests = packInPanels(*this, op.getLoc(), pending->nest, *pending->packing);
+  const bool isPacked = nests[0].sizes.size() != pending->nest.sizes.size();
+  if (!isPacked && pending->padded.empty()) {
+    LoopNest merged = pending->nest;
+    mergeLoops(merged);
+    if (std::optional<FactorPacking> packing = packingOfComputed(*this, op.getLoc(), merged))
+      nests = packInPanels(*this, op.getLoc(), std::move(merged), *packing);
+  }
   for (LoopNest &nest : nests)
     emitWithoutPadding(op.getLoc(), nest, pending->padded);
   return llvm::Error::success();
+}
+
+/// The loop of `op` along the outer dimension of its result, if that has `rows` iterations and every one of them reads only what the same
+/// iteration of `members` has written. A product does not fit in, as its factors may be packed, nor does what leaves out padding.
+std::optional<int> KernelEmitter::rowLoopOf(linalg::GenericOp op, int64_t rows,
+                                            const llvm::SmallDenseSet<Value> &members) const {
+  if (op->getNumResults() != 1 || leftOut.count(op))
+    return std::nullopt;
+  // What is emitted with a product of another group is a part of that.
+  for (Value input : op.getDpsInputs())
+    if (fusedInto.lookup(input.getDefiningOp()) == op && !members.contains(input))
+      return std::nullopt;
+  auto loopOf = [](AffineMap map, Value tensor) -> std::optional<int> {
+    auto shape = cast<RankedTensorType>(tensor.getType()).getShape();
+    std::optional<unsigned> outer = outerDimOf(shape);
+    if (!outer)
+      return std::nullopt;
+    auto dim = dyn_cast<AffineDimExpr>(map.getResult(*outer));
+    return dim ? std::optional<int>(dim.getPosition()) : std::nullopt;
+  };
+  std::optional<int> loop = loopOf(op.getMatchingIndexingMap(op.getDpsInitOperand(0)), op.getResult(0));
+  if (!loop || op.getStaticLoopRanges()[*loop] != rows || op.getIteratorTypesArray()[*loop] != utils::IteratorType::parallel)
+    return std::nullopt;
+  SmallVector<AffineMap> maps;
+  for (OpOperand *input : op.getDpsInputOperands()) {
+    if (!isa<RankedTensorType>(input->get().getType()))
+      continue;
+    maps.push_back(op.getMatchingIndexingMap(input));
+    if (input->get().getDefiningOp<tensor::PadOp>() ||
+        (members.contains(input->get()) && loopOf(maps.back(), input->get()) != loop))
+      return std::nullopt;
+  }
+  // A sum of products has results along which one factor stays where it is.
+  for (auto [other, kind] : llvm::enumerate(op.getIteratorTypesArray())) {
+    auto moves = [&, other = other](AffineMap map) { return map.isFunctionOfDim(other); };
+    if (!isElementwise(op) && kind == utils::IteratorType::parallel && op.getStaticLoopRanges()[other] > 1 &&
+        llvm::any_of(maps, moves) && !llvm::all_of(maps, moves))
+      return std::nullopt;
+  }
+  return members.contains(op.getDpsInits()[0]) ? std::nullopt : loop;
+}
+
+/// Finds sequences of ops that work on the same rows, such as those of softmax or a normalisation, where what they exchange is more than
+/// fits the first-level cache.
+void KernelEmitter::findRowGroups(Block &body) {
+  SmallVector<linalg::GenericOp> ops;
+  llvm::SmallDenseSet<Value> members;
+  int64_t rows = 0;
+  auto close = [&] {
+    int64_t exchanged = 0;
+    linalg::GenericOp last;
+    unsigned nests = 0;
+    for (linalg::GenericOp op : ops) {
+      const bool isRead =
+          llvm::any_of(op.getResult(0).getUsers(), [&](Operation *user) { return llvm::is_contained(ops, user); });
+      if (fusedInto.count(op))
+        continue;
+      last = op;
+      ++nests;
+      if (isRead)
+        exchanged += tensorBytes(cast<RankedTensorType>(op.getResult(0).getType()));
+    }
+    // A producer that is emitted with a consumer outside of the group would be emitted too late.
+    const bool isWhole = llvm::all_of(ops, [&](linalg::GenericOp op) {
+      auto consumer = fusedInto.find(op);
+      return consumer == fusedInto.end() || llvm::is_contained(ops, consumer->second);
+    });
+    if (isWhole && nests > 1 && exchanged >= minExchangedBytes) {
+      int64_t block = std::min<int64_t>(rows, std::clamp<int64_t>(blockBytes * rows / exchanged, minBlockRows, maxBlockRows));
+      while (block >= minBlockRows && rows % block)
+        --block;
+      if (block >= minBlockRows && block < rows)
+        for (linalg::GenericOp op : ops)
+          rowGroups[op] = {last, block};
+    }
+    ops.clear();
+    members.clear();
+  };
+  for (Operation &op : body) {
+    if (isa<arith::ConstantOp, tensor::EmptyOp, linalg::FillOp>(op))
+      continue;
+    auto generic = dyn_cast<linalg::GenericOp>(op);
+    auto shape = generic && generic->getNumResults() == 1 ? cast<RankedTensorType>(generic.getResult(0).getType()).getShape()
+                                                          : ArrayRef<int64_t>();
+    std::optional<unsigned> outer = outerDimOf(shape);
+    if (!ops.empty() && !(outer && rowLoopOf(generic, rows, members)))
+      close();
+    if (!outer || (ops.empty() && !rowLoopOf(generic, shape[*outer], members))) {
+      close();
+      continue;
+    }
+    rows = shape[*outer];
+    ops.push_back(generic);
+    members.insert(generic.getResult(0));
+  }
+  close();
 }
 
 //===----------------------------------------------------------------------===//
@@ -781,11 +921,15 @@ llvm::Expected<EmittedKernel> KernelEmitter::emit() {
             fusedInto[producer] = consumer;
         }
 
+  findRowGroups(source);
+
   for (Operation &op : source) {
     wait();
     if (llvm::Error error = emitOp(op))
       return error;
-    ++step;
+    // The buffers of a group are all in use at the same time.
+    if (groupNests.empty())
+      ++step;
   }
 
   finish();

@@ -154,6 +154,12 @@ void KernelWriter::emit(Location loc, LoopNest nest) {
   current->sharedLoops += emitLoopNest(b, loc, std::move(nest), options, scalars, current->worker);
 }
 
+void KernelWriter::emitRows(Location loc, ArrayRef<LoopNest> nests, ArrayRef<int> rowLoops, int64_t rows) {
+  if (current->sharedLoops + 1 > TW_MAX_LOOPS)
+    wait();
+  current->sharedLoops += emitRowBlocks(b, loc, nests, rowLoops, rows, options, scalars, current->worker);
+}
+
 void KernelWriter::wait() {
   if (current->sharedLoops)
     emitWait(b, kernel.getLoc(), current->worker);

@@ -40,6 +40,8 @@ public:
   void copy(mlir::Location loc, const TensorView &from, const TensorView &to, mlir::Block *body = nullptr);
   /// Emits loops that may run at the same time as those since the last wait().
   void emit(mlir::Location loc, LoopNest nest);
+  /// Emits nests one after the other for blocks of `rows` rows (emitRowBlocks()).
+  void emitRows(mlir::Location loc, llvm::ArrayRef<LoopNest> nests, llvm::ArrayRef<int> rowLoops, int64_t rows);
   /// Lets what follows see what all loops before have written.
   void wait();
 

@@ -115,7 +115,7 @@ Value applyToLanes(OpBuilder &b, Operation &op, ArrayRef<Value> scalarsOrVectors
   return b.create(loc, op.getName().getIdentifier(), operands, {type}, op.getAttrDictionary().getValue())->getResult(0);
 }
 
-Value exponential(OpBuilder &b, Location loc, Value x, const HostMachine &machine) {
+Value exponential(OpBuilder &b, Location loc, Value x, const CpuMachine &machine) {
   Type type = x.getType(), integers = b.getI32Type();
   auto vector = dyn_cast<VectorType>(type);
   const int64_t width = vector ? vector.getNumElements() : 1;
@@ -144,7 +144,7 @@ Value exponential(OpBuilder &b, Location loc, Value x, const HostMachine &machin
   Value power = real(1.38145406e-3f);
   for (float coefficient : {8.36874545e-3f, 4.16683890e-2f, 1.66665211e-1f, 4.99999940e-1f, 1.0f, 1.0f})
     power = plusProduct(power, r, real(coefficient));
-  if (width == 16 && StringRef(machine.features).contains("+avx512f")) {
+  if (width == 16 && machine.isX86() && machine.vectorBits == 512) {
     auto i16 = b.getIntegerType(16);
     Value all = b.create<arith::ConstantOp>(loc, b.getIntegerAttr(i16, -1));
     Value rounding = b.create<arith::ConstantOp>(loc, b.getI32IntegerAttr(4));
@@ -164,7 +164,29 @@ Value exponential(OpBuilder &b, Location loc, Value x, const HostMachine &machin
   return power;
 }
 
-Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulator, Value lhs, Value rhs, int64_t width) {
+/// accumulator + the sums of 4 products of bytes, by ARM's dot products.
+static Value addArmProducts(OpBuilder &b, Location loc, Value accumulator, Value lhs, Value rhs, int64_t width,
+                            bool mixesSigns) {
+  auto type = cast<VectorType>(accumulator.getType()), bytes = VectorType::get({4 * width}, b.getI8Type());
+  auto dot = [&](const char *name, Value sum, Value x, Value y) -> Value {
+    std::string intrinsic = (Twine("llvm.aarch64.neon.") + name + (width == 4 ? ".v4i32.v16i8" : ".v2i32.v8i8")).str();
+    return b.create<LLVM::CallIntrinsicOp>(loc, type, b.getStringAttr(intrinsic), ValueRange{sum, x, y}).getResult(0);
+  };
+  auto constant = [&](VectorType of, uint8_t value) -> Value {
+    return b.create<arith::ConstantOp>(loc, DenseElementsAttr::get(of, APInt(of.getElementTypeBitWidth(), value)));
+  };
+  lhs = b.create<LLVM::BitcastOp>(loc, bytes, lhs);
+  rhs = b.create<LLVM::BitcastOp>(loc, bytes, rhs);
+  if (mixesSigns)
+    return dot("usdot", accumulator, lhs, rhs);
+  // x * y = (x - 128) * y + 2 * 64 * y, where the second part is the same for all rows of a register block.
+  Value half = dot("sdot", constant(type, 0), constant(bytes, 64), rhs);
+  Value shifted = b.create<arith::XOrIOp>(loc, lhs, constant(bytes, 128));
+  return dot("sdot", b.create<arith::AddIOp>(loc, accumulator, b.create<arith::AddIOp>(loc, half, half)), shifted, rhs);
+}
+
+Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulator, Value lhs, Value rhs, int64_t width,
+                  const CpuMachine &machine) {
   accumulator = toWidth(b, loc, accumulator, width);
   lhs = toWidth(b, loc, lhs, width);
   rhs = toWidth(b, loc, rhs, width);
@@ -172,7 +194,9 @@ Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulat
   auto intrinsic = [&](const char *name, Type result, ValueRange arguments) {
     return b.create<LLVM::CallIntrinsicOp>(loc, result, b.getStringAttr(name), arguments).getResult(0);
   };
-  const char *suffix = width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
+  if (products == Products::Bytes && (width == 4 || width == 2) && !machine.isX86())
+    return addArmProducts(b, loc, accumulator, lhs, rhs, width, machine.mixesSigns);
+  const char *suffix = !machine.isX86() ? nullptr : width == 16 ? "512" : width == 8 ? "256" : width == 4 ? "128" : nullptr;
   if (products == Products::Bfloats) {
     if (suffix) {
       auto pairs = VectorType::get({2 * width}, b.getBF16Type());
@@ -219,17 +243,16 @@ Value addProducts(OpBuilder &b, Location loc, Products products, Value accumulat
   return accumulator;
 }
 
-Value combineLanes(OpBuilder &b, Location loc, const Combiner &combiner, Value value) {
-  using Kind = vector::CombiningKind;
-  if (combiner.kind != Kind::MAXIMUMF && combiner.kind != Kind::MINIMUMF)
-    return b.create<vector::ReductionOp>(loc, combiner.kind, value);
-  for (int64_t width = cast<VectorType>(value.getType()).getNumElements() / 2; width > 0; width /= 2) {
-    auto lower = llvm::to_vector(llvm::seq<int64_t>(0, width)), upper = llvm::to_vector(llvm::seq<int64_t>(width, 2 * width));
-    Value low = b.create<vector::ShuffleOp>(loc, value, value, lower),
-          high = b.create<vector::ShuffleOp>(loc, value, value, upper);
-    value = applyToLanes(b, *combiner.op, {low, high}, width);
-  }
-  return b.create<vector::ExtractOp>(loc, value, int64_t(0));
+Value combineHalves(OpBuilder &b, Location loc, const Combiner &combiner, Value value) {
+  const int64_t width = cast<VectorType>(value.getType()).getNumElements() / 2;
+  if (width == 1)
+    return applyToLanes(
+        b, *combiner.op,
+        {b.create<vector::ExtractOp>(loc, value, int64_t(0)), b.create<vector::ExtractOp>(loc, value, int64_t(1))}, 1);
+  auto half = [&](int64_t first) -> Value {
+    return b.create<vector::ShuffleOp>(loc, value, value, llvm::to_vector(llvm::seq<int64_t>(first, first + width)));
+  };
+  return applyToLanes(b, *combiner.op, {half(0), half(width)}, width);
 }
 
 std::optional<Combiner> matchCombiner(Block &body) {

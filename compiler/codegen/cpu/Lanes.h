@@ -23,12 +23,12 @@ mlir::Value toWidth(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, i
 mlir::Value applyToLanes(mlir::OpBuilder &b, mlir::Operation &op, llvm::ArrayRef<mlir::Value> operands, int64_t width);
 
 /// e to the power of `x`, an f32 or a vector of them, to a unit in the last place; subnormal results are rounded like others.
-mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const HostMachine &machine);
+mlir::Value exponential(mlir::OpBuilder &b, mlir::Location loc, mlir::Value x, const CpuMachine &machine);
 
 /// accumulator + the sum of the products of the small numbers that lanes of i32 hold. By the processor's own instruction where there is
-/// one for the width (x86).
+/// one for the width.
 mlir::Value addProducts(mlir::OpBuilder &b, mlir::Location loc, Products products, mlir::Value accumulator, mlir::Value lhs,
-                        mlir::Value rhs, int64_t width);
+                        mlir::Value rhs, int64_t width, const CpuMachine &machine);
 
 /// An op that combines an accumulator with a value and may be reassociated.
 struct Combiner {
@@ -39,8 +39,8 @@ struct Combiner {
 /// The combiner of a body whose last argument is its accumulator, if it has one.
 std::optional<Combiner> matchCombiner(mlir::Block &body);
 
-/// The lanes of a vector, whose number is a power of two, combined into one value.
-mlir::Value combineLanes(mlir::OpBuilder &b, mlir::Location loc, const Combiner &combiner, mlir::Value value);
+/// The lower lanes of a vector, whose number is even, each combined with an upper one; a scalar for the last two.
+mlir::Value combineHalves(mlir::OpBuilder &b, mlir::Location loc, const Combiner &combiner, mlir::Value value);
 
 /// What leaves any accumulator as it is.
 mlir::TypedAttr neutralElement(mlir::OpBuilder &b, mlir::vector::CombiningKind kind, mlir::Type type);

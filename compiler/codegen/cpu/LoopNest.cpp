@@ -33,6 +33,9 @@ constexpr int64_t chunksPerThread = 8;
 /// Weights beyond this many bytes are walked once, with the pixels inside, instead of once per row of pixels.
 constexpr int64_t residentBytes = 128 * 1024;
 
+/// Taps of a window are loops beyond this number.
+constexpr int64_t maxUnrolledTaps = 5;
+
 /// What a load costs beside the operations that hide it: factors of matrix products come from the second-level cache.
 constexpr double cyclesPerLoad = 0.05;
 
@@ -80,7 +83,6 @@ private:
     std::map<std::tuple<Operation *, int64_t, int64_t>, Value> values;
   };
 
-  void simplify();
   void collectOperands();
   void chooseVectorLoop();
   void chooseRegisterBlock();
@@ -103,8 +105,6 @@ private:
   void emitBlock(const Pointers &base, const Block1D &block);
   void emitLoops(const Pointers &base, ArrayRef<Loop> loops, function_ref<void(const Pointers &)> inner);
   void emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t chunks, function_ref<void(const Pointers &)> inner);
-  void emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner);
-  int64_t chunksOf(int64_t iterations) const;
   void emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, int64_t rows);
   void emitVectorReduction(const Pointers &base, int64_t rows);
   SmallVector<Value> emitReductionLoops(const Pointers &base, ArrayRef<int> dims, ArrayRef<Value> accumulators,
@@ -183,37 +183,6 @@ void NestEmitter::collectOperands() {
     initSlots.push_back(add(operand));
   for (NestStore &store : nest.stores)
     storeSlots.push_back(add(store.to));
-}
-
-/// Drops loops of one iteration and merges every pair of loops that all operands walk as one.
-void NestEmitter::simplify() {
-  origins = llvm::to_vector(llvm::seq<int>(0, nest.sizes.size()));
-  auto erase = [&](unsigned dim) {
-    nest.sizes.erase(nest.sizes.begin() + dim);
-    nest.isReduction.erase(nest.isReduction.begin() + dim);
-    origins.erase(origins.begin() + dim);
-    for (NestOperand *operand : slots)
-      if (!operand->strides.empty())
-        operand->strides.erase(operand->strides.begin() + dim);
-  };
-  for (unsigned dim = nest.sizes.size(); dim-- > 0;)
-    if (nest.sizes[dim] == 1)
-      erase(dim);
-  auto mergeable = [&](unsigned outer, unsigned inner) {
-    return nest.isReduction[outer] == nest.isReduction[inner] && llvm::all_of(slots, [&](NestOperand *operand) {
-             return !operand->inMemory() || operand->strides[outer] == operand->strides[inner] * nest.sizes[inner];
-           });
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (unsigned outer = 0; outer < nest.sizes.size() && !changed; ++outer)
-      for (unsigned inner = 0; inner < nest.sizes.size() && !changed; ++inner)
-        if (outer != inner && mergeable(outer, inner)) {
-          nest.sizes[inner] *= nest.sizes[outer];
-          erase(outer);
-          changed = true;
-        }
-  }
 }
 
 /// Takes the loop with the fewest memory operations per element. A strided access costs one operation per lane.
@@ -342,10 +311,12 @@ void NestEmitter::chooseRegisterBlock() {
     if (dim >= 0 && (dim == vectorDim || nest.isReduction[dim]))
       continue;
     // Rows that share no vector only scatter what is read; it comes fastest from one place after the other.
-    const bool sharesVectors = llvm::any_of(inputSlots[0], [&](unsigned slot) {
-      return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && !stride(*slots[slot], dim);
-    });
-    if (dim >= 0 && total >= 8 && !sharesVectors)
+    auto readsVectors = [&](bool otherRows) {
+      return llvm::any_of(inputSlots[0], [&](unsigned slot) {
+        return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && (stride(*slots[slot], dim) != 0) == otherRows;
+      });
+    };
+    if (dim >= 0 && total >= 8 && readsVectors(true) && !readsVectors(false))
       continue;
     rowDim = dim;
     findVariation();
@@ -591,7 +562,8 @@ SmallVector<Value> NestEmitter::evaluate(unsigned stageIndex, ArrayRef<Value> ar
                                          bool contract) {
   const NestStage &stage = nest.stages[stageIndex];
   if (stage.products != Products::None)
-    return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width)};
+    return {addProducts(b, stage.loc, stage.products, arguments[2], arguments[0], arguments[1], place.piece.width,
+                        options.machine)};
   if (!stage.body)
     return {arguments[0]};
   int64_t width = place.piece.width;
@@ -677,6 +649,21 @@ SmallVector<Value> NestEmitter::emitReductionLoops(const Pointers &base, ArrayRe
                                                    function_ref<SmallVector<Value>(const Pointers &, ArrayRef<Value>)> inner) {
   if (dims.empty())
     return inner(base, accumulators);
+  // Taps that reach elements of other rows of the block: without a loop between them, these are loaded once. Sums of bytes wait for other
+  // things than loads.
+  const bool isFloat = llvm::all_of(nest.inits, [](const NestOperand &init) { return isa<FloatType>(init.element); });
+  const int64_t taps = nest.sizes[dims[0]];
+  const bool sharesLoads =
+      isFloat && dims.size() == 1 && taps <= maxUnrolledTaps && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+        const int64_t row = stride(*slots[slot], rowDim), tap = stride(*slots[slot], dims[0]);
+        return slots[slot]->inMemory() && row > 0 && tap > 0 && tap * (taps - 1) >= row && (row % tap == 0 || tap % row == 0);
+      });
+  if (sharesLoads) {
+    SmallVector<Value> carried(accumulators);
+    for (int64_t tap = 0; tap < taps; ++tap)
+      carried = inner(advanced(base, dims[0], tap), carried);
+    return carried;
+  }
   auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(nest.sizes[dims[0]]), constantIndex(1), accumulators);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
@@ -734,7 +721,8 @@ void NestEmitter::emitMicroKernel(const Pointers &base, ArrayRef<Piece> pieces, 
   });
 }
 
-/// The only reduction loop is the vector loop: partial results in lanes, combined at the end; the remainder one by one.
+/// The only reduction loop is the vector loop: partial results in lanes, of which the upper half is combined with the lower one until one
+/// is left. On the way, what is left of the loop is added by vectors of that width.
 void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
   int64_t size = nest.sizes[vectorDim], blocks = size / lanes;
   Type element = combiner->op->getResult(0).getType();
@@ -751,27 +739,29 @@ void NestEmitter::emitVectorReduction(const Pointers &base, int64_t rows) {
     }
     return next;
   };
-  auto loop = [&](int64_t from, int64_t count, const Piece &piece, ArrayRef<Value> start) {
-    auto forOp = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(count), constantIndex(1), start);
+  Value neutral = b.create<arith::ConstantOp>(loc, neutralElement(b, combiner->kind, element));
+  auto loop = b.create<scf::ForOp>(loc, constantIndex(0), constantIndex(blocks), constantIndex(1),
+                                   SmallVector<Value>(rows, toWidth(neutral, lanes)));
+  {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(forOp.getBody());
-    Pointers at = advanced(advanced(base, vectorDim, from), vectorDim, piece.width, forOp.getInductionVar());
-    SmallVector<Value> carried(forOp.getRegionIterArgs());
-    SmallVector<Value> next = step(at, carried, piece);
-    b.create<scf::YieldOp>(loc, next);
-    return SmallVector<Value>(forOp.getResults());
-  };
-  TypedAttr neutral = neutralElement(b, combiner->kind, element);
-  Value zero = b.create<arith::ConstantOp>(loc, neutral);
-  SmallVector<Value> partial = loop(0, blocks, Piece{0, lanes}, SmallVector<Value>(rows, toWidth(zero, lanes)));
-  SmallVector<Value> accumulators;
+    b.setInsertionPointToStart(loop.getBody());
+    Pointers at = advanced(base, vectorDim, lanes, loop.getInductionVar());
+    b.create<scf::YieldOp>(loc, step(at, SmallVector<Value>(loop.getRegionIterArgs()), Piece{0, lanes}));
+  }
+  SmallVector<Value> accumulators(loop.getResults());
+  int64_t done = blocks * lanes;
+  for (int64_t width = lanes / 2; width > 0; width /= 2) {
+    for (Value &accumulator : accumulators)
+      accumulator = combineHalves(b, loc, *combiner, accumulator);
+    if ((size - done) & width) {
+      accumulators = step(advanced(base, vectorDim, done), accumulators, Piece{0, width});
+      done += width;
+    }
+  }
   for (int64_t row = 0; row < rows; ++row) {
     Value init = loadOperand(initSlots[0], base, row, Piece{0, 1});
-    Value combined = lanes == 1 ? partial[row] : combineLanes(b, loc, *combiner, partial[row]);
-    accumulators.push_back(applyToLanes(b, *combiner->op, {init, combined}, 1));
+    accumulators[row] = applyToLanes(b, *combiner->op, {init, accumulators[row]}, 1);
   }
-  if (size % lanes)
-    accumulators = loop(blocks * lanes, size % lanes, Piece{0, 1}, accumulators);
   finish(base, {Piece{0, 1}}, rows, [&](Place place, Shared &) { return SmallVector<Value>{accumulators[place.row]}; });
 }
 
@@ -782,29 +772,41 @@ static Value workerMethod(OpBuilder &b, Location loc, Value worker, int32_t numb
   return b.create<LLVM::LoadOp>(loc, type, place);
 }
 
-/// Runs `inner` for every chunk that this thread takes.
-void NestEmitter::emitChunks(int64_t chunks, function_ref<void(Value chunk)> inner) {
-  ++sharedLoops;
+/// Runs `body` for the iterations from 0 to `total` - 1, in `chunks` chunks of which a thread takes one at a time.
+static void emitSharedLoop(OpBuilder &b, Location loc, Value worker, int64_t total, int64_t chunks,
+                           function_ref<void(Value)> body) {
   Type i64 = b.getI64Type();
+  auto constant = [&](int64_t value) -> Value { return b.create<arith::ConstantIndexOp>(loc, value); };
   Value claim = workerMethod(b, loc, worker, 0);
   Value count = b.create<LLVM::ConstantOp>(loc, i64, b.getI64IntegerAttr(chunks));
   auto type = LLVM::LLVMFunctionType::get(i64, {worker.getType(), i64});
-  b.create<scf::WhileOp>(
-      loc, TypeRange{i64}, ValueRange{},
-      [&](OpBuilder &, Location, ValueRange) {
-        Value chunk = b.create<LLVM::CallOp>(loc, type, ValueRange{claim, worker, count}).getResult();
-        Value none = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
-        Value isTaken = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, chunk, none);
-        b.create<scf::ConditionOp>(loc, isTaken, chunk);
-      },
-      [&](OpBuilder &, Location, ValueRange chunk) {
-        inner(chunk[0]);
-        b.create<scf::YieldOp>(loc);
-      });
+  auto nextChunk = [&](OpBuilder &, Location, ValueRange) {
+    Value chunk = b.create<LLVM::CallOp>(loc, type, ValueRange{claim, worker, count}).getResult();
+    Value none = b.create<arith::ConstantOp>(loc, b.getI64IntegerAttr(0));
+    Value isTaken = b.create<arith::CmpIOp>(loc, arith::CmpIPredicate::sge, chunk, none);
+    b.create<scf::ConditionOp>(loc, isTaken, chunk);
+  };
+  auto runChunk = [&](OpBuilder &, Location, ValueRange chunk) {
+    Value index = b.create<arith::IndexCastOp>(loc, b.getIndexType(), chunk[0]);
+    if (chunks == total) {
+      body(index);
+    } else {
+      auto bound = [&](Value number) -> Value {
+        return b.create<arith::DivUIOp>(loc, b.create<arith::MulIOp>(loc, number, constant(total)), constant(chunks));
+      };
+      Value next = b.create<arith::AddIOp>(loc, index, constant(1));
+      auto loop = b.create<scf::ForOp>(loc, bound(index), bound(next), constant(1));
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      body(loop.getInductionVar());
+    }
+    b.create<scf::YieldOp>(loc);
+  };
+  b.create<scf::WhileOp>(loc, TypeRange{i64}, ValueRange{}, nextChunk, runChunk);
 }
 
 /// Into how many chunks a loop of so many vector iterations is worth dividing.
-int64_t NestEmitter::chunksOf(int64_t iterations) const {
+static int64_t chunksOf(int64_t iterations, const NestOptions &options) {
   return std::clamp<int64_t>(iterations / minChunkIterations, 1,
                              std::min<int64_t>(chunksPerThread * options.threads, TW_MAX_CHUNKS));
 }
@@ -828,31 +830,17 @@ void NestEmitter::emitShared(const Pointers &base, ArrayRef<Loop> loops, int64_t
   unsigned divided = 0;
   while (divided < loops.size() && total < chunks)
     total *= loops[divided++].count;
-  chunks = std::min(chunks, total);
-  emitChunks(chunks, [&](Value chunk) {
-    Value index = b.create<arith::IndexCastOp>(loc, b.getIndexType(), chunk);
-    auto body = [&](Value iteration) {
-      Pointers at = base;
-      for (unsigned i = divided; i-- > 0;) {
-        Value size = constantIndex(loops[i].count);
-        Value own = i == 0 ? iteration : b.create<arith::RemUIOp>(loc, iteration, size).getResult();
-        at = advanced(at, loops[i].dim, loops[i].step, own);
-        if (i > 0)
-          iteration = b.create<arith::DivUIOp>(loc, iteration, size);
-      }
-      emitLoops(at, loops.drop_front(divided), inner);
-    };
-    if (chunks == total)
-      return body(index);
-    auto bound = [&](Value number) -> Value {
-      Value product = b.create<arith::MulIOp>(loc, number, constantIndex(total));
-      return b.create<arith::DivUIOp>(loc, product, constantIndex(chunks));
-    };
-    Value next = b.create<arith::AddIOp>(loc, index, constantIndex(1));
-    auto loop = b.create<scf::ForOp>(loc, bound(index), bound(next), constantIndex(1));
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    body(loop.getInductionVar());
+  ++sharedLoops;
+  emitSharedLoop(b, loc, worker, total, std::min(chunks, total), [&](Value iteration) {
+    Pointers at = base;
+    for (unsigned i = divided; i-- > 0;) {
+      Value size = constantIndex(loops[i].count);
+      Value own = i == 0 ? iteration : b.create<arith::RemUIOp>(loc, iteration, size).getResult();
+      at = advanced(at, loops[i].dim, loops[i].step, own);
+      if (i > 0)
+        iteration = b.create<arith::DivUIOp>(loc, iteration, size);
+    }
+    emitLoops(at, loops.drop_front(divided), inner);
   });
 }
 
@@ -895,8 +883,19 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   for (unsigned slot : inputSlots[0])
     if (isReused(slot))
       reused += footprint(*slots[slot]);
+  // Windows that overlap from one iteration of a loop to the next find their elements in the cache if only some lanes of all pixels lie
+  // between.
+  const bool windowsOverlap = !vectorReduction && llvm::any_of(inputSlots[0], [&](unsigned slot) {
+    return slots[slot]->inMemory() && stride(*slots[slot], vectorDim) && llvm::any_of(loops, [&](const Loop &loop) {
+             for (auto [dim, size] : llvm::enumerate(nest.sizes))
+               if (const int64_t step = stride(*slots[slot], loop.dim), tap = stride(*slots[slot], static_cast<int>(dim));
+                   nest.isReduction[dim] && step > 0 && step <= tap * (size - 1))
+                 return true;
+             return false;
+           });
+  });
   if (block.count > 1)
-    loops.push_back({vectorDim, block.count, block.step});
+    loops.insert(windowsOverlap ? loops.begin() : loops.end(), {vectorDim, block.count, block.step});
   if (reused > residentBytes)
     std::stable_partition(loops.begin(), loops.end(), [&](const Loop &loop) {
       return llvm::all_of(inputSlots[0], [&](unsigned slot) { return isReused(slot) || !stride(*slots[slot], loop.dim); });
@@ -908,16 +907,23 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
   for (auto [dim, size] : llvm::enumerate(nest.sizes))
     if (nest.isReduction[dim])
       perRow *= static_cast<int>(dim) == vectorDim ? (size + lanes - 1) / lanes : size;
-  auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow); };
+  auto chunksOfRows = [&](int64_t count) { return chunksOf(outer * count * perRow, options); };
   const int64_t chunks = worker ? chunksOfRows(rowBlocks * rows + rowsLeft) : 1;
-  if (worker && outer < chunks && rowBlocks > 1) {
-    // Rows are divided, too.
-    loops.push_back({rowDim, rowBlocks, rows});
-    emitShared(base, loops, chunksOfRows(rowBlocks * rows), [&](const Pointers &at) { micro(at, rows); });
-    loops.pop_back();
+  auto emitAll = [&](const Pointers &at, ArrayRef<Loop> all, int64_t count, function_ref<void(const Pointers &)> body) {
+    if (worker)
+      emitShared(at, all, count, body);
+    else
+      emitLoops(at, all, body);
+  };
+  const bool dividesRows = worker && outer < chunks;
+  if (rowBlocks > 1 && (dividesRows || transposes)) {
+    // Rows are divided, too, or far apart in memory: blocks that write the same ones follow one another.
+    SmallVector<Loop> all(loops);
+    all.insert(transposes ? all.begin() : all.end(), {rowDim, rowBlocks, rows});
+    emitAll(base, all, chunksOfRows(rowBlocks * rows), [&](const Pointers &at) { micro(at, rows); });
     if (rowsLeft)
-      emitShared(advanced(base, rowDim, rowBlocks * rows), loops, chunksOfRows(rowsLeft),
-                 [&](const Pointers &at) { micro(at, rowsLeft); });
+      emitAll(advanced(base, rowDim, rowBlocks * rows), loops, chunksOfRows(rowsLeft),
+              [&](const Pointers &at) { micro(at, rowsLeft); });
     return;
   }
   auto inner = [&](const Pointers &at) {
@@ -928,15 +934,12 @@ void NestEmitter::emitBlock(const Pointers &base, const Block1D &block) {
     if (rowsLeft)
       micro(advanced(at, rowDim, rowBlocks * rows), rowsLeft);
   };
-  if (worker)
-    emitShared(base, loops, chunks, inner);
-  else
-    emitLoops(base, loops, inner);
+  emitAll(base, loops, chunks, inner);
 }
 
 void NestEmitter::choose() {
   collectOperands();
-  simplify();
+  origins = mergeLoops(nest);
   chooseVectorLoop();
   chooseRegisterBlock();
   chooseTransposition();
@@ -962,6 +965,45 @@ void NestEmitter::emit() {
 
 } // namespace
 
+SmallVector<int> mergeLoops(LoopNest &nest) {
+  SmallVector<NestOperand *> operands;
+  for (NestStage &stage : nest.stages)
+    for (NestOperand &operand : stage.inputs)
+      operands.push_back(&operand);
+  for (NestOperand &operand : nest.inits)
+    operands.push_back(&operand);
+  for (NestStore &store : nest.stores)
+    operands.push_back(&store.to);
+  auto origins = llvm::to_vector(llvm::seq<int>(0, nest.sizes.size()));
+  auto erase = [&](unsigned dim) {
+    nest.sizes.erase(nest.sizes.begin() + dim);
+    nest.isReduction.erase(nest.isReduction.begin() + dim);
+    origins.erase(origins.begin() + dim);
+    for (NestOperand *operand : operands)
+      if (!operand->strides.empty())
+        operand->strides.erase(operand->strides.begin() + dim);
+  };
+  for (unsigned dim = nest.sizes.size(); dim-- > 0;)
+    if (nest.sizes[dim] == 1)
+      erase(dim);
+  auto mergeable = [&](unsigned outer, unsigned inner) {
+    return nest.isReduction[outer] == nest.isReduction[inner] && llvm::all_of(operands, [&](NestOperand *operand) {
+             return !operand->inMemory() || operand->strides[outer] == operand->strides[inner] * nest.sizes[inner];
+           });
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (unsigned outer = 0; outer < nest.sizes.size() && !changed; ++outer)
+      for (unsigned inner = 0; inner < nest.sizes.size() && !changed; ++inner)
+        if (outer != inner && mergeable(outer, inner)) {
+          nest.sizes[inner] *= nest.sizes[outer];
+          erase(outer);
+          changed = true;
+        }
+  }
+  return origins;
+}
+
 int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &options) {
   OpBuilder builder(nest.stages[0].loc.getContext());
   return NestEmitter(builder, nest.stages[0].loc, nest, options, DenseMap<Value, Value>(), Value()).registerBlockWidth(loop);
@@ -972,6 +1014,47 @@ unsigned emitLoopNest(OpBuilder &builder, Location loc, LoopNest nest, const Nes
   NestEmitter emitter(builder, loc, std::move(nest), options, scalars, worker);
   emitter.emit();
   return emitter.sharedLoops;
+}
+
+unsigned emitRowBlocks(OpBuilder &b, Location loc, ArrayRef<LoopNest> nests, ArrayRef<int> rowLoops, int64_t rows,
+                       const NestOptions &options, const DenseMap<Value, Value> &scalars, Value worker) {
+  const int64_t blocks = nests[0].sizes[rowLoops[0]] / rows;
+  auto body = [&](Value block) {
+    for (auto [nest, loop] : llvm::zip(nests, rowLoops)) {
+      LoopNest part = nest;
+      part.sizes[loop] = rows;
+      auto advance = [&, loop = loop](NestOperand &operand) {
+        if (!operand.inMemory() || operand.strides[loop] == 0)
+          return;
+        Value distance = b.create<arith::ConstantIndexOp>(loc, rows * operand.strides[loop]);
+        Value offset = b.create<arith::IndexCastOp>(loc, b.getI64Type(), b.create<arith::MulIOp>(loc, block, distance));
+        operand.pointer =
+            b.create<LLVM::GEPOp>(loc, operand.pointer.getType(), operand.addressUnit(), operand.pointer, ValueRange{offset});
+      };
+      for (NestStage &stage : part.stages)
+        for (NestOperand &operand : stage.inputs)
+          advance(operand);
+      for (NestOperand &operand : part.inits)
+        advance(operand);
+      for (NestStore &store : part.stores)
+        advance(store.to);
+      emitLoopNest(b, loc, std::move(part), options, scalars, Value());
+    }
+  };
+  if (worker) {
+    int64_t work = 0;
+    for (const LoopNest &nest : nests)
+      work += std::accumulate(nest.sizes.begin(), nest.sizes.end(), int64_t(1), std::multiplies<int64_t>());
+    const int64_t chunks = std::min(blocks, chunksOf(work * 32 / options.machine.vectorBits, options));
+    emitSharedLoop(b, loc, worker, blocks, chunks, body);
+    return 1;
+  }
+  auto loop = b.create<scf::ForOp>(loc, b.create<arith::ConstantIndexOp>(loc, 0), b.create<arith::ConstantIndexOp>(loc, blocks),
+                                   b.create<arith::ConstantIndexOp>(loc, 1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  body(loop.getInductionVar());
+  return 0;
 }
 
 void emitWait(OpBuilder &b, Location loc, Value worker) {

@@ -9,7 +9,7 @@
 #ifndef COMPILER_CODEGEN_CPU_LOOPNEST_H
 #define COMPILER_CODEGEN_CPU_LOOPNEST_H
 
-#include "compiler/codegen/cpu/HostMachine.h"
+#include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/graph/Math.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/DenseMap.h"
@@ -80,11 +80,15 @@ mlir::Type storageType(mlir::Type element);
 int64_t storageBytes(mlir::Type element);
 
 struct NestOptions {
-  HostMachine machine;
+  CpuMachine machine;
   /// Loops are divided so that this many threads can share them where the work is worth it.
   unsigned threads = 1;
   graph::Math math = graph::Math::Exact;
 };
+
+/// Drops loops of one iteration and merges every pair of loops that all operands walk as one. The result is, for each loop that is left,
+/// the one that it was, or ends with.
+llvm::SmallVector<int> mergeLoops(LoopNest &nest);
 
 /// Neighbouring iterations of loop `loop` in one register block of a reducing nest; 0 if that is not the loop whose iterations are the
 /// lanes of vectors.
@@ -96,6 +100,13 @@ int64_t registerBlockWidth(const LoopNest &nest, int loop, const NestOptions &op
 /// Preconditions, checked by the caller: bodies hold only elementwise scalar ops.
 unsigned emitLoopNest(mlir::OpBuilder &builder, mlir::Location loc, LoopNest nest, const NestOptions &options,
                       const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
+
+/// Emits nests that each work on rows, by itself every one of them: `rows` rows of all nests, then the next ones, so that they are still
+/// in the cache. `rowLoops` are their loops of rows, whose sizes are the same multiple of `rows`. What rows of a nest read of an earlier
+/// one must be of the same rows.
+unsigned emitRowBlocks(mlir::OpBuilder &builder, mlir::Location loc, llvm::ArrayRef<LoopNest> nests,
+                       llvm::ArrayRef<int> rowLoops, int64_t rows, const NestOptions &options,
+                       const llvm::DenseMap<mlir::Value, mlir::Value> &scalars, mlir::Value worker);
 
 /// Emits a call of tw_worker::wait.
 void emitWait(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value worker);

@@ -35,6 +35,7 @@
 #include "llvm/Support/SmallVectorMemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+#include <mutex>
 
 using namespace mlir;
 
@@ -130,8 +131,24 @@ static LogicalResult lowerToLlvmDialect(ModuleOp module) {
 }
 
 void prepareCodegen(MLIRContext &context) {
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // the waiting loops of threads have an instruction as text
+    LLVMInitializeAArch64TargetInfo();
+    LLVMInitializeAArch64Target();
+    LLVMInitializeAArch64TargetMC();
+    LLVMInitializeAArch64AsmPrinter();
+    LLVMInitializeAArch64AsmParser(); // the waiting loops of threads have an instruction as text
+    LLVMInitializeRISCVTargetInfo();
+    LLVMInitializeRISCVTarget();
+    LLVMInitializeRISCVTargetMC();
+    LLVMInitializeRISCVAsmPrinter();
+    LLVMInitializeRISCVAsmParser(); // the waiting loops of threads have an instruction as text
+  });
   DialectRegistry registry;
   registerBuiltinDialectTranslation(registry);
   registerLLVMDialectTranslation(registry);
@@ -146,15 +163,17 @@ void prepareCodegen(MLIRContext &context) {
     context.getOrLoadDialect(name);
 }
 
-static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const HostMachine &machine, unsigned optLevel) {
+static llvm::Expected<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const CpuMachine &machine, unsigned optLevel) {
   std::string message;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, message);
   if (!target)
     return makeError(message);
   auto level = llvm::CodeGenOpt::getLevel(static_cast<int>(std::min(optLevel, 3u)));
-  std::unique_ptr<llvm::TargetMachine> result(
-      target->createTargetMachine(machine.triple, machine.cpu, machine.features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-                                  std::nullopt, level.value_or(llvm::CodeGenOptLevel::Default)));
+  llvm::TargetOptions options;
+  options.MCOptions.ABIName = machine.abi;
+  std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(machine.triple, machine.cpu, machine.features,
+                                                                          options, llvm::Reloc::PIC_, std::nullopt,
+                                                                          level.value_or(llvm::CodeGenOptLevel::Default)));
   if (!result)
     return makeError("LLVM has no code generator for " + machine.triple);
   return std::move(result);
@@ -185,20 +204,13 @@ static void optimise(llvm::Module &module, llvm::TargetMachine &target, unsigned
     builder.buildPerModuleDefaultPipeline(level).run(module, modules);
 }
 
-llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const HostMachine &machine,
-                                                                    unsigned optLevel) {
-  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module)))
-    return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
-  if (!code)
-    return makeError("a kernel cannot be translated to LLVM IR");
+llvm::Error optimiseFor(llvm::Module &code, const CpuMachine &machine, unsigned optLevel) {
   llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
   if (!target)
     return target.takeError();
-  code->setTargetTriple(machine.triple);
-  code->setDataLayout((*target)->createDataLayout());
-  for (llvm::Function &function : *code) {
+  code.setTargetTriple(machine.triple);
+  code.setDataLayout((*target)->createDataLayout());
+  for (llvm::Function &function : code) {
     if (function.isDeclaration())
       continue;
     function.addFnAttr("target-cpu", machine.cpu);
@@ -206,16 +218,44 @@ llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp mod
     function.addFnAttr("prefer-vector-width", std::to_string(machine.vectorBits));
     function.addFnAttr("min-legal-vector-width", std::to_string(machine.vectorBits));
   }
-  optimise(*code, **target, optLevel);
+  optimise(code, **target, optLevel);
+  return llvm::Error::success();
+}
 
-  llvm::SmallVector<char, 0> object;
-  llvm::raw_svector_ostream stream(object);
+llvm::Expected<std::unique_ptr<llvm::Module>> compileToIr(ModuleOp module, llvm::LLVMContext &context,
+                                                          const CpuMachine &machine, unsigned optLevel) {
+  if (failed(expandMath(module)) || failed(lowerToLlvmDialect(module)))
+    return makeError("the loops of a kernel cannot be lowered to the llvm dialect");
+  std::unique_ptr<llvm::Module> code = translateModuleToLLVMIR(module, context);
+  if (!code)
+    return makeError("a kernel cannot be translated to LLVM IR");
+  if (llvm::Error error = optimiseFor(*code, machine, optLevel))
+    return std::move(error);
+  return std::move(code);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> emitCode(llvm::Module &code, const CpuMachine &machine, unsigned optLevel,
+                                                             llvm::CodeGenFileType type) {
+  llvm::Expected<std::unique_ptr<llvm::TargetMachine>> target = makeTargetMachine(machine, optLevel);
+  if (!target)
+    return target.takeError();
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager emission;
-  if ((*target)->addPassesToEmitFile(emission, stream, nullptr, llvm::CodeGenFileType::ObjectFile))
+  if ((*target)->addPassesToEmitFile(emission, stream, nullptr, type))
     return makeError("LLVM cannot write object files for " + machine.triple);
-  emission.run(*code);
-  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(object), module.getName().value_or("kernel"),
+  emission.run(code);
+  return std::make_unique<llvm::SmallVectorMemoryBuffer>(std::move(bytes), code.getModuleIdentifier(),
                                                          /*RequiresNullTerminator=*/false);
+}
+
+llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> compileToObject(ModuleOp module, const CpuMachine &machine,
+                                                                    unsigned optLevel) {
+  llvm::LLVMContext context;
+  llvm::Expected<std::unique_ptr<llvm::Module>> code = compileToIr(module, context, machine, optLevel);
+  if (!code)
+    return code.takeError();
+  return emitCode(**code, machine, optLevel, llvm::CodeGenFileType::ObjectFile);
 }
 
 } // namespace tw::cpu

@@ -9,6 +9,9 @@ namespace tw::cpu {
 
 /// The fewest products in a sum for which packing pays.
 constexpr int64_t minProducts = 8;
+/// What makes packing in each run pay: rows of results that read the factor, bytes between the elements of a sum and bytes of the factor,
+/// from which on it does not stay in the first-level cache.
+constexpr int64_t minRows = 32, minDistance = 512, minFactorBytes = 64 * 1024;
 
 std::optional<FactorPacking> packingOf(KernelWriter &writer, linalg::GenericOp op) {
   if (op.getNumDpsInputs() != 2 || op->getNumResults() != 1)
@@ -81,6 +84,84 @@ std::optional<FactorPacking> packingOf(KernelWriter &writer, linalg::GenericOp o
       };
       return writer.pointerTo(
           writer.newPackedConstants({RankedTensorType::get({type.getNumElements()}, type.getElementType())}, fill)[0]);
+    };
+    return packing;
+  }
+  return std::nullopt;
+}
+
+std::optional<FactorPacking> packingOfComputed(KernelWriter &writer, Location loc, const LoopNest &nest) {
+  const NestStage &stage = nest.stages[0];
+  if (!nest.accumulates || stage.products != Products::None || stage.inputs.size() != 2 || nest.stores.size() != 1)
+    return std::nullopt;
+  int lane = -1;
+  for (auto [loop, stride] : llvm::enumerate(nest.stores[0].to.strides))
+    if (stride == 1 && !nest.isReduction[loop])
+      lane = static_cast<int>(loop);
+  if (lane < 0)
+    return std::nullopt;
+  for (unsigned input : {0u, 1u}) {
+    const NestOperand &operand = stage.inputs[input], &other = stage.inputs[1 - input];
+    if (!operand.inMemory() || !other.inMemory() || operand.strides[lane] != 1 || other.strides[lane] != 0)
+      continue;
+    FactorPacking packing;
+    packing.input = input;
+    packing.lane = lane;
+    packing.strides.assign(nest.sizes.size(), 0);
+    int64_t rows = 1, products = 1, furthest = 0;
+    SmallVector<unsigned> loops;
+    for (unsigned loop = 0; loop < nest.sizes.size(); ++loop) {
+      if (!nest.isReduction[loop])
+        rows *= operand.strides[loop] ? 1 : nest.sizes[loop];
+      else if (operand.strides[loop])
+        products *= nest.sizes[loop];
+      if (nest.isReduction[loop])
+        furthest = std::max(furthest, operand.strides[loop]);
+      if (operand.strides[loop] && static_cast<int>(loop) != lane)
+        loops.push_back(loop);
+    }
+    const int64_t bytes = storageBytes(operand.element);
+    if (rows < minRows || products < minProducts || furthest * bytes < minDistance ||
+        products * nest.sizes[lane] * bytes < minFactorBytes)
+      return std::nullopt;
+    // Loops that walk over the same elements would multiply them.
+    SmallVector<unsigned> byStride(loops);
+    byStride.push_back(lane);
+    llvm::sort(byStride, [&](unsigned a, unsigned b) { return operand.strides[a] < operand.strides[b]; });
+    for (unsigned i = 1; i < byStride.size(); ++i)
+      if (operand.strides[byStride[i]] < operand.strides[byStride[i - 1]] * nest.sizes[byStride[i - 1]])
+        return std::nullopt;
+    for (unsigned loop : llvm::reverse(loops)) {
+      packing.strides[loop] = packing.positions;
+      packing.positions *= nest.sizes[loop];
+    }
+    const int64_t lanes = nest.sizes[lane], positions = packing.positions;
+    TensorView from;
+    from.pointer = operand.pointer;
+    from.element = operand.element;
+    for (unsigned loop : loops) {
+      from.shape.push_back(nest.sizes[loop]);
+      from.strides.push_back(operand.strides[loop]);
+    }
+    packing.pack = [&writer, from, lanes, positions, loc](int64_t width) -> Value {
+      TensorView to = writer.newBuffer(RankedTensorType::get({positions * lanes}, from.element));
+      auto copyPanels = [&](int64_t first, int64_t count, int64_t size) {
+        TensorView source = from, target = to;
+        source.offset = first;
+        source.shape.insert(source.shape.begin(), count);
+        source.strides.insert(source.strides.begin(), size);
+        source.shape.push_back(size);
+        source.strides.push_back(1);
+        target.offset = first * positions;
+        target.shape = source.shape;
+        target.strides = denseStrides(target.shape);
+        writer.copy(loc, source, target);
+      };
+      copyPanels(0, lanes / width, width);
+      if (lanes % width)
+        copyPanels(lanes / width * width, 1, lanes % width);
+      writer.wait();
+      return writer.pointerTo(to);
     };
     return packing;
   }

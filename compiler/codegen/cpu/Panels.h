@@ -33,6 +33,10 @@ struct FactorPacking {
 /// that is worth it.
 std::optional<FactorPacking> packingOf(KernelWriter &writer, mlir::linalg::GenericOp op);
 
+/// The packing of a factor that is computed, in each run: if it is large, far apart in memory along a summed loop, and many rows of
+/// results read it. Loops of `nest` that can be merged have been.
+std::optional<FactorPacking> packingOfComputed(KernelWriter &writer, mlir::Location loc, const LoopNest &nest);
+
 /// Packs the factor if it is needed or pays. The nests that do the work of `nest`: of the full panels, and of the last one.
 llvm::SmallVector<LoopNest, 2> packInPanels(KernelWriter &writer, mlir::Location loc, LoopNest nest,
                                             const FactorPacking &packing);

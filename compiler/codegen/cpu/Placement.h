@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Padding and concatenation copy a tensor to where something is around it. The
-// kernel that computes the tensor can write it there at once.
+// kernel that computes the tensor can write it there at once. And kernels that
+// work in any order of dimensions need no transposition before and after them.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_CPU_PLACEMENT_H
 #define COMPILER_CODEGEN_CPU_PLACEMENT_H
@@ -34,11 +35,12 @@ struct PlacedTensor {
   int64_t offset = 0;
 };
 
-/// Finds the results of kernel calls in `main` that can be placed inside of larger tensors, and says so to the kernels that write and
-/// read them. Calls of kernels that only concatenate need not run when their result is among those returned, as all parts are.
-llvm::DenseMap<mlir::Value, PlacedTensor> placeTensors(mlir::func::FuncOp main);
+/// Finds the results of kernel calls in `main` that can be placed in the memory of other tensors, and says so to the kernels that write
+/// and read them. `groupsFloats`: products of floats are summed in groups, as those of integers are, whose numbers must be neighbours.
+llvm::DenseMap<mlir::Value, PlacedTensor> placeTensors(mlir::func::FuncOp main, bool groupsFloats);
 
-/// Whether the call only concatenates tensors that are placed in its result.
+/// Whether the call need not run: it concatenates tensors that are placed in its result, or transposes what is read or written in
+/// another order anyway.
 bool isDoneByPlacement(mlir::func::CallOp call, const llvm::DenseMap<mlir::Value, PlacedTensor> &placed);
 
 } // namespace tw::cpu

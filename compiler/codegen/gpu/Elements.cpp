@@ -391,13 +391,25 @@ Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsign
       return oneByOne();
     ElementIndex inner;
     Value *isInside = b.getTrue();
+    // What lies in memory is read in any case, at a place inside: without branches, all taps of a window are read together.
+    const bool isRead = pointers.count(pad.getSource());
     for (auto [i, low] : llvm::enumerate(pad.getStaticLow())) {
       inner.dims.push_back(b.CreateSub(index.dims[i], b.getInt32(uint32_t(low))));
-      if (low || pad.getStaticHigh()[i]) // below 0 is far above, as unsigned
-        isInside = b.CreateAnd(isInside, b.CreateICmpULT(inner.dims.back(), b.getInt32(uint32_t(pad.getSourceType().getDimSize(int64_t(i))))));
+      if (!low && !pad.getStaticHigh()[i])
+        continue;
+      // Below 0 is far above, as unsigned.
+      Value *isInDim = b.CreateICmpULT(inner.dims.back(), b.getInt32(uint32_t(pad.getSourceType().getDimSize(int64_t(i)))));
+      isInside = b.CreateAnd(isInside, isInDim);
+      if (isRead)
+        inner.dims.back() = b.CreateSelect(isInDim, inner.dims.back(), b.getInt32(0));
     }
-    return choose(isInside, scalar, [&] { return row(pad.getSource(), inner, lanes); },
-                  [&] { return Row(lanes, emitScalar(b, pad.getConstantPaddingValue().getDefiningOp(), {})); });
+    Value *padding = emitScalar(b, pad.getConstantPaddingValue().getDefiningOp(), {});
+    if (!isRead)
+      return choose(isInside, scalar, [&] { return row(pad.getSource(), inner, lanes); }, [&] { return Row(lanes, padding); });
+    Row values = row(pad.getSource(), inner, lanes);
+    for (Value *&value : values)
+      value = b.CreateSelect(isInside, value, padding);
+    return values;
   }
   auto concat = llvm::cast<tensor::ConcatOp>(op);
   const unsigned dim = unsigned(concat.getDim());

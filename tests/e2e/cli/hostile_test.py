@@ -114,8 +114,8 @@ module attributes {tilewright.note = #a1} {
 """
         for attributes, message in [('tilewright.target = "accel", tilewright.nodes = [7]', "tilewright.nodes of function 'k' must be a list of names"),
                                     ('tilewright.target = "accel", tilewright.nodes = "k"', "tilewright.nodes of function 'k' must be a list of names"),
-                                    ("tilewright.target = 3", "tilewright.target of function 'k' must be one of \"accel\", \"cpu\""),
-                                    ('tilewright.target = "gpu"', "tilewright.target of function 'k' must be one of \"accel\", \"cpu\"")]:
+                                    ("tilewright.target = 3", "tilewright.target of function 'k' must be one of \"accel\", \"cpu\", \"gpu\""),
+                                    ('tilewright.target = "tpu"', "tilewright.target of function 'k' must be one of \"accel\", \"cpu\", \"gpu\"")]:
             self.refused(kernel.format(attributes) + main, message)
         self.refused('func.func private @k(tensor<4xf32>) -> tensor<4xf32> attributes {tilewright.target = "accel"}\n' + main,
                      "function 'k' has no body")

@@ -52,8 +52,8 @@ std::vector<HostTensor> run(const std::string &graph, const std::vector<HostTens
   NetworkOptions options;
   std::vector<HostTensor> outputs;
   if (target.machine.empty()) {
-    StatusOr<std::unique_ptr<Device>> cpu = loadOnCpu(path, options, 1);
-    StatusOr<Launch> launch = cpu ? (*cpu)->launch(inputs) : StatusOr<Launch>(cpu.error());
+    StatusOr<CpuNetwork> cpu = loadOnCpu(path, options, 1);
+    StatusOr<Launch> launch = cpu ? cpu->device->launch(inputs) : StatusOr<Launch>(cpu.error());
     EXPECT_TRUE(launch) << (launch ? "" : launch.error().message) << "\n" << graph;
     if (launch)
       outputs = launch->outputs;

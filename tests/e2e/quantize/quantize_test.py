@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 
 BINARY = os.environ["TILEWRIGHT"]
 SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
@@ -54,9 +55,9 @@ class QuantizeCase(unittest.TestCase):
 
 
 class QuantizeTest(QuantizeCase):
-    def agrees_with_float(self, model, output, bound):
+    def agrees_with_float(self, model, output, bound, *options):
         """The int8 model runs on the accelerator alone, equals the CPU, and is within `bound` of the float range."""
-        self.tilewright("quantize", model, "--calibration", "random:7", "--samples", "16", "-o", "int8.onnx")
+        self.tilewright("quantize", model, "--calibration", "random:7", "--samples", "16", *options, "-o", "int8.onnx")
         self.tilewright("run", model, "--hw", "gemmini_16x16_fp32", "--model", "functional", "--output-dir", "float")
         out, _ = self.tilewright("run", "int8.onnx", "--hw", "gemmini_16x16_int8", "--expect", f"float/{output}.npy",
                                  "--tolerance", bound)
@@ -75,6 +76,66 @@ class QuantizeTest(QuantizeCase):
 
     def test_a_spelled_out_normalisation_agrees_with_its_float_form(self):
         self.agrees_with_float(self.attention(decomposed=True), "output", 0.03)
+
+    def test_the_portable_form_agrees_with_the_float_form(self):
+        for model, output in [(self.residual(), "logits"), (self.attention(), "output"), (self.attention(decomposed=True), "output")]:
+            with self.subTest(model=model):
+                self.agrees_with_float(model, output, 0.03, "--form", "portable")
+
+    def graph_of(self, model, *options):
+        """Nodes of the quantised model by the tensor that they make, and its readers by the tensor that they read."""
+        out, _ = self.tilewright("quantize", model, "--calibration", "random:7", "--samples", "2", *options, "-o", "q.onnx")
+        graph = onnx.load(str(self.path / "q.onnx")).graph
+        makers = {output: node for node in graph.node for output in node.output}
+        readers = {}
+        for node in graph.node:
+            for name in node.input:
+                readers.setdefault(name, []).append(node)
+        return out, graph, makers, readers
+
+    def test_in_the_portable_form_convolutions_and_additions_are_rounded(self):
+        out, graph, makers, readers = self.graph_of(self.residual(), "--form", "portable")
+        self.assertRegex(out, r"\d+ tensors uint8")
+        rounded = {"Conv": 0, "Add": 0}
+        for node in graph.node:
+            if node.op_type not in rounded:
+                continue
+            rounded[node.op_type] += 1
+            for name in node.input[:2] if node.op_type == "Add" else node.input:
+                self.assertEqual(makers[name].op_type, "DequantizeLinear", f"{node.name} reads {name}")
+            (reader,) = readers[node.output[0]]
+            self.assertEqual(reader.op_type, "QuantizeLinear", f"behind {node.name}")
+        # The stem, two for each of three blocks, and a shortcut.
+        self.assertEqual(rounded, {"Conv": 8, "Add": 3})
+        types = {tensor.name: tensor.data_type for tensor in graph.initializer}
+        for node in graph.node:
+            if node.op_type == "QuantizeLinear":
+                self.assertEqual(types[node.input[2]], onnx.TensorProto.UINT8, "activations are uint8")
+            if node.op_type == "DequantizeLinear" and types.get(node.input[0]) == onnx.TensorProto.INT8:
+                self.assertEqual(len(node.input), 2, "weights have no zero point")
+
+    def test_in_the_fused_form_a_sum_reaches_its_residual_with_all_bits(self):
+        _, graph, makers, _ = self.graph_of(self.residual())
+        adds = [node for node in graph.node if node.op_type == "Add"]
+        self.assertEqual(len(adds), 3)
+        for node in adds:
+            self.assertIn("Conv", {makers[name].op_type for name in node.input})
+
+    def test_in_the_portable_form_biases_of_products_are_additions_of_their_own(self):
+        _, graph, makers, readers = self.graph_of(self.attention(), "--form", "portable")
+        constants = {tensor.name: tensor for tensor in graph.initializer}
+        products = [node for node in graph.node if node.op_type == "MatMul" and makers[node.input[1]].input[0] in constants]
+        self.assertEqual(len(products), 6)
+        for node in products:
+            (reader,) = readers[node.output[0]]
+            bias = constants[reader.input[1] if reader.input[1] in constants else reader.input[0]]
+            self.assertEqual(reader.op_type, "Add")
+            self.assertEqual(list(bias.dims)[:-1], [1, 1], "a bias of one dim would make it a Gemm in float")
+
+    def test_a_form_that_is_none(self):
+        _, err = self.tilewright("quantize", self.residual(), "--calibration", "random:7", "--form", "small", "-o", "q.onnx", status=1)
+        self.assertIn("--form", err)
+        self.assertIn("portable", err)
 
     def test_digits_keep_their_answers(self):
         images = DIGITS / "images.npy"

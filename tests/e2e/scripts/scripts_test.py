@@ -30,6 +30,17 @@ if "TILEWRIGHT_CACHE" in os.environ:
     sys.exit("tilewright: a search would not begin with nothing")
 if os.environ.get("FAIL_ON", "\n") in text:
     sys.exit("tilewright: told to")
+if arguments[0] == "compare":
+    if "--help" in arguments:
+        sys.exit(print("--math" if "MATH" in os.environ else ""))
+    # One thread: processor time is half that of the other side, wall time is the same; two threads are half as long.
+    threads = int(arguments[arguments.index("--threads") + 1])
+    def row(name, version, cpu, runs, mib):
+        return {"name": name, "version": version, "runs": runs, "memory_bytes": mib << 20, "milliseconds": {"median": 8 / threads}, "cpu_milliseconds": {"median": cpu}}
+    rows = [row("cpu", "", 4, 7, 130), row("ort", "Stand-in 1.0", 8, 9, 100)]
+    pair = {"differing": int(os.environ.get("DIFFERING", 0)), "max_relative_error": 2e-6, "within_tolerance": "DISAGREE" not in os.environ}
+    print(json.dumps({"threads": threads, "rows": rows, "agreement": [pair]}))
+    sys.exit("DISAGREE" in os.environ)
 if arguments[0] == "verify":
     print("0         526,093         8,339  0  1,101  23777  6066  337  86")
     sys.exit()
@@ -251,6 +262,67 @@ class ModelsTest(ScriptsTest):
 
     def test_without_networks(self):
         self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-models.py", TILEWRIGHT_MODELS="", status=1)[1])
+
+
+class CpuTest(ScriptsTest):
+    """bench-cpu.py"""
+
+    def bench(self, *arguments, **others):
+        return self.script("bench-cpu.py", "--quick", *arguments, **{"TILEWRIGHT_ORT": "", "TILEWRIGHT_DNNL": "", "TILEWRIGHT_MODELS": "", **others})
+
+    def compared(self):
+        return [call for call in self.calls() if call.startswith("compare") and "--help" not in call]
+
+    def test_a_ratio_is_of_processor_time_with_one_thread(self):
+        out, _ = self.bench("--only", "products")
+        self.assertIn("| gemm:256x256x256:fp32 | 4.000 | 8.000 | 0.50 | 1.00 | 7 + 9 | equal |\n", out)
+        self.assertIn("| gemm:8x4096x4096:int8 |", out)
+        for call in self.compared():
+            self.assertIn("--targets cpu --threads 1 --repeat 3 --json - --external ort", call)
+
+    def test_how_far_values_lie_apart(self):
+        self.assertIn("| within 2.0e-06 of the range |", self.bench("--only", "products", DIFFERING="3")[0])
+
+    def test_a_page_of_all_sections(self):
+        out, _ = self.bench("-o", self.path / "page.md", "--rounds", 2, "--ort", "ort.so", "--dnnl", "dnnl.so")
+        page = (self.path / "page.md").read_text()
+        self.assertTrue(page.endswith(out))
+        self.assertIn("with --quick. Both sides take turns in one process, in 2 rounds", page)
+        self.assertRegex(page, r"Host: .+, \d+ cores\. Stand-in 1\.0\.\n")
+        for title in ["Matrix products", "Networks", "Convolutions with NCHW in and out", "Functions", "Real networks", "Two threads", "bf16 beside oneDNN",
+                      "Peak memory", "Our quantised networks in ONNX Runtime"]:
+            self.assertEqual(page.count(f"\n## {title}\n"), 1, title)
+        self.assertIn("TILEWRIGHT_MODELS was not set", page)
+        self.assertIn("| resnet18 | 8.00 | 4.00 | 2.00 | 8.00 | 4.00 | 2.00 | 1.00 | 0.95 | 42 + 54 |\n", page)
+        self.assertIn("| squeezenet fp32 | 130 | 100 | 1.30 | 1.30 |\n", page)
+        self.assertIn("| 1024x1024x1024 | 4.000 | 8.000 | 2.00 | 0.85 |", page)
+        for call in self.compared():
+            self.assertTrue("--external ort --ort ort.so" in call or "--external dnnl --dnnl dnnl.so" in call, call)
+        self.assertTrue(any(call.startswith("quantize") and "--form portable" in call for call in self.calls()))
+
+    def test_bf16_is_measured_under_fast_math_where_there_is_such(self):
+        self.bench("--only", "bf16", MATH="1")
+        self.assertIn("--math fast", self.compared()[0])
+
+    def test_real_networks(self):
+        for name in ["first", "second"]:
+            data = self.path / "models" / name / "test_data_set_0"
+            data.mkdir(parents=True)
+            (data.parent / "model.onnx").touch()
+            (data / "inputs.json").write_text('[{"name": "x", "file": "input_0.npy"}]')
+        out, _ = self.bench("--only", "real", TILEWRIGHT_MODELS=str(self.path / "models"), FAIL_ON="second/model.onnx")
+        self.assertIn("| first | 4.000 | 8.000 | 0.50 |", out)
+        self.assertIn("Geometric mean of 1: 0.50, goal 0.75.", out)
+        self.assertIn("Not run: second (told to).", out)
+        self.assertIn("--input x=", self.compared()[0])
+
+    def test_what_goes_wrong(self):
+        out, err = self.bench("--only", "products", status=1, FAIL_ON="gemm:512x512x512:int8")
+        self.assertIn("| gemm:512x512x512:int8 | - | - | failed |", out)
+        self.assertIn("failed: compare gemm:512x512x512:int8", err)
+        self.assertIn("| **disagree** |", self.bench("--only", "products", status=1, DISAGREE="1")[0])
+        self.assertIn("'speed' is none of products,", self.bench("--only", "speed", status=1)[1])
+        self.assertIn("--rounds must be 1 or more", self.bench("--rounds", "0", status=1)[1])
 
 
 class SmallKernelsTest(ScriptsTest):

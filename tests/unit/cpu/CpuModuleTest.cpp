@@ -197,17 +197,4 @@ TEST(CpuModuleTest, MeasuresEveryKernelCall) {
   EXPECT_EQ(timing->kernels[3].first, "plus");
 }
 
-TEST(CpuModuleTest, MakesAStaticLibrary) {
-  Context context;
-  auto executable = context.compile(networkText());
-  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
-  llvm::Expected<std::string> library = (*executable)->objects();
-  ASSERT_TRUE(static_cast<bool>(library)) << llvm::toString(library.takeError());
-  llvm::StringRef content = *library;
-  EXPECT_TRUE(content.starts_with("!<arch>\n"));
-  EXPECT_TRUE(content.contains("tw_first"));
-  EXPECT_TRUE(content.contains("tw_plus"));
-  EXPECT_FALSE(content.contains("tw_second")) << "kernels with equal code share it";
-}
-
 } // namespace

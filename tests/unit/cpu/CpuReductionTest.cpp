@@ -285,6 +285,142 @@ TEST(IntegerMatmulTest, EveryFormOfProductInstruction) {
       }
 }
 
+/// A normalisation and a softmax over long rows: their steps go through a few rows at a time, or through all of them where the number of
+/// rows has no fitting divisor.
+TEST(RowsTest, StepsOverTheSameRowsEqualNaiveLoops) {
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>(48, 301), {53, 300}, {32, 1024}}) {
+    const std::string x = shape({1, rows, columns}, "f32"), r = shape({1, rows}, "f32"), n = number(columns);
+    const std::string row = "affine_map<(o, i, j) -> (o, i)>", all = "affine_map<(o, i, j) -> (o, i, j)>";
+    auto reduction = [&](const std::string &result, const std::string &input, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row +
+             R"(], iterator_types = ["parallel", "parallel", "reduction"]} ins()" + input + " : " + x + ") outs(%zeros : " + r +
+             ") {\n  ^bb0(%a: f32, %acc: f32):\n" + body +
+             "    %s = arith.addf %acc, %v : f32\n    linalg.yield %s : f32\n  } -> " + r + "\n";
+    };
+    auto map = [&](const std::string &result, const std::string &input, const std::string &stat, const std::string &body) {
+      return "  %" + result + " = linalg.generic {indexing_maps = [" + all + ", " + row + ", " + all +
+             R"(], iterator_types = ["parallel", "parallel", "parallel"]} ins()" + input + ", " + stat + " : " + x + ", " + r +
+             ") outs(%e : " + x + ") {\n  ^bb0(%a: f32, %b: f32, %o: f32):\n" + body + "    linalg.yield %v : f32\n  } -> " +
+             x + "\n";
+    };
+    const std::string text =
+        "func.func @main(%x: " + x + ") -> " + x + R"( {
+  %n = arith.constant )" +
+        n + R"(.0 : f32
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" +
+        x + R"(
+  %er = tensor.empty() : )" +
+        r + R"(
+  %zeros = linalg.fill ins(%zero : f32) outs(%er : )" +
+        r + ") -> " + r + "\n" + reduction("sum", "%x", "    %v = arith.addf %a, %zero : f32\n") +
+        map("centred", "%x", "%sum", "    %m = arith.divf %b, %n : f32\n    %v = arith.subf %a, %m : f32\n") +
+        reduction("squares", "%centred", "    %v = arith.mulf %a, %a : f32\n") +
+        map("normal", "%centred", "%squares",
+            "    %m = arith.divf %b, %n : f32\n    %d = math.sqrt %m : f32\n    %v = arith.divf %a, %d : f32\n") +
+        "  %y = linalg.softmax dimension(2) ins(%normal : " + x + ") outs(%e : " + x + ") -> " + x + "\n  return %y : " + x +
+        "\n}";
+    const auto values = someValues<float>(rows * columns, 9);
+    const auto outputs = runEverywhere(text, {tensorOf(values, {1, rows, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < rows; ++i) {
+      double mean = 0, variance = 0, sum = 0;
+      auto at = [&, row = values.data() + i * columns](int64_t j) { return static_cast<double>(row[j]); };
+      for (int64_t j = 0; j < columns; ++j)
+        mean += at(j) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        variance += (at(j) - mean) * (at(j) - mean) / static_cast<double>(columns);
+      for (int64_t j = 0; j < columns; ++j)
+        sum += std::exp((at(j) - mean) / std::sqrt(variance));
+      for (int64_t j = 0; j < columns; ++j) {
+        const double expected = std::exp((at(j) - mean) / std::sqrt(variance)) / sum;
+        // Sums of 1024 numbers in f32 may be off by 1024 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], expected, expected * 1e-4) << rows << " x " << columns << " at " << i << ", " << j;
+      }
+    }
+  }
+}
+
+/// A softmax of products of bytes: the products keep their packed factor, and only the steps behind them go through rows together. With
+/// several matrices these would be the rows of the products, too.
+TEST(RowsTest, StepsBehindProductsLeaveThemWhole) {
+  const int64_t rows = 48, depth = 24, columns = 320;
+  for (int64_t batch : {1, 8}) {
+    const std::string a = shape({batch, rows, depth}, "i8"), w = shape({batch, depth, columns}, "i8");
+    const std::string i32 = shape({batch, rows, columns}, "i32"), f32 = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + a + ", %w: " + w + ") -> " + f32 + R"( {
+  %zero = arith.constant 0 : i32
+  %ei = tensor.empty() : )" + i32 +
+                             R"(
+  %f = linalg.fill ins(%zero : i32) outs(%ei : )" +
+                             i32 + ") -> " + i32 + R"(
+  %p = linalg.batch_matmul ins(%a, %w : )" +
+                             a + ", " + w + ") outs(%f : " + i32 + ") -> " + i32 + R"(
+  %e = tensor.empty() : )" + f32 +
+                             R"(
+  %s = linalg.generic {indexing_maps = [affine_map<(n, i, j) -> (n, i, j)>, affine_map<(n, i, j) -> (n, i, j)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} ins(%p : )" +
+                             i32 + ") outs(%e : " + f32 + R"() {
+  ^bb0(%x: i32, %o: f32):
+    %scale = arith.constant 0.0001 : f32
+    %r = arith.sitofp %x : i32 to f32
+    %m = arith.mulf %r, %scale : f32
+    linalg.yield %m : f32
+  } -> )" + f32 +
+                             "\n  %y = linalg.softmax dimension(2) ins(%s : " + f32 + ") outs(%e : " + f32 + ") -> " + f32 +
+                             "\n  return %y : " + f32 + "\n}";
+    const auto x = someValues<int8_t>(batch * rows * depth, 3), v = someValues<int8_t>(batch * depth * columns, 4);
+    const auto outputs = runEverywhere(text, {tensorOf(x, {batch, rows, depth}), tensorOf(v, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    const auto y = valuesOf<float>(outputs[0]);
+    for (int64_t i = 0; i < batch * rows; ++i) {
+      std::vector<double> exponentials;
+      double sum = 0;
+      for (int64_t j = 0; j < columns; ++j) {
+        int32_t product = 0;
+        for (int64_t k = 0; k < depth; ++k)
+          product += x[i * depth + k] * v[(i / rows * depth + k) * columns + j];
+        exponentials.push_back(std::exp(product * 1e-4));
+        sum += exponentials.back();
+      }
+      for (int64_t j = 0; j < columns; ++j)
+        // Sums of 320 numbers in f32 may be off by 320 * 2^-24 of themselves.
+        ASSERT_NEAR(y[i * columns + j], exponentials[j] / sum, exponentials[j] / sum * 5e-5) << "at " << i << ", " << j;
+    }
+  }
+}
+
+/// A right-hand side that is computed, with rows far apart in memory: it is packed in each run. The last panels are narrower.
+TEST(MatmulTest, PacksAComputedFactor) {
+  const int64_t batch = 2, rows = 35, depth = 130;
+  for (int64_t columns : {128, 150, 300}) {
+    const std::string lhs = shape({batch, rows, depth}, "f32"), rhs = shape({batch, depth, columns}, "f32");
+    const std::string out = shape({batch, rows, columns}, "f32");
+    const std::string text = "func.func @main(%a: " + lhs + ", %b: " + rhs + ") -> " + out + R"( {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : )" + out +
+                             R"(
+  %f = linalg.fill ins(%zero : f32) outs(%e : )" +
+                             out + ") -> " + out + "\n  %y = linalg.batch_matmul ins(%a, %b : " + lhs + ", " + rhs +
+                             ") outs(%f : " + out + ") -> " + out + "\n  return %y : " + out + "\n}";
+    // Multiples of 1/8 below 4: sums of so few products are exact in any order.
+    const auto a = someValues<float>(batch * rows * depth, 1), w = someValues<float>(batch * depth * columns, 2);
+    std::vector<float> expected;
+    for (int64_t n = 0; n < batch; ++n)
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < columns; ++j) {
+          float sum = 0;
+          for (int64_t k = 0; k < depth; ++k)
+            sum += a[(n * rows + i) * depth + k] * w[(n * depth + k) * columns + j];
+          expected.push_back(sum);
+        }
+    auto outputs = runEverywhere(text, {tensorOf(a, {batch, rows, depth}), tensorOf(w, {batch, depth, columns})});
+    ASSERT_EQ(outputs.size(), 1u);
+    EXPECT_EQ(valuesOf<float>(outputs[0]), expected) << columns << " columns";
+  }
+}
+
 /// Products of f32 under fast math: both factors are rounded to bfloat16, which keeps 8 bits, and sums are f32. The right-hand side is a
 /// constant, which is packed when the code is made, or computed; depths do not all fill the last pair.
 TEST(BfloatMatmulTest, IsWithinTheRoundingOfTheFactors) {

@@ -173,6 +173,76 @@ TEST_F(PlacementTest, PartsAreWrittenIntoTheirConcatenation) {
   EXPECT_EQ(images[1], concatenated(twice, squares));
 }
 
+/// Kernels that make each pixel of the same pixel work in any order of dimensions, so that transpositions around them are left out; a
+/// kernel that looks at windows of pixels keeps them.
+TEST_F(PlacementTest, TranspositionsAroundPointwiseKernelsAreLeftOut) {
+  const int64_t pixels = 24 * 25;
+  const Image planes = smallNumbers(8 * pixels, 4, -4, 4);
+  const std::string nchw = "tensor<1x8x24x25xf32>", nhwc = "tensor<1x24x25x8xf32>";
+  auto transposition = [](const std::string &name, const std::string &from, const std::string &to, const std::string &order) {
+    return "func.func private @" + name + "(%x: " + from + ") -> " + to + " {\n  %e = tensor.empty() : " + to +
+           "\n  %t = linalg.transpose ins(%x : " + from + ") outs(%e : " + to + ") permutation = " + order +
+           "\n  return %t : " + to + "\n}\n";
+  };
+  std::string elements;
+  for (float value : Image(w.begin(), w.begin() + 64))
+    elements += (elements.empty() ? "" : ", ") + std::to_string(value);
+  const std::string pointwise = "func.func private @pointwise(%x: " + nhwc + ") -> " + nhwc + R"( {
+  %zero = arith.constant 0.0 : f32
+  %flat = arith.constant dense<[)" +
+                                elements + R"(]> : tensor<64xf32>
+  %e = tensor.empty() : )" + nhwc +
+                                "\n  %f = linalg.fill ins(%zero : f32) outs(%e : " + nhwc + ") -> " + nhwc + R"(
+  %y = linalg.generic {indexing_maps = [affine_map<(h, v, f, c) -> (0, h, v, c)>, affine_map<(h, v, f, c) -> (c * 8 + f)>,
+      affine_map<(h, v, f, c) -> (0, h, v, f)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]}
+      ins(%x, %flat : )" + nhwc +
+                                ", tensor<64xf32>) outs(%f : " + nhwc + R"() {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %p : f32
+    linalg.yield %s : f32
+  } -> )" + nhwc +
+                                "\n  return %y : " + nhwc + "\n}\n";
+  const std::string squares = "func.func private @squares(%x: " + nhwc + ") -> " + nhwc + "{\n  %e = tensor.empty() : " + nhwc +
+                              "\n  %y = linalg.mul ins(%x, %x : " + nhwc + ", " + nhwc + ") outs(%e : " + nhwc + ") -> " +
+                              nhwc + "\n  return %y : " + nhwc + "\n}\n";
+  auto text = [&](const std::string &kernel) {
+    return transposition("there", nchw, nhwc, "[0, 2, 3, 1]") + transposition("back", nhwc, nchw, "[0, 3, 1, 2]") + pointwise +
+           squares + "func.func @main(%x: " + nchw + ") -> " + nchw + " {\n  %t = call @there(%x) : (" + nchw + ") -> " + nhwc +
+           "\n  %p = call @" + kernel + "(%t) : (" + nhwc + ") -> " + nhwc + "\n  %s = call @squares(%p) : (" + nhwc + ") -> " +
+           nhwc + "\n  %y = call @back(%s) : (" + nhwc + ") -> " + nchw + "\n  return %y : " + nchw + "\n}";
+  };
+  Image expected;
+  for (int64_t f = 0; f < 8; ++f)
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      float sum = 0;
+      for (int64_t c = 0; c < 8; ++c)
+        sum += planes[c * pixels + pixel] * w[c * 8 + f];
+      expected.push_back(sum * sum);
+    }
+  inputs = {tensorOf(planes, {1, 8, 24, 25})};
+  EXPECT_EQ(run(text("pointwise")), std::vector<Image>{expected});
+  Context context;
+  auto executable = context.compile(text("pointwise"));
+  ASSERT_TRUE(static_cast<bool>(executable)) << llvm::toString(executable.takeError());
+  EXPECT_EQ((*executable)->kernelNames(), (std::vector<std::string>{"pointwise", "squares"}));
+
+  // Each pixel becomes its right neighbour, the last one of a row the first one.
+  const std::string shift = "func.func private @shift(%x: " + nhwc + ") -> " + nhwc + R"( {
+  %left = tensor.extract_slice %x[0, 0, 0, 0] [1, 24, 1, 8] [1, 1, 1, 1] : )" +
+                            nhwc + R"( to tensor<1x24x1x8xf32>
+  %right = tensor.extract_slice %x[0, 0, 1, 0] [1, 24, 24, 8] [1, 1, 1, 1] : )" +
+                            nhwc + R"( to tensor<1x24x24x8xf32>
+  %y = tensor.concat dim(2) %right, %left : (tensor<1x24x24x8xf32>, tensor<1x24x1x8xf32>) -> )" +
+                            nhwc + "\n  return %y : " + nhwc + "\n}\n";
+  Image shifted(planes);
+  for (int64_t i = 0; i < static_cast<int64_t>(planes.size()); ++i) {
+    const float value = planes[i % 25 == 24 ? i - 24 : i + 1];
+    shifted[i] = value * value;
+  }
+  EXPECT_EQ(run(shift + text("shift")), std::vector<Image>{shifted});
+}
+
 /// A kernel that is called for two tensors has one form.
 TEST_F(PlacementTest, KernelsThatAreCalledTwiceReadDenseTensors) {
   const std::string i = image(8), weights = "tensor<3x3x8x8xf32>";

@@ -109,9 +109,9 @@ TEST_F(TargetTest, OnItsOwnRefusesWhatItDoesNotTake) {
 }
 
 TEST_F(TargetTest, MustBeRegistered) {
-  auto session = this->session({"accel", "gpu"});
+  auto session = this->session({"accel", "tpu"});
   ASSERT_FALSE(session);
-  EXPECT_EQ(session.error().message, "target is 'gpu' but must be one of \"accel\", \"cpu\", \"negator\"");
+  EXPECT_EQ(session.error().message, "target is 'tpu' but must be one of \"accel\", \"cpu\", \"gpu\", \"negator\"");
   auto twice = this->session({"cpu", "cpu"});
   ASSERT_FALSE(twice);
   EXPECT_EQ(twice.error().message, "target 'cpu' is named twice");

@@ -1,0 +1,123 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+"""`compile --target gpu` and `tilewright-gpu`, as docs/gpu.md says; none of it needs a GPU."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
+sys.path.insert(0, str(SOURCE / "tests/e2e/cli"))
+from cli_test import CliTest  # noqa: E402
+
+RUNNER = os.environ["TILEWRIGHT_GPU"]
+NO_GPU = 77
+NETWORK = """func.func @main(%x: tensor<8x64xbf16>) -> tensor<8x32xbf16> {
+  %a = graph.cast %x : (tensor<8x64xbf16>) -> tensor<8x64xf32>
+  %w = graph.constant dense<0.5> : tensor<64x32xf32>
+  %y = graph.matmul %a, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32> loc("product")
+  %o = graph.cast %y : (tensor<8x32xf32>) -> tensor<8x32xbf16>
+  return %o : tensor<8x32xbf16>
+}
+"""
+
+
+class GpuTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.write("net.mlir", NETWORK)
+
+    def compiled(self):
+        self.tilewright("compile", "net.mlir", "--target", "gpu", "-o", "net.gpu")
+        return json.loads((self.path / "net.gpu/program.json").read_text())
+
+    def runner(self, *arguments, status):
+        result = subprocess.run([RUNNER, *map(str, arguments)], cwd=self.path, capture_output=True, timeout=100, text=True)
+        self.assertEqual(result.returncode, status, result.stdout + result.stderr)
+        return result.stderr
+
+    def test_a_folder_has_what_a_driver_needs(self):
+        program = self.compiled()
+        folder = self.path / "net.gpu"
+        for kernel in program["kernels"]:
+            self.assertIn(f".entry {kernel['name']}(", (folder / kernel["file"]).read_text())
+        self.assertEqual((folder / "weights.bin").stat().st_size, program["weights_bytes"])
+        self.assertEqual([tensor["shape"] for tensor in program["inputs"]], [[8, 64]])
+        self.assertEqual([tensor["element"] for tensor in program["outputs"]], ["bf16"])
+        product = next(step for step in program["steps"] if "product" in step["nodes"])
+        self.assertEqual(product["kind"], "matrix product")
+        estimates = [variant["estimate_us"] for variant in product["variants"]]
+        self.assertEqual(estimates, sorted(estimates))
+
+    def test_equal_models_give_equal_bytes(self):
+        self.compiled()
+        self.tilewright("compile", "net.mlir", "--target", "gpu", "-o", "again.gpu")
+        for path in sorted((self.path / "net.gpu").rglob("*")):
+            if path.is_file():
+                other = self.path / "again.gpu" / path.relative_to(self.path / "net.gpu")
+                self.assertEqual(path.read_bytes(), other.read_bytes(), path)
+
+    def test_floats_are_rounded_only_when_asked(self):
+        self.write("net.mlir", NETWORK.replace("bf16", "f32").replace("  %a = graph.cast %x : (tensor<8x64xf32>) -> tensor<8x64xf32>\n", "")
+                   .replace("%a,", "%x,").replace("  %o = graph.cast %y : (tensor<8x32xf32>) -> tensor<8x32xf32>\n", "").replace("%o", "%y"))
+        exact, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "--emit", "ptx")
+        self.assertNotIn("wgmma", exact)
+        fast, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "--math", "fast", "--emit", "ptx")
+        self.assertIn(".f32.tf32.tf32", fast)
+
+    def test_what_is_for_other_targets_is_refused(self):
+        for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: code for a GPU is for sm_90a"),
+                                 (["--emit", "isa"], "--emit is 'isa' but --target gpu has import, graph, linalg and ptx"),
+                                 (["--emit", "asm"], "--emit asm is for --target cpu"), (["--name", "x"], "--name is for --target cpu")]:
+            self.fails("compile", "net.mlir", "--target", "gpu", *options, message=message)
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--emit", "ptx", message="--emit ptx is for --target gpu")
+        self.write("file", "")
+        self.fails("compile", "net.mlir", "--target", "gpu", "-o", "file", message="file")
+
+    def test_without_a_gpu_the_runner_says_so(self):
+        self.compiled()
+        status = subprocess.run([RUNNER, "net.gpu"], cwd=self.path, capture_output=True, timeout=100, text=True)
+        if status.returncode == 0:
+            self.skipTest("there is a GPU")
+        self.assertEqual(status.returncode, NO_GPU)
+        self.assertIn("tilewright-gpu: no GPU here", status.stderr)
+
+    def test_the_runner_refuses_what_is_no_program(self):
+        program = self.compiled()
+        path = self.path / "net.gpu/program.json"
+
+        def refused(text, message):
+            path.write_text(text if isinstance(text, str) else json.dumps(text))
+            self.assertIn(message, self.runner("net.gpu", status=1))
+
+        refused("{", "net.gpu/program.json: ")
+        refused({**program, "version": 2}, "version is 2 but must be 1")
+        refused({**program, "memory_bytes": 16}, "memory")
+        refused({**program, "steps": [{**program["steps"][0], "chosen": 99}]}, "has no variant 99")
+        refused({**program, "kernels": program["kernels"][:0]}, "has no kernel")
+        refused({**program, "kernels": [{"name": "kernel", "file": "../../etc/passwd"}]}, "lies outside of the folder")
+        refused({**program, "inputs": [{**program["inputs"][0], "shape": [1 << 40, 1 << 40]}]}, "larger than the memory")
+        path.write_text(json.dumps(program))
+        (self.path / "net.gpu/weights.bin").write_bytes(b"12")
+        self.assertIn("weights.bin has 2 bytes but program.json says", self.runner("net.gpu", status=1))
+        self.assertIn("a folder is needed", self.runner(status=1))
+        self.assertIn("unknown argument '--fast'", self.runner("--fast", status=1))
+
+    def test_the_commands_of_the_page_run(self):
+        (self.path / "net.mlir").rename(self.path / "model.mlir")
+        commands = [line.split() for line in (SOURCE / "docs/gpu.md").read_text().splitlines() if line.startswith("tilewright")]
+        self.assertEqual(len(commands), 3)
+        for command in commands:
+            command = [word.replace("model.onnx", "model.mlir") for word in command]
+            if command[0] == "tilewright":
+                self.tilewright(*command[1:])
+            else:
+                result = subprocess.run([RUNNER, *command[1:]], cwd=self.path, capture_output=True, timeout=100)
+                self.assertIn(result.returncode, [0, NO_GPU], result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
