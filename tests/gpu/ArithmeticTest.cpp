@@ -44,6 +44,19 @@ TEST(ArithmeticTest, IntegersWrap) {
              {32, "abs.s32 d, a;", minus(5, 32), 0, 0, 5}});
 }
 
+TEST(ArithmeticTest, PairsOfIntegers) {
+  expectAll({{32, "add.s16x2 d, a, b;", 0xffff0001, 0x00020003, 0, 0x00010004},
+             {32, "max.s16x2 d, a, b;", 0xffff0001, 0x00020000, 0, 0x00020001},
+             {32, "max.u16x2 d, a, b;", 0xffff0001, 0x00020000, 0, 0xffff0001},
+             {32, "min.relu.s16x2 d, a, b;", 0xffff0005, 0x00020003, 0, 0x00000003}});
+}
+
+TEST(ArithmeticTest, CarriesReachTheNextWord) {
+  expectAll({{32, "add.cc.u32 d, a, b;\naddc.u32 d, c, 0;", 0xffffffff, 1, 5, 6},
+             {32, "add.cc.u32 d, a, b;\naddc.u32 d, c, 0;", 0xfffffffe, 1, 5, 5},
+             {64, "sub.cc.u64 d, a, b;\nsubc.u64 d, c, 0;", 0, 1, 5, 4}});
+}
+
 TEST(ArithmeticTest, DivisionTruncatesTowardsZero) {
   expectAll({{32, "div.s32 d, a, b;", minus(7, 32), 2, 0, minus(3, 32)},
              {32, "rem.s32 d, a, b;", minus(7, 32), 2, 0, minus(1, 32)},
@@ -57,6 +70,7 @@ TEST(ArithmeticTest, MinMaxFollowTheSign) {
   expectAll({{32, "min.s32 d, a, b;", minus(1, 32), 1, 0, minus(1, 32)},
              {32, "min.u32 d, a, b;", minus(1, 32), 1, 0, 1},
              {32, "max.s32 d, a, b;", minus(1, 32), 1, 0, 1},
+             {32, "max.relu.s32 d, a, b;", minus(1, 32), minus(2, 32), 0, 0},
              {16, "max.u16 d, a, b;", 0xffff, 1, 0, 0xffff}});
 }
 

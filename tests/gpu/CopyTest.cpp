@@ -186,6 +186,37 @@ TEST(TmaTest, Im2colIsTheInputOfAConvolution) {
     }
 }
 
+TEST(TmaTest, Im2colOfOneAndThreeDimensions) {
+  // [2, 9, 16], filter 3, padding 1: output x of image n reads input x - 1 + r.
+  Device device;
+  const auto input = counting(2 * 9 * 16);
+  TensorMap map;
+  map.im2col = true;
+  map.rank = 3;
+  map.address = device.upload(input);
+  map.dims = {16, 9, 2, 1, 1};
+  map.strides = {32, 9 * 32};
+  map.lowerCorner = {-1};
+  map.upperCorner = {-1};
+  map.channelsPerPixel = 16;
+  map.pixelsPerColumn = 18;
+  const auto line = runLoad(device, map, loadText({0, -1, 0}, map.boxBytes(), {2}));
+  for (int pixel = 0; pixel < 18; ++pixel) {
+    const int x = pixel % 9 + 1;
+    EXPECT_EQ(line[size_t(pixel * 16 + 3)], x < 9 ? input[size_t((pixel / 9 * 9 + x) * 16 + 3)] : 0) << pixel;
+  }
+  // [1, 3, 2, 4, 16] as D, H, W: filter 1, so every pixel in order.
+  map.rank = 5;
+  map.dims = {16, 4, 2, 3, 1};
+  map.strides = {32, 4 * 32, 8 * 32, 24 * 32};
+  map.lowerCorner = map.upperCorner = {0, 0, 0};
+  map.pixelsPerColumn = 24;
+  map.address = device.upload(counting(24 * 16));
+  const auto volume = runLoad(device, map, loadText({0, 0, 0, 0, 0}, map.boxBytes(), {0, 0, 0}));
+  for (int pixel = 0; pixel < 24; ++pixel)
+    EXPECT_EQ(volume[size_t(pixel * 16 + 5)], 1 + pixel * 16 + 5);
+}
+
 TEST(TmaTest, MapsThatTheDriverRefuses) {
   Device device;
   const TensorMap good = matrixMap(device, 8, 64, 8, 64, Swizzle::B128);

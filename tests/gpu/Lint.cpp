@@ -20,7 +20,8 @@ bool isProxyFence(const Statement &statement) {
 }
 bool isSharedStore(const Statement &statement) {
   const bool shared = has(statement, "shared") || has(statement, "shared::cta");
-  return shared && (statement.opcode == "st" || statement.opcode == "stmatrix" || statement.opcode == "red" || statement.opcode == "atom");
+  return shared && (statement.opcode == "st" || statement.opcode == "stmatrix" || statement.opcode == "red" ||
+                    statement.opcode == "atom");
 }
 /// A bulk copy whose source is shared memory.
 bool isBulkStore(const Statement &statement) {
@@ -42,7 +43,9 @@ public:
   }
 
 private:
-  void report(unsigned line, const std::string &message) { findings.push_back({line, "kernel " + kernel.name + ": " + message}); }
+  void report(unsigned line, const std::string &message) {
+    findings.push_back({line, "kernel " + kernel.name + ": " + message});
+  }
 
   void localMemory() {
     if (kernel.localBytes)
@@ -62,11 +65,12 @@ private:
       for (const Statement &statement : kernel.statements)
         if (statement.opcode == "ld" && statement.operands.size() == 2 && !statement.operands[1].elements.empty() &&
             statement.operands[1].elements[0].name == parameter.name)
-          report(statement.line, "loads from the tensor map " + parameter.name + ": it is copied, which grid_constant would prevent");
+          report(statement.line,
+                 "loads from the tensor map " + parameter.name + ": it is copied, which grid_constant would prevent");
     }
     if (copies && kernel.dynamicSharedAlignment > 1 && kernel.dynamicSharedAlignment < 1024)
-      report(kernel.line, "tensor copies to dynamic shared memory with an alignment of " + std::to_string(kernel.dynamicSharedAlignment) +
-                              "; swizzles of 128 bytes need 1024");
+      report(kernel.line, "tensor copies to dynamic shared memory with an alignment of " +
+                              std::to_string(kernel.dynamicSharedAlignment) + "; swizzles of 128 bytes need 1024");
   }
 
   void registers() {

@@ -9,19 +9,23 @@ using namespace tw::ptxtest;
 namespace {
 
 const std::string map = ".param .align 64 .b8 map[128]";
-const std::string registers = ".reg .b64 %map;\n.reg .b32 %sm;\n.reg .pred %p;\nmov.b64 %map, map;\ncvta.param.u64 %map, %map;\n"
-                              "mov.b32 %sm, 1024;\nsetp.eq.u32 %p, %sm, 0;\n";
+const std::string registers =
+    ".reg .b64 %map;\n.reg .b32 %sm;\n.reg .pred %p;\nmov.b64 %map, map;\ncvta.param.u64 %map, %map;\n"
+    "mov.b32 %sm, 1024;\nsetp.eq.u32 %p, %sm, 0;\n";
 const std::string write = "st.shared.u32 [%sm], 1;\n", fence = "fence.proxy.async.shared::cta;\n",
                   bulkStore = "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%map, {0}], [%sm];\n";
 
 /// The messages for a kernel with a tensor map as its parameter.
-std::vector<std::string> messages(const std::string &body, const std::string &directives = "", const std::string &parameters = map) {
+std::vector<std::string> messages(const std::string &body, const std::string &directives = "",
+                                  const std::string &parameters = map) {
   std::vector<std::string> result;
   for (const auto &finding : tw::ptxlint::lint(moduleText(parameters, body + "ret;", directives)))
     result.push_back(finding.message);
   return result;
 }
-void expectClean(const std::string &body, const std::string &directives = "") { EXPECT_EQ(messages(body, directives), std::vector<std::string>()); }
+void expectClean(const std::string &body, const std::string &directives = "") {
+  EXPECT_EQ(messages(body, directives), std::vector<std::string>());
+}
 void expectOne(const std::string &part, const std::vector<std::string> &found) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_NE(found[0].find(part), std::string::npos) << found[0];
@@ -57,7 +61,8 @@ TEST(LintTest, RegistersOfWarpgroups) {
 }
 
 TEST(LintTest, WaitsOfTheClusterAreSlow) {
-  expectOne(".acquire.cluster", messages(registers + "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%sm], 0;\n"));
+  expectOne(".acquire.cluster",
+            messages(registers + "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p, [%sm], 0;\n"));
 }
 
 TEST(LintTest, DynamicSharedMemoryIsAligned) {

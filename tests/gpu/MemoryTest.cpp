@@ -12,7 +12,7 @@ TEST(MemoryTest, VectorsAndExtensions) {
                                      "ld.global.v2.u32 {%r0, %r1}, [%out];\n"
                                      "ld.global.s8 %r2, [%out+12];\n"
                                      "ld.global.u8 %r3, [%out+12];\n"
-                                     "ld.global.nc.s16 %r4, [%out+12];\n"
+                                     "ld.global.s16 %r4, [%out+12];\n"
                                      "st.global.v2.b32 [%out+16], {%r0, %r1};\n"
                                      "st.global.v2.b32 [%out+24], {%r2, %r3};\n"
                                      "st.global.b32 [%out+0], %r4;");
@@ -59,9 +59,11 @@ TEST(MemoryTest, Atomics) {
                             "red.shared.add.f32 [%sm], 0f3f000000;\nbar.sync 0;\nld.shared.f32 %f0, [%sm];\nmov.b32 %r0, %f0;\n"
                             "@%p0 st.global.b32 [%out], %r0;"))[0],
       bitsOfFloat(16));
-  EXPECT_EQ((Words{1, 4}.run("atom.global.cas.b32 %r0, [%out], 0, 7;\natom.global.exch.b32 %r1, [%out], 9;\n"
-                             "red.global.add.noftz.bf16x2 [%out+4], 0x3f804000;\nst.global.v2.b32 [%out+8], {%r0, %r1};")),
-            (std::vector<uint32_t>{9, 0x3f804000, 0, 7}));
+  EXPECT_EQ(
+      (Words{1, 4}.run(
+          "atom.global.cas.b32 %r0, [%out], 0, 7;\natom.global.exch.b32 %r1, [%out], 9;\n"
+          "mov.b32 %r2, 0x3f804000;\nred.global.add.noftz.bf16x2 [%out+4], %r2;\nst.global.v2.b32 [%out+8], {%r0, %r1};")),
+      (std::vector<uint32_t>{9, 0x3f804000, 0, 7}));
 }
 
 TEST(MemoryTest, OutOfBoundsNamesTheAllocation) {
@@ -90,6 +92,12 @@ TEST(MemoryTest, UninitialisedReads) {
   EXPECT_FAULT(ErrorKind::Uninitialized, "reads byte 0 of 'activations', which nobody has written",
                device.launch(*module, "k", {}, Arguments().add(pointer)));
   EXPECT_FAULT(ErrorKind::Uninitialized, "byte 4", device.write(pointer, "abcd", 4); device.download<uint64_t>(pointer, 1));
+}
+
+TEST(MemoryTest, ReadOnlyLoadsOfWhatTheLaunchHasWritten) {
+  EXPECT_EQ((Words{1, 8}.run("ld.global.nc.u32 %r0, [%out];\nadd.s32 %r0, %r0, 5;\nst.global.u32 [%out], %r0;"))[0], 5u);
+  EXPECT_FAULT(ErrorKind::InFlight, "a load with .nc reads byte 0 of 'out'",
+               Words{1, 8}.run("st.global.u32 [%out], 1;\nld.global.nc.u32 %r0, [%out];"));
 }
 
 TEST(MemoryTest, FreedMemory) {
@@ -195,6 +203,17 @@ TEST(LaunchTest, ClustersThatWaitForLaterOnesLetThemBegin) {
   device.launch(*module, "k", shape, Arguments().add(device.upload(std::vector<uint32_t>{0})));
 }
 
+TEST(LaunchTest, SpinningForeverIsADeadlock) {
+  EXPECT_FAULT(ErrorKind::Deadlock, "no thread gets anywhere",
+               Words{1, 1}.run("loop:\nld.global.acquire.gpu.u32 %r0, [%out];\nsetp.eq.u32 %p0, %r0, 0;\n@%p0 bra loop;"));
+}
+
+TEST(LaunchTest, ALongLoopWithoutStoresIsNone) {
+  const auto words = Words{32, 32}.run(
+      "mov.u32 %r0, 0;\nloop:\nadd.u32 %r0, %r0, 1;\nsetp.lt.u32 %p0, %r0, 100000;\n@%p0 bra loop;\n" + storeByThread("%r0"));
+  EXPECT_EQ(words[31], 100000u);
+}
+
 // ---- The text -------------------------------------------------------------------------------------------------------------
 
 TEST(ParserTest, UnknownPtxNamesLineAndText) {
@@ -215,6 +234,10 @@ TEST(ParserTest, MalformedTextNamesTheLine) {
   EXPECT_FAULT(ErrorKind::Parse, "is there twice", Module::parse(".visible .entry k() {\n.reg .b32 a, a;\n}"));
   EXPECT_FAULT(ErrorKind::Parse, "unknown predicate '%p1'", Module::parse(".visible .entry k() {\n@%p1 ret;\n}"));
   EXPECT_FAULT(ErrorKind::Parse, "unknown directive '.what'", Module::parse(".what"));
+  EXPECT_FAULT(ErrorKind::Parse, "an alignment of 12", Module::parse(".visible .entry k(.param .align 12 .b8 p[16]) {\n}"));
+  EXPECT_FAULT(ErrorKind::Parse, "the parameter has no type", Module::parse(".visible .entry k(.param p) {\n}"));
+  EXPECT_FAULT(ErrorKind::Parse, "too many registers", Module::parse(".visible .entry k() {\n.reg .b32 %r<4000000000>;\n}"));
+  EXPECT_FAULT(ErrorKind::Unsupported, "it names no type", Module::parse(".visible .entry k() {\nadd;\n}"));
 }
 
 TEST(ParserTest, ScopesHaveRegistersAndLabelsOfTheirOwn) {

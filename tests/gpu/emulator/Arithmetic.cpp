@@ -1,4 +1,4 @@
-//===- Arithmetic.cpp - Integer, floating-point, logical and comparison instructions ---===//
+//===- Arithmetic.cpp - Arithmetic of integers and floating-point numbers ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tests/gpu/emulator/Decoder.h"
@@ -29,7 +29,6 @@ template <typename T> T flushed(T value, bool flush) {
   else
     return value;
 }
-template <typename T> T canonical(T value) { return std::isnan(value) ? std::numeric_limits<T>::quiet_NaN() : value; }
 
 float quietNan() { return bitCast<float>(0x7fffffffu); }
 
@@ -56,12 +55,29 @@ template <typename T, unsigned arity, typename Function> Step compute(Thread &th
     thread.put<T>(instruction.destination, finish<T>(Function()(in[0], in[1], in[2]), instruction));
   } else {
     // Integers: wrapped to their width, extended in a wider register by their sign.
-    const T result = T(Function()(in[0], in[1], in[2]));
+    T result = T(Function()(in[0], in[1], in[2]));
+    if (instruction.simple.flag) // .relu
+      result = std::max(result, T(0));
     if (std::is_signed_v<T> && instruction.destinationBits > sizeof(T) * 8)
       thread.write(instruction.destination, zeroExtend(uint64_t(int64_t(result)), instruction.destinationBits));
     else
       thread.put<T>(instruction.destination, result);
   }
+  return Step::Next;
+}
+
+/// The same for two 16-bit integers in a register.
+template <typename T, unsigned arity, typename Function> Step computePair(Thread &thread, const Instruction &instruction) {
+  uint64_t in[3] = {}, result = 0;
+  for (unsigned i = 0; i < arity; ++i)
+    in[i] = thread.read(instruction.in[i]);
+  for (unsigned bit = 0; bit < 32; bit += 16) {
+    T value = T(Function()(T(in[0] >> bit), T(in[1] >> bit), T(in[2] >> bit)));
+    if (instruction.simple.flag) // .relu
+      value = std::max(value, T(0));
+    result |= uint64_t(uint16_t(value)) << bit;
+  }
+  thread.write(instruction.destination, result);
   return Step::Next;
 }
 
@@ -121,6 +137,10 @@ template <unsigned arity, typename Function> Handler integerHandler(Type type) {
   case Type::U64:
   case Type::B64:
     return compute<uint64_t, arity, Function>;
+  case Type::S16x2:
+    return computePair<int16_t, arity, Function>;
+  case Type::U16x2:
+    return computePair<uint16_t, arity, Function>;
   default:
     return nullptr;
   }
@@ -222,21 +242,6 @@ struct Absolute {
       return a < 0 ? T(0 - wide(a)) : a;
   }
 };
-struct And {
-  template <typename T> T operator()(T a, T b, T) const { return T(a & b); }
-};
-struct Or {
-  template <typename T> T operator()(T a, T b, T) const { return T(a | b); }
-};
-struct Xor {
-  template <typename T> T operator()(T a, T b, T) const { return T(a ^ b); }
-};
-struct Not {
-  template <typename T> T operator()(T a, T, T) const { return T(~a); }
-};
-struct CNot {
-  template <typename T> T operator()(T a, T, T) const { return T(a == 0); }
-};
 struct Sad {
   template <typename T> T operator()(T a, T b, T c) const {
     return T(wide(c) + (a < b ? wide(b) - wide(a) : wide(a) - wide(b)));
@@ -270,6 +275,21 @@ struct HyperbolicTangent {
   template <typename T> T operator()(T a, T, T) const { return std::tanh(a); }
 };
 
+// ---- Sums of several words --------------------------------------------------------------------------------------------------
+
+/// add, addc, sub and subc with .cc: simple.mode bit 0 subtracts, bit 1 takes the carry or borrow, bit 2 leaves it.
+Step addWithCarry(Thread &thread, const Instruction &instruction) {
+  const unsigned bits = bitsOf(instruction.type);
+  const int mode = instruction.simple.mode;
+  const uint64_t a = zeroExtend(thread.read(instruction.in[0]), bits), b = zeroExtend(thread.read(instruction.in[1]), bits);
+  const unsigned __int128 carry = mode & 2 ? thread.carry : 0;
+  const unsigned __int128 result = mode & 1 ? (unsigned __int128)a - b - carry : (unsigned __int128)a + b + carry;
+  thread.write(instruction.destination, zeroExtend(uint64_t(result), bits));
+  if (mode & 4)
+    thread.carry = uint64_t(result >> bits) & 1;
+  return Step::Next;
+}
+
 // ---- Instructions whose operands differ in width --------------------------------------------------------------------------
 
 /// mul.wide, mad.wide: the product has twice the width.
@@ -281,302 +301,7 @@ template <typename Narrow, typename Wide> Step multiplyWide(Thread &thread, cons
   return Step::Next;
 }
 
-Step shift(Thread &thread, const Instruction &instruction) {
-  const unsigned bits = bitsOf(instruction.type);
-  const uint64_t value = thread.read(instruction.in[0]);
-  const uint64_t amount = std::min<uint64_t>(uint32_t(thread.read(instruction.in[1])), bits);
-  uint64_t result;
-  if (instruction.simple.mode == 0)
-    result = amount >= bits ? 0 : value << amount;
-  else if (isSigned(instruction.type))
-    result = uint64_t(signExtend(value, bits) >> std::min<uint64_t>(amount, 63));
-  else
-    result = amount >= bits ? 0 : zeroExtend(value, bits) >> amount;
-  thread.write(instruction.destination, zeroExtend(result, bits));
-  return Step::Next;
-}
-
-/// shf: a 32-bit window of {in[1], in[0]}. simple.mode 0: left, 1: right; simple.flag: .wrap.
-Step funnelShift(Thread &thread, const Instruction &instruction) {
-  const uint64_t both = thread.read(instruction.in[1]) << 32 | uint32_t(thread.read(instruction.in[0]));
-  const uint32_t raw = uint32_t(thread.read(instruction.in[2]));
-  const uint32_t amount = instruction.simple.flag ? raw & 31 : std::min(raw, 32u);
-  const uint64_t result = instruction.simple.mode == 0 ? both << amount >> 32 : both >> amount;
-  thread.write(instruction.destination, uint32_t(result));
-  return Step::Next;
-}
-
-/// prmt: picks 4 of the 8 bytes of {in[1], in[0]}. simple.mode 0: default; 1..6: f4e, b4e, rc8, ecl, ecr, rc16.
-Step permute(Thread &thread, const Instruction &instruction) {
-  const uint64_t bytes = thread.read(instruction.in[1]) << 32 | uint32_t(thread.read(instruction.in[0]));
-  const uint32_t selector = uint32_t(thread.read(instruction.in[2])), s = selector & 3;
-  uint32_t result = 0;
-  for (uint32_t i = 0; i < 4; ++i) {
-    uint32_t index;
-    bool sign = false;
-    switch (instruction.simple.mode) {
-    case 0:
-      index = selector >> (4 * i) & 7;
-      sign = selector >> (4 * i) & 8;
-      break;
-    case 1:
-      index = s + i;
-      break;
-    case 2:
-      index = (s - i) & 7;
-      break;
-    case 3:
-      index = s;
-      break;
-    case 4:
-      index = std::max(s, i);
-      break;
-    case 5:
-      index = std::min(s, i);
-      break;
-    default:
-      index = (s & 1) * 2 + i % 2;
-      break;
-    }
-    uint8_t byte = uint8_t(bytes >> (8 * index));
-    if (sign)
-      byte = byte & 0x80 ? 0xff : 0;
-    result |= uint32_t(byte) << (8 * i);
-  }
-  thread.write(instruction.destination, result);
-  return Step::Next;
-}
-
-Step extractBits(Thread &thread, const Instruction &instruction) {
-  const unsigned bits = bitsOf(instruction.type);
-  const uint64_t value = thread.read(instruction.in[0]);
-  const unsigned position = thread.read(instruction.in[1]) & 0xff, length = thread.read(instruction.in[2]) & 0xff;
-  uint64_t result = 0;
-  if (length) {
-    const uint64_t moved = position >= bits ? 0 : zeroExtend(value, bits) >> position;
-    result = zeroExtend(moved, std::min(length, 64u));
-    if (isSigned(instruction.type)) {
-      // Above the top of the value the field is filled with the sign bit of its highest bit that is there.
-      const unsigned top = std::min(position + length - 1, bits - 1);
-      if (value >> top & 1) {
-        const unsigned valid = position > top ? 0 : top - position + 1;
-        result = valid >= 64 ? result : result | ~uint64_t(0) << valid;
-      }
-    }
-  }
-  thread.write(instruction.destination, zeroExtend(result, bits));
-  return Step::Next;
-}
-
-Step insertBits(Thread &thread, const Instruction &instruction) {
-  const unsigned bits = bitsOf(instruction.type);
-  const uint64_t field = thread.read(instruction.in[0]), into = thread.read(instruction.in[1]);
-  const unsigned position = thread.read(instruction.in[2]) & 0xff, length = thread.read(instruction.in[3]) & 0xff;
-  const uint64_t mask = position >= bits || length == 0 ? 0 : zeroExtend(~uint64_t(0), std::min(length, 64u)) << position;
-  thread.write(instruction.destination, zeroExtend((into & ~mask) | (position >= 64 ? 0 : field << position & mask), bits));
-  return Step::Next;
-}
-
-enum BitCount { Population, LeadingZeros, Reverse, FindHighest, FindHighestShift };
-
-Step countBits(Thread &thread, const Instruction &instruction) {
-  const unsigned bits = bitsOf(instruction.type);
-  uint64_t value = zeroExtend(thread.read(instruction.in[0]), bits), result = 0;
-  switch (instruction.simple.mode) {
-  case Population:
-    result = uint64_t(__builtin_popcountll(value));
-    break;
-  case LeadingZeros:
-    result = value ? uint64_t(__builtin_clzll(value)) - (64 - bits) : bits;
-    break;
-  case Reverse:
-    for (unsigned i = 0; i < bits; ++i)
-      result |= (value >> i & 1) << (bits - 1 - i);
-    break;
-  default:
-    if (isSigned(instruction.type) && value >> (bits - 1) & 1)
-      value = zeroExtend(~value, bits);
-    if (!value) {
-      result = 0xffffffffu;
-    } else {
-      result = 63 - uint64_t(__builtin_clzll(value));
-      if (instruction.simple.mode == FindHighestShift)
-        result = bits - 1 - result;
-    }
-  }
-  thread.write(instruction.destination, result);
-  return Step::Next;
-}
-
-Step logic3(Thread &thread, const Instruction &instruction) {
-  const uint32_t a = uint32_t(thread.read(instruction.in[0])), b = uint32_t(thread.read(instruction.in[1])),
-                 c = uint32_t(thread.read(instruction.in[2])), table = uint32_t(instruction.in[3].value);
-  uint32_t result = 0;
-  for (unsigned i = 0; i < 8; ++i)
-    if (table >> i & 1)
-      result |= (i & 4 ? a : ~a) & (i & 2 ? b : ~b) & (i & 1 ? c : ~c);
-  thread.write(instruction.destination, result);
-  return Step::Next;
-}
-
-/// dp4a: simple.mode bit 0: a is signed, bit 1: b is.
-Step dotProduct4(Thread &thread, const Instruction &instruction) {
-  const uint32_t a = uint32_t(thread.read(instruction.in[0])), b = uint32_t(thread.read(instruction.in[1]));
-  uint32_t sum = uint32_t(thread.read(instruction.in[2]));
-  for (unsigned i = 0; i < 32; i += 8) {
-    const int32_t x = instruction.simple.mode & 1 ? int8_t(a >> i) : uint8_t(a >> i);
-    const int32_t y = instruction.simple.mode & 2 ? int8_t(b >> i) : uint8_t(b >> i);
-    sum += uint32_t(x * y);
-  }
-  thread.write(instruction.destination, sum);
-  return Step::Next;
-}
-
-// ---- Predicates and comparisons -------------------------------------------------------------------------------------------
-
-enum PredicateOperation { PredicateAnd, PredicateOr, PredicateXor, PredicateNot, PredicateMove };
-
-Step predicateLogic(Thread &thread, const Instruction &instruction) {
-  const bool a = thread.read(instruction.in[0]);
-  const bool b = instruction.simple.mode < PredicateNot && thread.read(instruction.in[1]);
-  bool result = a;
-  switch (instruction.simple.mode) {
-  case PredicateAnd:
-    result = a && b;
-    break;
-  case PredicateOr:
-    result = a || b;
-    break;
-  case PredicateXor:
-    result = a != b;
-    break;
-  case PredicateNot:
-    result = !a;
-    break;
-  }
-  thread.write(instruction.destination, result);
-  return Step::Next;
-}
-
-enum Comparison { Eq, Ne, Lt, Le, Gt, Ge, Lo, Ls, Hi, Hs, Equ, Neu, Ltu, Leu, Gtu, Geu, Num, IsNan };
-
-template <typename T> bool compareValues(int comparison, T a, T b) {
-  if constexpr (std::is_floating_point_v<T>) {
-    const bool unordered = std::isnan(a) || std::isnan(b);
-    if (comparison == Num || comparison == IsNan)
-      return unordered == (comparison == IsNan);
-    if (unordered)
-      return comparison >= Equ || comparison == Ne ? comparison != Ne : false;
-  }
-  switch (comparison) {
-  case Eq:
-  case Equ:
-    return a == b;
-  case Ne:
-  case Neu:
-    return a != b;
-  case Lt:
-  case Lo:
-  case Ltu:
-    return a < b;
-  case Le:
-  case Ls:
-  case Leu:
-    return a <= b;
-  case Gt:
-  case Hi:
-  case Gtu:
-    return a > b;
-  default:
-    return a >= b;
-  }
-}
-
-bool compare(int comparison, Type type, uint64_t a, uint64_t b, bool flush) {
-  switch (type) {
-  case Type::F32:
-    return compareValues(comparison, flushed(bitCast<float>(uint32_t(a)), flush), flushed(bitCast<float>(uint32_t(b)), flush));
-  case Type::F64:
-    return compareValues(comparison, bitCast<double>(a), bitCast<double>(b));
-  case Type::F16:
-    return compareValues(comparison, halfToFloat(uint16_t(a)), halfToFloat(uint16_t(b)));
-  case Type::BF16:
-    return compareValues(comparison, bfloatToFloat(uint16_t(a)), bfloatToFloat(uint16_t(b)));
-  default:
-    break;
-  }
-  const unsigned bits = bitsOf(type);
-  if (isSigned(type))
-    return compareValues(comparison, signExtend(a, bits), signExtend(b, bits));
-  return compareValues(comparison, zeroExtend(a, bits), zeroExtend(b, bits));
-}
-
-/// setp d[|d2], a, b[, c]. simple.mode: comparison + 32 * (1 + boolean operation), the latter 0 where there is none.
-Step setPredicate(Thread &thread, const Instruction &instruction) {
-  const int comparison = instruction.simple.mode & 31, boolean = instruction.simple.mode >> 5;
-  const bool result = compare(comparison, instruction.type, thread.read(instruction.in[0]), thread.read(instruction.in[1]),
-                              instruction.flushSubnormals);
-  auto combined = [&](bool value) {
-    if (!boolean)
-      return value;
-    const bool c = thread.read(instruction.in[2]);
-    return boolean == 1 + PredicateAnd ? value && c : boolean == 1 + PredicateOr ? value || c : value != c;
-  };
-  thread.write(instruction.destination, combined(result));
-  thread.write(instruction.destination2, combined(!result));
-  return Step::Next;
-}
-
-/// set.cmp.dtype.stype: all ones or 1.0 where the comparison holds.
-Step setValue(Thread &thread, const Instruction &instruction) {
-  const bool result = compare(instruction.simple.mode & 31, instruction.simple.from, thread.read(instruction.in[0]),
-                              thread.read(instruction.in[1]), instruction.flushSubnormals);
-  thread.write(instruction.destination, !result ? 0 : instruction.type == Type::F32 ? 0x3f800000u : 0xffffffffu);
-  return Step::Next;
-}
-
-Step select(Thread &thread, const Instruction &instruction) {
-  // The operand that is not chosen may be anything.
-  const bool first = thread.read(instruction.in[2]);
-  thread.write(instruction.destination, zeroExtend(thread.read(instruction.in[first ? 0 : 1]), bitsOf(instruction.type)));
-  return Step::Next;
-}
-
-/// slct.dtype.ctype: a where c >= 0.
-Step selectBySign(Thread &thread, const Instruction &instruction) {
-  const uint64_t c = thread.read(instruction.in[2]);
-  const bool first = instruction.simple.from == Type::F32 ? bitCast<float>(uint32_t(c)) >= 0 : int32_t(c) >= 0;
-  thread.write(instruction.destination, thread.read(instruction.in[first ? 0 : 1]));
-  return Step::Next;
-}
-
-enum FloatTest { TestFinite, TestInfinite, TestNumber, TestNan, TestNormal, TestSubnormal };
-
-Step testFloat(Thread &thread, const Instruction &instruction) {
-  const uint64_t bits = thread.read(instruction.in[0]);
-  const int kind =
-      instruction.type == Type::F32 ? std::fpclassify(bitCast<float>(uint32_t(bits))) : std::fpclassify(bitCast<double>(bits));
-  const bool results[] = {kind != FP_NAN && kind != FP_INFINITE,
-                          kind == FP_INFINITE,
-                          kind != FP_NAN,
-                          kind == FP_NAN,
-                          kind == FP_NORMAL,
-                          kind == FP_SUBNORMAL};
-  thread.write(instruction.destination, results[instruction.simple.mode]);
-  return Step::Next;
-}
-
 // ---- Decoding -------------------------------------------------------------------------------------------------------------
-
-void takeOperands(Decoder &decoder, unsigned count) {
-  Instruction &instruction = decoder.instruction;
-  if (decoder.operandCount() != count + 1)
-    decoder.unsupported("it has " + std::to_string(decoder.operandCount()) + " operands but needs " +
-                        std::to_string(count + 1));
-  decoder.setDestination(0);
-  for (unsigned i = 0; i < count; ++i)
-    instruction.in[i] = decoder.source(i + 1, instruction.type);
-}
 
 /// Modifiers of float arithmetic; only rounding to the nearest is modelled.
 void takeFloatModifiers(Decoder &decoder) {
@@ -586,42 +311,25 @@ void takeFloatModifiers(Decoder &decoder) {
   decoder.take("rn");
 }
 
-void finishDecode(Decoder &decoder, Handler handler, unsigned operands) {
-  if (!handler)
-    decoder.unsupported("not for this type");
-  decoder.instruction.execute = handler;
-  takeOperands(decoder, operands);
-}
-
-int takeComparison(Decoder &decoder) {
-  const int comparison = decoder.takeOneOf(
-      {"eq", "ne", "lt", "le", "gt", "ge", "lo", "ls", "hi", "hs", "equ", "neu", "ltu", "leu", "gtu", "geu", "num", "nan"});
-  if (comparison < 0)
-    decoder.unsupported("unknown comparison");
-  return comparison;
-}
-
 /// mul, mad: .lo, .hi, .wide, or a float.
 void decodeMultiply(Decoder &decoder, bool add) {
   Instruction &instruction = decoder.instruction;
   takeFloatModifiers(decoder);
   const bool low = decoder.take("lo"), high = decoder.take("hi"), isWide = decoder.take("wide");
   instruction.type = decoder.takeType();
-  instruction.simple.flag = add;
+  instruction.simple.flag = add && isWide;
   const unsigned operands = add ? 3 : 2;
   if (isFloat(instruction.type))
-    return finishDecode(
-        decoder, add ? floatHandler<3, MultiplyAdd>(instruction.type) : floatHandler<2, Multiply>(instruction.type), operands);
+    return decoder.finish(add ? floatHandler<3, MultiplyAdd>(instruction.type) : floatHandler<2, Multiply>(instruction.type),
+                          operands);
   if (instruction.saturate || low + high + isWide != 1)
     decoder.unsupported("needs one of .lo, .hi, .wide");
   if (low)
-    return finishDecode(decoder,
-                        add ? integerHandler<3, MultiplyAdd>(instruction.type) : integerHandler<2, Multiply>(instruction.type),
-                        operands);
+    return decoder.finish(
+        add ? integerHandler<3, MultiplyAdd>(instruction.type) : integerHandler<2, Multiply>(instruction.type), operands);
   if (high)
-    return finishDecode(
-        decoder, add ? integerHandler<3, MultiplyHigh>(instruction.type) : integerHandler<2, MultiplyHigh>(instruction.type),
-        operands);
+    return decoder.finish(
+        add ? integerHandler<3, MultiplyHigh>(instruction.type) : integerHandler<2, MultiplyHigh>(instruction.type), operands);
   Handler handler = nullptr;
   switch (instruction.type) {
   case Type::S16:
@@ -639,7 +347,7 @@ void decodeMultiply(Decoder &decoder, bool add) {
   default:
     break;
   }
-  finishDecode(decoder, handler, operands);
+  decoder.finish(handler, operands);
   if (add)
     instruction.in[2] = decoder.source(3, Type::B64);
 }
@@ -659,28 +367,35 @@ bool decodeNumber(Decoder &decoder) {
       if (instruction.simple.flag && bitsOf(instruction.type) == 32 && instruction.type == Type::F32)
         decoder.unsupported("no .relu for f32");
       if (propagate)
-        finishDecode(decoder, floatHandler<2, PropagateNan<Function>>(instruction.type), operands);
+        decoder.finish(floatHandler<2, PropagateNan<Function>>(instruction.type), operands);
       else if (operands == 1)
-        finishDecode(decoder, floatHandler<1, Function>(instruction.type), operands);
+        decoder.finish(floatHandler<1, Function>(instruction.type), operands);
       else
-        finishDecode(decoder, floatHandler<3, Function>(instruction.type), operands);
+        decoder.finish(floatHandler<3, Function>(instruction.type), operands);
       if (operands < 3)
         for (unsigned i = operands; i < 3; ++i)
           instruction.in[i] = Source();
     } else {
-      if (!integers || instruction.saturate)
+      if (!integers || instruction.saturate || propagate ||
+          (instruction.simple.flag && instruction.type != Type::S16x2 && instruction.type != Type::S32))
         decoder.unsupported("not for this type");
       if constexpr (!std::is_same_v<Function, Exp2> && !std::is_same_v<Function, Log2> &&
                     !std::is_same_v<Function, Reciprocal> && !std::is_same_v<Function, ReciprocalRoot> &&
                     !std::is_same_v<Function, Root> && !std::is_same_v<Function, Sine> && !std::is_same_v<Function, Cosine> &&
                     !std::is_same_v<Function, HyperbolicTangent> && !std::is_same_v<Function, CopySign>)
-        finishDecode(decoder,
-                     operands == 1 ? integerHandler<1, Function>(instruction.type)
-                                   : integerHandler<2, Function>(instruction.type),
-                     operands);
+        decoder.finish(operands == 1 ? integerHandler<1, Function>(instruction.type)
+                                     : integerHandler<2, Function>(instruction.type),
+                       operands);
     }
     return true;
   };
+  const bool subtract = decoder.is("sub") || decoder.is("subc"), takesCarry = decoder.is("addc") || decoder.is("subc");
+  if (takesCarry || ((decoder.is("add") || subtract) && decoder.firstModifier() == "cc")) {
+    instruction.simple.mode = subtract | takesCarry << 1 | decoder.take("cc") << 2;
+    instruction.type = decoder.takeType();
+    decoder.finish(isInteger(instruction.type) && bitsOf(instruction.type) >= 32 ? addWithCarry : nullptr, 2);
+    return true;
+  }
   if (decoder.is("add"))
     return number(Add(), 2);
   if (decoder.is("sub"))
@@ -718,127 +433,6 @@ bool decodeNumber(Decoder &decoder) {
   return false;
 }
 
-bool decodeLogic(Decoder &decoder) {
-  Instruction &instruction = decoder.instruction;
-  const int operation = decoder.is("and")   ? PredicateAnd
-                        : decoder.is("or")  ? PredicateOr
-                        : decoder.is("xor") ? PredicateXor
-                        : decoder.is("not") ? PredicateNot
-                                            : -1;
-  if (operation < 0)
-    return false;
-  instruction.type = decoder.takeType();
-  const unsigned operands = operation == PredicateNot ? 1 : 2;
-  if (instruction.type == Type::Pred) {
-    instruction.simple.mode = operation;
-    finishDecode(decoder, predicateLogic, operands);
-    return true;
-  }
-  const Handler handlers[] = {integerHandler<2, And>(instruction.type), integerHandler<2, Or>(instruction.type),
-                              integerHandler<2, Xor>(instruction.type), integerHandler<1, Not>(instruction.type)};
-  finishDecode(decoder, handlers[operation], operands);
-  return true;
-}
-
-bool decodeBits(Decoder &decoder) {
-  Instruction &instruction = decoder.instruction;
-  if (decoder.is("shl") || decoder.is("shr")) {
-    instruction.simple.mode = decoder.is("shr");
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, shift, 2);
-    instruction.in[1] = decoder.source(2, Type::U32);
-  } else if (decoder.is("shf")) {
-    instruction.simple.mode = decoder.takeOneOf({"l", "r"});
-    instruction.simple.flag = decoder.take("wrap");
-    if (!instruction.simple.flag)
-      decoder.take("clamp");
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, funnelShift, 3);
-  } else if (decoder.is("prmt")) {
-    instruction.type = decoder.takeType();
-    instruction.simple.mode = decoder.takeOneOf({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}) + 1;
-    finishDecode(decoder, permute, 3);
-  } else if (decoder.is("bfe")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, extractBits, 3);
-  } else if (decoder.is("bfi")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, insertBits, 4);
-  } else if (decoder.is("popc") || decoder.is("clz") || decoder.is("brev") || decoder.is("bfind")) {
-    instruction.simple.mode = decoder.is("popc")         ? Population
-                              : decoder.is("clz")        ? LeadingZeros
-                              : decoder.is("brev")       ? Reverse
-                              : decoder.take("shiftamt") ? FindHighestShift
-                                                         : FindHighest;
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, countBits, 1);
-  } else if (decoder.is("lop3")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, logic3, 4);
-  } else if (decoder.is("dp4a")) {
-    const Type a = decoder.takeType(), b = decoder.takeType();
-    instruction.simple.mode = isSigned(a) | isSigned(b) << 1;
-    instruction.type = Type::B32;
-    finishDecode(decoder, dotProduct4, 3);
-  } else if (decoder.is("cnot")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, integerHandler<1, CNot>(instruction.type), 1);
-  } else if (decoder.is("rem")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, integerHandler<2, Remainder>(instruction.type), 2);
-  } else if (decoder.is("sad")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, integerHandler<3, Sad>(instruction.type), 3);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-bool decodeComparison(Decoder &decoder) {
-  Instruction &instruction = decoder.instruction;
-  if (decoder.is("setp")) {
-    const int comparison = takeComparison(decoder);
-    const int boolean = decoder.takeOneOf({"and", "or", "xor"}) + 1;
-    instruction.simple.mode = comparison + 32 * boolean;
-    instruction.flushSubnormals = decoder.take("ftz");
-    instruction.type = decoder.takeType();
-    if (bitsOf(instruction.type) == 32 && (instruction.type == Type::F16x2 || instruction.type == Type::BF16x2))
-      decoder.unsupported("packed comparisons are not modelled");
-    finishDecode(decoder, setPredicate, boolean ? 3 : 2);
-  } else if (decoder.is("set")) {
-    instruction.simple.mode = takeComparison(decoder);
-    instruction.flushSubnormals = decoder.take("ftz");
-    instruction.type = decoder.takeType();
-    instruction.simple.from = decoder.takeType();
-    if (bitsOf(instruction.type) != 32 || instruction.type == Type::F16x2 || instruction.type == Type::BF16x2)
-      decoder.unsupported("not for this type");
-    finishDecode(decoder, setValue, 2);
-  } else if (decoder.is("selp")) {
-    instruction.type = decoder.takeType();
-    finishDecode(decoder, select, 3);
-  } else if (decoder.is("slct")) {
-    instruction.flushSubnormals = decoder.take("ftz");
-    instruction.type = decoder.takeType();
-    instruction.simple.from = decoder.takeType();
-    finishDecode(decoder, selectBySign, 3);
-  } else if (decoder.is("testp")) {
-    instruction.simple.mode = decoder.takeOneOf({"finite", "infinite", "number", "notanumber", "normal", "subnormal"});
-    instruction.type = decoder.takeType();
-    if (instruction.simple.mode < 0)
-      decoder.unsupported();
-    finishDecode(decoder, testFloat, 1);
-  } else if (decoder.is("mov") && decoder.statement.modifiers.size() == 1 && decoder.statement.modifiers[0] == "pred") {
-    decoder.take("pred");
-    instruction.type = Type::Pred;
-    instruction.simple.mode = PredicateMove;
-    finishDecode(decoder, predicateLogic, 1);
-  } else {
-    return false;
-  }
-  return true;
-}
-
 } // namespace
 
 bool tw::ptxemu::decodeArithmetic(Decoder &decoder) {
@@ -846,5 +440,15 @@ bool tw::ptxemu::decodeArithmetic(Decoder &decoder) {
     decodeMultiply(decoder, decoder.is("mad"));
     return true;
   }
-  return decodeNumber(decoder) || decodeLogic(decoder) || decodeBits(decoder) || decodeComparison(decoder);
+  if (decoder.is("rem")) {
+    decoder.instruction.type = decoder.takeType();
+    decoder.finish(integerHandler<2, Remainder>(decoder.instruction.type), 2);
+    return true;
+  }
+  if (decoder.is("sad")) {
+    decoder.instruction.type = decoder.takeType();
+    decoder.finish(integerHandler<3, Sad>(decoder.instruction.type), 3);
+    return true;
+  }
+  return decodeNumber(decoder);
 }

@@ -259,7 +259,7 @@ static void decodeMBarrier(Decoder &decoder) {
   } else if (decoder.take("inval")) {
     instruction.execute = mbarrierInvalidate;
   } else if (decoder.take("try_wait") || decoder.take("test_wait")) {
-    instruction.simple.mode = decoder.statement.modifiers[0] == "try_wait";
+    instruction.simple.mode = decoder.firstModifier() == "try_wait";
     instruction.simple.flag = !decoder.take("parity");
     instruction.execute = mbarrierWait;
     decoder.setDestination(at++);
@@ -363,8 +363,8 @@ bool tw::ptxemu::decodeBarrier(Decoder &decoder) {
       decoder.unsupported();
     decoder.take("aligned");
     decoder.takeMemoryOrder();
-  } else if ((decoder.is("bar") || decoder.is("barrier")) && decoder.statement.modifiers[0] != "warp" &&
-             decoder.statement.modifiers[0] != "red") {
+  } else if ((decoder.is("bar") || decoder.is("barrier")) && decoder.firstModifier() != "warp" &&
+             decoder.firstModifier() != "red") {
     decodeNamedBarrier(decoder);
   } else if (decoder.is("mbarrier")) {
     decodeMBarrier(decoder);

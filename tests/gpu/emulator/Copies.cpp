@@ -1,4 +1,4 @@
-//===- Copies.cpp ---===//
+//===- Copies.cpp - Asynchronous copies ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Asynchronous copies: cp.async, cp.async.bulk and cp.async.bulk.tensor (TMA), their groups, and what they do when they land.

@@ -1,4 +1,4 @@
-//===- Decoder.cpp ---===//
+//===- Decoder.cpp - Statements to instructions ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Statements to instructions: finds the family, and refuses whatever of the text no family has understood.
@@ -213,6 +213,17 @@ int64_t Decoder::constant(size_t index) const {
   return int64_t(value.value);
 }
 
+void Decoder::finish(Handler handler, unsigned operands) {
+  if (!handler)
+    unsupported("not for this type");
+  if (operandCount() != operands + 1)
+    unsupported("it has " + std::to_string(operandCount()) + " operands but needs " + std::to_string(operands + 1));
+  instruction.execute = handler;
+  setDestination(0);
+  for (unsigned i = 0; i < operands; ++i)
+    instruction.in[i] = source(i + 1, instruction.type);
+}
+
 void Decoder::unsupported(const std::string &why) const {
   throw Error(ErrorKind::Unsupported,
               "kernel " + kernel.name + ", line " + std::to_string(statement.line) + ": unsupported PTX `" + statement.text +
@@ -227,9 +238,9 @@ void tw::ptxemu::decode(const Kernel &kernel, const Statement &statement, Instru
   instruction.predicateNegated = statement.predicateNegated;
   instruction.target = statement.target;
   Decoder decoder(kernel, statement, instruction);
-  const bool known = decodeArithmetic(decoder) || decodeConversion(decoder) || decodeControl(decoder) ||
-                     decodeMemory(decoder) || decodeBarrier(decoder) || decodeCopy(decoder) || decodeWarp(decoder) ||
-                     decodeMma(decoder);
+  const bool known = decodePredicate(decoder) || decodeArithmetic(decoder) || decodeBits(decoder) ||
+                     decodeConversion(decoder) || decodeControl(decoder) || decodeMemory(decoder) || decodeBarrier(decoder) ||
+                     decodeCopy(decoder) || decodeWarp(decoder) || decodeMma(decoder);
   if (!known)
     decoder.unsupported("unknown opcode '" + statement.opcode + "'");
   if (!decoder.nothingLeft())

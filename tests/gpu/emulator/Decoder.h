@@ -1,4 +1,4 @@
-//===- Decoder.h ---===//
+//===- Decoder.h - What the families of instructions share ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the families of instructions share when a statement is decoded. Private to the emulator.
@@ -27,6 +27,8 @@ public:
   Space takeSpace();
   /// Modifiers that change nothing here: scopes, orders, cache hints.
   void takeMemoryOrder();
+  /// The first modifier of the text; empty if there is none.
+  std::string firstModifier() const { return statement.modifiers.empty() ? "" : statement.modifiers.front(); }
   bool nothingLeft() const { return left.empty(); }
   const std::string &firstLeft() const { return left.front(); }
 
@@ -46,6 +48,9 @@ public:
   Source base(size_t index, int64_t &offset) const;
   int64_t constant(size_t index) const;
 
+  /// Sets the handler, the destination and `operands` inputs of the instruction's type; null: not for this type.
+  void finish(Handler handler, unsigned operands);
+
   [[noreturn]] void unsupported(const std::string &why = "") const;
 
   const Kernel &kernel;
@@ -57,7 +62,9 @@ private:
 };
 
 /// Each returns false for an opcode of another family.
+bool decodePredicate(Decoder &decoder);
 bool decodeArithmetic(Decoder &decoder);
+bool decodeBits(Decoder &decoder);
 bool decodeConversion(Decoder &decoder);
 bool decodeControl(Decoder &decoder);
 bool decodeMemory(Decoder &decoder);

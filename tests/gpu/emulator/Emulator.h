@@ -1,4 +1,4 @@
-//===- Emulator.h ---===//
+//===- Emulator.h - A device that runs PTX ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Runs PTX for Hopper without a GPU: a device with memory, tensor maps and launches, as a host of the CUDA driver sees it.
@@ -9,22 +9,25 @@
 //   and warp barriers, wgmma and mma.sync, ldmatrix and stmatrix, clusters with distributed shared memory, votes and shuffles.
 //   An opcode or modifier that is not known is an error when the text is parsed.
 // - Every thread by itself. Warp-wide instructions wait for the lanes of their membermask, wgmma for the 128 threads of its
-//   warpgroup. wgmma.wait_group speaks for the warpgroup, as the machine's own kernels rely on.
+//   warpgroup. wgmma.wait_group speaks for all of them.
 // - Asynchronous operations take effect as late as the waits allow (Timing::Late): bulk copies when a thread waits on their
 //   mbarrier, wgmma at wgmma.wait_group, bulk stores read shared memory at wait_group.read and write at wait_group or the end of
 //   the grid, cp.async at cp.async.wait_group. Timing::Early does them at once, Timing::Random at moments drawn from the seed.
+// - Threads run in order, in the reverse order, or at random: then warps take turns for a while, and for a while each runs only
+//   when those before it wait, so that some are far ahead. mbarrier.try_wait then gives up in a quarter of all phases.
 // - What is known of every register and byte: reads of what nobody wrote, of what an operation in flight has yet to write, writes
 //   to what an operation in flight has yet to read, wgmma registers without wgmma.fence or wait_group, generic writes that the
-//   async proxy meets before their thread's fence.proxy.async, bounds, alignment, mbarriers and their counts.
+//   async proxy meets before their thread's fence.proxy.async, .nc loads of what the launch has written, bounds, alignment,
+//   mbarriers and their counts.
 // - griddepcontrol: a launch with `programmatic` checks that no CTA touches what earlier launches wrote, and writes nothing,
 //   before it has executed griddepcontrol.wait.
 // What is not
 // - Time. Caches and their hints, scopes and orders of the memory model (every access is sequentially consistent; races show only
-//   through the order of threads), textures, local memory beyond plain loads and stores, calls, fp8 conversions in wgmma's f16
-//   accumulators, sparse matrices, tensor maps that a kernel modifies, interleaved tensor maps.
+//   through the order of threads), textures, calls, sparse matrices, tensor maps that a kernel modifies, interleaved tensor maps.
+// - Generic writes are known by the last writer of each 4 bytes of shared and 16 bytes of global memory.
 // - Registers of the machine: setmaxnreg is checked against the register file, spills are the business of ptxas.
 // - Sums of tensor cores are in f32 in the order of k; the machine's order and truncation differ in the last bits.
-//   ex2, lg2, sin, cos, tanh, rcp and rsqrt with .approx return the exactly rounded value.
+//   Functions with .approx (ex2, tanh, rcp, ...) have the C library's accuracy, not the machine's.
 //===----------------------------------------------------------------------===//
 #pragma once
 

@@ -95,7 +95,10 @@ uint64_t extended(uint64_t value, Type type, unsigned registerBits) {
 Step load(Thread &thread, const Instruction &instruction) {
   const auto &form = std::get<MemoryForm>(instruction.form);
   const uint32_t bytes = bytesOf(form.type), count = uint32_t(instruction.destinations.size());
-  const uint8_t *values = readBytes(thread, form.space, addressOf(thread, form), bytes * count);
+  const uint64_t address = addressOf(thread, form);
+  const uint8_t *values = readBytes(thread, form.space, address, bytes * count);
+  if (form.readOnly)
+    thread.cta->grid.checkReadOnly(address, bytes * count);
   for (uint32_t i = 0; i < count; ++i) {
     uint64_t value = 0;
     std::memcpy(&value, values + i * bytes, bytes);
@@ -282,6 +285,7 @@ void decodeLoadStore(Decoder &decoder, bool isLoad) {
   Instruction &instruction = decoder.instruction;
   MemoryForm form{};
   form.space = decoder.takeSpace();
+  form.readOnly = decoder.take("nc");
   decoder.takeMemoryOrder();
   const unsigned vector = takeVector(decoder);
   form.type = decoder.takeType();

@@ -1,4 +1,4 @@
-//===- Machine.cpp ---===//
+//===- Machine.cpp - The scheduler of threads ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Schedules the threads of a grid, brings them together where instructions need them together, and says why they do not go on.
@@ -10,10 +10,11 @@
 
 using namespace tw::ptxemu;
 
-// Instructions without anything that others can see, after which a launch does not get anywhere.
-static constexpr uint64_t stallLimit = 50'000'000;
-// The same, after which a further cluster begins: it may be the one that a spinning thread waits for.
-static constexpr uint64_t admitLimit = 1'000'000;
+// Instructions for each resident thread without anything that others can see, after which a launch does not get anywhere; and
+// those after which a further cluster begins: it may be the one that a spinning thread waits for.
+static constexpr uint64_t stallLimit = 400'000, admitLimit = 40'000;
+// The least of the two for all threads together.
+static constexpr uint64_t leastStall = 20'000'000, leastAdmit = 1'000'000;
 
 // ---- Threads --------------------------------------------------------------------------------------------------------------
 
@@ -219,14 +220,15 @@ LaunchResult Grid::run() {
       moved = true;
     }
     const uint64_t idle = instructions - progressAt;
-    if ((!moved && careful) || idle > stallLimit) {
+    const uint64_t threads = clusters.size() * shape.cluster.count() * threadsPerCta;
+    if ((!moved && careful) || idle > std::max(leastStall, stallLimit * threads)) {
       if (waiting.empty())
         throw Error(ErrorKind::Deadlock, "kernel " + kernel.name + ": " +
                                              (moved ? "no thread gets anywhere" : "deadlock, every thread waits") +
                                              describeWaiting());
       ++resident;
       moved = true;
-    } else if (idle > admitLimit && !waiting.empty()) {
+    } else if (idle > std::max(leastAdmit, admitLimit * threads) && !waiting.empty()) {
       ++resident;
       progressAt = instructions;
     }
@@ -574,6 +576,15 @@ uint8_t *Grid::globalWrite(Thread &thread, uint64_t address, uint32_t size) {
     allocation.writers[g] = {launch, thread.number, globalFences[thread.number]};
   ++progress;
   return allocation.bytes.data() + offset;
+}
+
+void Grid::checkReadOnly(uint64_t address, uint32_t size) {
+  const GlobalMemory::Allocation &allocation = memory.find(address, size, "load");
+  const uint64_t offset = address & 0xffffffffu;
+  for (uint64_t g = offset / 16; g < (offset + size + 15) / 16; ++g)
+    if (allocation.writers[g].launch == launch)
+      fail(ErrorKind::InFlight, "a load with .nc reads byte %llu of '%s', which this launch has written",
+           (unsigned long long)(g * 16), allocation.name.c_str());
 }
 
 const GlobalMemory::Allocation &Grid::asyncRead(uint64_t address, uint32_t size) {

@@ -106,6 +106,7 @@ struct Thread {
   uint32_t barrier = 0;  // AtBarrier: its number; AtMBarrier: its address
   uint64_t gaveUpAt = 0; // progress + 1 when a try_wait gave up last
   uint32_t clusterPhase = 0;
+  bool carry = false; // of add.cc
   bool clusterArrived = false;
   bool mmaFenced = false;    // has executed wgmma.fence
   uint32_t maxRegisters = 0; // of setmaxnreg
@@ -190,6 +191,8 @@ struct Grid {
   /// Bytes of device memory that `thread` loads or stores by the generic proxy.
   uint8_t *globalRead(Thread &thread, uint64_t address, uint32_t size);
   uint8_t *globalWrite(Thread &thread, uint64_t address, uint32_t size);
+  /// A load with .nc: throws if this launch has written the bytes.
+  void checkReadOnly(uint64_t address, uint32_t size);
   /// The same for the async proxy.
   const GlobalMemory::Allocation &asyncRead(uint64_t address, uint32_t size);
   uint8_t *asyncWrite(uint64_t address, uint32_t size);

@@ -1,4 +1,4 @@
-//===- Memory.h ---===//
+//===- Memory.h - Memory and what is known of it ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Global and shared memory with what is known of every byte: initialised or not, who wrote it, what is in flight.

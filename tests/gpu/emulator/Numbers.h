@@ -1,4 +1,4 @@
-//===- Numbers.h ---===//
+//===- Numbers.h - Number types ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The number types of PTX: their sizes, and the conversions that x86-64 lacks (bf16, f16, tf32, e4m3, e5m2).
@@ -27,6 +27,8 @@ enum class Type : uint8_t {
   S16,
   S32,
   S64,
+  U16x2,
+  S16x2,
   F16,
   F16x2,
   BF16,

@@ -1,4 +1,4 @@
-//===- Parser.cpp ---===//
+//===- Parser.cpp - Reads PTX text ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Reads PTX text: directives, kernels, scopes with registers and labels of their own, statements.
@@ -194,12 +194,14 @@ private:
     std::string word = cursor.word();
     for (; !word.empty() && word[0] == '.'; word = cursor.word()) {
       if (word == ".align")
-        result.alignment = unsigned(number());
+        result.alignment = alignment();
       else if (word == ".v2" || word == ".v4")
         vector = unsigned(word[2] - '0');
       else if ((type = typeNamed(word.substr(1))) == Type::None)
         cursor.error("unknown type '" + word + "'");
     }
+    if (type == Type::None || type == Type::Pred)
+      cursor.error("the variable has no type");
     result.name = word;
     uint64_t count = 1;
     bool unsized = false;
@@ -207,10 +209,12 @@ private:
       if (cursor.peek() == ']')
         unsized = true;
       else
-        count *= uint64_t(number());
+        count *= std::min<uint64_t>(number(), uint64_t(1) << 31);
       cursor.expect(']');
     }
     const unsigned elementBytes = bytesOf(type) * vector;
+    if (count > (uint64_t(1) << 30))
+      cursor.error("the variable is too large");
     if (result.alignment == 0)
       result.alignment = elementBytes;
     if (cursor.accept('=')) {
@@ -240,6 +244,13 @@ private:
       bytes.push_back(uint8_t(value >> (8 * i)));
   }
 
+  /// An alignment: a power of two.
+  unsigned alignment() {
+    const uint64_t value = number();
+    if (value == 0 || value > 4096 || value & (value - 1))
+      cursor.error("an alignment of " + std::to_string(value) + " but a power of two up to 4096 is allowed");
+    return unsigned(value);
+  }
   /// An integer, or the bits of a 0f or 0d constant.
   uint64_t number() {
     const std::string word = cursor.word();
@@ -307,11 +318,13 @@ private:
       std::string word = cursor.word();
       for (; !word.empty() && word[0] == '.'; word = cursor.word()) {
         if (word == ".align")
-          parameter.alignment = unsigned(number());
+          parameter.alignment = alignment();
         else if (word != ".ptr" && word != ".global" && word != ".shared" && word != ".const" &&
                  (type = typeNamed(word.substr(1))) == Type::None)
           cursor.error("unknown type '" + word + "'");
       }
+      if (type == Type::None || type == Type::Pred)
+        cursor.error("the parameter has no type");
       parameter.name = word;
       parameter.size = bytesOf(type);
       const bool pointerAlignment = type == Type::U64 || type == Type::B64;
@@ -319,7 +332,10 @@ private:
         parameter.alignment = parameter.size;
       if (cursor.accept('[')) {
         parameter.array = true;
-        parameter.size *= unsigned(number());
+        const uint64_t count = number();
+        if (count == 0 || count > 4096)
+          cursor.error("a parameter of " + std::to_string(count) + " elements; 1 to 4096 are allowed");
+        parameter.size *= unsigned(count);
         cursor.expect(']');
       }
       parameter.offset = (current.parameterBytes + parameter.alignment - 1) / parameter.alignment * parameter.alignment;
@@ -466,6 +482,8 @@ private:
       const std::string name = cursor.word();
       if (cursor.accept('<')) {
         const uint64_t count = number();
+        if (count > 1'000'000)
+          cursor.error("too many registers");
         cursor.expect('>');
         for (uint64_t i = 0; i < count; ++i)
           addRegister(name + std::to_string(i), type);

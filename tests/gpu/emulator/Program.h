@@ -1,4 +1,4 @@
-//===- Program.h ---===//
+//===- Program.h - PTX as data ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // PTX as data: the statements that the parser reads, and the instructions that the decoder makes of them.
@@ -124,6 +124,7 @@ struct MemoryForm {
   Type type;
   Source base;
   int64_t offset;
+  bool readOnly = false; // ld.global.nc
 };
 
 enum class Major : uint8_t { K, MN };

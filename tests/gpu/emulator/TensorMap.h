@@ -1,4 +1,4 @@
-//===- TensorMap.h ---===//
+//===- TensorMap.h - Tensor maps ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // Tensor maps: what cuTensorMapEncodeTiled and cuTensorMapEncodeIm2col are told, and the rows of a box that they describe.

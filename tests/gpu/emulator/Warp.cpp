@@ -1,4 +1,4 @@
-//===- Warp.cpp ---===//
+//===- Warp.cpp - Instructions of a warp ---===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What the lanes of a warp do together: shuffles, votes, elections, reductions, and their matrices in shared memory.
