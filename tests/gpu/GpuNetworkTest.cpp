@@ -7,6 +7,7 @@
 #include "compiler/pipeline/Target.h"
 #include "runtime/Network.h"
 #include "tests/gpu/EmulatedNetwork.h"
+#include "tests/gpu/NetworkText.h"
 
 #include <cmath>
 #include <cstdio>
@@ -137,35 +138,11 @@ const Case kCases[] = {
 })"},
 };
 
-/// Numbers for every "dense<0.0>" and "dense<0>", so that the texts stay short; equal texts get equal numbers.
-std::string filled(std::string text) {
-  uint32_t state = 1;
-  for (const auto &[pattern, areFloats] : {std::pair{std::string("dense<0.0> : tensor<"), true}, std::pair{std::string("dense<0> : tensor<"), false}})
-    for (size_t at; (at = text.find(pattern)) != std::string::npos;) {
-      const bool isFloat = areFloats;
-      std::vector<size_t> shape;
-      for (size_t i = at + pattern.size(); std::isdigit(text[i]); i = text.find('x', i) + 1)
-        shape.push_back(std::stoul(text.substr(i)));
-      std::function<std::string(size_t)> list = [&](size_t dim) {
-        if (dim == shape.size()) {
-          state = state * 1664525u + 1013904223u;
-          return isFloat ? std::to_string(double(state >> 8) / (1 << 23) - 1) : std::to_string(int(state >> 24) - 128);
-        }
-        std::string inner = "[";
-        for (size_t i = 0; i < shape[dim]; ++i)
-          inner += (i ? "," : "") + list(dim + 1);
-        return inner + "]";
-      };
-      text.replace(at, pattern.find('>') + 1, "dense<" + list(0) + ">");
-    }
-  return text;
-}
-
 class GpuNetworkTest : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
     path = testing::TempDir() + "gpu-" + std::to_string(getpid()) + ".mlir";
-    std::ofstream(path) << filled(GetParam().text);
+    std::ofstream(path) << test::filled(GetParam().text);
     runtime::NetworkOptions options;
     options.math = GetParam().math;
     auto compiled = runtime::compileOnGpu(path, options);
