@@ -7,6 +7,7 @@
 #include "compiler/pipeline/Target.h"
 #include "runtime/Network.h"
 #include "tests/gpu/EmulatedNetwork.h"
+#include "tests/gpu/Lint.h"
 #include "tests/gpu/NetworkText.h"
 
 #include <cmath>
@@ -212,6 +213,12 @@ TEST_P(GpuNetworkTest, ThreadsInAnyOrderComputeTheSame) {
     options.seed = seed;
     check(0, options);
   }
+}
+
+TEST_P(GpuNetworkTest, ThePtxKeepsTheRules) {
+  for (const gpu::Kernel &kernel : program.kernels)
+    for (const ptxlint::Finding &finding : ptxlint::lint(kernel.ptx))
+      ADD_FAILURE() << "line " << finding.line << ": " << finding.message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, GpuNetworkTest, testing::ValuesIn(kCases), [](const auto &info) { return std::string(info.param.name); });
