@@ -332,6 +332,10 @@ Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsign
       result.push_back(at(value, shifted(b, index, lane)));
     return result;
   };
+  if (auto known = rows.find(value); known != rows.end()) {
+    assert(known->second.size() == lanes && "a row is read as it was given");
+    return known->second;
+  }
   if (auto source = sources.find(value); source != sources.end()) {
     Row result;
     for (unsigned lane = 0; lane < lanes; ++lane)

@@ -51,7 +51,10 @@ public:
   using Source = std::function<llvm::Value *(const ElementIndex &)>;
   void setSource(mlir::Value tensor, Source element) { sources[tensor] = std::move(element); }
 
-  /// The element at `index`. Every leaf has a pointer or a source.
+  /// Whatever row of `tensor` is asked for, of as many elements, is this one.
+  void setRow(mlir::Value tensor, Row row) { rows[tensor] = std::move(row); }
+
+  /// The element at `index`. Every leaf has a pointer, a source or a row.
   llvm::Value *at(mlir::Value tensor, const ElementIndex &index) { return row(tensor, index, 1)[0]; }
   /// The elements at `index` and behind it, a power of two; its last dim is a multiple of that.
   Row row(mlir::Value tensor, const ElementIndex &index, unsigned lanes);
@@ -74,6 +77,7 @@ private:
   llvm::IRBuilder<> &b;
   llvm::DenseMap<mlir::Value, llvm::Value *> pointers;
   llvm::DenseMap<mlir::Value, Source> sources;
+  llvm::DenseMap<mlir::Value, Row> rows;
 };
 
 /// `index`, `lanes` elements further along the last dim.

@@ -195,13 +195,21 @@ llvm::Expected<Launch> GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leav
   return launch;
 }
 
+/// Whether whoever reads a tensor reads, for an element of its own, the element at the same place.
+bool isReadInPlace(mlir::Value value) {
+  return llvm::all_of(value.getUses(), [](mlir::OpOperand &use) {
+    auto reader = llvm::dyn_cast<linalg::LinalgOp>(use.getOwner());
+    return llvm::isa<func::ReturnOp>(use.getOwner()) || (reader && reader.getMatchingIndexingMap(&use).isIdentity());
+  });
+}
+
 /// The op that `value` is a reduction of, if each of its elements needs one element of the reduction, at the same place in row-major order.
-linalg::LinalgOp reductionBehind(mlir::Value value) {
+linalg::LinalgOp reductionBehind(mlir::Value value, bool isRoot = true) {
   auto op = value.getDefiningOp<linalg::LinalgOp>();
   if (!op)
     return {};
   if (op.getNumReductionLoops())
-    return op;
+    return isRoot || isReadInPlace(value) ? op : linalg::LinalgOp();
   const auto result = llvm::cast<mlir::OpResult>(value);
   if (!op.getMatchingIndexingMap(op.getDpsInitOperand(result.getResultNumber())).isIdentity())
     return {};
@@ -211,7 +219,7 @@ linalg::LinalgOp reductionBehind(mlir::Value value) {
       continue;
     if (!op.getMatchingIndexingMap(operand).isIdentity())
       continue;
-    if (linalg::LinalgOp behind = reductionBehind(operand->get())) {
+    if (linalg::LinalgOp behind = reductionBehind(operand->get(), /*isRoot=*/false)) {
       if (found && found != behind)
         return {};
       found = behind;
@@ -786,29 +794,28 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.knowsB = constantB != nullptr;
     kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
     kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column, llvm::Function *function) {
-      llvm::SmallVector<Value *> results;
-      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(values.size() - 1) & 0xffffffff);
-      Value *first = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
-      for (auto [i, sum] : llvm::enumerate(values)) {
-        Elements elements(b);
-        for (auto [pointer, leaf] : llvm::enumerate(leaves))
-          elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
-        ElementIndex index = delinearised(b, row, type.getShape().drop_back());
-        index.dims.push_back(b.CreateAdd(column, b.getInt32(uint32_t(i)), "", true, true));
-        index.linear = b.CreateAdd(first, b.getInt32(uint32_t(i)), "", true, true);
-        Value *total = sum;
-        if (corrections) {
-          Value *pointer = function->getArg(unsigned(kFirstPointer + leaves.size()));
-          total = b.CreateSub(total, b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), pointer, b.CreateZExt(index.dims.back(), b.getInt64Ty()))));
-        }
-        elements.setSource(sums, [total](const ElementIndex &) { return total; });
-        Value *value = elements.at(root, index);
+      const unsigned lanes = unsigned(values.size());
+      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(lanes - 1) & 0xffffffff);
+      ElementIndex index = delinearised(b, row, type.getShape().drop_back());
+      index.dims.push_back(column);
+      index.linear = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
+      Elements elements(b);
+      for (auto [pointer, leaf] : llvm::enumerate(leaves))
+        elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
+      Elements::Row totals(values.begin(), values.end());
+      if (corrections) {
+        Value *at = b.CreateGEP(b.getInt32Ty(), function->getArg(unsigned(kFirstPointer + leaves.size())), b.CreateZExt(column, b.getInt64Ty()));
+        Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
+        for (auto [i, total] : llvm::enumerate(totals))
+          total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
+      }
+      elements.setRow(sums, std::move(totals));
+      llvm::SmallVector<Value *> results = elements.row(root, index, lanes);
+      for (Value *&value : results)
         if (value->getType()->isBFloatTy() || value->getType()->isHalfTy())
           value = b.CreateFPExt(value, b.getFloatTy()); // packed again, which changes nothing
         else if (value->getType()->isIntegerTy(8))
           value = b.CreateSIToFP(value, b.getFloatTy());
-        results.push_back(value);
-      }
       return results;
     };
     llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitTileKernel(module, kernel); });
