@@ -859,12 +859,14 @@ std::vector<std::string> runtime::targetNames() {
   return names;
 }
 
-StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface) {
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface,
+                                                    bool keepsLlvm) {
   NetworkOptions asked = options;
   asked.targets = {graph::kGpuTarget.str()};
   StatusOr<Module> module = lowerForHost(model, asked);
   if (!module)
     return module.error();
+  module->options.keepsGpuLlvm = keepsLlvm;
   llvm::Expected<pipeline::Artefact> artefact = module->options.targets.front()->compile(*module->module, module->options);
   if (!artefact)
     return fromLlvm(artefact.takeError(), model);

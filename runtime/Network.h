@@ -206,8 +206,9 @@ struct NetworkInterface {
   Precision precision = Precision::Single;
 };
 
-/// The network for a GPU. Inputs and outputs have the model's names.
-StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface = nullptr);
+/// The network for a GPU. Inputs and outputs have the model's names. `keepsLlvm`: with the kernels' LLVM IR.
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface = nullptr,
+                                        bool keepsLlvm = false);
 
 /// How `compile --target cpu` writes a network.
 struct BundleRequest {

@@ -44,6 +44,7 @@ struct CompileOptions {
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
+  bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;
   /// Of ONNX models: shapes of inputs, inputs that are constants, and bytes of constants that folding may make.

@@ -18,7 +18,7 @@ struct CompileArguments {
   std::string target = "accel", phase, output, name, weights;
 };
 
-constexpr const char *kPtx = "ptx"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+constexpr const char *kPtx = "ptx", *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
 
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
 const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
@@ -133,10 +133,11 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     options.targets = {"gpu"};
     return emit(arguments, options);
   }
-  if (!phase.empty() && phase != kPtx)
-    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg and ptx");
-  const std::string output = !arguments.output.empty() ? arguments.output : phase == kPtx ? "-" : runtime::fileStem(arguments.model.model) + ".gpu";
-  if (phase == kPtx) {
+  const bool isText = phase == kPtx || phase == kLlvm;
+  if (!phase.empty() && !isText)
+    return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, llvm and ptx");
+  const std::string output = !arguments.output.empty() ? arguments.output : isText ? "-" : runtime::fileStem(arguments.model.model) + ".gpu";
+  if (isText) {
     if (Status status = checkOutputs({output}); !status)
       return status;
   } else {
@@ -144,13 +145,13 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     if (Status status = stage(probe, output, {}); !status)
       return status;
   }
-  StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options);
+  StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options, nullptr, phase == kLlvm);
   if (!program)
     return program.error();
-  if (phase == kPtx) {
+  if (isText) {
     std::string text;
     for (size_t i = 0; i < program->kernels.size(); ++i)
-      text += "// kernel " + std::to_string(i) + "\n" + program->kernels[i].ptx;
+      text += (phase == kPtx ? "// kernel " : "; kernel ") + std::to_string(i) + "\n" + (phase == kPtx ? program->kernels[i].ptx : program->kernels[i].llvm);
     return runtime::writeFile(output, text);
   }
   runtime::FileSet files;
@@ -171,11 +172,11 @@ Status compile(const CompileArguments &arguments) {
   for (const auto &[option, value] : onlyCpu)
     if (!value.empty())
       return userError(std::string(option) + " is for --target cpu");
-  if (arguments.target == "gpu" && std::none_of(bundleTexts().begin(), bundleTexts().end(), [&](const auto &entry) { return entry.first == arguments.phase; }))
+  if (arguments.target == "gpu" && arguments.phase != "asm" && arguments.phase != "obj")
     return compileForGpu(arguments, *options);
   for (const auto &[name, text] : bundleTexts())
     if (arguments.phase == name)
-      return userError("--emit " + name + " is for --target cpu");
+      return userError("--emit " + name + " is for --target cpu" + (name == kLlvm ? " or gpu" : ""));
   if (arguments.phase == kPtx)
     return userError(std::string("--emit ") + kPtx + " is for --target gpu");
   if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model))
@@ -190,7 +191,7 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
   command->add_option("--target", arguments->target, "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")->check(CLI::IsMember(runtime::targetNames()))->capture_default_str();
-  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: ptx")->check(CLI::IsMember(emitNames()));
+  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: llvm or ptx")->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")->check(CLI::IsMember(cpu::archNames()));
   command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
   command->add_option("--weights", arguments->weights, "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")->check(CLI::IsMember({"inside", "file"}));

@@ -148,7 +148,7 @@ llvm::Expected<uint32_t> GpuCompiler::addKernel(llvm::function_ref<void(llvm::Mo
     llvm::Expected<std::string> ptx = toPtx(*kernel);
     if (!ptx)
       return ptx.takeError();
-    program.kernels.push_back({"kernel", std::move(*ptx)});
+    program.kernels.push_back({"kernel", std::move(*ptx), options.keepsLlvm ? text : ""});
   }
   return number->second;
 }

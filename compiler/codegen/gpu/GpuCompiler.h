@@ -19,6 +19,7 @@ struct GpuOptions {
   unsigned multiprocessors = 132;
   /// Variants of a step that the program keeps, for the one that runs it to choose from.
   unsigned mostVariants = 4;
+  bool keepsLlvm = false; ///< Kernel::llvm, for people
 };
 
 /// Compiles a module in the form that lowering to linalg leaves: kernel functions and a @main of calls, reshapes and constants. The module is

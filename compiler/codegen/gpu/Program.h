@@ -72,6 +72,7 @@ struct Step {
 
 struct Kernel {
   std::string name, ptx; ///< the PTX defines one kernel of this name
+  std::string llvm;      ///< what LLVM was given, if that was asked for
 };
 
 /// An input or output of the network: dense, row-major.

@@ -68,9 +68,15 @@ class GpuTest(CliTest):
         fast, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "--math", "fast", "--emit", "ptx")
         self.assertIn(".f32.tf32.tf32", fast)
 
+    def test_what_llvm_was_given(self):
+        text, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "--emit", "llvm")
+        self.assertIn("; kernel 0\n", text)
+        self.assertIn('target triple = "nvptx64-nvidia-cuda"', text)
+        self.assertIn("define void @kernel(", text)
+
     def test_what_is_for_other_targets_is_refused(self):
         for options, message in [(["--hw", "tiny_8x8"], "--hw is for --target accel: code for a GPU is for sm_90a"),
-                                 (["--emit", "isa"], "--emit is 'isa' but --target gpu has import, graph, linalg and ptx"),
+                                 (["--emit", "isa"], "--emit is 'isa' but --target gpu has import, graph, linalg, llvm and ptx"),
                                  (["--emit", "asm"], "--emit asm is for --target cpu"), (["--name", "x"], "--name is for --target cpu")]:
             self.fails("compile", "net.mlir", "--target", "gpu", *options, message=message)
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--emit", "ptx", message="--emit ptx is for --target gpu")
@@ -111,7 +117,7 @@ class GpuTest(CliTest):
     def test_the_commands_of_the_page_run(self):
         (self.path / "net.mlir").rename(self.path / "model.mlir")
         commands = [line.split() for line in (SOURCE / "docs/gpu.md").read_text().splitlines() if line.startswith("tilewright")]
-        self.assertEqual(len(commands), 3)
+        self.assertEqual(len(commands), 4)
         for command in commands:
             command = [word.replace("model.onnx", "model.mlir") for word in command]
             if command[0] == "tilewright":
