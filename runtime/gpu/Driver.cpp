@@ -29,20 +29,25 @@ struct LaunchConfig {
   LaunchAttribute *attributes;
   unsigned attributeCount;
 };
-constexpr int kClusterDimension = 4, kProgrammaticSerialization = 6;                   // CUlaunchAttributeID
-constexpr int kLocalBytes = 3, kRegisters = 4, kMaxDynamicShared = 8;                  // CUfunction_attribute
-constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;                         // CUdevice_attribute
-constexpr int kErrorLog = 5, kErrorLogBytes = 6, kInputPtx = 1;                        // CUjit_option, CUjitInputType
-constexpr int kThreadLocalCapture = 1;                                                 // CUstreamCaptureMode
-constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;                          // of tensor maps
+constexpr int kClusterDimension = 4, kProgrammaticSerialization = 6;  // CUlaunchAttributeID
+constexpr int kLocalBytes = 3, kRegisters = 4, kMaxDynamicShared = 8; // CUfunction_attribute
+constexpr int kMultiprocessors = 16, kMajor = 75, kMinor = 76;        // CUdevice_attribute
+constexpr int kErrorLog = 5, kErrorLogBytes = 6, kInputPtx = 1;       // CUjit_option, CUjitInputType
+constexpr int kThreadLocalCapture = 1;                                // CUstreamCaptureMode
+constexpr int kNoInterleave = 0, kPromote256 = 3, kZeros = 0;         // of tensor maps
 
 int dataType(tw::gpu::Element element) {
   switch (element) {
-  case tw::gpu::Element::F32: return 7;
-  case tw::gpu::Element::Bf16: return 9;
-  case tw::gpu::Element::F16: return 6;
-  case tw::gpu::Element::I32: return 3;
-  default: return 0; // bytes
+  case tw::gpu::Element::F32:
+    return 7;
+  case tw::gpu::Element::Bf16:
+    return 9;
+  case tw::gpu::Element::F16:
+    return 6;
+  case tw::gpu::Element::I32:
+    return 3;
+  default:
+    return 0; // bytes
   }
 }
 
@@ -67,8 +72,12 @@ public:
     return memory;
   }
   void free(uint64_t memory) override { memFree(memory); }
-  Status copyIn(uint64_t to, const void *from, uint64_t bytes) override { return bytes ? check(copyHostToDevice(to, from, bytes), "copying to the GPU") : Status(); }
-  Status copyOut(void *to, uint64_t from, uint64_t bytes) override { return bytes ? check(copyDeviceToHost(to, from, bytes), "copying from the GPU") : Status(); }
+  Status copyIn(uint64_t to, const void *from, uint64_t bytes) override {
+    return bytes ? check(copyHostToDevice(to, from, bytes), "copying to the GPU") : Status();
+  }
+  Status copyOut(void *to, uint64_t from, uint64_t bytes) override {
+    return bytes ? check(copyDeviceToHost(to, from, bytes), "copying from the GPU") : Status();
+  }
 
   StatusOr<std::vector<uint8_t>> assemble(const std::string &ptx) override;
   StatusOr<Function> load(const std::vector<uint8_t> &machineCode, const std::string &name, uint32_t sharedBytes) override;
@@ -127,10 +136,10 @@ private:
   Result (*eventRecord)(Handle, Handle) = nullptr;
   Result (*eventSynchronize)(Handle) = nullptr;
   Result (*eventElapsed)(float *, Handle, Handle) = nullptr;
-  Result (*encodeTiled)(EncodedMap *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int,
-                        int) = nullptr;
-  Result (*encodeIm2col)(EncodedMap *, int, unsigned, void *, const uint64_t *, const uint64_t *, const int *, const int *, unsigned, unsigned,
-                         const uint32_t *, int, int, int, int) = nullptr;
+  Result (*encodeTiled)(EncodedMap *, int, unsigned, void *, const uint64_t *, const uint64_t *, const uint32_t *,
+                        const uint32_t *, int, int, int, int) = nullptr;
+  Result (*encodeIm2col)(EncodedMap *, int, unsigned, void *, const uint64_t *, const uint64_t *, const int *, const int *,
+                         unsigned, unsigned, const uint32_t *, int, int, int, int) = nullptr;
   Result (*linkCreate)(unsigned, int *, void **, Handle *) = nullptr;
   Result (*linkAdd)(Handle, int, void *, size_t, const char *, unsigned, int *, void **) = nullptr;
   Result (*linkComplete)(Handle, void **, size_t *) = nullptr;
@@ -141,18 +150,22 @@ Status CudaDriver::initialise() {
   library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library)
     return userError(std::string("no GPU here: ") + dlerror());
-  const bool isComplete =
-      find(init, "cuInit") && find(getVersion, "cuDriverGetVersion") && find(getDevice, "cuDeviceGet") && find(getName, "cuDeviceGetName") &&
-      find(getAttribute, "cuDeviceGetAttribute") && find(retainContext, "cuDevicePrimaryCtxRetain") && find(setContext, "cuCtxSetCurrent") &&
-      find(errorText, "cuGetErrorString") && find(memAlloc, "cuMemAlloc_v2") && find(memFree, "cuMemFree_v2") &&
-      find(copyHostToDevice, "cuMemcpyHtoD_v2") && find(copyDeviceToHost, "cuMemcpyDtoH_v2") && find(loadModule, "cuModuleLoadData") &&
-      find(getFunction, "cuModuleGetFunction") && find(setFunctionAttribute, "cuFuncSetAttribute") &&
-      find(getFunctionAttribute, "cuFuncGetAttribute") && find(launchKernel, "cuLaunchKernelEx") && find(streamCreate, "cuStreamCreate") &&
-      find(streamSynchronize, "cuStreamSynchronize") && find(beginCapture, "cuStreamBeginCapture_v2") && find(endCapture, "cuStreamEndCapture") &&
-      find(graphInstantiate, "cuGraphInstantiateWithFlags") && find(graphLaunch, "cuGraphLaunch") && find(eventCreate, "cuEventCreate") &&
-      find(eventRecord, "cuEventRecord") && find(eventSynchronize, "cuEventSynchronize") && find(eventElapsed, "cuEventElapsedTime") &&
-      find(encodeTiled, "cuTensorMapEncodeTiled") && find(encodeIm2col, "cuTensorMapEncodeIm2col") && find(linkCreate, "cuLinkCreate_v2") &&
-      find(linkAdd, "cuLinkAddData_v2") && find(linkComplete, "cuLinkComplete") && find(linkDestroy, "cuLinkDestroy");
+  const bool isComplete = find(init, "cuInit") && find(getVersion, "cuDriverGetVersion") && find(getDevice, "cuDeviceGet") &&
+                          find(getName, "cuDeviceGetName") && find(getAttribute, "cuDeviceGetAttribute") &&
+                          find(retainContext, "cuDevicePrimaryCtxRetain") && find(setContext, "cuCtxSetCurrent") &&
+                          find(errorText, "cuGetErrorString") && find(memAlloc, "cuMemAlloc_v2") &&
+                          find(memFree, "cuMemFree_v2") && find(copyHostToDevice, "cuMemcpyHtoD_v2") &&
+                          find(copyDeviceToHost, "cuMemcpyDtoH_v2") && find(loadModule, "cuModuleLoadData") &&
+                          find(getFunction, "cuModuleGetFunction") && find(setFunctionAttribute, "cuFuncSetAttribute") &&
+                          find(getFunctionAttribute, "cuFuncGetAttribute") && find(launchKernel, "cuLaunchKernelEx") &&
+                          find(streamCreate, "cuStreamCreate") && find(streamSynchronize, "cuStreamSynchronize") &&
+                          find(beginCapture, "cuStreamBeginCapture_v2") && find(endCapture, "cuStreamEndCapture") &&
+                          find(graphInstantiate, "cuGraphInstantiateWithFlags") && find(graphLaunch, "cuGraphLaunch") &&
+                          find(eventCreate, "cuEventCreate") && find(eventRecord, "cuEventRecord") &&
+                          find(eventSynchronize, "cuEventSynchronize") && find(eventElapsed, "cuEventElapsedTime") &&
+                          find(encodeTiled, "cuTensorMapEncodeTiled") && find(encodeIm2col, "cuTensorMapEncodeIm2col") &&
+                          find(linkCreate, "cuLinkCreate_v2") && find(linkAdd, "cuLinkAddData_v2") &&
+                          find(linkComplete, "cuLinkComplete") && find(linkDestroy, "cuLinkDestroy");
   if (!isComplete)
     return userError("no GPU here: libcuda.so.1 has no " + missing + ": a driver of CUDA 12 is needed");
   if (Result result = init(0)) {
@@ -172,7 +185,8 @@ Status CudaDriver::initialise() {
   getAttribute(&processors, kMultiprocessors, device);
   capability = major * 10 + minor;
   if (capability != 90)
-    return userError("no GPU here that the compiler has code for: " + deviceName + " is sm_" + std::to_string(capability) + ", but kernels are for sm_90a");
+    return userError("no GPU here that the compiler has code for: " + deviceName + " is sm_" + std::to_string(capability) +
+                     ", but kernels are for sm_90a");
   if (Status status = check(retainContext(&context, device), "making a context"); !status)
     return status;
   if (Status status = check(setContext(context), "making a context"); !status)
@@ -214,7 +228,9 @@ StatusOr<Function> CudaDriver::load(const std::vector<uint8_t> &machineCode, con
   if (Status status = check(getFunction(&function.handle, module, name.c_str()), "finding kernel " + name); !status)
     return status.error();
   if (sharedBytes)
-    if (Status status = check(setFunctionAttribute(function.handle, kMaxDynamicShared, int(sharedBytes)), "giving a kernel shared memory"); !status)
+    if (Status status =
+            check(setFunctionAttribute(function.handle, kMaxDynamicShared, int(sharedBytes)), "giving a kernel shared memory");
+        !status)
       return status.error();
   getFunctionAttribute(&function.registers, kRegisters, function.handle);
   getFunctionAttribute(&function.localBytes, kLocalBytes, function.handle);
@@ -227,11 +243,11 @@ StatusOr<EncodedMap> CudaDriver::encode(const tw::gpu::TensorMap &map, uint64_t 
   const unsigned rank = unsigned(map.dims.size());
   void *at = reinterpret_cast<void *>(address);
   const Result result =
-      map.isIm2col()
-          ? encodeIm2col(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(), map.lower.data(), map.upper.data(), map.channels,
-                         map.pixels, map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros)
-          : encodeTiled(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(), map.box.data(), map.elementStrides.data(),
-                        kNoInterleave, swizzle, kPromote256, kZeros);
+      map.isIm2col() ? encodeIm2col(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+                                    map.lower.data(), map.upper.data(), map.channels, map.pixels, map.elementStrides.data(),
+                                    kNoInterleave, swizzle, kPromote256, kZeros)
+                     : encodeTiled(&encoded, dataType(map.element), rank, at, map.dims.data(), map.strides.data(),
+                                   map.box.data(), map.elementStrides.data(), kNoInterleave, swizzle, kPromote256, kZeros);
   if (Status status = check(result, "encoding a tensor map"); !status)
     return internalError(status.error().message);
   return encoded;

@@ -34,7 +34,7 @@ public:
   static StatusOr<std::shared_ptr<Driver>> open();
   virtual ~Driver() = default;
 
-  virtual std::string name() const = 0; ///< of the device
+  virtual std::string name() const = 0;      ///< of the device
   virtual int computeCapability() const = 0; ///< 90: 9.0
   virtual int driverVersion() const = 0;
   virtual int multiprocessors() const = 0;

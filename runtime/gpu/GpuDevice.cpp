@@ -44,6 +44,7 @@ private:
 
 } // namespace
 
-std::unique_ptr<Device> runtime::gpu::makeGpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs) {
+std::unique_ptr<Device> runtime::gpu::makeGpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs,
+                                                    std::vector<TensorSpec> outputs) {
   return std::make_unique<GpuDevice>(std::move(network), std::move(inputs), std::move(outputs));
 }

@@ -10,7 +10,8 @@ namespace tw::runtime::gpu {
 
 /// `network` as a device; a launch's wall time is that of the device, without copies. `inputs`, `outputs`: of the network, in order, of the
 /// types that its program has.
-std::unique_ptr<Device> makeGpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs);
+std::unique_ptr<Device> makeGpuDevice(std::unique_ptr<GpuNetwork> network, std::vector<TensorSpec> inputs,
+                                      std::vector<TensorSpec> outputs);
 
 } // namespace tw::runtime::gpu
 

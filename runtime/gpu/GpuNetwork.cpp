@@ -34,7 +34,8 @@ uint64_t digest(const std::string &text) {
 }
 } // namespace
 
-StatusOr<std::unique_ptr<GpuNetwork>> GpuNetwork::load(Program program, std::shared_ptr<Driver> driver, const GpuNetworkOptions &options) {
+StatusOr<std::unique_ptr<GpuNetwork>> GpuNetwork::load(Program program, std::shared_ptr<Driver> driver,
+                                                       const GpuNetworkOptions &options) {
   std::unique_ptr<GpuNetwork> network(new GpuNetwork(std::move(program), std::move(driver)));
   if (Status status = network->initialise(options); !status)
     return status.error();
@@ -71,8 +72,8 @@ Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
       std::filesystem::path cached;
       if (!options.cacheFolder.empty()) {
         char name[96];
-        std::snprintf(name, sizeof name, "%016llx-%zu-sm%d-%d.cubin", (unsigned long long)digest(ptx), ptx.size(), driver->computeCapability(),
-                      driver->driverVersion());
+        std::snprintf(name, sizeof name, "%016llx-%zu-sm%d-%d.cubin", (unsigned long long)digest(ptx), ptx.size(),
+                      driver->computeCapability(), driver->driverVersion());
         cached = std::filesystem::path(options.cacheFolder) / name;
         if (std::ifstream file(cached, std::ios::binary); file) {
           code[i].assign(std::istreambuf_iterator<char>(file), {});
@@ -90,7 +91,8 @@ Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
         std::error_code ignored;
         std::filesystem::create_directories(options.cacheFolder, ignored);
         const std::filesystem::path temporary = cached.string() + "." + std::to_string(i) + ".new";
-        std::ofstream(temporary, std::ios::binary).write(reinterpret_cast<const char *>(code[i].data()), std::streamsize(code[i].size()));
+        std::ofstream(temporary, std::ios::binary)
+            .write(reinterpret_cast<const char *>(code[i].data()), std::streamsize(code[i].size()));
         std::filesystem::rename(temporary, cached, ignored);
       }
     }
@@ -233,6 +235,7 @@ std::vector<std::string> GpuNetwork::spills() const {
     for (const Variant &variant : step.variants)
       for (const Launch &launch : variant.launches)
         if (functions[launch.kernel].localBytes)
-          result.push_back(step.name + " " + variant.name + ": " + std::to_string(functions[launch.kernel].localBytes) + " bytes");
+          result.push_back(step.name + " " + variant.name + ": " + std::to_string(functions[launch.kernel].localBytes) +
+                           " bytes");
   return result;
 }

@@ -24,7 +24,8 @@ struct GpuNetworkOptions {
 /// A program on a device: code loaded, maps encoded, constants there, and one graph of its launches.
 class GpuNetwork {
 public:
-  static StatusOr<std::unique_ptr<GpuNetwork>> load(tw::gpu::Program program, std::shared_ptr<Driver> driver, const GpuNetworkOptions &options);
+  static StatusOr<std::unique_ptr<GpuNetwork>> load(tw::gpu::Program program, std::shared_ptr<Driver> driver,
+                                                    const GpuNetworkOptions &options);
   ~GpuNetwork();
 
   const tw::gpu::Program &program() const { return held; }

@@ -56,7 +56,8 @@ static Status run(const std::vector<std::string> &arguments) {
     else if (folder.empty() && arguments[i][0] != '-')
       folder = arguments[i];
     else
-      return userError("unknown argument '" + arguments[i] + "', expected FOLDER, --input, --output-dir, --repeat, --copies, --cache, --no-choice or --random");
+      return userError("unknown argument '" + arguments[i] +
+                       "', expected FOLDER, --input, --output-dir, --repeat, --copies, --cache, --no-choice or --random");
   }
   if (!badNumber.empty())
     return userError(badNumber);
@@ -79,7 +80,8 @@ static Status run(const std::vector<std::string> &arguments) {
   if (isRandom)
     fill(program->constants);
   if (!inputs.empty() && inputs.size() != program->inputs.size())
-    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " + std::to_string(program->inputs.size()));
+    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
+                     std::to_string(program->inputs.size()));
   StatusOr<std::shared_ptr<Driver>> driver = Driver::open();
   if (!driver)
     return driver.error();
@@ -104,7 +106,8 @@ static Status run(const std::vector<std::string> &arguments) {
       return userError(bytes.message());
     const tw::gpu::Tensor &tensor = (*network)->program().inputs[i];
     if (bytes->size() != bytesOf(tensor))
-      return userError(inputs[i] + " has " + std::to_string(bytes->size()) + " bytes but input '" + tensor.name + "' has " + std::to_string(bytesOf(tensor)));
+      return userError(inputs[i] + " has " + std::to_string(bytes->size()) + " bytes but input '" + tensor.name + "' has " +
+                       std::to_string(bytesOf(tensor)));
     if (Status status = (*network)->setInput(i, bytes->data()); !status)
       return status;
   }
@@ -113,7 +116,8 @@ static Status run(const std::vector<std::string> &arguments) {
     return seconds.error();
   for (const tw::gpu::Step &step : (*network)->program().steps) {
     const tw::gpu::Variant &variant = step.variants[step.chosen];
-    std::printf("%-40s %-16s %-24s %8.2f us\n", step.name.c_str(), step.kind.c_str(), variant.name.c_str(), variant.microseconds);
+    std::printf("%-40s %-16s %-24s %8.2f us\n", step.name.c_str(), step.kind.c_str(), variant.name.c_str(),
+                variant.microseconds);
   }
   for (const std::string &spill : (*network)->spills())
     std::printf("spills: %s\n", spill.c_str());
@@ -125,7 +129,8 @@ static Status run(const std::vector<std::string> &arguments) {
       std::vector<char> bytes(bytesOf(tensor));
       if (Status status = (*network)->getOutput(i, bytes.data()); !status)
         return status;
-      std::ofstream(outputs + "/output" + std::to_string(i) + ".bin", std::ios::binary).write(bytes.data(), std::streamsize(bytes.size()));
+      std::ofstream(outputs + "/output" + std::to_string(i) + ".bin", std::ios::binary)
+          .write(bytes.data(), std::streamsize(bytes.size()));
     }
   return {};
 }

@@ -43,11 +43,22 @@ json toJson(const Launch &launch) {
       arguments.push_back(toJson(*place));
     else
       arguments.push_back(std::get<uint32_t>(argument));
-  return {{"kernel", launch.kernel},     {"grid", launch.grid},          {"block", launch.block}, {"cluster", launch.cluster},
-          {"shared_bytes", launch.sharedBytes}, {"overlaps", launch.overlaps}, {"arguments", arguments}};
+  return {{"kernel", launch.kernel},
+          {"grid", launch.grid},
+          {"block", launch.block},
+          {"cluster", launch.cluster},
+          {"shared_bytes", launch.sharedBytes},
+          {"overlaps", launch.overlaps},
+          {"arguments", arguments}};
 }
 Launch toLaunch(const json &value) {
-  Launch launch{value.at("kernel"), value.at("grid"), value.at("block"), value.at("cluster"), value.at("shared_bytes"), value.at("overlaps"), {}};
+  Launch launch{value.at("kernel"),
+                value.at("grid"),
+                value.at("block"),
+                value.at("cluster"),
+                value.at("shared_bytes"),
+                value.at("overlaps"),
+                {}};
   for (const json &argument : value.at("arguments"))
     if (argument.is_number())
       launch.arguments.push_back(argument.get<uint32_t>());
@@ -60,7 +71,9 @@ Launch toLaunch(const json &value) {
 
 /// Every index and place lies inside.
 std::string problemOf(const Program &program) {
-  auto isInside = [&](const Place &place) { return place.offset <= (place.isConstant ? program.constants.size() : program.arenaBytes); };
+  auto isInside = [&](const Place &place) {
+    return place.offset <= (place.isConstant ? program.constants.size() : program.arenaBytes);
+  };
   for (const std::vector<Tensor> *tensors : {&program.inputs, &program.outputs})
     for (const Tensor &tensor : *tensors) {
       uint64_t bytes = tw::gpu::bytesOf(tensor.element);
@@ -74,8 +87,9 @@ std::string problemOf(const Program &program) {
     }
   for (const TensorMap &map : program.maps)
     if (!isInside(map.place) || map.dims.empty() || map.dims.size() > 5 || map.strides.size() + 1 != map.dims.size() ||
-        map.elementStrides.size() != map.dims.size() || (map.isIm2col() ? map.dims.size() != 4 || map.lower.size() != 2 || map.upper.size() != 2
-                                                                        : map.box.size() != map.dims.size()))
+        map.elementStrides.size() != map.dims.size() ||
+        (map.isIm2col() ? map.dims.size() != 4 || map.lower.size() != 2 || map.upper.size() != 2
+                        : map.box.size() != map.dims.size()))
       return "a tensor map is malformed";
   for (const Step &step : program.steps) {
     if (step.chosen >= step.variants.size())
@@ -110,8 +124,12 @@ runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
     files.kernels.push_back(program.kernels[i].ptx);
   }
   for (const TensorMap &map : program.maps) {
-    json entry = {{"element", nameOf(map.element)}, {"at", toJson(map.place)}, {"dims", map.dims}, {"strides_bytes", map.strides},
-                  {"element_strides", map.elementStrides}, {"swizzle_bytes", map.swizzleBytes}};
+    json entry = {{"element", nameOf(map.element)},
+                  {"at", toJson(map.place)},
+                  {"dims", map.dims},
+                  {"strides_bytes", map.strides},
+                  {"element_strides", map.elementStrides},
+                  {"swizzle_bytes", map.swizzleBytes}};
     if (map.isIm2col())
       entry.update({{"lower", map.lower}, {"upper", map.upper}, {"channels", map.channels}, {"pixels", map.pixels}});
     else
@@ -126,8 +144,12 @@ runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
         launches.push_back(toJson(launch));
       variants.push_back({{"name", variant.name}, {"estimate_us", variant.microseconds}, {"launches", launches}});
     }
-    document["steps"].push_back(
-        {{"name", step.name}, {"nodes", step.nodes}, {"kind", step.kind}, {"why", step.why}, {"chosen", step.chosen}, {"variants", variants}});
+    document["steps"].push_back({{"name", step.name},
+                                 {"nodes", step.nodes},
+                                 {"kind", step.kind},
+                                 {"why", step.why},
+                                 {"chosen", step.chosen},
+                                 {"variants", variants}});
   }
   files.json = document.dump(1) + "\n";
   files.weights.assign(program.constants.begin(), program.constants.end());
@@ -149,7 +171,8 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
       if (!weights)
         return userError(weights.message());
       if (weights->size() != bytes)
-        return userError(folder + "/weights.bin has " + std::to_string(weights->size()) + " bytes but program.json says " + std::to_string(bytes));
+        return userError(folder + "/weights.bin has " + std::to_string(weights->size()) + " bytes but program.json says " +
+                         std::to_string(bytes));
       program.constants.assign(weights->begin(), weights->end());
     } else {
       program.constants.resize(bytes);

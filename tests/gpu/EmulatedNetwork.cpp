@@ -42,7 +42,9 @@ EmulatedNetwork::EmulatedNetwork(gpu::Program program) : held(std::move(program)
     std::copy(map.strides.begin(), map.strides.end(), encoded.strides.begin());
     std::copy(map.box.begin(), map.box.end(), encoded.box.begin());
     std::copy(map.elementStrides.begin(), map.elementStrides.end(), encoded.elementStrides.begin());
-    encoded.swizzle = map.swizzleBytes == 128 ? ptxemu::Swizzle::B128 : map.swizzleBytes == 64 ? ptxemu::Swizzle::B64 : ptxemu::Swizzle::B32;
+    encoded.swizzle = map.swizzleBytes == 128  ? ptxemu::Swizzle::B128
+                      : map.swizzleBytes == 64 ? ptxemu::Swizzle::B64
+                                               : ptxemu::Swizzle::B32;
     if (map.isIm2col()) {
       encoded.im2col = true;
       std::copy(map.lower.begin(), map.lower.end(), encoded.lowerCorner.begin());

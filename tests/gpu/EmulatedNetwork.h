@@ -18,7 +18,8 @@ public:
   explicit EmulatedNetwork(gpu::Program program);
 
   /// Bytes of each input in order; those of each output. Of every step runs variant `variant`, or the last one it has.
-  std::vector<std::vector<uint8_t>> run(const std::vector<std::vector<uint8_t>> &inputs, size_t variant, const ptxemu::LaunchOptions &options);
+  std::vector<std::vector<uint8_t>> run(const std::vector<std::vector<uint8_t>> &inputs, size_t variant,
+                                        const ptxemu::LaunchOptions &options);
   const gpu::Program &program() const { return held; }
 
 private:

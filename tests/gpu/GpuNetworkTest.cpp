@@ -42,13 +42,15 @@ const Case kCases[] = {
   %r = graph.relu %s : tensor<70x136xf32>
   %o = graph.cast %r : (tensor<70x136xf32>) -> tensor<70x136xbf16>
   return %o : tensor<70x136xbf16>
-})", graph::Math::Exact, kBfloat},
+})",
+     graph::Math::Exact, kBfloat},
     {"matmul_tf32", R"(func.func @main(%x: tensor<70x100xf32>) -> tensor<70x72xf32> {
   %w = graph.constant dense<0.0> : tensor<100x72xf32>
   %y = graph.matmul %x, %w : (tensor<70x100xf32>, tensor<100x72xf32>) -> tensor<70x72xf32>
   %t = graph.tanh %y : tensor<70x72xf32>
   return %t : tensor<70x72xf32>
-})", graph::Math::Fast, kTfloat},
+})",
+     graph::Math::Fast, kTfloat},
     {"matmul_fp32", R"(func.func @main(%x: tensor<7x40xf32>) -> tensor<7x9xf32> {
   %w = graph.constant dense<0.0> : tensor<40x9xf32>
   %y = graph.matmul %x, %w : (tensor<7x40xf32>, tensor<40x9xf32>) -> tensor<7x9xf32>
@@ -63,7 +65,8 @@ const Case kCases[] = {
   %s = graph.matmul %a, %t : (tensor<2x20x64xf32>, tensor<2x64x20xf32>) -> tensor<2x20x20xf32>
   %o = graph.cast %s : (tensor<2x20x20xf32>) -> tensor<2x20x20xbf16>
   return %o : tensor<2x20x20xbf16>
-})", graph::Math::Exact, kBfloat},
+})",
+     graph::Math::Exact, kBfloat},
     {"softmax", R"(func.func @main(%x: tensor<5x3x70xf32>) -> tensor<5x3x70xf32> {
   %y = graph.softmax %x {axis = 2 : i64} : tensor<5x3x70xf32>
   return %y : tensor<5x3x70xf32>
@@ -84,14 +87,16 @@ const Case kCases[] = {
   %s = graph.add %y, %q : (tensor<2x48x5x4xf32>, tensor<2x48x5x4xf32>) -> tensor<2x48x5x4xf32>
   %o = graph.cast %s : (tensor<2x48x5x4xf32>) -> tensor<2x48x5x4xbf16>
   return %o : tensor<2x48x5x4xbf16>
-})", graph::Math::Exact, kBfloat},
+})",
+     graph::Math::Exact, kBfloat},
     {"dilated_conv_bf16", R"(func.func @main(%x: tensor<1x64x8x8xbf16>) -> tensor<1x16x4x4xbf16> {
   %a = graph.cast %x : (tensor<1x64x8x8xbf16>) -> tensor<1x64x8x8xf32>
   %w = graph.constant dense<0.0> : tensor<16x64x3x3xf32>
   %y = graph.conv %a, %w {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 2, 2>, group = 1 : i64, layout = "nchw"} : (tensor<1x64x8x8xf32>, tensor<16x64x3x3xf32>) -> tensor<1x16x4x4xf32>
   %o = graph.cast %y : (tensor<1x16x4x4xf32>) -> tensor<1x16x4x4xbf16>
   return %o : tensor<1x16x4x4xbf16>
-})", graph::Math::Exact, kBfloat},
+})",
+     graph::Math::Exact, kBfloat},
     // Few channels: taps of a row become channels.
     {"stem_bf16", R"(func.func @main(%x: tensor<1x3x15x17xbf16>) -> tensor<1x32x8x9xbf16> {
   %a = graph.cast %x : (tensor<1x3x15x17xbf16>) -> tensor<1x3x15x17xf32>
@@ -100,7 +105,8 @@ const Case kCases[] = {
   %r = graph.relu %y : tensor<1x32x8x9xf32>
   %o = graph.cast %r : (tensor<1x32x8x9xf32>) -> tensor<1x32x8x9xbf16>
   return %o : tensor<1x32x8x9xbf16>
-})", graph::Math::Exact, kBfloat},
+})",
+     graph::Math::Exact, kBfloat},
     {"depthwise", R"(func.func @main(%x: tensor<1x8x6x5xf32>) -> tensor<1x8x6x5xf32> {
   %w = graph.constant dense<0.0> : tensor<8x1x3x3xf32>
   %y = graph.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 8 : i64, layout = "nchw"} : (tensor<1x8x6x5xf32>, tensor<8x1x3x3xf32>) -> tensor<1x8x6x5xf32>
@@ -127,12 +133,14 @@ const Case kCases[] = {
   %y = graph.conv_integer %x, %w {x_zero_point = -128 : i32, w_zero_points = array<i32: 0>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 1 : i64, layout = "nchw"} : (tensor<1x32x6x6xi8>, tensor<48x32x3x3xi8>) -> tensor<1x48x6x6xi32>
   %o = graph.requantize %y {multipliers = array<f32: 0.0001>, axis = 1 : i64, zero_point = -128 : i32} : (tensor<1x48x6x6xi32>) -> tensor<1x48x6x6xi8>
   return %o : tensor<1x48x6x6xi8>
-})", graph::Math::Exact, 0},
+})",
+     graph::Math::Exact, 0},
     {"matmul_int8", R"(func.func @main(%x: tensor<70x96xi8>) -> tensor<70x34xi32> {
   %w = graph.constant dense<0> : tensor<96x34xi8>
   %y = graph.matmul_integer %x, %w {a_zero_point = 3 : i32, b_zero_points = array<i32: 0>} : (tensor<70x96xi8>, tensor<96x34xi8>) -> tensor<70x34xi32>
   return %y : tensor<70x34xi32>
-})", graph::Math::Exact, 0},
+})",
+     graph::Math::Exact, 0},
     // An input that is a result, twice.
     {"copies", R"(func.func @main(%x: tensor<3x4xf32>) -> (tensor<3x4xf32>, tensor<3x4xf32>) {
   return %x, %x : tensor<3x4xf32>, tensor<3x4xf32>
@@ -221,4 +229,5 @@ TEST_P(GpuNetworkTest, ThePtxKeepsTheRules) {
       ADD_FAILURE() << "line " << finding.line << ": " << finding.message;
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, GpuNetworkTest, testing::ValuesIn(kCases), [](const auto &info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Networks, GpuNetworkTest, testing::ValuesIn(kCases),
+                         [](const auto &info) { return std::string(info.param.name); });

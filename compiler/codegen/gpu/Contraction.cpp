@@ -43,7 +43,8 @@ Value widened(Value value) {
 /// The operand of a conversion, and the constant that is taken off it.
 std::pair<Value, int64_t> shifted(Value value) {
   llvm::APInt zero;
-  if (auto difference = value.getDefiningOp<arith::SubIOp>(); difference && matchPattern(difference.getRhs(), m_ConstantInt(&zero)))
+  if (auto difference = value.getDefiningOp<arith::SubIOp>();
+      difference && matchPattern(difference.getRhs(), m_ConstantInt(&zero)))
     return {widened(difference.getLhs()), zero.getSExtValue()};
   return {widened(value), 0};
 }
@@ -92,7 +93,8 @@ std::optional<WindowIndex> windowIndex(AffineExpr expr) {
     return dim && factor ? std::optional(std::pair{dim.getPosition(), factor.getValue()}) : std::nullopt;
   };
   auto first = term(sum.getLHS()), second = term(sum.getRHS());
-  return first && second ? std::optional(WindowIndex{first->first, second->first, first->second, second->second}) : std::nullopt;
+  return first && second ? std::optional(WindowIndex{first->first, second->first, first->second, second->second})
+                         : std::nullopt;
 }
 
 Match no(const llvm::Twine &why) { return {std::nullopt, why.str()}; }
@@ -101,19 +103,23 @@ Match no(const llvm::Twine &why) { return {std::nullopt, why.str()}; }
 
 Match gpu::matchContraction(linalg::LinalgOp op) {
   Contraction result;
-  if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || !op.getNumReductionLoops() || !isProductSum(op, result.zeroPoint))
+  if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || !op.getNumReductionLoops() ||
+      !isProductSum(op, result.zeroPoint))
     return no("it is no sum of products");
   result.op = op;
   result.a = op.getDpsInputOperand(0)->get();
   result.b = op.getDpsInputOperand(1)->get();
-  const std::optional<Element> element = elementOf(tensorOf(result.a).getElementType()), other = elementOf(tensorOf(result.b).getElementType());
-  const bool isNarrow = element == Element::Bf16 || element == Element::F16 || element == Element::I8 || element == Element::F32;
+  const std::optional<Element> element = elementOf(tensorOf(result.a).getElementType()),
+                               other = elementOf(tensorOf(result.b).getElementType());
+  const bool isNarrow =
+      element == Element::Bf16 || element == Element::F16 || element == Element::I8 || element == Element::F32;
   if (!element || element != other || !isNarrow)
     return no("its operands are " + llvm::Twine(element ? nameOf(*element) : "?") + " and " + (other ? nameOf(*other) : "?"));
   result.element = *element;
   if (!isZero(op.getDpsInitOperand(0)->get()))
     return no("its sums do not begin with 0");
-  AffineMap mapA = op.getMatchingIndexingMap(op.getDpsInputOperand(0)), mapB = op.getMatchingIndexingMap(op.getDpsInputOperand(1));
+  AffineMap mapA = op.getMatchingIndexingMap(op.getDpsInputOperand(0)),
+            mapB = op.getMatchingIndexingMap(op.getDpsInputOperand(1));
   AffineMap mapOut = op.getMatchingIndexingMap(op.getDpsInitOperand(0));
   if (!mapB.isProjectedPermutation() || !mapOut.isProjectedPermutation())
     return no("its weights or its result are no plain tensors");
@@ -155,7 +161,8 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
     return no("its image has more than two dims beside batch and channels");
   auto image = dyn_cast<AffineDimExpr>(mapA.getResult(0)), channel = dyn_cast<AffineDimExpr>(mapA.getResult(3));
   std::optional<WindowIndex> y = windowIndex(mapA.getResult(1)), x = windowIndex(mapA.getResult(2));
-  if (!image || !channel || !y || !x || image.getPosition() != result.rowDims[0] || y->outer != result.rowDims[1] || x->outer != result.rowDims[2])
+  if (!image || !channel || !y || !x || image.getPosition() != result.rowDims[0] || y->outer != result.rowDims[1] ||
+      x->outer != result.rowDims[2])
     return no("its windows are not those of an NHWC image");
   Contraction::Window window{};
   window.outHeight = loops[y->outer];
@@ -169,8 +176,8 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   result.depthDims = {y->inner, x->inner, channel.getPosition()};
   // Copies fill with 0: other paddings lie in memory.
   if (auto pad = result.a.getDefiningOp<tensor::PadOp>(); pad && !result.zeroPoint) {
-    if (!pad.getConstantPaddingValue() || !isZero(pad.getConstantPaddingValue()) || pad.getStaticLow()[0] || pad.getStaticLow()[3] ||
-        pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
+    if (!pad.getConstantPaddingValue() || !isZero(pad.getConstantPaddingValue()) || pad.getStaticLow()[0] ||
+        pad.getStaticLow()[3] || pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
       return no("its image is padded with other numbers than 0");
     window.padTop = pad.getStaticLow()[1];
     window.padLeft = pad.getStaticLow()[2];

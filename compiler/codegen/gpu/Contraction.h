@@ -15,9 +15,9 @@ namespace tw::gpu {
 /// Products of one shape: out[row, column] = sum over k of a[row, k] * b[k, column], where the rows of A are those of a matrix or the windows of an image.
 struct Contraction {
   mlir::linalg::LinalgOp op;
-  mlir::Value a, b;    ///< operands; of an image padded with 0 the image itself
-  Element element;     ///< of both
-  int64_t zeroPoint = 0; ///< what is taken off each element of A; its padding is that number
+  mlir::Value a, b;                                      ///< operands; of an image padded with 0 the image itself
+  Element element;                                       ///< of both
+  int64_t zeroPoint = 0;                                 ///< what is taken off each element of A; its padding is that number
   int64_t batches = 1, rows = 0, columns = 0, depth = 0; ///< of each product
   /// Loop dims, outermost first: of products, rows, and k. Columns are the innermost dim of the output.
   llvm::SmallVector<unsigned> batchDims, rowDims, depthDims;

@@ -54,7 +54,8 @@ Value *gpu::loadElement(llvm::IRBuilder<> &b, mlir::Type type, Value *pointer, V
 
 void gpu::storeElement(llvm::IRBuilder<> &b, mlir::Type type, Value *pointer, Value *linear, Value *value) {
   llvm::Type *stored = memoryType(b, type);
-  b.CreateStore(type.isInteger(1) ? b.CreateZExt(value, stored) : value, b.CreateGEP(stored, pointer, b.CreateZExt(linear, b.getInt64Ty())));
+  b.CreateStore(type.isInteger(1) ? b.CreateZExt(value, stored) : value,
+                b.CreateGEP(stored, pointer, b.CreateZExt(linear, b.getInt64Ty())));
 }
 
 /// The one number that all elements of a constant are.
@@ -69,7 +70,8 @@ static std::string placeOf(mlir::Operation *op) {
   return text;
 }
 
-llvm::Error gpu::findLeaves(mlir::Value value, const llvm::DenseSet<mlir::Value> &inMemory, llvm::SetVector<mlir::Value> &leaves) {
+llvm::Error gpu::findLeaves(mlir::Value value, const llvm::DenseSet<mlir::Value> &inMemory,
+                            llvm::SetVector<mlir::Value> &leaves) {
   mlir::Operation *op = value.getDefiningOp();
   if (!op || inMemory.contains(value)) {
     leaves.insert(value);
@@ -139,7 +141,8 @@ ElementIndex gpu::shifted(llvm::IRBuilder<> &b, const ElementIndex &index, unsig
   return result;
 }
 
-Elements::Row Elements::choose(Value *condition, llvm::Type *type, llvm::function_ref<Row()> then, llvm::function_ref<Row()> otherwise) {
+Elements::Row Elements::choose(Value *condition, llvm::Type *type, llvm::function_ref<Row()> then,
+                               llvm::function_ref<Row()> otherwise) {
   llvm::Function *function = b.GetInsertBlock()->getParent();
   llvm::LLVMContext &context = b.getContext();
   auto *yes = llvm::BasicBlock::Create(context, "yes", function), *no = llvm::BasicBlock::Create(context, "no"),
@@ -168,8 +171,8 @@ Elements::Row Elements::choose(Value *condition, llvm::Type *type, llvm::functio
 
 /// The body of a linalg op for one iteration, or for `lanes` that follow one another along `laneDim`: what it yields, `lanes` numbers for each
 /// result. `linear`: the row-major number of the iteration, if all dims are parallel.
-Elements::Row Elements::body(linalg::LinalgOp op, llvm::ArrayRef<Value *> dims, llvm::ArrayRef<Value *> outputs, Value *linear, unsigned lanes,
-                             std::optional<unsigned> laneDim) {
+Elements::Row Elements::body(linalg::LinalgOp op, llvm::ArrayRef<Value *> dims, llvm::ArrayRef<Value *> outputs, Value *linear,
+                             unsigned lanes, std::optional<unsigned> laneDim) {
   const llvm::SmallVector<int64_t> loops = op.getStaticLoopRanges();
   auto dimsOf = [&](unsigned lane) {
     llvm::SmallVector<Value *> result(dims.begin(), dims.end());
@@ -249,8 +252,8 @@ Elements::Row Elements::body(linalg::LinalgOp op, llvm::ArrayRef<Value *> dims, 
 }
 
 /// Dims of the loop at an element of a result; null where they are not parallel. The dim of the result's last one, if it is a plain dim.
-static llvm::SmallVector<Value *> dimsAt(llvm::IRBuilder<> &b, linalg::LinalgOp op, unsigned result, const ElementIndex &index, Value *others,
-                                         std::optional<unsigned> &last) {
+static llvm::SmallVector<Value *> dimsAt(llvm::IRBuilder<> &b, linalg::LinalgOp op, unsigned result, const ElementIndex &index,
+                                         Value *others, std::optional<unsigned> &last) {
   llvm::SmallVector<Value *> dims(op.getNumLoops(), others);
   mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInitOperand(result));
   last.reset();
@@ -263,7 +266,8 @@ static llvm::SmallVector<Value *> dimsAt(llvm::IRBuilder<> &b, linalg::LinalgOp 
   return dims;
 }
 
-Elements::Row Elements::reduce(linalg::LinalgOp op, const ElementIndex &index, unsigned result, unsigned lanes, const Run &run) {
+Elements::Row Elements::reduce(linalg::LinalgOp op, const ElementIndex &index, unsigned result, unsigned lanes,
+                               const Run &run) {
   const llvm::SmallVector<int64_t> loops = op.getStaticLoopRanges();
   std::optional<unsigned> laneDim;
   llvm::SmallVector<Value *> dims = dimsAt(b, op, result, index, nullptr, laneDim);
@@ -289,7 +293,9 @@ Elements::Row Elements::reduce(linalg::LinalgOp op, const ElementIndex &index, u
 constexpr int64_t kMostWrittenTerms = 32;
 
 Elements::Row Elements::generic(linalg::LinalgOp op, unsigned result, const ElementIndex &index, unsigned lanes) {
-  auto ofResult = [&](const Row &numbers) { return Row(numbers.begin() + result * lanes, numbers.begin() + (result + 1) * lanes); };
+  auto ofResult = [&](const Row &numbers) {
+    return Row(numbers.begin() + result * lanes, numbers.begin() + (result + 1) * lanes);
+  };
   if (op.getNumReductionLoops() == 0) {
     std::optional<unsigned> laneDim;
     const llvm::SmallVector<Value *> dims = dimsAt(b, op, result, index, b.getInt32(0), laneDim);
@@ -300,27 +306,29 @@ Elements::Row Elements::generic(linalg::LinalgOp op, unsigned result, const Elem
     const bool isInOrder = keepsOrder(map, op.getStaticLoopRanges(), tensorOf(op->getResult(result)).getShape());
     return ofResult(body(op, dims, outputs, isInOrder ? index.linear : nullptr, lanes, laneDim));
   }
-  return ofResult(reduce(op, index, result, lanes, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Iteration &iteration) {
-    Row state(initial.begin(), initial.end());
-    for (auto [i, value] : llvm::enumerate(state))
-      if (!value)
-        value = llvm::UndefValue::get(scalarType(b, tensorOf(op->getResult(unsigned(i / lanes))).getElementType()));
-    if (lanes > 1 && count <= kMostWrittenTerms) {
-      for (int64_t i = 0; i < count; ++i)
-        state = iteration(b.getInt32(uint32_t(i)), state);
-      return state;
-    }
-    state.insert(state.begin(), b.getInt32(0));
-    Row end = emitLoop(
-        b, "reduction", state, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
-        [&](llvm::ArrayRef<Value *> values) {
-          Row next = iteration(values[0], values.drop_front());
-          next.insert(next.begin(), b.CreateAdd(values[0], b.getInt32(1)));
-          return next;
-        });
-    end.erase(end.begin());
-    return end;
-  }));
+  return ofResult(
+      reduce(op, index, result, lanes, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Iteration &iteration) {
+        Row state(initial.begin(), initial.end());
+        for (auto [i, value] : llvm::enumerate(state))
+          if (!value)
+            value = llvm::UndefValue::get(scalarType(b, tensorOf(op->getResult(unsigned(i / lanes))).getElementType()));
+        if (lanes > 1 && count <= kMostWrittenTerms) {
+          for (int64_t i = 0; i < count; ++i)
+            state = iteration(b.getInt32(uint32_t(i)), state);
+          return state;
+        }
+        state.insert(state.begin(), b.getInt32(0));
+        Row end = emitLoop(
+            b, "reduction", state,
+            [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
+            [&](llvm::ArrayRef<Value *> values) {
+              Row next = iteration(values[0], values.drop_front());
+              next.insert(next.begin(), b.CreateAdd(values[0], b.getInt32(1)));
+              return next;
+            });
+        end.erase(end.begin());
+        return end;
+      }));
 }
 
 Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsigned lanes) {
@@ -379,13 +387,16 @@ Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsign
   }
   if (auto slice = llvm::dyn_cast<tensor::ExtractSliceOp>(op)) {
     const llvm::SmallBitVector dropped = slice.getDroppedDims();
-    if (lanes > 1 && (dropped[dropped.size() - 1] || slice.getStaticStrides().back() != 1 || slice.getStaticOffsets().back() % lanes))
+    if (lanes > 1 &&
+        (dropped[dropped.size() - 1] || slice.getStaticStrides().back() != 1 || slice.getStaticOffsets().back() % lanes))
       return oneByOne();
     ElementIndex inner;
     unsigned next = 0;
     for (unsigned i = 0; i < slice.getStaticOffsets().size(); ++i) {
       Value *offset = b.getInt32(uint32_t(slice.getStaticOffsets()[i]));
-      inner.dims.push_back(dropped[i] ? offset : b.CreateAdd(b.CreateMul(index.dims[next], b.getInt32(uint32_t(slice.getStaticStrides()[i]))), offset));
+      inner.dims.push_back(
+          dropped[i] ? offset
+                     : b.CreateAdd(b.CreateMul(index.dims[next], b.getInt32(uint32_t(slice.getStaticStrides()[i]))), offset));
       next += !dropped[i];
     }
     return row(slice.getSource(), inner, lanes);
@@ -409,7 +420,8 @@ Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsign
     }
     Value *padding = emitScalar(b, pad.getConstantPaddingValue().getDefiningOp(), {});
     if (!isRead)
-      return choose(isInside, scalar, [&] { return row(pad.getSource(), inner, lanes); }, [&] { return Row(lanes, padding); });
+      return choose(
+          isInside, scalar, [&] { return row(pad.getSource(), inner, lanes); }, [&] { return Row(lanes, padding); });
     Row values = row(pad.getSource(), inner, lanes);
     for (Value *&value : values)
       value = b.CreateSelect(isInside, value, padding);
@@ -431,7 +443,8 @@ Elements::Row Elements::row(mlir::Value value, const ElementIndex &index, unsign
     };
     if (i + 1 == concat.getInputs().size())
       return inside();
-    return choose(b.CreateICmpULT(index.dims[dim], b.getInt32(uint32_t(end))), scalar, inside, [&] { return part(i + 1, end); });
+    return choose(b.CreateICmpULT(index.dims[dim], b.getInt32(uint32_t(end))), scalar, inside,
+                  [&] { return part(i + 1, end); });
   };
   return part(0, 0);
 }
@@ -444,5 +457,6 @@ void gpu::storeRow(llvm::IRBuilder<> &b, mlir::Type type, Value *pointer, Value 
   for (auto [lane, value] : llvm::enumerate(values))
     all = b.CreateInsertElement(all, type.isInteger(1) ? b.CreateZExt(value, stored) : value, uint64_t(lane));
   const unsigned bytes = gpu::bytesOf(*elementOf(type)) * unsigned(values.size());
-  b.CreateAlignedStore(all, b.CreateGEP(stored, pointer, b.CreateZExt(linear, b.getInt64Ty())), llvm::Align(std::min(bytes, 16u)));
+  b.CreateAlignedStore(all, b.CreateGEP(stored, pointer, b.CreateZExt(linear, b.getInt64Ty())),
+                       llvm::Align(std::min(bytes, 16u)));
 }

@@ -33,7 +33,8 @@ llvm::Value *linearised(llvm::IRBuilder<> &b, const ElementIndex &index, llvm::A
 llvm::Value *loadElement(llvm::IRBuilder<> &b, mlir::Type type, llvm::Value *pointer, llvm::Value *linear);
 void storeElement(llvm::IRBuilder<> &b, mlir::Type type, llvm::Value *pointer, llvm::Value *linear, llvm::Value *value);
 /// Neighbours, a power of two, from a multiple of that on.
-void storeRow(llvm::IRBuilder<> &b, mlir::Type type, llvm::Value *pointer, llvm::Value *linear, llvm::ArrayRef<llvm::Value *> values);
+void storeRow(llvm::IRBuilder<> &b, mlir::Type type, llvm::Value *pointer, llvm::Value *linear,
+              llvm::ArrayRef<llvm::Value *> values);
 
 /// Tensors that elements of `value` are computed from and that lie in memory: arguments, constants with different elements, and `inMemory`.
 /// In the order in which they are found, each once. An error names an op without a form, and its place.
@@ -71,8 +72,8 @@ public:
 
 private:
   Row generic(mlir::linalg::LinalgOp op, unsigned result, const ElementIndex &index, unsigned lanes);
-  Row body(mlir::linalg::LinalgOp op, llvm::ArrayRef<llvm::Value *> dims, llvm::ArrayRef<llvm::Value *> outputs, llvm::Value *linear,
-           unsigned lanes, std::optional<unsigned> laneDim);
+  Row body(mlir::linalg::LinalgOp op, llvm::ArrayRef<llvm::Value *> dims, llvm::ArrayRef<llvm::Value *> outputs,
+           llvm::Value *linear, unsigned lanes, std::optional<unsigned> laneDim);
 
   llvm::IRBuilder<> &b;
   llvm::DenseMap<mlir::Value, llvm::Value *> pointers;

@@ -25,7 +25,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr unsigned kThreads = 256;    ///< of a block of a plain kernel
+constexpr unsigned kThreads = 256; ///< of a block of a plain kernel
 constexpr int64_t kWarp = 32;
 /// Fewer sums than this, of more terms than lanes: a warp for each is faster than a thread.
 constexpr int64_t kMostWarpReductions = 1 << 17;
@@ -33,10 +33,10 @@ constexpr int64_t kMostWarpReductions = 1 << 17;
 /// time that a launch with its first and last copies takes.
 constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
-constexpr unsigned kUnrolledTerms = 4; ///< of a long sum: loads that a thread has in flight
-constexpr int64_t kRowElements = 4;    ///< of a row, for a thread, where there are threads enough
-constexpr int64_t kMostTermsOfRows = 32; ///< of sums that a thread makes for several neighbours: windows
-constexpr int64_t kFewChannels = 8; ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
+constexpr unsigned kUnrolledTerms = 4;    ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;       ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32;  ///< of sums that a thread makes for several neighbours: windows
+constexpr int64_t kFewChannels = 8;       ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
 
 /// The tiles there are. `rate`: of the tensor cores' peak, measured on large square products.
@@ -44,13 +44,16 @@ struct Tile {
   TileShape shape;
   double rate;
 };
-constexpr Tile kTiles[] = {{{128, 256, 4, 1}, 1.0},  {{128, 192, 4, 1}, 0.95}, {{192, 128, 4, 1}, 0.95}, {{128, 128, 5, 1}, 0.93},
-                           {{64, 256, 4, 1}, 0.85},  {{256, 64, 4, 1}, 0.7},   {{64, 192, 5, 1}, 0.75},  {{128, 64, 6, 1}, 0.65},
-                           {{64, 128, 6, 1}, 0.7},   {{64, 64, 5, 1}, 0.5},    {{64, 64, 6, 2}, 0.45},   {{64, 64, 6, 4}, 0.42},
+constexpr Tile kTiles[] = {{{128, 256, 4, 1}, 1.0},  {{128, 192, 4, 1}, 0.95}, {{192, 128, 4, 1}, 0.95},
+                           {{128, 128, 5, 1}, 0.93}, {{64, 256, 4, 1}, 0.85},  {{256, 64, 4, 1}, 0.7},
+                           {{64, 192, 5, 1}, 0.75},  {{128, 64, 6, 1}, 0.65},  {{64, 128, 6, 1}, 0.7},
+                           {{64, 64, 5, 1}, 0.5},    {{64, 64, 6, 2}, 0.45},   {{64, 64, 6, 4}, 0.42},
                            {{64, 64, 6, 8}, 0.4}};
 
 uint64_t aligned(uint64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
-uint64_t bytesOf(mlir::RankedTensorType type) { return uint64_t(type.getNumElements()) * gpu::bytesOf(*elementOf(type.getElementType())); }
+uint64_t bytesOf(mlir::RankedTensorType type) {
+  return uint64_t(type.getNumElements()) * gpu::bytesOf(*elementOf(type.getElementType()));
+}
 
 class GpuCompiler {
 public:
@@ -81,9 +84,10 @@ private:
 
   /// The number of a kernel with this body; `parameters` stand behind the pointer of the output.
   llvm::Expected<uint32_t> addKernel(llvm::function_ref<void(llvm::Module &)> emit);
-  llvm::Expected<Launch> plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
-                                     llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit,
-                                     uint32_t block = 0);
+  llvm::Expected<Launch>
+  plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
+              llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *thread)> emit,
+              uint32_t block = 0);
   /// Where an operand of `op` lies with its elements in the order of these loop dims: a copy, if need be.
   llvm::Expected<Place> operandInOrder(linalg::LinalgOp op, unsigned operand, llvm::ArrayRef<unsigned> dims);
   /// A copy of the image where the taps of `group` rows lie side by side as channels; `window` becomes one of single columns. `group`: 1,
@@ -159,11 +163,15 @@ void GpuCompiler::addStep(Step step) {
   program.steps.push_back(std::move(step));
 }
 
-llvm::Expected<Launch> GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
-                                                llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit, uint32_t block) {
+llvm::Expected<Launch>
+GpuCompiler::plainLaunch(llvm::ArrayRef<mlir::Value> leaves, Place to, int64_t threads,
+                         llvm::function_ref<void(llvm::IRBuilder<> &, Elements &, llvm::Function *, Value *)> emit,
+                         uint32_t block) {
   Launch launch;
   // Small blocks where there is little to do: every multiprocessor has some.
-  launch.block = block ? block : uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
+  launch.block =
+      block ? block
+            : uint32_t(std::clamp<uint64_t>(llvm::PowerOf2Ceil(uint64_t(threads) / options.multiprocessors), kWarp, kThreads));
   launch.grid = uint32_t(llvm::divideCeil(threads, int64_t(launch.block)));
   launch.overlaps = true;
   llvm::Expected<uint32_t> kernel = addKernel([&](llvm::Module &module) {
@@ -260,55 +268,64 @@ mlir::Operation *combinerOf(linalg::LinalgOp reduction) {
     return nullptr;
   mlir::BlockArgument out = reduction.getRegionOutputArgs()[0];
   mlir::Operation *combiner = reduction.getBlock()->getTerminator()->getOperand(0).getDefiningOp();
-  const bool isKnown = combiner && llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner);
+  const bool isKnown =
+      combiner &&
+      llvm::isa<mlir::arith::AddFOp, mlir::arith::AddIOp, mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner);
   return isKnown && llvm::is_contained(combiner->getOperands(), out) && out.hasOneUse() ? combiner : nullptr;
 }
 
 /// Threads that reduce together: one warp, or several, which then are a block and meet in shared memory.
 struct Team {
-  Value *thread;      ///< in the team
+  Value *thread; ///< in the team
   int64_t size = kWarp;
 };
 
 /// The reduction at `index` by a team, whose threads all have the result.
-Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index, const Team &team) {
+Value *reduceByTeam(llvm::IRBuilder<> &b, Elements &elements, linalg::LinalgOp reduction, const ElementIndex &index,
+                    const Team &team) {
   mlir::Operation *combiner = combinerOf(reduction);
-  return elements.reduce(reduction, index, 0, 1, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
-    llvm::Type *scalar = initial[0]->getType();
-    Value *neutral = llvm::Constant::getNullValue(scalar);
-    if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
-      neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
-    Value *begin = b.CreateSelect(b.CreateICmpEQ(team.thread, b.getInt32(0)), initial[0], neutral);
-    llvm::SmallVector<Value *> end = emitLoop(
-        b, "terms", {team.thread, begin}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
-        [&](llvm::ArrayRef<Value *> values) {
-          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(team.size))), iteration(values[0], values.drop_front())[0]};
-        },
-        kUnrolledTerms);
-    Value *sum = end[1];
-    for (unsigned apart = kWarp / 2; apart; apart /= 2) {
-      llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart), b.getInt32(31)};
-      Value *other = b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
-      sum = emitScalar(b, combiner, {sum, other});
-    }
-    if (team.size == kWarp)
-      return llvm::SmallVector<Value *>{sum};
-    // A place of its own for each reduction: one barrier is enough.
-    const unsigned warps = unsigned(team.size / kWarp);
-    llvm::Module &module = *b.GetInsertBlock()->getModule();
-    auto *parts = new llvm::GlobalVariable(module, llvm::ArrayType::get(scalar, warps), false, llvm::GlobalValue::InternalLinkage,
-                                           llvm::UndefValue::get(llvm::ArrayType::get(scalar, warps)), "parts", nullptr,
-                                           llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/3);
-    Value *warp = b.CreateLShr(team.thread, 5);
-    emitIf(b, b.CreateICmpEQ(b.CreateAnd(team.thread, uint64_t(kWarp - 1)), b.getInt32(0)),
-           [&] { b.CreateStore(sum, b.CreateGEP(scalar, parts, warp)); });
-    Hopper(b).synchronize();
-    for (unsigned i = 0; i < warps; ++i) {
-      Value *part = b.CreateLoad(scalar, b.CreateConstGEP1_32(scalar, parts, i));
-      sum = i ? emitScalar(b, combiner, {sum, part}) : part;
-    }
-    return llvm::SmallVector<Value *>{sum};
-  })[0];
+  return elements.reduce(
+      reduction, index, 0, 1, [&](llvm::ArrayRef<Value *> initial, int64_t count, const Elements::Iteration &iteration) {
+        llvm::Type *scalar = initial[0]->getType();
+        Value *neutral = llvm::Constant::getNullValue(scalar);
+        if (llvm::isa<mlir::arith::MaximumFOp, mlir::arith::MinimumFOp>(combiner))
+          neutral = llvm::ConstantFP::getInfinity(scalar, llvm::isa<mlir::arith::MaximumFOp>(combiner));
+        Value *begin = b.CreateSelect(b.CreateICmpEQ(team.thread, b.getInt32(0)), initial[0], neutral);
+        llvm::SmallVector<Value *> end = emitLoop(
+            b, "terms", {team.thread, begin},
+            [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(count))); },
+            [&](llvm::ArrayRef<Value *> values) {
+              return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(team.size))),
+                                                iteration(values[0], values.drop_front())[0]};
+            },
+            kUnrolledTerms);
+        Value *sum = end[1];
+        for (unsigned apart = kWarp / 2; apart; apart /= 2) {
+          llvm::SmallVector<Value *> operands{b.getInt32(-1), b.CreateBitCast(sum, b.getInt32Ty()), b.getInt32(apart),
+                                              b.getInt32(31)};
+          Value *other =
+              b.CreateBitCast(b.CreateIntrinsic(b.getInt32Ty(), llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, operands), scalar);
+          sum = emitScalar(b, combiner, {sum, other});
+        }
+        if (team.size == kWarp)
+          return llvm::SmallVector<Value *>{sum};
+        // A place of its own for each reduction: one barrier is enough.
+        const unsigned warps = unsigned(team.size / kWarp);
+        llvm::Module &module = *b.GetInsertBlock()->getModule();
+        auto *parts =
+            new llvm::GlobalVariable(module, llvm::ArrayType::get(scalar, warps), false, llvm::GlobalValue::InternalLinkage,
+                                     llvm::UndefValue::get(llvm::ArrayType::get(scalar, warps)), "parts", nullptr,
+                                     llvm::GlobalValue::NotThreadLocal, /*AddressSpace=*/3);
+        Value *warp = b.CreateLShr(team.thread, 5);
+        emitIf(b, b.CreateICmpEQ(b.CreateAnd(team.thread, uint64_t(kWarp - 1)), b.getInt32(0)),
+               [&] { b.CreateStore(sum, b.CreateGEP(scalar, parts, warp)); });
+        Hopper(b).synchronize();
+        for (unsigned i = 0; i < warps; ++i) {
+          Value *part = b.CreateLoad(scalar, b.CreateConstGEP1_32(scalar, parts, i));
+          sum = i ? emitScalar(b, combiner, {sum, part}) : part;
+        }
+        return llvm::SmallVector<Value *>{sum};
+      })[0];
 }
 
 llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root) {
@@ -319,7 +336,8 @@ llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root)
   llvm::DenseSet<mlir::Operation *> seen;
   std::function<bool(mlir::Value)> visit = [&](mlir::Value value) {
     mlir::Operation *op = value.getDefiningOp();
-    if (!op || inMemory.contains(value) || llvm::isa<mlir::arith::ConstantOp, mlir::tensor::EmptyOp, linalg::FillOp>(op) || !seen.insert(op).second)
+    if (!op || inMemory.contains(value) || llvm::isa<mlir::arith::ConstantOp, mlir::tensor::EmptyOp, linalg::FillOp>(op) ||
+        !seen.insert(op).second)
       return true;
     auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
     if (!generic || generic.getStaticLoopRanges() != llvm::SmallVector<int64_t>(shape) || generic->getNumResults() != 1)
@@ -342,7 +360,9 @@ llvm::SmallVector<linalg::LinalgOp> GpuCompiler::rowReductions(mlir::Value root)
       auto inner = operand->get().getDefiningOp<linalg::LinalgOp>();
       const bool isReduced = inner && inner.getNumReductionLoops() && !inMemory.contains(operand->get());
       mlir::AffineMap map = generic.getMatchingIndexingMap(operand);
-      if ((isReduced && !isRow(map)) || (inner && !isReduced && !inMemory.contains(operand->get()) && !llvm::isa<linalg::FillOp>(*inner) && !map.isIdentity()) ||
+      if ((isReduced && !isRow(map)) ||
+          (inner && !isReduced && !inMemory.contains(operand->get()) && !llvm::isa<linalg::FillOp>(*inner) &&
+           !map.isIdentity()) ||
           !visit(operand->get()))
         return false;
     }
@@ -375,14 +395,16 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
       elements.setSource(reduction->getResult(0), [total](const ElementIndex &) { return total; });
     }
     Value *first = b.CreateMul(row, b.getInt32(uint32_t(width)));
-    emitLoop(b, "row", {lane}, [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(width))); },
-             [&](llvm::ArrayRef<Value *> values) {
-               ElementIndex element{index.dims, b.CreateAdd(first, values[0])};
-               element.dims.push_back(values[0]);
-               storeElement(b, type.getElementType(), function->getArg(0), element.linear, elements.at(root, element));
-               return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(size)))};
-             },
-             kUnrolledTerms);
+    emitLoop(
+        b, "row", {lane},
+        [&](llvm::ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], b.getInt32(uint32_t(width))); },
+        [&](llvm::ArrayRef<Value *> values) {
+          ElementIndex element{index.dims, b.CreateAdd(first, values[0])};
+          element.dims.push_back(values[0]);
+          storeElement(b, type.getElementType(), function->getArg(0), element.linear, elements.at(root, element));
+          return llvm::SmallVector<Value *>{b.CreateAdd(values[0], b.getInt32(uint32_t(size)))};
+        },
+        kUnrolledTerms);
   };
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * size, emit, size == kWarp ? 0 : uint32_t(size));
   if (!launch)
@@ -393,7 +415,9 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
   double bytes = double(bytesOf(type));
   for (mlir::Value leaf : leaves)
     bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back({size == kWarp ? "warp for each row" : "block for each row", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back({size == kWarp ? "warp for each row" : "block for each row",
+                           kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3,
+                           {std::move(*launch)}});
   addStep(std::move(step));
   return llvm::Error::success();
 }
@@ -438,8 +462,8 @@ llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::
   if (linalg::LinalgOp reduction = reductionBehind(root))
     terms = termsOf(reduction);
   unsigned lanes = 16 / gpu::bytesOf(*elementOf(type.getElementType()));
-  while (lanes > 1 && (type.getRank() == 0 || type.getShape().back() % lanes || type.getNumElements() < int64_t(options.multiprocessors) * kThreads * lanes ||
-                       terms > kMostTermsOfRows))
+  while (lanes > 1 && (type.getRank() == 0 || type.getShape().back() % lanes ||
+                       type.getNumElements() < int64_t(options.multiprocessors) * kThreads * lanes || terms > kMostTermsOfRows))
     lanes /= 2;
   auto emit = [&](llvm::IRBuilder<> &b, Elements &elements, llvm::Function *function, Value *thread) {
     Value *first = b.CreateMul(thread, b.getInt32(lanes), "", true, true);
@@ -455,7 +479,8 @@ llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::
   double bytes = double(bytesOf(type));
   for (mlir::Value leaf : leaves)
     bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back({"thread for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back(
+      {"thread for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
   addStep(std::move(step));
   return llvm::Error::success();
 }
@@ -472,7 +497,8 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
     Value *total = reduceByTeam(b, elements, reduction, index, {lane});
     elements.setSource(reduction->getResult(0), [&](const ElementIndex &) { return total; });
     Value *value = elements.at(root, index);
-    emitIf(b, b.CreateICmpEQ(lane, b.getInt32(0)), [&] { storeElement(b, type.getElementType(), function->getArg(0), number, value); });
+    emitIf(b, b.CreateICmpEQ(lane, b.getInt32(0)),
+           [&] { storeElement(b, type.getElementType(), function->getArg(0), number, value); });
   };
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() * kWarp, emit);
   if (!launch)
@@ -483,14 +509,16 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   double bytes = double(bytesOf(type));
   for (mlir::Value leaf : leaves)
     bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back({"warp for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back(
+      {"warp for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
   addStep(std::move(step));
   return llvm::Error::success();
 }
 
 /// B as the tile kernel reads it: [columns][depth], in the order of depthDims, the last `innerDims` of which together take `innermost`
 /// elements of each `group` of the outer ones: what is left of them is 0. `permutes`: columns as TileKernel::permutesColumns wants them.
-std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost, bool permutes) {
+std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned innerDims, int64_t group, int64_t innermost,
+                                   bool permutes) {
   const std::vector<uint8_t> source = bytesOfConstant(contraction.b);
   const unsigned size = gpu::bytesOf(contraction.element);
   linalg::LinalgOp op = contraction.op;
@@ -523,8 +551,10 @@ std::vector<uint8_t> layOutWeights(const Contraction &contraction, unsigned inne
   std::vector<uint8_t> result(size_t(contraction.columns * groups * innermost * size), 0);
   for (int64_t column = 0; column < contraction.columns; ++column)
     for (int64_t k = 0; k < contraction.depth; ++k)
-      std::memcpy(result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
-                  source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size, size);
+      std::memcpy(
+          result.data() + ((column * groups + k / inner / group) * innermost + k / inner % group * inner + k % inner) * size,
+          source.data() + ((permutes ? bytePosition(unsigned(column)) : column) * columnStride + offsets[size_t(k)]) * size,
+          size);
   return result;
 }
 
@@ -563,18 +593,22 @@ llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned 
   for (unsigned dim : dims)
     shape.push_back(loops[dim]);
   const Place to = bufferFor(bytesOf(type));
-  llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements(), [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
-    ElementIndex ordered = delinearised(b, thread, shape), index;
-    for (unsigned i = 0; i < map.getNumResults(); ++i)
-      index.dims.push_back(ordered.dims[size_t(llvm::find(dims, map.getDimPosition(i)) - dims.begin())]);
-    storeElement(b, type.getElementType(), function->getArg(0), thread, source.at(value, index));
-  });
+  llvm::Expected<Launch> launch =
+      plainLaunch(leaves.getArrayRef(), to, type.getNumElements(),
+                  [&](llvm::IRBuilder<> &b, Elements &source, llvm::Function *function, Value *thread) {
+                    ElementIndex ordered = delinearised(b, thread, shape), index;
+                    for (unsigned i = 0; i < map.getNumResults(); ++i)
+                      index.dims.push_back(ordered.dims[size_t(llvm::find(dims, map.getDimPosition(i)) - dims.begin())]);
+                    storeElement(b, type.getElementType(), function->getArg(0), thread, source.at(value, index));
+                  });
   if (!launch)
     return launch.takeError();
   Step step;
   step.kind = "elements";
   step.why = "an operand in the order of its products";
-  step.variants.push_back({"thread for each element", kLaunchMicroseconds + 2 * double(bytesOf(type)) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back({"thread for each element",
+                           kLaunchMicroseconds + 2 * double(bytesOf(type)) / kMemoryGigabytes / 1e3,
+                           {std::move(*launch)}});
   addStep(std::move(step));
   return to;
 }
@@ -582,7 +616,8 @@ llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned 
 llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group) {
   const Contraction::Window old = window;
   const unsigned size = gpu::bytesOf(contraction.element), lanes = 16 / size;
-  const int64_t rowTaps = old.filterWidth * old.channels, taps = group * rowTaps, channels = int64_t(llvm::alignTo(taps, uint64_t(lanes)));
+  const int64_t rowTaps = old.filterWidth * old.channels, taps = group * rowTaps,
+                channels = int64_t(llvm::alignTo(taps, uint64_t(lanes)));
   if (group > 1) { // row y of the copy holds rows y * group - padTop and behind
     window.filterHeight = int64_t(llvm::divideCeil(old.filterHeight, group));
     window.height = old.outHeight + window.filterHeight - 1;
@@ -609,15 +644,20 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
     for (unsigned lane = 0; lane < lanes; ++lane) {
       Value *k = b.CreateAdd(begin.dims[3], number(lane)), *inRow = b.CreateURem(k, number(rowTaps));
       Value *tap = b.CreateUDiv(inRow, number(old.channels)), *channel = b.CreateURem(inRow, number(old.channels));
-      Value *x = b.CreateAdd(b.CreateMul(begin.dims[2], number(old.strideWidth)), b.CreateSub(b.CreateMul(tap, number(old.dilationWidth)), number(old.padLeft)));
+      Value *x = b.CreateAdd(b.CreateMul(begin.dims[2], number(old.strideWidth)),
+                             b.CreateSub(b.CreateMul(tap, number(old.dilationWidth)), number(old.padLeft)));
       Value *y = begin.dims[1];
       if (group > 1)
         y = b.CreateSub(b.CreateAdd(b.CreateMul(y, number(group)), b.CreateUDiv(k, number(rowTaps))), number(old.padTop));
       Value *isInside = b.CreateAnd(b.CreateICmpULT(x, number(old.width)), b.CreateICmpULT(k, number(taps)));
       if (group > 1)
         isInside = b.CreateAnd(isInside, b.CreateICmpULT(y, number(old.height)));
-      values.append(source.choose(isInside, scalar, [&] { return source.row(contraction.a, {{begin.dims[0], y, x, channel}, nullptr}, 1); },
-                                  [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; }));
+      values.append(source.choose(
+          isInside, scalar,
+          [&] {
+            return source.row(contraction.a, {{begin.dims[0], y, x, channel}, nullptr}, 1);
+          },
+          [&] { return Elements::Row{llvm::Constant::getNullValue(scalar)}; }));
     }
     storeRow(b, element, function->getArg(0), first, values);
   };
@@ -627,7 +667,9 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
   Step step;
   step.kind = "elements";
   step.why = "taps of a row as channels, of which there are few";
-  step.variants.push_back({"thread for each 16 bytes", kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3, {std::move(*launch)}});
+  step.variants.push_back({"thread for each 16 bytes",
+                           kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3,
+                           {std::move(*launch)}});
   addStep(std::move(step));
   return to;
 }
@@ -655,11 +697,12 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     return no("more elements than 31 bits count");
   std::optional<Contraction::Window> window = contraction.window;
   int64_t innerDepth = op.getStaticLoopRanges()[contraction.depthDims.back()];
-  if (window && window->filterHeight == 1 && window->filterWidth == 1 && window->strideHeight == 1 && window->strideWidth == 1 &&
-      window->outHeight == window->height && window->outWidth == window->width) {
+  if (window && window->filterHeight == 1 && window->filterWidth == 1 && window->strideHeight == 1 &&
+      window->strideWidth == 1 && window->outHeight == window->height && window->outWidth == window->width) {
     window.reset();
   } else if (window) {
-    const int64_t right = window->padLeft - (window->filterWidth - 1) * window->dilationWidth, bottom = window->padTop - (window->filterHeight - 1) * window->dilationHeight;
+    const int64_t right = window->padLeft - (window->filterWidth - 1) * window->dilationWidth,
+                  bottom = window->padTop - (window->filterHeight - 1) * window->dilationHeight;
     if (window->padLeft > 128 || window->padTop > 128 || right < -128 || bottom < -128)
       return no("its windows reach farther than a copy can");
     if (window->strideHeight > 8 || window->strideWidth > 8)
@@ -668,7 +711,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   // Few channels: the taps of a row become channels.
   unsigned innerDims = 1;
   int64_t rowGroup = 1;
-  const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) && window->filterWidth * innerDepth <= depth;
+  const bool unfolds = window && window->filterWidth > 1 && (innerDepth * size % 16 || innerDepth <= kFewChannels) &&
+                       window->filterWidth * innerDepth <= depth;
   if (!unfolds && innerDepth * size % 16)
     return no("rows of its operands are no multiples of 16 bytes");
 
@@ -740,7 +784,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     if (!constantB)
       return no("a zero point, and both operands are computed");
     std::vector<int32_t> sumsOfB(size_t(columns), 0);
-    const std::vector<uint8_t> plain = layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+    const std::vector<uint8_t> plain =
+        layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
     for (int64_t i = 0; i < columns * contraction.depth; ++i)
       sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
     std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
@@ -753,7 +798,9 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     return MapIndex{uint32_t(program.maps.size() - 1)};
   };
   const uint32_t stages = uint32_t(window ? taps * (paddedInner / depth) : llvm::divideCeil(contraction.depth, depth));
-  const double bytes = double(contraction.batches) * (double(rows) * double(contraction.depth / taps * size) + double(columns * contraction.depth * size)) + double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
+  const double bytes = double(contraction.batches) * (double(rows) * double(contraction.depth / taps * size) +
+                                                      double(columns * contraction.depth * size)) +
+                       double(bytesOf(type)) * (leaves.size() > 1 ? 2 : 1);
 
   struct Candidate {
     const Tile *tile;
@@ -764,7 +811,9 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     const TileShape &shape = tile.shape;
     if (stages < shape.splitK)
       continue;
-    const double tiles = double(contraction.batches) * double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
+    const double tiles =
+        double(contraction.batches) *
+        double(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns))) * shape.splitK;
     const double waves = std::ceil(tiles / options.multiprocessors);
     // Cycles of a stage at the peak of 2048 products of bf16 in a cycle; bytes are twice as fast, floats half.
     const double stage = double(shape.rows) * shape.columns * double(depth) / (2048.0 * 2 / size) / tile.rate;
@@ -786,14 +835,16 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
     kernel.permutesColumns = permutes;
-    kernel.storesBoxes = shape.splitK == 1 && (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
+    kernel.storesBoxes = shape.splitK == 1 &&
+                         (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
     kernel.isBatched = contraction.batches > 1;
     kernel.columnsInner = columnsInner;
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
     kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
-    kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column, llvm::Function *function) {
+    kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column,
+                          llvm::Function *function) {
       const unsigned lanes = unsigned(values.size());
       Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(lanes - 1) & 0xffffffff);
       ElementIndex index = delinearised(b, row, type.getShape().drop_back());
@@ -804,7 +855,8 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
       Elements::Row totals(values.begin(), values.end());
       if (corrections) {
-        Value *at = b.CreateGEP(b.getInt32Ty(), function->getArg(unsigned(kFirstPointer + leaves.size())), b.CreateZExt(column, b.getInt64Ty()));
+        Value *at = b.CreateGEP(b.getInt32Ty(), function->getArg(unsigned(kFirstPointer + leaves.size())),
+                                b.CreateZExt(column, b.getInt64Ty()));
         Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
         for (auto [i, total] : llvm::enumerate(totals))
           total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
@@ -871,16 +923,19 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
         map->box.push_back(1);
         map->elementStrides.push_back(1);
       }
-    const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) * llvm::divideCeil(columns, int64_t(shape.columns)));
+    const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) *
+                                                                    llvm::divideCeil(columns, int64_t(shape.columns)));
     launch.grid = shape.splitK > 1 ? tiles * shape.splitK : std::min(tiles, options.multiprocessors);
     launch.block = shape.threads();
     launch.cluster = shape.splitK;
     launch.sharedBytes = kernel.sharedBytes();
     launch.overlaps = kernel.overlapsGrids;
     auto number32 = [](int64_t value) { return Argument(uint32_t(value)); };
-    launch.arguments = {addMap(mapA), addMap(mapB), addMap(mapOut), number32(contraction.batches), number32(rows), number32(columns), number32(stages)};
+    launch.arguments = {addMap(mapA),   addMap(mapB),      addMap(mapOut),  number32(contraction.batches),
+                        number32(rows), number32(columns), number32(stages)};
     const Contraction::Window none{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, &w = window ? *window : none;
-    for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight, w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
+    for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight,
+                          w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
       launch.arguments.push_back(number32(value));
     launch.arguments.push_back(to);
     for (mlir::Value leaf : leaves)
@@ -911,7 +966,8 @@ llvm::Error GpuCompiler::compileKernel(func::FuncOp function, llvm::ArrayRef<Pla
   }
   mlir::Operation *terminator = function.getBody().front().getTerminator();
   if (terminator->getNumOperands() != 1)
-    return llvm::createStringError("kernel '%s' has %u results but must have one", functionName.c_str(), terminator->getNumOperands());
+    return llvm::createStringError("kernel '%s' has %u results but must have one", functionName.c_str(),
+                                   terminator->getNumOperands());
   if (llvm::Error error = compileRoot(terminator->getOperand(0), output))
     return llvm::createStringError("kernel '%s': %s", functionName.c_str(), llvm::toString(std::move(error)).c_str());
   return llvm::Error::success();
@@ -937,7 +993,8 @@ llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
     if (!element || type.getNumElements() > INT32_MAX) {
       std::string text;
       llvm::raw_string_ostream(text) << value.getType();
-      return llvm::createStringError("@main has a tensor %s, but the GPU has tensors of fixed shape and fewer than 2^31 elements", text.c_str());
+      return llvm::createStringError(
+          "@main has a tensor %s, but the GPU has tensors of fixed shape and fewer than 2^31 elements", text.c_str());
     }
     return Tensor{"", *element, {type.getShape().begin(), type.getShape().end()}, place};
   };
@@ -953,7 +1010,8 @@ llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
     auto call = llvm::dyn_cast<func::CallOp>(op);
     if (!call) {
       if (!llvm::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp, mlir::arith::ConstantOp>(op))
-        return llvm::createStringError("@main holds '%s' but may hold calls, reshapes and constants", op.getName().getStringRef().str().c_str());
+        return llvm::createStringError("@main holds '%s' but may hold calls, reshapes and constants",
+                                       op.getName().getStringRef().str().c_str());
       continue;
     }
     auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
@@ -1024,4 +1082,6 @@ llvm::Expected<Program> GpuCompiler::run() {
 
 } // namespace
 
-llvm::Expected<Program> gpu::compileForGpu(mlir::ModuleOp module, const GpuOptions &options) { return GpuCompiler(module, options).run(); }
+llvm::Expected<Program> gpu::compileForGpu(mlir::ModuleOp module, const GpuOptions &options) {
+  return GpuCompiler(module, options).run();
+}

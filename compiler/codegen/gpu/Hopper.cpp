@@ -10,12 +10,14 @@ using namespace llvm;
 using namespace tw;
 using namespace tw::gpu;
 
-CallInst *Hopper::assembly(const Twine &text, const Twine &constraints, Type *result, ArrayRef<Value *> operands, bool hasEffects) {
+CallInst *Hopper::assembly(const Twine &text, const Twine &constraints, Type *result, ArrayRef<Value *> operands,
+                           bool hasEffects) {
   SmallVector<Type *> types;
   for (Value *operand : operands)
     types.push_back(operand->getType());
   auto *type = FunctionType::get(result, types, false);
-  const std::string all = (constraints + (hasEffects ? (constraints.isTriviallyEmpty() ? "~{memory}" : ",~{memory}") : "")).str();
+  const std::string all =
+      (constraints + (hasEffects ? (constraints.isTriviallyEmpty() ? "~{memory}" : ",~{memory}") : "")).str();
   CallInst *call = b.CreateCall(type, InlineAsm::get(type, text.str(), all, hasEffects), operands);
   call->setDoesNotThrow();
   if (hasEffects) // what a warp does together is not moved into branches
@@ -31,7 +33,8 @@ Value *Hopper::blockCount() { return special(b, Intrinsic::nvvm_read_ptx_sreg_nc
 Value *Hopper::clusterRank() { return assembly("mov.u32 $0, %cluster_ctarank;", "=r", b.getInt32Ty(), {}, false); }
 
 Value *Hopper::uniform(Value *value) {
-  return b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32, {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
+  return b.CreateIntrinsic(b.getInt32Ty(), Intrinsic::nvvm_shfl_sync_idx_i32,
+                           {b.getInt32(-1), value, b.getInt32(0), b.getInt32(31)});
 }
 
 void Hopper::initBarrier(Value *barrier, Value *arrivals) {
@@ -40,11 +43,13 @@ void Hopper::initBarrier(Value *barrier, Value *arrivals) {
 
 void Hopper::fenceBarrierInit() { assembly("fence.mbarrier_init.release.cluster;", "", b.getVoidTy(), {}); }
 
-void Hopper::arrive(Value *barrier) { assembly("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", "r", b.getVoidTy(), {barrier}); }
+void Hopper::arrive(Value *barrier) {
+  assembly("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", "r", b.getVoidTy(), {barrier});
+}
 
 void Hopper::arriveIf(Value *barrier, Value *condition) {
-  assembly("{\n.reg .pred p;\nsetp.ne.b32 p, $1, 0;\n@p mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];\n}", "r,r", b.getVoidTy(),
-           {barrier, b.CreateZExt(condition, b.getInt32Ty())});
+  assembly("{\n.reg .pred p;\nsetp.ne.b32 p, $1, 0;\n@p mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];\n}", "r,r",
+           b.getVoidTy(), {barrier, b.CreateZExt(condition, b.getInt32Ty())});
 }
 
 void Hopper::arriveExpecting(Value *barrier, Value *bytes) {
@@ -52,8 +57,9 @@ void Hopper::arriveExpecting(Value *barrier, Value *bytes) {
 }
 
 void Hopper::wait(Value *barrier, Value *parity) {
-  assembly("{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n@done bra.uni DONE;\nbra.uni WAIT;\nDONE:\n}", "r,r",
-           b.getVoidTy(), {barrier, parity});
+  assembly("{\n.reg .pred done;\nWAIT:\nmbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n@done bra.uni DONE;\nbra.uni "
+           "WAIT;\nDONE:\n}",
+           "r,r", b.getVoidTy(), {barrier, parity});
 }
 
 /// "{$from, $from+1, ...}".
@@ -74,8 +80,8 @@ static std::string repeated(StringRef constraint, size_t count) {
 void Hopper::copyBox(Value *to, Value *map, ArrayRef<Value *> coordinates, Value *barrier) {
   SmallVector<Value *> operands{to, map, barrier};
   operands.append(coordinates.begin(), coordinates.end());
-  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, " +
-               list(3, coordinates.size()) + "], [$2];",
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) +
+               "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, " + list(3, coordinates.size()) + "], [$2];",
            "r,l,r," + repeated("r", coordinates.size()), b.getVoidTy(), operands);
 }
 
@@ -83,20 +89,24 @@ void Hopper::copyPixels(Value *to, Value *map, ArrayRef<Value *> coordinates, Ar
   SmallVector<Value *> operands{to, map, barrier};
   operands.append(coordinates.begin(), coordinates.end());
   operands.append(offsets.begin(), offsets.end());
-  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [$0], [$1, " +
-               list(3, coordinates.size()) + "], [$2], " + list(unsigned(3 + coordinates.size()), offsets.size()) + ";",
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) +
+               "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [$0], [$1, " + list(3, coordinates.size()) +
+               "], [$2], " + list(unsigned(3 + coordinates.size()), offsets.size()) + ";",
            "r,l,r," + repeated("r", coordinates.size()) + "," + repeated("h", offsets.size()), b.getVoidTy(), operands);
 }
 
 void Hopper::storeBox(Value *map, Value *from, ArrayRef<Value *> coordinates) {
   SmallVector<Value *> operands{map, from};
   operands.append(coordinates.begin(), coordinates.end());
-  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.global.shared::cta.bulk_group [$0, " + list(2, coordinates.size()) + "], [$1];",
+  assembly("cp.async.bulk.tensor." + Twine(coordinates.size()) + "d.global.shared::cta.bulk_group [$0, " +
+               list(2, coordinates.size()) + "], [$1];",
            "l,r," + repeated("r", coordinates.size()), b.getVoidTy(), operands);
 }
 
 void Hopper::commitStores() { assembly("cp.async.bulk.commit_group;", "", b.getVoidTy(), {}); }
-void Hopper::waitStoresRead(unsigned left) { assembly("cp.async.bulk.wait_group.read " + Twine(left) + ";", "", b.getVoidTy(), {}); }
+void Hopper::waitStoresRead(unsigned left) {
+  assembly("cp.async.bulk.wait_group.read " + Twine(left) + ";", "", b.getVoidTy(), {});
+}
 void Hopper::waitStores(unsigned left) { assembly("cp.async.bulk.wait_group " + Twine(left) + ";", "", b.getVoidTy(), {}); }
 void Hopper::fenceProxy() { assembly("fence.proxy.async.shared::cta;", "", b.getVoidTy(), {}); }
 
@@ -114,22 +124,27 @@ void Hopper::setRegisters(unsigned count, bool more) {
   assembly("setmaxnreg." + Twine(more ? "inc" : "dec") + ".sync.aligned.u32 " + Twine(count) + ";", "", b.getVoidTy(), {});
 }
 
-SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor, unsigned stepA,
-                                      unsigned stepB, Value *accumulates, bool transposesB) {
+SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor,
+                                      unsigned stepA, unsigned stepB, Value *accumulates, bool transposesB) {
   const unsigned n = unsigned(sums.size());
   const bool integer = element == Element::I8;
-  const char *name = element == Element::Bf16 ? "bf16" : element == Element::F16 ? "f16" : element == Element::F32 ? "tf32" : "s8";
+  const char *name = element == Element::Bf16  ? "bf16"
+                     : element == Element::F16 ? "f16"
+                     : element == Element::F32 ? "tf32"
+                                               : "s8";
   const unsigned depth = 32 / bytesOf(element);
   // Scale and transposition of the operands: tf32 and integers are K-major only.
   const char *tail = integer ? "p" : element == Element::F32 ? "p, 1, 1" : transposesB ? "p, 1, 1, 0, 1" : "p, 1, 1, 0, 0";
-  std::string text = "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, $" + std::to_string(2 * n + 2) + ", 0;\nwgmma.fence.sync.aligned;\n";
+  std::string text =
+      "{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.ne.b32 p, $" + std::to_string(2 * n + 2) + ", 0;\nwgmma.fence.sync.aligned;\n";
   for (unsigned step = 0; step < 4; ++step) {
     const std::string a64 = "$" + std::to_string(2 * n), b64 = "$" + std::to_string(2 * n + 1);
-    text += "add.s64 da, " + a64 + ", " + std::to_string(step * stepA) + ";\nadd.s64 db, " + b64 + ", " + std::to_string(step * stepB) + ";\n";
+    text += "add.s64 da, " + a64 + ", " + std::to_string(step * stepA) + ";\nadd.s64 db, " + b64 + ", " +
+            std::to_string(step * stepB) + ";\n";
     if (step == 1)
       text += "setp.eq.b32 p, 0, 0;\n";
-    text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(depth) + (integer ? ".s32." : ".f32.") + name +
-            "." + name + " " + list(0, n) + ", da, db, " + tail + ";\n";
+    text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k" + std::to_string(depth) +
+            (integer ? ".s32." : ".f32.") + name + "." + name + " " + list(0, n) + ", da, db, " + tail + ";\n";
   }
   text += "wgmma.commit_group.sync.aligned;\n}";
   std::string constraints = repeated(integer ? "=r" : "=f", n);
@@ -161,16 +176,18 @@ SmallVector<Value *> Hopper::waitProducts(ArrayRef<Value *> sums, unsigned left)
 }
 
 Value *Hopper::pack(Element element, Value *low, Value *high) {
-  return assembly(element == Element::F16 ? "cvt.rn.f16x2.f32 $0, $2, $1;" : "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f", b.getInt32Ty(), {low, high},
-                  false);
+  return assembly(element == Element::F16 ? "cvt.rn.f16x2.f32 $0, $2, $1;" : "cvt.rn.bf16x2.f32 $0, $2, $1;", "=r,f,f",
+                  b.getInt32Ty(), {low, high}, false);
 }
 
 Value *Hopper::packBytes(ArrayRef<Value *> values) {
   SmallVector<Value *> integers;
   for (Value *value : values)
     integers.push_back(assembly("cvt.rni.s32.f32 $0, $1;", "=r,f", b.getInt32Ty(), {value}, false));
-  Value *high = assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[3], integers[2], b.getInt32(0)}, false);
-  return assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[1], integers[0], high}, false);
+  Value *high = assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(),
+                         {integers[3], integers[2], b.getInt32(0)}, false);
+  return assembly("cvt.pack.sat.s8.s32.b32 $0, $1, $2, $3;", "=r,r,r,r", b.getInt32Ty(), {integers[1], integers[0], high},
+                  false);
 }
 
 void Hopper::storeMatrices(Value *address, ArrayRef<Value *> matrices) {
@@ -188,8 +205,8 @@ void Hopper::storeShared(Value *address, Value *value) {
 }
 
 Value *Hopper::loadCluster(Type *type, Value *address) {
-  return assembly(type->isFloatTy() ? "ld.shared::cluster.f32 $0, [$1];" : "ld.shared::cluster.s32 $0, [$1];", type->isFloatTy() ? "=f,r" : "=r,r", type,
-                  {address});
+  return assembly(type->isFloatTy() ? "ld.shared::cluster.f32 $0, [$1];" : "ld.shared::cluster.s32 $0, [$1];",
+                  type->isFloatTy() ? "=f,r" : "=r,r", type, {address});
 }
 
 void Hopper::waitForGridBefore() { assembly("griddepcontrol.wait;", "", b.getVoidTy(), {}); }

@@ -20,10 +20,10 @@ class Hopper {
 public:
   explicit Hopper(llvm::IRBuilder<> &builder) : b(builder) {}
 
-  llvm::Value *threadIndex();  ///< i32, in the block
-  llvm::Value *blockIndex();   ///< i32, in the grid
-  llvm::Value *blockCount();   ///< i32
-  llvm::Value *clusterRank();  ///< i32, of this block in its cluster
+  llvm::Value *threadIndex(); ///< i32, in the block
+  llvm::Value *blockIndex();  ///< i32, in the grid
+  llvm::Value *blockCount();  ///< i32
+  llvm::Value *clusterRank(); ///< i32, of this block in its cluster
   /// `value` of lane 0, so that the compiler knows it is one for the warp.
   llvm::Value *uniform(llvm::Value *value);
 
@@ -41,8 +41,8 @@ public:
   /// Boxes of a tensor map into shared memory; `barrier` counts the bytes. `coordinates` innermost first.
   void copyBox(llvm::Value *to, llvm::Value *map, llvm::ArrayRef<llvm::Value *> coordinates, llvm::Value *barrier);
   /// im2col: `coordinates` {c, w, h, n} of the first pixel, `offsets` {w, h} of the filter's tap (i16).
-  void copyPixels(llvm::Value *to, llvm::Value *map, llvm::ArrayRef<llvm::Value *> coordinates, llvm::ArrayRef<llvm::Value *> offsets,
-                  llvm::Value *barrier);
+  void copyPixels(llvm::Value *to, llvm::Value *map, llvm::ArrayRef<llvm::Value *> coordinates,
+                  llvm::ArrayRef<llvm::Value *> offsets, llvm::Value *barrier);
   /// A box from shared memory; belongs to the thread's open group of copies.
   void storeBox(llvm::Value *map, llvm::Value *from, llvm::ArrayRef<llvm::Value *> coordinates);
   void commitStores();
@@ -61,8 +61,9 @@ public:
   /// Products of 64 x `columns` x 4 steps of k (32 bytes each) with A and B in shared memory, into the warpgroup's `sums`; `accumulates`
   /// (i32): 0 overwrites them. `transposesB`: B lies [k][columns] (16-bit elements). `stepA`, `stepB`: added to the descriptors from one step to the next. Behind it, the group is committed.
   /// Returns the sums, which no one may read before waitProducts().
-  llvm::SmallVector<llvm::Value *> multiply(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums, llvm::Value *a,
-                                            llvm::Value *b, unsigned stepA, unsigned stepB, llvm::Value *accumulates, bool transposesB = false);
+  llvm::SmallVector<llvm::Value *> multiply(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
+                                            llvm::Value *a, llvm::Value *b, unsigned stepA, unsigned stepB,
+                                            llvm::Value *accumulates, bool transposesB = false);
   /// Waits until at most `left` groups of products run; the sums behind it.
   llvm::SmallVector<llvm::Value *> waitProducts(llvm::ArrayRef<llvm::Value *> sums, unsigned left);
 
@@ -83,8 +84,8 @@ public:
   /// The next grid in the stream may begin.
   void launchNextGrid();
 
-  llvm::CallInst *assembly(const llvm::Twine &text, const llvm::Twine &constraints, llvm::Type *result, llvm::ArrayRef<llvm::Value *> operands,
-                           bool hasEffects = true);
+  llvm::CallInst *assembly(const llvm::Twine &text, const llvm::Twine &constraints, llvm::Type *result,
+                           llvm::ArrayRef<llvm::Value *> operands, bool hasEffects = true);
 
 private:
   llvm::IRBuilder<> &b;

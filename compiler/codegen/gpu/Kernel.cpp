@@ -33,8 +33,8 @@ static TargetMachine &targetMachine() {
     const Target *target = TargetRegistry::lookupTarget("nvptx64-nvidia-cuda", error);
     TargetOptions options;
     options.AllowFPOpFusion = FPOpFusion::Standard;
-    return std::unique_ptr<TargetMachine>(target->createTargetMachine("nvptx64-nvidia-cuda", "sm_90a", "+ptx80", options, Reloc::PIC_, std::nullopt,
-                                                                      CodeGenOptLevel::Aggressive));
+    return std::unique_ptr<TargetMachine>(target->createTargetMachine("nvptx64-nvidia-cuda", "sm_90a", "+ptx80", options,
+                                                                      Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
   }();
   return *machine;
 }
@@ -48,7 +48,8 @@ std::unique_ptr<Module> gpu::createModule(LLVMContext &context) {
 
 static void annotate(Function &kernel, StringRef name, Metadata *value) {
   LLVMContext &context = kernel.getContext();
-  kernel.getParent()->getOrInsertNamedMetadata("nvvm.annotations")
+  kernel.getParent()
+      ->getOrInsertNamedMetadata("nvvm.annotations")
       ->addOperand(MDNode::get(context, {ValueAsMetadata::get(&kernel), MDString::get(context, name), value}));
 }
 
@@ -58,7 +59,8 @@ static Metadata *number(LLVMContext &context, unsigned value) {
 
 Function *gpu::createKernel(Module &module, StringRef name, ArrayRef<Type *> parameters, unsigned threads) {
   LLVMContext &context = module.getContext();
-  auto *kernel = Function::Create(FunctionType::get(Type::getVoidTy(context), parameters, false), GlobalValue::ExternalLinkage, name, module);
+  auto *kernel = Function::Create(FunctionType::get(Type::getVoidTy(context), parameters, false), GlobalValue::ExternalLinkage,
+                                  name, module);
   kernel->setDoesNotThrow();
   annotate(*kernel, "kernel", number(context, 1));
   annotate(*kernel, "maxntidx", number(context, threads));
@@ -92,7 +94,8 @@ void gpu::emitIf(IRBuilder<> &b, Value *condition, function_ref<void()> then, fu
   b.SetInsertPoint(end);
 }
 
-SmallVector<Value *> gpu::emitLoop(IRBuilder<> &b, const Twine &name, ArrayRef<Value *> initial, function_ref<Value *(ArrayRef<Value *>)> condition,
+SmallVector<Value *> gpu::emitLoop(IRBuilder<> &b, const Twine &name, ArrayRef<Value *> initial,
+                                   function_ref<Value *(ArrayRef<Value *>)> condition,
                                    function_ref<SmallVector<Value *>(ArrayRef<Value *>)> body, unsigned unrolled) {
   BasicBlock *before = b.GetInsertBlock();
   Function *function = before->getParent();

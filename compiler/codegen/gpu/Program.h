@@ -30,7 +30,7 @@ constexpr uint64_t kAlignment = 256;
 struct TensorMap {
   Element element = Element::Bf16;
   Place place;
-  std::vector<uint64_t> dims, strides;      ///< strides of all dims but the first, in bytes
+  std::vector<uint64_t> dims, strides;       ///< strides of all dims but the first, in bytes
   std::vector<uint32_t> box, elementStrides; ///< box: empty for im2col
   unsigned swizzleBytes = 128;               ///< 32, 64 or 128
   /// im2col, dims {c, w, h, n}: corners of the box of first taps ({w, h}), channels and pixels of a copy.
@@ -64,8 +64,8 @@ struct Variant {
 struct Step {
   std::string name; ///< of the kernel function
   std::vector<std::string> nodes;
-  std::string kind; ///< "matrix product", "convolution", "elements", "reduction"
-  std::string why;  ///< the kind is not another one
+  std::string kind;              ///< "matrix product", "convolution", "elements", "reduction"
+  std::string why;               ///< the kind is not another one
   std::vector<Variant> variants; ///< best first, by the cost model
   uint32_t chosen = 0;
 };

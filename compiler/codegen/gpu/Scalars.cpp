@@ -67,8 +67,9 @@ public:
   /// 2^n * 2^f with n whole and |f| at most a half: each factor is good to 2^-22, and x * log2(e) loses nothing.
   Value *exp(Value *x) {
     // Beyond, the result is infinite or zero whatever x is; a difference of infinities would be none.
-    Value *bounded = b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::minimum,
-                                       {b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::maximum, {x, number(-110)}), number(90)});
+    Value *bounded =
+        b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::minimum,
+                          {b.CreateIntrinsic(b.getFloatTy(), llvm::Intrinsic::maximum, {x, number(-110)}), number(90)});
     Value *whole = unary(llvm::Intrinsic::rint, b.CreateFMul(bounded, number(1.4426950408889634)));
     Value *rest = fma(whole, number(-0.693359375), bounded);
     rest = fma(whole, number(2.12194440e-4), rest);
@@ -82,7 +83,8 @@ public:
 
   /// 1 - 2 / (exp(2x) + 1), and near 0, where that cancels, the series.
   Value *tanh(Value *x) {
-    Value *large = b.CreateFSub(number(1), b.CreateFMul(number(2), reciprocal(b.CreateFAdd(roughExp(b.CreateFMul(x, number(2))), number(1)))));
+    Value *large = b.CreateFSub(
+        number(1), b.CreateFMul(number(2), reciprocal(b.CreateFAdd(roughExp(b.CreateFMul(x, number(2))), number(1)))));
     Value *square = b.CreateFMul(x, x);
     Value *series = number(62.0 / 2835);
     for (double factor : {-17.0 / 315, 2.0 / 15, -1.0 / 3, 1.0})
@@ -111,22 +113,38 @@ llvm::CmpInst::Predicate predicateOf(mlir::arith::CmpFPredicate predicate) {
   using P = mlir::arith::CmpFPredicate;
   using L = llvm::CmpInst;
   switch (predicate) {
-  case P::AlwaysFalse: return L::FCMP_FALSE;
-  case P::OEQ: return L::FCMP_OEQ;
-  case P::OGT: return L::FCMP_OGT;
-  case P::OGE: return L::FCMP_OGE;
-  case P::OLT: return L::FCMP_OLT;
-  case P::OLE: return L::FCMP_OLE;
-  case P::ONE: return L::FCMP_ONE;
-  case P::ORD: return L::FCMP_ORD;
-  case P::UEQ: return L::FCMP_UEQ;
-  case P::UGT: return L::FCMP_UGT;
-  case P::UGE: return L::FCMP_UGE;
-  case P::ULT: return L::FCMP_ULT;
-  case P::ULE: return L::FCMP_ULE;
-  case P::UNE: return L::FCMP_UNE;
-  case P::UNO: return L::FCMP_UNO;
-  case P::AlwaysTrue: return L::FCMP_TRUE;
+  case P::AlwaysFalse:
+    return L::FCMP_FALSE;
+  case P::OEQ:
+    return L::FCMP_OEQ;
+  case P::OGT:
+    return L::FCMP_OGT;
+  case P::OGE:
+    return L::FCMP_OGE;
+  case P::OLT:
+    return L::FCMP_OLT;
+  case P::OLE:
+    return L::FCMP_OLE;
+  case P::ONE:
+    return L::FCMP_ONE;
+  case P::ORD:
+    return L::FCMP_ORD;
+  case P::UEQ:
+    return L::FCMP_UEQ;
+  case P::UGT:
+    return L::FCMP_UGT;
+  case P::UGE:
+    return L::FCMP_UGE;
+  case P::ULT:
+    return L::FCMP_ULT;
+  case P::ULE:
+    return L::FCMP_ULE;
+  case P::UNE:
+    return L::FCMP_UNE;
+  case P::UNO:
+    return L::FCMP_UNO;
+  case P::AlwaysTrue:
+    return L::FCMP_TRUE;
   }
   llvm_unreachable("a predicate");
 }
@@ -135,16 +153,26 @@ llvm::CmpInst::Predicate predicateOf(mlir::arith::CmpIPredicate predicate) {
   using P = mlir::arith::CmpIPredicate;
   using L = llvm::CmpInst;
   switch (predicate) {
-  case P::eq: return L::ICMP_EQ;
-  case P::ne: return L::ICMP_NE;
-  case P::slt: return L::ICMP_SLT;
-  case P::sle: return L::ICMP_SLE;
-  case P::sgt: return L::ICMP_SGT;
-  case P::sge: return L::ICMP_SGE;
-  case P::ult: return L::ICMP_ULT;
-  case P::ule: return L::ICMP_ULE;
-  case P::ugt: return L::ICMP_UGT;
-  case P::uge: return L::ICMP_UGE;
+  case P::eq:
+    return L::ICMP_EQ;
+  case P::ne:
+    return L::ICMP_NE;
+  case P::slt:
+    return L::ICMP_SLT;
+  case P::sle:
+    return L::ICMP_SLE;
+  case P::sgt:
+    return L::ICMP_SGT;
+  case P::sge:
+    return L::ICMP_SGE;
+  case P::ult:
+    return L::ICMP_ULT;
+  case P::ule:
+    return L::ICMP_ULE;
+  case P::ugt:
+    return L::ICMP_UGT;
+  case P::uge:
+    return L::ICMP_UGE;
   }
   llvm_unreachable("a predicate");
 }
@@ -165,7 +193,8 @@ Value *gpu::emitScalar(llvm::IRBuilder<> &b, mlir::Operation *op, llvm::ArrayRef
       .Case([&](arith::ConstantOp constant) -> Value * {
         if (auto number = llvm::dyn_cast<mlir::FloatAttr>(constant.getValue()))
           return llvm::ConstantFP::get(to, number.getValue());
-        return llvm::ConstantInt::get(to, llvm::cast<mlir::IntegerAttr>(constant.getValue()).getValue().sextOrTrunc(to->getIntegerBitWidth()));
+        return llvm::ConstantInt::get(
+            to, llvm::cast<mlir::IntegerAttr>(constant.getValue()).getValue().sextOrTrunc(to->getIntegerBitWidth()));
       })
       .Case([&](arith::AddFOp) { return b.CreateFAdd(x[0], x[1]); })
       .Case([&](arith::SubFOp) { return b.CreateFSub(x[0], x[1]); })
@@ -224,7 +253,8 @@ bool gpu::hasScalarForm(mlir::Operation *op) {
   auto scalar = [](mlir::Type type) { return type.isIntOrIndexOrFloat(); };
   if (op->getNumResults() != 1 || !llvm::all_of(op->getOperandTypes(), scalar) || !llvm::all_of(op->getResultTypes(), scalar))
     return false;
-  auto *function = llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), false), llvm::GlobalValue::ExternalLinkage, "f", module);
+  auto *function =
+      llvm::Function::Create(llvm::FunctionType::get(b.getVoidTy(), false), llvm::GlobalValue::ExternalLinkage, "f", module);
   b.SetInsertPoint(llvm::BasicBlock::Create(context, "", function));
   llvm::SmallVector<Value *> operands;
   for (mlir::Type type : op->getOperandTypes())

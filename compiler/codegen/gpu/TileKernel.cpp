@@ -11,12 +11,12 @@ using namespace tw;
 using namespace tw::gpu;
 
 namespace {
-constexpr unsigned kChunk = 64;         ///< columns of the output that leave together
-constexpr unsigned kOutBuffers = 2;     ///< of each consumer, for chunks
+constexpr unsigned kChunk = 64;     ///< columns of the output that leave together
+constexpr unsigned kOutBuffers = 2; ///< of each consumer, for chunks
 /// Of a tile, with two consumers: with more, the sums leave no registers for what the epilogue reads early.
 constexpr unsigned kMostColumnsAhead = 128;
-constexpr unsigned kBarrierBytes = 16;  ///< of a stage: full, and behind it empty
-constexpr unsigned kTileGroup = 8;      ///< tile rows that run side by side, so that what they share stays in L2
+constexpr unsigned kBarrierBytes = 16; ///< of a stage: full, and behind it empty
+constexpr unsigned kTileGroup = 8;     ///< tile rows that run side by side, so that what they share stays in L2
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
 struct Registers {
   unsigned producer, consumer;
@@ -117,12 +117,13 @@ void Emitter::forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Va
   }
   SmallVector<Value *> state{firstTile};
   state.append(initial.begin(), initial.end());
-  emitLoop(b, "tiles", state, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], tiles); },
-           [&](ArrayRef<Value *> values) {
-             SmallVector<Value *> next = body(values[0], values.drop_front());
-             next.insert(next.begin(), b.CreateAdd(values[0], tileStep));
-             return next;
-           });
+  emitLoop(
+      b, "tiles", state, [&](ArrayRef<Value *> values) { return b.CreateICmpULT(values[0], tiles); },
+      [&](ArrayRef<Value *> values) {
+        SmallVector<Value *> next = body(values[0], values.drop_front());
+        next.insert(next.begin(), b.CreateAdd(values[0], tileStep));
+        return next;
+      });
 }
 
 void Emitter::produce() {
@@ -131,12 +132,14 @@ void Emitter::produce() {
   auto copyB = [&](Value *stage, Value *k, const TilePlace &place) {
     Value *to = b.CreateAdd(shared, add(scaled(stage, kernel.stageBytes()), bytesA));
     if (!kernel.columnsInner) {
-      hopper.copyBox(to, parameter(kMapB), coordinates(scaled(k, depth), scaled(place.column, shape.columns), place), fullBarrier(stage));
+      hopper.copyBox(to, parameter(kMapB), coordinates(scaled(k, depth), scaled(place.column, shape.columns), place),
+                     fullBarrier(stage));
       return;
     }
     for (unsigned column = 0; column < shape.columns; column += kChunk)
       hopper.copyBox(add(to, column * kStageRowBytes), parameter(kMapB),
-                     coordinates(add(scaled(place.column, shape.columns), column), scaled(k, depth), place), fullBarrier(stage));
+                     coordinates(add(scaled(place.column, shape.columns), column), scaled(k, depth), place),
+                     fullBarrier(stage));
   };
   // B is known before the grid in front of this one ends.
   Value *loadedB = constant(0);
@@ -146,12 +149,13 @@ void Emitter::produce() {
       const TilePlace place = placeOf(firstTile);
       Value *count = b.CreateSub(endStage, firstStage);
       count = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
-      emitLoop(b, "ahead", {constant(0)}, [&](ArrayRef<Value *> i) { return b.CreateICmpULT(i[0], count); },
-               [&](ArrayRef<Value *> i) -> SmallVector<Value *> {
-                 hopper.arriveExpecting(fullBarrier(i[0]), constant(kernel.stageBytes()));
-                 copyB(i[0], b.CreateAdd(firstStage, i[0]), place);
-                 return {add(i[0], 1)};
-               });
+      emitLoop(
+          b, "ahead", {constant(0)}, [&](ArrayRef<Value *> i) { return b.CreateICmpULT(i[0], count); },
+          [&](ArrayRef<Value *> i) -> SmallVector<Value *> {
+            hopper.arriveExpecting(fullBarrier(i[0]), constant(kernel.stageBytes()));
+            copyB(i[0], b.CreateAdd(firstStage, i[0]), place);
+            return {add(i[0], 1)};
+          });
     });
     Value *count = b.CreateSub(endStage, firstStage);
     loadedB = b.CreateSelect(b.CreateICmpULT(count, constant(shape.stages)), count, constant(shape.stages));
@@ -194,7 +198,8 @@ void Emitter::produce() {
           next.push_back(nextOne);
           next.push_back(nextParity);
           if (kernel.source == RowSource::Matrix) {
-            hopper.copyBox(to, parameter(kMapA), coordinates(scaled(k, depth), scaled(row, shape.rows), place), fullBarrier(stage));
+            hopper.copyBox(to, parameter(kMapA), coordinates(scaled(k, depth), scaled(row, shape.rows), place),
+                           fullBarrier(stage));
             return next;
           }
           Value *block = values[3], *tapX = values[4], *tapY = values[5];
@@ -217,7 +222,8 @@ void Emitter::produce() {
 
 /// Of rows of 128 bytes, swizzled by 128 bytes: 8 rows lie 1024 bytes apart. Transposed, the next 64 columns lie 64 rows further.
 Value *Emitter::descriptor(Value *address, unsigned behind, bool isTransposed) {
-  const uint64_t layout = uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(isTransposed ? 64 * kStageRowBytes >> 4 : 1) << 16;
+  const uint64_t layout =
+      uint64_t(1) << 62 | uint64_t(1024 >> 4) << 32 | uint64_t(isTransposed ? 64 * kStageRowBytes >> 4 : 1) << 16;
   Value *units = b.CreateLShr(add(address, behind), 4);
   return b.CreateOr(b.CreateZExt(units, b.getInt64Ty()), b.getInt64(layout));
 }
@@ -237,9 +243,10 @@ SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
         Value *rowsA = b.CreateAdd(from, scaled(consumer, 64 * kStageRowBytes));
         Value *isLater = b.CreateICmpUGT(k, firstStage);
         // A step of k is 32 bytes, or 16 rows.
-        SmallVector<Value *> sums =
-            hopper.multiply(kernel.in, shape.columns, values.drop_front(4), descriptor(rowsA, 0), descriptor(from, shape.rows * kStageRowBytes, kernel.columnsInner), 2,
-                            kernel.columnsInner ? 16 * kStageRowBytes >> 4 : 2, b.CreateZExt(isLater, b.getInt32Ty()), kernel.columnsInner);
+        SmallVector<Value *> sums = hopper.multiply(kernel.in, shape.columns, values.drop_front(4), descriptor(rowsA, 0),
+                                                    descriptor(from, shape.rows * kStageRowBytes, kernel.columnsInner), 2,
+                                                    kernel.columnsInner ? 16 * kStageRowBytes >> 4 : 2,
+                                                    b.CreateZExt(isLater, b.getInt32Ty()), kernel.columnsInner);
         sums = hopper.waitProducts(sums, 1);
         hopper.arriveIf(values[3], b.CreateAnd(signals, isLater));
         auto [next, nextParity] = nextStage(stage, values[2]);
@@ -261,16 +268,19 @@ SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *batch, Valu
     return b.CreateSelect(b.CreateICmpULT(value, last), value, last);
   };
   // The number of columns is a multiple of what a thread has side by side: said so, loads of neighbours become one.
-  Value *first = b.CreateAnd(clamped(column, parameter(kColumns), unsigned(sums.size())), ~uint64_t(sums.size() - 1) & 0xffffffff);
-  return kernel.epilogue(b, sums, b.CreateAdd(b.CreateMul(batch, parameter(kRows)), clamped(row, parameter(kRows), 1)), first, function);
+  Value *first =
+      b.CreateAnd(clamped(column, parameter(kColumns), unsigned(sums.size())), ~uint64_t(sums.size() - 1) & 0xffffffff);
+  return kernel.epilogue(b, sums, b.CreateAdd(b.CreateMul(batch, parameter(kRows)), clamped(row, parameter(kRows), 1)), first,
+                         function);
 }
 
 void Emitter::writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values) {
   const unsigned bytes = bytesOf(kernel.out);
   emitIf(b, b.CreateAnd(b.CreateICmpULT(row, parameter(kRows)), b.CreateICmpULT(column, parameter(kColumns))), [&] {
     Value *all = b.CreateAdd(b.CreateMul(batch, parameter(kRows)), row);
-    Value *index = b.CreateAdd(b.CreateMul(b.CreateZExt(all, b.getInt64Ty()), b.CreateZExt(parameter(kColumns), b.getInt64Ty())),
-                               b.CreateZExt(column, b.getInt64Ty()));
+    Value *index =
+        b.CreateAdd(b.CreateMul(b.CreateZExt(all, b.getInt64Ty()), b.CreateZExt(parameter(kColumns), b.getInt64Ty())),
+                    b.CreateZExt(column, b.getInt64Ty()));
     Value *at = b.CreateGEP(b.getInt8Ty(), parameter(kOut), b.CreateMul(index, b.getInt64(bytes)));
     if (bytes == 4) {
       Value *pair = PoisonValue::get(FixedVectorType::get(values[0]->getType(), 2));
@@ -295,7 +305,8 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
   const unsigned rowBytes = kChunk * bytesOf(kernel.out);
   Value *isFirst = b.CreateICmpEQ(inGroup, constant(0)), *barrier = add(consumer, 1);
   // Lane l gives the address of row l % 8 of matrix l / 8: the upper and lower half of the rows, then the columns behind.
-  Value *matrixRow = b.CreateAdd(scaled(warp, 16), b.CreateAdd(b.CreateAnd(lane, 7), scaled(b.CreateAnd(b.CreateLShr(lane, 3), 1), 8)));
+  Value *matrixRow =
+      b.CreateAdd(scaled(warp, 16), b.CreateAdd(b.CreateAnd(lane, 7), scaled(b.CreateAnd(b.CreateLShr(lane, 3), 1), 8)));
   Value *behind = b.CreateLShr(lane, 4);
   // The map's swizzle: units of 16 bytes by the row, or by every second row where rows are 64 bytes.
   Value *swizzle = bytes ? b.CreateAnd(b.CreateLShr(matrixRow, 1), 3) : b.CreateAnd(matrixRow, 7);
@@ -306,7 +317,8 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
       const unsigned at = first / 8 * 4 + half * 2;
       Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, bytes ? 4 : 2), first)), *atRow = add(row, half * 8);
       if (bytes) {
-        words.push_back(hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, atRow, column)));
+        words.push_back(
+            hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, atRow, column)));
         continue;
       }
       SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, atRow, column);
@@ -324,7 +336,8 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
         wordsAt(base + column);
       continue;
     }
-    Value *buffers = add(b.CreateAdd(shared, scaled(consumer, kOutBuffers * outBufferBytes(kernel))), shape.stages * kernel.stageBytes());
+    Value *buffers =
+        add(b.CreateAdd(shared, scaled(consumer, kOutBuffers * outBufferBytes(kernel))), shape.stages * kernel.stageBytes());
     Value *buffer = b.CreateAdd(buffers, scaled(b.CreateURem(chunks, constant(kOutBuffers)), outBufferBytes(kernel)));
     chunks = add(chunks, 1);
     auto waitForBuffer = [&] {
@@ -362,7 +375,8 @@ void Emitter::reduceCluster() {
   const unsigned count = shape.columns / 2, part = count / shape.splitK, apart = 512 * shape.consumers();
   const TilePlace place = placeOf(firstTile);
   Value *mine = b.CreateAdd(shared, b.CreateShl(b.CreateAdd(inGroup, scaled(consumer, 128)), 2));
-  Value *row = b.CreateAdd(b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64)), b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
+  Value *row = b.CreateAdd(b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64)),
+                           b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)));
   Type *type = kernel.in == Element::I8 ? b.getInt32Ty() : b.getFloatTy();
   for (unsigned u = 0; u < part; u += 2) {
     Value *index = add(scaled(rank, part), u);
@@ -377,7 +391,8 @@ void Emitter::reduceCluster() {
     Value *half = b.CreateAnd(b.CreateLShr(index, 1), 1);
     Value *quarter = b.CreateAnd(lane, 3), *inTile;
     if (kernel.permutesColumns)
-      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 3), 16), b.CreateAdd(scaled(quarter, 4), scaled(b.CreateAnd(b.CreateLShr(index, 2), 1), 2)));
+      inTile = b.CreateAdd(scaled(b.CreateLShr(index, 3), 16),
+                           b.CreateAdd(scaled(quarter, 4), scaled(b.CreateAnd(b.CreateLShr(index, 2), 1), 2)));
     else
       inTile = b.CreateAdd(scaled(b.CreateLShr(index, 2), 8), scaled(quarter, 2));
     Value *column = b.CreateAdd(scaled(place.column, shape.columns), inTile);
@@ -424,8 +439,9 @@ Function *Emitter::run() {
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kAlignment)));
 
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
-  auto *memory = new GlobalVariable(module, ArrayType::get(b.getInt8Ty(), 0), false, GlobalValue::ExternalLinkage, nullptr, kernel.name + "_shared",
-                                    nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/3, /*isExternallyInitialized=*/true);
+  auto *memory = new GlobalVariable(module, ArrayType::get(b.getInt8Ty(), 0), false, GlobalValue::ExternalLinkage, nullptr,
+                                    kernel.name + "_shared", nullptr, GlobalValue::NotThreadLocal, /*AddressSpace=*/3,
+                                    /*isExternallyInitialized=*/true);
   memory->setAlignment(Align(1024));
   shared = b.CreateTrunc(b.CreatePtrToInt(memory, b.getInt64Ty()), b.getInt32Ty());
   barriers = add(shared, shape.stages * kernel.stageBytes() + kOutBuffers * shape.consumers() * outBufferBytes(kernel));

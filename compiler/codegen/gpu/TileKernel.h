@@ -43,8 +43,8 @@ constexpr unsigned kStageRowBytes = 128;
 
 /// Sums of `row`, at `column` and behind it (2 or 4 of them), as floats, or i32 of bytes: the floats that are written. `row` and
 /// `column` lie inside of the output.
-using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, llvm::ArrayRef<llvm::Value *> sums, llvm::Value *row,
-                                                                 llvm::Value *column, llvm::Function *kernel)>;
+using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, llvm::ArrayRef<llvm::Value *> sums,
+                                                                llvm::Value *row, llvm::Value *column, llvm::Function *kernel)>;
 
 struct TileKernel {
   std::string name;

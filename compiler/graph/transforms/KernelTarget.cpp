@@ -1,4 +1,4 @@
-//===- KernelTarget.cpp - What the accelerator and the CPU take -----------===//
+//===- KernelTarget.cpp - What the targets take ---------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/graph/transforms/KernelTarget.h"

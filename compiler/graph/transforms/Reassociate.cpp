@@ -61,8 +61,8 @@ template <typename OpT> struct IntoConv : OpRewritePattern<OpT> {
   LogicalResult matchAndRewrite(OpT op, PatternRewriter &rewriter) const override {
     auto operands = WithConstant<OpT>::of(op);
     auto conv = operands ? operands->value.template getDefiningOp<ConvOp>() : ConvOp();
-    if (!conv || !conv->hasOneUse() || conv.getLayout() != "nchw" || conv.getType() != op.getType() || !constantOf(conv.getW()) ||
-        (conv.getBias() && !constantOf(conv.getBias())))
+    if (!conv || !conv->hasOneUse() || conv.getLayout() != "nchw" || conv.getType() != op.getType() ||
+        !constantOf(conv.getW()) || (conv.getBias() && !constantOf(conv.getBias())))
       return failure();
     constexpr bool scales = std::is_same_v<OpT, MulOp>;
     const int64_t channels = shapeOf(conv)[1];
@@ -81,8 +81,10 @@ template <typename OpT> struct IntoConv : OpRewritePattern<OpT> {
         bias = rewriter.create<ConstantOp>(loc, makeFloats(vector, std::vector<float>(size_t(channels), 0)));
       bias = evaluated<AddOp>(rewriter, loc, vector, bias, c);
     }
-    rewriter.replaceOpWithNewOp<ConvOp>(op, op.getType(), conv.getX(), w, bias, conv.getStrides(), conv.getPads(), conv.getDilations(),
-                                        conv.getGroup(), conv.getLayout())->setLoc(loc);
+    rewriter
+        .replaceOpWithNewOp<ConvOp>(op, op.getType(), conv.getX(), w, bias, conv.getStrides(), conv.getPads(),
+                                    conv.getDilations(), conv.getGroup(), conv.getLayout())
+        ->setLoc(loc);
     rewriter.eraseOp(conv);
     return success();
   }
@@ -124,7 +126,8 @@ template <typename OpT> struct Together : OpRewritePattern<OpT> {
     for (auto [a, b] : llvm::zip(padRank(shapeOf(inner->constant), rank), padRank(shapeOf(outer->constant), rank)))
       shape.push_back(std::max(a, b));
     const auto type = RankedTensorType::get(shape, elementOf(op));
-    if (type.getNumElements() > std::max(tensorOf(inner->constant).getNumElements(), tensorOf(outer->constant).getNumElements()))
+    if (type.getNumElements() >
+        std::max(tensorOf(inner->constant).getNumElements(), tensorOf(outer->constant).getNumElements()))
       return failure();
     Location loc = rewriter.getFusedLoc({first->getLoc(), op.getLoc()});
     Value constant = evaluated<OpT>(rewriter, loc, type, inner->constant, outer->constant);
