@@ -1,6 +1,7 @@
 //===- CompareCommand.cpp - tilewright compare ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "isa/files/InputFile.h"
 #include "runtime/CpuPeak.h"
 #include "runtime/Files.h"
 #include "runtime/LayerJoin.h"
@@ -575,6 +576,8 @@ Status compare(const CompareArguments &arguments) {
   if (arguments.asksFor(kAccelerator) && arguments.model.network.machine.empty() && !runtime::isProgramFile(model))
     return userError(
         "target accel needs a machine: give one with --hw (see 'tilewright hw list'), or leave it out with --targets cpu");
+  for (const auto &[name, path] : arguments.externalPaths)
+    files::addInput(path); // a library is no place for a report
   if (Status status = checkOutputs({arguments.jsonFile}); !status)
     return status;
   StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs);

@@ -10,6 +10,7 @@ for them.
 import ctypes
 import json
 import os
+import shutil
 import pathlib
 import re
 import subprocess
@@ -196,6 +197,13 @@ class ExternalTest(CompareCase):
         np.save(self.path / "x.npy", np.zeros((8, 8), np.float32))
         report = self.document("gemm:8x8x8:fp32", "--hw", "gemmini_16x16_fp32", "--external", "ort", "--ort", STAND_IN, "--input", "x.npy")
         self.assertEqual([(pair["first"], pair["second"]) for pair in report["agreement"]], [("accel", "cpu"), ("accel", "ort"), ("cpu", "ort")])
+
+    def test_the_library_is_not_replaced_by_the_report(self):
+        library = self.path / "library.so"
+        shutil.copy(STAND_IN, library)
+        before = library.read_bytes()
+        self.refuses(*self.KERNEL[:-1], library, "--json", library, message=["cannot write", "library.so", "input"])
+        self.assertEqual(library.read_bytes(), before)
 
     def test_a_runtime_that_is_not_there(self):
         kernel = ["gemm:8x8x8:fp32", "--targets", "cpu"]
