@@ -122,6 +122,7 @@ CpuPeak runtime::measureCpuPeak(Products products, unsigned threads) {
   Kernel kernel = kernelFor(products);
   if (!kernel.run)
     return {};
+  threads = std::min(threads, std::max(1u, std::thread::hardware_concurrency())); // more run no faster
   std::vector<double> seconds(threads, 1);
   std::vector<std::thread> others;
   for (unsigned i = 1; i < threads; ++i)

@@ -524,6 +524,8 @@ json Contest::document() const {
 }
 
 Status Contest::verdict() const {
+  if (std::none_of(rows.begin(), rows.end(), [](const Row &row) { return row.hasTime(); }) && rows.size() == 1 && rows[0].name == kGpu)
+    return userError("target gpu is " + rows[0].how);
   std::string disagreement, overflow;
   bool isOurs = false;
   for (const Agreement &each : agreements) {
@@ -578,6 +580,8 @@ Status compare(const CompareArguments &arguments) {
         "target accel needs a machine: give one with --hw (see 'tilewright hw list'), or leave it out with --targets cpu");
   for (const auto &[name, path] : arguments.externalPaths)
     files::addInput(path); // a library is no place for a report
+  if (!arguments.asksFor(kAccelerator) && !arguments.model.network.machine.empty())
+    return userError("--hw is for target accel, which --targets leaves out");
   if (Status status = checkOutputs({arguments.jsonFile}); !status)
     return status;
   StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs);

@@ -92,6 +92,8 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return bundle ? runtime::writeFile(output, bundle->library) : Status(bundle.error());
   }
   const std::string folder = arguments.output.empty() ? "." : arguments.output;
+  if (folder == "-")
+    return userError("-o is '-' but must be a folder: --target cpu writes several files (--emit writes one)");
   {
     runtime::FileSet probe; // an hour may lie between this and the results
     if (Status status = stage(probe, folder, request.name, {}, request.separateWeights); !status)
@@ -140,6 +142,8 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   if (isText) {
     if (Status status = checkOutputs({output}); !status)
       return status;
+  } else if (output == "-") {
+    return userError("-o is '-' but must be a folder: --target gpu writes several files (--emit writes one)");
   } else {
     runtime::FileSet probe;
     if (Status status = stage(probe, output, {}); !status)

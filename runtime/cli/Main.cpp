@@ -92,9 +92,24 @@ static int finish(int status) {
                                         : fail(runtime::ErrorKind::User, "cannot write standard output"); // some time ago
 }
 
+/// LLVM has no code for what it was given: features that contradict each other, for example.
+static void llvmGaveUp(void *namesProcessor, const char *reason, bool) {
+  const bool isAsked = *static_cast<bool *>(namesProcessor);
+  const int status = fail(isAsked ? runtime::ErrorKind::User : runtime::ErrorKind::Internal,
+                          isAsked ? std::string("LLVM makes no code for the processor of --arch, --cpu and --features: ") + reason
+                                  : std::string("LLVM: ") + reason);
+  std::fflush(stdout);
+  _exit(status);
+}
+
 int main(int argc, char **argv) {
   keepStandardStreams();
   llvm::install_bad_alloc_error_handler(llvmOutOfMemory);
+  static bool namesProcessor = false;
+  for (const std::string argument : std::vector<std::string>(argv, argv + argc))
+    for (const char *option : {"--features", "--cpu", "--arch"})
+      namesProcessor |= argument.rfind(option, 0) == 0;
+  llvm::install_fatal_error_handler(llvmGaveUp, &namesProcessor);
   for (const std::string argument : std::vector<std::string>(argv, argv + argc))
     for (const std::string &text : {argument, argument.substr(argument.find('=') + 1)}) // a value stands without its name, too
       if (text.find('\n') != std::string::npos)

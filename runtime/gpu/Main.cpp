@@ -9,6 +9,7 @@
 #include "isa/files/InputFile.h"
 #include "runtime/gpu/GpuNetwork.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -28,6 +29,17 @@ static Status run(const std::vector<std::string> &arguments) {
   GpuNetworkOptions options;
   unsigned repeat = 100;
   uint64_t random = 0;
+  if (std::find_if(arguments.begin(), arguments.end(),
+                   [](const std::string &each) { return each == "--help" || each == "-h"; }) != arguments.end()) {
+    std::puts(
+        "tilewright-gpu FOLDER [--input FILE]... [--output-dir DIR] [--repeat N] [--copies N] [--cache DIR] [--no-choice] "
+        "[--random SEED]\n"
+        "Runs what 'tilewright compile --target gpu -o FOLDER' wrote (docs/gpu.md). FILEs are raw bytes, one for each input.\n"
+        "--no-choice: the variants that the cost model likes best, untimed. --random: weights and inputs only good for "
+        "measuring.\n"
+        "Exit status: 0 ok, 1 user error, 3 internal error, 77 no GPU here.");
+    return {};
+  }
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string option = arguments[i];
     auto value = [&]() -> std::string { return i + 1 < arguments.size() ? arguments[++i] : ""; };

@@ -14,6 +14,39 @@ using json = nlohmann::ordered_json;
 namespace {
 constexpr int kVersion = 1;
 
+/// A whole number of this key between two others.
+uint64_t number(const json &value, const char *key, uint64_t least, uint64_t most) {
+  const json &found = value.at(key);
+  if (!found.is_number_integer() || found.is_number_float() || (!found.is_number_unsigned() && found.get<int64_t>() < 0) ||
+      found.get<uint64_t>() < least || found.get<uint64_t>() > most)
+    throw std::invalid_argument(std::string("'") + key + "' is " + found.dump() + " but must be a whole number from " +
+                                std::to_string(least) + " to " + std::to_string(most));
+  return found.get<uint64_t>();
+}
+
+/// `count` whole numbers of this key.
+template <typename T> std::vector<T> numbers(const json &value, const char *key, size_t count, int64_t least, int64_t most) {
+  const json &found = value.at(key);
+  bool isGood = found.is_array() && found.size() == count;
+  std::vector<T> result;
+  for (size_t i = 0; isGood && i < count; ++i) {
+    isGood = found[i].is_number_integer() &&
+             (found[i].is_number_unsigned() ? found[i].get<uint64_t>() <= uint64_t(most)
+                                            : found[i].get<int64_t>() >= least && found[i].get<int64_t>() <= most);
+    if (isGood)
+      result.push_back(found[i].get<T>());
+  }
+  if (!isGood)
+    throw std::invalid_argument(std::string("'") + key + "' is " + found.dump() + " but must be " + std::to_string(count) +
+                                " whole numbers from " + std::to_string(least) + " to " + std::to_string(most));
+  return result;
+}
+
+/// Limits of sm_90, and of what is plausible beyond.
+constexpr uint64_t kMostBlocks = 0x7fffffff, kMostThreads = 1024, kMostCluster = 8, kMostShared = 232448;
+constexpr uint64_t kMostBytes = uint64_t(1) << 40;
+constexpr int64_t kMostDim = int64_t(1) << 32, kMostStride = int64_t(1) << 40;
+
 Element elementNamed(const std::string &name) {
   for (int i = 0; i <= int(Element::Bool); ++i)
     if (name == nameOf(Element(i)))
@@ -24,14 +57,15 @@ Element elementNamed(const std::string &name) {
 json toJson(const Place &place) { return {{place.isConstant ? "weights" : "memory", place.offset}}; }
 Place toPlace(const json &value) {
   const bool isConstant = value.contains("weights");
-  return {isConstant, value.at(isConstant ? "weights" : "memory")};
+  return {isConstant, number(value, isConstant ? "weights" : "memory", 0, kMostBytes)};
 }
 
 json toJson(const Tensor &tensor) {
   return {{"name", tensor.name}, {"element", nameOf(tensor.element)}, {"shape", tensor.shape}, {"at", toJson(tensor.place)}};
 }
 Tensor toTensor(const json &value) {
-  return {value.at("name"), elementNamed(value.at("element")), value.at("shape"), toPlace(value.at("at"))};
+  return {value.at("name"), elementNamed(value.at("element")),
+          numbers<int64_t>(value, "shape", value.at("shape").size(), 1, kMostDim), toPlace(value.at("at"))};
 }
 
 json toJson(const Launch &launch) {
@@ -52,18 +86,18 @@ json toJson(const Launch &launch) {
           {"arguments", arguments}};
 }
 Launch toLaunch(const json &value) {
-  Launch launch{value.at("kernel"),
-                value.at("grid"),
-                value.at("block"),
-                value.at("cluster"),
-                value.at("shared_bytes"),
-                value.at("overlaps"),
-                {}};
+  Launch launch;
+  launch.kernel = uint32_t(number(value, "kernel", 0, UINT32_MAX));
+  launch.grid = uint32_t(number(value, "grid", 1, kMostBlocks));
+  launch.block = uint32_t(number(value, "block", 1, kMostThreads));
+  launch.cluster = uint32_t(number(value, "cluster", 1, kMostCluster));
+  launch.sharedBytes = uint32_t(number(value, "shared_bytes", 0, kMostShared));
+  launch.overlaps = value.at("overlaps");
   for (const json &argument : value.at("arguments"))
     if (argument.is_number())
-      launch.arguments.push_back(argument.get<uint32_t>());
+      launch.arguments.push_back(uint32_t(number({{"argument", argument}}, "argument", 0, UINT32_MAX)));
     else if (argument.contains("map"))
-      launch.arguments.push_back(MapIndex{argument.at("map")});
+      launch.arguments.push_back(MapIndex{uint32_t(number(argument, "map", 0, UINT32_MAX))});
     else
       launch.arguments.push_back(toPlace(argument));
   return launch;
@@ -72,7 +106,7 @@ Launch toLaunch(const json &value) {
 /// Every index and place lies inside.
 std::string problemOf(const Program &program) {
   auto isInside = [&](const Place &place) {
-    return place.offset <= (place.isConstant ? program.constants.size() : program.arenaBytes);
+    return place.offset < (place.isConstant ? program.constants.size() : program.arenaBytes);
   };
   for (const std::vector<Tensor> *tensors : {&program.inputs, &program.outputs})
     for (const Tensor &tensor : *tensors) {
@@ -165,7 +199,7 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
   Program program;
   try {
     const json document = json::parse(*text);
-    const uint64_t bytes = document.at("weights_bytes");
+    const uint64_t bytes = number(document, "weights_bytes", 0, kMostBytes);
     if (needsWeights) {
       Result<std::string> weights = read("weights.bin");
       if (!weights)
@@ -179,7 +213,7 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
     }
     if (document.at("version") != kVersion)
       return userError(where + "version is " + document.at("version").dump() + " but must be " + std::to_string(kVersion));
-    program.arenaBytes = document.at("memory_bytes");
+    program.arenaBytes = number(document, "memory_bytes", 0, kMostBytes);
     for (const json &tensor : document.at("inputs"))
       program.inputs.push_back(toTensor(tensor));
     for (const json &tensor : document.at("outputs"))
@@ -197,17 +231,20 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
       TensorMap map;
       map.element = elementNamed(entry.at("element"));
       map.place = toPlace(entry.at("at"));
-      map.dims = entry.at("dims").get<std::vector<uint64_t>>();
-      map.strides = entry.at("strides_bytes").get<std::vector<uint64_t>>();
-      map.elementStrides = entry.at("element_strides").get<std::vector<uint32_t>>();
-      map.swizzleBytes = entry.at("swizzle_bytes");
+      const size_t rank = entry.at("dims").size();
+      if (rank < 1 || rank > 5)
+        return userError(where + "a tensor map has " + std::to_string(rank) + " dims but must have 1 to 5");
+      map.dims = numbers<uint64_t>(entry, "dims", rank, 1, kMostDim);
+      map.strides = numbers<uint64_t>(entry, "strides_bytes", rank - 1, 1, kMostStride);
+      map.elementStrides = numbers<uint32_t>(entry, "element_strides", rank, 1, 8);
+      map.swizzleBytes = unsigned(number(entry, "swizzle_bytes", 32, 128));
       if (entry.contains("pixels")) {
-        map.lower = entry.at("lower").get<std::vector<int32_t>>();
-        map.upper = entry.at("upper").get<std::vector<int32_t>>();
-        map.channels = entry.at("channels");
-        map.pixels = entry.at("pixels");
+        map.lower = numbers<int32_t>(entry, "lower", 2, -32768, 32767);
+        map.upper = numbers<int32_t>(entry, "upper", 2, -32768, 32767);
+        map.channels = uint32_t(number(entry, "channels", 1, 256));
+        map.pixels = uint32_t(number(entry, "pixels", 1, 1024));
       } else {
-        map.box = entry.at("box").get<std::vector<uint32_t>>();
+        map.box = numbers<uint32_t>(entry, "box", rank, 1, 256);
       }
       program.maps.push_back(std::move(map));
     }
@@ -217,7 +254,7 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
       step.nodes = entry.at("nodes").get<std::vector<std::string>>();
       step.kind = entry.at("kind");
       step.why = entry.at("why");
-      step.chosen = entry.at("chosen");
+      step.chosen = uint32_t(number(entry, "chosen", 0, UINT32_MAX));
       for (const json &value : entry.at("variants")) {
         Variant variant{value.at("name"), value.at("estimate_us"), {}};
         for (const json &launch : value.at("launches"))

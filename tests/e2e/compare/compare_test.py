@@ -138,7 +138,8 @@ class TargetTest(CompareCase):
     def test_inputs_are_given(self):
         np.save(self.path / "x.npy", np.zeros((8, 8), np.float32))
         for targets in ["cpu", "accel", "accel,cpu"]:
-            out, _ = self.compare("gemm:8x8x8:fp32", "--hw", "gemmini_16x16_fp32", "--targets", targets, "--input", "x.npy")
+            machine = ["--hw", "gemmini_16x16_fp32"] if "accel" in targets else []
+            out, _ = self.compare("gemm:8x8x8:fp32", *machine, "--targets", targets, "--input", "x.npy")
             self.assertNotIn("random inputs", out)
         self.refuses("gemm:8x8x8:fp32", "--targets", "cpu", "--input", "z=x.npy", message="the network has no input 'z', only: x")
 
@@ -169,6 +170,9 @@ class TargetTest(CompareCase):
         kernel = "gemm:8x8x8:fp32"
         self.refuses(kernel, message=["target accel needs a machine", "--hw", "--targets cpu"])
         self.refuses(kernel, "--targets", "cpu,npu", message="--targets: 'npu' is none of accel, cpu, gpu")
+        self.refuses(kernel, "--targets", "cpu", "--hw", "tiny_8x8", message="--hw is for target accel, which --targets leaves out")
+        if not pathlib.Path("/proc/driver/nvidia").exists():
+            self.assertIn("target gpu is not measured: no GPU here", self.compare(kernel, "--targets", "gpu", status=1)[1])
         self.refuses(kernel, "--targets", "cpu,cpu", message="--targets names 'cpu' twice")
         self.refuses(kernel, "--targets", "cpu", "--repeat", "0", message="--repeat")
         self.refuses(kernel, "--targets", "cpu", "--threads", "0", message="--threads")

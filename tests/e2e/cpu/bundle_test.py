@@ -272,6 +272,20 @@ int main(int argc, char **argv) {
             (self.path / "wrong.bin").write_bytes(content)
             self.execute("./loads", "wrong.bin", status=6)
         self.execute("./loads", "none.bin", status=5)
+        (self.path / "folder").mkdir()
+        os.mkfifo(self.path / "pipe")
+        for unreadable in ["folder", "pipe"]:
+            self.execute("./loads", unreadable, status=5)
+        self.program("over", """#include "d.h"
+int main(void) {
+  static _Alignas(D_ARENA_ALIGNMENT) char arena[D_ARENA_BYTES], image[sizeof(float) * D_IMAGE_COUNT];
+  const void *weights = NULL;
+  if (d_load_weights("lib/d.weights.bin", &weights))
+    return 99;
+  return d_run((float *)image, (float *)weights, weights, arena, sizeof arena, NULL);
+}
+""", "lib/libd.a")
+        self.execute("./over", status=4)
         self.execute("./loads", status=1)
 
     def test_equal_compilations_are_equal_files(self):
@@ -420,6 +434,9 @@ class RefusalTest(BundleTest):
         error = self.compile(model, *options, status=1)
         self.assertIn(message, error)
         self.assertEqual(len(error.strip().splitlines()), 1, error)
+
+    def test_processors_that_llvm_has_no_code_for(self):
+        self.fails("--arch", "riscv64", "--features=+zfinx", message="LLVM makes no code for the processor of --arch, --cpu and --features: ")
 
     def test_processors(self):
         self.fails("--cpu", "hasswell", "--arch", "x86_64", message="--cpu is 'hasswell' but x86_64 has no such processor; did you mean 'haswell'?")

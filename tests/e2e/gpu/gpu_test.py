@@ -105,7 +105,19 @@ class GpuTest(CliTest):
         refused({**program, "steps": [{**program["steps"][0], "chosen": 99}]}, "has no variant 99")
         refused({**program, "kernels": program["kernels"][:0]}, "has no kernel")
         refused({**program, "kernels": [{"name": "kernel", "file": "../../etc/passwd"}]}, "lies outside of the folder")
-        refused({**program, "inputs": [{**program["inputs"][0], "shape": [1 << 40, 1 << 40]}]}, "larger than the memory")
+        refused({**program, "inputs": [{**program["inputs"][0], "shape": [1 << 40, 1 << 40]}]}, "'shape' is")
+        step = program["steps"][0]
+        launch = step["variants"][0]["launches"][0]
+
+        def launched(**changes):
+            return {**program, "steps": [{**step, "chosen": 0, "variants": [{**step["variants"][0], "launches": [{**launch, **changes}]}]}]}
+
+        for key, value, most in [("block", 2048, 1024), ("block", 0, 1024), ("cluster", 17, 8), ("shared_bytes", -1, 232448), ("kernel", 0.9, 2**32 - 1),
+                                 ("grid", 2**32 + 1, 2**31 - 1)]:
+            refused(launched(**{key: value}), f"'{key}' is {json.dumps(value)} but must be a whole number from ")
+        refused({**program, "memory_bytes": -1}, "'memory_bytes' is -1 but must be a whole number")
+        if program["maps"]:
+            refused({**program, "maps": [{**program["maps"][0], "box": [1] * 9}]}, "'box' is [1,1,1,1,1,1,1,1,1] but must be")
         path.write_text(json.dumps(program))
         (self.path / "net.gpu/weights.bin").write_bytes(b"12")
         self.assertIn("weights.bin has 2 bytes but program.json says", self.runner("net.gpu", status=1))

@@ -15,6 +15,7 @@ void *memcpy(void *to, const void *from, size_t bytes);
 int open(const char *path, int flags, ...);
 int close(int file);
 long lseek(int file, long offset, int whence);
+long read(int file, void *to, size_t bytes);
 void *mmap(void *address, size_t bytes, int protection, int flags, int file, long offset);
 int munmap(void *address, size_t bytes);
 
@@ -109,6 +110,8 @@ static int check(const tw_plan *plan, const void *const *inputs, void *const *ou
 #endif
   if ((uintptr_t)arena % (uintptr_t)plan->alignment || (uintptr_t)weights % (uintptr_t)plan->alignment)
     return MISALIGNED;
+  if (!areDisjoint(weights, plan->weightBytes, arena, plan->arenaBytes))
+    return OVERLAP;
   for (int64_t i = 0; i < plan->inputCount; ++i) {
     if ((uintptr_t)inputs[i] % (uintptr_t)plan->inputs[i].alignment)
       return MISALIGNED;
@@ -119,7 +122,7 @@ static int check(const tw_plan *plan, const void *const *inputs, void *const *ou
     const int64_t bytes = plan->outputs[i].bytes;
     if ((uintptr_t)outputs[i] % (uintptr_t)plan->outputs[i].alignment)
       return MISALIGNED;
-    if (!areDisjoint(outputs[i], bytes, arena, plan->arenaBytes))
+    if (!areDisjoint(outputs[i], bytes, arena, plan->arenaBytes) || !areDisjoint(outputs[i], bytes, weights, plan->weightBytes))
       return OVERLAP;
     for (int64_t j = 0; j < plan->inputCount; ++j)
       if (!areDisjoint(outputs[i], bytes, inputs[j], plan->inputs[j].bytes))
@@ -172,16 +175,22 @@ static uint64_t sumOf(const char *data, int64_t bytes) {
 }
 
 int tw_bundle_load_weights(const tw_plan *plan, const char *path, const void **weights) {
-  enum { READ_ONLY = 0, TO_END = 2, PROTECT_READ = 1, MAP_PRIVATELY = 2 };
+  enum { READ_ONLY = 0, NO_WAIT = 2048, TO_END = 2, PROTECT_READ = 1, MAP_PRIVATELY = 2 }; // of Linux
   if (!path || !weights)
     return NULL_POINTER;
   *weights = 0;
   if (!plan->weightBytes)
     return OK;
-  const int file = open(path, READ_ONLY);
+  const int file = open(path, READ_ONLY | NO_WAIT); // a pipe has nobody to wait for
   if (file < 0)
     return NO_WEIGHTS_FILE;
-  const long bytes = lseek(file, 0, TO_END);
+  char first;
+  const int isReadable = read(file, &first, 1) >= 0; // a folder is not
+  const long bytes = lseek(file, 0, TO_END);         // nor has a pipe an end
+  if (!isReadable || bytes < 0) {
+    close(file);
+    return NO_WEIGHTS_FILE;
+  }
   void *data = bytes == plan->weightBytes ? mmap(0, (size_t)bytes, PROTECT_READ, MAP_PRIVATELY, file, 0) : (void *)-1;
   close(file);
   if (bytes != plan->weightBytes)
