@@ -55,6 +55,13 @@ uint64_t bytesOf(mlir::RankedTensorType type) {
   return uint64_t(type.getNumElements()) * gpu::bytesOf(*elementOf(type.getElementType()));
 }
 
+uint64_t bytesOf(llvm::ArrayRef<mlir::Value> tensors) {
+  uint64_t bytes = 0;
+  for (mlir::Value tensor : tensors)
+    bytes += bytesOf(tensorOf(tensor));
+  return bytes;
+}
+
 class GpuCompiler {
 public:
   GpuCompiler(mlir::ModuleOp module, const GpuOptions &options) : module(module), options(options) {}
@@ -94,6 +101,8 @@ private:
   /// or the distance between windows.
   llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group);
   void addStep(Step step);
+  /// A step of one plain kernel, which moves so many bytes.
+  void addPlainStep(const std::string &kind, const std::string &why, const std::string &variant, uint64_t bytes, Launch launch);
   Place placeInFunction(mlir::Value leaf);
 
   mlir::ModuleOp module;
@@ -155,6 +164,15 @@ llvm::Expected<uint32_t> GpuCompiler::addKernel(llvm::function_ref<void(llvm::Mo
     program.kernels.push_back({"kernel", std::move(*ptx), options.keepsLlvm ? text : ""});
   }
   return number->second;
+}
+
+void GpuCompiler::addPlainStep(const std::string &kind, const std::string &why, const std::string &variant, uint64_t bytes,
+                               Launch launch) {
+  Step step;
+  step.kind = kind;
+  step.why = why;
+  step.variants.push_back({variant, kLaunchMicroseconds + double(bytes) / kMemoryGigabytes / 1e3, {std::move(launch)}});
+  addStep(std::move(step));
 }
 
 void GpuCompiler::addStep(Step step) {
@@ -409,16 +427,8 @@ llvm::Error GpuCompiler::compileRows(mlir::Value root, llvm::ArrayRef<linalg::Li
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, rows * size, emit, size == kWarp ? 0 : uint32_t(size));
   if (!launch)
     return launch.takeError();
-  Step step;
-  step.kind = "rows";
-  step.why = "sums of rows, which the result's rows need";
-  double bytes = double(bytesOf(type));
-  for (mlir::Value leaf : leaves)
-    bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back({size == kWarp ? "warp for each row" : "block for each row",
-                           kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3,
-                           {std::move(*launch)}});
-  addStep(std::move(step));
+  addPlainStep("rows", "sums of rows, which the result's rows need", size == kWarp ? "warp for each row" : "block for each row",
+               bytesOf(type) + bytesOf(leaves.getArrayRef()), std::move(*launch));
   return llvm::Error::success();
 }
 
@@ -473,15 +483,8 @@ llvm::Error GpuCompiler::compileElements(mlir::Value root, Place to, const std::
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() / lanes, emit);
   if (!launch)
     return launch.takeError();
-  Step step;
-  step.kind = reductionBehind(root) ? "reduction" : "elements";
-  step.why = why;
-  double bytes = double(bytesOf(type));
-  for (mlir::Value leaf : leaves)
-    bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back(
-      {"thread for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
-  addStep(std::move(step));
+  addPlainStep(reductionBehind(root) ? "reduction" : "elements", why, "thread for each element",
+               bytesOf(type) + bytesOf(leaves.getArrayRef()), std::move(*launch));
   return llvm::Error::success();
 }
 
@@ -503,15 +506,8 @@ llvm::Error GpuCompiler::compileRowReduction(mlir::Value root, linalg::LinalgOp 
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, type.getNumElements() * kWarp, emit);
   if (!launch)
     return launch.takeError();
-  Step step;
-  step.kind = "reduction";
-  step.why = "long sums, few of them";
-  double bytes = double(bytesOf(type));
-  for (mlir::Value leaf : leaves)
-    bytes += double(bytesOf(tensorOf(leaf)));
-  step.variants.push_back(
-      {"warp for each element", kLaunchMicroseconds + bytes / kMemoryGigabytes / 1e3, {std::move(*launch)}});
-  addStep(std::move(step));
+  addPlainStep("reduction", "long sums, few of them", "warp for each element", bytesOf(type) + bytesOf(leaves.getArrayRef()),
+               std::move(*launch));
   return llvm::Error::success();
 }
 
@@ -603,13 +599,8 @@ llvm::Expected<Place> GpuCompiler::operandInOrder(linalg::LinalgOp op, unsigned 
                   });
   if (!launch)
     return launch.takeError();
-  Step step;
-  step.kind = "elements";
-  step.why = "an operand in the order of its products";
-  step.variants.push_back({"thread for each element",
-                           kLaunchMicroseconds + 2 * double(bytesOf(type)) / kMemoryGigabytes / 1e3,
-                           {std::move(*launch)}});
-  addStep(std::move(step));
+  addPlainStep("elements", "an operand in the order of its products", "thread for each element", 2 * bytesOf(type),
+               std::move(*launch));
   return to;
 }
 
@@ -664,13 +655,8 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
   llvm::Expected<Launch> launch = plainLaunch(leaves.getArrayRef(), to, elements / lanes, emit);
   if (!launch)
     return launch.takeError();
-  Step step;
-  step.kind = "elements";
-  step.why = "taps of a row as channels, of which there are few";
-  step.variants.push_back({"thread for each 16 bytes",
-                           kLaunchMicroseconds + double(elements * size) / kMemoryGigabytes / 1e3,
-                           {std::move(*launch)}});
-  addStep(std::move(step));
+  addPlainStep("elements", "taps of a row as channels, of which there are few", "thread for each 16 bytes",
+               uint64_t(elements * size), std::move(*launch));
   return to;
 }
 
