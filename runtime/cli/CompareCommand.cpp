@@ -439,6 +439,8 @@ std::string Contest::text() const {
             runtime::fixed(double(report->fallback.hostLinkBytes) / 1024, 1) + " KiB over the host link\n";
   if (arguments.layers)
     text += layerTable() + "\n";
+  if (options.math != graph::Math::Exact)
+    text += "math: " + std::string(graph::kMathNames[size_t(options.math)]) + "\n";
   for (const Agreement &each : agreements)
     text += each.first + " and " + each.second + ": " + runtime::text(each.comparison) + "; tolerance " +
             runtime::text(each.comparison.tolerance) + "\n";
@@ -459,7 +461,10 @@ std::string Contest::text() const {
 
 json Contest::document() const {
   auto orNull = [](const auto &value) { return value ? json(*value) : json(); };
-  json document = {{"model", arguments.model.model}, {"threads", threads}, {"rounds", arguments.repeat}};
+  json document = {{"model", arguments.model.model},
+                   {"threads", threads},
+                   {"rounds", arguments.repeat},
+                   {"math", graph::kMathNames[size_t(options.math)]}};
   document["seed"] = arguments.inputs.empty() ? json(arguments.model.seed) : json();
   for (const Row &row : rows) {
     json entry = {{"name", row.name},

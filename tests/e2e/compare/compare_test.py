@@ -134,6 +134,8 @@ class TargetTest(CompareCase):
         (agreement,) = report["agreement"]
         self.assertTrue(agreement["within_tolerance"], agreement)
         self.assertEqual(agreement["tolerance"]["of_range"], 0.03)
+        self.assertEqual(report["math"], "fast")
+        self.assertIn("math: fast\n", self.compare("gemm:8x8x8:fp32", "--targets", "cpu", "--math", "fast")[0])
 
     def test_inputs_are_given(self):
         np.save(self.path / "x.npy", np.zeros((8, 8), np.float32))
