@@ -27,7 +27,7 @@ struct Times {
 
 /// Launches each of `devices` on the same inputs, in `rounds` rounds: in a round each has its turn of about 20 ms, at least one launch, after
 /// one launch that is not counted. So all meet what else the host does.
-/// `hasThreads`: they use threads beside this one, which may spin after a launch; then turns lie some milliseconds apart.
+/// `hasThreads`: devices use threads of their own, and such threads may spin behind a launch. Turns then lie some milliseconds apart.
 StatusOr<std::vector<Times>> measureInTurns(const std::vector<Device *> &devices, const std::vector<HostTensor> &inputs,
                                             unsigned rounds, bool hasThreads);
 

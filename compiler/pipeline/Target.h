@@ -39,7 +39,7 @@ public:
   virtual llvm::StringRef title() const { return name(); }
   /// What runs its code, for people: "this CPU".
   virtual llvm::StringRef device() const = 0;
-  /// Which ops it takes, on the machine of `options`, if it needs one.
+  /// The ops that the target takes. A target of a machine takes them for that of `options`.
   virtual std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const = 0;
   /// Whether tensors between its kernels are bfloat16 where the network has that type.
   virtual bool keepsBfloat16() const { return false; }
@@ -54,7 +54,7 @@ public:
 std::vector<const Target *> targets();
 /// Null if there is none.
 const Target *targetNamed(llvm::StringRef name);
-/// Their names, for messages: "accel", "cpu".
+/// The names of all targets in quotes, for messages: "accel", "cpu", "gpu".
 std::string targetNames();
 /// Adds a target for the rest of the process, before other threads use targets. False if one has its name.
 bool registerTarget(std::unique_ptr<Target> target);

@@ -19,7 +19,7 @@ public:
                                 const std::vector<std::string> &names);
 
   const std::string &file() const { return opened; }
-  /// Null if neither the library nor one that it needs has it.
+  /// The address of the symbol; null if neither the library nor a library that it needs has the symbol.
   void *symbol(const char *name) const;
   /// Sets `function`; false if there is none.
   template <typename Function> bool find(const char *name, Function *&function) const {

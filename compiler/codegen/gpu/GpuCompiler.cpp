@@ -27,10 +27,11 @@ namespace {
 
 constexpr unsigned kThreads = 256; ///< of a block of a plain kernel
 constexpr int64_t kWarp = 32;
-/// Fewer sums than this, of more terms than lanes: a warp for each is faster than a thread.
+/// Fewer sums than this, of more terms than lanes, get a warp each, the others a thread each. Not measured: with so many sums, threads
+/// alone fill an H100 several times.
 constexpr int64_t kMostWarpReductions = 1 << 17;
-/// Of an H100, from which estimates are made: products of a tensor core in a cycle and multiprocessor come from kTiles, the clock, and the
-/// time that a launch with its first and last copies takes.
+/// Of an H100, for estimates: the clock under load, and the time of a launch with its first and last copies (short kernels in a graph,
+/// measured).
 constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
 constexpr unsigned kUnrolledTerms = 4;    ///< of a long sum: loads that a thread has in flight
@@ -39,7 +40,8 @@ constexpr int64_t kMostTermsOfRows = 32;  ///< of sums that a thread makes for s
 constexpr int64_t kFewChannels = 8;       ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
 constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
 
-/// The tiles there are. `rate`: of the tensor cores' peak, measured on large square products.
+/// The tiles there are. `rate`: about the part of the tensor cores' peak that a tile reaches. Those of 128 rows or 128 columns and more come
+/// from large square products; those of smaller tiles are estimates. Rates only order the variants, which are timed where there is a GPU.
 struct Tile {
   TileShape shape;
   double rate;
