@@ -58,17 +58,14 @@ bool isFile(const fs::path &path) {
 std::vector<std::string> yamlNames(const fs::path &folder) {
   std::vector<std::string> names;
   std::error_code failed;
-  for (fs::directory_iterator it(folder, failed), end; !failed && it != end;
-       it.increment(failed))
+  for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed))
     if (it->path().extension() == ".yaml" && isFile(it->path()))
       names.push_back(it->path().stem().string());
   std::sort(names.begin(), names.end());
   return names;
 }
 
-std::string join(const std::string &block, const std::string &leaf) {
-  return block.empty() ? leaf : block + "." + leaf;
-}
+std::string join(const std::string &block, const std::string &leaf) { return block.empty() ? leaf : block + "." + leaf; }
 
 std::string quote(const std::string &text) {
   std::string shown = text.substr(0, 60);
@@ -80,25 +77,20 @@ std::string quote(const std::string &text) {
 
 class Loader {
 public:
-  Loader(const std::string &file, const std::vector<std::string> &overrides)
-      : file(file), overrides(overrides) {}
+  Loader(const std::string &file, const std::vector<std::string> &overrides) : file(file), overrides(overrides) {}
 
   Result<MachineParams> load(const std::string &text, Diagnostics *warnings);
 
 private:
   void error(const Place &place, std::string message) {
-    problems.push_back(
-        {place.file, place.line, place.column, std::move(message)});
+    problems.push_back({place.file, place.line, place.column, std::move(message)});
   }
 
   /// Null after an error that has been reported.
   YAML::Node parse(const std::string &text, const std::string &from);
-  void readBlock(const YAML::Node &block, const std::string &path,
-                 const Place &place, bool device);
-  void readValue(const YAML::Node &node, const Key &key, const Place &place,
-                 bool sourced, bool device);
-  void unknownKey(const std::string &leaf, const std::string &block,
-                  const Place &place, bool device);
+  void readBlock(const YAML::Node &block, const std::string &path, const Place &place, bool device);
+  void readValue(const YAML::Node &node, const Key &key, const Place &place, bool sourced, bool device);
+  void unknownKey(const std::string &leaf, const std::string &block, const Place &place, bool device);
   void readOverrides();
   void readDevice();
   std::optional<Value> convert(const Key &key, const Entry &entry);
@@ -111,8 +103,7 @@ private:
   Place placeOf(const std::string &path) const;
   /// True if none of these keys has been reported already, so that a check over them makes sense.
   bool sound(std::initializer_list<const char *> paths) const {
-    return std::none_of(paths.begin(), paths.end(),
-                        [&](const char *path) { return bad.count(path) != 0; });
+    return std::none_of(paths.begin(), paths.end(), [&](const char *path) { return bad.count(path) != 0; });
   }
   bool given(const std::string &path) const { return entries.count(path) != 0; }
 
@@ -138,8 +129,7 @@ Place placeAt(const YAML::Mark &mark, const std::string &file) {
 class Outline : public YAML::EventHandler {
 public:
   /// Throws what yaml-cpp does on a text that is no YAML.
-  static std::optional<Diagnostic> problem(const std::string &text,
-                                           const std::string &from) {
+  static std::optional<Diagnostic> problem(const std::string &text, const std::string &from) {
     std::istringstream in(text);
     YAML::Parser parser(in);
     Outline outline;
@@ -151,8 +141,7 @@ public:
     } catch (const TooMany &many) {
       Place place = placeAt(many.mark, from);
       return Diagnostic{from, place.line, place.column,
-                        "more than " + std::to_string(kMaxValues) +
-                            " keys and values, which no machine file has"};
+                        "more than " + std::to_string(kMaxValues) + " keys and values, which no machine file has"};
     }
     return std::nullopt;
   }
@@ -161,17 +150,12 @@ public:
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
   void OnAlias(const YAML::Mark &mark, YAML::anchor_t) override { count(mark); }
-  void OnScalar(const YAML::Mark &mark, const std::string &, YAML::anchor_t,
-                const std::string &) override {
-    count(mark);
-  }
-  void OnSequenceStart(const YAML::Mark &mark, const std::string &,
-                       YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnScalar(const YAML::Mark &mark, const std::string &, YAML::anchor_t, const std::string &) override { count(mark); }
+  void OnSequenceStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t, YAML::EmitterStyle::value) override {
     count(mark);
   }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark &mark, const std::string &, YAML::anchor_t, YAML::EmitterStyle::value) override {
     isMap |= !values;
     count(mark);
   }
@@ -204,8 +188,7 @@ YAML::Node Loader::parse(const std::string &text, const std::string &from) {
   return YAML::Node(YAML::NodeType::Null);
 }
 
-void Loader::unknownKey(const std::string &leaf, const std::string &block,
-                        const Place &place, bool device) {
+void Loader::unknownKey(const std::string &leaf, const std::string &block, const Place &place, bool device) {
   std::vector<std::string> siblings, all;
   std::set<std::string> seen;
   for (const Key &key : schema()) {
@@ -213,10 +196,7 @@ void Loader::unknownKey(const std::string &leaf, const std::string &block,
       continue;
     // A block's children are its keys and the first part of its nested blocks.
     if (key.path.compare(0, block.size(), block) == 0) {
-      std::string rest =
-          block.empty()
-              ? key.path
-              : key.path.substr(std::min(block.size() + 1, key.path.size()));
+      std::string rest = block.empty() ? key.path : key.path.substr(std::min(block.size() + 1, key.path.size()));
       std::string child = rest.substr(0, rest.find('.'));
       if (seen.insert(child).second)
         siblings.push_back(child);
@@ -228,21 +208,18 @@ void Loader::unknownKey(const std::string &leaf, const std::string &block,
   std::string message = "unknown key " + quote(join(device ? "" : block, leaf));
   std::string guess = nearest(leaf, siblings);
   if (!guess.empty()) {
-    message +=
-        "; the nearest key is '" + join(device ? "" : block, guess) + "'";
+    message += "; the nearest key is '" + join(device ? "" : block, guess) + "'";
   } else if (guess = nearest(leaf, all); !guess.empty()) {
     for (const Key &key : schema())
       if (key.leaf() == guess && !(device && key.scope == DramScope::Machine)) {
-        message +=
-            "; the nearest key is '" + (device ? key.leaf() : key.path) + "'";
+        message += "; the nearest key is '" + (device ? key.leaf() : key.path) + "'";
         break;
       }
   }
   error(place, message);
 }
 
-void Loader::readValue(const YAML::Node &node, const Key &key,
-                       const Place &keyPlace, bool sourced, bool device) {
+void Loader::readValue(const YAML::Node &node, const Key &key, const Place &keyPlace, bool sourced, bool device) {
   YAML::Node value = node;
   std::string shown = device ? key.leaf() : key.path;
   if (node.IsMap()) {
@@ -256,13 +233,10 @@ void Loader::readValue(const YAML::Node &node, const Key &key,
         if (member.second.IsScalar() && !member.second.Scalar().empty())
           sourced = true;
         else
-          error(placeAt(member.first.Mark(), keyPlace.file),
-                shown + "." + name + " is empty");
+          error(placeAt(member.first.Mark(), keyPlace.file), shown + "." + name + " is empty");
       } else {
-        error(
-            placeAt(member.first.Mark(), keyPlace.file),
-            "unknown key " + quote(shown + "." + name) +
-                "; a value is written alone or with value, source and assumed");
+        error(placeAt(member.first.Mark(), keyPlace.file),
+              "unknown key " + quote(shown + "." + name) + "; a value is written alone or with value, source and assumed");
       }
     }
     if (!hasValue) {
@@ -274,13 +248,10 @@ void Loader::readValue(const YAML::Node &node, const Key &key,
   if (value.IsNull() || !value.IsScalar()) {
     bad.insert(key.path);
     return error(value.IsNull() ? keyPlace : place,
-                 shown + (value.IsNull() ? " has no value" : " is a list") +
-                     " but must be " + key.allowed());
+                 shown + (value.IsNull() ? " has no value" : " is a list") + " but must be " + key.allowed());
   }
-  if (auto found = entries.find(key.path);
-      found != entries.end() && found->second.fromDevice == device) {
-    return error(keyPlace, shown + " stands twice; first in line " +
-                               std::to_string(found->second.place.line));
+  if (auto found = entries.find(key.path); found != entries.end() && found->second.fromDevice == device) {
+    return error(keyPlace, shown + " stands twice; first in line " + std::to_string(found->second.place.line));
   }
   Entry entry;
   entry.text = value.Scalar();
@@ -289,8 +260,7 @@ void Loader::readValue(const YAML::Node &node, const Key &key,
   entry.fromDevice = device;
   // The machine file is read first and wins over its device file.
   entries.emplace(key.path, entry);
-  bool isNumber =
-      key.kind == ValueKind::Integer || key.kind == ValueKind::Ratio;
+  bool isNumber = key.kind == ValueKind::Integer || key.kind == ValueKind::Ratio;
   if (isNumber && !sourced)
     error(place, shown +
                      " has no provenance: its block needs a 'source' or "
@@ -298,8 +268,7 @@ void Loader::readValue(const YAML::Node &node, const Key &key,
                      entry.text.substr(0, 20) + ", source: ...}");
 }
 
-void Loader::readBlock(const YAML::Node &block, const std::string &path,
-                       const Place &place, bool device) {
+void Loader::readBlock(const YAML::Node &block, const std::string &path, const Place &place, bool device) {
   if (!block.IsMap()) {
     error(place, path + " must be a block of keys");
     for (const Key &key : schema())
@@ -309,12 +278,10 @@ void Loader::readBlock(const YAML::Node &block, const std::string &path,
   }
   bool sourced = false;
   for (const auto &member : block)
-    if (member.first.IsScalar() && (member.first.Scalar() == "source" ||
-                                    member.first.Scalar() == "assumed")) {
+    if (member.first.IsScalar() && (member.first.Scalar() == "source" || member.first.Scalar() == "assumed")) {
       Place at = placeAt(member.first.Mark(), place.file);
       if (!member.second.IsScalar() || member.second.Scalar().empty())
-        error(at, join(device ? "" : path, member.first.Scalar()) +
-                      " must be a text");
+        error(at, join(device ? "" : path, member.first.Scalar()) + " must be a text");
       else if (sourced)
         error(at, "a block has one 'source' or one 'assumed'; give the "
                   "exceptions as {value: ..., assumed: ...}");
@@ -339,8 +306,7 @@ void Loader::readBlock(const YAML::Node &block, const std::string &path,
       readValue(member.second, *key, at, sourced, device);
     } else if (!device && isBlock(child)) {
       if (!blocks.emplace(child, at).second)
-        error(at, child + " stands twice; first in line " +
-                      std::to_string(blocks[child].line));
+        error(at, child + " stands twice; first in line " + std::to_string(blocks[child].line));
       else
         readBlock(member.second, child, at, false);
     } else {
@@ -364,9 +330,7 @@ void Loader::readOverrides() {
       for (const Key &candidate : schema())
         all.push_back(candidate.path);
       std::string guess = nearest(path, all);
-      error(place,
-            "unknown key " + quote(path) +
-                (guess.empty() ? "" : "; the nearest key is '" + guess + "'"));
+      error(place, "unknown key " + quote(path) + (guess.empty() ? "" : "; the nearest key is '" + guess + "'"));
       continue;
     }
     Entry entry;
@@ -406,8 +370,7 @@ void Loader::readDevice() {
   if (device == candidates.end()) {
     deviceFailed = true;
     bad.insert("dram.device");
-    std::string message =
-        "dram.device is " + quote(name) + ", of which there is no file";
+    std::string message = "dram.device is " + quote(name) + ", of which there is no file";
     if (!known.empty()) {
       std::sort(known.begin(), known.end());
       message += "; known devices:";
@@ -420,8 +383,7 @@ void Loader::readDevice() {
   Result<std::string> text = files::readFile(deviceFile, kMostMachineBytes);
   if (!text) {
     deviceFailed = true;
-    problems.insert(problems.end(), text.diagnostics().begin(),
-                    text.diagnostics().end());
+    problems.insert(problems.end(), text.diagnostics().begin(), text.diagnostics().end());
     return;
   }
   YAML::Node root = parse(*text, deviceFile);
@@ -438,34 +400,27 @@ std::optional<Value> Loader::convert(const Key &key, const Entry &entry) {
   const std::string &text = entry.text;
   std::string shown = entry.fromDevice ? key.leaf() : key.path;
   auto refuse = [&](const std::string &found) {
-    error(entry.place,
-          shown + " is " + found + " but must be " + key.allowed());
+    error(entry.place, shown + " is " + found + " but must be " + key.allowed());
     bad.insert(key.path);
     return std::nullopt;
   };
   auto wholeNumber = [](std::string_view digits, uint64_t &number) {
-    auto [end, code] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
     return code == std::errc() && end == digits.data() + digits.size();
   };
   switch (key.kind) {
   case ValueKind::Integer:
     if (!wholeNumber(text, value.integer))
       return refuse(quote(text));
-    if (value.integer < key.minimum || value.integer > key.maximum ||
-        (key.powerOfTwo && (value.integer & (value.integer - 1))))
+    if (value.integer < key.minimum || value.integer > key.maximum || (key.powerOfTwo && (value.integer & (value.integer - 1))))
       return refuse(text);
     return value;
   case ValueKind::Ratio: {
     size_t slash = text.find('/');
     uint64_t numerator = 0, denominator = 1;
-    bool parsed =
-        wholeNumber(std::string_view(text).substr(0, slash), numerator) &&
-        (slash == std::string::npos ||
-         wholeNumber(std::string_view(text).substr(slash + 1), denominator));
-    auto inRange = [&](uint64_t part) {
-      return part >= key.minimum && part <= key.maximum;
-    };
+    bool parsed = wholeNumber(std::string_view(text).substr(0, slash), numerator) &&
+                  (slash == std::string::npos || wholeNumber(std::string_view(text).substr(slash + 1), denominator));
+    auto inRange = [&](uint64_t part) { return part >= key.minimum && part <= key.maximum; };
     if (!parsed || !inRange(numerator) || !inRange(denominator))
       return refuse(quote(text));
     value.numerator = uint32_t(numerator);
@@ -481,9 +436,8 @@ std::optional<Value> Loader::convert(const Key &key, const Entry &entry) {
     auto choice = std::find(key.choices.begin(), key.choices.end(), text);
     if (choice == key.choices.end()) {
       std::string guess = nearest(text, key.choices);
-      error(entry.place,
-            shown + " is " + quote(text) + " but must be " + key.allowed() +
-                (guess.empty() ? "" : "; the nearest is '" + guess + "'"));
+      error(entry.place, shown + " is " + quote(text) + " but must be " + key.allowed() +
+                             (guess.empty() ? "" : "; the nearest is '" + guess + "'"));
       bad.insert(key.path);
       return std::nullopt;
     }
@@ -514,31 +468,26 @@ void Loader::assign() {
   bool kindKnown = false;
   if (auto found = entries.find("dram.kind"); found != entries.end()) {
     const Key *key = findKey("dram.kind");
-    auto choice =
-        std::find(key->choices.begin(), key->choices.end(), found->second.text);
+    auto choice = std::find(key->choices.begin(), key->choices.end(), found->second.text);
     if ((kindKnown = choice != key->choices.end()))
       machine.dram.kind = DramKind(choice - key->choices.begin());
   }
   bool ideal = machine.dram.kind == DramKind::Ideal;
   auto deviceEntry = entries.find("dram.device");
   // A device chosen on the command line leaves the machine file's keys of another kind without meaning, not wrong.
-  bool replaced =
-      deviceEntry != entries.end() && deviceEntry->second.fromCommandLine;
+  bool replaced = deviceEntry != entries.end() && deviceEntry->second.fromCommandLine;
 
   for (const Key &key : schema()) {
-    bool otherKind = kindKnown && ((key.scope == DramScope::Ideal && !ideal) ||
-                                   (key.scope == DramScope::Timed && ideal));
+    bool otherKind = kindKnown && ((key.scope == DramScope::Ideal && !ideal) || (key.scope == DramScope::Timed && ideal));
     auto found = entries.find(key.path);
     if (found == entries.end()) {
-      bool needed = key.need == Need::Required ||
-                    (key.need == Need::RequiredOfDevice && !deviceFailed &&
-                     !otherKind && (kindKnown || key.scope == DramScope::Any));
+      bool needed = key.need == Need::Required || (key.need == Need::RequiredOfDevice && !deviceFailed && !otherKind &&
+                                                   (kindKnown || key.scope == DramScope::Any));
       if (!needed || bad.count(key.path))
         continue;
       bool ofDevice = key.need == Need::RequiredOfDevice;
       error(ofDevice ? Place{deviceFile, 1, 1} : placeOf(key.path),
-            (ofDevice ? key.leaf() : key.path) + " is missing; it must be " +
-                key.allowed() + " (" + key.meaning + ")");
+            (ofDevice ? key.leaf() : key.path) + " is missing; it must be " + key.allowed() + " (" + key.meaning + ")");
       bad.insert(key.path);
       continue;
     }
@@ -547,10 +496,8 @@ void Loader::assign() {
     const Entry &entry = found->second;
     if (otherKind) {
       if (!(replaced && !entry.fromDevice && !entry.fromCommandLine))
-        error(entry.place,
-              (entry.fromDevice ? key.leaf() : key.path) +
-                  " does not belong to a DRAM of kind " +
-                  findKey("dram.kind")->choices[size_t(machine.dram.kind)]);
+        error(entry.place, (entry.fromDevice ? key.leaf() : key.path) + " does not belong to a DRAM of kind " +
+                               findKey("dram.kind")->choices[size_t(machine.dram.kind)]);
       bad.insert(key.path);
       continue;
     }
@@ -558,8 +505,7 @@ void Loader::assign() {
     if (value && key.assign)
       key.assign(machine, *value);
     if (entry.fromCommandLine)
-      machine.overrides +=
-          (machine.overrides.empty() ? "" : ", ") + key.path + "=" + entry.text;
+      machine.overrides += (machine.overrides.empty() ? "" : ", ") + key.path + "=" + entry.text;
   }
 }
 
@@ -582,8 +528,7 @@ void Loader::fillDefaults() {
       machine.dram.writeLowWatermark = 6;
   }
   if (machine.dram.kind == DramKind::Ideal)
-    machine.dram.channels = machine.dram.ranks = machine.dram.bankGroups =
-        machine.dram.banksPerGroup = 1;
+    machine.dram.channels = machine.dram.ranks = machine.dram.bankGroups = machine.dram.banksPerGroup = 1;
   if (!given("dma.outstanding_bursts") && !deviceFailed && problems.empty()) {
     machine.outstandingBursts = 16;
     while (machine.outstandingBursts < timing::littlesLawBursts(machine))
@@ -592,20 +537,16 @@ void Loader::fillDefaults() {
 }
 
 void Loader::check() {
-  auto require = [&](bool holds, const std::string &path,
-                     const std::string &message) {
+  auto require = [&](bool holds, const std::string &path, const std::string &message) {
     if (!holds)
       error(placeOf(path), message);
   };
   auto number = [](uint64_t value) { return std::to_string(value); };
 
   // Scratchpads: one unified, or activation and weight.
-  bool unified = blocks.count("scratchpads.unified") ||
-                 given("scratchpads.unified.capacity_bytes");
-  bool activation = blocks.count("scratchpads.activation") ||
-                    given("scratchpads.activation.capacity_bytes");
-  bool weight = blocks.count("scratchpads.weight") ||
-                given("scratchpads.weight.capacity_bytes");
+  bool unified = blocks.count("scratchpads.unified") || given("scratchpads.unified.capacity_bytes");
+  bool activation = blocks.count("scratchpads.activation") || given("scratchpads.activation.capacity_bytes");
+  bool weight = blocks.count("scratchpads.weight") || given("scratchpads.weight.capacity_bytes");
   if (unified ? activation || weight : !(activation && weight)) {
     if (!bad.count("scratchpads.unified.capacity_bytes"))
       error(placeOf("scratchpads.x"), "scratchpads must be either 'unified' "
@@ -613,32 +554,24 @@ void Loader::check() {
   } else {
     for (const char *name : {"unified", "activation", "weight"}) {
       std::string block = std::string("scratchpads.") + name;
-      if (blocks.count(block) && !given(block + ".capacity_bytes") &&
-          !bad.count(block + ".capacity_bytes"))
-        error(blocks[block], block + ".capacity_bytes is missing; it must be " +
-                                 findKey(block + ".capacity_bytes")->allowed());
+      if (blocks.count(block) && !given(block + ".capacity_bytes") && !bad.count(block + ".capacity_bytes"))
+        error(blocks[block], block + ".capacity_bytes is missing; it must be " + findKey(block + ".capacity_bytes")->allowed());
     }
   }
   for (const MemoryParams &memory : machine.scratchpads) {
     std::string block = "scratchpads." + memory.name;
     std::string capacity = block + ".capacity_bytes", banks = block + ".banks";
-    if (!memory.capacityBytes || bad.count(capacity) || bad.count(banks) ||
-        !sound({"array.rows", "array.cols", "array.type"}))
+    if (!memory.capacityBytes || bad.count(capacity) || bad.count(banks) || !sound({"array.rows", "array.cols", "array.type"}))
       continue;
-    uint64_t row = uint64_t(std::max(machine.rows, machine.cols)) *
-                   timing::elementBytes(machine.arrayType);
+    uint64_t row = uint64_t(std::max(machine.rows, machine.cols)) * timing::elementBytes(machine.arrayType);
     require(memory.bankBytes() >= row, capacity,
-            capacity + " / banks is " + number(memory.bankBytes()) +
-                " bytes but a bank must hold one row of the array, " +
+            capacity + " / banks is " + number(memory.bankBytes()) + " bytes but a bank must hold one row of the array, " +
                 number(row) + " bytes");
   }
   if (sound({"accumulator.capacity_bytes", "accumulator.banks", "array.cols"}))
-    require(machine.accumulator.bankBytes() >= machine.accumulatorRowBytes(),
-            "accumulator.capacity_bytes",
-            "accumulator.capacity_bytes / banks is " +
-                number(machine.accumulator.bankBytes()) +
-                " bytes but a bank must hold one row of 4 bytes a column, " +
-                number(machine.accumulatorRowBytes()) + " bytes");
+    require(machine.accumulator.bankBytes() >= machine.accumulatorRowBytes(), "accumulator.capacity_bytes",
+            "accumulator.capacity_bytes / banks is " + number(machine.accumulator.bankBytes()) +
+                " bytes but a bank must hold one row of 4 bytes a column, " + number(machine.accumulatorRowBytes()) + " bytes");
   if (sound({"accumulator.capacity_bytes", "array.cols"})) {
     const uint64_t most = uint64_t(isa::maximumOf(isa::Opcode::Tensor, "acc_address")) + 1;
     require(machine.accumulatorRows() <= most, "accumulator.capacity_bytes",
@@ -650,45 +583,33 @@ void Loader::check() {
   for (const MemoryParams &memory : machine.scratchpads)
     totalBanks += memory.banks;
   require(totalBanks <= 64, "accumulator.banks",
-          "the memories have " + number(totalBanks) +
-              " banks together but a machine has at most 64");
+          "the memories have " + number(totalBanks) + " banks together but a machine has at most 64");
   if (sound({"array.preload_rows_per_cycle", "array.rows"}))
-    require(machine.preloadRowsPerCycle <= machine.rows,
-            "array.preload_rows_per_cycle",
-            "array.preload_rows_per_cycle is " +
-                number(machine.preloadRowsPerCycle) + " but the array has " +
+    require(machine.preloadRowsPerCycle <= machine.rows, "array.preload_rows_per_cycle",
+            "array.preload_rows_per_cycle is " + number(machine.preloadRowsPerCycle) + " but the array has " +
                 number(machine.rows) + " rows");
 
   const timing::DramParams &dram = machine.dram;
   if (sound({"dram.write_buffer_bursts", "dram.write_high_watermark_bursts"}))
-    require(dram.writeHighWatermark <= dram.writeBufferBursts,
-            "dram.write_high_watermark_bursts",
-            "dram.write_high_watermark_bursts is " +
-                number(dram.writeHighWatermark) + " but the buffer holds " +
+    require(dram.writeHighWatermark <= dram.writeBufferBursts, "dram.write_high_watermark_bursts",
+            "dram.write_high_watermark_bursts is " + number(dram.writeHighWatermark) + " but the buffer holds " +
                 number(dram.writeBufferBursts));
-  if (sound({"dram.write_low_watermark_bursts",
-             "dram.write_high_watermark_bursts"}))
-    require(dram.writeLowWatermark < dram.writeHighWatermark,
-            "dram.write_low_watermark_bursts",
-            "dram.write_low_watermark_bursts is " +
-                number(dram.writeLowWatermark) +
-                " but must be below the high watermark, " +
+  if (sound({"dram.write_low_watermark_bursts", "dram.write_high_watermark_bursts"}))
+    require(dram.writeLowWatermark < dram.writeHighWatermark, "dram.write_low_watermark_bursts",
+            "dram.write_low_watermark_bursts is " + number(dram.writeLowWatermark) + " but must be below the high watermark, " +
                 number(dram.writeHighWatermark));
   if (deviceFailed || bad.count("dram.kind"))
     return;
   if (sound({"dma.bursts_per_cycle", "dram.channels"}))
     require(machine.burstsPerCycle <= dram.channels, "dma.bursts_per_cycle",
-            "dma.bursts_per_cycle is " + number(machine.burstsPerCycle) +
-                " but the DRAM has " + number(dram.channels) +
+            "dma.bursts_per_cycle is " + number(machine.burstsPerCycle) + " but the DRAM has " + number(dram.channels) +
                 (dram.channels == 1 ? " channel" : " channels"));
   if (dram.kind == DramKind::Ideal)
     return;
-  auto atMost = [&](const char *low, uint32_t lowValue, const char *high,
-                    uint32_t highValue) {
+  auto atMost = [&](const char *low, uint32_t lowValue, const char *high, uint32_t highValue) {
     if (sound({low, high}))
       require(lowValue <= highValue, high,
-              std::string(high) + " is " + number(highValue) +
-                  " but must be at least " + low + ", " + number(lowValue));
+              std::string(high) + " is " + number(highValue) + " but must be at least " + low + ", " + number(lowValue));
   };
   atMost("dram.burst_ticks", dram.nBurst, "dram.ccd_short_ticks", dram.nCCDS);
   atMost("dram.ccd_short_ticks", dram.nCCDS, "dram.ccd_long_ticks", dram.nCCDL);
@@ -698,30 +619,24 @@ void Loader::check() {
   atMost("dram.rcd_read_ticks", dram.nRCDRD, "dram.ras_ticks", dram.nRAS);
   atMost("dram.rcd_write_ticks", dram.nRCDWR, "dram.ras_ticks", dram.nRAS);
   atMost("dram.burst_bytes", dram.burstBytes, "dram.row_bytes", dram.rowBytes);
-  if (sound({"dram.refi_ticks", "dram.rfc_ticks", "dram.rp_all_ticks",
-             "dram.ras_ticks"}))
-    require(dram.nREFI > uint64_t(2) * (dram.nRFC + dram.nRPAB + dram.nRAS),
-            "dram.refi_ticks",
-            "dram.refi_ticks is " + number(dram.nREFI) +
-                " but refresh would take more than half of the time");
+  if (sound({"dram.refi_ticks", "dram.rfc_ticks", "dram.rp_all_ticks", "dram.ras_ticks"}))
+    require(dram.nREFI > uint64_t(2) * (dram.nRFC + dram.nRPAB + dram.nRAS), "dram.refi_ticks",
+            "dram.refi_ticks is " + number(dram.nREFI) + " but refresh would take more than half of the time");
   if (dram.refresh == timing::DramRefresh::PerBank) {
     for (const char *key : {"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"})
       require(given(key) || bad.count(key), "dram.refresh",
               std::string("dram.refresh is per_bank, but ") + key + " is missing; it must be " + findKey(key)->allowed());
     // Late refreshes must catch up, and an idle bank must be done before the next one's turn.
-    if (given("dram.refi_bank_ticks") &&
-        sound({"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"}))
+    if (given("dram.refi_bank_ticks") && sound({"dram.refi_bank_ticks", "dram.rfc_bank_ticks", "dram.rfc_bank_activate_ticks"}))
       require(dram.nREFIPB > std::max(dram.nRFCPB, dram.nRREFD), "dram.refi_bank_ticks",
               "dram.refi_bank_ticks is " + number(dram.nREFIPB) + " but must be more than one refresh takes, " +
                   number(std::max(dram.nRFCPB, dram.nRREFD)));
   }
-  uint64_t perRow = uint64_t(dram.channels) * dram.ranks * dram.bankGroups *
-                    dram.banksPerGroup * dram.rowBytes;
-  if (sound({"dram.capacity_bytes", "dram.channels", "dram.ranks",
-             "dram.bank_groups", "dram.banks_per_group", "dram.row_bytes"}))
+  uint64_t perRow = uint64_t(dram.channels) * dram.ranks * dram.bankGroups * dram.banksPerGroup * dram.rowBytes;
+  if (sound(
+          {"dram.capacity_bytes", "dram.channels", "dram.ranks", "dram.bank_groups", "dram.banks_per_group", "dram.row_bytes"}))
     require(dram.capacityBytes >= perRow, "dram.capacity_bytes",
-            "dram.capacity_bytes is " + number(dram.capacityBytes) +
-                " but one row of every bank takes " + number(perRow));
+            "dram.capacity_bytes is " + number(dram.capacityBytes) + " but one row of every bank takes " + number(perRow));
 }
 
 void Loader::checkLittlesLaw(Diagnostics *warnings) {
@@ -730,15 +645,13 @@ void Loader::checkLittlesLaw(Diagnostics *warnings) {
     return;
   Place place = placeOf("dma.outstanding_bursts");
   warnings->push_back({place.file, place.line, place.column,
-                       "dma.outstanding_bursts is " +
-                           std::to_string(machine.outstandingBursts) +
-                           " but one engine needs " + std::to_string(needed) +
+                       "dma.outstanding_bursts is " + std::to_string(machine.outstandingBursts) + " but one engine needs " +
+                           std::to_string(needed) +
                            " in flight to keep the DRAM busy at the latency of "
                            "a row conflict (Little's law)"});
 }
 
-Result<MachineParams> Loader::load(const std::string &text,
-                                   Diagnostics *warnings) {
+Result<MachineParams> Loader::load(const std::string &text, Diagnostics *warnings) {
   YAML::Node root = parse(text, file);
   if (!root.IsMap())
     return problems;
@@ -753,14 +666,10 @@ Result<MachineParams> Loader::load(const std::string &text,
     return machine;
   }
   // In the order a reader meets them: the machine, its device, the command line.
-  auto rank = [&](const Diagnostic &problem) {
-    return problem.file == file ? 0 : problem.file == deviceFile ? 1 : 2;
-  };
-  std::stable_sort(problems.begin(), problems.end(),
-                   [&](const Diagnostic &a, const Diagnostic &b) {
-                     return std::make_tuple(rank(a), a.line, a.column) <
-                            std::make_tuple(rank(b), b.line, b.column);
-                   });
+  auto rank = [&](const Diagnostic &problem) { return problem.file == file ? 0 : problem.file == deviceFile ? 1 : 2; };
+  std::stable_sort(problems.begin(), problems.end(), [&](const Diagnostic &a, const Diagnostic &b) {
+    return std::make_tuple(rank(a), a.line, a.column) < std::make_tuple(rank(b), b.line, b.column);
+  });
   if (problems.size() > kMaxProblems) {
     const size_t more = problems.size() - kMaxProblems;
     problems.resize(kMaxProblems);
@@ -771,25 +680,20 @@ Result<MachineParams> Loader::load(const std::string &text,
 
 } // namespace
 
-Result<MachineParams> loadMachineText(const std::string &text,
-                                      const std::string &file,
-                                      const std::vector<std::string> &overrides,
-                                      Diagnostics *warnings) {
+Result<MachineParams> loadMachineText(const std::string &text, const std::string &file,
+                                      const std::vector<std::string> &overrides, Diagnostics *warnings) {
   try {
     return Loader(file, overrides).load(text, warnings);
   } catch (const YAML::Exception &exception) {
-    return Diagnostic{file, unsigned(exception.mark.line + 1),
-                      unsigned(exception.mark.column + 1),
+    return Diagnostic{file, unsigned(exception.mark.line + 1), unsigned(exception.mark.column + 1),
                       "not YAML: " + exception.msg};
   }
 }
 
-Result<MachineParams> loadMachine(const std::string &machine,
-                                  const std::vector<std::string> &overrides,
+Result<MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
                                   Diagnostics *warnings) {
   std::string path = machine;
-  if (!isFile(path) && machine.find('/') == std::string::npos &&
-      fs::path(machine).extension() != ".yaml") {
+  if (!isFile(path) && machine.find('/') == std::string::npos && fs::path(machine).extension() != ".yaml") {
     std::vector<std::string> names;
     for (const ShippedMachine &shipped : shippedMachines()) {
       if (shipped.name == machine)
@@ -804,9 +708,7 @@ Result<MachineParams> loadMachine(const std::string &machine,
       message += names.empty() ? ", which holds none" : "; there are:";
       for (const std::string &name : names)
         message += (name == names.front() ? " " : ", ") + name;
-      return Diagnostic{
-          machine, 0, 0,
-          message + (guess.empty() ? "" : "; the nearest is '" + guess + "'")};
+      return Diagnostic{machine, 0, 0, message + (guess.empty() ? "" : "; the nearest is '" + guess + "'")};
     }
   }
   Result<std::string> text = files::readFile(path, kMostMachineBytes);
@@ -845,7 +747,8 @@ Result<MachineParams> loadDevice(const std::string &device, const std::vector<st
   const std::string said = machine->overrides;
   const size_t begin = said.find(chosen);
   const size_t end = begin + chosen.size();
-  machine->overrides = said.substr(0, begin) + said.substr(std::min(said.size(), said.compare(end, 2, ", ") == 0 ? end + 2 : end));
+  machine->overrides =
+      said.substr(0, begin) + said.substr(std::min(said.size(), said.compare(end, 2, ", ") == 0 ? end + 2 : end));
   return machine;
 }
 
@@ -872,9 +775,7 @@ std::vector<ShippedMachine> shippedMachines() {
   return list;
 }
 
-const char *typeName(timing::ArrayType type) {
-  return findKey("array.type")->choices[size_t(type)].c_str();
-}
+const char *typeName(timing::ArrayType type) { return findKey("array.type")->choices[size_t(type)].c_str(); }
 
 namespace {
 
@@ -900,62 +801,42 @@ std::string describe(const MachineParams &machine) {
   std::ostringstream out;
   auto number = [](uint64_t value) { return std::to_string(value); };
   auto line = [&](const std::string &label, const std::string &text) {
-    out << "  " << label
-        << std::string(label.size() < 14 ? 14 - label.size() : 1, ' ') << text
-        << "\n";
+    out << "  " << label << std::string(label.size() < 14 ? 14 - label.size() : 1, ' ') << text << "\n";
   };
   double clockHz = machine.clockMhz * 1e6;
   out << machine.title() << "\n";
   line("clock", number(machine.clockMhz) + " MHz");
-  line("array",
-       number(machine.rows) + " x " + number(machine.cols) + " " +
-           typeName(machine.arrayType) + ", " +
-           number(machine.preloadRowsPerCycle) + " weight rows/cycle; peak " +
-           printed("%.1f", 2 * machine.peakMacsPerCycle() * clockHz / 1e9) +
-           " GOP/s");
-  line("vector", number(machine.lanes) + " lanes, " +
-                     number(machine.vectorStages) + " stages");
+  line("array", number(machine.rows) + " x " + number(machine.cols) + " " + typeName(machine.arrayType) + ", " +
+                    number(machine.preloadRowsPerCycle) + " weight rows/cycle; peak " +
+                    printed("%.1f", 2 * machine.peakMacsPerCycle() * clockHz / 1e9) + " GOP/s");
+  line("vector", number(machine.lanes) + " lanes, " + number(machine.vectorStages) + " stages");
   for (const MemoryParams &memory : machine.scratchpads)
-    line(memory.name, bytesText(memory.capacityBytes) + ", " +
-                          number(memory.banks) + " banks of " +
-                          bytesText(memory.bankBytes()));
-  line("accumulator", bytesText(machine.accumulator.capacityBytes) + ", " +
-                          number(machine.accumulator.banks) + " banks, " +
+    line(memory.name,
+         bytesText(memory.capacityBytes) + ", " + number(memory.banks) + " banks of " + bytesText(memory.bankBytes()));
+  line("accumulator", bytesText(machine.accumulator.capacityBytes) + ", " + number(machine.accumulator.banks) + " banks, " +
                           number(machine.accumulatorRows()) + " rows");
-  line("dma", number(machine.loadEngines) + " load, " +
-                  number(machine.storeEngines) + " store, " +
-                  number(machine.outstandingBursts) + " bursts in flight, " +
-                  number(machine.burstsPerCycle) + " bursts/cycle");
-  line("control", "queues of " + number(machine.queueDepth) +
-                      ", loop buffer of " + number(machine.loopBufferWords) +
-                      " words, " + number(machine.semaphores) +
-                      " semaphores up to " + number(machine.semaphoreMax));
+  line("dma", number(machine.loadEngines) + " load, " + number(machine.storeEngines) + " store, " +
+                  number(machine.outstandingBursts) + " bursts in flight, " + number(machine.burstsPerCycle) + " bursts/cycle");
+  line("control", "queues of " + number(machine.queueDepth) + ", loop buffer of " + number(machine.loopBufferWords) +
+                      " words, " + number(machine.semaphores) + " semaphores up to " + number(machine.semaphoreMax));
   const timing::DramParams &dram = machine.dram;
   timing::Ratio rate = timing::dramPeakBytesPerCycle(machine);
   double bytesPerCycle = double(rate.numerator) / double(rate.denominator);
-  std::string memory =
-      dram.device + ", " + bytesText(dram.capacityBytes) + ", peak " +
-      printed("%.2f", bytesPerCycle) +
-      " bytes/cycle = " + printed("%.2f", bytesPerCycle * clockHz / 1e9) +
-      " GB/s";
+  std::string memory = dram.device + ", " + bytesText(dram.capacityBytes) + ", peak " + printed("%.2f", bytesPerCycle) +
+                       " bytes/cycle = " + printed("%.2f", bytesPerCycle * clockHz / 1e9) + " GB/s";
   line("dram", memory);
   if (dram.kind == DramKind::Ideal) {
     line("", number(dram.latencyCycles) + " cycles latency");
   } else {
-    line("", number(dram.channels) + " channels x " + number(dram.ranks) +
-                 " ranks x " + number(dram.bankGroups) + " bank groups x " +
-                 number(dram.banksPerGroup) + " banks, " +
-                 number(dram.clockMhz) + " MHz");
-    line("", std::string(dram.controller == timing::DramController::InOrder
-                             ? "in-order"
-                             : "windowed") +
+    line("", number(dram.channels) + " channels x " + number(dram.ranks) + " ranks x " + number(dram.bankGroups) +
+                 " bank groups x " + number(dram.banksPerGroup) + " banks, " + number(dram.clockMhz) + " MHz");
+    line("", std::string(dram.controller == timing::DramController::InOrder ? "in-order" : "windowed") +
                  " controller, window of " + number(dram.window));
   }
   char digests[80];
-  std::snprintf(
-      digests, sizeof digests, "architectural %016llx, timing %016llx",
-      static_cast<unsigned long long>(timing::architecturalDigest(machine)),
-      static_cast<unsigned long long>(timing::timingDigest(machine)));
+  std::snprintf(digests, sizeof digests, "architectural %016llx, timing %016llx",
+                static_cast<unsigned long long>(timing::architecturalDigest(machine)),
+                static_cast<unsigned long long>(timing::timingDigest(machine)));
   line("digests", digests);
   return out.str();
 }

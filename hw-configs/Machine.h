@@ -20,16 +20,12 @@ namespace tw::hwconfigs {
 /// MachineParams::overrides.
 /// A failure holds every problem of the machine file, its device file and the overrides. `warnings`, if given, receives
 /// what is legal but unwise: so few outstanding bursts that one engine cannot keep the DRAM busy (Little's law).
-Result<timing::MachineParams>
-loadMachine(const std::string &machine,
-            const std::vector<std::string> &overrides = {},
-            Diagnostics *warnings = nullptr);
+Result<timing::MachineParams> loadMachine(const std::string &machine, const std::vector<std::string> &overrides = {},
+                                          Diagnostics *warnings = nullptr);
 
 /// The same from text; `file` names it in messages, and device files are looked up beside it.
-Result<timing::MachineParams>
-loadMachineText(const std::string &text, const std::string &file,
-                const std::vector<std::string> &overrides = {},
-                Diagnostics *warnings = nullptr);
+Result<timing::MachineParams> loadMachineText(const std::string &text, const std::string &file,
+                                              const std::vector<std::string> &overrides = {}, Diagnostics *warnings = nullptr);
 
 /// A machine of which only the DRAM counts: the device, a name or a path ending in .yaml, with overrides of keys that begin with
 /// `dram.`. Its clock is the device's, or that of `ideal`'s cycles, 1000 MHz.

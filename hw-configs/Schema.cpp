@@ -41,8 +41,7 @@ class Table {
 public:
   std::vector<Key> keys;
 
-  Key &add(std::string path, ValueKind kind, Need need, std::string unit,
-           std::string meaning) {
+  Key &add(std::string path, ValueKind kind, Need need, std::string unit, std::string meaning) {
     Key key;
     key.path = std::move(path);
     key.kind = kind;
@@ -53,49 +52,36 @@ public:
     return keys.back();
   }
 
-  Key &integer(std::string path, Need need, std::string unit, uint64_t minimum,
-               uint64_t maximum, std::string meaning,
+  Key &integer(std::string path, Need need, std::string unit, uint64_t minimum, uint64_t maximum, std::string meaning,
                uint32_t MachineParams::*member = nullptr) {
-    Key &key = add(std::move(path), ValueKind::Integer, need, std::move(unit),
-                   std::move(meaning));
+    Key &key = add(std::move(path), ValueKind::Integer, need, std::move(unit), std::move(meaning));
     key.minimum = minimum;
     key.maximum = maximum;
     if (member)
-      key.assign = [member](MachineParams &machine, const Value &value) {
-        machine.*member = uint32_t(value.integer);
-      };
+      key.assign = [member](MachineParams &machine, const Value &value) { machine.*member = uint32_t(value.integer); };
     return key;
   }
 
-  Key &powerOfTwo(std::string path, Need need, std::string unit,
-                  uint64_t minimum, uint64_t maximum, std::string meaning,
+  Key &powerOfTwo(std::string path, Need need, std::string unit, uint64_t minimum, uint64_t maximum, std::string meaning,
                   uint32_t MachineParams::*member = nullptr) {
-    Key &key = integer(std::move(path), need, std::move(unit), minimum, maximum,
-                       std::move(meaning), member);
+    Key &key = integer(std::move(path), need, std::move(unit), minimum, maximum, std::move(meaning), member);
     key.powerOfTwo = true;
     return key;
   }
 
   /// A `dram.` number.
-  Key &dram(std::string leaf, DramScope scope, std::string unit,
-            uint64_t minimum, uint64_t maximum, std::string meaning,
+  Key &dram(std::string leaf, DramScope scope, std::string unit, uint64_t minimum, uint64_t maximum, std::string meaning,
             uint32_t DramParams::*member) {
-    Need need =
-        scope == DramScope::Machine ? Need::Optional : Need::RequiredOfDevice;
-    Key &key = integer("dram." + leaf, need, std::move(unit), minimum, maximum,
-                       std::move(meaning));
+    Need need = scope == DramScope::Machine ? Need::Optional : Need::RequiredOfDevice;
+    Key &key = integer("dram." + leaf, need, std::move(unit), minimum, maximum, std::move(meaning));
     key.scope = scope;
     if (member)
-      key.assign = [member](MachineParams &machine, const Value &value) {
-        machine.dram.*member = uint32_t(value.integer);
-      };
+      key.assign = [member](MachineParams &machine, const Value &value) { machine.dram.*member = uint32_t(value.integer); };
     return key;
   }
 
-  Key &ticks(std::string leaf, uint64_t minimum, std::string meaning,
-             uint32_t DramParams::*member) {
-    return dram(std::move(leaf), DramScope::Timed, "DRAM clock cycles", minimum,
-                kMaxTicks, std::move(meaning), member);
+  Key &ticks(std::string leaf, uint64_t minimum, std::string meaning, uint32_t DramParams::*member) {
+    return dram(std::move(leaf), DramScope::Timed, "DRAM clock cycles", minimum, kMaxTicks, std::move(meaning), member);
   }
 };
 
@@ -112,21 +98,14 @@ MemoryParams &scratchpad(MachineParams &machine, const std::string &name) {
 
 std::vector<Key> makeSchema() {
   Table table;
-  table.add("name", ValueKind::Text, Need::Required, "", "name of the machine")
-      .assign = [](MachineParams &machine, const Value &value) {
-    machine.name = value.text;
-  };
-  table.add("description", ValueKind::Text, Need::Optional, "",
-            "one line for people");
-  table.integer("clock_mhz", Need::Required, "MHz", 1, 100000,
-                "clock of the accelerator", &MachineParams::clockMhz);
+  table.add("name", ValueKind::Text, Need::Required, "", "name of the machine").assign =
+      [](MachineParams &machine, const Value &value) { machine.name = value.text; };
+  table.add("description", ValueKind::Text, Need::Optional, "", "one line for people");
+  table.integer("clock_mhz", Need::Required, "MHz", 1, 100000, "clock of the accelerator", &MachineParams::clockMhz);
 
-  Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "",
-                        "element type of the MAC array");
+  Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "", "element type of the MAC array");
   type.choices = {"int8", "bf16", "fp32"};
-  type.assign = [](MachineParams &machine, const Value &value) {
-    machine.arrayType = timing::ArrayType(value.integer);
-  };
+  type.assign = [](MachineParams &machine, const Value &value) { machine.arrayType = timing::ArrayType(value.integer); };
   table.powerOfTwo("array.rows", Need::Required, "MACs", 1, kMaxRows, "rows of the MAC array (reduction)",
                    &MachineParams::rows);
   table.powerOfTwo("array.cols", Need::Required, "MACs", 1, kMaxCols, "columns of the MAC array (outputs)",
@@ -143,37 +122,25 @@ std::vector<Key> makeSchema() {
 
   for (std::string name : {"unified", "activation", "weight"}) {
     std::string what =
-        name == "unified"
-            ? "the one scratchpad, instead of activation and weight"
-            : "the " + name + " scratchpad";
+        name == "unified" ? "the one scratchpad, instead of activation and weight" : "the " + name + " scratchpad";
     std::string banks = name == "weight" ? "8" : "16";
-    table
-        .powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional,
-                    "bytes", 64, kMaxMemoryBytes, "size of " + what)
+    table.powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional, "bytes", 64, kMaxMemoryBytes, "size of " + what)
         .assign = [name](MachineParams &machine, const Value &value) {
       scratchpad(machine, name).capacityBytes = value.integer;
     };
     table
-        .powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks",
-                    1, 64,
+        .powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks", 1, 64,
                     "equal, contiguous banks of " + what + "; default " + banks)
         .assign = [name](MachineParams &machine, const Value &value) {
       scratchpad(machine, name).banks = uint32_t(value.integer);
     };
   }
   table
-      .powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64,
-                  kMaxMemoryBytes,
+      .powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64, kMaxMemoryBytes,
                   "size of the accumulator, in rows of cols x 4 bytes")
-      .assign = [](MachineParams &machine, const Value &value) {
-    machine.accumulator.capacityBytes = value.integer;
-  };
-  table
-      .powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64,
-                  "banks of the accumulator; default 4")
-      .assign = [](MachineParams &machine, const Value &value) {
-    machine.accumulator.banks = uint32_t(value.integer);
-  };
+      .assign = [](MachineParams &machine, const Value &value) { machine.accumulator.capacityBytes = value.integer; };
+  table.powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64, "banks of the accumulator; default 4").assign =
+      [](MachineParams &machine, const Value &value) { machine.accumulator.banks = uint32_t(value.integer); };
 
   table.integer("dma.load_engines", Need::Optional, "engines", 1, kMaxUnits, "DRAM to scratchpad engines; default 2",
                 &MachineParams::loadEngines);
@@ -183,99 +150,75 @@ std::vector<Key> makeSchema() {
                 "bursts each DMA engine may have in flight; default: what "
                 "Little's law asks for, at least 16",
                 &MachineParams::outstandingBursts);
-  table.integer("dma.bursts_per_cycle", Need::Optional, "bursts per cycle", 1,
-                256,
+  table.integer("dma.bursts_per_cycle", Need::Optional, "bursts per cycle", 1, 256,
                 "bursts each DMA engine may issue in one cycle, at most one "
                 "per channel; default 1",
                 &MachineParams::burstsPerCycle);
 
-  table.integer("control.queue_depth_instructions", Need::Optional,
-                "instructions", 1, 256,
-                "depth of each engine's queue; default 8",
-                &MachineParams::queueDepth);
+  table.integer("control.queue_depth_instructions", Need::Optional, "instructions", 1, 256,
+                "depth of each engine's queue; default 8", &MachineParams::queueDepth);
   table.integer("control.loop_buffer_words", Need::Optional, "instruction words", 1,
                 uint64_t(isa::maximumOf(Opcode::Loop, "body_words")), "longest loop body; default 256",
                 &MachineParams::loopBufferWords);
-  table.integer("control.prefetch_words", Need::Optional, "instruction words",
-                1, 65536, "program words fetched ahead; default 32",
-                &MachineParams::prefetchWords);
+  table.integer("control.prefetch_words", Need::Optional, "instruction words", 1, 65536,
+                "program words fetched ahead; default 32", &MachineParams::prefetchWords);
   table.integer("control.semaphores", Need::Optional, "semaphores", 1, kMaxSemaphores, "number of semaphores; default 64",
                 &MachineParams::semaphores);
-  table.integer("control.semaphore_max_count", Need::Optional, "posts", 1,
-                65535, "largest count of a semaphore; default 63",
+  table.integer("control.semaphore_max_count", Need::Optional, "posts", 1, 65535, "largest count of a semaphore; default 63",
                 &MachineParams::semaphoreMax);
 
-  Key &device =
-      table.add("dram.device", ValueKind::Text, Need::Required, "",
-                "device file: a name under dram/, or a path ending in .yaml");
-  device.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.device = value.text;
-  };
-  Key &controller =
-      table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
-                "order of requests: as they arrive, or first-ready within a "
-                "window, reads and writes apart; default windowed");
+  Key &device = table.add("dram.device", ValueKind::Text, Need::Required, "",
+                          "device file: a name under dram/, or a path ending in .yaml");
+  device.assign = [](MachineParams &machine, const Value &value) { machine.dram.device = value.text; };
+  Key &controller = table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
+                              "order of requests: as they arrive, or first-ready within a "
+                              "window, reads and writes apart; default windowed");
   controller.choices = {"in_order", "windowed"};
   controller.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.controller = timing::DramController(value.integer);
   };
-  table.dram("path_latency_cycles", DramScope::Machine, "cycles", 0, 1000000,
-             "added to the latency of any device; default 0",
+  table.dram("path_latency_cycles", DramScope::Machine, "cycles", 0, 1000000, "added to the latency of any device; default 0",
              &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
              "requests per channel a controller looks at (windowed: reads, until their row is opened for them); default 32",
              &DramParams::window);
-  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1,
-             1 << 20,
+  table.dram("age_cap_ticks", DramScope::Machine, "DRAM clock cycles", 1, 1 << 20,
              "windowed controller: a request that has been looked at for so long goes "
              "first; default 2048",
              &DramParams::ageCapTicks);
+  table.dram("grant_bursts", DramScope::Machine, "bursts", 1, 65536,
+             "bursts a granted port may send before others get their turn; default 32", &DramParams::grantBursts);
   table.dram(
-      "grant_bursts", DramScope::Machine, "bursts", 1, 65536,
-      "bursts a granted port may send before others get their turn; default 32",
-      &DramParams::grantBursts);
-  table.dram("write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536,
-             "writes held back; the windowed controller divides them, and both watermarks, among the channels (at least one write "
-             "each); default 32",
-             &DramParams::writeBufferBursts);
-  table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1,
-             65536,
+      "write_buffer_bursts", DramScope::Machine, "bursts", 1, 65536,
+      "writes held back; the windowed controller divides them, and both watermarks, among the channels (at least one write "
+      "each); default 32",
+      &DramParams::writeBufferBursts);
+  table.dram("write_high_watermark_bursts", DramScope::Machine, "bursts", 1, 65536,
              "held writes at which draining starts, if reads wait; default 26 with the windowed controller, else 24",
              &DramParams::writeHighWatermark);
-  table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0,
-             65535, "held writes at which draining stops, if reads wait; default 6 with the windowed controller, else 8",
+  table.dram("write_low_watermark_bursts", DramScope::Machine, "bursts", 0, 65535,
+             "held writes at which draining stops, if reads wait; default 6 with the windowed controller, else 8",
              &DramParams::writeLowWatermark);
-  Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag,
-                              Need::Optional, "",
+  Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag, Need::Optional, "",
                               "consecutive bursts of a channel go to different "
                               "bank groups; default true");
   interleave.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.interleaveBankGroups = value.integer != 0;
   };
 
-  Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice,
-                        "", "kind of the device");
+  Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice, "", "kind of the device");
   kind.scope = DramScope::Any;
   kind.choices = {"ideal", "ddr4", "lpddr4", "hbm2", "ddr5", "lpddr5", "hbm3"};
-  kind.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.kind = timing::DramKind(value.integer);
-  };
+  kind.assign = [](MachineParams &machine, const Value &value) { machine.dram.kind = timing::DramKind(value.integer); };
   Key &capacity = table.powerOfTwo("dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20, kMaxDramBytes,
                                    "size of all channels and ranks together");
   capacity.scope = DramScope::Any;
-  capacity.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.capacityBytes = value.integer;
-  };
-  table
-      .dram("burst_bytes", DramScope::Any, "bytes", 8, 4096,
-            "size of one access", &DramParams::burstBytes)
-      .powerOfTwo = true;
-  table.dram("latency_cycles", DramScope::Ideal, "cycles", 0, 1000000,
-             "from the last byte moved to its arrival",
+  capacity.assign = [](MachineParams &machine, const Value &value) { machine.dram.capacityBytes = value.integer; };
+  table.dram("burst_bytes", DramScope::Any, "bytes", 8, 4096, "size of one access", &DramParams::burstBytes).powerOfTwo = true;
+  table.dram("latency_cycles", DramScope::Ideal, "cycles", 0, 1000000, "from the last byte moved to its arrival",
              &DramParams::latencyCycles);
-  Key &rate = table.add("dram.bytes_per_cycle", ValueKind::Ratio,
-                        Need::RequiredOfDevice, "bytes per cycle",
-                        "rate of the data bus");
+  Key &rate =
+      table.add("dram.bytes_per_cycle", ValueKind::Ratio, Need::RequiredOfDevice, "bytes per cycle", "rate of the data bus");
   rate.scope = DramScope::Ideal;
   rate.minimum = 1;
   rate.maximum = 1000000;
@@ -283,65 +226,40 @@ std::vector<Key> makeSchema() {
     machine.dram.bytesPerCycleNumerator = value.numerator;
     machine.dram.bytesPerCycleDenominator = value.denominator;
   };
-  table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000,
-             "command clock", &DramParams::clockMhz);
+  table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000, "command clock", &DramParams::clockMhz);
   table
-      .dram("channels", DramScope::Timed, "channels", 1, 256,
-            "independent channels (pseudo-channels of HBM)",
+      .dram("channels", DramScope::Timed, "channels", 1, 256, "independent channels (pseudo-channels of HBM)",
             &DramParams::channels)
       .powerOfTwo = true;
-  table
-      .dram("ranks", DramScope::Timed, "ranks", 1, 8, "ranks of a channel",
-            &DramParams::ranks)
+  table.dram("ranks", DramScope::Timed, "ranks", 1, 8, "ranks of a channel", &DramParams::ranks).powerOfTwo = true;
+  table.dram("bank_groups", DramScope::Timed, "bank groups", 1, 16, "bank groups of a rank", &DramParams::bankGroups)
+      .powerOfTwo = true;
+  table.dram("banks_per_group", DramScope::Timed, "banks", 1, 32, "banks of a bank group", &DramParams::banksPerGroup)
       .powerOfTwo = true;
   table
-      .dram("bank_groups", DramScope::Timed, "bank groups", 1, 16,
-            "bank groups of a rank", &DramParams::bankGroups)
-      .powerOfTwo = true;
-  table
-      .dram("banks_per_group", DramScope::Timed, "banks", 1, 32,
-            "banks of a bank group", &DramParams::banksPerGroup)
-      .powerOfTwo = true;
-  table
-      .dram("row_bytes", DramScope::Timed, "bytes", 64, 1 << 20,
-            "open row of one bank over the channel's width",
+      .dram("row_bytes", DramScope::Timed, "bytes", 64, 1 << 20, "open row of one bank over the channel's width",
             &DramParams::rowBytes)
       .powerOfTwo = true;
-  table.ticks("burst_ticks", 1, "data bus time of one access",
-              &DramParams::nBurst);
+  table.ticks("burst_ticks", 1, "data bus time of one access", &DramParams::nBurst);
   table.ticks("cl_ticks", 1, "read command to read data", &DramParams::nCL);
   table.ticks("cwl_ticks", 1, "write command to write data", &DramParams::nCWL);
   table.ticks("rcd_read_ticks", 1, "activate to read", &DramParams::nRCDRD);
   table.ticks("rcd_write_ticks", 1, "activate to write", &DramParams::nRCDWR);
   table.ticks("rp_ticks", 1, "precharge to activate", &DramParams::nRP);
-  table.ticks("rp_all_ticks", 1, "precharge of all banks to refresh",
-              &DramParams::nRPAB);
+  table.ticks("rp_all_ticks", 1, "precharge of all banks to refresh", &DramParams::nRPAB);
   table.ticks("ras_ticks", 1, "activate to precharge", &DramParams::nRAS);
-  table.ticks("ccd_short_ticks", 1,
-              "column command to column command, other bank group",
-              &DramParams::nCCDS);
-  table.ticks("ccd_long_ticks", 1,
-              "column command to column command, same bank group",
-              &DramParams::nCCDL);
+  table.ticks("ccd_short_ticks", 1, "column command to column command, other bank group", &DramParams::nCCDS);
+  table.ticks("ccd_long_ticks", 1, "column command to column command, same bank group", &DramParams::nCCDL);
   table.ticks("ccd_long_write_ticks", 1, "write command to write command, same bank group", &DramParams::nCCDLWR);
-  table.ticks("rrd_short_ticks", 1, "activate to activate, other bank group",
-              &DramParams::nRRDS);
-  table.ticks("rrd_long_ticks", 1, "activate to activate, same bank group",
-              &DramParams::nRRDL);
-  table.ticks("faw_ticks", 1, "window of at most four activates of a rank",
-              &DramParams::nFAW);
-  table.ticks("wr_ticks", 1, "end of write data to precharge",
-              &DramParams::nWR);
-  table.ticks("wtr_short_ticks", 1,
-              "end of write data to read, other bank group",
-              &DramParams::nWTRS);
-  table.ticks("wtr_long_ticks", 1, "end of write data to read, same bank group",
-              &DramParams::nWTRL);
+  table.ticks("rrd_short_ticks", 1, "activate to activate, other bank group", &DramParams::nRRDS);
+  table.ticks("rrd_long_ticks", 1, "activate to activate, same bank group", &DramParams::nRRDL);
+  table.ticks("faw_ticks", 1, "window of at most four activates of a rank", &DramParams::nFAW);
+  table.ticks("wr_ticks", 1, "end of write data to precharge", &DramParams::nWR);
+  table.ticks("wtr_short_ticks", 1, "end of write data to read, other bank group", &DramParams::nWTRS);
+  table.ticks("wtr_long_ticks", 1, "end of write data to read, same bank group", &DramParams::nWTRL);
   table.ticks("rtp_ticks", 1, "read to precharge", &DramParams::nRTP);
-  table.ticks("read_to_write_ticks", 1,
-              "read command to write command of a rank", &DramParams::nRTW);
-  table.ticks("rank_switch_ticks", 0,
-              "idle data bus between bursts of two ranks", &DramParams::nRTRS);
+  table.ticks("read_to_write_ticks", 1, "read command to write command of a rank", &DramParams::nRTW);
+  table.ticks("rank_switch_ticks", 0, "idle data bus between bursts of two ranks", &DramParams::nRTRS);
   Key &refresh = table.add("dram.refresh", ValueKind::Choice, Need::RequiredOfDevice, "",
                            "what a refresh takes: all banks of a rank at once, or one bank after the other");
   refresh.scope = DramScope::Timed;
@@ -362,18 +280,17 @@ std::vector<Key> makeSchema() {
     key.need = Need::Optional;
     key.maximum = most;
   }
-  Key &buses = table.add("dram.row_column_buses", ValueKind::Flag, Need::RequiredOfDevice, "",
-                         "row commands and column commands have a bus each, which every two channels (the pseudo-channels of an "
-                         "HBM channel) share; otherwise each channel has one command bus");
+  Key &buses =
+      table.add("dram.row_column_buses", ValueKind::Flag, Need::RequiredOfDevice, "",
+                "row commands and column commands have a bus each, which every two channels (the pseudo-channels of an "
+                "HBM channel) share; otherwise each channel has one command bus");
   buses.scope = DramScope::Timed;
   buses.assign = [](MachineParams &machine, const Value &value) { machine.dram.rowColumnBuses = value.integer != 0; };
 
   // Every latency constant of isa/Timing.td under its own name. None is 0: each path between engines has a register.
   for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {
-    Key &key = table.integer("timing." + std::string(constant.name),
-                             Need::Optional, "cycles", 1, 4096, constant.doc);
-    key.assign = [member = constant.member](MachineParams &machine,
-                                            const Value &value) {
+    Key &key = table.integer("timing." + std::string(constant.name), Need::Optional, "cycles", 1, 4096, constant.doc);
+    key.assign = [member = constant.member](MachineParams &machine, const Value &value) {
       machine.timing.*member = uint32_t(value.integer);
     };
   }
@@ -389,8 +306,7 @@ size_t editDistance(const std::string &a, const std::string &b) {
     row[0] = i;
     for (size_t j = 1; j <= b.size(); ++j) {
       size_t above = row[j];
-      row[j] = std::min(
-          {above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
       diagonal = above;
     }
   }
@@ -412,12 +328,10 @@ std::string Key::leaf() const {
 std::string Key::allowed() const {
   switch (kind) {
   case ValueKind::Integer:
-    return std::string(powerOfTwo ? "a power of two" : "an integer") +
-           " from " + std::to_string(minimum) + " to " +
+    return std::string(powerOfTwo ? "a power of two" : "an integer") + " from " + std::to_string(minimum) + " to " +
            std::to_string(maximum);
   case ValueKind::Ratio:
-    return "a whole number or a ratio such as 64/3, parts " +
-           std::to_string(minimum) + " to " + std::to_string(maximum);
+    return "a whole number or a ratio such as 64/3, parts " + std::to_string(minimum) + " to " + std::to_string(maximum);
   case ValueKind::Flag:
     return "true or false";
   case ValueKind::Choice: {
@@ -457,15 +371,13 @@ bool isBlock(const std::string &path) {
   return false;
 }
 
-std::string nearest(const std::string &word,
-                    const std::vector<std::string> &candidates) {
+std::string nearest(const std::string &word, const std::vector<std::string> &candidates) {
   std::string best;
   // A guess that shares less than half its letters helps nobody.
   size_t bestDistance = std::max<size_t>(2, word.size() / 2);
   for (const std::string &candidate : candidates) {
     size_t distance = editDistance(word.substr(0, 128), candidate);
-    if (distance < bestDistance ||
-        (distance == bestDistance && best.empty() && distance <= 2)) {
+    if (distance < bestDistance || (distance == bestDistance && best.empty() && distance <= 2)) {
       best = candidate;
       bestDistance = distance;
     }

@@ -31,7 +31,7 @@ enum class DramScope : uint8_t {
 
 /// A value as the file gave it, already checked against its key.
 struct Value {
-  uint64_t integer = 0; ///< Integer; index of the choice; 0 or 1 of a flag
+  uint64_t integer = 0;                    ///< Integer; index of the choice; 0 or 1 of a flag
   uint32_t numerator = 0, denominator = 1; ///< Ratio
   std::string text;
 };
@@ -63,8 +63,7 @@ const Key *findKey(const std::string &path);
 bool isBlock(const std::string &path);
 
 /// The candidate with the least edit distance from `word`, or an empty string if none is near.
-std::string nearest(const std::string &word,
-                    const std::vector<std::string> &candidates);
+std::string nearest(const std::string &word, const std::vector<std::string> &candidates);
 
 } // namespace tw::hwconfigs
 

@@ -13,16 +13,12 @@
 namespace tw::isa {
 namespace {
 
-const std::vector<std::string> kDirectives = {
-    ".machine", ".digests", ".dram",  ".code",     ".data", ".bytes",
-    ".input",   ".output",  ".layer", ".in_layer", ".word"};
+const std::vector<std::string> kDirectives = {".machine", ".digests", ".dram",  ".code",     ".data", ".bytes",
+                                              ".input",   ".output",  ".layer", ".in_layer", ".word"};
 
 bool isBlank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
-bool isHexDigit(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') ||
-         (c >= 'A' && c <= 'F');
-}
+bool isHexDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
 /// A word, a quoted string or one of [ ] , =
 struct Token {
@@ -33,8 +29,7 @@ struct Token {
 
 class Assembler {
 public:
-  Assembler(const std::string &file, const timing::MachineParams *machine)
-      : file(file), machine(machine) {
+  Assembler(const std::string &file, const timing::MachineParams *machine) : file(file), machine(machine) {
     if (machine) {
       program.machine = machine->name;
       program.architecturalDigest = timing::architecturalDigest(*machine);
@@ -49,8 +44,7 @@ public:
       at = end + 1;
     }
     for (const OpenLoop &loop : openLoops)
-      problems.push_back({file, loop.line, loop.column,
-                          "the loop's body is not closed by '}'"});
+      problems.push_back({file, loop.line, loop.column, "the loop's body is not closed by '}'"});
     finish();
     if (!problems.empty())
       return problems;
@@ -92,22 +86,18 @@ private:
       code.remove_suffix(1);
     Result<Instruction> instruction = parse(code, file, lineNumber);
     if (!instruction) {
-      problems.insert(problems.end(), instruction.diagnostics().begin(),
-                      instruction.diagnostics().end());
+      problems.insert(problems.end(), instruction.diagnostics().begin(), instruction.diagnostics().end());
       return;
     }
     const Loop *loop = instruction->getIf<Loop>();
     if (opens && !loop)
       return fail(code.size(), "only a loop has a body in braces");
     if (opens && loop->body_words)
-      return fail(code.size(),
-                  "a body in braces and body_words exclude each other");
-    instructions.push_back(
-        {*instruction, numWords, lineNumber, unsigned(at + 1), opens});
+      return fail(code.size(), "a body in braces and body_words exclude each other");
+    instructions.push_back({*instruction, numWords, lineNumber, unsigned(at + 1), opens});
     addWords(instruction->words());
     if (opens)
-      openLoops.push_back(
-          {lineNumber, unsigned(at + 1), instructions.size() - 1, numWords});
+      openLoops.push_back({lineNumber, unsigned(at + 1), instructions.size() - 1, numWords});
   }
 
   void addWords(size_t count) {
@@ -127,9 +117,7 @@ private:
     placed.instruction.as<Loop>().body_words = words;
     std::string why;
     if (words == 0 || !fits(placed.instruction, &why))
-      problems.push_back(
-          {file, loop.line, loop.column,
-           words == 0 ? "the loop's body is empty" : std::move(why)});
+      problems.push_back({file, loop.line, loop.column, words == 0 ? "the loop's body is empty" : std::move(why)});
   }
 
   //===--------------------------------------------------------------------===//
@@ -147,8 +135,7 @@ private:
     if (name.text == ".machine")
       good = word(program.machine, "a name");
     else if (name.text == ".digests")
-      good =
-          number(program.architecturalDigest) && number(program.timingDigest);
+      good = number(program.architecturalDigest) && number(program.timingDigest);
     else if (name.text == ".dram")
       good = number(program.dramBytes), hasDram = true;
     else if (name.text == ".code")
@@ -169,14 +156,11 @@ private:
       good = rawWord();
     else {
       std::string nearest = nearestName(name.text, kDirectives);
-      return fail(
-          name.column,
-          "unknown directive '" + name.text + "'" +
-              (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
+      return fail(name.column,
+                  "unknown directive '" + name.text + "'" + (nearest.empty() ? "" : "; did you mean '" + nearest + "'?"));
     }
     if (good && next < tokens.size())
-      fail(tokens[next].column,
-           "expected the end of the line, found '" + tokens[next].text + "'");
+      fail(tokens[next].column, "expected the end of the line, found '" + tokens[next].text + "'");
   }
 
   bool tokenize(std::string_view text) {
@@ -197,10 +181,8 @@ private:
           ++at;
           if (at < text.size() && (text[at] == '"' || text[at] == '\\')) {
             value += text[at];
-          } else if (at + 2 < text.size() && text[at] == 'x' &&
-                     isHexDigit(text[at + 1]) && isHexDigit(text[at + 2])) {
-            value += char(std::strtol(
-                std::string(text.substr(at + 1, 2)).c_str(), nullptr, 16));
+          } else if (at + 2 < text.size() && text[at] == 'x' && isHexDigit(text[at + 1]) && isHexDigit(text[at + 2])) {
+            value += char(std::strtol(std::string(text.substr(at + 1, 2)).c_str(), nullptr, 16));
             at += 2;
           } else {
             fail(at - 1, "unknown escape, allowed are \\\", \\\\ and \\xHH");
@@ -217,9 +199,7 @@ private:
         tokens.push_back({std::string(1, c), start});
         ++at;
       } else {
-        while (at < text.size() && !isBlank(text[at]) &&
-               std::string_view("[],=\"#").find(text[at]) ==
-                   std::string_view::npos)
+        while (at < text.size() && !isBlank(text[at]) && std::string_view("[],=\"#").find(text[at]) == std::string_view::npos)
           ++at;
         tokens.push_back({std::string(text.substr(start, at - start)), start});
       }
@@ -229,28 +209,22 @@ private:
 
   bool more() const { return next < tokens.size(); }
   bool isPunctuation(const Token &token) const {
-    return !token.quoted && token.text.size() == 1 &&
-           std::string_view("[],=").find(token.text[0]) !=
-               std::string_view::npos;
+    return !token.quoted && token.text.size() == 1 && std::string_view("[],=").find(token.text[0]) != std::string_view::npos;
   }
   bool expected(const std::string &what) {
     if (more())
-      fail(tokens[next].column,
-           "expected " + what + ", found '" + tokens[next].text + "'");
+      fail(tokens[next].column, "expected " + what + ", found '" + tokens[next].text + "'");
     else
       fail(endColumn, "expected " + what + ", found the end of the line");
     return false;
   }
   bool accept(char c) {
-    if (!more() || tokens[next].quoted ||
-        tokens[next].text != std::string(1, c))
+    if (!more() || tokens[next].quoted || tokens[next].text != std::string(1, c))
       return false;
     ++next;
     return true;
   }
-  bool expect(char c) {
-    return accept(c) || expected(std::string("'") + c + "'");
-  }
+  bool expect(char c) { return accept(c) || expected(std::string("'") + c + "'"); }
   bool word(std::string &value, const std::string &what) {
     if (!more() || isPunctuation(tokens[next]))
       return expected(what);
@@ -258,8 +232,8 @@ private:
     return true;
   }
   bool number(uint64_t &value) {
-    if (!more() || tokens[next].quoted || isPunctuation(tokens[next]) ||
-        tokens[next].text[0] < '0' || tokens[next].text[0] > '9')
+    if (!more() || tokens[next].quoted || isPunctuation(tokens[next]) || tokens[next].text[0] < '0' ||
+        tokens[next].text[0] > '9')
       return expected("a number");
     const std::string &text = tokens[next].text;
     char *end = nullptr;
@@ -289,12 +263,10 @@ private:
   bool hexBytes() {
     while (more()) {
       const Token &token = tokens[next];
-      if (token.quoted || token.text.size() % 2 ||
-          !std::all_of(token.text.begin(), token.text.end(), isHexDigit))
+      if (token.quoted || token.text.size() % 2 || !std::all_of(token.text.begin(), token.text.end(), isHexDigit))
         return expected("bytes of two hexadecimal digits");
       for (size_t i = 0; i < token.text.size(); i += 2)
-        program.constants.back().bytes.push_back(
-            uint8_t(std::strtol(token.text.substr(i, 2).c_str(), nullptr, 16)));
+        program.constants.back().bytes.push_back(uint8_t(std::strtol(token.text.substr(i, 2).c_str(), nullptr, 16)));
       ++next;
     }
     return true;
@@ -321,8 +293,7 @@ private:
       std::string all;
       for (const std::string &candidate : known)
         all += (all.empty() ? "" : ", ") + candidate;
-      fail(typeColumn,
-           "unknown element type '" + type + "', allowed are " + all);
+      fail(typeColumn, "unknown element type '" + type + "', allowed are " + all);
       return false;
     }
     if (!expect('['))
@@ -334,8 +305,7 @@ private:
         const size_t column = more() ? tokens[next].column : endColumn;
         if (!number(extent))
           return false;
-        if (extent > INT64_MAX ||
-            __builtin_mul_overflow(tensor.bytes, extent, &tensor.bytes)) {
+        if (extent > INT64_MAX || __builtin_mul_overflow(tensor.bytes, extent, &tensor.bytes)) {
           fail(column, "the tensor is larger than 2^64 bytes");
           return false;
         }
@@ -401,9 +371,8 @@ private:
     if (!number(index))
       return false;
     if (index >= program.layers.size()) {
-      fail(column, "layer " + std::to_string(index) +
-                       " is unknown, there are " +
-                       std::to_string(program.layers.size()) + " so far");
+      fail(column,
+           "layer " + std::to_string(index) + " is unknown, there are " + std::to_string(program.layers.size()) + " so far");
       return false;
     }
     currentLayer = uint32_t(index);
@@ -427,15 +396,12 @@ private:
           problems.push_back({file, placed.line, placed.column, *text});
     }
     std::stable_sort(problems.begin(), problems.end(),
-                     [](const Diagnostic &a, const Diagnostic &b) {
-                       return a.line < b.line;
-                     });
+                     [](const Diagnostic &a, const Diagnostic &b) { return a.line < b.line; });
     if (!problems.empty())
       return;
     size_t raw = 0;
     auto placeRaw = [&] {
-      while (raw < rawWords.size() &&
-             rawWords[raw].first == program.code.size())
+      while (raw < rawWords.size() && rawWords[raw].first == program.code.size())
         program.code.push_back(rawWords[raw++].second);
     };
     for (const Placed &placed : instructions) {
@@ -485,8 +451,7 @@ private:
 
 std::string hex(uint64_t value) {
   char text[24];
-  std::snprintf(text, sizeof text, "0x%llx",
-                static_cast<unsigned long long>(value));
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
   return text;
 }
 
@@ -497,8 +462,7 @@ std::string quote(const std::string &text) {
       (out += '\\') += c;
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       char escape[8];
-      std::snprintf(escape, sizeof escape, "\\x%02x",
-                    static_cast<unsigned char>(c));
+      std::snprintf(escape, sizeof escape, "\\x%02x", static_cast<unsigned char>(c));
       out += escape;
     } else {
       out += c;
@@ -534,17 +498,14 @@ std::string printLayer(const Layer &layer) {
 
 } // namespace
 
-Result<Program> assemble(std::string_view text, const std::string &fileName,
-                         const timing::MachineParams *machine) {
+Result<Program> assemble(std::string_view text, const std::string &fileName, const timing::MachineParams *machine) {
   return Assembler(fileName, machine).run(text);
 }
 
 std::string disassemble(const Program &program) {
-  std::string out = ".machine " + quote(program.machine) + "\n.digests " +
-                    hex(program.architecturalDigest) + " " +
-                    hex(program.timingDigest) + "\n.dram " +
-                    hex(program.dramBytes) + "\n.code " +
-                    hex(program.codeAddress) + "\n";
+  std::string out = ".machine " + quote(program.machine) + "\n.digests " + hex(program.architecturalDigest) + " " +
+                    hex(program.timingDigest) + "\n.dram " + hex(program.dramBytes) + "\n.code " + hex(program.codeAddress) +
+                    "\n";
   for (const TensorInfo &tensor : program.inputs)
     out += printTensor(".input", tensor);
   for (const TensorInfo &tensor : program.outputs)

@@ -34,8 +34,7 @@ namespace tw::isa {
 /// and every instruction is checked with illegal(). All faulty lines are
 /// reported, as file:line:column. .dram defaults to the end of the last thing
 /// placed, rounded up to 64.
-Result<Program> assemble(std::string_view text, const std::string &fileName,
-                         const timing::MachineParams *machine = nullptr);
+Result<Program> assemble(std::string_view text, const std::string &fileName, const timing::MachineParams *machine = nullptr);
 
 /// Text from which assemble() makes an equal program. Words that decode to no
 /// instruction become .word lines.

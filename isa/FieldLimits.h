@@ -19,9 +19,7 @@ constexpr int64_t maximumOf(FieldSpan fields, std::string_view name) {
       return field.maximum;
   __builtin_unreachable();
 }
-constexpr int64_t maximumOf(Opcode opcode, std::string_view name) {
-  return maximumOf(fieldsOf(opcode), name);
-}
+constexpr int64_t maximumOf(Opcode opcode, std::string_view name) { return maximumOf(fieldsOf(opcode), name); }
 
 } // namespace tw::isa
 

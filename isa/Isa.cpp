@@ -10,11 +10,9 @@
 
 namespace tw::isa {
 
-static_assert(kStoreEngine == uint8_t(timing::EngineKind::Store) &&
-                  kVectorEngine == uint8_t(timing::EngineKind::Vector) &&
+static_assert(kStoreEngine == uint8_t(timing::EngineKind::Store) && kVectorEngine == uint8_t(timing::EngineKind::Vector) &&
                   kTensorEngine == uint8_t(timing::EngineKind::Tensor) &&
-                  kPreloadEngine == uint8_t(timing::EngineKind::Preload) &&
-                  kLoadEngine == uint8_t(timing::EngineKind::Load) &&
+                  kPreloadEngine == uint8_t(timing::EngineKind::Preload) && kLoadEngine == uint8_t(timing::EngineKind::Load) &&
                   kSequencer == uint8_t(timing::EngineKind::Sequencer),
               "EngineKind must follow the priorities of isa/IsaBase.td");
 
@@ -50,9 +48,7 @@ const FieldInfo &numLevelsField() {
 /// Reads up to 64 bits from position `lsb` of consecutive words.
 uint64_t getBits(const Word *words, unsigned lsb, unsigned width) {
   const unsigned element = lsb / 64, shift = lsb % 64;
-  auto at = [&](unsigned i) {
-    return words[i / kWordElements][i % kWordElements];
-  };
+  auto at = [&](unsigned i) { return words[i / kWordElements][i % kWordElements]; };
   uint64_t value = at(element) >> shift;
   if (shift + width > 64)
     value |= at(element + 1) << (64 - shift);
@@ -64,9 +60,7 @@ void putBits(Word *words, unsigned lsb, unsigned width, uint64_t value) {
   const unsigned element = lsb / 64, shift = lsb % 64;
   if (width < 64)
     value &= (uint64_t(1) << width) - 1;
-  auto at = [&](unsigned i) -> uint64_t & {
-    return words[i / kWordElements][i % kWordElements];
-  };
+  auto at = [&](unsigned i) -> uint64_t & { return words[i / kWordElements][i % kWordElements]; };
   at(element) |= value << shift;
   if (shift + width > 64)
     at(element + 1) |= value >> (64 - shift);
@@ -92,21 +86,16 @@ std::string misfit(FieldSpan fields, const void *base) {
   for (const FieldInfo &field : fields) {
     int64_t value = get(field, base);
     if (!fits(field, value))
-      return nameOf(field) + " is " + std::to_string(value) + ", allowed is " +
-             allowedValues(field);
+      return nameOf(field) + " is " + std::to_string(value) + ", allowed is " + allowedValues(field);
   }
   return "";
 }
 
 bool allZero(FieldSpan fields, const void *base) {
-  return std::all_of(fields.begin(), fields.end(), [&](const FieldInfo &field) {
-    return get(field, base) == 0;
-  });
+  return std::all_of(fields.begin(), fields.end(), [&](const FieldInfo &field) { return get(field, base) == 0; });
 }
 
-bool setByEncoder(const FieldInfo &field) {
-  return field.lsb == opcodeField().lsb || field.lsb == wordsField().lsb;
-}
+bool setByEncoder(const FieldInfo &field) { return field.lsb == opcodeField().lsb || field.lsb == wordsField().lsb; }
 
 } // namespace
 
@@ -118,8 +107,7 @@ bool fits(const FieldInfo &field, int64_t value) {
 
 std::string allowedValues(const FieldInfo &field) {
   if (!field.values)
-    return std::to_string(field.minimum) + " to " +
-           std::to_string(field.maximum);
+    return std::to_string(field.minimum) + " to " + std::to_string(field.maximum);
   std::string text;
   for (const CaseInfo &c : field.values->cases)
     text += (text.empty() ? "" : ", ") + std::string(c.name);
@@ -127,9 +115,7 @@ std::string allowedValues(const FieldInfo &field) {
 }
 
 std::string nameOf(const FieldInfo &field) {
-  return field.index < 0
-             ? field.name
-             : field.name + ("[" + std::to_string(field.index) + "]");
+  return field.index < 0 ? field.name : field.name + ("[" + std::to_string(field.index) + "]");
 }
 
 const char *caseName(const EnumerationInfo &enumeration, int64_t value) {
@@ -147,10 +133,8 @@ bool fits(const Instruction &instruction, std::string *why) {
       return text;
     for (unsigned i = 0; i < kMaxLevels; ++i) {
       std::string text = misfit(levelFields(), &instruction.levels[i]);
-      if (text.empty() && i >= header.num_levels &&
-          !allZero(levelFields(), &instruction.levels[i]))
-        text =
-            "not all 0, but num_levels is " + std::to_string(header.num_levels);
+      if (text.empty() && i >= header.num_levels && !allZero(levelFields(), &instruction.levels[i]))
+        text = "not all 0, but num_levels is " + std::to_string(header.num_levels);
       if (!text.empty())
         return "level " + std::to_string(i) + ": " + text;
     }
@@ -176,8 +160,7 @@ void encode(const Instruction &instruction, std::vector<Word> &out) {
   putFields(words, 0, headerFields(), &header);
   putFields(words, 0, info.layout->fields, instruction.operandBase());
   for (unsigned i = 0; i < header.num_levels; ++i)
-    putFields(words + info.words, i * kLevelBits, levelFields(),
-              &instruction.levels[i]);
+    putFields(words + info.words, i * kLevelBits, levelFields(), &instruction.levels[i]);
 }
 
 Decoded decode(const Word *words, size_t available) {
@@ -188,34 +171,28 @@ Decoded decode(const Word *words, size_t available) {
   };
   if (available == 0)
     return fail("no word left for an instruction");
-  const uint64_t opcode =
-      getBits(words, opcodeField().lsb, opcodeField().width);
+  const uint64_t opcode = getBits(words, opcodeField().lsb, opcodeField().width);
   const InstructionInfo *info = findInstruction(opcode);
   if (!info)
     return fail("opcode " + std::to_string(opcode) + " is unknown");
   const std::string prefix = std::string(info->mnemonic) + ": ";
   const uint64_t length = getBits(words, wordsField().lsb, wordsField().width);
-  const uint64_t numLevels =
-      getBits(words, numLevelsField().lsb, numLevelsField().width);
+  const uint64_t numLevels = getBits(words, numLevelsField().lsb, numLevelsField().width);
   if (int64_t(numLevels) > numLevelsField().maximum)
-    return fail(prefix + "num_levels is " + std::to_string(numLevels) +
-                ", allowed is " + allowedValues(numLevelsField()));
+    return fail(prefix + "num_levels is " + std::to_string(numLevels) + ", allowed is " + allowedValues(numLevelsField()));
   const uint64_t needed = info->words + (numLevels + 1) / 2;
   if (length != needed)
-    return fail(prefix + "words is " + std::to_string(length) + ", with " +
-                std::to_string(numLevels) + " levels it must be " +
+    return fail(prefix + "words is " + std::to_string(length) + ", with " + std::to_string(numLevels) + " levels it must be " +
                 std::to_string(needed));
   if (available < needed)
-    return fail(prefix + std::to_string(needed) + " words needed, " +
-                std::to_string(available) + " left");
+    return fail(prefix + std::to_string(needed) + " words needed, " + std::to_string(available) + " left");
 
   Instruction &instruction = result.instruction;
   instruction.operands = makeOperands(info->opcode);
   getFields(words, 0, headerFields(), &instruction.header);
   getFields(words, 0, info->layout->fields, instruction.operandBase());
   for (unsigned i = 0; i < numLevels; ++i)
-    getFields(words + info->words, i * kLevelBits, levelFields(),
-              &instruction.levels[i]);
+    getFields(words + info->words, i * kLevelBits, levelFields(), &instruction.levels[i]);
 
   std::string text = misfit(headerFields(), &instruction.header);
   if (text.empty())
@@ -230,20 +207,16 @@ Decoded decode(const Word *words, size_t available) {
   };
   for (const BitRange &range : info->layout->reserved)
     if (!isZero(range.lsb, range.width))
-      return fail(prefix + "reserved bits " + std::to_string(range.lsb) +
-                  " to " + std::to_string(range.lsb + range.width - 1) +
+      return fail(prefix + "reserved bits " + std::to_string(range.lsb) + " to " + std::to_string(range.lsb + range.width - 1) +
                   " are not all 0");
-  if (numLevels % 2 &&
-      !isZero(info->words * kWordBits + numLevels * kLevelBits, kLevelBits))
+  if (numLevels % 2 && !isZero(info->words * kWordBits + numLevels * kLevelBits, kLevelBits))
     return fail(prefix + "bits after the last level are not all 0");
   return result;
 }
 
 bool operator==(const Instruction &a, const Instruction &b) {
   auto same = [](FieldSpan fields, const void *x, const void *y) {
-    return std::all_of(
-        fields.begin(), fields.end(),
-        [&](const FieldInfo &field) { return get(field, x) == get(field, y); });
+    return std::all_of(fields.begin(), fields.end(), [&](const FieldInfo &field) { return get(field, x) == get(field, y); });
   };
   if (a.opcode() != b.opcode())
     return false;
@@ -263,8 +236,7 @@ bool operator==(const Instruction &a, const Instruction &b) {
 namespace {
 
 bool endsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() &&
-         text.substr(text.size() - end.size()) == end;
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
 std::string printValue(const FieldInfo &field, int64_t value) {
@@ -274,8 +246,7 @@ std::string printValue(const FieldInfo &field, int64_t value) {
   // Addresses, bit patterns and masks.
   if (!field.isSigned && (field.width >= 28 || endsWith(field.name, "_mask"))) {
     char text[24];
-    std::snprintf(text, sizeof text, "0x%llx",
-                  static_cast<unsigned long long>(value));
+    std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
     return text;
   }
   return std::to_string(value);
@@ -302,8 +273,7 @@ const GroupInfo *groupWith(const LayoutInfo &layout, std::string_view member) {
 
 /// Appends " name=value" for every field that is not 0. `first` has no blank
 /// before it.
-void printFields(const LayoutInfo &layout, const void *base, bool blankFirst,
-                 std::string &out) {
+void printFields(const LayoutInfo &layout, const void *base, bool blankFirst, std::string &out) {
   auto begin = [&](const char *name) {
     if (blankFirst)
       out += ' ';
@@ -314,8 +284,7 @@ void printFields(const LayoutInfo &layout, const void *base, bool blankFirst,
     const FieldInfo &field = layout.fields[i];
     FieldSpan elements = elementsOf(layout.fields, field.name);
     i += elements.size();
-    if (&layout == &kHeaderLayout &&
-        (setByEncoder(field) || field.lsb == numLevelsField().lsb))
+    if (&layout == &kHeaderLayout && (setByEncoder(field) || field.lsb == numLevelsField().lsb))
       continue;
     const GroupInfo *group = groupWith(layout, field.name);
     if (group && group->members[0] != std::string_view(field.name))
@@ -340,8 +309,7 @@ void printFields(const LayoutInfo &layout, const void *base, bool blankFirst,
       if (e)
         out += ',';
       for (size_t m = 0; m < numMembers; ++m)
-        (out += m ? ":" : "") +=
-            printValue(members[m][e], get(members[m][e], base));
+        (out += m ? ":" : "") += printValue(members[m][e], get(members[m][e], base));
     }
     if (list)
       out += ']';
@@ -370,15 +338,13 @@ std::string print(const Instruction &instruction) {
 // Parsing
 //===----------------------------------------------------------------------===//
 
-std::string nearestName(std::string_view name,
-                        const std::vector<std::string> &known) {
+std::string nearestName(std::string_view name, const std::vector<std::string> &known) {
   std::string best;
   // With a third of the letters wrong it is no typing error any more.
   size_t bestDistance = name.size() / 3 + 2;
   for (const std::string &candidate : known) {
     // Letters to insert, delete, replace, or swap with their neighbour.
-    std::vector<std::vector<size_t>> distance(
-        name.size() + 1, std::vector<size_t>(candidate.size() + 1));
+    std::vector<std::vector<size_t>> distance(name.size() + 1, std::vector<size_t>(candidate.size() + 1));
     for (size_t i = 0; i <= name.size(); ++i)
       for (size_t j = 0; j <= candidate.size(); ++j) {
         if (i == 0 || j == 0) {
@@ -386,11 +352,8 @@ std::string nearestName(std::string_view name,
           continue;
         }
         const bool same = name[i - 1] == candidate[j - 1];
-        distance[i][j] =
-            std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1,
-                      distance[i - 1][j - 1] + !same});
-        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] &&
-            name[i - 2] == candidate[j - 1])
+        distance[i][j] = std::min({distance[i - 1][j] + 1, distance[i][j - 1] + 1, distance[i - 1][j - 1] + !same});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1])
           distance[i][j] = std::min(distance[i][j], distance[i - 2][j - 2] + 1);
       }
     if (distance[name.size()][candidate.size()] < bestDistance) {
@@ -405,8 +368,7 @@ namespace {
 
 class Parser {
 public:
-  Parser(std::string_view text, const std::string &file, unsigned line)
-      : file(file), line(line) {
+  Parser(std::string_view text, const std::string &file, unsigned line) : file(file), line(line) {
     this->text = text.substr(0, text.find('#'));
   }
 
@@ -423,14 +385,10 @@ public:
     }
     if (!info) {
       if (mnemonic.empty())
-        fail(start,
-             start < text.size()
-                 ? "expected an instruction, found " + here(start)
-                 : std::string(
-                       "expected an instruction, found the end of the line"));
+        fail(start, start < text.size() ? "expected an instruction, found " + here(start)
+                                        : std::string("expected an instruction, found the end of the line"));
       else
-        fail(start, "unknown instruction '" + mnemonic + "'" +
-                        proposal(mnemonic, mnemonics));
+        fail(start, "unknown instruction '" + mnemonic + "'" + proposal(mnemonic, mnemonics));
       return problems;
     }
     Instruction instruction(makeOperands(info->opcode));
@@ -462,8 +420,7 @@ public:
         std::vector<std::string> known{"levels"};
         names(kHeaderLayout, true, known);
         names(*info->layout, false, known);
-        fail(keyStart, "unknown field '" + key + "' of " + info->mnemonic +
-                           proposal(key, known));
+        fail(keyStart, "unknown field '" + key + "' of " + info->mnemonic + proposal(key, known));
       }
     }
     if (!problems.empty())
@@ -474,14 +431,10 @@ public:
 private:
   void fail(size_t column, std::string message) {
     if (problems.empty())
-      problems.push_back(
-          {file, line, unsigned(column + 1), std::move(message)});
+      problems.push_back({file, line, unsigned(column + 1), std::move(message)});
   }
-  std::string here(size_t position) const {
-    return "'" + std::string(1, text[position]) + "'";
-  }
-  static std::string proposal(const std::string &name,
-                              const std::vector<std::string> &known) {
+  std::string here(size_t position) const { return "'" + std::string(1, text[position]) + "'"; }
+  static std::string proposal(const std::string &name, const std::vector<std::string> &known) {
     std::string nearest = nearestName(name, known);
     if (!nearest.empty())
       return "; did you mean '" + nearest + "'?";
@@ -491,13 +444,11 @@ private:
     return "; known are " + all;
   }
   void skipBlanks() {
-    while (at < text.size() &&
-           (text[at] == ' ' || text[at] == '\t' || text[at] == '\r'))
+    while (at < text.size() && (text[at] == ' ' || text[at] == '\t' || text[at] == '\r'))
       ++at;
   }
   static bool isWordChar(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           (c >= '0' && c <= '9') || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
   }
   std::string word() {
     size_t start = at;
@@ -518,33 +469,28 @@ private:
   bool expect(char c) {
     if (accept(c))
       return true;
-    fail(at, std::string("expected '") + c + "', found " +
-                 (at < text.size() ? here(at) : "the end of the line"));
+    fail(at, std::string("expected '") + c + "', found " + (at < text.size() ? here(at) : "the end of the line"));
     return false;
   }
 
   /// Scalars and arrays under their own names, but members of groups only under
   /// the group's.
-  static void names(const LayoutInfo &layout, bool header,
-                    std::vector<std::string> &out) {
+  static void names(const LayoutInfo &layout, bool header, std::vector<std::string> &out) {
     for (const FieldInfo &field : layout.fields) {
-      bool hidden =
-          header && (setByEncoder(field) || field.lsb == numLevelsField().lsb);
+      bool hidden = header && (setByEncoder(field) || field.lsb == numLevelsField().lsb);
       if (field.index <= 0 && !hidden && !groupWith(layout, field.name))
         out.push_back(field.name);
     }
     for (const GroupInfo &group : layout.groups)
       out.push_back(group.name);
   }
-  static bool has(const LayoutInfo &layout, const std::string &key,
-                  bool header) {
+  static bool has(const LayoutInfo &layout, const std::string &key, bool header) {
     std::vector<std::string> known;
     names(layout, header, known);
     return std::find(known.begin(), known.end(), key) != known.end();
   }
 
-  void parseField(const LayoutInfo &layout, const std::string &key,
-                  void *base) {
+  void parseField(const LayoutInfo &layout, const std::string &key, void *base) {
     std::vector<FieldSpan> members;
     for (const GroupInfo &group : layout.groups)
       if (key == group.name)
@@ -565,8 +511,7 @@ private:
     do {
       skipBlanks();
       if (element == members[0].size())
-        return fail(at, "'" + key + "' has at most " +
-                            std::to_string(members[0].size()) + " elements");
+        return fail(at, "'" + key + "' has at most " + std::to_string(members[0].size()) + " elements");
       for (size_t m = 0; m < members.size(); ++m) {
         if (m && !expect(':'))
           return;
@@ -585,8 +530,7 @@ private:
     do {
       skipBlanks();
       if (count == kMaxLevels)
-        return fail(at, "an instruction has at most " +
-                            std::to_string(kMaxLevels) + " levels");
+        return fail(at, "an instruction has at most " + std::to_string(kMaxLevels) + " levels");
       if (!expect('{'))
         return;
       Level &level = instruction.levels[count++];
@@ -596,13 +540,11 @@ private:
         std::string key = word();
         if (key.empty())
           return fail(start, "expected a field of the level or '}', found " +
-                                 (start < text.size() ? here(start)
-                                                      : "the end of the line"));
+                                 (start < text.size() ? here(start) : "the end of the line"));
         if (!has(kLevelLayout, key, false)) {
           std::vector<std::string> known;
           names(kLevelLayout, false, known);
-          return fail(start, "unknown field '" + key + "' of a level" +
-                                 proposal(key, known));
+          return fail(start, "unknown field '" + key + "' of a level" + proposal(key, known));
         }
         if (std::find(seen.begin(), seen.end(), key) != seen.end())
           return fail(start, "field '" + key + "' is given twice");
@@ -621,8 +563,7 @@ private:
     skipBlanks();
     size_t start = at;
     int64_t value = 0;
-    if (at < text.size() &&
-        (isWordChar(text[at]) && !(text[at] >= '0' && text[at] <= '9'))) {
+    if (at < text.size() && (isWordChar(text[at]) && !(text[at] >= '0' && text[at] <= '9'))) {
       std::string name = word();
       std::vector<std::string> known;
       const CaseInfo *found = nullptr;
@@ -633,10 +574,8 @@ private:
             found = &c;
         }
       if (!found) {
-        fail(start, field.values ? "unknown " + std::string(field.enumeration) +
-                                       " '" + name + "'" + proposal(name, known)
-                                 : "expected a number for " + nameOf(field) +
-                                       ", found '" + name + "'");
+        fail(start, field.values ? "unknown " + std::string(field.enumeration) + " '" + name + "'" + proposal(name, known)
+                                 : "expected a number for " + nameOf(field) + ", found '" + name + "'");
         return false;
       }
       value = found->value;
@@ -644,8 +583,7 @@ private:
       return false;
     }
     if (!fits(field, value)) {
-      fail(start, nameOf(field) + " is " + std::to_string(value) +
-                      ", allowed is " + allowedValues(field));
+      fail(start, nameOf(field) + " is " + std::to_string(value) + ", allowed is " + allowedValues(field));
       return false;
     }
     set(field, base, value);
@@ -656,23 +594,19 @@ private:
     size_t start = at;
     std::string token;
     // A sign may also stand in an exponent.
-    while (at < text.size() &&
-           (isWordChar(text[at]) || text[at] == '.' ||
-            ((text[at] == '-' || text[at] == '+') &&
-             (token.empty() || (token.back() == 'e' &&
-                                token.find('x') == std::string::npos))))) {
+    while (at < text.size() && (isWordChar(text[at]) || text[at] == '.' ||
+                                ((text[at] == '-' || text[at] == '+') &&
+                                 (token.empty() || (token.back() == 'e' && token.find('x') == std::string::npos))))) {
       token += text[at++];
     }
     if (token.empty()) {
       fail(start,
-           "expected a value for " + nameOf(field) + ", found " +
-               (start < text.size() ? here(start) : "the end of the line"));
+           "expected a value for " + nameOf(field) + ", found " + (start < text.size() ? here(start) : "the end of the line"));
       return false;
     }
     char *end = nullptr;
     const bool isHex = token.find('x') != std::string::npos;
-    if (!isHex && token.size() > 1 && token.back() == 'f' && !field.isSigned &&
-        field.width == 32) {
+    if (!isHex && token.size() > 1 && token.back() == 'f' && !field.isSigned && field.width == 32) {
       std::string digits = token.substr(0, token.size() - 1);
       float real = std::strtof(digits.c_str(), &end);
       if (*end == 0 && end != digits.c_str()) {
@@ -683,12 +617,10 @@ private:
       }
     }
     errno = 0;
-    const bool bareHex =
-        isHex && token.find('x') != 1 + (token[0] == '-' || token[0] == '+');
+    const bool bareHex = isHex && token.find('x') != 1 + (token[0] == '-' || token[0] == '+');
     value = std::strtoll(token.c_str(), &end, isHex ? 16 : 10);
     if (*end != 0 || end == token.c_str() || errno != 0 || bareHex) {
-      fail(start, "'" + token + "' is not a number that " + nameOf(field) +
-                      " can hold");
+      fail(start, "'" + token + "' is not a number that " + nameOf(field) + " can hold");
       return false;
     }
     return true;
@@ -703,8 +635,7 @@ private:
 
 } // namespace
 
-Result<Instruction> parse(std::string_view text, const std::string &file,
-                          unsigned line) {
+Result<Instruction> parse(std::string_view text, const std::string &file, unsigned line) {
   return Parser(text, file, line).run();
 }
 

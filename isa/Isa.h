@@ -33,47 +33,35 @@ struct Instruction {
 
   Instruction() = default;
   /// From Operands or any of its alternatives.
-  template <typename T,
-            typename = std::enable_if_t<std::is_constructible_v<Operands, T>>>
+  template <typename T, typename = std::enable_if_t<std::is_constructible_v<Operands, T>>>
   Instruction(const T &operands) : operands(operands) {}
 
   Opcode opcode() const {
     return std::visit([](const auto &o) { return o.kOpcode; }, operands);
   }
-  const InstructionInfo &info() const {
-    return *findInstruction(uint64_t(opcode()));
-  }
+  const InstructionInfo &info() const { return *findInstruction(uint64_t(opcode())); }
   /// The class of the engine that executes it.
-  timing::EngineKind engine() const {
-    return timing::EngineKind(info().engine);
-  }
+  timing::EngineKind engine() const { return timing::EngineKind(info().engine); }
   /// Length in words: operand words and two levels a word. header.words plays
   /// no part.
-  unsigned words() const {
-    return info().words + unsigned(header.num_levels + 1) / 2;
-  }
+  unsigned words() const { return info().words + unsigned(header.num_levels + 1) / 2; }
 
   template <typename T> T &as() { return std::get<T>(operands); }
   template <typename T> const T &as() const { return std::get<T>(operands); }
   template <typename T> T *getIf() { return std::get_if<T>(&operands); }
-  template <typename T> const T *getIf() const {
-    return std::get_if<T>(&operands);
-  }
+  template <typename T> const T *getIf() const { return std::get_if<T>(&operands); }
 
   /// First byte of the operand struct, for the field tables.
   void *operandBase() {
     return std::visit([](auto &o) -> void * { return &o; }, operands);
   }
-  const void *operandBase() const {
-    return const_cast<Instruction *>(this)->operandBase();
-  }
+  const void *operandBase() const { return const_cast<Instruction *>(this)->operandBase(); }
 };
 
 /// The member that `field` describes, in the struct at `base`.
 inline int64_t get(const FieldInfo &field, const void *base) {
   int64_t value;
-  std::memcpy(&value, static_cast<const char *>(base) + field.offset,
-              sizeof value);
+  std::memcpy(&value, static_cast<const char *>(base) + field.offset, sizeof value);
   return value;
 }
 inline void set(const FieldInfo &field, void *base, int64_t value) {
@@ -115,18 +103,14 @@ std::string print(const Instruction &instruction);
 /// hexadecimal or, in unsigned 32-bit fields, a float with suffix f (its
 /// binary32 pattern). Diagnostics carry `file`, `line` and the column, and
 /// propose the nearest known name.
-Result<Instruction> parse(std::string_view text, const std::string &file = "",
-                          unsigned line = 1);
+Result<Instruction> parse(std::string_view text, const std::string &file = "", unsigned line = 1);
 
 /// Equal opcode, header (but for opcode and words), used levels and operands.
 bool operator==(const Instruction &a, const Instruction &b);
-inline bool operator!=(const Instruction &a, const Instruction &b) {
-  return !(a == b);
-}
+inline bool operator!=(const Instruction &a, const Instruction &b) { return !(a == b); }
 
 /// The known name nearest to `name`, or empty if none is near.
-std::string nearestName(std::string_view name,
-                        const std::vector<std::string> &known);
+std::string nearestName(std::string_view name, const std::vector<std::string> &known);
 
 /// Name of a case, or nullptr.
 const char *caseName(const EnumerationInfo &enumeration, int64_t value);

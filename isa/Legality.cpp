@@ -496,11 +496,11 @@ private:
 
   /// [address, address + span) lies in the memory of `capacity` units, and the
   /// walk with accesses of `width` units in it.
-  void region(const char *prefix, const char *memory, int64_t address, int64_t span, int64_t capacity,
-              const Reach &reach, int64_t width) {
+  void region(const char *prefix, const char *memory, int64_t address, int64_t span, int64_t capacity, const Reach &reach,
+              int64_t width) {
     if (address < 0 || address + span > capacity)
-      return fail(std::string(prefix) + "address " + std::to_string(address) + " + " + prefix + "span " +
-                  std::to_string(span) + " is not within " + memory + " of " + std::to_string(capacity));
+      return fail(std::string(prefix) + "address " + std::to_string(address) + " + " + prefix + "span " + std::to_string(span) +
+                  " is not within " + memory + " of " + std::to_string(capacity));
     if (reach.low < 0 || reach.high + width > span)
       fail(std::string(prefix) + "span is " + std::to_string(span) + ", but accesses reach from " + prefix + "address + " +
            std::to_string(reach.low) + " to + " + std::to_string(reach.high + width - 1));
@@ -511,8 +511,8 @@ private:
   }
   void dram(const DramRange &range) {
     if (range.begin < 0 || range.end > int64_t(machine.dram.capacityBytes))
-      fail("dram bytes " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) + " are not within the capacity " +
-           std::to_string(machine.dram.capacityBytes));
+      fail("dram bytes " + std::to_string(range.begin) + " to " + std::to_string(range.end - 1) +
+           " are not within the capacity " + std::to_string(machine.dram.capacityBytes));
   }
 
   void check(const Halt &) {}

@@ -17,13 +17,11 @@ namespace tw::isa {
 /// Why `machine` rejects the instruction whatever its odometer says: a memory,
 /// unit or semaphore it has not got, counts of 0, misaligned addresses, a chain
 /// that mixes domains. Nothing if it is legal. Precondition: fits(instruction).
-std::optional<std::string> illegal(const Instruction &instruction,
-                                   const timing::MachineParams &machine);
+std::optional<std::string> illegal(const Instruction &instruction, const timing::MachineParams &machine);
 
 /// Why one execution would leave a memory or its own spans. `resolved`: legal
 /// and without levels (see resolve()).
-std::optional<std::string> outOfRange(const Instruction &resolved,
-                                      const timing::MachineParams &machine);
+std::optional<std::string> outOfRange(const Instruction &resolved, const timing::MachineParams &machine);
 
 /// Bytes [begin, end) of an on-chip memory that an instruction names by address
 /// and span; the accumulator in bytes too.
@@ -42,8 +40,7 @@ struct Regions {
   const Region *end() const { return items.data() + count; }
 };
 /// Precondition: outOfRange(resolved, machine) is empty.
-Regions regionsOf(const Instruction &resolved,
-                  const timing::MachineParams &machine);
+Regions regionsOf(const Instruction &resolved, const timing::MachineParams &machine);
 
 /// Bytes [begin, end) of DRAM. Negative, or end <= begin, where an instruction that outOfRange() refuses says so.
 struct DramRange {
@@ -55,24 +52,18 @@ DramRange dramBytesOf(const Store &resolved);
 
 /// The banks of all regions. Bits from the lowest: scratchpad0, scratchpad1,
 /// accumulator, each bank 0 first; at most 64 banks in all.
-uint64_t bankMask(const Instruction &resolved,
-                  const timing::MachineParams &machine);
+uint64_t bankMask(const Instruction &resolved, const timing::MachineParams &machine);
 /// First bit of a memory in a bank mask.
 unsigned firstBank(Memory memory, const timing::MachineParams &machine);
 
 /// The memory's parameters; nullptr if the machine has not got it.
-const timing::MemoryParams *memoryOf(Memory memory,
-                                     const timing::MachineParams &machine);
+const timing::MemoryParams *memoryOf(Memory memory, const timing::MachineParams &machine);
 
 /// Bytes of one element.
 constexpr uint32_t elementBytes(VectorType type) {
-  return type == VectorType::I8 || type == VectorType::U8 ? 1
-         : type == VectorType::Bf16                       ? 2
-                                                          : 4;
+  return type == VectorType::I8 || type == VectorType::U8 ? 1 : type == VectorType::Bf16 ? 2 : 4;
 }
-constexpr bool isFloat(VectorType type) {
-  return type == VectorType::F32 || type == VectorType::Bf16;
-}
+constexpr bool isFloat(VectorType type) { return type == VectorType::F32 || type == VectorType::Bf16; }
 
 } // namespace tw::isa
 

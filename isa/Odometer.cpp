@@ -7,16 +7,14 @@
 
 namespace tw::isa {
 
-bool inFirstIteration(const Instruction &instruction,
-                      const OdometerState &state, int64_t mask) {
+bool inFirstIteration(const Instruction &instruction, const OdometerState &state, int64_t mask) {
   for (int64_t i = 0; i < instruction.header.num_levels; ++i)
     if ((mask >> i & 1) && state.counter[i] != 0)
       return false;
   return true;
 }
 
-bool inLastIteration(const Instruction &instruction, const OdometerState &state,
-                     int64_t mask) {
+bool inLastIteration(const Instruction &instruction, const OdometerState &state, int64_t mask) {
   for (int64_t i = 0; i < instruction.header.num_levels; ++i)
     if ((mask >> i & 1) && state.counter[i] + 1 < instruction.levels[i].count)
       return false;
@@ -35,11 +33,9 @@ int64_t *countOf(Instruction &instruction, int64_t index) {
   return std::visit(
       [&](auto &operands) -> int64_t * {
         using T = std::decay_t<decltype(operands)>;
-        if constexpr (std::is_same_v<T, Load> || std::is_same_v<T, Store> ||
-                      std::is_same_v<T, Tensor> || std::is_same_v<T, Vector>)
-          return index >= 0 && index < int64_t(operands.counts.size())
-                     ? &operands.counts[index]
-                     : nullptr;
+        if constexpr (std::is_same_v<T, Load> || std::is_same_v<T, Store> || std::is_same_v<T, Tensor> ||
+                      std::is_same_v<T, Vector>)
+          return index >= 0 && index < int64_t(operands.counts.size()) ? &operands.counts[index] : nullptr;
         else
           return nullptr;
       },
@@ -63,16 +59,14 @@ bool isDropped(const Instruction &instruction, const OdometerState &state) {
   return false;
 }
 
-std::optional<Instruction> resolve(const Instruction &instruction,
-                                   OdometerState &state) {
+std::optional<Instruction> resolve(const Instruction &instruction, OdometerState &state) {
   std::optional<Instruction> now(std::in_place);
   if (!resolve(instruction, state, *now))
     now.reset();
   return now;
 }
 
-bool resolve(const Instruction &instruction, OdometerState &state,
-             Instruction &now) {
+bool resolve(const Instruction &instruction, OdometerState &state, Instruction &now) {
   if (isDropped(instruction, state)) {
     advance(instruction, state);
     return false;
@@ -85,8 +79,7 @@ bool resolve(const Instruction &instruction, OdometerState &state,
   int64_t a = 0, b = 0, c = 0, d = 0;
   for (int64_t i = 0; i < header.num_levels; ++i) {
     const Level &level = instruction.levels[i];
-    int64_t turns =
-        level.wrap ? state.counter[i] % level.wrap : state.counter[i];
+    int64_t turns = level.wrap ? state.counter[i] % level.wrap : state.counter[i];
     a += turns * level.stride_a;
     b += turns * level.stride_b;
     c += turns * level.stride_c;
@@ -104,8 +97,7 @@ bool resolve(const Instruction &instruction, OdometerState &state,
           operands.address += b;
           operands.acc_address += c;
           if (operands.clear_mask)
-            operands.accumulate =
-                !inFirstIteration(instruction, state, operands.clear_mask);
+            operands.accumulate = !inFirstIteration(instruction, state, operands.clear_mask);
           operands.clear_mask = 0;
         } else if constexpr (std::is_same_v<T, Vector>) {
           operands.p_address += a;
@@ -121,8 +113,7 @@ bool resolve(const Instruction &instruction, OdometerState &state,
   if (!inLastIteration(instruction, state, header.post_mask))
     now.header.post_semaphore = now.header.post_count = {};
   for (size_t e = 0; e < header.edge_value.size(); ++e)
-    if (header.edge_value[e] != 0 &&
-        inLastIteration(instruction, state, int64_t(1) << header.edge_level[e]))
+    if (header.edge_value[e] != 0 && inLastIteration(instruction, state, int64_t(1) << header.edge_level[e]))
       if (int64_t *count = countOf(now, header.edge_index[e]))
         *count = header.edge_value[e];
 

@@ -24,10 +24,8 @@ struct OdometerState {
 
 /// True while every level in `mask` is in its first (last) iteration; an empty
 /// mask holds always.
-bool inFirstIteration(const Instruction &instruction,
-                      const OdometerState &state, int64_t mask);
-bool inLastIteration(const Instruction &instruction, const OdometerState &state,
-                     int64_t mask);
+bool inFirstIteration(const Instruction &instruction, const OdometerState &state, int64_t mask);
+bool inLastIteration(const Instruction &instruction, const OdometerState &state, int64_t mask);
 
 /// Turns the counters by one execution, level 0 fastest; after the last
 /// execution they are all 0 again.
@@ -40,8 +38,7 @@ void advance(const Instruction &instruction, OdometerState &state);
 /// predicate drops this execution, its waits and posts with it; the state
 /// advances all the same. Addresses are not range-checked and may be negative;
 /// see outOfRange().
-std::optional<Instruction> resolve(const Instruction &instruction,
-                                   OdometerState &state);
+std::optional<Instruction> resolve(const Instruction &instruction, OdometerState &state);
 
 /// The same into `now`, whatever that held before; false if the predicate drops
 /// this execution.

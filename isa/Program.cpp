@@ -50,8 +50,7 @@ public:
     number<uint64_t>(value.size());
     raw(value.data(), value.size());
   }
-  template <typename List, typename Each>
-  void list(const List &items, Each each) {
+  template <typename List, typename Each> void list(const List &items, Each each) {
     number<uint64_t>(items.size());
     for (const auto &item : items)
       each(item);
@@ -94,8 +93,7 @@ public:
   size_t length(size_t leastBytes) {
     uint64_t count = number<uint64_t>();
     if (count > left / leastBytes) {
-      fail("a list of " + std::to_string(count) +
-           " elements does not fit the program image");
+      fail("a list of " + std::to_string(count) + " elements does not fit the program image");
       return 0;
     }
     return size_t(count);
@@ -114,8 +112,7 @@ public:
     left -= size;
     return value;
   }
-  template <typename T, typename Each>
-  void list(std::vector<T> &items, size_t leastBytes, Each each) {
+  template <typename T, typename Each> void list(std::vector<T> &items, size_t leastBytes, Each each) {
     size_t count = length(leastBytes);
     items.reserve(count);
     for (size_t i = 0; i < count && error.empty(); ++i)
@@ -126,8 +123,7 @@ public:
     tensor.name = text();
     uint8_t type = number<uint8_t>();
     if (type >= kNumElementKinds)
-      fail("element type " + std::to_string(type) + " of '" + tensor.name +
-           "' is unknown");
+      fail("element type " + std::to_string(type) + " of '" + tensor.name + "' is unknown");
     tensor.type = ElementKind(type);
     list(tensor.shape, 8, [&] { return number<int64_t>(); });
     tensor.address = number<uint64_t>();
@@ -142,66 +138,48 @@ public:
 
 /// True if [address, address + bytes) lies in [0, capacity), whatever the
 /// values.
-bool within(uint64_t address, uint64_t bytes, uint64_t capacity) {
-  return address <= capacity && bytes <= capacity - address;
-}
+bool within(uint64_t address, uint64_t bytes, uint64_t capacity) { return address <= capacity && bytes <= capacity - address; }
 
 std::string contradiction(const Program &program) {
   auto place = [](uint64_t address, uint64_t bytes) {
-    return std::to_string(bytes) + " bytes at address " +
-           std::to_string(address);
+    return std::to_string(bytes) + " bytes at address " + std::to_string(address);
   };
-  const std::string limit =
-      " do not fit dram_bytes = " + std::to_string(program.dramBytes);
+  const std::string limit = " do not fit dram_bytes = " + std::to_string(program.dramBytes);
   if (program.codeAddress % kCodeAlignment)
-    return "the code's address " + std::to_string(program.codeAddress) +
-           " is not a multiple of 64";
-  if (!within(program.codeAddress, program.code.size() * kWordBytes,
-              program.dramBytes))
-    return "code: " +
-           place(program.codeAddress, program.code.size() * kWordBytes) + limit;
+    return "the code's address " + std::to_string(program.codeAddress) + " is not a multiple of 64";
+  if (!within(program.codeAddress, program.code.size() * kWordBytes, program.dramBytes))
+    return "code: " + place(program.codeAddress, program.code.size() * kWordBytes) + limit;
   for (const Segment &segment : program.constants)
     if (!within(segment.address, segment.bytes.size(), program.dramBytes))
-      return "constants: " + place(segment.address, segment.bytes.size()) +
-             limit;
-  for (const std::vector<TensorInfo> *tensors :
-       {&program.inputs, &program.outputs})
+      return "constants: " + place(segment.address, segment.bytes.size()) + limit;
+  for (const std::vector<TensorInfo> *tensors : {&program.inputs, &program.outputs})
     for (const TensorInfo &tensor : *tensors) {
       unsigned __int128 bytes = elementBytes(tensor.type);
       for (int64_t extent : tensor.shape) {
         if (extent < 0)
-          return "'" + tensor.name + "' has the extent " +
-                 std::to_string(extent);
+          return "'" + tensor.name + "' has the extent " + std::to_string(extent);
         // Nothing larger than 2^64 can equal tensor.bytes; an extent of 0 still
         // makes it 0.
-        bytes =
-            std::min<unsigned __int128>(bytes, ~uint64_t(0)) * uint64_t(extent);
+        bytes = std::min<unsigned __int128>(bytes, ~uint64_t(0)) * uint64_t(extent);
       }
       if (bytes != tensor.bytes)
-        return "'" + tensor.name + "' has " + std::to_string(tensor.bytes) +
-               " bytes, which its shape contradicts";
+        return "'" + tensor.name + "' has " + std::to_string(tensor.bytes) + " bytes, which its shape contradicts";
       if (!within(tensor.address, tensor.bytes, program.dramBytes))
-        return "'" + tensor.name + "': " + place(tensor.address, tensor.bytes) +
-               limit;
+        return "'" + tensor.name + "': " + place(tensor.address, tensor.bytes) + limit;
     }
-  if (program.layerOf.size() !=
-      (program.layers.empty() ? 0 : program.code.size()))
-    return std::to_string(program.layerOf.size()) +
-           " words have a layer, the code has " +
-           std::to_string(program.code.size()) + " words and " +
-           std::to_string(program.layers.size()) + " layers";
+  if (program.layerOf.size() != (program.layers.empty() ? 0 : program.code.size()))
+    return std::to_string(program.layerOf.size()) + " words have a layer, the code has " + std::to_string(program.code.size()) +
+           " words and " + std::to_string(program.layers.size()) + " layers";
   for (uint32_t layer : program.layerOf)
     if (layer >= program.layers.size())
-      return "layer " + std::to_string(layer) + " is named, there are " +
-             std::to_string(program.layers.size());
+      return "layer " + std::to_string(layer) + " is named, there are " + std::to_string(program.layers.size());
   return "";
 }
 
 } // namespace
 
 const char *name(ElementKind kind) {
-  static constexpr const char *names[kNumElementKinds] = {
-      "i8", "u8", "i32", "f32", "bf16", "i64", "bool"};
+  static constexpr const char *names[kNumElementKinds] = {"i8", "u8", "i32", "f32", "bf16", "i64", "bool"};
   return names[size_t(kind)];
 }
 
@@ -227,20 +205,16 @@ std::vector<uint8_t> serialize(const Program &program) {
     payload.number<uint64_t>(segment.bytes.size());
     payload.raw(segment.bytes.data(), segment.bytes.size());
   });
-  payload.list(program.inputs,
-               [&](const TensorInfo &tensor) { payload.tensor(tensor); });
-  payload.list(program.outputs,
-               [&](const TensorInfo &tensor) { payload.tensor(tensor); });
+  payload.list(program.inputs, [&](const TensorInfo &tensor) { payload.tensor(tensor); });
+  payload.list(program.outputs, [&](const TensorInfo &tensor) { payload.tensor(tensor); });
   payload.list(program.layers, [&](const Layer &layer) {
     payload.text(layer.name);
-    payload.list(layer.nodes,
-                 [&](const std::string &node) { payload.text(node); });
+    payload.list(layer.nodes, [&](const std::string &node) { payload.text(node); });
     payload.number<uint64_t>(layer.macs);
     payload.number<uint64_t>(layer.boundCycles);
     payload.text(layer.boundBy);
   });
-  payload.list(program.layerOf,
-               [&](uint32_t layer) { payload.number<uint32_t>(layer); });
+  payload.list(program.layerOf, [&](uint32_t layer) { payload.number<uint32_t>(layer); });
 
   std::vector<uint8_t> image(kPreambleBytes);
   image.insert(image.end(), payload.bytes.begin(), payload.bytes.end());
@@ -259,41 +233,31 @@ void sealImage(std::vector<uint8_t> &image) {
   std::copy(preamble.bytes.begin(), preamble.bytes.end(), image.begin());
 }
 
-Result<Program> deserialize(const std::vector<uint8_t> &image,
-                            const std::string &fileName) {
-  auto fail = [&](const std::string &text) {
-    return Diagnostic{fileName, 0, 0, text};
-  };
-  if (image.size() < sizeof kMagic ||
-      std::memcmp(image.data(), kMagic, sizeof kMagic) != 0)
+Result<Program> deserialize(const std::vector<uint8_t> &image, const std::string &fileName) {
+  auto fail = [&](const std::string &text) { return Diagnostic{fileName, 0, 0, text}; };
+  if (image.size() < sizeof kMagic || std::memcmp(image.data(), kMagic, sizeof kMagic) != 0)
     return fail("not a program image: it does not begin with TWPROG");
   if (image.size() < kPreambleBytes)
-    return fail("the program image is cut off in its first " +
-                std::to_string(kPreambleBytes) + " bytes");
+    return fail("the program image is cut off in its first " + std::to_string(kPreambleBytes) + " bytes");
   Reader preamble(image.data() + sizeof kMagic, kPreambleBytes - sizeof kMagic);
   const uint32_t format = preamble.number<uint32_t>();
   if (format != kFormatVersion)
-    return fail("the program image has format version " +
-                std::to_string(format) + ", this build reads version " +
+    return fail("the program image has format version " + std::to_string(format) + ", this build reads version " +
                 std::to_string(kFormatVersion));
   const uint64_t size = preamble.number<uint64_t>();
   const uint64_t sum = preamble.number<uint64_t>();
   if (size != image.size() - kPreambleBytes)
-    return fail("the program image has " +
-                std::to_string(image.size() - kPreambleBytes) +
-                " bytes after its preamble, it should have " +
-                std::to_string(size));
-  if (checksum(image.data() + kPreambleBytes, image.size() - kPreambleBytes) !=
-      sum)
+    return fail("the program image has " + std::to_string(image.size() - kPreambleBytes) +
+                " bytes after its preamble, it should have " + std::to_string(size));
+  if (checksum(image.data() + kPreambleBytes, image.size() - kPreambleBytes) != sum)
     return fail("the program image is damaged: its checksum does not match");
 
   Reader in(image.data() + kPreambleBytes, image.size() - kPreambleBytes);
   Program program;
   program.isaVersion = in.number<uint32_t>();
   if (program.isaVersion != uint32_t(kIsaVersion))
-    return fail("the program is for ISA version " +
-                std::to_string(program.isaVersion) +
-                ", this build has version " + std::to_string(kIsaVersion));
+    return fail("the program is for ISA version " + std::to_string(program.isaVersion) + ", this build has version " +
+                std::to_string(kIsaVersion));
   program.machine = in.text();
   program.architecturalDigest = in.number<uint64_t>();
   program.timingDigest = in.number<uint64_t>();
@@ -326,19 +290,16 @@ Result<Program> deserialize(const std::vector<uint8_t> &image,
   if (!in.error.empty())
     return fail(in.error);
   if (in.left)
-    return fail("the program image has " + std::to_string(in.left) +
-                " bytes too many");
+    return fail("the program image has " + std::to_string(in.left) + " bytes too many");
   if (std::string text = contradiction(program); !text.empty())
     return fail(text);
   return program;
 }
 
-Diagnostics verify(const Program &program, const timing::MachineParams &machine,
-                   const std::string &file) {
+Diagnostics verify(const Program &program, const timing::MachineParams &machine, const std::string &file) {
   Diagnostics problems;
   auto report = [&](size_t word, const std::string &text) {
-    problems.push_back(
-        {file, 0, 0, "word " + std::to_string(word) + ": " + text});
+    problems.push_back({file, 0, 0, "word " + std::to_string(word) + ": " + text});
   };
   std::vector<size_t> loopEnds; // of the open loops, outermost first
   const std::vector<Word> &code = program.code;
@@ -358,19 +319,15 @@ Diagnostics verify(const Program &program, const timing::MachineParams &machine,
       report(at, *text);
     const size_t next = at + instruction.words();
     if (!loopEnds.empty() && next > loopEnds.back())
-      report(at, "the loop body ends at word " +
-                     std::to_string(loopEnds.back()) +
-                     ", inside this instruction");
+      report(at, "the loop body ends at word " + std::to_string(loopEnds.back()) + ", inside this instruction");
     if (const Loop *loop = instruction.getIf<Loop>()) {
       const size_t end = next + size_t(loop->body_words);
       if (end > (loopEnds.empty() ? code.size() : loopEnds.back()))
-        report(at, "the loop body ends at word " + std::to_string(end) +
-                       ", after the end of " +
+        report(at, "the loop body ends at word " + std::to_string(end) + ", after the end of " +
                        (loopEnds.empty() ? "the code" : "the loop around it"));
       loopEnds.push_back(end);
       if (int64_t(loopEnds.size()) > kMaxLoopDepth)
-        report(at, "loops nest " + std::to_string(loopEnds.size()) +
-                       " deep, allowed are " + std::to_string(kMaxLoopDepth));
+        report(at, "loops nest " + std::to_string(loopEnds.size()) + " deep, allowed are " + std::to_string(kMaxLoopDepth));
     }
     if (instruction.getIf<Halt>()) {
       if (!loopEnds.empty())

@@ -42,7 +42,7 @@ struct Layer {
   std::vector<std::string> nodes; ///< names of the network's nodes
   uint64_t macs = 0;
   uint64_t boundCycles = 0; ///< lower bound on this machine
-  std::string boundBy; ///< what the bound comes from: "tensor", "dram", ...
+  std::string boundBy;      ///< what the bound comes from: "tensor", "dram", ...
 };
 
 /// Everything a machine needs to run a network once.
@@ -64,15 +64,13 @@ struct Program {
 std::vector<uint8_t> serialize(const Program &program);
 /// Errors: not an image, another format or ISA version, truncated, damaged, or
 /// addresses and sizes that contradict each other.
-Result<Program> deserialize(const std::vector<uint8_t> &image,
-                            const std::string &fileName = "");
+Result<Program> deserialize(const std::vector<uint8_t> &image, const std::string &fileName = "");
 
 /// Decodes the code and checks each instruction with illegal(), that loop
 /// bodies end between instructions, nest at most max_loop_depth deep and inside
 /// each other, and that halt stands at the end and only there. Diagnostics name
 /// `file` and the word.
-Diagnostics verify(const Program &program, const timing::MachineParams &machine,
-                   const std::string &file = "");
+Diagnostics verify(const Program &program, const timing::MachineParams &machine, const std::string &file = "");
 
 } // namespace tw::isa
 

@@ -65,7 +65,9 @@ public:
   /// program is an error of kind Fault.
   virtual StatusOr<Launch> launch(const std::vector<HostTensor> &inputs) = 0;
   /// The least wall time of each kernel over `runs` launches, in the order of execution; empty where the device does not tell.
-  virtual StatusOr<std::vector<KernelTime>> measureKernels(const std::vector<HostTensor> &, unsigned) { return std::vector<KernelTime>(); }
+  virtual StatusOr<std::vector<KernelTime>> measureKernels(const std::vector<HostTensor> &, unsigned) {
+    return std::vector<KernelTime>();
+  }
 };
 
 struct SimulatorOptions {
@@ -92,7 +94,8 @@ std::unique_ptr<Device> makeSimulatorDevice(isa::Program program, const timing::
 
 /// The processor this process runs on. `inputs`, `outputs`: those of the executable's @main; `nodes`: of each kernel, by its name.
 std::unique_ptr<Device> makeCpuDevice(std::unique_ptr<cpu::CpuExecutable> executable, std::vector<TensorSpec> inputs,
-                                      std::vector<TensorSpec> outputs, std::map<std::string, std::vector<std::string>> nodes = {});
+                                      std::vector<TensorSpec> outputs,
+                                      std::map<std::string, std::vector<std::string>> nodes = {});
 
 } // namespace tw::runtime
 

@@ -79,7 +79,8 @@ Status FileSet::checkInputs(const std::string &path) const {
 
 /// Checks that a file may appear at `path`, and that it is the only one of the set there.
 Status FileSet::claim(const std::string &path) {
-  struct stat status {}, folder {};
+  struct stat status {
+  }, folder{};
   const bool exists = lstat(path.c_str(), &status) == 0;
   if (std::error_code failure; std::filesystem::is_directory(path, failure))
     return cannot("write", path, EISDIR);
@@ -94,7 +95,8 @@ Status FileSet::claim(const std::string &path) {
   Place place{path, std::filesystem::path(path).filename(), folder.st_dev, folder.st_ino};
   for (const Place &other : places) {
     struct stat there {};
-    const bool isSameFile = exists && lstat(other.path.c_str(), &there) == 0 && there.st_dev == status.st_dev && there.st_ino == status.st_ino;
+    const bool isSameFile =
+        exists && lstat(other.path.c_str(), &there) == 0 && there.st_dev == status.st_dev && there.st_ino == status.st_ino;
     if (isSameFile || (other.name == place.name && other.device == place.device && other.node == place.node))
       return cannot("write", path, "output '" + other.path + "' goes there");
   }

@@ -61,7 +61,11 @@ StatusOr<InlineKernel> runtime::parseInlineKernel(const std::string &text) {
       return bad(parts[2], "a window KHxKWxOC of positive numbers");
     for (size_t i = 3; i + 1 < parts.size(); ++i) {
       const std::string &part = parts[i];
-      int64_t *value = part.empty() ? nullptr : part[0] == 's' ? &kernel.stride : part[0] == 'p' ? &kernel.pad : part[0] == 'g' ? &kernel.groups : nullptr;
+      int64_t *value = part.empty()     ? nullptr
+                       : part[0] == 's' ? &kernel.stride
+                       : part[0] == 'p' ? &kernel.pad
+                       : part[0] == 'g' ? &kernel.groups
+                                        : nullptr;
       if (!value || !number(part.substr(1), part[0] == 'p' ? 0 : 1, *value))
         return bad(part, "sSTRIDE, pPAD or gGROUPS, as in s1:p1");
     }
@@ -84,7 +88,8 @@ StatusOr<InlineKernel> runtime::parseInlineKernel(const std::string &text) {
       return bad(parts[2], "a window no larger than the padded input, " + std::to_string(h + 2 * kernel.pad) + "x" +
                                std::to_string(w + 2 * kernel.pad));
     if (c % kernel.groups || oc % kernel.groups)
-      return bad("g" + std::to_string(kernel.groups), "a divisor of the " + std::to_string(c) + " input and " + std::to_string(oc) + " output channels");
+      return bad("g" + std::to_string(kernel.groups),
+                 "a divisor of the " + std::to_string(c) + " input and " + std::to_string(oc) + " output channels");
   }
   auto tooLarge = [](std::initializer_list<int64_t> factors) {
     int64_t product = 1;
@@ -94,7 +99,8 @@ StatusOr<InlineKernel> runtime::parseInlineKernel(const std::string &text) {
     return false;
   };
   auto [gm, gn, gk] = kernel.gemm;
-  if (kernel.isConv ? tooLarge({n, h + 2 * kernel.pad, w + 2 * kernel.pad, c}) || tooLarge({kh, kw, c / kernel.groups, oc}) || tooLarge({n, h + 2 * kernel.pad, w + 2 * kernel.pad, oc})
+  if (kernel.isConv ? tooLarge({n, h + 2 * kernel.pad, w + 2 * kernel.pad, c}) || tooLarge({kh, kw, c / kernel.groups, oc}) ||
+                          tooLarge({n, h + 2 * kernel.pad, w + 2 * kernel.pad, oc})
                     : tooLarge({gm, gk}) || tooLarge({gk, gn}) || tooLarge({gm, gn}))
     return userError("kernel '" + text + "' has a tensor of more than " + std::to_string(kMaxElements) + " elements");
   return kernel;
@@ -117,13 +123,14 @@ float runtime::requantizeMultiplier(const InlineKernel &kernel) {
   return float(127.0 / 3 / (5461.25 * std::sqrt(double(reduction))));
 }
 
-mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &context, const InlineKernel &kernel, uint64_t seed) {
+mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &context, const InlineKernel &kernel,
+                                                             uint64_t seed) {
   context.loadDialect<mlir::func::FuncDialect, graph::GraphDialect>();
   mlir::OpBuilder b(&context);
   bool isInt8 = kernel.type == timing::ArrayType::Int8;
-  mlir::Type element = isInt8                                      ? mlir::Type(b.getI8Type())
+  mlir::Type element = isInt8                                   ? mlir::Type(b.getI8Type())
                        : kernel.type == timing::ArrayType::Bf16 ? mlir::Type(b.getBF16Type())
-                                                                   : mlir::Type(b.getF32Type());
+                                                                : mlir::Type(b.getF32Type());
   // In bf16 the graph computes in f32 between casts, as a network does; weights are bf16 values.
   mlir::Type sum = isInt8 ? mlir::Type(b.getI32Type()) : mlir::Type(b.getF32Type());
   mlir::Type factor = isInt8 ? element : sum;
@@ -143,7 +150,8 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(loc);
   b.setInsertionPointToEnd(module->getBody());
   auto yType = mlir::RankedTensorType::get(yShape, element);
-  auto function = b.create<mlir::func::FuncOp>(loc, "main", b.getFunctionType({mlir::RankedTensorType::get(xShape, element)}, {yType}));
+  auto function =
+      b.create<mlir::func::FuncOp>(loc, "main", b.getFunctionType({mlir::RankedTensorType::get(xShape, element)}, {yType}));
   function.setArgAttr(0, graph::kNameAttr, b.getStringAttr("x"));
   function.setResultAttr(0, graph::kNameAttr, b.getStringAttr("y"));
   b.setInsertionPointToStart(function.addEntryBlock());
@@ -152,8 +160,9 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   if (weights.type == ElementKind::BF16)
     weights = *fitTo(weights, {"w", ElementKind::F32, weights.shape});
   mlir::Value weight = b.create<graph::ConstantOp>(
-      loc, mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(weights.shape, factor),
-                                                     {reinterpret_cast<const char *>(weights.bytes.data()), weights.bytes.size()}));
+      loc,
+      mlir::DenseElementsAttr::getFromRawBuffer(mlir::RankedTensorType::get(weights.shape, factor),
+                                                {reinterpret_cast<const char *>(weights.bytes.data()), weights.bytes.size()}));
   mlir::Value x = function.getArgument(0), y;
   if (element != factor)
     x = b.create<graph::CastOp>(loc, mlir::RankedTensorType::get(xShape, factor), x);
@@ -161,18 +170,20 @@ mlir::OwningOpRef<mlir::ModuleOp> runtime::buildInlineKernel(mlir::MLIRContext &
   if (kernel.isConv) {
     llvm::SmallVector<int64_t> strides(2, kernel.stride), pads(4, kernel.pad), dilations(2, 1);
     if (isInt8)
-      y = b.create<graph::ConvIntegerOp>(loc, sumType, x, weight, 0, b.getDenseI32ArrayAttr({0}), b.getDenseI64ArrayAttr(strides),
-                                         b.getDenseI64ArrayAttr(pads), b.getDenseI64ArrayAttr(dilations), kernel.groups, "nhwc");
+      y = b.create<graph::ConvIntegerOp>(loc, sumType, x, weight, 0, b.getDenseI32ArrayAttr({0}),
+                                         b.getDenseI64ArrayAttr(strides), b.getDenseI64ArrayAttr(pads),
+                                         b.getDenseI64ArrayAttr(dilations), kernel.groups, "nhwc");
     else
-      y = b.create<graph::ConvOp>(loc, sumType, x, weight, mlir::Value(), b.getDenseI64ArrayAttr(strides), b.getDenseI64ArrayAttr(pads),
-                                  b.getDenseI64ArrayAttr(dilations), kernel.groups, "nhwc");
+      y = b.create<graph::ConvOp>(loc, sumType, x, weight, mlir::Value(), b.getDenseI64ArrayAttr(strides),
+                                  b.getDenseI64ArrayAttr(pads), b.getDenseI64ArrayAttr(dilations), kernel.groups, "nhwc");
   } else if (isInt8) {
     y = b.create<graph::MatmulIntegerOp>(loc, sumType, x, weight, 0, b.getDenseI32ArrayAttr({0}));
   } else {
     y = b.create<graph::MatmulOp>(loc, sumType, x, weight);
   }
   if (isInt8) {
-    y = b.create<graph::RequantizeOp>(loc, yType, y, mlir::Value(), b.getDenseF32ArrayAttr({requantizeMultiplier(kernel)}), int64_t(yShape.size()) - 1, 0);
+    y = b.create<graph::RequantizeOp>(loc, yType, y, mlir::Value(), b.getDenseF32ArrayAttr({requantizeMultiplier(kernel)}),
+                                      int64_t(yShape.size()) - 1, 0);
   }
   if (element != mlir::cast<mlir::RankedTensorType>(y.getType()).getElementType())
     y = b.create<graph::CastOp>(loc, yType, y);

@@ -19,8 +19,8 @@ namespace tw::runtime {
 /// `gemm:MxNxK:TYPE` or `conv:NxHxWxC:KHxKWxOC[:sSTRIDE][:pPAD][:gGROUPS]:TYPE`.
 struct InlineKernel {
   bool isConv = false;
-  std::array<int64_t, 3> gemm{}; ///< M, N, K
-  std::array<int64_t, 4> input{}; ///< N, H, W, C
+  std::array<int64_t, 3> gemm{};   ///< M, N, K
+  std::array<int64_t, 4> input{};  ///< N, H, W, C
   std::array<int64_t, 3> window{}; ///< kernel height, kernel width, output channels
   int64_t stride = 1, pad = 0, groups = 1;
   timing::ArrayType type = timing::ArrayType::Int8;

@@ -5,8 +5,8 @@
 #include "compiler/codegen/cpu/CpuTarget.h"
 #include "compiler/directives/ScheduleFile.h"
 #include "compiler/frontend/OnnxTensor.h"
-#include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Diagnostics.h"
@@ -61,7 +61,8 @@ StatusOr<ModelKind> classify(const std::string &model) {
     return ModelKind::Assembly;
   if (suffix == ".twp")
     return ModelKind::Image;
-  return userError("'" + model + "' has suffix '" + suffix + "' but a model must be .onnx, .mlir, .tasm (assembler), .twp (program) or an inline kernel");
+  return userError("'" + model + "' has suffix '" + suffix +
+                   "' but a model must be .onnx, .mlir, .tasm (assembler), .twp (program) or an inline kernel");
 }
 
 Error fromLlvm(llvm::Error error, const std::string &where = "") {
@@ -147,7 +148,7 @@ struct Module {
   std::unique_ptr<TuningCache> cache;
   std::vector<TensorSpec> inputs, outputs;
   Precision precision = Precision::Single; ///< as in Network
-  std::vector<std::string> nodes; ///< of an ONNX model, all of them
+  std::vector<std::string> nodes;          ///< of an ONNX model, all of them
   /// Null if --schedule names a schedule of the compiler.
   directives::ScheduleFile scheduleFile;
   std::string schedulePath;
@@ -193,7 +194,8 @@ StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
 }
 
 /// Phase import. `machine` may be null: then the module is for the CPU.
-StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options, const timing::MachineParams *machine) {
+StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options,
+                        const timing::MachineParams *machine) {
   Module result;
   // What a model in text may hold; passes load what they make themselves.
   mlir::DialectRegistry registry;
@@ -252,8 +254,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       result.options.search.cache = result.cache.get();
     }
     result.options.search.progress = options.progress;
-    result.options.search.evaluate =
-        [simulator = std::make_shared<TimingSimulator>(*machine)](const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
+    result.options.search.evaluate = [simulator = std::make_shared<TimingSimulator>(*machine)](
+                                         const isa::Program &program) -> llvm::Expected<pipeline::Measurement> {
       StatusOr<stats::SimResult> run = simulator->run(program);
       if (!run)
         return llvm::createStringError("internal: a program of the search does not load: %s", run.error().message.c_str());
@@ -267,8 +269,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     if (!kernel)
       return kernel.error();
     if (machine && machine->arrayType != kernel->type)
-      return userError("kernel '" + model + "' is " + hwconfigs::typeName(kernel->type) + " but the array of machine '" + machine->name +
-                       "' multiplies " + hwconfigs::typeName(machine->arrayType));
+      return userError("kernel '" + model + "' is " + hwconfigs::typeName(kernel->type) + " but the array of machine '" +
+                       machine->name + "' multiplies " + hwconfigs::typeName(machine->arrayType));
     result.module = buildInlineKernel(*result.context, *kernel, options.seed);
   } else {
     if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
@@ -303,14 +305,18 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
 
 /// Whether anything is left for the phases before linalg.
 bool hasGraphOps(mlir::ModuleOp module) {
-  return module.walk([](mlir::Operation *op) {
-           return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? mlir::WalkResult::interrupt() : mlir::WalkResult::advance();
-         }).wasInterrupted();
+  return module
+      .walk([](mlir::Operation *op) {
+        return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? mlir::WalkResult::interrupt()
+                                                                            : mlir::WalkResult::advance();
+      })
+      .wasInterrupted();
 }
 
 /// Whether the graph phase has made kernels of it, as in text that --emit=graph wrote.
 bool hasKernels(mlir::ModuleOp module) {
-  return llvm::any_of(module.getOps<mlir::func::FuncOp>(), [](mlir::func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
+  return llvm::any_of(module.getOps<mlir::func::FuncOp>(),
+                      [](mlir::func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
 }
 
 Status optimize(Module &module, const std::string &model) {
@@ -508,7 +514,8 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
       continue;
     std::shared_ptr<pipeline::KernelLibrary> &library = libraries[step.target];
     if (!library) {
-      llvm::Expected<pipeline::Artefact> artefact = step.target->compile(*kernelsFor(*compilation.module, *step.target), module.options);
+      llvm::Expected<pipeline::Artefact> artefact =
+          step.target->compile(*kernelsFor(*compilation.module, *step.target), module.options);
       if (!artefact)
         return fromLlvm(artefact.takeError(), compilation.network.model);
       if (auto *compiled = std::get_if<std::shared_ptr<pipeline::KernelLibrary>>(&*artefact))
@@ -724,9 +731,11 @@ std::vector<Offload> runtime::nodeReport(const std::vector<std::string> &nodes, 
   for (const std::string &node : nodes.empty() ? named : nodes) {
     auto entry = places.find(node);
     if (entry == places.end())
-      report.push_back({node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
+      report.push_back(
+          {node, "folded", "no kernel computes it: its result is a constant, the bytes of another tensor, or not read"});
     else
-      report.push_back({node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", "), entry->second.target > 0});
+      report.push_back(
+          {node, targets.at(entry->second.target), llvm::join(entry->second.reasons, ", "), entry->second.target > 0});
   }
   return report;
 }
@@ -767,7 +776,8 @@ StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine,
 std::optional<std::string> runtime::whyNotCompiled(const timing::MachineParams &machine) {
   Network network;
   network.machine = machine;
-  network.model = "gemm:1x" + std::to_string(machine.cols) + "x" + std::to_string(machine.rows) + ":" + hwconfigs::typeName(machine.arrayType);
+  network.model = "gemm:1x" + std::to_string(machine.cols) + "x" + std::to_string(machine.rows) + ":" +
+                  hwconfigs::typeName(machine.arrayType);
   NetworkOptions options;
   options.schedule = accel::nameOf(accel::Schedule::Serial);
   StatusOr<Module> module = import(network.model, ModelKind::Inline, options, &machine);
@@ -813,12 +823,14 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
 }
 
 /// The loops of a network for the CPU or a GPU, none of them for an accelerator. `macs`: its useful multiply-accumulates, where the graph says them.
-static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOptions &options, std::optional<uint64_t> *macs = nullptr) {
+static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOptions &options,
+                                     std::optional<uint64_t> *macs = nullptr) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
-    return userError(model + " is a program for an accelerator and cannot run on " + (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
+    return userError(model + " is a program for an accelerator and cannot run on " +
+                     (options.targets == std::vector<std::string>{graph::kGpuTarget.str()} ? "a GPU" : "the CPU"));
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
@@ -848,7 +860,8 @@ StatusOr<CpuNetwork> runtime::loadOnCpu(const std::string &model, const NetworkO
       for (auto name : names.getAsRange<mlir::StringAttr>())
         nodes[kernel.getName().str()].push_back(name.getValue().str());
   network.precision = module->precision;
-  network.device = makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
+  network.device =
+      makeCpuDevice(std::move(*executable), std::move(module->inputs), std::move(module->outputs), std::move(nodes));
   return network;
 }
 
@@ -859,8 +872,8 @@ std::vector<std::string> runtime::targetNames() {
   return names;
 }
 
-StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface,
-                                                    bool keepsLlvm) {
+StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const NetworkOptions &options,
+                                                 NetworkInterface *interface, bool keepsLlvm) {
   NetworkOptions asked = options;
   asked.targets = {graph::kGpuTarget.str()};
   StatusOr<Module> module = lowerForHost(model, asked);
@@ -880,7 +893,8 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
   return program;
 }
 
-StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options, const BundleRequest &request) {
+StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const NetworkOptions &options,
+                                             const BundleRequest &request) {
   StatusOr<Module> module = lowerForHost(model, options);
   if (!module)
     return module.error();
@@ -907,8 +921,8 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
   return std::move(*bundle);
 }
 
-StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
-                                         std::vector<std::string> &notes) {
+StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase,
+                                         bool elide, std::vector<std::string> &notes) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();

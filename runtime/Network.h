@@ -125,7 +125,7 @@ struct Step {
 };
 
 struct Network {
-  std::string model;   ///< as the user named it
+  std::string model;    ///< as the user named it
   std::string schedule; ///< empty where the model was a program already
   std::optional<ScheduleChoice> choice;
   timing::MachineParams machine;
@@ -207,8 +207,8 @@ struct NetworkInterface {
 };
 
 /// The network for a GPU. Inputs and outputs have the model's names. `keepsLlvm`: with the kernels' LLVM IR.
-StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options, NetworkInterface *interface = nullptr,
-                                        bool keepsLlvm = false);
+StatusOr<tw::gpu::Program> compileOnGpu(const std::string &model, const NetworkOptions &options,
+                                        NetworkInterface *interface = nullptr, bool keepsLlvm = false);
 
 /// How `compile --target cpu` writes a network.
 struct BundleRequest {

@@ -19,9 +19,7 @@ using namespace tw;
 namespace {
 
 /// What belongs into the kernel that uses it.
-bool isSource(Operation *op) {
-  return isa<tensor::EmptyOp, tensor::PadOp, linalg::FillOp, arith::ConstantOp>(op);
-}
+bool isSource(Operation *op) { return isa<tensor::EmptyOp, tensor::PadOp, linalg::FillOp, arith::ConstantOp>(op); }
 
 bool staysInMain(Operation *op) { return isa<func::CallOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }
 
@@ -43,8 +41,9 @@ public:
       if (isa<linalg::LinalgOp>(op) && !isSource(&op))
         work.push_back(&op);
       else if (!isSource(&op) && !staysInMain(&op))
-        return llvm::createStringError("%s: @main holds '%s' but may hold linalg ops, tensor.pad, tensor.empty, reshapes, constants and calls of kernels",
-                                       placeOf(&op).c_str(), op.getName().getStringRef().str().c_str());
+        return llvm::createStringError(
+            "%s: @main holds '%s' but may hold linalg ops, tensor.pad, tensor.empty, reshapes, constants and calls of kernels",
+            placeOf(&op).c_str(), op.getName().getStringRef().str().c_str());
     }
     for (Operation *op : work)
       outline(op);
@@ -54,7 +53,8 @@ public:
         op.erase();
     for (Operation &op : mainFunction.getBody().front())
       if (isSource(&op) && !isa<arith::ConstantOp>(op))
-        return llvm::createStringError("%s: nothing computes on the result of '%s'", placeOf(&op).c_str(), op.getName().getStringRef().str().c_str());
+        return llvm::createStringError("%s: nothing computes on the result of '%s'", placeOf(&op).c_str(),
+                                       op.getName().getStringRef().str().c_str());
     return llvm::Error::success();
   }
 
@@ -68,7 +68,8 @@ private:
           continue;
         if (producer && isSource(producer))
           collect(producer, members, inputs);
-        else if (auto argument = dyn_cast<BlockArgument>(operand); producer || argument.getOwner() == &mainFunction.getBody().front())
+        else if (auto argument = dyn_cast<BlockArgument>(operand);
+                 producer || argument.getOwner() == &mainFunction.getBody().front())
           inputs.insert(operand);
       }
     });
@@ -101,7 +102,8 @@ private:
     if (!isa<linalg::GenericOp>(last)) {
       IRRewriter rewriter(builder);
       rewriter.setInsertionPoint(last);
-      if (FailureOr<linalg::GenericOp> generic = linalg::generalizeNamedOp(rewriter, cast<linalg::LinalgOp>(last)); succeeded(generic))
+      if (FailureOr<linalg::GenericOp> generic = linalg::generalizeNamedOp(rewriter, cast<linalg::LinalgOp>(last));
+          succeeded(generic))
         results.assign(generic->getResults().begin(), generic->getResults().end());
       builder.setInsertionPointToEnd(&kernel.getBody().front());
     }

@@ -158,7 +158,8 @@ llvm::Expected<Partition> Partitioner::run() {
     const pipeline::Target *next = name ? pipeline::targetNamed(name.getValue()) : networks;
     if (!next)
       return llvm::createStringError("kernel @%s is for %s", kernel.getName().str().c_str(),
-                                     name ? ("target '" + name.getValue() + "', which is not registered").str().c_str() : "no target");
+                                     name ? ("target '" + name.getValue() + "', which is not registered").str().c_str()
+                                          : "no target");
     const bool hasCalls = llvm::any_of(run, [](Operation *other) { return mlir::isa<func::CallOp>(other); });
     if (!next->compilesNetworks() || (hasCalls && next != target))
       if (llvm::Error error = flush())

@@ -271,9 +271,8 @@ static std::string planTables(const Profile &profile, size_t top) {
   Table layers({"layer", "planned", "simulated", "difference", "%"}, 1);
   std::vector<LayerPlan> plans = profile.layerPlans;
   auto difference = [](const LayerPlan &plan) { return int64_t(plan.simulated) - int64_t(plan.planned); };
-  std::stable_sort(plans.begin(), plans.end(), [&](const LayerPlan &a, const LayerPlan &b) {
-    return std::abs(difference(a)) > std::abs(difference(b));
-  });
+  std::stable_sort(plans.begin(), plans.end(),
+                   [&](const LayerPlan &a, const LayerPlan &b) { return std::abs(difference(a)) > std::abs(difference(b)); });
   for (size_t i = 0; i < std::min(top, plans.size()); ++i) {
     const LayerPlan &plan = plans[i];
     std::string share = plan.planned ? fixed(100 * double(difference(plan)) / double(plan.planned), 1) : "-";

@@ -145,7 +145,8 @@ std::pair<uint64_t, std::string> runtime::programBound(const RunReport &report, 
       needs(layer.labels[engine.engine][size_t(Label::Busy)], engine.name);
   // A store is done when the write buffer has its bursts: as many as fit there may go to DRAM later.
   const uint64_t buffered = uint64_t(report.machine.dram.writeBufferBursts) * report.machine.dram.burstBytes;
-  needs(dramCycles(report.machine, layer.dramReadBytes + layer.dramWriteBytes - std::min(layer.dramWriteBytes, buffered)), "dram");
+  needs(dramCycles(report.machine, layer.dramReadBytes + layer.dramWriteBytes - std::min(layer.dramWriteBytes, buffered)),
+        "dram");
   return bound;
 }
 
@@ -239,7 +240,9 @@ static LayerRow totalRow(const RunReport &report) {
 static std::string orDash(bool known, const std::string &text) { return known ? text : "-"; }
 
 /// A layer's name in a table: members of a group stand a little to the right.
-static std::string rowName(const LayerRow &row, bool isMember) { return (isMember ? "  " : "") + shortened(row.name, isMember ? 34 : 36); }
+static std::string rowName(const LayerRow &row, bool isMember) {
+  return (isMember ? "  " : "") + shortened(row.name, isMember ? 34 : 36);
+}
 
 /// Calls add(row, whether it is a member of a group) in the order of the table.
 template <typename Add> static void forEachRow(const std::vector<LayerRow> &rows, Add add) {
@@ -252,12 +255,14 @@ template <typename Add> static void forEachRow(const std::vector<LayerRow> &rows
 
 static std::string layerTable(const RunReport &report) {
   const stats::SimResult &sim = *report.sim;
-  Table table({"layer", "cycles", "critical", "% of all", "MACs", "util %", "DRAM KiB", "least", "ref.", "bound", "cycles/bound", "bound by", "alone"});
+  Table table({"layer", "cycles", "critical", "% of all", "MACs", "util %", "DRAM KiB", "least", "ref.", "bound",
+               "cycles/bound", "bound by", "alone"});
   auto add = [&](const LayerRow &row, const std::string &name, uint64_t cycles, uint64_t leastBytes) {
     const bool known = sim.hasLayerCauses;
     table.add({name, grouped(cycles), orDash(known, grouped(row.result.critical)),
-               orDash(known && sim.totalCycles, percent(double(row.result.critical) / double(sim.totalCycles))), grouped(row.macs),
-               percent(report.utilisation(row.macs, cycles)), kilobytes(row.result.dramReadBytes + row.result.dramWriteBytes),
+               orDash(known && sim.totalCycles, percent(double(row.result.critical) / double(sim.totalCycles))),
+               grouped(row.macs), percent(report.utilisation(row.macs, cycles)),
+               kilobytes(row.result.dramReadBytes + row.result.dramWriteBytes),
                orDash(row.traffic.has_value(), kilobytes(leastBytes)),
                orDash(row.traffic.has_value(), row.traffic ? kilobytes(row.traffic->referenceBytes) : ""),
                orDash(row.boundCycles, grouped(row.boundCycles)), ratio(cycles, row.boundCycles),
@@ -300,8 +305,8 @@ static std::string busyTable(const RunReport &report) {
 //===----------------------------------------------------------------------===//
 
 static std::string engineTable(const RunReport &report) {
-  static constexpr const char *heads[stats::kNumLabels] = {"busy",      "operand", "interlock", "bank conflict", "DRAM bandwidth", "DRAM latency",
-                                                           "buffer full", "starved", "idle"};
+  static constexpr const char *heads[stats::kNumLabels] = {
+      "busy", "operand", "interlock", "bank conflict", "DRAM bandwidth", "DRAM latency", "buffer full", "starved", "idle"};
   std::vector<std::string> head = {"engine"};
   head.insert(head.end(), std::begin(heads), std::end(heads));
   head.push_back("sum");
@@ -352,7 +357,8 @@ static std::string fallbackText(const RunReport &report) {
 
 /// What is in an output, in one line.
 static std::string outputText(const HostTensor &tensor) {
-  std::string text = "output '" + tensor.name + "' " + frontend::elementName(tensor.type) + " [" + shapeText(tensor.shape) + "]";
+  std::string text =
+      "output '" + tensor.name + "' " + frontend::elementName(tensor.type) + " [" + shapeText(tensor.shape) + "]";
   std::vector<double> values = toDoubles(tensor);
   char buffer[64];
   auto number = [&](double value) {
@@ -373,9 +379,11 @@ static std::string outputText(const HostTensor &tensor) {
 
 static std::string summary(const RunReport &report) {
   const stats::SimResult &sim = *report.sim;
-  std::string text = grouped(sim.totalCycles) + " cycles = " + milliseconds(report, sim.totalCycles) + " ms at " + std::to_string(report.machine.clockMhz) +
-                     " MHz; utilisation " + percent(report.utilisation(report.countedMacs(), sim.totalCycles)) + " % (" + grouped(report.countedMacs()) +
-                     " MACs / (" + grouped(uint64_t(report.machine.peakMacsPerCycle())) + " MACs per cycle x cycles))\n";
+  std::string text = grouped(sim.totalCycles) + " cycles = " + milliseconds(report, sim.totalCycles) + " ms at " +
+                     std::to_string(report.machine.clockMhz) + " MHz; utilisation " +
+                     percent(report.utilisation(report.countedMacs(), sim.totalCycles)) + " % (" +
+                     grouped(report.countedMacs()) + " MACs / (" + grouped(uint64_t(report.machine.peakMacsPerCycle())) +
+                     " MACs per cycle x cycles))\n";
   if (report.lowerBoundCycles && *report.lowerBoundCycles)
     text += "lower bound " + grouped(*report.lowerBoundCycles) + " cycles (" + report.boundBy + "), reached " +
             ratio(sim.totalCycles, *report.lowerBoundCycles) + "x";
@@ -385,9 +393,10 @@ static std::string summary(const RunReport &report) {
     text += "\n";
   if (report.lowerBoundBytes && !report.layerTraffic.empty()) {
     cost::LayerTraffic sum = report.layerSerialTraffic();
-    text += "DRAM " + kilobytes(sim.dramReadBytes + sim.dramWriteBytes) + " KiB; at least " + kilobytes(*report.lowerBoundBytes) +
-            ", layer by layer " + kilobytes(sum.unavoidableBytes) + " (" + kilobytes(sum.threeMemoryBytes) +
-            " with a memory for each operand); schedule reference " + kilobytes(sum.referenceBytes) + " (not a bound)\n";
+    text += "DRAM " + kilobytes(sim.dramReadBytes + sim.dramWriteBytes) + " KiB; at least " +
+            kilobytes(*report.lowerBoundBytes) + ", layer by layer " + kilobytes(sum.unavoidableBytes) + " (" +
+            kilobytes(sum.threeMemoryBytes) + " with a memory for each operand); schedule reference " +
+            kilobytes(sum.referenceBytes) + " (not a bound)\n";
   }
   text += "DRAM data bus busy " + percent(report.dataBusBusy()) + " % of the time outside refresh, " +
           kilobytes(sim.fetchBytes) + " KiB of program included\n";
@@ -416,9 +425,10 @@ std::string runtime::scheduleText(const RunReport &report) {
 }
 
 std::string runtime::tables(const RunReport &report) {
-  std::string text = printable(report.model) + " on " + report.machine.title() + " (" + hwconfigs::typeName(report.machine.arrayType) + " " +
-                     std::to_string(report.machine.rows) + "x" + std::to_string(report.machine.cols) + ", " +
-                     std::to_string(report.machine.clockMhz) + " MHz)" + (report.schedule.empty() ? "" : ", schedule " + scheduleText(report)) + ", " +
+  std::string text = printable(report.model) + " on " + report.machine.title() + " (" +
+                     hwconfigs::typeName(report.machine.arrayType) + " " + std::to_string(report.machine.rows) + "x" +
+                     std::to_string(report.machine.cols) + ", " + std::to_string(report.machine.clockMhz) + " MHz)" +
+                     (report.schedule.empty() ? "" : ", schedule " + scheduleText(report)) + ", " +
                      modelName(report.simulator) + " model\n";
   if (report.sim) {
     if (!report.sim->layers.empty())
@@ -434,8 +444,8 @@ std::string runtime::tables(const RunReport &report) {
     if (report.batch == 1)
       text += outputText(output);
   if (report.batch > 1 && report.sim)
-    text += grouped(report.batch) + " inputs one after the other: " + grouped(report.batch * report.sim->totalCycles) + " cycles = " +
-            milliseconds(report, report.batch * report.sim->totalCycles) + " ms (no cycle depends on a value)\n";
+    text += grouped(report.batch) + " inputs one after the other: " + grouped(report.batch * report.sim->totalCycles) +
+            " cycles = " + milliseconds(report, report.batch * report.sim->totalCycles) + " ms (no cycle depends on a value)\n";
   for (const Comparison &comparison : report.comparisons)
     text += runtime::text(comparison) + "\n";
   if (report.compileSeconds > 0)
@@ -546,7 +556,8 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
     document["schedule_ran"] = report.choice->ran;
     document["schedule_candidates"] = json::array();
     for (const ScheduleChoice::Candidate &candidate : report.choice->candidates) {
-      document["schedule_candidates"].push_back({{"schedule", candidate.schedule}, {"cycles", candidate.cycles ? json(*candidate.cycles) : json()}});
+      document["schedule_candidates"].push_back(
+          {{"schedule", candidate.schedule}, {"cycles", candidate.cycles ? json(*candidate.cycles) : json()}});
       if (!candidate.cycles)
         document["schedule_candidates"].back()["why"] = candidate.why;
     }

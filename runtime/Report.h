@@ -32,7 +32,7 @@ struct FallbackReport {
 struct RunReport {
   std::string model, schedule;
   std::optional<ScheduleChoice> choice; ///< what of it ran
-  uint64_t programs = 0; ///< that ran on the accelerator, one after the other
+  uint64_t programs = 0;                ///< that ran on the accelerator, one after the other
   Model simulator = Model::SystemC;
   timing::MachineParams machine;
 

@@ -49,14 +49,16 @@ StatusOr<Launch> Session::runFallback(const Step &step, const std::vector<HostTe
   }
   auto begin = std::chrono::steady_clock::now();
   if (llvm::Error error = step.library->run(step.kernel, inputs, launch.outputs))
-    return internalError("kernel '" + step.kernel + "' on " + step.target->device().str() + ": " + llvm::toString(std::move(error)));
+    return internalError("kernel '" + step.kernel + "' on " + step.target->device().str() + ": " +
+                         llvm::toString(std::move(error)));
   launch.wallSeconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return launch;
 }
 
 StatusOr<RunReport> Session::run(const std::vector<HostTensor> &inputs) {
   if (inputs.size() != inputSpecs.size())
-    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " + std::to_string(inputSpecs.size()));
+    return userError(std::to_string(inputs.size()) + " inputs given but the network takes " +
+                     std::to_string(inputSpecs.size()));
   std::vector<HostTensor> values(loaded.values.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     StatusOr<HostTensor> fitted = fitTo(inputs[i], inputSpecs[i]);

@@ -80,7 +80,8 @@ void SimulatorDevice::keepWords() {
   constexpr size_t kWord = 64, kLarge = size_t(1) << 20;
   auto isOfEqualWords = [](const isa::Segment &segment) {
     const std::vector<uint8_t> &bytes = segment.bytes;
-    return bytes.size() >= kLarge && bytes.size() % kWord == 0 && std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
+    return bytes.size() >= kLarge && bytes.size() % kWord == 0 &&
+           std::memcmp(bytes.data(), bytes.data() + kWord, bytes.size() - kWord) == 0;
   };
   for (isa::Segment &segment : program.constants)
     if (isOfEqualWords(segment)) {

@@ -168,11 +168,12 @@ StatusOr<HostTensor> runtime::fitTo(const HostTensor &tensor, const TensorSpec &
 
 StatusOr<std::vector<HostTensor>> runtime::splitBatch(const HostTensor &tensor, const TensorSpec &spec) {
   bool fits = !spec.shape.empty() && tensor.shape.size() == spec.shape.size() && spec.shape[0] > 0 && tensor.shape[0] > 0 &&
-              tensor.shape[0] % spec.shape[0] == 0 && std::equal(spec.shape.begin() + 1, spec.shape.end(), tensor.shape.begin() + 1);
+              tensor.shape[0] % spec.shape[0] == 0 &&
+              std::equal(spec.shape.begin() + 1, spec.shape.end(), tensor.shape.begin() + 1);
   std::optional<HostTensor> all = fits ? convert(tensor, spec.type) : std::nullopt;
   if (!all)
-    return userError("batch for input '" + spec.name + "' is " + typeAndShape(tensor.type, tensor.shape) +
-                     " but must be " + typeAndShape(spec.type, spec.shape) + " with dim 0 times any number");
+    return userError("batch for input '" + spec.name + "' is " + typeAndShape(tensor.type, tensor.shape) + " but must be " +
+                     typeAndShape(spec.type, spec.shape) + " with dim 0 times any number");
   size_t count = size_t(tensor.shape[0] / spec.shape[0]), bytes = all->bytes.size() / count;
   std::vector<HostTensor> parts;
   for (size_t i = 0; i < count; ++i)
@@ -326,14 +327,15 @@ static double fourDigits(double value) {
 
 StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor &expected) {
   if (isFloat(actual.type) != isFloat(expected.type) || coreShape(actual.shape) != coreShape(expected.shape))
-    return userError("output '" + actual.name + "' is " + typeAndShape(actual.type, actual.shape) + " but the expected one is " +
-                     typeAndShape(expected.type, expected.shape));
+    return userError("output '" + actual.name + "' is " + typeAndShape(actual.type, actual.shape) +
+                     " but the expected one is " + typeAndShape(expected.type, expected.shape));
   std::vector<double> a = toDoubles(actual), e = toDoubles(expected), errors(a.size());
   if (isFloat(actual.type)) {
     std::transform(a.begin(), a.end(), e.begin(), errors.begin(), distance);
   } else {
     std::vector<__int128> found = toIntegers(actual), wanted = toIntegers(expected);
-    std::transform(found.begin(), found.end(), wanted.begin(), errors.begin(), [](__int128 x, __int128 y) { return double(x < y ? y - x : x - y); });
+    std::transform(found.begin(), found.end(), wanted.begin(), errors.begin(),
+                   [](__int128 x, __int128 y) { return double(x < y ? y - x : x - y); });
   }
   Comparison result;
   result.name = actual.name;
@@ -363,7 +365,8 @@ StatusOr<Comparison> runtime::compare(const HostTensor &actual, const HostTensor
     result.sizes.assign(sizes.begin(), sizes.end());
   result.expectedRange = std::max(high - low, magnitude); // nothing is finite: 0
   if (result.differing)
-    result.maxRelativeError = result.expectedRange > 0 ? result.maxAbsError / result.expectedRange : std::numeric_limits<double>::infinity();
+    result.maxRelativeError =
+        result.expectedRange > 0 ? result.maxAbsError / result.expectedRange : std::numeric_limits<double>::infinity();
   int64_t rows = actual.shape.size() > 1 ? actual.shape[0] : 1;
   int64_t columns = rows > 0 ? result.elements / rows : 0;
   if (columns > 1) {
@@ -398,8 +401,9 @@ std::string runtime::text(const Comparison &c) {
   if (c.differing == 0)
     line += "all " + std::to_string(c.elements) + " values equal";
   else {
-    line += std::to_string(c.differing) + " of " + std::to_string(c.elements) + " values differ, max abs error " + number(c.maxAbsError) +
-            " (" + number(c.maxRelativeError) + " of the output's range " + number(c.expectedRange) + ")";
+    line += std::to_string(c.differing) + " of " + std::to_string(c.elements) + " values differ, max abs error " +
+            number(c.maxAbsError) + " (" + number(c.maxRelativeError) + " of the output's range " + number(c.expectedRange) +
+            ")";
     if (!c.sizes.empty()) {
       line += ", sizes";
       for (auto [size, count] : c.sizes)

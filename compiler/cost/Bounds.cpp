@@ -39,20 +39,17 @@ struct Latencies {
   }
   /// First request of a load: the program's first burst, from a closed row, has arrived and an instruction has started.
   uint64_t firstRequest() const {
-    return t.start_cycles + read() + (ideal ? 0 : ticks(dram.nRCDRD)) + t.fetch_cycles + t.dispatch_cycles +
-           t.dma_setup_cycles;
+    return t.start_cycles + read() + (ideal ? 0 : ticks(dram.nRCDRD)) + t.fetch_cycles + t.dispatch_cycles + t.dma_setup_cycles;
   }
   /// First use of what a load brings.
   uint64_t firstOperand() const { return firstRequest() + read() + 1 + t.dma_drain_cycles + t.semaphore_cycles; }
   uint64_t tensorDrain() const {
-    return machine.arrayType == timing::ArrayType::Int8 ? tensorDrainInt(t, machine.rows)
-                                                        : tensorDrainFloat(t, machine.rows);
+    return machine.arrayType == timing::ArrayType::Int8 ? tensorDrainInt(t, machine.rows) : tensorDrainFloat(t, machine.rows);
   }
   uint64_t vectorDrain() const { return timing::vectorDrain(t, machine.vectorStages, machine.lanes); }
   /// Retirement of a vector instruction to the end of the program, its result stored.
   uint64_t store() const {
-    return t.semaphore_cycles + t.dma_setup_cycles + 1 + std::max<uint64_t>(t.dma_drain_cycles, 1 + write()) +
-           t.done_cycles;
+    return t.semaphore_cycles + t.dma_setup_cycles + 1 + std::max<uint64_t>(t.dma_drain_cycles, 1 + write()) + t.done_cycles;
   }
   /// Ticks around each refresh without data: no column command from the tick it is due until its rows are open again. While one
   /// bank is refreshed, others move data.
@@ -82,8 +79,8 @@ struct Latencies {
   uint64_t busRounding() const { return ideal ? 1 : ticks(refreshTicks() + 3) + 2; }
   /// From the start to the first transfer that is not a program fetch, and from the last one to the end.
   uint64_t busFill() const {
-    return firstRequest() + (ideal ? dram.latencyCycles : ticks(std::min(dram.nCL, dram.nCWL))) +
-           dram.pathLatencyCycles + t.done_cycles;
+    return firstRequest() + (ideal ? dram.latencyCycles : ticks(std::min(dram.nCL, dram.nCWL))) + dram.pathLatencyCycles +
+           t.done_cycles;
   }
   /// Cycles the load engines need: segments on the scratchpad side, and bursts under way, each until its data have
   /// moved.
@@ -169,8 +166,7 @@ uint64_t inputBytes(const LayerWork &layer) {
 static LayerTraffic boundsOf(const LayerWork &layer, const timing::MachineParams &machine, uint64_t *beside = nullptr) {
   LayerTraffic traffic;
   uint64_t loads = inputBytes(layer) + constantBytes({&layer}), stores = layer.output.bytes;
-  traffic.compulsoryBytes = traffic.unavoidableBytes = traffic.threeMemoryBytes = traffic.referenceBytes =
-      loads + stores;
+  traffic.compulsoryBytes = traffic.unavoidableBytes = traffic.threeMemoryBytes = traffic.referenceBytes = loads + stores;
   if (!layer.contraction)
     return traffic;
   const Contraction &c = *layer.contraction;
@@ -208,8 +204,7 @@ Bound cost::layerBound(const LayerWork &layer, const timing::MachineParams &mach
   if (layer.contraction) {
     uint64_t tensorTail = l.tensorDrain() + l.t.semaphore_cycles + 1 + tail;
     candidates.push_back({"array", array, head + tensorTail});
-    candidates.push_back(
-        {"preload", layer.preloadCycles, l.t.preload_drain_cycles + l.t.shadow_ready_cycles + 1 + tensorTail});
+    candidates.push_back({"preload", layer.preloadCycles, l.t.preload_drain_cycles + l.t.shadow_ready_cycles + 1 + tensorTail});
     candidates.push_back({"vector", vector, head + 1 + l.tensorDrain() + l.t.semaphore_cycles + tail});
   } else if (vector) {
     candidates.push_back({"array", array, head});
@@ -442,12 +437,11 @@ Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<
   };
   auto [array, vector] = balance(all);
   uint64_t stores = boundaryStores(all, tensors), bytes = bytesOf(layers, tensors, machine);
-  std::vector<Candidate> candidates = {
-      {"array", array, array ? head + l.tensorDrain() + l.t.done_cycles : 0},
-      {"preload", preload(all), l.t.done_cycles},
-      {"vector", vector, vector ? head + l.vectorDrain() + l.t.done_cycles : 0},
-      {"dram", l.bus(bytes), bytes ? l.busFill() : 0},
-      {"port", std::max(l.loadPorts(bytes - stores), l.storePorts(stores)), l.t.start_cycles}};
+  std::vector<Candidate> candidates = {{"array", array, array ? head + l.tensorDrain() + l.t.done_cycles : 0},
+                                       {"preload", preload(all), l.t.done_cycles},
+                                       {"vector", vector, vector ? head + l.vectorDrain() + l.t.done_cycles : 0},
+                                       {"dram", l.bus(bytes), bytes ? l.busFill() : 0},
+                                       {"port", std::max(l.loadPorts(bytes - stores), l.storePorts(stores)), l.t.start_cycles}};
   Bound bound = largest(candidates);
 
   auto workBefore = [&](const std::vector<const LayerWork *> &before) {
@@ -465,15 +459,16 @@ Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<
     // A chip full of constants, and weights in both planes, may be there already.
     uint64_t constants = constantBytes(after), onChip = onChipBytes(machine), weights = preload(after);
     uint64_t loads = constants > onChip ? constants - onChip : 0;
-    return std::max({array, vector, weights > 2 * tile ? weights - 2 * tile : 0,
-                     l.bus(loads + boundaryStores(after, tensors)), l.loadPorts(loads)});
+    return std::max({array, vector, weights > 2 * tile ? weights - 2 * tile : 0, l.bus(loads + boundaryStores(after, tensors)),
+                     l.loadPorts(loads)});
   };
   // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
   // Of layers that are whole on one side of a cut.
   std::vector<uint64_t> least;
   for (const LayerWork &layer : layers)
     least.push_back(layer.contraction ? layer.contraction->macs() / (machine.rows * machine.cols) : 0);
-  auto workOnArray = [&](const std::vector<const LayerWork *> &before, const std::vector<const LayerWork *> &after) -> Candidate {
+  auto workOnArray = [&](const std::vector<const LayerWork *> &before,
+                         const std::vector<const LayerWork *> &after) -> Candidate {
     std::vector<uint64_t> cycles = least;
     for (const LayerWork *layer : before)
       cycles[size_t(layer - layers.data())] = 0;

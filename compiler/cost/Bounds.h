@@ -64,15 +64,13 @@ struct LayerWork {
   std::vector<ConstantUse> constants;
   TensorUse output;
   Dependence dependence = Dependence::None;
-  std::array<PositionAxis, 3> window; ///< which positions of inputs[0] a result takes, unless nothing is known
-  bool poolsPositions = false;        ///< the results of all positions of an image are summed
+  std::array<PositionAxis, 3> window;                ///< which positions of inputs[0] a result takes, unless nothing is known
+  bool poolsPositions = false;                       ///< the results of all positions of an image are summed
   std::optional<std::array<PositionAxis, 3>> maxima; ///< which sums of the contraction a result is the largest of
-  std::optional<size_t> weights;      ///< among the constants, what the contraction multiplies by
+  std::optional<size_t> weights;                     ///< among the constants, what the contraction multiplies by
 
   /// Whether all results of a channel are one.
-  bool onePosition() const {
-    return window[0].size == 1 && window[1].size == 1 && window[2].size == 1;
-  }
+  bool onePosition() const { return window[0].size == 1 && window[1].size == 1 && window[2].size == 1; }
 };
 
 struct Bound {

@@ -57,8 +57,7 @@ uint64_t cost::inputsUsed(const PositionAxis &axis) {
     return 1;
   // Only the inputs between the first and the last window are looked at: axes may be parts of long ones.
   int64_t first = std::max<int64_t>(0, -axis.padLow);
-  int64_t last =
-      std::min(axis.inputSize, (axis.size - 1) * axis.stride + (axis.kernel - 1) * axis.dilation - axis.padLow + 1);
+  int64_t last = std::min(axis.inputSize, (axis.size - 1) * axis.stride + (axis.kernel - 1) * axis.dilation - axis.padLow + 1);
   // Windows without gaps in and between them meet all of those.
   if (axis.dilation == 1 && (axis.stride <= axis.kernel || axis.size == 1))
     return uint64_t(std::max<int64_t>(0, last - first));
@@ -132,7 +131,8 @@ uint64_t cost::reuseFactor(const Contraction &contraction) {
 }
 
 /// The least cycles if one has at most `inputs` x `outputs` operands, of which at most `products` products come.
-static uint64_t cyclesWith(const Contraction &c, uint64_t rows, uint64_t cols, uint64_t inputs, uint64_t outputs, uint64_t products) {
+static uint64_t cyclesWith(const Contraction &c, uint64_t rows, uint64_t cols, uint64_t inputs, uint64_t outputs,
+                           uint64_t products) {
   // Columns: an output needs a column once for every `rows` of its pairs.
   uint64_t additions = 0;
   for (auto [taps, positions] : product(c.axes, tapsOfOutputs))

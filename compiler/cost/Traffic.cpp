@@ -32,15 +32,13 @@ uint64_t loadBuffers(const timing::MachineParams &machine) {
 uint64_t pipelines(const timing::MachineParams &machine) {
   uint64_t array = uint64_t(tensorDrainFloat(machine.timing, machine.rows)) *
                    (uint64_t(machine.rows) * elementBytes(machine.arrayType) + machine.cols * kPartialBytes);
-  uint64_t vectors =
-      vectorDrain(machine.timing, machine.vectorStages, machine.lanes) + 2 * isa::kMaxMacTaps + isa::kMaxParams;
+  uint64_t vectors = vectorDrain(machine.timing, machine.vectorStages, machine.lanes) + 2 * isa::kMaxMacTaps + isa::kMaxParams;
   return array + vectors * machine.lanes * 4;
 }
 } // namespace
 
 uint64_t cost::onChipBytes(const timing::MachineParams &machine) {
-  uint64_t bytes =
-      machine.accumulator.capacityBytes + weightPlanes(machine) + loadBuffers(machine) + pipelines(machine);
+  uint64_t bytes = machine.accumulator.capacityBytes + weightPlanes(machine) + loadBuffers(machine) + pipelines(machine);
   for (const timing::MemoryParams &memory : machine.scratchpads)
     bytes += memory.capacityBytes;
   bytes += uint64_t(machine.storeEngines) * machine.outstandingBursts * machine.dram.burstBytes;
@@ -67,8 +65,7 @@ uint64_t wholeBytes(double bytes) { return bytes > 0 ? uint64_t(ceilOf(bytes)) :
 } // namespace
 
 uint64_t cost::segmentLoads(const Products &p, uint64_t onChip) {
-  double best = 0, capacity = double(onChip),
-         price = double(p.inputBytes) * double(p.weightBytes) * double(p.partialBytes);
+  double best = 0, capacity = double(onChip), price = double(p.inputBytes) * double(p.weightBytes) * double(p.partialBytes);
   for (double part : kSegments) {
     double segment = part * capacity;
     double most = std::sqrt(double(p.reuse) / price * std::pow((capacity + segment) / 3, 3));
@@ -102,8 +99,7 @@ uint64_t cost::segmentLoads(const Products &p, const Capacities &capacities, uin
   double best = 0, macs = double(p.macs);
   double elements = std::floor(double(capacities.partials) / double(p.partialBytes));
   // The creation of a partial sum may have any price; with spills at most what a spill costs.
-  for (double price = double(p.partialBytes) / 8; price <= 1048576 && (!priceCap || price <= double(priceCap));
-       price *= 2) {
+  for (double price = double(p.partialBytes) / 8; price <= 1048576 && (!priceCap || price <= double(priceCap)); price *= 2) {
     std::array<double, 3> levels = {double(capacities.inputs), double(capacities.weights), price * elements};
     double capacity = levels[0] + levels[1] + levels[2];
     double scale = double(p.reuse) / (double(p.inputBytes) * double(p.weightBytes) * price);
@@ -191,8 +187,7 @@ uint64_t cost::referenceLoads(const Contraction &c, const timing::MachineParams 
   double taps = double(c.axes[0].kernel * c.axes[1].kernel * c.axes[2].kernel);
   double channels = double(ceilDiv(c.ic, machine.rows) * machine.rows);
   double weightTile = double(uint64_t(machine.rows) * machine.cols * c.weightBytes);
-  double first = double(machine.scratchpads.front().capacityBytes),
-         last = double(machine.scratchpads.back().capacityBytes);
+  double first = double(machine.scratchpads.front().capacityBytes), last = double(machine.scratchpads.back().capacityBytes);
   bool unified = machine.scratchpads.size() == 1;
   double best = -1;
   auto consider = [&](const Operand &a, const Operand &b) {

@@ -104,7 +104,8 @@ DiagnosedSilenceableFailure MatchNodeOp::apply(transform::TransformRewriter &, t
           nearest = known;
         }
     });
-    DiagnosedDefiniteFailure failure = emitDefiniteFailure() << "no kernel is named '" << name << "' or has a node of that name";
+    DiagnosedDefiniteFailure failure = emitDefiniteFailure()
+                                       << "no kernel is named '" << name << "' or has a node of that name";
     if (!nearest.empty())
       failure << "; the nearest is '" << nearest << "'";
     return failure;
@@ -131,7 +132,8 @@ public:
 };
 } // namespace tw::directives
 
-DiagnosedSilenceableFailure StepOp::apply(transform::TransformRewriter &, transform::TransformResults &, transform::TransformState &state) {
+DiagnosedSilenceableFailure StepOp::apply(transform::TransformRewriter &, transform::TransformResults &,
+                                          transform::TransformState &state) {
   Steps *steps = state.getExtension<Steps>();
   if (!steps)
     steps = &state.addExtension<Steps>();

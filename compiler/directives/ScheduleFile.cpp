@@ -162,7 +162,8 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     auto name = dyn_cast<StringAttr>(given);
     auto known = name ? llvm::find(names, name.getValue()) : names.end();
     if (known == names.end())
-      return LogicalResult(file.module->emitError() << attribute << " is " << given << " but must be " << accel::alternatives(names));
+      return LogicalResult(file.module->emitError()
+                           << attribute << " is " << given << " but must be " << accel::alternatives(names));
     if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search)
       return LogicalResult(file.module->emitError() << attribute << " is " << given << " but the base is " << nameOf(file.base)
                                                     << ", and only modulo and search have one");

@@ -157,7 +157,7 @@ static ConstantRef produce(ElementKind kind, ArrayRef<int64_t> shape, bool splat
   };
   // A chain of results that wait for a reader is no longer than memory is large.
   result->storage = bytes < kManyBytes ? std::make_shared<ConstantBytes>(make())
-                                                 : std::make_shared<ConstantBytes>(ConstantBytes::Make(std::move(make)));
+                                       : std::make_shared<ConstantBytes>(ConstantBytes::Make(std::move(make)));
   return result;
 }
 
@@ -565,7 +565,8 @@ static Shape broadcast(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
 
 /// A constant for all indices of `shape`: `element(to, i, a's element, b's)`.
 template <typename Element>
-static ConstantRef produceBroadcast(ElementKind kind, const Shape &shape, const ConstantRef &a, const ConstantRef &b, Element element) {
+static ConstantRef produceBroadcast(ElementKind kind, const Shape &shape, const ConstantRef &a, const ConstantRef &b,
+                                    Element element) {
   return produce(kind, shape, a->splat && b->splat, [shape, a, b, element](Elements &to) {
     if (to.count() == 1)
       return element(to, 0, 0, 0);
@@ -590,7 +591,8 @@ ConstantRef evalBinary(BinaryKind kind, const ConstantRef &x, const ConstantRef 
                       ", expected one type"};
   Shape shape = broadcast(x->shape, y->shape);
   bool real = isFloat(x->kind) || isFloat(y->kind);
-  if (!real && (kind == BinaryKind::Div || kind == BinaryKind::Mod || kind == BinaryKind::Fmod) && !llvm::is_contained(shape, 0))
+  if (!real && (kind == BinaryKind::Div || kind == BinaryKind::Mod || kind == BinaryKind::Fmod) &&
+      !llvm::is_contained(shape, 0))
     for (int64_t i = 0, e = y->stored(); i < e; ++i)
       if (y->integer(i) == 0)
         throw ImportError{"an integer is divided by 0"};
@@ -679,7 +681,8 @@ ConstantRef evalReduce(ReduceKind kind, const ConstantRef &x, ArrayRef<int64_t> 
 }
 
 ConstantRef evalRange(const ConstantRef &start, const ConstantRef &limit, const ConstantRef &delta) {
-  if (start->kind != limit->kind || start->kind != delta->kind || start->count() != 1 || limit->count() != 1 || delta->count() != 1)
+  if (start->kind != limit->kind || start->kind != delta->kind || start->count() != 1 || limit->count() != 1 ||
+      delta->count() != 1)
     throw ImportError{"start, limit and delta must be scalars of one type"};
   double first = start->real(0), step = delta->real(0);
   double steps = std::ceil((limit->real(0) - first) / step);
@@ -708,13 +711,13 @@ ConstantRef evalQuantize(const ConstantRef &x, ArrayRef<float> scales, ArrayRef<
     inner *= x->shape[i];
   return produce(kind, x->shape, x->splat && scales.size() == 1,
                  [x, inner, scales = scales.vec(), zeroPoints = zeroPoints.vec()](Elements &to) {
-    double least = to.kind == ElementKind::U8 ? 0 : -128;
-    for (int64_t i = 0, e = to.count(); i < e; ++i) {
-      size_t channel = scales.size() == 1 ? 0 : size_t(i / inner) % scales.size();
-      double value = std::nearbyint(float(x->real(i)) / scales[channel]) + zeroPoints[channel];
-      storeInteger(to, i, value != value ? zeroPoints[channel] : int64_t(std::clamp(value, least, least + 255)));
-    }
-  });
+                   double least = to.kind == ElementKind::U8 ? 0 : -128;
+                   for (int64_t i = 0, e = to.count(); i < e; ++i) {
+                     size_t channel = scales.size() == 1 ? 0 : size_t(i / inner) % scales.size();
+                     double value = std::nearbyint(float(x->real(i)) / scales[channel]) + zeroPoints[channel];
+                     storeInteger(to, i, value != value ? zeroPoints[channel] : int64_t(std::clamp(value, least, least + 255)));
+                   }
+                 });
 }
 
 } // namespace tw::frontend

@@ -64,10 +64,54 @@ struct Constant {
 using ConstantRef = std::shared_ptr<const Constant>;
 
 enum class UnaryKind {
-  Neg, Abs, Sqrt, Exp, Log, Floor, Ceil, Round, Relu, Sigmoid, Tanh, Erf, Reciprocal, Sign, Not,
-  Sin, Cos, Tan, Asin, Acos, Atan, Sinh, Cosh, Asinh, Acosh, Atanh, Softplus, Softsign
+  Neg,
+  Abs,
+  Sqrt,
+  Exp,
+  Log,
+  Floor,
+  Ceil,
+  Round,
+  Relu,
+  Sigmoid,
+  Tanh,
+  Erf,
+  Reciprocal,
+  Sign,
+  Not,
+  Sin,
+  Cos,
+  Tan,
+  Asin,
+  Acos,
+  Atan,
+  Sinh,
+  Cosh,
+  Asinh,
+  Acosh,
+  Atanh,
+  Softplus,
+  Softsign
 };
-enum class BinaryKind { Add, Sub, Mul, Div, Mod, Fmod, Pow, Min, Max, Equal, Less, LessOrEqual, Greater, GreaterOrEqual, And, Or, Xor };
+enum class BinaryKind {
+  Add,
+  Sub,
+  Mul,
+  Div,
+  Mod,
+  Fmod,
+  Pow,
+  Min,
+  Max,
+  Equal,
+  Less,
+  LessOrEqual,
+  Greater,
+  GreaterOrEqual,
+  And,
+  Or,
+  Xor
+};
 enum class ReduceKind { Sum, Mean, Max, Min, Prod };
 
 /// A rank-1 int64 constant.

@@ -58,8 +58,7 @@ static constexpr int kPowerBits = 8;
 
 /// x to the power of constant integers: the product, over the bits of the exponents, of x squared that many times.
 /// Where an exponent lacks a bit that others have, x is clamped to 1 first.
-static Tensor integerPower(Node &n, const Tensor &x, const Shape &exponentShape,
-                           const std::vector<int64_t> &exponents) {
+static Tensor integerPower(Node &n, const Tensor &x, const Shape &exponentShape, const std::vector<int64_t> &exponents) {
   bool isReal = isFloat(x.kind);
   // The cast to an integer type saturates.
   double most = isReal ? std::numeric_limits<double>::infinity() : x.kind == ElementKind::I32 ? 0x1p31 - 1 : 0x1p63;
@@ -135,8 +134,7 @@ static Tensors importPow(Node &n) {
     powers.push_back(exponent.constant->real(i));
   bool equal = llvm::all_equal(powers), negative = equal && powers[0] < 0 && isFloat(x.kind);
   auto result = [&](Tensor power) { return negative ? n.binary(BinaryKind::Div, scalarLike(x, 1), power) : power; };
-  if (equal && std::abs(powers[0]) == 0.5 && isFloat(x.kind) && exponent.constant->count() == 1 &&
-      exponent.rank() <= x.rank())
+  if (equal && std::abs(powers[0]) == 0.5 && isFloat(x.kind) && exponent.constant->count() == 1 && exponent.rank() <= x.rank())
     return {result(rootPower(n, x))};
   std::vector<int64_t> integers;
   for (double power : powers) {
@@ -290,8 +288,8 @@ static Tensors importMatMul(Node &n) {
   n.requireSameType(a, b);
   Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
   if (!isFloat(a.kind))
-    return n.emitFallback({{a.kind, shape}}, std::string("element type ") + elementName(a.kind) +
-                                                 " is not supported by this operator");
+    return n.emitFallback({{a.kind, shape}},
+                          std::string("element type ") + elementName(a.kind) + " is not supported by this operator");
   return {n.emit<graph::MatmulOp>(a.kind, shape, n.value(a), n.value(b))};
 }
 
@@ -486,9 +484,8 @@ void addMathImports(ImportTable &table) {
   table[":Gelu"] = importGelu;
   table["com.microsoft:Gelu"] = importGelu;
   table[":Clip"] = importClip;
-  for (const char *name :
-       {":Celu", ":CumSum", ":Elu", ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
-        ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":ThresholdedRelu", ":Trilu"})
+  for (const char *name : {":Celu", ":CumSum", ":Elu", ":GroupNormalization", ":Hardmax", ":LogSoftmax", ":LpNormalization",
+                           ":MeanVarianceNormalization", ":Mish", ":Selu", ":Shrink", ":ThresholdedRelu", ":Trilu"})
     table[name] = importSameShape;
   table[":IsInf"] = importTest;
   table[":IsNaN"] = importTest;

@@ -26,8 +26,7 @@ Shape Window::padsWithOverhang() const {
 }
 
 Window Window::lifted() const {
-  return {{1, kernel[0]},    {1, strides[0]},  {1, dilations[0]}, {0, pads[0], 0, pads[1]},
-          {0, overhang[0]}, {1, output[0]}};
+  return {{1, kernel[0]}, {1, strides[0]}, {1, dilations[0]}, {0, pads[0], 0, pads[1]}, {0, overhang[0]}, {1, output[0]}};
 }
 
 /// No window is larger: sums and products of two such numbers and a dim stay far from overflow.
@@ -123,7 +122,8 @@ static Tensors importConv(Node &n) {
   Shape result{x.shape[0], w.shape[0]};
   result.append(window.output);
   if (x.rank() > 4)
-    return n.emitFallback({{x.kind, result}}, "the convolution has " + std::to_string(x.rank() - 2) + " spatial dims, expected 1 or 2");
+    return n.emitFallback({{x.kind, result}},
+                          "the convolution has " + std::to_string(x.rank() - 2) + " spatial dims, expected 1 or 2");
   if (x.rank() == 3) {
     x = lift(n, x);
     w = lift(n, w);
@@ -166,14 +166,16 @@ static Tensors importConvTranspose(Node &n) {
   n.requireSameType(x, w);
   n.requireFloat(x);
   if (x.rank() < 3 || w.rank() != x.rank())
-    n.fail("inputs have shapes " + formatShape(x.shape) + " and " + formatShape(w.shape) + ", expected the same rank, at least 3");
+    n.fail("inputs have shapes " + formatShape(x.shape) + " and " + formatShape(w.shape) +
+           ", expected the same rank, at least 3");
   size_t rank = size_t(x.rank() - 2);
   ArrayRef<int64_t> kernel = ArrayRef<int64_t>(w.shape).drop_front(2);
   if (std::vector<int64_t> given = n.intsAttr("kernel_shape", kernel.vec()); ArrayRef<int64_t>(given) != kernel)
     n.fail("kernel_shape is " + formatShape(given) + ", the weights have shape " + formatShape(w.shape));
   std::vector<int64_t> ones(rank, 1), zeros(rank, 0);
   std::vector<int64_t> strides = n.intsAttr("strides", ones), dilations = n.intsAttr("dilations", ones);
-  std::vector<int64_t> extra = n.intsAttr("output_padding", zeros), pads = n.intsAttr("pads", std::vector<int64_t>(2 * rank, 0));
+  std::vector<int64_t> extra = n.intsAttr("output_padding", zeros),
+                       pads = n.intsAttr("pads", std::vector<int64_t>(2 * rank, 0));
   std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
   int64_t group = n.intAttr("group", 1);
   checkList(n, "kernel_shape", kernel, rank, 1);
@@ -207,8 +209,8 @@ static Tensors importConvTranspose(Node &n) {
     }
     shape.push_back(full - pads[i] - pads[rank + i]);
     if (shape.back() < 1)
-      n.fail("pads are " + formatShape(pads) + ", which leave nothing of the " + llvm::Twine(full) + " positions of spatial dim " +
-             llvm::Twine(i));
+      n.fail("pads are " + formatShape(pads) + ", which leave nothing of the " + llvm::Twine(full) +
+             " positions of spatial dim " + llvm::Twine(i));
   }
   if (rank > 2)
     return n.emitFallback({{x.kind, shape}}, "the convolution has " + std::to_string(rank) + " spatial dims, expected 1 or 2");
@@ -240,8 +242,8 @@ static Tensors importConvTranspose(Node &n) {
     Tensor image = n.reshape(n.transpose(blocks, {0, 1, 4, 2, 5, 3}), {images, o, h * kh, width * kw});
     y = padOrCut(n, image, {-pads[0], -pads[1], extra[0] - pads[2], extra[1] - pads[3]});
   } else {
-    Tensor spread = n.pad(n.reshape(x, {images, c, h, 1, width, 1}), {0, 0, 0, 0, 0, 0}, {0, 0, 0, strides[0] - 1, 0, strides[1] - 1},
-                          *makeSplat(x.kind, {}, 0));
+    Tensor spread = n.pad(n.reshape(x, {images, c, h, 1, width, 1}), {0, 0, 0, 0, 0, 0},
+                          {0, 0, 0, strides[0] - 1, 0, strides[1] - 1}, *makeSplat(x.kind, {}, 0));
     Tensor image = n.reshape(spread, {images, c, h * strides[0], width * strides[1]});
     // stride - 1 zeros stand behind the last element already.
     auto before = [&](size_t i, int64_t k) { return dilations[i] * (k - 1) - pads[i]; };
@@ -281,8 +283,8 @@ static Tensor pool2d(const Node &n, const Pooling &pooling, const Tensor &x, con
     countIncludePad = false;
   }
   Shape shape = n.check(graph::poolShape(input.shape, window.kernel, window.strides, pads, {1, 1}, "nchw"));
-  return n.emit<graph::AveragePoolOp>(x.kind, shape, n.value(input), window.kernel, window.strides, pads,
-                                      countIncludePad, "nchw");
+  return n.emit<graph::AveragePoolOp>(x.kind, shape, n.value(input), window.kernel, window.strides, pads, countIncludePad,
+                                      "nchw");
 }
 
 /// Maxima and means over a box are maxima and means over H and W, then over D; the counts of a mean multiply, too.
@@ -296,9 +298,10 @@ static Tensor pool(const Node &n, const Pooling &pooling, const Tensor &x, const
   if (window.rank() > 3)
     n.inexpressible("the window has " + llvm::Twine(window.rank()) + " spatial dims, expected 1 to 3");
   auto part = [&](size_t a, size_t b) {
-    return Window{{window.kernel[a], window.kernel[b]},       {window.strides[a], window.strides[b]},
-                  {window.dilations[a], window.dilations[b]}, {window.pads[a], window.pads[b], window.pads[3 + a], window.pads[3 + b]},
-                  {window.overhang[a], window.overhang[b]},   {window.output[a], window.output[b]}};
+    return Window{
+        {window.kernel[a], window.kernel[b]},       {window.strides[a], window.strides[b]},
+        {window.dilations[a], window.dilations[b]}, {window.pads[a], window.pads[b], window.pads[3 + a], window.pads[3 + b]},
+        {window.overhang[a], window.overhang[b]},   {window.output[a], window.output[b]}};
   };
   int64_t depth = x.shape[2];
   Tensor planes = pool2d(n, pooling, n.reshape(x, {x.shape[0], x.shape[1] * depth, x.shape[3], x.shape[4]}), part(1, 2));
@@ -335,7 +338,8 @@ static Tensors importAveragePool(Node &n) {
   if (llvm::any_of(window.dilations, [](int64_t dilation) { return dilation != 1; })) {
     Shape shape{x.shape[0], x.shape[1]};
     shape.append(window.output);
-    return n.emitFallback({{x.kind, shape}}, "dilations are " + formatShape(window.dilations) + ", expected 1: a dilated average is not supported");
+    return n.emitFallback({{x.kind, shape}}, "dilations are " + formatShape(window.dilations) +
+                                                 ", expected 1: a dilated average is not supported");
   }
   return {pool(n, Pooling{false, countIncludePad}, x, window)};
 }

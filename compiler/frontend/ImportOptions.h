@@ -17,8 +17,8 @@ namespace tw::frontend {
 
 /// The shape of a tensor that a network input will be given.
 struct GivenShape {
-  std::string input; ///< its name; empty: the first input, in order, that is not named
-  std::string where; ///< where the tensor comes from, for messages
+  std::string input;          ///< its name; empty: the first input, in order, that is not named
+  std::string where;          ///< where the tensor comes from, for messages
   std::vector<int64_t> shape; ///< -1: any number, 1 if the model leaves it open
 };
 

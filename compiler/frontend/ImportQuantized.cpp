@@ -105,7 +105,8 @@ static Tensor emitQuantize(const Node &n, const Tensor &x, const Quantization &q
   return n.emit<graph::QuantizeOp>(q.kind, x.shape, n.value(x), q.scales, q.zeroPoints, axis);
 }
 
-static Tensor emitDequantize(const Node &n, const Tensor &x, ArrayRef<float> scales, ArrayRef<int32_t> zeroPoints, int64_t axis) {
+static Tensor emitDequantize(const Node &n, const Tensor &x, ArrayRef<float> scales, ArrayRef<int32_t> zeroPoints,
+                             int64_t axis) {
   return n.emit<graph::DequantizeOp>(ElementKind::F32, x.shape, n.value(x), scales, zeroPoints, axis);
 }
 
@@ -199,8 +200,9 @@ static Tensor emitConvInteger(Node &n, Tensor x, Tensor w, int32_t xZeroPoint, s
     window = window.lifted();
   }
   Shape shape = n.check(graph::convShape(x.shape, w.shape, window.strides, window.pads, window.dilations, group, "nchw"));
-  return n.emit<graph::ConvIntegerOp>(ElementKind::I32, shape, n.value(x), n.value(w), uint32_t(xZeroPoint), collapse(wZeroPoints),
-                                      window.strides, window.pads, window.dilations, uint64_t(group), "nchw");
+  return n.emit<graph::ConvIntegerOp>(ElementKind::I32, shape, n.value(x), n.value(w), uint32_t(xZeroPoint),
+                                      collapse(wZeroPoints), window.strides, window.pads, window.dilations, uint64_t(group),
+                                      "nchw");
 }
 
 static Tensors importConvInteger(Node &n) {
@@ -245,7 +247,8 @@ static Tensors importQLinearConv(Node &n) {
 static Tensor emitMatmulInteger(const Node &n, const Tensor &a, const Tensor &b, int32_t aZeroPoint,
                                 std::vector<int32_t> bZeroPoints) {
   Shape shape = n.check(graph::matmulShape(a.shape, b.shape));
-  return n.emit<graph::MatmulIntegerOp>(ElementKind::I32, shape, n.value(a), n.value(b), uint32_t(aZeroPoint), collapse(bZeroPoints));
+  return n.emit<graph::MatmulIntegerOp>(ElementKind::I32, shape, n.value(a), n.value(b), uint32_t(aZeroPoint),
+                                        collapse(bZeroPoints));
 }
 
 static Tensors importMatMulInteger(Node &n) {
@@ -399,9 +402,9 @@ static Tensors importQLinearAveragePool(Node &n) {
   }
   llvm::StringRef layout = nhwc ? "nhwc" : "nchw";
   Shape shape = n.check(graph::poolShape(x.shape, window.kernel, window.strides, pads, {1, 1}, layout));
-  Tensor y = n.emit<graph::QLinearAveragePoolOp>(
-      x.kind, shape, n.value(x), window.kernel, window.strides, pads, countIncludePad, llvm::APFloat(qx.scales[0]),
-      uint32_t(qx.zeroPoints[0]), llvm::APFloat(qy.scales[0]), uint32_t(qy.zeroPoints[0]), layout);
+  Tensor y = n.emit<graph::QLinearAveragePoolOp>(x.kind, shape, n.value(x), window.kernel, window.strides, pads,
+                                                 countIncludePad, llvm::APFloat(qx.scales[0]), uint32_t(qx.zeroPoints[0]),
+                                                 llvm::APFloat(qy.scales[0]), uint32_t(qy.zeroPoints[0]), layout);
   return {n.reshape(y, result)};
 }
 
@@ -416,7 +419,8 @@ static Tensors importQLinearGlobalAveragePool(Node &n) {
   for (int64_t dim : ArrayRef<int64_t>(x.shape).drop_front(nhwc ? 1 : 2).drop_back(nhwc ? 1 : 0))
     area *= dim;
   // Only the number of positions matters, not their arrangement.
-  Tensor plane = x.rank() == 4 ? x : n.reshape(x, nhwc ? Shape{x.shape[0], 1, area, channels} : Shape{x.shape[0], channels, 1, area});
+  Tensor plane =
+      x.rank() == 4 ? x : n.reshape(x, nhwc ? Shape{x.shape[0], 1, area, channels} : Shape{x.shape[0], channels, 1, area});
   Shape shape = nhwc ? Shape{x.shape[0], 1, 1, channels} : Shape{x.shape[0], channels, 1, 1}, result(x.shape.size(), 1);
   result[0] = x.shape[0];
   result[nhwc ? result.size() - 1 : 1] = channels;

@@ -29,8 +29,8 @@ static constexpr int64_t kLastOpset = 21;
 
 /// Operators whose meaning changed in opset 7 without their form showing it. source: ONNX Operators, version histories
 static constexpr llvm::StringLiteral kChangedInOpset7[] = {
-    "Add", "And", "BatchNormalization", "Div", "Dropout", "Equal", "Gemm", "Greater", "Less",
-    "Mul", "Or",  "PRelu",              "Pow", "Sub",     "Upsample", "Xor"};
+    "Add", "And", "BatchNormalization", "Div", "Dropout", "Equal", "Gemm", "Greater", "Less", "Mul", "Or", "PRelu",
+    "Pow", "Sub", "Upsample",           "Xor"};
 
 /// ONNX writes its own domain in two ways.
 static std::string normalDomain(const std::string &domain) { return domain == "ai.onnx" ? "" : domain; }
@@ -223,7 +223,7 @@ void GraphImporter::readDeclaredTypes() {
 static std::string declaredDims(const onnx::TensorShapeProto &shape) {
   std::string text;
   for (const onnx::TensorShapeProto::Dimension &dim : shape.dim())
-    text += (text.empty() ? "" : ", ") + (dim.has_dim_value()        ? std::to_string(dim.dim_value())
+    text += (text.empty() ? "" : ", ") + (dim.has_dim_value()       ? std::to_string(dim.dim_value())
                                           : dim.dim_param().empty() ? std::string("?")
                                                                     : printable(dim.dim_param()));
   return "[" + text + "]";
@@ -238,7 +238,9 @@ static std::string shapeExample(const onnx::TensorShapeProto &shape) {
 }
 
 /// Whether a user who wrote `given` may mean `name`: as it is, or as messages print it.
-static bool isNameOf(const std::string &given, const std::string &name) { return given == name || (!given.empty() && given == printable(name)); }
+static bool isNameOf(const std::string &given, const std::string &name) {
+  return given == name || (!given.empty() && given == printable(name));
+}
 
 template <typename T> static auto find(const std::map<std::string, T> &map, const std::string &name) {
   return llvm::find_if(map, [&](const auto &entry) { return isNameOf(entry.first, name); });
@@ -272,9 +274,12 @@ static bool appendNumber(std::vector<uint8_t> &bytes, ElementKind kind, const st
       return false;
     const float single = float(value);
     const uint16_t half = kind == ElementKind::F16 ? floatToHalf(single) : floatToBfloat(single);
-    return append(kind == ElementKind::F64 ? static_cast<const void *>(&value) : kind == ElementKind::F32 ? static_cast<const void *>(&single) : &half);
+    return append(kind == ElementKind::F64   ? static_cast<const void *>(&value)
+                  : kind == ElementKind::F32 ? static_cast<const void *>(&single)
+                                             : &half);
   }
-  const bool isSigned = kind == ElementKind::I8 || kind == ElementKind::I16 || kind == ElementKind::I32 || kind == ElementKind::I64;
+  const bool isSigned =
+      kind == ElementKind::I8 || kind == ElementKind::I16 || kind == ElementKind::I32 || kind == ElementKind::I64;
   const unsigned bits = 8 * elementBytes(kind);
   int64_t value = 0;
   uint64_t natural = 0;
@@ -473,7 +478,8 @@ mlir::Value GraphImporter::outputOf(const Node &node, const Tensor &tensor, Elem
   mlir::Value value = node.value(tensor);
   auto widening = value.getDefiningOp<graph::CastOp>();
   auto rounding = widening ? widening.getX().getDefiningOp<graph::CastOp>() : graph::CastOp();
-  const bool isRounded = rounding && mlir::getElementTypeOrSelf(rounding.getY()).isF16() && rounding.getX().getType() == value.getType();
+  const bool isRounded =
+      rounding && mlir::getElementTypeOrSelf(rounding.getY()).isF16() && rounding.getX().getType() == value.getType();
   return isRounded ? rounding.getX() : value;
 }
 
@@ -498,7 +504,8 @@ void GraphImporter::importOutputs() {
       const onnx::TensorShapeProto &shape = output.type().tensor_type().shape();
       bool fits = shape.dim_size() == int(tensor.shape.size());
       for (int i = 0; fits && i < shape.dim_size(); ++i)
-        fits = !shape.dim(i).has_dim_value() || shape.dim(i).dim_value() <= 0 || shape.dim(i).dim_value() == tensor.shape[size_t(i)];
+        fits = !shape.dim(i).has_dim_value() || shape.dim(i).dim_value() <= 0 ||
+               shape.dim(i).dim_value() == tensor.shape[size_t(i)];
       if (!fits)
         fail("has shape " + formatShape(tensor.shape) + ", the model declares " + declaredDims(shape));
     }
@@ -528,11 +535,12 @@ const Tensor *GraphImporter::lookup(const std::string &name, int nodeIndex) {
     return &found->second;
   auto producer = producers.find(name);
   if (producer != producers.end() && producer->second >= nodeIndex)
-    throw ImportError{"input \"" + printable(name) + "\" is produced by " +
-                      (producer->second == nodeIndex
-                           ? std::string("the node itself")
-                           : graph::nodeTitle(nameOf(producer->second), graph.node(producer->second).op_type()) + " further down") +
-                      ": nodes must stand in an order in which they can run"};
+    throw ImportError{
+        "input \"" + printable(name) + "\" is produced by " +
+        (producer->second == nodeIndex
+             ? std::string("the node itself")
+             : graph::nodeTitle(nameOf(producer->second), graph.node(producer->second).op_type()) + " further down") +
+        ": nodes must stand in an order in which they can run"};
   throw ImportError{"input \"" + printable(name) + "\" is no input, no initializer and produced by no node"};
 }
 
@@ -592,9 +600,9 @@ void GraphImporter::declareTypes(const Node &node, std::vector<Tensor> &results)
 /// What a node is called: by itself, by its first result, or by its place.
 std::string GraphImporter::nameOf(int index) const {
   const onnx::NodeProto &proto = graph.node(index);
-  return !proto.name().empty()                                  ? proto.name()
+  return !proto.name().empty()                             ? proto.name()
          : proto.output_size() && !proto.output(0).empty() ? proto.output(0)
-                                                               : "node" + std::to_string(index);
+                                                           : "node" + std::to_string(index);
 }
 
 bool GraphImporter::dependsOnUnknown(const onnx::NodeProto &proto) {

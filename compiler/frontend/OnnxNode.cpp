@@ -212,7 +212,9 @@ const ConstantRef &Node::scalar(size_t i, StringRef name) const {
 void Node::checkInputCount(size_t least, size_t most) const {
   if (inputs.size() < least || inputs.size() > most)
     fail("found " + Twine(inputs.size()) + " inputs, expected " + Twine(least) +
-         (most == least ? "" : most == SIZE_MAX ? " or more" : " to " + std::to_string(most)));
+         (most == least      ? ""
+          : most == SIZE_MAX ? " or more"
+                             : " to " + std::to_string(most)));
   for (size_t i = 0; i < least; ++i)
     if (!inputs[i])
       fail("input " + Twine(i) + " is left out, but is not optional");
@@ -338,7 +340,8 @@ Tensor Node::fold(mlir::Operation *op, ElementKind kind, ArrayRef<int64_t> shape
       !functionBuilder.budget.takeSteps(uint64_t(graph::evaluationSteps(op))))
     return result;
   // The node's results are counted when it is imported; here only what would be made is looked at.
-  if (auto problem = functionBuilder.budget.check(uint64_t(graph::tensorOf(op->getResult(0)).getNumElements()) * elementBytes(kind)))
+  if (auto problem =
+          functionBuilder.budget.check(uint64_t(graph::tensorOf(op->getResult(0)).getNumElements()) * elementBytes(kind)))
     fail(*problem);
   mlir::DenseElementsAttr value = graph::evaluate(op);
   if (!value)
@@ -396,10 +399,10 @@ std::vector<Tensor> Node::emitFallback(ArrayRef<std::pair<ElementKind, Shape>> r
   if (std::adjacent_find(attributes.begin(), attributes.end(), [](auto x, auto y) { return x.getName() == y.getName(); }) !=
       attributes.end())
     fail("an attribute is given twice");
-  auto op = b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()),
-                                        b.getStringAttr(proto.domain()), b.getI64IntegerAttr(version),
-                                        b.getDictionaryAttr(attributes), b.getStringAttr(proto.SerializeAsString()),
-                                        b.getStringAttr(reason));
+  auto op =
+      b.create<graph::FallbackOp>(location, types, operands, b.getStringAttr(proto.op_type()), b.getStringAttr(proto.domain()),
+                                  b.getI64IntegerAttr(version), b.getDictionaryAttr(attributes),
+                                  b.getStringAttr(proto.SerializeAsString()), b.getStringAttr(reason));
   std::vector<Tensor> tensors;
   for (auto [result, value] : llvm::zip(results, op.getResults()))
     tensors.emplace_back(result.first, result.second, value);
@@ -483,9 +486,7 @@ Tensor Node::binary(BinaryKind kind, const Tensor &a, const Tensor &b) const {
   if (a.constant && b.constant)
     return evalBinary(kind, a.constant, b.constant);
   Shape shape = check(graph::broadcastShapes(a.shape, b.shape));
-  auto create = [&](auto *op) {
-    return emit<std::remove_pointer_t<decltype(op)>>(a.kind, shape, value(a), value(b));
-  };
+  auto create = [&](auto *op) { return emit<std::remove_pointer_t<decltype(op)>>(a.kind, shape, value(a), value(b)); };
   if (a.kind == ElementKind::Bool)
     fail("inputs are of bool, expected numbers");
   switch (kind) {

@@ -132,8 +132,7 @@ public:
   ElementKind imported(ElementKind kind) const { return functionBuilder.widenFloats ? widened(kind) : kind; }
 
   /// Creates and verifies an op with one result; of constants only, it is computed, and no op is left.
-  template <typename OpT, typename... Args>
-  Tensor emit(ElementKind kind, llvm::ArrayRef<int64_t> shape, Args &&...args) const {
+  template <typename OpT, typename... Args> Tensor emit(ElementKind kind, llvm::ArrayRef<int64_t> shape, Args &&...args) const {
     checkResult(kind, shape);
     auto op = functionBuilder.ops.create<OpT>(location, tensorType(kind, shape), std::forward<Args>(args)...);
     verifyOp(op);

@@ -120,7 +120,8 @@ Result<HostTensor> decodeTensor(const onnx::TensorProto &proto) {
   tensor.type = *kind;
   auto count = countTensorElements(tensor.shape);
   if (!count)
-    return problem("its shape is " + shapeText(tensor.shape) + ": no dim may be negative, and at most 2^31 elements are allowed");
+    return problem("its shape is " + shapeText(tensor.shape) +
+                   ": no dim may be negative, and at most 2^31 elements are allowed");
 
   if (proto.has_raw_data()) {
     size_t expected = size_t(*count) * elementBytes(*kind);

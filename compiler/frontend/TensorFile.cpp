@@ -52,11 +52,11 @@ struct NpyType {
   ElementKind kind;
 };
 } // namespace
-static constexpr NpyType kNpyTypes[] = {
-    {"f4", ElementKind::F32}, {"f2", ElementKind::F16}, {"V2", ElementKind::BF16}, {"f8", ElementKind::F64},
-    {"i1", ElementKind::I8},  {"u1", ElementKind::U8},  {"i2", ElementKind::I16},  {"u2", ElementKind::U16},
-    {"i4", ElementKind::I32}, {"u4", ElementKind::U32}, {"i8", ElementKind::I64},  {"u8", ElementKind::U64},
-    {"b1", ElementKind::Bool}};
+static constexpr NpyType kNpyTypes[] = {{"f4", ElementKind::F32}, {"f2", ElementKind::F16}, {"V2", ElementKind::BF16},
+                                        {"f8", ElementKind::F64}, {"i1", ElementKind::I8},  {"u1", ElementKind::U8},
+                                        {"i2", ElementKind::I16}, {"u2", ElementKind::U16}, {"i4", ElementKind::I32},
+                                        {"u4", ElementKind::U32}, {"i8", ElementKind::I64}, {"u8", ElementKind::U64},
+                                        {"b1", ElementKind::Bool}};
 
 namespace {
 /// Reads the header of a .npy file: a Python dictionary of a string, a Boolean and a tuple.

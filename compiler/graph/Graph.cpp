@@ -96,7 +96,8 @@ template <typename OpT> static LogicalResult verifyConv(OpT op) {
 
 LogicalResult ConvOp::verify() {
   if (elementOf(getX()) != elementOf(getW()))
-    return emitOpError() << "input is of " << elementOf(getX()) << ", weights of " << elementOf(getW()) << ", expected one type";
+    return emitOpError() << "input is of " << elementOf(getX()) << ", weights of " << elementOf(getW())
+                         << ", expected one type";
   if (failed(verifyConv(*this)))
     return failure();
   // bf16 products are summed in f32, and the sum may be kept.
@@ -114,8 +115,7 @@ LogicalResult ConvOp::verify() {
 
 LogicalResult ConvIntegerOp::verify() {
   if (failed(verifyConv(*this)) || failed(verifyZeroPoint(*this, "x_zero_point", getXZeroPoint(), elementOf(getX()))) ||
-      failed(verifyPerChannel(*this, "w_zero_points", getWZeroPoints().size(),
-                              shapeOf(getY())[getLayout() == "nhwc" ? 3 : 1])))
+      failed(verifyPerChannel(*this, "w_zero_points", getWZeroPoints().size(), shapeOf(getY())[getLayout() == "nhwc" ? 3 : 1])))
     return failure();
   for (int32_t zeroPoint : getWZeroPoints())
     if (failed(verifyZeroPoint(*this, "w_zero_points", zeroPoint, elementOf(getW()))))
@@ -146,8 +146,8 @@ template <typename OpT> static LogicalResult verifyQuantization(OpT op, Type typ
     return op.emitOpError() << "found " << op.getScales().size() << " scales and " << op.getZeroPoints().size()
                             << " zero points, expected as many";
   // A single scale needs no axis.
-  if (op.getScales().size() != 1 &&
-      (failed(verifyAxis(op, op.getAxis(), x)) || failed(verifyPerChannel(op, "scales", op.getScales().size(), x[op.getAxis()]))))
+  if (op.getScales().size() != 1 && (failed(verifyAxis(op, op.getAxis(), x)) ||
+                                     failed(verifyPerChannel(op, "scales", op.getScales().size(), x[op.getAxis()]))))
     return failure();
   for (float scale : op.getScales())
     if (failed(verifyScale(op, "scales", scale)))
@@ -228,12 +228,14 @@ LogicalResult ReshapeOp::verify() {
   auto from = cast<RankedTensorType>(getX().getType()), to = cast<RankedTensorType>(getY().getType());
   if (from.getNumElements() != to.getNumElements())
     return emitOpError() << "result of shape " << formatShape(to.getShape()) << " has " << to.getNumElements()
-                         << " elements, the input of shape " << formatShape(from.getShape()) << " has " << from.getNumElements();
+                         << " elements, the input of shape " << formatShape(from.getShape()) << " has "
+                         << from.getNumElements();
   return success();
 }
 
 LogicalResult TransposeOp::verify() {
-  return success(succeeded(verifyKeepsType(*this)) && succeeded(verifyShape(*this, transposeShape(shapeOf(getX()), getPerm()))));
+  return success(succeeded(verifyKeepsType(*this)) &&
+                 succeeded(verifyShape(*this, transposeShape(shapeOf(getX()), getPerm()))));
 }
 
 LogicalResult SliceOp::verify() {

@@ -144,10 +144,10 @@ Expected<Shape> matmulShape(ArrayRef<int64_t> a, ArrayRef<int64_t> b) {
   int64_t ka = a.back();
   int64_t kb = b.size() == 1 ? b[0] : b[b.size() - 2];
   if (ka != kb)
-    return error("shapes " + formatShape(a) + " and " + formatShape(b) + " do not multiply: " + Twine(ka) + " columns against " +
-                 Twine(kb) + " rows");
-  auto result = broadcastShapes(a.size() > 2 ? a.drop_back(2) : ArrayRef<int64_t>(),
-                                b.size() > 2 ? b.drop_back(2) : ArrayRef<int64_t>());
+    return error("shapes " + formatShape(a) + " and " + formatShape(b) + " do not multiply: " + Twine(ka) +
+                 " columns against " + Twine(kb) + " rows");
+  auto result =
+      broadcastShapes(a.size() > 2 ? a.drop_back(2) : ArrayRef<int64_t>(), b.size() > 2 ? b.drop_back(2) : ArrayRef<int64_t>());
   if (!result)
     return result.takeError();
   if (a.size() > 1)

@@ -31,7 +31,8 @@ std::string placeOf(Location location) {
       return WalkResult::interrupt();
     }
     if (auto file = dyn_cast<FileLineColLoc>(inner)) {
-      place = printable(file.getFilename().getValue()) + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn());
+      place = printable(file.getFilename().getValue()) + ":" + std::to_string(file.getLine()) + ":" +
+              std::to_string(file.getColumn());
       return WalkResult::interrupt();
     }
     return WalkResult::advance();

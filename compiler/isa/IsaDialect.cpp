@@ -53,8 +53,7 @@ template <typename Visit> void forEachField(FieldSpan fields, Visit visit) {
   for (size_t i = 0; i < fields.size();) {
     size_t length = fields[i].index < 0 ? 1 : arrayLength(fields, i);
     if (!isImplied(fields[i]))
-      visit(llvm::StringRef(fields[i].name),
-            FieldSpan{fields.begin() + i, length});
+      visit(llvm::StringRef(fields[i].name), FieldSpan{fields.begin() + i, length});
     i += length;
   }
 }
@@ -62,26 +61,22 @@ template <typename Visit> void forEachField(FieldSpan fields, Visit visit) {
 bool isArray(FieldSpan fields) { return fields[0].index >= 0; }
 
 /// The attributes of the fields at `base` that are not 0.
-void addAttributes(Builder builder, FieldSpan fields, const void *base,
-                   NamedAttrList &attributes) {
+void addAttributes(Builder builder, FieldSpan fields, const void *base, NamedAttrList &attributes) {
   forEachField(fields, [&](llvm::StringRef name, FieldSpan elements) {
     llvm::SmallVector<int64_t> values;
     for (const FieldInfo &element : elements)
       values.push_back(get(element, base));
     if (llvm::all_of(values, [](int64_t value) { return value == 0; }))
       return;
-    attributes.append(name,
-                      isArray(elements)
-                          ? Attribute(builder.getDenseI64ArrayAttr(values))
-                          : builder.getI64IntegerAttr(values[0]));
+    attributes.append(name, isArray(elements) ? Attribute(builder.getDenseI64ArrayAttr(values))
+                                              : builder.getI64IntegerAttr(values[0]));
   });
 }
 
 NamedAttrList attributesOf(Builder builder, const Instruction &instruction) {
   NamedAttrList attributes;
   addAttributes(builder, headerFields(), &instruction.header, attributes);
-  addAttributes(builder, instruction.info().layout->fields,
-                instruction.operandBase(), attributes);
+  addAttributes(builder, instruction.info().layout->fields, instruction.operandBase(), attributes);
   // The arrays' length is num_levels, even where every level has 0.
   const int64_t numLevels = instruction.header.num_levels;
   if (numLevels > 0)
@@ -89,8 +84,7 @@ NamedAttrList attributesOf(Builder builder, const Instruction &instruction) {
       llvm::SmallVector<int64_t> values;
       for (int64_t i = 0; i < numLevels; ++i)
         values.push_back(get(field[0], &instruction.levels[i]));
-      attributes.append((kLevelPrefix + name).str(),
-                        builder.getDenseI64ArrayAttr(values));
+      attributes.append((kLevelPrefix + name).str(), builder.getDenseI64ArrayAttr(values));
     });
   return attributes;
 }
@@ -114,16 +108,10 @@ void readAttributes(Operation *op, FieldSpan fields, void *base) {
 
 } // namespace
 
-bool isInstruction(Operation *op) {
-  return op->getName().getDialectNamespace() ==
-         IsaDialect::getDialectNamespace();
-}
+bool isInstruction(Operation *op) { return op->getName().getDialectNamespace() == IsaDialect::getDialectNamespace(); }
 
-Operation *build(OpBuilder &builder, Location location,
-                 const Instruction &instruction) {
-  OperationState state(location, (IsaDialect::getDialectNamespace() + "." +
-                                  instruction.info().mnemonic)
-                                     .str());
+Operation *build(OpBuilder &builder, Location location, const Instruction &instruction) {
+  OperationState state(location, (IsaDialect::getDialectNamespace() + "." + instruction.info().mnemonic).str());
   state.attributes = attributesOf(builder, instruction);
   return builder.create(state);
 }
@@ -137,8 +125,7 @@ Instruction toInstruction(Operation *op) {
     llvm::ArrayRef<int64_t> values = arrayOf(op, (kLevelPrefix + name).str());
     for (size_t i = 0; i < std::min<size_t>(values.size(), kMaxLevels); ++i)
       set(field[0], &instruction.levels[i], values[i]);
-    instruction.header.num_levels = std::max<int64_t>(
-        instruction.header.num_levels, int64_t(values.size()));
+    instruction.header.num_levels = std::max<int64_t>(instruction.header.num_levels, int64_t(values.size()));
   });
   return instruction;
 }
@@ -150,9 +137,7 @@ LogicalResult verifyInstructionOp(Operation *op) {
     forEachField(fields, [&](llvm::StringRef name, FieldSpan elements) {
       const size_t length = isArray(elements) ? arrayOf(op, name).size() : 0;
       if (succeeded(result) && length > elements.size())
-        result = op->emitOpError()
-                 << "'" << name << "' has " << length
-                 << " elements, allowed are at most " << elements.size();
+        result = op->emitOpError() << "'" << name << "' has " << length << " elements, allowed are at most " << elements.size();
     });
   };
   checkLengths(headerFields());
@@ -164,13 +149,10 @@ LogicalResult verifyInstructionOp(Operation *op) {
       return;
     const size_t length = arrayOf(op, attribute).size();
     if (length > size_t(kMaxLevels))
-      result = op->emitOpError()
-               << "'" << attribute << "' has " << length
-               << " elements, allowed are at most " << kMaxLevels;
+      result = op->emitOpError() << "'" << attribute << "' has " << length << " elements, allowed are at most " << kMaxLevels;
     else if (numLevels && *numLevels != length)
-      result = op->emitOpError()
-               << "'" << attribute << "' has " << length
-               << " elements, another array of the levels has " << *numLevels;
+      result = op->emitOpError() << "'" << attribute << "' has " << length << " elements, another array of the levels has "
+                                 << *numLevels;
     numLevels = length;
   });
   if (failed(result))
@@ -188,8 +170,7 @@ LogicalResult verifyInstructionOp(Operation *op) {
 void printInstructionOp(OpAsmPrinter &printer, Operation *op) {
   // Of "load unit=1 ..." the op's name has printed the mnemonic.
   std::string text = print(toInstruction(op));
-  llvm::StringRef fields = llvm::StringRef(text).drop_front(
-      std::strlen(infoOf(op->getName()).mnemonic));
+  llvm::StringRef fields = llvm::StringRef(text).drop_front(std::strlen(infoOf(op->getName()).mnemonic));
   printer << "(" << fields.ltrim() << ")";
   printer.printOptionalAttrDict(llvm::to_vector(op->getDiscardableAttrs()));
 }
@@ -211,23 +192,19 @@ public:
       if (parser.parseKeyword(&key))
         return failure();
       if (llvm::is_contained(seen, key))
-        return parser.emitError(place)
-               << "field '" << key << "' is given twice";
+        return parser.emitError(place) << "field '" << key << "' is given twice";
       seen.push_back(key);
       if (parser.parseEqual())
         return failure();
       ParseResult result = success();
       if (key == "levels")
         result = parseLevels(instruction);
-      else if (std::optional<Target> target = find(
-                   *instruction.info().layout, key, instruction.operandBase()))
+      else if (std::optional<Target> target = find(*instruction.info().layout, key, instruction.operandBase()))
         result = parseTarget(*target);
-      else if (std::optional<Target> target =
-                   find(kHeaderLayout, key, &instruction.header))
+      else if (std::optional<Target> target = find(kHeaderLayout, key, &instruction.header))
         result = parseTarget(*target);
       else
-        return unknown(place, key, instruction.info().mnemonic,
-                       {&kHeaderLayout, instruction.info().layout});
+        return unknown(place, key, instruction.info().mnemonic, {&kHeaderLayout, instruction.info().layout});
       if (result)
         return failure();
     }
@@ -242,16 +219,14 @@ private:
     bool list;
   };
 
-  static const GroupInfo *groupOf(const LayoutInfo &layout,
-                                  llvm::StringRef field) {
+  static const GroupInfo *groupOf(const LayoutInfo &layout, llvm::StringRef field) {
     for (const GroupInfo &group : layout.groups)
       if (llvm::is_contained(llvm::ArrayRef(group.members, group.size), field))
         return &group;
     return nullptr;
   }
 
-  static std::optional<Target> find(const LayoutInfo &layout,
-                                    llvm::StringRef key, void *base) {
+  static std::optional<Target> find(const LayoutInfo &layout, llvm::StringRef key, void *base) {
     Target target{{}, base, false};
     forEachField(layout.fields, [&](llvm::StringRef name, FieldSpan fields) {
       const GroupInfo *group = groupOf(layout, name);
@@ -265,8 +240,7 @@ private:
     return target;
   }
 
-  ParseResult unknown(llvm::SMLoc place, llvm::StringRef key,
-                      llvm::StringRef owner,
+  ParseResult unknown(llvm::SMLoc place, llvm::StringRef key, llvm::StringRef owner,
                       std::initializer_list<const LayoutInfo *> layouts) {
     std::vector<std::string> known{"levels"};
     for (const LayoutInfo *layout : layouts)
@@ -275,8 +249,7 @@ private:
         known.push_back(group ? group->name : name.str());
       });
     std::string nearest = nearestName(key, known);
-    InFlightDiagnostic error = parser.emitError(place)
-                               << "unknown field '" << key << "' of " << owner;
+    InFlightDiagnostic error = parser.emitError(place) << "unknown field '" << key << "' of " << owner;
     if (!nearest.empty())
       error << "; did you mean '" << nearest << "'?";
     return error;
@@ -286,50 +259,45 @@ private:
     if (!target.list)
       return parseValue(target.members[0][0], target.base);
     size_t element = 0;
-    return parser.parseCommaSeparatedList(
-        OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
-          if (element == target.members[0].size())
-            return parser.emitError(parser.getCurrentLocation())
-                   << "at most " << element << " elements are allowed";
-          for (const FieldSpan &member : target.members) {
-            if (&member != &target.members.front() && parser.parseColon())
-              return failure();
-            if (parseValue(member[element], target.base))
-              return failure();
-          }
-          ++element;
-          return success();
-        });
+    return parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
+      if (element == target.members[0].size())
+        return parser.emitError(parser.getCurrentLocation()) << "at most " << element << " elements are allowed";
+      for (const FieldSpan &member : target.members) {
+        if (&member != &target.members.front() && parser.parseColon())
+          return failure();
+        if (parseValue(member[element], target.base))
+          return failure();
+      }
+      ++element;
+      return success();
+    });
   }
 
   ParseResult parseLevels(Instruction &instruction) {
-    return parser.parseCommaSeparatedList(
-        OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
-          int64_t &count = instruction.header.num_levels;
-          if (count == kMaxLevels)
-            return parser.emitError(parser.getCurrentLocation())
-                   << "an instruction has at most " << kMaxLevels << " levels";
-          Level &level = instruction.levels[count++];
-          if (parser.parseLBrace())
-            return failure();
-          llvm::SmallVector<llvm::StringRef> seen;
-          while (failed(parser.parseOptionalRBrace())) {
-            llvm::StringRef key;
-            llvm::SMLoc place = parser.getCurrentLocation();
-            if (parser.parseKeyword(&key))
-              return failure();
-            std::optional<Target> target = find(kLevelLayout, key, &level);
-            if (!target)
-              return unknown(place, key, "a level", {&kLevelLayout});
-            if (llvm::is_contained(seen, key))
-              return parser.emitError(place)
-                     << "field '" << key << "' is given twice";
-            seen.push_back(key);
-            if (parser.parseEqual() || parseTarget(*target))
-              return failure();
-          }
-          return success();
-        });
+    return parser.parseCommaSeparatedList(OpAsmParser::Delimiter::Square, [&]() -> ParseResult {
+      int64_t &count = instruction.header.num_levels;
+      if (count == kMaxLevels)
+        return parser.emitError(parser.getCurrentLocation()) << "an instruction has at most " << kMaxLevels << " levels";
+      Level &level = instruction.levels[count++];
+      if (parser.parseLBrace())
+        return failure();
+      llvm::SmallVector<llvm::StringRef> seen;
+      while (failed(parser.parseOptionalRBrace())) {
+        llvm::StringRef key;
+        llvm::SMLoc place = parser.getCurrentLocation();
+        if (parser.parseKeyword(&key))
+          return failure();
+        std::optional<Target> target = find(kLevelLayout, key, &level);
+        if (!target)
+          return unknown(place, key, "a level", {&kLevelLayout});
+        if (llvm::is_contained(seen, key))
+          return parser.emitError(place) << "field '" << key << "' is given twice";
+        seen.push_back(key);
+        if (parser.parseEqual() || parseTarget(*target))
+          return failure();
+      }
+      return success();
+    });
   }
 
   ParseResult parseValue(const FieldInfo &field, void *base) {
@@ -337,20 +305,16 @@ private:
     int64_t value = 0;
     llvm::StringRef name;
     if (field.values && succeeded(parser.parseOptionalKeyword(&name))) {
-      auto found = llvm::find_if(field.values->cases, [&](const CaseInfo &c) {
-        return name == c.name;
-      });
+      auto found = llvm::find_if(field.values->cases, [&](const CaseInfo &c) { return name == c.name; });
       if (found == field.values->cases.end())
-        return parser.emitError(place)
-               << "unknown " << field.enumeration << " '" << name
-               << "', allowed is " << allowedValues(field);
+        return parser.emitError(place) << "unknown " << field.enumeration << " '" << name << "', allowed is "
+                                       << allowedValues(field);
       value = found->value;
     } else if (parser.parseInteger(value)) {
       return failure();
     }
     if (!fits(field, value))
-      return parser.emitError(place) << nameOf(field) << " is " << value
-                                     << ", allowed is " << allowedValues(field);
+      return parser.emitError(place) << nameOf(field) << " is " << value << ", allowed is " << allowedValues(field);
     set(field, base, value);
     return success();
   }

@@ -25,8 +25,7 @@ namespace tw::isa {
 
 /// The op of an instruction, at the builder's insertion point. Fields that are
 /// 0 get no attribute.
-mlir::Operation *build(mlir::OpBuilder &builder, mlir::Location location,
-                       const Instruction &instruction);
+mlir::Operation *build(mlir::OpBuilder &builder, mlir::Location location, const Instruction &instruction);
 
 /// The instruction of an op of this dialect. Precondition: the op verifies.
 Instruction toInstruction(mlir::Operation *op);
@@ -35,8 +34,7 @@ Instruction toInstruction(mlir::Operation *op);
 bool isInstruction(mlir::Operation *op);
 
 // What every op's parser, printer and verifier do.
-mlir::ParseResult parseInstructionOp(mlir::OpAsmParser &parser,
-                                     mlir::OperationState &state);
+mlir::ParseResult parseInstructionOp(mlir::OpAsmParser &parser, mlir::OperationState &state);
 void printInstructionOp(mlir::OpAsmPrinter &printer, mlir::Operation *op);
 mlir::LogicalResult verifyInstructionOp(mlir::Operation *op);
 

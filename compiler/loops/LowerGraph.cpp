@@ -1131,10 +1131,9 @@ private:
     Type type = elementOf(op.getX());
     AffineMap all = map(2, {dim(0), dim(1)}), row = map(2, {dim(0)});
     auto sumRows = [&](Value rows, Type element) {
-      return reduceRows(loc, rows, builder.getF32FloatAttr(0),
-                        [&](OpBuilder &inner, Location where, ValueRange arguments) {
-                          return accumulate(inner, where, {arguments[0], element}, arguments.back());
-                        });
+      return reduceRows(loc, rows, builder.getF32FloatAttr(0), [&](OpBuilder &inner, Location where, ValueRange arguments) {
+        return accumulate(inner, where, {arguments[0], element}, arguments.back());
+      });
     };
     auto mean = [&](OpBuilder &inner, Location where, Value sum) -> Value {
       return inner.create<arith::DivFOp>(where, sum, floatConstant(inner, where, float(shape[1])));
@@ -1147,18 +1146,16 @@ private:
                                   return inner.create<arith::SubFOp>(where, toF32(inner, where, {arguments[0], type}),
                                                                      mean(inner, where, arguments[1]));
                                 });
-    Value squares =
-        elementwise({centred}, {all, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
-          return inner.create<arith::MulFOp>(where, arguments[0], arguments[0]);
-        });
+    Value squares = elementwise({centred}, {all, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+      return inner.create<arith::MulFOp>(where, arguments[0], arguments[0]);
+    });
     Value sum = sumRows(squares, builder.getF32Type());
-    return elementwise(
-        {centred, sum}, {all, row, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
-          Value variance = mean(inner, where, arguments[1]);
-          Value epsilon = floatConstant(inner, where, op.getEpsilon().convertToFloat());
-          Value deviation = inner.create<math::SqrtOp>(where, inner.create<arith::AddFOp>(where, variance, epsilon));
-          return inner.create<arith::DivFOp>(where, arguments[0], deviation);
-        });
+    return elementwise({centred, sum}, {all, row, all}, [&](OpBuilder &inner, Location where, ValueRange arguments) -> Value {
+      Value variance = mean(inner, where, arguments[1]);
+      Value epsilon = floatConstant(inner, where, op.getEpsilon().convertToFloat());
+      Value deviation = inner.create<math::SqrtOp>(where, inner.create<arith::AddFOp>(where, variance, epsilon));
+      return inner.create<arith::DivFOp>(where, arguments[0], deviation);
+    });
   }
 
   FailureOr<Value> lowerSoftmax(SoftmaxOp op) {

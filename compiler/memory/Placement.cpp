@@ -15,7 +15,8 @@ uint64_t aligned(uint64_t value, uint64_t alignment) { return (value + alignment
 
 /// The first address at which `range` overlaps none of its neighbours.
 uint64_t firstFit(const LiveRange &range, std::vector<const LiveRange *> &neighbours, uint64_t alignment) {
-  std::sort(neighbours.begin(), neighbours.end(), [](const LiveRange *a, const LiveRange *b) { return a->address < b->address; });
+  std::sort(neighbours.begin(), neighbours.end(),
+            [](const LiveRange *a, const LiveRange *b) { return a->address < b->address; });
   uint64_t address = 0;
   for (const LiveRange *neighbour : neighbours) {
     if (address + range.bytes <= neighbour->address)

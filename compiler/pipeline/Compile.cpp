@@ -11,8 +11,8 @@
 #include "isa/files/InputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Dialect/Linalg/Passes.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -32,10 +32,13 @@ llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)>
 
 /// Whether the network has numbers of bfloat16.
 bool hasBfloat16(ModuleOp module) {
-  return module.walk([](Operation *op) {
-           return llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isBF16(); }) ? WalkResult::interrupt()
-                                                                                                                    : WalkResult::advance();
-         }).wasInterrupted() ||
+  return module
+             .walk([](Operation *op) {
+               return llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isBF16(); })
+                          ? WalkResult::interrupt()
+                          : WalkResult::advance();
+             })
+             .wasInterrupted() ||
          llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) {
            return llvm::any_of(function.getArgumentTypes(), [](Type type) { return getElementTypeOrSelf(type).isBF16(); });
          });
@@ -49,12 +52,14 @@ LogicalResult checkModel(ModuleOp module) {
     if (Attribute nodes = function->getAttr(graph::kNodesAttr)) {
       auto names = dyn_cast<ArrayAttr>(nodes);
       if (!names || !llvm::all_of(names, [](Attribute name) { return mlir::isa<StringAttr>(name); }))
-        return function.emitError() << graph::kNodesAttr << " of function '" << function.getName() << "' must be a list of names";
+        return function.emitError() << graph::kNodesAttr << " of function '" << function.getName()
+                                    << "' must be a list of names";
     }
     if (Attribute target = function->getAttr(graph::kTargetAttr)) {
       auto name = dyn_cast<StringAttr>(target);
       if (!name || !targetNamed(name.getValue()))
-        return function.emitError() << graph::kTargetAttr << " of function '" << function.getName() << "' must be one of " << targetNames();
+        return function.emitError() << graph::kTargetAttr << " of function '" << function.getName() << "' must be one of "
+                                    << targetNames();
     }
   }
   return success();
@@ -72,7 +77,8 @@ std::vector<const Target *> pipeline::targetsOf(const CompileOptions &options) {
   if (!options.targets.empty())
     return options.targets;
   const Target *cpu = targetNamed(graph::kCpuTarget);
-  return options.machine ? std::vector<const Target *>{targetNamed(graph::kAccelTarget), cpu} : std::vector<const Target *>{cpu};
+  return options.machine ? std::vector<const Target *>{targetNamed(graph::kAccelTarget), cpu}
+                         : std::vector<const Target *>{cpu};
 }
 
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {

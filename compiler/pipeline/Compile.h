@@ -55,13 +55,14 @@ struct CompileOptions {
 /// A layer without work for the array that runs beside the contractions next to it (decision 0016).
 struct Beside {
   size_t layer = 0;
-  bool before = false;   ///< it begins with half of the positions, while the contraction before it makes the others
-  bool behind = false;   ///< the contraction behind it begins with half of the positions
-  int64_t columns = 0;   ///< that one begins with so many of the channels
-  bool together = false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
-  bool apart = false;    ///< in banks of its own
-  bool spreads = false;  ///< with before and apart: its second half in all banks
-  bool stays = false;    ///< with spreads: the second half of its input stays on chip
+  bool before = false; ///< it begins with half of the positions, while the contraction before it makes the others
+  bool behind = false; ///< the contraction behind it begins with half of the positions
+  int64_t columns = 0; ///< that one begins with so many of the channels
+  bool together =
+      false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
+  bool apart = false;   ///< in banks of its own
+  bool spreads = false; ///< with before and apart: its second half in all banks
+  bool stays = false;   ///< with spreads: the second half of its input stays on chip
   /// Tiles of results, the last ones of the contraction before it and the first ones of that behind it, which some positions go through
   /// before the next ones do.
   int64_t last = 0, first = 0;
@@ -84,23 +85,23 @@ struct BothEngines {
 
 /// How a whole network is compiled (decision 0010).
 struct NetworkChoice {
-  unsigned residency = 0;    ///< by which rule tensors stay on chip, as a whole or in bands
-  std::vector<size_t> keptFirst; ///< tensors, before those that the rule likes better
-  std::vector<Beside> beside;    ///< a layer once
+  unsigned residency = 0;               ///< by which rule tensors stay on chip, as a whole or in bands
+  std::vector<size_t> keptFirst;        ///< tensors, before those that the rule likes better
+  std::vector<Beside> beside;           ///< a layer once
   std::vector<BothEngines> bothEngines; ///< a layer once
   std::vector<size_t> asMade;           ///< layers that take the channels of the one before as that makes them
-  bool packs = false;        ///< kernels that can have pixels side by side in the array do
-  bool packsWindows = false; ///< those that can have them side by side in the vector engine do
-  bool shortWindows = false; ///< pooling lets its neighbours' vector work in between
+  bool packs = false;                   ///< kernels that can have pixels side by side in the array do
+  bool packsWindows = false;            ///< those that can have them side by side in the vector engine do
+  bool shortWindows = false;            ///< pooling lets its neighbours' vector work in between
   accel::Ways ways;
-  bool tallBands = false;    ///< where a kernel loads shared rows again for each band
-  bool wholeBanks = false;   ///< each kernel's buffers begin with a bank that those of the kernel before do not use
-  bool serpentine = false;   ///< every second tile of a contraction takes the last input channels first
-  bool keepsSums = false;    ///< windows of sums find those that they share with the row above
+  bool tallBands = false;     ///< where a kernel loads shared rows again for each band
+  bool wholeBanks = false;    ///< each kernel's buffers begin with a bank that those of the kernel before do not use
+  bool serpentine = false;    ///< every second tile of a contraction takes the last input channels first
+  bool keepsSums = false;     ///< windows of sums find those that they share with the row above
   bool carriesMaxima = false; ///< the same, as maxima in the scratchpad
   bool keepsMatrices = false; ///< products of several matrices find them in the channels of tensors on chip
   bool plansTiles = false;    ///< of the best tiles of a kernel by the closed form, the list scheduler says which is
-  bool fromBottom = false;   ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
+  bool fromBottom = false;    ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {

@@ -27,17 +27,18 @@ template <typename Compile> auto attempt(Compile compile, unsigned most = UINT_M
 llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, accel::Rankings &rankings,
                                             const Picks &picks = {}, const CompiledNetwork *first = nullptr,
                                             bool onlyTimed = false) {
-  return attempt([&](NetworkCompiler::Lessons &lessons) {
-    return NetworkCompiler(module, options, lessons, rankings, picks, first, onlyTimed).run();
-  }, first ? kAttempts : UINT_MAX);
+  return attempt(
+      [&](NetworkCompiler::Lessons &lessons) {
+        return NetworkCompiler(module, options, lessons, rankings, picks, first, onlyTimed).run();
+      },
+      first ? kAttempts : UINT_MAX);
 }
 } // namespace
 
 llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions &options) {
   accel::Rankings rankings;
-  return attempt([&](NetworkCompiler::Lessons &lessons) {
-    return NetworkCompiler(module, options, lessons, rankings).runTiles();
-  });
+  return attempt(
+      [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons, rankings).runTiles(); });
 }
 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
@@ -135,7 +136,8 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     if (!first.weighed.empty())
       return compileOnce(module, options, rankings, picks, &first, onlyTimed);
     auto weigh = [&](const CompileOptions &asked) {
-      return attempt([&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, asked, lessons, rankings).weighAll(); });
+      return attempt(
+          [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, asked, lessons, rankings).weighAll(); });
     };
     auto others = weigh(options);
     if (!others)
@@ -166,9 +168,11 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     return network;
   };
   auto estimate = [&](const Picks &picks) {
-    return attempt([&](NetworkCompiler::Lessons &lessons) {
-      return NetworkCompiler(module, options, lessons, rankings, picks, &first).estimate();
-    }, kAttempts);
+    return attempt(
+        [&](NetworkCompiler::Lessons &lessons) {
+          return NetworkCompiler(module, options, lessons, rankings, picks, &first).estimate();
+        },
+        kAttempts);
   };
   // One layer's tiles are in the order of their estimates, and layers that drain are not planned.
   return options.across == Across::None ? search(compile, options.search) : search(compile, options.search, estimate);

@@ -15,24 +15,25 @@ using namespace tw::pipeline;
 namespace {
 constexpr double kLeastGain = 1.01;    ///< by the estimate, for what gains little
 constexpr double kLeastBeside = 1.003; ///< the same, for parts of products, whose weights are loaded again
-constexpr double kLeastShared = 1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
-constexpr double kLeastMaxima = 1.003; ///< the same, for maxima that are carried
-constexpr double kLeastEarly = 1.03;   ///< the same, for weights on chip early, as DRAM is slower than it expects
-constexpr double kLeastTurns = 0.99;   ///< the same, for turns at the data bus where they take long
+constexpr double kLeastShared =
+    1.0015; ///< the same, for channels of a window on the array: where it gains less, a search begins worse
+constexpr double kLeastMaxima = 1.003;  ///< the same, for maxima that are carried
+constexpr double kLeastEarly = 1.03;    ///< the same, for weights on chip early, as DRAM is slower than it expects
+constexpr double kLeastTurns = 0.99;    ///< the same, for turns at the data bus where they take long
 constexpr double kLeastPlanned = 1.005; ///< the same, for tiles by the plans of kernels alone
-constexpr double kLeastAsMade = 1.001; ///< the same, for channels that are taken as they are made
+constexpr double kLeastAsMade = 1.001;  ///< the same, for channels that are taken as they are made
 constexpr double kMakerWeights =
     0.375;                            ///< of the memory for weights, for a kernel that makes channels that are taken meanwhile
 constexpr int64_t kTurnBytes = 16384; ///< of weights in a tile of kernels that take turns: runs that DRAM likes
 constexpr int64_t kMostTurns = 8;     ///< of such tiles on chip
 constexpr ptrdiff_t kRowsTried = 3;   ///< of a band, fewer and more than chosen
-constexpr size_t kTriedFirst = 4;       ///< tensors that could stay on chip if others did not
-constexpr size_t kTriedBeside = 3;      ///< layers that could run beside the contractions next to them
-constexpr double kBesideSplit = 0.6875; ///< of the room in scratchpad 0, for those contractions
-constexpr int64_t kMostParts = 4;       ///< of the positions that go through some tiles before others
-constexpr int64_t kCutTiles[] = {1, 2, 4, 6}; ///< that positions may go through in parts, as a search would have it
-constexpr int64_t kCutParts = 3;              ///< so many
-constexpr double kWorthRefining = 1.02; ///< of the best estimate so far
+constexpr size_t kTriedFirst = 4;     ///< tensors that could stay on chip if others did not
+constexpr size_t kTriedBeside = 3;    ///< layers that could run beside the contractions next to them
+constexpr double kBesideSplit = 0.6875;         ///< of the room in scratchpad 0, for those contractions
+constexpr int64_t kMostParts = 4;               ///< of the positions that go through some tiles before others
+constexpr int64_t kCutTiles[] = {1, 2, 4, 6};   ///< that positions may go through in parts, as a search would have it
+constexpr int64_t kCutParts = 3;                ///< so many
+constexpr double kWorthRefining = 1.02;         ///< of the best estimate so far
 constexpr size_t kMostWeighedKernels = 1 << 17; ///< kernels times ways: what deep networks may take
 
 /// Where a layer's room may be cut in two, so that it and its neighbours share no bank: its own is the upper part.
@@ -163,7 +164,8 @@ llvm::SmallVector<int64_t> NetworkCompiler::cutsBeside(size_t layer, bool before
   const int64_t vectors = own.extent[accel::P0] * ceilDiv(own.extent[accel::C], machine.lanes) * int64_t(own.steps.size());
   const int64_t block = product.extent[accel::P0] * ceilDiv(product.anchor->ic, machine.rows);
   llvm::SmallVector<int64_t> tiles;
-  for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()}); count; count /= 2)
+  for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), cutSlots()}); count;
+       count /= 2)
     tiles.push_back(count);
   return tiles;
 }
@@ -189,7 +191,8 @@ std::vector<accel::CutTiles> NetworkCompiler::cutsOf(size_t layer) const {
 /// So few that passes just hide their preloads, in parts that are about equal.
 int64_t NetworkCompiler::cutPositions(size_t layer) const {
   const int64_t all = layers[layer].kernel.extent[accel::P0];
-  const int64_t parts = std::clamp<int64_t>(all / accel::preloadCycles(machine), 1, kMostParts), each = (all + parts - 1) / parts;
+  const int64_t parts = std::clamp<int64_t>(all / accel::preloadCycles(machine), 1, kMostParts),
+                each = (all + parts - 1) / parts;
   return each + each % 2;
 }
 
@@ -221,7 +224,7 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
     kernel.request.ic = std::min(before->columns, kernel.anchor->ic);
   if (before && before->together)
     kernel.request.order = 3; // of kOrderNames: all positions of some results take these channels, before the next channels
-  if (own && own->behind) // rows as well
+  if (own && own->behind)     // rows as well
     kernel.request.size[accel::C] = kernel.extent[accel::C];
   if (own && own->columns) {
     kernel.request.size[accel::C] = std::min(own->columns, kernel.extent[accel::C]);
@@ -345,7 +348,8 @@ llvm::Error NetworkCompiler::listDecisions() {
     kinds.try_emplace(layer.kernel.kind, unsigned(kinds.size()));
   auto add = [&](size_t layer, unsigned candidates, DecisionOn what, const char *name) {
     const accel::Kernel &kernel = layers[layer].kernel;
-    result.decisions.push_back({unsigned(layer), candidates, kDecisionsOnLayer * kinds[kernel.kind] + unsigned(what), name + kernel.name});
+    result.decisions.push_back(
+        {unsigned(layer), candidates, kDecisionsOnLayer * kinds[kernel.kind] + unsigned(what), name + kernel.name});
   };
   network.candidates.resize(layers.size());
   for (size_t i = 0; i < layers.size(); ++i)
@@ -646,7 +650,8 @@ void NetworkCompiler::weighCuts() {
       for (int64_t count : cutsBeside(i, before)) {
         NetworkChoice next = base;
         Beside cut{i};
-        if (auto same = llvm::find_if(next.beside, [&](const Beside &way) { return way.layer == i; }); same != next.beside.end()) {
+        if (auto same = llvm::find_if(next.beside, [&](const Beside &way) { return way.layer == i; });
+            same != next.beside.end()) {
           if (same->last)
             cut = *same;
           next.beside.erase(same);
@@ -951,8 +956,8 @@ llvm::Error NetworkCompiler::emit() {
   result = std::move(bestResult);
   recallBest();
   if (notWeighed)
-    result.notes.push_back("of the ways to compile the network as a whole " + std::to_string(notWeighed) + " were not weighed: it has " +
-                           std::to_string(layers.size()) + " kernels");
+    result.notes.push_back("of the ways to compile the network as a whole " + std::to_string(notWeighed) +
+                           " were not weighed: it has " + std::to_string(layers.size()) + " kernels");
   result.weighed = {weighed.front().choice};
   auto addNew = [&](const NetworkChoice &other) {
     if (!llvm::is_contained(result.weighed, other))

@@ -166,8 +166,8 @@ void NetworkCompiler::joinConcats() {
 
 llvm::Error NetworkCompiler::describe(bool inputs) {
   Block &body = mainFunction.getBody().front();
-  auto add = [&](Value value, DictionaryAttr attributes, const std::string &fallback, std::vector<isa::TensorInfo> &list)
-      -> llvm::Error {
+  auto add = [&](Value value, DictionaryAttr attributes, const std::string &fallback,
+                 std::vector<isa::TensorInfo> &list) -> llvm::Error {
     auto type = cast<RankedTensorType>(value.getType());
     isa::TensorInfo info;
     info.name = fallback;
@@ -198,8 +198,8 @@ llvm::Error NetworkCompiler::describe(bool inputs) {
         return error;
   } else {
     for (auto [i, output] : llvm::enumerate(body.getTerminator()->getOperands()))
-      if (llvm::Error error = add(output, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i),
-                                  result.program.outputs))
+      if (llvm::Error error =
+              add(output, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i), result.program.outputs))
         return error;
   }
   return llvm::Error::success();
@@ -216,14 +216,15 @@ llvm::Error NetworkCompiler::matchKernels() {
         continue;
       unsigned size = std::max(1u, value.getElementType().getIntOrFloatBitWidth() / 8);
       network.constants.push_back({addressOf(constant.getResult()), [value, size] {
-        std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
-        if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
-          llvm::copy(value.getValues<bool>(), bytes.begin());
-        else
-          for (int64_t i = 0; i < value.getNumElements(); ++i)
-            memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
-        return bytes;
-      }});
+                                     std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
+                                     if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
+                                       llvm::copy(value.getValues<bool>(), bytes.begin());
+                                     else
+                                       for (int64_t i = 0; i < value.getNumElements(); ++i)
+                                         memcpy(bytes.data() + i * size,
+                                                value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+                                     return bytes;
+                                   }});
       continue;
     }
     auto call = dyn_cast<func::CallOp>(op);
@@ -277,7 +278,7 @@ llvm::Error NetworkCompiler::matchKernels() {
       return error;
     for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
       bool isConstant = tensor.role == accel::KernelTensor::Constant;
-      Value value = isConstant                                         ? Value()
+      Value value = isConstant                                     ? Value()
                     : tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index)
                                                                    : call.getResult(tensor.index);
       layer.ranges.push_back(isConstant ? 0 : homes.find(value)->second.range);
@@ -448,8 +449,8 @@ std::vector<int64_t> NetworkCompiler::planesOfRanges() const {
       if (tensor.role != accel::KernelTensor::Argument || isOther[range])
         continue;
       const std::optional<accel::Anchor> &anchor = layer.kernel.anchor;
-      isOther[range] = planes[range] > 1 || !anchor || anchor->kind != accel::Anchor::Contraction || anchor->input.tensor != int(i) ||
-                       anchor->input.stride[accel::C] <= 1;
+      isOther[range] = planes[range] > 1 || !anchor || anchor->kind != accel::Anchor::Contraction ||
+                       anchor->input.tensor != int(i) || anchor->input.stride[accel::C] <= 1;
       planes[range] = isOther[range] ? 1 : anchor->ic;
     }
   return planes;
@@ -532,13 +533,12 @@ llvm::Error NetworkCompiler::emitKernels() {
   const accel::Residency &residency = fusion->residency;
   size_t groupBegin = 0; ///< steps before the group's
   auto bandsAsked = [&](size_t range) {
-    return llvm::any_of(layers, [&](const Layer &l) {
-      return l.kernel.request.bands && l.ranges[size_t(l.kernel.output.tensor)] == range;
-    });
+    return llvm::any_of(
+        layers, [&](const Layer &l) { return l.kernel.request.bands && l.ranges[size_t(l.kernel.output.tensor)] == range; });
   };
   std::vector<bool> isFilled(ranges.size(), false);
   const std::vector<int64_t> planes = planesOfRanges();
-  bool isArrayBusy = false; ///< with a kernel before
+  bool isArrayBusy = false;               ///< with a kernel before
   size_t turnsBegin = 0, turnsMiddle = 0; ///< steps before those of two kernels that take turns, and before the second one's
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - lessons.spare;
   for (const Layer &source : layers) {
@@ -596,8 +596,9 @@ llvm::Error NetworkCompiler::emitKernels() {
         onChip.tensors.push_back(tensor.role != accel::KernelTensor::Constant && resident ? &*resident : nullptr);
         if (onChip.tensors.back() && resident->from) {
           if (keptFrom && keptFrom != resident->from)
-            return llvm::createStringError("%skernel '%s' reads and writes tensors that stay on chip from different positions on",
-                                           accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str());
+            return llvm::createStringError(
+                "%skernel '%s' reads and writes tensors that stay on chip from different positions on",
+                accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str());
           keptFrom = resident->from;
         }
         if (tensor.role == accel::KernelTensor::Result && resident) {
@@ -649,7 +650,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     };
     const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
     if (kernel->request.spreads.value_or(false) && !canSpread) {
-      const char *why = !overlaps()    ? "runs beside no other: only with base modulo or search"
+      const char *why = !overlaps()   ? "runs beside no other: only with base modulo or search"
                         : place.banks ? "does not run row by row"
                                       : "has no banks of its own";
       return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),
@@ -765,7 +766,8 @@ llvm::Expected<double> NetworkCompiler::emitWith(double limit) {
   else if (overlaps()) {
     if (choice.ways.weights == accel::Weights::Early)
       schedule::prefetch(network.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(lessons.spare));
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.ways.order, choice.ways.bus, !onlyEstimates);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.ways.order, choice.ways.bus,
+                                      !onlyEstimates);
   }
   return cycles;
 }
@@ -801,7 +803,8 @@ void NetworkCompiler::listAspects() {
   result.pinned.choice.bothEngines.clear();
   for (size_t i = 0; i < layers.size(); ++i)
     for (accel::Variation &variation : accel::variationsOf(network.chosen[i], layers[i].form(result.pinned.choice), machine)) {
-      Aspect &aspect = result.aspects.emplace_back(Aspect{unsigned(i), std::string(variation.key) + " of " + layers[i].kernel.name, {}});
+      Aspect &aspect =
+          result.aspects.emplace_back(Aspect{unsigned(i), std::string(variation.key) + " of " + layers[i].kernel.name, {}});
       for (auto &vary : variation.values)
         aspect.values.push_back([i, vary = std::move(vary)](Pinned &pinned) { vary(pinned.requests[i]); });
     }
@@ -899,7 +902,8 @@ llvm::Error NetworkCompiler::assemble() {
     text << std::string(2 * depth, ' ') << isa::print(instruction) << "\n";
     return llvm::Error::success();
   };
-  std::function<llvm::Error(const std::vector<schedule::Code> &, unsigned)> appendAll = [&](const auto &code, unsigned depth) -> llvm::Error {
+  std::function<llvm::Error(const std::vector<schedule::Code> &, unsigned)> appendAll = [&](const auto &code,
+                                                                                            unsigned depth) -> llvm::Error {
     for (const schedule::Code &c : code) {
       if (llvm::Error error = append(c.instruction, c.layer, depth))
         return error;

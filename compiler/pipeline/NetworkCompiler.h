@@ -42,10 +42,10 @@ class NetworkCompiler {
 public:
   /// What an attempt has found out that the next one must heed.
   struct Lessons {
-    std::vector<bool> alone; ///< per layer: its own tiles need the room that tensors took
-    int64_t spare = 0;       ///< bytes of scratchpad 0 to leave free
+    std::vector<bool> alone;                           ///< per layer: its own tiles need the room that tensors took
+    int64_t spare = 0;                                 ///< bytes of scratchpad 0 to leave free
     std::vector<std::pair<unsigned, unsigned>> banned; ///< groups of layers, first and last, for which there is no room
-    bool isNew = false;      ///< another attempt may succeed
+    bool isNew = false;                                ///< another attempt may succeed
   };
 
   NetworkCompiler(mlir::ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
@@ -82,10 +82,10 @@ private:
   const CompileOptions &options;
   const timing::MachineParams &machine;
   Lessons &lessons;
-  const Picks picks;                        ///< of `first->decisions`
-  const CompiledNetwork *first;             ///< of a search, without picks; null: this is it
-  const bool onlyTimed = false;             ///< the program has no constants, and there is no text of it
-  std::optional<NetworkChoice> fixedChoice; ///< nothing: the best
+  const Picks picks;                           ///< of `first->decisions`
+  const CompiledNetwork *first;                ///< of a search, without picks; null: this is it
+  const bool onlyTimed = false;                ///< the program has no constants, and there is no text of it
+  std::optional<NetworkChoice> fixedChoice;    ///< nothing: the best
   llvm::ArrayRef<accel::TileRequest> requests; ///< per layer; none: what the functions have
   mlir::func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
@@ -102,7 +102,7 @@ private:
     accel::Kernel kernel;
     std::vector<size_t> ranges; ///< per kernel.tensors; constants: 0
     std::vector<uint64_t> addresses;
-    unsigned step = 0; ///< as live ranges count
+    unsigned step = 0;                   ///< as live ranges count
     std::optional<accel::Kernel> packed; ///< with pixels side by side, if it can be
     bool isWindow() const { return kernel.anchor && kernel.anchor->kind == accel::Anchor::Window; }
     const accel::Kernel &form(const NetworkChoice &choice) const {
@@ -112,11 +112,11 @@ private:
   };
   std::vector<Layer> layers;
   llvm::DenseMap<mlir::Operation *, accel::Kernel> matched; ///< what functions compute, before anything is asked of it
-  NetworkChoice choice; ///< the one at hand
+  NetworkChoice choice;                                     ///< the one at hand
   std::shared_ptr<const accel::Fusion> fusion = std::make_shared<accel::Fusion>(), bestFusion; ///< what stays on chip with it
-  bool onlyEstimates = false; ///< one choice is compared with others by its first plan
-  bool inFull = false;      ///< estimates are not cut short
-  bool isRegrouped = false; ///< tensors lie where some groups want them
+  bool onlyEstimates = false;                 ///< one choice is compared with others by its first plan
+  bool inFull = false;                        ///< estimates are not cut short
+  bool isRegrouped = false;                   ///< tensors lie where some groups want them
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
 
   /// A way that has been tried.
@@ -126,7 +126,7 @@ private:
     bool hasGroups;
     std::vector<size_t> leftOut;
   };
-  std::vector<Weighed> weighed;       ///< the best first
+  std::vector<Weighed> weighed;              ///< the best first
   size_t weighedKernels = 0, notWeighed = 0; ///< of all ways together; ways that were left out as these are too many
   std::vector<std::shared_ptr<const accel::Fusion>> fusions; ///< of the rules so far
   accel::NetworkProgram emptyNetwork, bestNetwork;

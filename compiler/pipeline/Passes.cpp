@@ -22,7 +22,8 @@ namespace tw::pipeline {
 #include "compiler/pipeline/Passes.h.inc"
 
 namespace {
-constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates", kTurns = "turns", kRound = "round";
+constexpr llvm::StringLiteral kProgram = "program", kBarrier = "barrier", kAlternates = "alternates", kTurns = "turns",
+                              kRound = "round";
 
 FailureOr<timing::MachineParams> machineFor(Operation *op, const std::string &name) {
   Result<timing::MachineParams> machine = hwconfigs::loadMachine(name);

@@ -197,7 +197,8 @@ void SizeCheck::lookAtShape(Type type) {
   if (!shaped || !shaped.hasRank() || !problem.empty())
     return;
   if (shaped.getRank() > kMostDimensions) {
-    problem = "a shape of " + std::to_string(shaped.getRank()) + " dimensions where at most " + std::to_string(kMostDimensions) + " are allowed";
+    problem = "a shape of " + std::to_string(shaped.getRank()) + " dimensions where at most " +
+              std::to_string(kMostDimensions) + " are allowed";
     return;
   }
   std::vector<int64_t> known;
@@ -271,7 +272,8 @@ std::string SizeCheck::run(ModuleOp module, llvm::StringRef name) {
 }
 
 /// What is wrong with the text, or nothing, and then `module` is there. Takes as much stack, memory and time as the text wants.
-std::string parse(MLIRContext &context, llvm::StringRef text, llvm::StringRef name, TextCheck check, OwningOpRef<ModuleOp> &module) {
+std::string parse(MLIRContext &context, llvm::StringRef text, llvm::StringRef name, TextCheck check,
+                  OwningOpRef<ModuleOp> &module) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBuffer(text, name), llvm::SMLoc());
   DiagnosticText errors(&context, /*isTheUsers=*/true);
@@ -387,23 +389,23 @@ std::string parseInChild(MLIRContext &context, llvm::StringRef text, llvm::Strin
     return answer.substr(1);
   const int signal = waited == child && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   return name.str() + ": too large or nested too deep: the parser ran out of " +
-         (signal == SIGSEGV || signal == SIGBUS ? "its stack of " + std::to_string(kStackBytes >> 20) + " MiB"
-          : signal == SIGXCPU || signal == SIGKILL
-              ? "its time of " + std::to_string(secondsFor(text.size())) + " s"
-              : "its memory of " + std::to_string(memoryFor(text.size()) >> 20) + " MiB");
+         (signal == SIGSEGV || signal == SIGBUS    ? "its stack of " + std::to_string(kStackBytes >> 20) + " MiB"
+          : signal == SIGXCPU || signal == SIGKILL ? "its time of " + std::to_string(secondsFor(text.size())) + " s"
+                                                   : "its memory of " + std::to_string(memoryFor(text.size()) >> 20) + " MiB");
 }
 
 } // namespace
 
-llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, llvm::StringRef text, llvm::StringRef name, TextCheck check) {
+llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, llvm::StringRef text, llvm::StringRef name,
+                                                          TextCheck check) {
   auto error = [](const std::string &message) { return llvm::createStringError("%s", message.c_str()); };
   if (text.starts_with("ML\xefR"))
     return error(name.str() + ": is MLIR bytecode, and only text is read");
   if (const BadPlace bad = findBadPlace(text); bad.at) {
     const llvm::StringRef before = text.substr(0, size_t(bad.at - text.begin()));
     const size_t lineBegin = before.rfind('\n') + 1; // npos + 1 is 0
-    return error(name.str() + ":" + std::to_string(before.count('\n') + 1) + ":" + std::to_string(before.size() - lineBegin + 1) + ": " +
-                 bad.message);
+    return error(name.str() + ":" + std::to_string(before.count('\n') + 1) + ":" +
+                 std::to_string(before.size() - lineBegin + 1) + ": " + bad.message);
   }
   if (const std::string message = parseInChild(context, text, name, check); !message.empty())
     return error(message);
@@ -413,7 +415,8 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, 
   return module;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> pipeline::readText(MLIRContext &context, llvm::StringRef path, uint64_t most, TextCheck check) {
+llvm::Expected<OwningOpRef<ModuleOp>> pipeline::readText(MLIRContext &context, llvm::StringRef path, uint64_t most,
+                                                         TextCheck check) {
   Result<std::string> text = files::readFile(path.str(), most);
   if (!text)
     return llvm::createStringError("%s", text.message().c_str());

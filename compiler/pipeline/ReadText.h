@@ -28,8 +28,8 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readText(mlir::MLIRContext &co
                                                            TextCheck check = nullptr);
 
 /// The same of a text in memory; `name` stands for the file in errors. Precondition: a null character follows the text.
-llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> parseText(mlir::MLIRContext &context, llvm::StringRef text, llvm::StringRef name,
-                                                                TextCheck check = nullptr);
+llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> parseText(mlir::MLIRContext &context, llvm::StringRef text,
+                                                            llvm::StringRef name, TextCheck check = nullptr);
 
 } // namespace tw::pipeline
 

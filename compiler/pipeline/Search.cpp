@@ -126,12 +126,12 @@ private:
   SearchRecord record;
   std::string problem;
   std::vector<Decision> decisions;
-  std::vector<uint64_t> bounds;     ///< of the layers
+  std::vector<uint64_t> bounds; ///< of the layers
   SearchResult result;
   unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for what comes later
   unsigned patience = 0, lastGain = 0; ///< if any: programs that may have run since the one that gained last
 
-  std::set<Picks> seen; ///< by this search
+  std::set<Picks> seen;               ///< by this search
   std::map<uint64_t, Picks> programs; ///< of those, by their digests
   std::set<uint64_t> cyclesSeen;      ///< of those: as many again teach nothing
   Picks best;                         ///< of this descent
@@ -139,7 +139,8 @@ private:
   std::map<std::string, KeyRecord> keys; ///< of walks
   Picks fastest;                         ///< of all
   uint64_t fastestCycles = UINT64_MAX;
-  std::vector<std::vector<int64_t>> gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
+  std::vector<std::vector<int64_t>>
+      gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
   std::vector<std::vector<bool>> isDoubted; ///< [decision][candidate]: the estimate liked it and the simulator did not
   bool hasDoubts = false;
   Picks surveyed, expectedOf;             ///< the best program when all moves, and it itself, were estimated
@@ -434,8 +435,8 @@ void Searcher::estimateGains(std::vector<Move> moves) {
   }
   for (const Move &move : moves) {
     isTried[move.decision][move.candidate] = !all.failure.empty();
-    gains[move.decision][move.candidate] =
-        all.failure.empty() ? around(expectBest(), move) - around(all, move) : -int64_t(expectBest().cycles); // no program at all
+    gains[move.decision][move.candidate] = all.failure.empty() ? around(expectBest(), move) - around(all, move)
+                                                               : -int64_t(expectBest().cycles); // no program at all
   }
 }
 

@@ -34,8 +34,8 @@ public:
     array.loadEngines = machine.loadEngines;
     array.sums = int64_t(machine.accumulatorRows()) * machine.cols;
     array.scratchpad = int64_t(machine.scratchpads[0].capacityBytes);
-    array.dramBytes = std::min(double(peak.numerator) / double(peak.denominator),
-                               machine.loadEngines * timing::loadBytesPerCycle(machine));
+    array.dramBytes =
+        std::min(double(peak.numerator) / double(peak.denominator), machine.loadEngines * timing::loadBytesPerCycle(machine));
     return graph::makeArrayTarget(std::move(array));
   }
 

@@ -61,10 +61,8 @@ llvm::Expected<std::unique_ptr<Calibrator>> Calibrator::create(const Quantizer &
   };
   for (mlir::BlockArgument argument : function.getArguments()) {
     auto type = llvm::cast<mlir::RankedTensorType>(argument.getType());
-    impl.inputs.push_back({nameOf(function.getArgAttrDict(argument.getArgNumber())),
-                           kindOf(type.getElementType()),
-                           type.getShape().vec(),
-                           {}});
+    impl.inputs.push_back(
+        {nameOf(function.getArgAttrDict(argument.getArgNumber())), kindOf(type.getElementType()), type.getShape().vec(), {}});
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i)
     impl.outputs.push_back(nameOf(function.getResultAttrDict(i)));
@@ -91,8 +89,7 @@ llvm::Error Calibrator::Impl::observe(const std::string &name, const HostTensor 
     std::memcpy(&value, tensor.bytes.data() + at, sizeof(value));
     if (!std::isfinite(value))
       return llvm::createStringError(llvm::inconvertibleErrorCode(), "tensor \"" + name + "\" takes the value " +
-                                                                         std::to_string(value) +
-                                                                         ", expected finite numbers");
+                                                                         std::to_string(value) + ", expected finite numbers");
     low = std::min(low, value);
     high = std::max(high, value);
   }

@@ -175,9 +175,8 @@ void quantize::materializeConstants(onnx::GraphProto &graph, const TensorInfos &
     if (const TensorInfo *info = valuesOf(node))
       *graph.add_initializer() = floatTensor(node.output(0), info->shape, info->values);
   auto *nodes = graph.mutable_node();
-  nodes->erase(
-      std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return valuesOf(node); }),
-      nodes->end());
+  nodes->erase(std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return valuesOf(node); }),
+               nodes->end());
 }
 
 /// Removes nodes that nothing reads.
@@ -192,9 +191,8 @@ static void removeDeadNodes(onnx::GraphProto &graph) {
       live.insert(&node);
     }
   auto *nodes = graph.mutable_node();
-  nodes->erase(
-      std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return !live.count(&node); }),
-      nodes->end());
+  nodes->erase(std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return !live.count(&node); }),
+               nodes->end());
 }
 
 /// The tensor of a Constant node; nothing for strings and sparse tensors.
@@ -302,9 +300,8 @@ void quantize::simplify(onnx::GraphProto &graph) {
     }
   }
   auto *nodes = graph.mutable_node();
-  nodes->erase(
-      std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return dead.count(&node); }),
-      nodes->end());
+  nodes->erase(std::remove_if(nodes->begin(), nodes->end(), [&](const onnx::NodeProto &node) { return dead.count(&node); }),
+               nodes->end());
   removeDeadNodes(graph);
   removeUnusedInitializers(graph);
 }
@@ -403,8 +400,7 @@ static void listToInput(GraphNames &names, onnx::NodeProto &node, const std::str
   const onnx::AttributeProto *attribute = findAttribute(node, name);
   if (!attribute)
     return;
-  std::string tensor =
-      names.add(intTensor(node.output(0) + "_" + name, {attribute->ints().begin(), attribute->ints().end()}));
+  std::string tensor = names.add(intTensor(node.output(0) + "_" + name, {attribute->ints().begin(), attribute->ints().end()}));
   while (node.input_size() <= index)
     node.add_input();
   node.set_input(index, tensor);

@@ -32,15 +32,11 @@ float floatAttribute(const onnx::NodeProto &node, const std::string &name, float
 void setAttribute(onnx::NodeProto &node, const std::string &name, int64_t value);
 void removeAttribute(onnx::NodeProto &node, const std::string &name);
 
-onnx::TensorProto floatTensor(const std::string &name, const std::vector<int64_t> &shape,
-                              const std::vector<float> &values);
+onnx::TensorProto floatTensor(const std::string &name, const std::vector<int64_t> &shape, const std::vector<float> &values);
 onnx::TensorProto intTensor(const std::string &name, const std::vector<int64_t> &values);
-onnx::TensorProto int32Tensor(const std::string &name, const std::vector<int64_t> &shape,
-                              const std::vector<int32_t> &values);
-onnx::TensorProto int8Tensor(const std::string &name, const std::vector<int64_t> &shape,
-                             const std::vector<int8_t> &values);
-onnx::TensorProto uint8Tensor(const std::string &name, const std::vector<int64_t> &shape,
-                              const std::vector<uint8_t> &values);
+onnx::TensorProto int32Tensor(const std::string &name, const std::vector<int64_t> &shape, const std::vector<int32_t> &values);
+onnx::TensorProto int8Tensor(const std::string &name, const std::vector<int64_t> &shape, const std::vector<int8_t> &values);
+onnx::TensorProto uint8Tensor(const std::string &name, const std::vector<int64_t> &shape, const std::vector<uint8_t> &values);
 
 /// The names and initializers of a graph under change.
 class GraphNames {

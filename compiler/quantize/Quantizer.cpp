@@ -106,9 +106,7 @@ struct Quantizer::Impl {
 // Reading
 //===----------------------------------------------------------------------===//
 
-static llvm::Error error(const llvm::Twine &text) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
-}
+static llvm::Error error(const llvm::Twine &text) { return llvm::createStringError(llvm::inconvertibleErrorCode(), text); }
 
 /// What the importer makes of the network's inputs and of what nodes give, by name.
 static llvm::Expected<TensorInfos> inferTypes(const onnx::ModelProto &model, StringRef file, const Shapes &shapes) {
@@ -221,8 +219,7 @@ bool Quantizer::Impl::isActivation(const std::string &name) const {
 
 bool Quantizer::Impl::isReadOnceBy(const std::string &name, int reader) const {
   auto found = readers.find(name);
-  return found != readers.end() && found->second.size() == 1 && found->second[0].first == reader &&
-         !outputs.count(name);
+  return found != readers.end() && found->second.size() == 1 && found->second[0].first == reader && !outputs.count(name);
 }
 
 std::string Quantizer::Impl::reasonAgainst(const onnx::NodeProto &node, const GraphNames &names) const {
@@ -323,7 +320,8 @@ void Quantizer::Impl::roundSums() {
   // Nodes are in the order of execution: the operands of an Add are known.
   for (int i = 0; i < model.graph().node_size(); ++i) {
     const bool isConv = node(i).op_type() == "Conv" && roleOf(i) == Role::Contraction;
-    const bool isAdd = node(i).op_type() == "Add" && roleOf(i) == Role::Elementwise && wantsInt8(node(i).input(0)) && wantsInt8(node(i).input(1));
+    const bool isAdd = node(i).op_type() == "Add" && roleOf(i) == Role::Elementwise && wantsInt8(node(i).input(0)) &&
+                       wantsInt8(node(i).input(1));
     if (isConv || isAdd)
       want(node(i).output(0));
   }
@@ -389,8 +387,8 @@ void Quantizer::Impl::plan() {
   for (int i = 0; i < model.graph().node_size(); ++i) {
     if (node(i).op_type() == "Pad") {
       const onnx::AttributeProto *mode = findAttribute(node(i), "mode");
-      auto value = node(i).input_size() > 2 && !node(i).input(2).empty() ? names.floats(node(i).input(2))
-                                                                         : std::vector<float>{0};
+      auto value =
+          node(i).input_size() > 2 && !node(i).input(2).empty() ? names.floats(node(i).input(2)) : std::vector<float>{0};
       if ((!mode || mode->s() == "constant") && value && *value == std::vector<float>{0})
         zeroPads.insert(i);
     }
@@ -458,15 +456,12 @@ public:
   void quantizeDequantize(const std::string &tensor, const std::string &value, const std::string &result,
                           const Parameters &parameters) {
     std::string stored = names.fresh(tensor + "_quantized");
-    append("QuantizeLinear", tensor + "_QuantizeLinear", {value, parameters.scaleName, parameters.zeroPointName},
-           stored);
-    append("DequantizeLinear", tensor + "_DequantizeLinear", {stored, parameters.scaleName, parameters.zeroPointName},
-           result);
+    append("QuantizeLinear", tensor + "_QuantizeLinear", {value, parameters.scaleName, parameters.zeroPointName}, stored);
+    append("DequantizeLinear", tensor + "_DequantizeLinear", {stored, parameters.scaleName, parameters.zeroPointName}, result);
   }
 
   /// A constant int8 or int32 tensor behind DequantizeLinear. `scales`: one, or one per index of dim `axis`.
-  std::string dequantized(onnx::TensorProto stored, const std::string &tensor, const std::vector<float> &scales,
-                          int64_t axis) {
+  std::string dequantized(onnx::TensorProto stored, const std::string &tensor, const std::vector<float> &scales, int64_t axis) {
     stored.set_name(tensor + "_quantized");
     bool perChannel = scales.size() > 1;
     std::string scale = names.add(floatTensor(
@@ -544,7 +539,7 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
     parameters.scaleName = names.add(floatTensor(owner + "_scale", {}, {parameters.scale}));
     const std::string zeroPoint = owner + "_zero_point";
     parameters.zeroPointName = names.add(form == Form::Fused ? int8Tensor(zeroPoint, {}, {int8_t(parameters.zeroPoint)})
-                                                                                  : uint8Tensor(zeroPoint, {}, {uint8_t(parameters.zeroPoint)}));
+                                                             : uint8Tensor(zeroPoint, {}, {uint8_t(parameters.zeroPoint)}));
     groups[owner] = parameters;
   }
   auto parametersFor = [&](const std::string &tensor) -> const Parameters & { return groups.at(ownerOf(tensor)); };
@@ -563,13 +558,12 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
   auto biasBehind = [&](int index, const std::vector<int64_t> &weightShape) -> std::pair<int, std::string> {
     const std::string &tensor = node(index).output(0);
     auto &uses = readers[tensor];
-    if (uses.size() != 1 || outputs.count(tensor) || isQuantised.count(tensor) ||
-        node(uses[0].first).op_type() != "Add")
+    if (uses.size() != 1 || outputs.count(tensor) || isQuantised.count(tensor) || node(uses[0].first).op_type() != "Add")
       return {-1, ""};
     const std::string &other = node(uses[0].first).input(1 - uses[0].second);
     auto values = names.floats(other);
-    bool fits = values && weightShape.size() == 2 && int64_t(values->size()) == weightShape[1] &&
-                !names.shape(other).empty() && names.shape(other).back() == weightShape[1] &&
+    bool fits = values && weightShape.size() == 2 && int64_t(values->size()) == weightShape[1] && !names.shape(other).empty() &&
+                names.shape(other).back() == weightShape[1] &&
                 llvm::all_of(*values, [](float value) { return std::isfinite(value); });
     return fits ? std::pair(uses[0].first, other) : std::pair(-1, std::string());
   };
@@ -590,8 +584,8 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
       constexpr float infinity = std::numeric_limits<float>::infinity();
       if (bound(1, -infinity) == 0 && range.low >= 0 && bound(2, infinity) >= range.high) {
         auto source = renamed.find(each.input(0));
-        rewriter.quantizeDequantize(each.output(0), source == renamed.end() ? each.input(0) : source->second,
-                                    each.output(0), parametersFor(each.output(0)));
+        rewriter.quantizeDequantize(each.output(0), source == renamed.end() ? each.input(0) : source->second, each.output(0),
+                                    parametersFor(each.output(0)));
         continue;
       }
     }
@@ -608,8 +602,7 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
         std::vector<float> bias = biasName.empty() ? std::vector<float>() : *names.floats(biasName);
         float inputScale = parametersFor(each.input(0)).scale;
         Weights weights = quantizeWeights(*values, shape, axis, bias, inputScale);
-        each.set_input(1,
-                       rewriter.dequantized(int8Tensor("", shape, weights.values), weightName, weights.scales, axis));
+        each.set_input(1, rewriter.dequantized(int8Tensor("", shape, weights.values), weightName, weights.scales, axis));
         if (!bias.empty()) {
           std::vector<float> unit;
           for (float scale : weights.scales)
@@ -667,8 +660,7 @@ std::string Quantizer::Impl::quantize(const Ranges &ranges) {
 Quantizer::Quantizer() : impl(std::make_unique<Impl>()) {}
 Quantizer::~Quantizer() = default;
 
-llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes,
-                                                             Form form) {
+llvm::Expected<std::unique_ptr<Quantizer>> Quantizer::create(StringRef bytes, StringRef file, const Shapes &shapes, Form form) {
   std::unique_ptr<Quantizer> quantizer(new Quantizer);
   quantizer->impl->form = form;
   if (llvm::Error problem = quantizer->impl->read(bytes, file, shapes))

@@ -14,8 +14,7 @@ std::vector<Edge> schedule::flowEdges(const Problem &problem) {
     edges.push_back({it.from, it.to, it.delay, it.distance});
   for (const Problem::Buffer &buffer : problem.buffers)
     for (const Problem::Reader &reader : buffer.readers)
-      edges.push_back(
-          {buffer.producer, reader.operation, problem.operations[buffer.producer].latency, reader.distance});
+      edges.push_back({buffer.producer, reader.operation, problem.operations[buffer.producer].latency, reader.distance});
   return edges;
 }
 
@@ -23,8 +22,8 @@ void schedule::addReuseEdges(const Problem &problem, unsigned buffer, int64_t de
   const Problem::Buffer &it = problem.buffers[buffer];
   edges.push_back({it.producer, it.producer, problem.operations[it.producer].latency, depth});
   for (const Problem::Reader &reader : it.readers)
-    edges.push_back({reader.operation, it.producer, problem.operations[reader.operation].latency,
-                     depth - int64_t(reader.distance)});
+    edges.push_back(
+        {reader.operation, it.producer, problem.operations[reader.operation].latency, depth - int64_t(reader.distance)});
 }
 
 int64_t schedule::largestDepth(const Problem &problem, unsigned buffer) {
@@ -40,8 +39,7 @@ std::vector<Edge> schedule::necessaryEdges(const Problem &problem) {
   return edges;
 }
 
-std::optional<std::vector<Cycles>> schedule::earliestStarts(size_t operations, const std::vector<Edge> &edges,
-                                                            Cycles ii) {
+std::optional<std::vector<Cycles>> schedule::earliestStarts(size_t operations, const std::vector<Edge> &edges, Cycles ii) {
   std::vector<Cycles> start(operations, 0);
   for (size_t round = 0; round <= operations; ++round) {
     bool changed = false;
@@ -146,8 +144,7 @@ Schedule schedule::tighten(const Problem &problem, const Schedule &schedule) {
   auto fix = [&](const Alternation &pair) {
     int64_t x = INT64_MIN;
     for (const Edge &edge : pair.forward)
-      x = std::max(x, ceilDiv(schedule.start[edge.from] + edge.delay - schedule.start[edge.to], schedule.ii) -
-                          edge.distance);
+      x = std::max(x, ceilDiv(schedule.start[edge.from] + edge.delay - schedule.start[edge.to], schedule.ii) - edge.distance);
     return x;
   };
   for (const Alternation &pair : resourceAlternations(problem))

@@ -182,8 +182,7 @@ private:
   }
 
   /// Stages that keep `constraints` with every operation at its place modulo ii.
-  std::optional<std::vector<Cycles>> stages(const std::vector<Cycles> &place, std::vector<Edge> constraints,
-                                            Cycles ii) const {
+  std::optional<std::vector<Cycles>> stages(const std::vector<Cycles> &place, std::vector<Edge> constraints, Cycles ii) const {
     for (Edge &edge : constraints)
       edge.delay = ceilDiv(edge.delay + place[edge.from] - place[edge.to], ii);
     std::optional<std::vector<Cycles>> result = earliestStarts(n, constraints, 1);

@@ -753,7 +753,8 @@ TileProgram Overlapper::merge() {
     const Part<Banks> list = banksOf(b);
     return std::any_of(list.begin(), list.end(), [&](const Banks &other) {
       const Part<Banks> own = banksOf(a);
-      return std::any_of(own.begin(), own.end(), [&](const Banks &k) { return k.space == other.space && (k.mask & other.mask); });
+      return std::any_of(own.begin(), own.end(),
+                         [&](const Banks &k) { return k.space == other.space && (k.mask & other.mask); });
     });
   };
   // The last of the vector engine's nodes that start between two of the tensor engine's and want a bank of both.

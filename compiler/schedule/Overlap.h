@@ -39,8 +39,8 @@ enum class Bus { Shared, Turns };
 /// and `cycles` something that is. The program is that of the best plan: with `backwards`, plans that also go by how late each
 /// operation may start are made besides (docs/decisions/0030-plans-made-backwards.md).
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
-                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps,
-                    Bus bus = Bus::Shared, bool backwards = true);
+                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps, Bus bus = Bus::Shared,
+                    bool backwards = true);
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;

@@ -59,8 +59,8 @@ Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, S
   }
   if (unsigned built = version(); built != kPluginVersion) {
     dlclose(library);
-    return error("the plug-in was built for version " + std::to_string(built) +
-                 " of the interface but this is version " + std::to_string(kPluginVersion));
+    return error("the plug-in was built for version " + std::to_string(built) + " of the interface but this is version " +
+                 std::to_string(kPluginVersion));
   }
   // From here on the registry may hold its functions: it is never closed.
   size_t before = registry.names().size();

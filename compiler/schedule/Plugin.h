@@ -21,7 +21,7 @@ Result<std::vector<std::string>> loadPlugin(const std::string &path, SchedulerRe
 } // namespace tw::schedule
 
 /// Exports the version the plug-in was built against.
-#define TILEWRIGHT_PLUGIN                                                                                              \
+#define TILEWRIGHT_PLUGIN                                                                                                      \
   extern "C" unsigned tilewrightPluginVersion() { return tw::schedule::kPluginVersion; }
 
 /// Defined by the plug-in: adds its schedulers.

@@ -36,7 +36,7 @@ struct Run;
 struct Bank {
   unsigned space;
   uint64_t begin, end;
-  bool mayHold; ///< what moves
+  bool mayHold;                                     ///< what moves
   std::vector<std::pair<uint32_t, uint32_t>> taken; ///< positions, first and last, for which it has what stays; sorted
   int64_t last = -1;                                ///< for which it has what has moved there
   const Run *run = nullptr;                         ///< that fills it, or will
@@ -50,7 +50,8 @@ struct Run {
 
 class Prefetcher {
 public:
-  Prefetcher(std::vector<Step> &steps, const timing::MachineParams &machine, uint64_t room) : steps(steps), machine(machine), room(room) {}
+  Prefetcher(std::vector<Step> &steps, const timing::MachineParams &machine, uint64_t room)
+      : steps(steps), machine(machine), room(room) {}
   bool run();
 
 private:

@@ -101,8 +101,7 @@ std::vector<std::string> schedule::check(const Problem &problem) {
       used[use.resource] = true;
       if (use.cycles < 0 || use.cycles > operation.latency)
         errors.push_back(name + " occupies " + quoted(problem.resources[use.resource].name) + " for " +
-                         std::to_string(use.cycles) + " cycles but its latency is " +
-                         std::to_string(operation.latency));
+                         std::to_string(use.cycles) + " cycles but its latency is " + std::to_string(operation.latency));
     }
   }
   for (const Problem::Dependence &dependence : problem.dependences)
@@ -155,8 +154,7 @@ std::vector<std::string> schedule::verify(const Problem &problem, const Schedule
     Cycles gap = schedule.start[to] + Cycles(distance) * schedule.ii - schedule.start[from];
     if (gap < delay)
       errors.push_back("operation " + quoted(problem.operations[to].name) + " starts " + std::to_string(gap) +
-                       " cycles after " + quoted(problem.operations[from].name) + " but needs " +
-                       std::to_string(delay) + why);
+                       " cycles after " + quoted(problem.operations[from].name) + " but needs " + std::to_string(delay) + why);
   };
   for (const Problem::Dependence &dependence : problem.dependences)
     need(dependence.from, dependence.to, dependence.delay, dependence.distance, "");
@@ -185,8 +183,8 @@ std::vector<std::string> schedule::verify(const Problem &problem, const Schedule
       errors.push_back(name + " has phase " + std::to_string(placement.phase) + " but its ring has " +
                        std::to_string(ring.depth) + " slots");
     if (buffer.maxDepth && ring.depth > buffer.maxDepth)
-      errors.push_back(name + " has " + std::to_string(ring.depth) + " slots but at most " +
-                       std::to_string(buffer.maxDepth) + " are allowed");
+      errors.push_back(name + " has " + std::to_string(ring.depth) + " slots but at most " + std::to_string(buffer.maxDepth) +
+                       " are allowed");
     arcs[placement.ring].push_back({schedule.start[buffer.producer] - Cycles(placement.phase) * schedule.ii,
                                     lifetime(problem, buffer, schedule), buffer.name});
   }
@@ -204,8 +202,8 @@ std::vector<std::string> schedule::verify(const Problem &problem, const Schedule
     const Problem::Memory &memory = problem.memories[ring.memory];
     auto end = [](const Schedule::Ring &it) { return it.firstBank + it.banksPerSlot * int64_t(it.depth); };
     if (end(ring) > memory.banks)
-      errors.push_back(name + " ends at bank " + std::to_string(end(ring)) + " but memory " + quoted(memory.name) +
-                       " has " + std::to_string(memory.banks));
+      errors.push_back(name + " ends at bank " + std::to_string(end(ring)) + " but memory " + quoted(memory.name) + " has " +
+                       std::to_string(memory.banks));
     for (size_t q = 0; q < r; ++q)
       if (const Schedule::Ring &other = schedule.rings[q];
           other.memory == ring.memory && other.firstBank < end(ring) && ring.firstBank < end(other))

@@ -60,8 +60,8 @@ SchedulerRegistry &schedule::schedulers() {
   return registry;
 }
 
-Result<Schedule> schedule::runScheduler(const std::string &name, const Problem &problem,
-                                        const SchedulerOptions &options, const SchedulerRegistry &registry) {
+Result<Schedule> schedule::runScheduler(const std::string &name, const Problem &problem, const SchedulerOptions &options,
+                                        const SchedulerRegistry &registry) {
   const Scheduler *scheduler = registry.find(name);
   if (!scheduler) {
     std::string known;

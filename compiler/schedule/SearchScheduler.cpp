@@ -221,8 +221,7 @@ private:
       for (unsigned b = 0; b < ring.buffers.size(); ++b) {
         addReuseEdges(problem, ring.buffers[b], ring.depth, edges);
         int64_t phase = b == 0 ? 0 : -ringVariable(int(r), 0, b)->x;
-        schedule.placements[ring.buffers[b]] = {unsigned(r),
-                                                unsigned(((phase % ring.depth) + ring.depth) % ring.depth)};
+        schedule.placements[ring.buffers[b]] = {unsigned(r), unsigned(((phase % ring.depth) + ring.depth) % ring.depth)};
       }
     }
     bool laidOut = layOutRings(problem, schedule.rings);

@@ -44,8 +44,7 @@ bool keeps(const Schedule &schedule, const std::vector<Edge> &edges) {
 class TwoStages {
 public:
   explicit TwoStages(const Problem &problem)
-      : problem(problem), edges(flowEdges(problem)), order(topologicalOrder(problem)),
-        pairs(resourceAlternations(problem)) {}
+      : problem(problem), edges(flowEdges(problem)), order(topologicalOrder(problem)), pairs(resourceAlternations(problem)) {}
 
   /// Operations that wait for nothing of their iteration, and produce a buffer.
   std::vector<unsigned> sources() const {
@@ -130,8 +129,8 @@ Result<Schedule> schedule::scheduleSerial(const Problem &problem, const Schedule
   schedule.ii = std::max(schedule.ii, now);
   for (const Edge &edge : edges)
     if (edge.distance > 0)
-      schedule.ii = std::max(schedule.ii,
-                             ceilDiv(schedule.start[edge.from] + edge.delay - schedule.start[edge.to], edge.distance));
+      schedule.ii =
+          std::max(schedule.ii, ceilDiv(schedule.start[edge.from] + edge.delay - schedule.start[edge.to], edge.distance));
   bool carried = false;
   for (const Problem::Buffer &buffer : problem.buffers)
     for (const Problem::Reader &reader : buffer.readers)

@@ -97,16 +97,15 @@ private:
   bool addWait(Operation &waiter, unsigned self, unsigned engine, uint32_t position, Knowledge &knowledge);
   unsigned firstLoadEngine() const { return machine.storeEngines + 3; }
   bool isLoadEngine(unsigned engine) const { return engine >= firstLoadEngine(); }
-  bool relay(unsigned self, std::vector<Need> &needs, const Knowledge &knowledge, uint32_t layer, std::optional<unsigned> wanted);
+  bool relay(unsigned self, std::vector<Need> &needs, const Knowledge &knowledge, uint32_t layer,
+             std::optional<unsigned> wanted);
   void boundCounts();
   void insertRelays();
   bool delegate(unsigned self, const std::vector<Need> &needs, unsigned engine, Knowledge &knowledge);
 };
 
 void Synchronizer::collect(const Operation &operation, unsigned self, std::vector<Need> &needs) {
-  auto need = [&](unsigned engine, uint32_t position) {
-    needs[engine].position = std::max(needs[engine].position, position);
-  };
+  auto need = [&](unsigned engine, uint32_t position) { needs[engine].position = std::max(needs[engine].position, position); };
   bool accumulates = self == tensorEngine();
   for (const Region &region : operation.regions)
     spaces[region.space].look(region.begin, region.end, [&](const History &history) {
@@ -373,7 +372,8 @@ std::optional<std::string> Synchronizer::add(Operation &operation) {
       break;
     if (!addWait(operation, self, unsigned(best), needs[best].position, knowledge) &&
         !delegate(self, needs, unsigned(best), knowledge) &&
-        (freeSlot(operation.instruction->header.wait_count) < 0 || !relay(self, needs, knowledge, operation.layer, unsigned(best))))
+        (freeSlot(operation.instruction->header.wait_count) < 0 ||
+         !relay(self, needs, knowledge, operation.layer, unsigned(best))))
       return "an operation of " + engineName(self, machine) + " needs more than " + std::to_string(isa::kMaxWaits) +
              " waits, or " + engineName(unsigned(best), machine) + " more than " + std::to_string(isa::kMaxPosts) + " posts";
   }
@@ -418,7 +418,8 @@ Result<bool> schedule::synchronize(TileProgram &program, const timing::MachinePa
   Synchronizer synchronizer(program, machine, spare);
   Result<bool> result = synchronizer.run();
   if (result && synchronizer.semaphores() > machine.semaphores)
-    return Diagnostic{"", 0, 0, "the program needs " + std::to_string(synchronizer.semaphores()) + " semaphores but machine '" +
-                                    machine.name + "' has " + std::to_string(machine.semaphores)};
+    return Diagnostic{"", 0, 0,
+                      "the program needs " + std::to_string(synchronizer.semaphores()) + " semaphores but machine '" +
+                          machine.name + "' has " + std::to_string(machine.semaphores)};
   return result;
 }

@@ -19,7 +19,8 @@ namespace tw::schedule {
 /// operation more waits or posts than an instruction holds (TooManyWaits: a spare byte would help). With `spare`, the first of a byte
 /// for each load engine in scratchpad 0 that nothing uses, loads that fill it are put in where that helps: such a load takes waits
 /// for another engine, or has posts when its own engine has no more.
-Result<bool> synchronize(TileProgram &program, const timing::MachineParams &machine, std::optional<int64_t> spare = std::nullopt);
+Result<bool> synchronize(TileProgram &program, const timing::MachineParams &machine,
+                         std::optional<int64_t> spare = std::nullopt);
 
 } // namespace tw::schedule
 

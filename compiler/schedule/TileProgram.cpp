@@ -16,11 +16,10 @@ using namespace tw;
 using namespace tw::schedule;
 using timing::EngineKind;
 
-static_assert(isa::maximumOf(isa::Opcode::Load, "dram_address") < int64_t(1) << (kAddressBits - 1), "no address lies behind a Region's");
+static_assert(isa::maximumOf(isa::Opcode::Load, "dram_address") < int64_t(1) << (kAddressBits - 1),
+              "no address lies behind a Region's");
 
-unsigned schedule::numEngines(const timing::MachineParams &machine) {
-  return machine.storeEngines + 3 + machine.loadEngines;
-}
+unsigned schedule::numEngines(const timing::MachineParams &machine) { return machine.storeEngines + 3 + machine.loadEngines; }
 
 std::vector<std::pair<unsigned, uint32_t>> Rounds::record(const Operation &operation, unsigned engine, uint32_t number) {
   Layer &layer = layers[operation.layer];
@@ -170,8 +169,8 @@ std::vector<Region> schedule::regionsOf(const isa::Instruction &instruction, con
       steps.push_back(step);
     accesses[count++] = runsOf(unsigned(space), begin, bytes, steps, write, most);
   };
-  const Steps a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b),
-                          c = turns(&isa::Level::stride_c), d = turns(&isa::Level::stride_d);
+  const Steps a = turns(&isa::Level::stride_a), b = turns(&isa::Level::stride_b), c = turns(&isa::Level::stride_c),
+              d = turns(&isa::Level::stride_d);
   auto box = [&](const auto &transfer, bool write) {
     Steps steps;
     for (size_t i = 1; i < 5; ++i)

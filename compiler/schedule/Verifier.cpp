@@ -69,8 +69,8 @@ struct Cell {
   bool written = false;
   bool initial = false; ///< DRAM contents from before the start
   uint8_t writer = 0;
-  uint32_t write = 0; ///< 1-based position in the writer's order
-  uint32_t walk = 0;  ///< of the tensor instruction that wrote it, index into Checker::walks; 0: none did
+  uint32_t write = 0;                       ///< 1-based position in the writer's order
+  uint32_t walk = 0;                        ///< of the tensor instruction that wrote it, index into Checker::walks; 0: none did
   std::array<uint32_t, kMaxEngines> read{}; ///< last reader of each engine, 1-based
 };
 
@@ -128,7 +128,8 @@ public:
       if (index >= pages.size() || pages[index].begins.empty())
         return false;
       const Page &page = pages[index];
-      for (size_t cell = cellOf(page, uint16_t(at - start)); cell < page.begins.size() && start + page.begins[cell] < stop; ++cell)
+      for (size_t cell = cellOf(page, uint16_t(at - start)); cell < page.begins.size() && start + page.begins[cell] < stop;
+           ++cell)
         if (!isKnown(page.cells[cell]))
           return false;
       at = stop;
@@ -227,9 +228,8 @@ struct Runs {
         low += std::min<int64_t>(0, stride) * (count - 1);
         rest[size++] = {count, std::abs(stride)};
       }
-    std::sort(rest.begin(), rest.begin() + size, [](const Step &a, const Step &b) {
-      return std::tie(a.stride, a.count) < std::tie(b.stride, b.count);
-    });
+    std::sort(rest.begin(), rest.begin() + size,
+              [](const Step &a, const Step &b) { return std::tie(a.stride, a.count) < std::tie(b.stride, b.count); });
     size_t inner = 0;
     for (; inner < size && rest[inner].stride <= width; ++inner)
       width += rest[inner].stride * (rest[inner].count - 1);
@@ -303,11 +303,12 @@ private:
   std::map<std::pair<unsigned, Runs::Key>, uint32_t> repeatOf; ///< indices into:
   std::vector<Repeat> repeats;
   std::vector<Walk> walks{Walk()};
-  using WalkPair = std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
-  std::map<WalkPair, bool> distances; ///< see keepsDistance()
+  using WalkPair =
+      std::tuple<std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, std::array<int64_t, 3>, int64_t>;
+  std::map<WalkPair, bool> distances;                                               ///< see keepsDistance()
   std::map<std::pair<std::array<int64_t, 3>, std::array<int64_t, 3>>, bool> visits; ///< see visitsOnce()
-  std::vector<std::pair<uint64_t, uint64_t>> kept; ///< DRAM bytes of code and constants, in order
-  std::vector<std::pair<uint64_t, uint64_t>> stored;  ///< DRAM bytes that are written, in order and apart
+  std::vector<std::pair<uint64_t, uint64_t>> kept;   ///< DRAM bytes of code and constants, in order
+  std::vector<std::pair<uint64_t, uint64_t>> stored; ///< DRAM bytes that are written, in order and apart
   uint32_t word = 0;
   /// Preloads and swaps alternate.
   bool shadowFull = false, activeFull = false;
@@ -357,7 +358,8 @@ private:
   void findStored();
   /// Whether some store of the program writes there: else reads need no order.
   bool isStored(uint64_t begin, uint64_t end) const {
-    auto next = std::upper_bound(stored.begin(), stored.end(), begin, [](uint64_t at, const auto &run) { return at < run.second; });
+    auto next =
+        std::upper_bound(stored.begin(), stored.end(), begin, [](uint64_t at, const auto &run) { return at < run.second; });
     return next != stored.end() && next->first < end;
   }
   /// Calls visit(instruction, odometer) for each instruction that is executed, but Halt. Loops without any that `isWanted` are
@@ -390,7 +392,8 @@ bool Checker::keepsDistance(const Walk &earlier, const Walk &later) {
   if (earlier == later)
     return true;
   // Tiles repeat: only where the walks lie to each other counts.
-  auto [known, isNew] = distances.insert({{earlier.counts, earlier.strides, later.counts, later.strides, later.address - earlier.address}, true});
+  auto [known, isNew] =
+      distances.insert({{earlier.counts, earlier.strides, later.counts, later.strides, later.address - earlier.address}, true});
   if (isNew) {
     const int64_t needed = int64_t(timing::accumulatorDistance(machine));
     std::optional<int64_t> least = leastDistance(earlier, later, needed);
@@ -728,7 +731,8 @@ void Checker::execute(const isa::Instruction &instruction) {
     uint64_t taken = 0;
     if (semaphore.waiter >= 0) {
       const uint32_t started = startedBefore(self, unsigned(semaphore.waiter));
-      taken = uint64_t(std::upper_bound(semaphore.takenBy.begin(), semaphore.takenBy.end(), started) - semaphore.takenBy.begin());
+      taken =
+          uint64_t(std::upper_bound(semaphore.takenBy.begin(), semaphore.takenBy.end(), started) - semaphore.takenBy.begin());
     }
     if (semaphore.posted - taken > machine.semaphoreMax)
       problem("semaphore " + std::to_string(header.post_semaphore[i]) + " may reach " +

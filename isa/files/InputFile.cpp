@@ -82,7 +82,8 @@ std::optional<Diagnostic> problemOf(const struct stat &status, const std::string
   if (const char *kind = otherKind(status.st_mode))
     return cannot(path, std::string("it is ") + kind + ", and only regular files are read");
   if (uint64_t(status.st_size) > most)
-    return cannot(path, "it is too large: " + std::to_string(status.st_size) + " bytes where at most " + std::to_string(most) + " are allowed");
+    return cannot(path, "it is too large: " + std::to_string(status.st_size) + " bytes where at most " + std::to_string(most) +
+                            " are allowed");
   return std::nullopt;
 }
 

@@ -17,8 +17,7 @@ void emitMembers(const Layout &layout, raw_ostream &os) {
     if (field.count == 1)
       os << "  int64_t " << field.name << " = 0;";
     else
-      os << "  std::array<int64_t, " << field.count << "> " << field.name
-         << "{};";
+      os << "  std::array<int64_t, " << field.count << "> " << field.name << "{};";
     os << " ///< " << field.doc << "\n";
   }
 }
@@ -33,14 +32,11 @@ void emitTables(const Layout &layout, raw_ostream &os) {
     if (field.reserved())
       continue;
     for (int64_t i = 0; i < field.count; ++i, ++numFields) {
-      os << "    {" << literal(field.name) << ", "
-         << field.lsb + i * field.width << ", " << field.width << ", "
-         << (field.isSigned ? "true" : "false") << ", offsetof(" << type << ", "
-         << field.name << ") + " << 8 * i << ", " << (field.count == 1 ? -1 : i)
-         << ", ";
+      os << "    {" << literal(field.name) << ", " << field.lsb + i * field.width << ", " << field.width << ", "
+         << (field.isSigned ? "true" : "false") << ", offsetof(" << type << ", " << field.name << ") + " << 8 * i << ", "
+         << (field.count == 1 ? -1 : i) << ", ";
       if (field.enumeration)
-        os << literal(field.enumeration->name) << ", &k"
-           << field.enumeration->record << "Enumeration";
+        os << literal(field.enumeration->name) << ", &k" << field.enumeration->record << "Enumeration";
       else
         os << "nullptr, nullptr";
       os << ", " << field.minimum() << ", " << field.maximum() << "},\n";
@@ -53,16 +49,14 @@ void emitTables(const Layout &layout, raw_ostream &os) {
   os << "inline constexpr BitRange k" << type << "Reserved[] = {";
   for (const Field &field : layout.fields)
     if (field.reserved()) {
-      os << (numReserved++ ? ", " : "") << "{" << field.lsb << ", "
-         << field.width * field.count << "}";
+      os << (numReserved++ ? ", " : "") << "{" << field.lsb << ", " << field.width * field.count << "}";
     }
   if (!numReserved)
     os << "{}";
   os << "};\n";
   os << "inline constexpr GroupInfo k" << type << "Groups[] = {";
   for (const Group &group : layout.groups) {
-    os << (&group == &layout.groups.front() ? "" : ", ") << "{"
-       << literal(group.name) << ", " << group.members.size() << ", {";
+    os << (&group == &layout.groups.front() ? "" : ", ") << "{" << literal(group.name) << ", " << group.members.size() << ", {";
     for (const std::string &member : group.members)
       os << (&member == &group.members.front() ? "" : ", ") << literal(member);
     os << "}}";
@@ -70,10 +64,8 @@ void emitTables(const Layout &layout, raw_ostream &os) {
   if (layout.groups.empty())
     os << "{}";
   os << "};\n";
-  os << "inline constexpr LayoutInfo k" << type << "Layout{{k" << type
-     << "Fields, " << numFields << "}, {k" << type << "Reserved, "
-     << numReserved << "}, {k" << type << "Groups, " << layout.groups.size()
-     << "}};\n\n";
+  os << "inline constexpr LayoutInfo k" << type << "Layout{{k" << type << "Fields, " << numFields << "}, {k" << type
+     << "Reserved, " << numReserved << "}, {k" << type << "Groups, " << layout.groups.size() << "}};\n\n";
 }
 
 size_t largestGroup(const Model &model) {
@@ -105,25 +97,21 @@ namespace tw::isa {
 
 )";
   for (const Limit &limit : model.limits)
-    os << "/// " << limit.doc << "\ninline constexpr int64_t k"
-       << upperCamel(limit.name) << " = " << limit.value << ";\n";
+    os << "/// " << limit.doc << "\ninline constexpr int64_t k" << upperCamel(limit.name) << " = " << limit.value << ";\n";
 
   os << "\n/// Engine classes by arbitration priority.\n";
   for (const Engine &engine : model.engines)
-    os << "inline constexpr uint8_t k" << engine.record << " = "
-       << engine.priority << "; ///< " << engine.doc << "\n";
+    os << "inline constexpr uint8_t k" << engine.record << " = " << engine.priority << "; ///< " << engine.doc << "\n";
 
   os << "\nenum class Opcode : uint8_t {\n";
   for (const Instruction &i : model.instructions)
-    os << "  " << upperCamel(i.name) << " = " << i.opcode << ", ///< "
-       << i.summary << "\n";
+    os << "  " << upperCamel(i.name) << " = " << i.opcode << ", ///< " << i.summary << "\n";
   os << "};\n\n";
 
   for (const Enumeration &e : model.enumerations) {
     os << "/// " << e.doc << "\nenum class " << e.record << " : uint8_t {\n";
     for (const Case &c : e.cases)
-      os << "  " << upperCamel(c.name) << " = " << c.value << ", ///< " << c.doc
-         << "\n";
+      os << "  " << upperCamel(c.name) << " = " << c.value << ", ///< " << c.doc << "\n";
     os << "};\n\n";
   }
 
@@ -134,8 +122,7 @@ namespace tw::isa {
   }
   for (const Instruction &i : model.instructions) {
     os << "/// " << i.summary << "\nstruct " << upperCamel(i.name) << " {\n"
-       << "  static constexpr Opcode kOpcode = Opcode::" << upperCamel(i.name)
-       << ";\n"
+       << "  static constexpr Opcode kOpcode = Opcode::" << upperCamel(i.name) << ";\n"
        << "  static constexpr unsigned kWords = " << i.words << ";\n";
     emitMembers(i, os);
     os << "};\n\n";
@@ -201,16 +188,13 @@ struct GroupInfo {
   for (const Enumeration &e : model.enumerations) {
     os << "inline constexpr CaseInfo k" << e.record << "Cases[] = {\n";
     for (const Case &c : e.cases)
-      os << "    {" << literal(c.name) << ", " << c.value << ", "
-         << literal(c.doc) << "},\n";
-    os << "};\ninline constexpr EnumerationInfo k" << e.record << "Enumeration{"
-       << literal(e.name) << ", {k" << e.record << "Cases, " << e.cases.size()
-       << "}};\n\n";
+      os << "    {" << literal(c.name) << ", " << c.value << ", " << literal(c.doc) << "},\n";
+    os << "};\ninline constexpr EnumerationInfo k" << e.record << "Enumeration{" << literal(e.name) << ", {k" << e.record
+       << "Cases, " << e.cases.size() << "}};\n\n";
   }
   os << "inline constexpr const EnumerationInfo *kEnumerations[] = {";
   for (const Enumeration &e : model.enumerations)
-    os << (&e == &model.enumerations.front() ? "" : ", ") << "&k" << e.record
-       << "Enumeration";
+    os << (&e == &model.enumerations.front() ? "" : ", ") << "&k" << e.record << "Enumeration";
   os << "};\n\n";
 
   emitTables(model.header, os);
@@ -229,9 +213,8 @@ struct GroupInfo {
 inline constexpr InstructionInfo kInstructions[] = {
 )";
   for (const Instruction &i : model.instructions)
-    os << "    {" << literal(i.name) << ", Opcode::" << upperCamel(i.name)
-       << ", k" << i.engine->record << ", " << i.words << ", "
-       << literal(i.summary) << ", &k" << upperCamel(i.name) << "Layout},\n";
+    os << "    {" << literal(i.name) << ", Opcode::" << upperCamel(i.name) << ", k" << i.engine->record << ", " << i.words
+       << ", " << literal(i.summary) << ", &k" << upperCamel(i.name) << "Layout},\n";
   os << "};\n";
   os << R"(
 /// nullptr: no such opcode.
@@ -250,8 +233,7 @@ inline Operands makeOperands(Opcode opcode) {
   switch (opcode) {
 )";
   for (const Instruction &i : model.instructions)
-    os << "  case Opcode::" << upperCamel(i.name) << ":\n    return "
-       << upperCamel(i.name) << "{};\n";
+    os << "  case Opcode::" << upperCamel(i.name) << ":\n    return " << upperCamel(i.name) << "{};\n";
   os << R"(  }
   return {};
 }
@@ -285,8 +267,7 @@ constexpr uint32_t clog2(uint32_t x) {
 struct TimingConstants {
 )";
   for (const TimingConstant &c : model.constants)
-    os << "  uint32_t " << c.name << " = " << c.value << "; ///< " << c.doc
-       << "\n";
+    os << "  uint32_t " << c.name << " = " << c.value << "; ///< " << c.doc << "\n";
   os << R"(};
 
 struct TimingConstantInfo {
@@ -297,24 +278,19 @@ struct TimingConstantInfo {
 inline constexpr TimingConstantInfo kTimingConstants[] = {
 )";
   for (const TimingConstant &c : model.constants)
-    os << "    {" << literal(c.name) << ", &TimingConstants::" << c.name << ", "
-       << literal(c.doc) << "},\n";
+    os << "    {" << literal(c.name) << ", &TimingConstants::" << c.name << ", " << literal(c.doc) << "},\n";
   os << "};\n";
   for (const TimingFormula &f : model.formulas) {
-    os << "\n/// " << f.doc << "\nconstexpr uint32_t " << lowerCamel(f.name)
-       << "(const TimingConstants &timing";
+    os << "\n/// " << f.doc << "\nconstexpr uint32_t " << lowerCamel(f.name) << "(const TimingConstants &timing";
     for (const std::string &argument : f.arguments)
       os << ", uint32_t " << lowerCamel(argument);
-    os << ") {\n  return "
-       << rewriteIdentifiers(f.expression,
-                             [&](StringRef name) {
-                               if (name == "clog2")
-                                 return std::string("formula::clog2");
-                               if (is_contained(f.arguments, name))
-                                 return lowerCamel(name);
-                               return "timing." + name.str();
-                             })
-       << ";\n}\n";
+    os << ") {\n  return " << rewriteIdentifiers(f.expression, [&](StringRef name) {
+      if (name == "clog2")
+        return std::string("formula::clog2");
+      if (is_contained(f.arguments, name))
+        return lowerCamel(name);
+      return "timing." + name.str();
+    }) << ";\n}\n";
   }
   os << "\n} // namespace tw::timing\n\n#endif // "
         "ISA_TIMING_TIMINGCONSTANTS_H\n";

@@ -22,23 +22,17 @@ std::string cell(StringRef text) {
   return out;
 }
 
-std::string hexByte(int64_t value) {
-  return "0x" + utohexstr(uint64_t(value), /*LowerCase=*/true);
-}
+std::string hexByte(int64_t value) { return "0x" + utohexstr(uint64_t(value), /*LowerCase=*/true); }
 
 std::string bitsOf(const Field &field) {
   int64_t last = field.end() - 1;
-  return last == field.lsb
-             ? std::to_string(last)
-             : std::to_string(last) + ":" + std::to_string(field.lsb);
+  return last == field.lsb ? std::to_string(last) : std::to_string(last) + ":" + std::to_string(field.lsb);
 }
 
 std::string valuesOf(const Field &field) {
   if (field.enumeration)
-    return "[" + field.enumeration->name + "](#" + field.enumeration->name +
-           ")";
-  return std::to_string(field.minimum()) + " to " +
-         std::to_string(field.maximum());
+    return "[" + field.enumeration->name + "](#" + field.enumeration->name + ")";
+  return std::to_string(field.minimum()) + " to " + std::to_string(field.maximum());
 }
 
 void printFields(const Layout &layout, raw_ostream &os) {
@@ -58,19 +52,15 @@ void printFields(const Layout &layout, raw_ostream &os) {
     os << "` | ";
     if (field.count > 1)
       os << field.count << " x ";
-    os << field.width << " | " << valuesOf(field) << " | " << cell(field.doc)
-       << " |\n";
+    os << field.width << " | " << valuesOf(field) << " | " << cell(field.doc) << " |\n";
   }
   for (const Group &group : layout.groups)
-    os << "\nIn text: `" << group.name << "=[" << llvm::join(group.members, ":")
-       << ",...]`.\n";
+    os << "\nIn text: `" << group.name << "=[" << llvm::join(group.members, ":") << ",...]`.\n";
   os << "\n";
 }
 
 /// A phrase as a sentence.
-std::string sentence(StringRef text) {
-  return std::string(1, toUpper(text.front())) + text.drop_front().str() + ".";
-}
+std::string sentence(StringRef text) { return std::string(1, toUpper(text.front())) + text.drop_front().str() + "."; }
 
 /// A description without its blank first and last lines.
 StringRef trimmed(StringRef text) { return text.trim("\n \t"); }
@@ -99,9 +89,8 @@ encoding. Signed fields are two's complement.
   os << "## Instructions\n\n| Opcode | Instruction | Engine | Words | |\n"
         "|---|---|---|---|---|\n";
   for (const Instruction &i : model.instructions)
-    os << "| " << i.opcode << " | [" << i.name << "](#" << i.name << ") | "
-       << i.engine->name << " | " << i.words << " | " << cell(i.summary)
-       << " |\n";
+    os << "| " << i.opcode << " | [" << i.name << "](#" << i.name << ") | " << i.engine->name << " | " << i.words << " | "
+       << cell(i.summary) << " |\n";
   os << "\nWords: header and operands, without odometer words.\n\n";
 
   os << "## header\n\nThe low bits of the first word of every instruction.\n\n";
@@ -120,8 +109,7 @@ of iterations so far (modulo wrap).
   for (const Instruction &i : model.instructions) {
     os << "## " << i.name << "\n\n"
        << sentence(i.summary) << "\n\n"
-       << "Opcode " << i.opcode << ", engine " << i.engine->name << " ("
-       << i.engine->doc << "), " << i.words
+       << "Opcode " << i.opcode << ", engine " << i.engine->name << " (" << i.engine->doc << "), " << i.words
        << (i.words == 1 ? " word" : " words") << ".\n\n";
     if (!trimmed(i.description).empty())
       os << "```text\n" << trimmed(i.description) << "\n```\n\n";
@@ -130,24 +118,20 @@ of iterations so far (modulo wrap).
 
   os << "## Enumerations\n\n";
   for (const Enumeration &e : model.enumerations) {
-    os << "### " << e.name << "\n\n"
-       << sentence(e.doc) << "\n\n| Value | Name | Meaning |\n|---|---|---|\n";
+    os << "### " << e.name << "\n\n" << sentence(e.doc) << "\n\n| Value | Name | Meaning |\n|---|---|---|\n";
     for (const Case &c : e.cases)
-      os << "| " << hexByte(c.value) << " | `" << c.name << "` | "
-         << cell(c.doc) << " |\n";
+      os << "| " << hexByte(c.value) << " | `" << c.name << "` | " << cell(c.doc) << " |\n";
     os << "\n";
   }
 
   os << "## Engines\n\nIn one cycle, engines start in this order.\n\n"
         "| Priority | Engine | |\n|---|---|---|\n";
   for (const Engine &engine : model.engines)
-    os << "| " << engine.priority << " | " << engine.name << " | "
-       << cell(engine.doc) << " |\n";
+    os << "| " << engine.priority << " | " << engine.name << " | " << cell(engine.doc) << " |\n";
 
   os << "\n## Limits\n\n| Name | Value | |\n|---|---|---|\n";
   for (const Limit &limit : model.limits)
-    os << "| `" << limit.name << "` | " << limit.value << " | "
-       << cell(limit.doc) << " |\n";
+    os << "| `" << limit.name << "` | " << limit.value << " | " << cell(limit.doc) << " |\n";
 
   os << R"(
 ## Timing
@@ -159,12 +143,11 @@ at s is issue-free at s + occupancy and retires at s + occupancy + drain. A mach
 |---|---|---|
 )";
   for (const TimingConstant &c : model.constants)
-    os << "| `" << c.name << "` | " << c.value << " | " << cell(c.doc)
-       << " |\n";
+    os << "| `" << c.name << "` | " << c.value << " | " << cell(c.doc) << " |\n";
   os << "\n| Formula | Value | |\n|---|---|---|\n";
   for (const TimingFormula &f : model.formulas)
-    os << "| `" << f.name << "(" << llvm::join(f.arguments, ", ") << ")` | `"
-       << f.expression << "` | " << cell(f.doc) << " |\n";
+    os << "| `" << f.name << "(" << llvm::join(f.arguments, ", ") << ")` | `" << f.expression << "` | " << cell(f.doc)
+       << " |\n";
 
   os << R"(
 ## Text

@@ -40,9 +40,7 @@ struct Field {
 
   bool reserved() const { return name.empty(); }
   int64_t end() const { return lsb + width * count; }
-  int64_t minimum() const {
-    return isSigned ? -(int64_t(1) << (width - 1)) : 0;
-  }
+  int64_t minimum() const { return isSigned ? -(int64_t(1) << (width - 1)) : 0; }
   int64_t maximum() const;
 };
 
@@ -105,9 +103,7 @@ std::string lowerCamel(llvm::StringRef name);
 /// A C++ string literal, quotes included.
 std::string literal(llvm::StringRef text);
 /// Rewrites every identifier of a formula.
-std::string
-rewriteIdentifiers(llvm::StringRef expression,
-                   llvm::function_ref<std::string(llvm::StringRef)> rewrite);
+std::string rewriteIdentifiers(llvm::StringRef expression, llvm::function_ref<std::string(llvm::StringRef)> rewrite);
 
 // Backends.
 void emitStructs(const Model &model, llvm::raw_ostream &os);

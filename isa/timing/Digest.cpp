@@ -12,9 +12,7 @@ namespace {
 
 class Fnv1a {
 public:
-  void add(std::string_view key, uint64_t number) {
-    add(key, std::to_string(number));
-  }
+  void add(std::string_view key, uint64_t number) { add(key, std::to_string(number)); }
   void add(std::string_view key, std::string_view text) {
     bytes(key);
     bytes("=");
@@ -33,8 +31,7 @@ private:
   uint64_t hash = 0xcbf29ce484222325ull;
 };
 
-void addMemory(Fnv1a &digest, const std::string &key,
-               const MemoryParams &memory) {
+void addMemory(Fnv1a &digest, const std::string &key, const MemoryParams &memory) {
   digest.add(key, memory.name);
   digest.add("capacityBytes", memory.capacityBytes);
   digest.add("banks", memory.banks);
@@ -90,9 +87,9 @@ uint64_t timingDigest(const MachineParams &machine) {
     digest.add("banksPerGroup", dram.banksPerGroup);
     digest.add("rowBytes", dram.rowBytes);
     for (uint32_t ticks :
-         {dram.nBurst, dram.nCL,   dram.nCWL,  dram.nRCDRD, dram.nRCDWR, dram.nRP,     dram.nRAS,   dram.nRPAB,
-          dram.nCCDS,  dram.nCCDL, dram.nCCDLWR, dram.nRRDS, dram.nRRDL,  dram.nFAW,   dram.nWR,     dram.nWTRS,  dram.nWTRL,
-          dram.nRTP,   dram.nRTW,  dram.nRTRS, dram.nREFI,  dram.nRFC,   dram.nREFIPB, dram.nRFCPB, dram.nRREFD})
+         {dram.nBurst, dram.nCL,     dram.nCWL,  dram.nRCDRD, dram.nRCDWR,  dram.nRP,    dram.nRAS,  dram.nRPAB, dram.nCCDS,
+          dram.nCCDL,  dram.nCCDLWR, dram.nRRDS, dram.nRRDL,  dram.nFAW,    dram.nWR,    dram.nWTRS, dram.nWTRL, dram.nRTP,
+          dram.nRTW,   dram.nRTRS,   dram.nREFI, dram.nRFC,   dram.nREFIPB, dram.nRFCPB, dram.nRREFD})
       digest.add("ticks", ticks);
     digest.add("refresh", uint64_t(dram.refresh));
     digest.add("rowColumnBuses", dram.rowColumnBuses);
@@ -102,13 +99,10 @@ uint64_t timingDigest(const MachineParams &machine) {
     digest.add("interleaveBankGroups", dram.interleaveBankGroups);
   }
   // The latency constants are one generated struct of uint32_t; in declaration order they are their own key.
-  static_assert(std::is_trivially_copyable<TimingConstants>::value,
-                "hashed as a row of uint32_t");
-  for (size_t at = 0; at + sizeof(uint32_t) <= sizeof(TimingConstants);
-       at += sizeof(uint32_t)) {
+  static_assert(std::is_trivially_copyable<TimingConstants>::value, "hashed as a row of uint32_t");
+  for (size_t at = 0; at + sizeof(uint32_t) <= sizeof(TimingConstants); at += sizeof(uint32_t)) {
     uint32_t cycles;
-    std::memcpy(&cycles, reinterpret_cast<const char *>(&machine.timing) + at,
-                sizeof cycles);
+    std::memcpy(&cycles, reinterpret_cast<const char *>(&machine.timing) + at, sizeof cycles);
     digest.add("constant", cycles);
   }
   return digest.value();

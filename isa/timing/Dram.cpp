@@ -27,22 +27,18 @@ DramCommand commandAt(uint64_t tick, DramCommandKind kind, const DramLocation &a
 }
 
 void sortCommands(DramCommandLog &log) {
-  std::stable_sort(
-      log.begin(), log.end(), [](const DramCommand &a, const DramCommand &b) {
-        return std::tie(a.tick, a.channel) < std::tie(b.tick, b.channel);
-      });
+  std::stable_sort(log.begin(), log.end(), [](const DramCommand &a, const DramCommand &b) {
+    return std::tie(a.tick, a.channel) < std::tie(b.tick, b.channel);
+  });
 }
 
 void writeCommands(std::ostream &out, const DramCommandLog &log) {
-  static const char *const names[] = {"activate", "precharge", "precharge_all",
-                                      "read",     "write",     "refresh", "refresh_bank"};
+  static const char *const names[] = {"activate", "precharge", "precharge_all", "read", "write", "refresh", "refresh_bank"};
   for (const DramCommand &command : log) {
     char line[128];
-    std::snprintf(line, sizeof line,
-                  "%-18llu %-20s %3u %3u %3u %3u %#8x %#8x\n",
-                  static_cast<unsigned long long>(command.tick),
-                  names[size_t(command.kind)], command.channel, command.rank,
-                  command.bankGroup, command.bank, command.row, command.column);
+    std::snprintf(line, sizeof line, "%-18llu %-20s %3u %3u %3u %3u %#8x %#8x\n", static_cast<unsigned long long>(command.tick),
+                  names[size_t(command.kind)], command.channel, command.rank, command.bankGroup, command.bank, command.row,
+                  command.column);
     out << line;
   }
 }
@@ -52,8 +48,7 @@ void writeCommands(std::ostream &out, const DramCommandLog &log) {
 //===----------------------------------------------------------------------===//
 
 static unsigned log2Of(uint64_t number) {
-  assert(number && !(number & (number - 1)) &&
-         "DRAM geometry is in powers of two");
+  assert(number && !(number & (number - 1)) && "DRAM geometry is in powers of two");
   unsigned bits = 0;
   while (number >>= 1)
     ++bits;
@@ -63,8 +58,7 @@ static unsigned log2Of(uint64_t number) {
 DramAddressMap::DramAddressMap(const DramParams &params) {
   uint64_t columns = params.rowBytes / params.burstBytes;
   uint64_t rows = params.capacityBytes /
-                  (uint64_t(params.rowBytes) * params.channels * params.ranks *
-                   params.bankGroups * params.banksPerGroup);
+                  (uint64_t(params.rowBytes) * params.channels * params.ranks * params.bankGroups * params.banksPerGroup);
   burstShift = log2Of(params.burstBytes);
   unsigned next = log2Of(params.channels);
   auto take = [&](unsigned &shift, uint64_t count) {
@@ -94,16 +88,13 @@ DramAddressMap::DramAddressMap(const DramParams &params) {
 }
 
 uint64_t DramAddressMap::address(const DramLocation &at) const {
-  uint64_t burst =
-      at.channel | uint64_t(at.bankGroup) << groupShift |
-      uint64_t(at.bank) << bankShift | uint64_t(at.rank) << rankShift |
-      uint64_t(at.column) << columnShift | uint64_t(at.row) << rowShift;
+  uint64_t burst = at.channel | uint64_t(at.bankGroup) << groupShift | uint64_t(at.bank) << bankShift |
+                   uint64_t(at.rank) << rankShift | uint64_t(at.column) << columnShift | uint64_t(at.row) << rowShift;
   return burst << burstShift;
 }
 
 ClockRatio::ClockRatio(uint32_t cycleMhz, uint32_t tickMhz)
-    : cycles(cycleMhz / std::gcd(cycleMhz, tickMhz)),
-      ticks(tickMhz / std::gcd(cycleMhz, tickMhz)), byCycles(cycles),
+    : cycles(cycleMhz / std::gcd(cycleMhz, tickMhz)), ticks(tickMhz / std::gcd(cycleMhz, tickMhz)), byCycles(cycles),
       byTicks(ticks) {}
 
 //===----------------------------------------------------------------------===//
@@ -112,13 +103,11 @@ ClockRatio::ClockRatio(uint32_t cycleMhz, uint32_t tickMhz)
 
 uint64_t BusHistory::busyCycles(Cycle from, Cycle to) const {
   auto overlap = [&](const Interval &interval) {
-    Cycle start = std::max(interval.start, from),
-          end = std::min(interval.end, to);
+    Cycle start = std::max(interval.start, from), end = std::min(interval.end, to);
     return end > start ? end - start : 0;
   };
   uint64_t busy = overlap(latest);
-  for (auto at = intervals.rbegin(); at != intervals.rend() && at->end > from;
-       ++at)
+  for (auto at = intervals.rbegin(); at != intervals.rend() && at->end > from; ++at)
     busy += overlap(*at);
   return busy;
 }
@@ -126,9 +115,8 @@ uint64_t BusHistory::busyCycles(Cycle from, Cycle to) const {
 /// Drops what lies too far back; doing so only when the rest has doubled keeps the cost per interval constant.
 void BusHistory::trim() {
   Cycle keepFrom = latest.start > kReach ? latest.start - kReach : 0;
-  auto old = std::partition_point(
-      intervals.begin(), intervals.end(),
-      [&](const Interval &interval) { return interval.end <= keepFrom; });
+  auto old = std::partition_point(intervals.begin(), intervals.end(),
+                                  [&](const Interval &interval) { return interval.end <= keepFrom; });
   intervals.erase(intervals.begin(), old);
   trimAt = std::max<size_t>(4096, 2 * intervals.size());
 }
@@ -145,10 +133,8 @@ void BusHistory::clear() {
 
 IdealDram::IdealDram(const DramParams &params)
     : DramTiming(1), partsPerCycle(params.bytesPerCycleNumerator),
-      partsPerBurst(uint64_t(params.burstBytes) *
-                    params.bytesPerCycleDenominator),
-      latency(uint64_t(params.latencyCycles) + params.pathLatencyCycles),
-      byParts(partsPerCycle) {}
+      partsPerBurst(uint64_t(params.burstBytes) * params.bytesPerCycleDenominator),
+      latency(uint64_t(params.latencyCycles) + params.pathLatencyCycles), byParts(partsPerCycle) {}
 
 std::optional<DramCompletion> IdealDram::submit(const DramRequest &request) {
   uint64_t start = std::max(busFree, request.arrivalCycle * partsPerCycle);
@@ -190,10 +176,8 @@ Ratio dramPeakBytesPerCycle(const MachineParams &machine) {
   const DramParams &dram = machine.dram;
   if (dram.kind == DramKind::Ideal)
     return {dram.bytesPerCycleNumerator, dram.bytesPerCycleDenominator};
-  uint64_t spacing =
-      std::max(dram.nBurst, dram.bankGroups > 1 ? dram.nCCDS : dram.nCCDL);
-  return {uint64_t(dram.channels) * dram.burstBytes * dram.clockMhz,
-          spacing * machine.clockMhz};
+  uint64_t spacing = std::max(dram.nBurst, dram.bankGroups > 1 ? dram.nCCDS : dram.nCCDL);
+  return {uint64_t(dram.channels) * dram.burstBytes * dram.clockMhz, spacing * machine.clockMhz};
 }
 
 double dramRefreshShare(const DramParams &dram) {
@@ -206,11 +190,9 @@ uint64_t dramConflictLatencyCycles(const MachineParams &machine) {
   const DramParams &dram = machine.dram;
   if (dram.kind == DramKind::Ideal)
     return dram.pathLatencyCycles + dram.latencyCycles +
-           ceilDivide(uint64_t(dram.burstBytes) * dram.bytesPerCycleDenominator,
-                      dram.bytesPerCycleNumerator);
+           ceilDivide(uint64_t(dram.burstBytes) * dram.bytesPerCycleDenominator, dram.bytesPerCycleNumerator);
   uint64_t ticks = dram.nRP + dram.nRCDRD + dram.nCL + dram.nBurst;
-  return dram.pathLatencyCycles +
-         ceilDivide(ticks * machine.clockMhz, dram.clockMhz);
+  return dram.pathLatencyCycles + ceilDivide(ticks * machine.clockMhz, dram.clockMhz);
 }
 
 double dramTypicalLatencyCycles(const MachineParams &machine) {
@@ -227,8 +209,7 @@ double loadBytesPerCycle(const MachineParams &machine) {
 uint64_t littlesLawBursts(const MachineParams &machine) {
   Ratio rate = dramPeakBytesPerCycle(machine);
   uint64_t latency = dramConflictLatencyCycles(machine);
-  uint64_t forDram = ceilDivide(latency * rate.numerator,
-                                rate.denominator * machine.dram.burstBytes);
+  uint64_t forDram = ceilDivide(latency * rate.numerator, rate.denominator * machine.dram.burstBytes);
   return std::min(forDram, latency * machine.burstsPerCycle);
 }
 

@@ -26,8 +26,7 @@ constexpr uint64_t kNever = ~0ull;
 /// One access of burstBytes.
 struct DramRequest {
   uint64_t id = 0;
-  uint64_t address =
-      0; ///< any byte of the burst; addresses wrap at the DRAM's capacity
+  uint64_t address = 0; ///< any byte of the burst; addresses wrap at the DRAM's capacity
   bool write = false;
   Cycle arrivalCycle = 0;
 };
@@ -41,15 +40,7 @@ struct DramCompletion {
   uint32_t channel = 0;
 };
 
-enum class DramCommandKind : uint8_t {
-  Activate,
-  Precharge,
-  PrechargeAll,
-  Read,
-  Write,
-  Refresh,
-  RefreshBank
-};
+enum class DramCommandKind : uint8_t { Activate, Precharge, PrechargeAll, Read, Write, Refresh, RefreshBank };
 
 /// One command on the command bus of a channel; the fields a command does not use are 0.
 struct DramCommand {
@@ -72,8 +63,7 @@ void writeCommands(std::ostream &out, const DramCommandLog &log);
 
 /// Where a burst lies. `flatBank` numbers the banks of a channel: (rank, bank group, bank).
 struct DramLocation {
-  uint32_t channel = 0, rank = 0, bankGroup = 0, bank = 0, flatBank = 0,
-           row = 0, column = 0;
+  uint32_t channel = 0, rank = 0, bankGroup = 0, bank = 0, flatBank = 0, row = 0, column = 0;
 };
 
 /// The bits of an address; see DramParams::interleaveBankGroups for their order.
@@ -89,31 +79,25 @@ public:
     at.rank = uint32_t(burst >> rankShift) & rankMask;
     at.column = uint32_t(burst >> columnShift) & columnMask;
     at.row = uint32_t(burst >> rowShift) & rowMask;
-    at.flatBank =
-        (at.rank << rankToFlat) | (at.bankGroup << groupToFlat) | at.bank;
+    at.flatBank = (at.rank << rankToFlat) | (at.bankGroup << groupToFlat) | at.bank;
     return at;
   }
-  uint32_t channel(uint64_t address) const {
-    return uint32_t(address >> burstShift) & channelMask;
-  }
+  uint32_t channel(uint64_t address) const { return uint32_t(address >> burstShift) & channelMask; }
   /// The first byte of a burst: the inverse of locate().
   uint64_t address(const DramLocation &at) const;
 
 private:
-  unsigned burstShift, groupShift, bankShift, rankShift, columnShift, rowShift,
-      rankToFlat, groupToFlat;
+  unsigned burstShift, groupShift, bankShift, rankShift, columnShift, rowShift, rankToFlat, groupToFlat;
   uint32_t channelMask, groupMask, bankMask, rankMask, columnMask, rowMask;
 };
 
 /// Divides by a number known beforehand with a multiplication.
 class Divider {
 public:
-  explicit Divider(uint64_t divisor)
-      : divisor(divisor), reciprocal(~0ull / divisor) {}
+  explicit Divider(uint64_t divisor) : divisor(divisor), reciprocal(~0ull / divisor) {}
   uint64_t floor(uint64_t number) const {
     // The reciprocal is rounded down, so the quotient is right or one too low.
-    uint64_t quotient =
-        uint64_t((static_cast<unsigned __int128>(number) * reciprocal) >> 64);
+    uint64_t quotient = uint64_t((static_cast<unsigned __int128>(number) * reciprocal) >> 64);
     return quotient + (number - quotient * divisor >= divisor);
   }
 
@@ -126,13 +110,9 @@ class ClockRatio {
 public:
   ClockRatio(uint32_t cycleMhz, uint32_t tickMhz);
   /// The first tick that begins at or after the cycle.
-  uint64_t tickAtOrAfter(Cycle cycle) const {
-    return byCycles.floor(cycle * ticks + cycles - 1);
-  }
+  uint64_t tickAtOrAfter(Cycle cycle) const { return byCycles.floor(cycle * ticks + cycles - 1); }
   /// The first cycle that begins at or after the tick.
-  Cycle cycleAtOrAfter(uint64_t tick) const {
-    return byTicks.floor(tick * cycles + ticks - 1);
-  }
+  Cycle cycleAtOrAfter(uint64_t tick) const { return byTicks.floor(tick * cycles + ticks - 1); }
   /// The cycle in which the tick begins.
   Cycle cycleOf(uint64_t tick) const { return byTicks.floor(tick * cycles); }
 
@@ -188,8 +168,7 @@ public:
 
   /// Decides everything up to the end of `cycle`; no later request may arrive in it. Appends completions, each in a
   /// later cycle, in the order of their decisions.
-  virtual void advance(Cycle cycle,
-                       std::vector<DramCompletion> &completions) = 0;
+  virtual void advance(Cycle cycle, std::vector<DramCompletion> &completions) = 0;
 
   /// Back to time 0 with every bank closed; the command log is left alone.
   virtual void reset() = 0;
@@ -199,12 +178,8 @@ public:
 
   /// How many of the cycles [from, to) `channel`'s data bus moves something in. Exact for to <= the current cycle and
   /// from within BusHistory::kReach of it.
-  uint64_t busBusyCycles(uint32_t channel, Cycle from, Cycle to) const {
-    return buses[channel].busyCycles(from, to);
-  }
-  bool busBusy(uint32_t channel, Cycle cycle) const {
-    return busBusyCycles(channel, cycle, cycle + 1) != 0;
-  }
+  uint64_t busBusyCycles(uint32_t channel, Cycle from, Cycle to) const { return buses[channel].busyCycles(from, to); }
+  bool busBusy(uint32_t channel, Cycle cycle) const { return busBusyCycles(channel, cycle, cycle + 1) != 0; }
 
   /// Commands are appended to `log` from now on; null stops that. An ideal memory has no commands.
   void setCommandLog(DramCommandLog *log) { commandLog = log; }

@@ -35,8 +35,7 @@ inline DramLocation refreshedBank(const DramParams &params, uint32_t channel, ui
 class DramGates {
 public:
   explicit DramGates(const DramParams &params)
-      : p(params),
-        banks(size_t(params.ranks) * params.bankGroups * params.banksPerGroup),
+      : p(params), banks(size_t(params.ranks) * params.bankGroups * params.banksPerGroup),
         groups(size_t(params.ranks) * params.bankGroups), ranks(params.ranks) {}
 
   void reset() {
@@ -48,9 +47,7 @@ public:
   }
 
   bool isOpen(const DramLocation &at) const { return banks[at.flatBank].open; }
-  bool isHit(const DramLocation &at) const {
-    return banks[at.flatBank].open && banks[at.flatBank].row == at.row;
-  }
+  bool isHit(const DramLocation &at) const { return banks[at.flatBank].open && banks[at.flatBank].row == at.row; }
 
   /// tRP of the bank, tRRD of group and rank, tFAW, tRFC, tRREFD. tRC is tRAS + tRP.
   uint64_t activateReady(const DramLocation &at) const {
@@ -58,16 +55,11 @@ public:
   }
   uint64_t activateReadyButBank(const DramLocation &at) const {
     const Rank &rank = ranks[at.rank];
-    return std::max({groups[groupOf(at)].activateAt, rank.activateAt,
-                     rank.fourActivates[rank.oldestActivate]});
+    return std::max({groups[groupOf(at)].activateAt, rank.activateAt, rank.fourActivates[rank.oldestActivate]});
   }
-  uint64_t bankActivateReady(const DramLocation &at) const {
-    return banks[at.flatBank].activateAt;
-  }
+  uint64_t bankActivateReady(const DramLocation &at) const { return banks[at.flatBank].activateAt; }
   /// tRAS, tRTP, tWR.
-  uint64_t prechargeReady(const DramLocation &at) const {
-    return banks[at.flatBank].prechargeAt;
-  }
+  uint64_t prechargeReady(const DramLocation &at) const { return banks[at.flatBank].prechargeAt; }
   /// tRCD and all of columnReadyButBank.
   uint64_t columnReady(const DramLocation &at, bool write) const {
     return std::max(bankColumnReady(at, write), columnReadyButBank(at, write));
@@ -83,8 +75,7 @@ public:
     uint64_t bus = busEnd + (at.rank != busRank ? p.nRTRS : 0);
     uint64_t toData = write ? p.nCWL : p.nCL;
     uint64_t busAt = bus > toData ? bus - toData : 0;
-    return write ? std::max({rank.writeAt, group.writeAt, busAt})
-                 : std::max({rank.readAt, group.readAt, busAt});
+    return write ? std::max({rank.writeAt, group.writeAt, busAt}) : std::max({rank.readAt, group.readAt, busAt});
   }
   bool anyOpen(uint32_t rank) const {
     for (size_t i = 0; i < banksPerRank(); ++i)
@@ -104,8 +95,7 @@ public:
   /// tRP of the bank, tRRD after the rank's last activate, tRFCpb after its last refresh; the bank must be closed.
   uint64_t bankRefreshReady(const DramLocation &at) const {
     const Rank &rank = ranks[at.rank];
-    return std::max({banks[at.flatBank].activateAt, rank.activateAt,
-                     rank.bankRefreshAt});
+    return std::max({banks[at.flatBank].activateAt, rank.activateAt, rank.bankRefreshAt});
   }
 
   void issueActivate(const DramLocation &at, uint64_t tick) {
@@ -184,16 +174,12 @@ private:
     uint64_t activateAt = 0, readAt = 0, writeAt = 0;
   };
   struct Rank {
-    uint64_t activateAt = 0, readAt = 0, writeAt = 0, refreshAt = 0,
-             bankRefreshAt = 0;
-    uint64_t fourActivates[4] =
-        {}; ///< a fifth activate is legal from the oldest of these
+    uint64_t activateAt = 0, readAt = 0, writeAt = 0, refreshAt = 0, bankRefreshAt = 0;
+    uint64_t fourActivates[4] = {}; ///< a fifth activate is legal from the oldest of these
     unsigned oldestActivate = 0;
   };
   size_t banksPerRank() const { return size_t(p.bankGroups) * p.banksPerGroup; }
-  size_t groupOf(const DramLocation &at) const {
-    return size_t(at.rank) * p.bankGroups + at.bankGroup;
-  }
+  size_t groupOf(const DramLocation &at) const { return size_t(at.rank) * p.bankGroups + at.bankGroup; }
 
   DramParams p;
   std::vector<Bank> banks;

@@ -22,9 +22,7 @@ using Cycle = uint64_t;
 enum class ArrayType : uint8_t { Int8, Bf16, Fp32 };
 
 /// Bytes of one array operand element.
-constexpr uint32_t elementBytes(ArrayType type) {
-  return type == ArrayType::Int8 ? 1 : type == ArrayType::Bf16 ? 2 : 4;
-}
+constexpr uint32_t elementBytes(ArrayType type) { return type == ArrayType::Int8 ? 1 : type == ArrayType::Bf16 ? 2 : 4; }
 
 /// Engine classes in the fixed arbitration order of a cycle: a lower value wins a bank asked for in the same cycle.
 enum class EngineKind : uint8_t { Store, Vector, Tensor, Preload, Load, Sequencer };
@@ -58,12 +56,12 @@ struct DramParams {
   // Devices.
   uint32_t clockMhz = 1200; ///< command clock
   uint32_t channels = 1, ranks = 1, bankGroups = 4, banksPerGroup = 4;
-  uint32_t rowBytes = 8192; ///< page of one rank over the whole channel width
-  uint32_t nBurst = 4;      ///< data bus ticks of one access
-  uint32_t nCL = 16, nCWL = 12, nRP = 16, nRAS = 39;            ///< tRC is nRAS + nRP
-  uint32_t nRCDRD = 16, nRCDWR = 16;                            ///< activate to read, to write
-  uint32_t nRPAB = 16;                                          ///< precharge-all to refresh
-  uint32_t nCCDS = 4, nCCDL = 6, nCCDLWR = 6;                   ///< nCCDLWR: from write to write
+  uint32_t rowBytes = 8192;                          ///< page of one rank over the whole channel width
+  uint32_t nBurst = 4;                               ///< data bus ticks of one access
+  uint32_t nCL = 16, nCWL = 12, nRP = 16, nRAS = 39; ///< tRC is nRAS + nRP
+  uint32_t nRCDRD = 16, nRCDWR = 16;                 ///< activate to read, to write
+  uint32_t nRPAB = 16;                               ///< precharge-all to refresh
+  uint32_t nCCDS = 4, nCCDL = 6, nCCDLWR = 6;        ///< nCCDLWR: from write to write
   uint32_t nRRDS = 4, nRRDL = 6, nFAW = 26;
   uint32_t nWR = 18, nWTRS = 3, nWTRL = 9; ///< from the end of write data
   uint32_t nRTP = 9, nRTW = 10;            ///< nRTW: read to write command, same rank
@@ -79,9 +77,9 @@ struct DramParams {
   /// Adds a fixed latency to any device, accelerator cycles.
   uint32_t pathLatencyCycles = 0;
   DramController controller = DramController::Windowed; ///< of an ideal DRAM none
-  uint32_t window = 32;          ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
-  uint32_t ageCapTicks = 2048;   ///< windowed: a request in the window for so long goes first
-  uint32_t grantBursts = 32;     ///< a granted port keeps its grant for so many bursts while it has requests
+  uint32_t window = 32;        ///< requests per channel a controller looks at (in-order: how far ahead rows are opened)
+  uint32_t ageCapTicks = 2048; ///< windowed: a request in the window for so long goes first
+  uint32_t grantBursts = 32;   ///< a granted port keeps its grant for so many bursts while it has requests
   uint32_t writeBufferBursts = 32, writeHighWatermark = 24, writeLowWatermark = 8;
   /// Burst address bits from the lowest: channel, bank group, column, bank, rank, row.
   /// Off: channel, column, rank, bank group, bank, row (Ramulator's RoBaRaCoCh).
@@ -95,19 +93,19 @@ struct MachineParams {
 
   // Architectural.
   ArrayType arrayType = ArrayType::Int8;
-  uint32_t rows = 16, cols = 16;      ///< MAC array; powers of two
-  uint32_t lanes = 16;                ///< vector engine lanes
-  uint32_t vectorStages = 12;         ///< chained ALUs per lane, at most isa::kMaxStages; a longer chain is illegal
+  uint32_t rows = 16, cols = 16; ///< MAC array; powers of two
+  uint32_t lanes = 16;           ///< vector engine lanes
+  uint32_t vectorStages = 12;    ///< chained ALUs per lane, at most isa::kMaxStages; a longer chain is illegal
   uint32_t preloadRowsPerCycle = 1;
   std::vector<MemoryParams> scratchpads; ///< one (unified), or activation then weight
   MemoryParams accumulator;              ///< rows of cols x 4 bytes
   uint32_t loadEngines = 2, storeEngines = 1;
-  uint32_t queueDepth = 8;            ///< instructions per engine queue
+  uint32_t queueDepth = 8; ///< instructions per engine queue
   uint32_t loopBufferWords = 256;
-  uint32_t prefetchWords = 32;        ///< program words fetched ahead
+  uint32_t prefetchWords = 32; ///< program words fetched ahead
   uint32_t semaphores = 64, semaphoreMax = 63;
-  uint32_t outstandingBursts = 16;    ///< per DMA engine
-  uint32_t burstsPerCycle = 1;        ///< per DMA engine, at most one per channel
+  uint32_t outstandingBursts = 16; ///< per DMA engine
+  uint32_t burstsPerCycle = 1;     ///< per DMA engine, at most one per channel
 
   // Timing.
   uint32_t clockMhz = 1000;

@@ -42,7 +42,9 @@ Status assemble(const AssemblerArguments &arguments) {
   if (!program)
     return userError(program.message());
   std::vector<uint8_t> image = isa::serialize(*program);
-  std::string output = arguments.output.empty() ? std::filesystem::path(arguments.file).filename().replace_extension(".twp").string() : arguments.output;
+  std::string output = arguments.output.empty()
+                           ? std::filesystem::path(arguments.file).filename().replace_extension(".twp").string()
+                           : arguments.output;
   return runtime::writeFile(output, {reinterpret_cast<const char *>(image.data()), image.size()});
 }
 

@@ -19,7 +19,8 @@
 using namespace tw;
 using namespace tw::cli;
 
-CLI::Option *cli::addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help) {
+CLI::Option *cli::addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values,
+                              const std::string &help) {
   return command.add_option(name, values, help)->allow_extra_args(false)->type_size(1)->take_all();
 }
 
@@ -52,13 +53,17 @@ static CLI::Validator scheduleValidator() {
 }
 
 void ModelArguments::addTo(CLI::App &command) {
-  command.add_option("MODEL", model, ".onnx, .mlir, .tasm, .twp, gemm:MxNxK:TYPE or conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE")->required();
+  command.add_option("MODEL", model, ".onnx, .mlir, .tasm, .twp, gemm:MxNxK:TYPE or conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE")
+      ->required();
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
-  command.add_option("--schedule", network.schedule, "how tiles follow one another, or a schedule file (docs/schedule-file.md)")
+  command
+      .add_option("--schedule", network.schedule, "how tiles follow one another, or a schedule file (docs/schedule-file.md)")
       ->check(scheduleValidator())
       ->capture_default_str();
-  command.add_option("--across", network.across, "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
+  command
+      .add_option("--across", network.across,
+                  "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();
   command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")
@@ -71,20 +76,28 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
   addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
-  addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")->type_name("NAME=FILE|VALUE");
-  command.add_option("--max-constant-bytes", network.import.maxConstantBytes, "bytes of constants that a model may have and make")
+  addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")
+      ->type_name("NAME=FILE|VALUE");
+  command
+      .add_option("--max-constant-bytes", network.import.maxConstantBytes, "bytes of constants that a model may have and make")
       ->check(wholeNumber(1))
       ->capture_default_str();
-  command.add_option("--max-instructions", network.maxInstructions, "instructions that a program may have, repeated ones included")
-      ->check(wholeNumber(1));
-  command.add_option("--cpu", network.processor.cpu, "processor that code for the CPU is for, as LLVM calls it (docs/cpu.md); native: this one")
-      ->capture_default_str();
-  command.add_option("--features", network.processor.features, "instruction sets that code for the CPU may use besides, or not")->type_name("+NAME,-NAME");
   command
-      .add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
+      .add_option("--max-instructions", network.maxInstructions, "instructions that a program may have, repeated ones included")
+      ->check(wholeNumber(1));
+  command
+      .add_option("--cpu", network.processor.cpu,
+                  "processor that code for the CPU is for, as LLVM calls it (docs/cpu.md); native: this one")
+      ->capture_default_str();
+  command
+      .add_option("--features", network.processor.features, "instruction sets that code for the CPU may use besides, or not")
+      ->type_name("+NAME,-NAME");
+  command.add_option("--math", math, "what may be changed of the network's numbers (docs/targets.md)")
       ->check(CLI::IsMember(std::vector<std::string>(std::begin(graph::kMathNames), std::end(graph::kMathNames))))
       ->capture_default_str();
-  command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")->type_name("DIR")->envname("TILEWRIGHT_CACHE");
+  command.add_option("--cache", network.cacheFolder, "folder that keeps what schedule search has measured")
+      ->type_name("DIR")
+      ->envname("TILEWRIGHT_CACHE");
   command.add_option("--seed", seed, "seed of random inputs, and of the weights of inline kernels")
       ->check(wholeNumber())
       ->capture_default_str();
@@ -116,7 +129,8 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
     return userError(llvm::toString(processor.takeError()));
   runtime::NetworkOptions result = network;
   result.seed = seed;
-  result.math = graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
+  result.math =
+      graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
   for (const std::string &text : shapes) {
     auto bad = [&] { return userError("--shape is '" + text + "' but must be NAME=DIM,DIM,... with positive dims"); };
     size_t equals = text.find('=');
@@ -190,12 +204,14 @@ StatusOr<std::vector<TensorArgument>> cli::readTensorFiles(const std::vector<std
 }
 
 StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::assignTensors(std::vector<TensorArgument> arguments,
-                                                                             const std::vector<runtime::TensorSpec> &specs, const std::string &what) {
+                                                                             const std::vector<runtime::TensorSpec> &specs,
+                                                                             const std::string &what) {
   std::vector<std::optional<runtime::HostTensor>> tensors(specs.size());
   for (TensorArgument &argument : arguments) {
     if (argument.name.empty())
       continue;
-    auto spec = std::find_if(specs.begin(), specs.end(), [&](const runtime::TensorSpec &s) { return s.name == printable(argument.name); });
+    auto spec = std::find_if(specs.begin(), specs.end(),
+                             [&](const runtime::TensorSpec &s) { return s.name == printable(argument.name); });
     if (spec == specs.end())
       return userError("the network has no " + what + " '" + argument.name + "', only: " + namesOf(specs));
     if (tensors[spec - specs.begin()])
@@ -209,14 +225,15 @@ StatusOr<std::vector<std::optional<runtime::HostTensor>>> cli::assignTensors(std
     while (next < specs.size() && tensors[next])
       ++next;
     if (next == specs.size())
-      return userError(std::to_string(arguments.size()) + " " + what + " files given but the network has " + std::to_string(specs.size()) + " " + what +
-                       "s: " + namesOf(specs));
+      return userError(std::to_string(arguments.size()) + " " + what + " files given but the network has " +
+                       std::to_string(specs.size()) + " " + what + "s: " + namesOf(specs));
     tensors[next] = std::move(argument.tensor);
   }
   return tensors;
 }
 
-StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed, const std::vector<runtime::TensorSpec> &specs) {
+StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgument> files, uint64_t seed,
+                                                          const std::vector<runtime::TensorSpec> &specs) {
   if (files.empty())
     return runtime::randomTensors(specs, seed);
   auto tensors = assignTensors(std::move(files), specs, "input");

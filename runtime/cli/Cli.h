@@ -65,14 +65,15 @@ CLI::Validator wholeNumber(uint64_t least = 0, uint64_t most = UINT64_MAX);
 CLI::Option *addRepeated(CLI::App &command, const std::string &name, std::vector<std::string> &values, const std::string &help);
 
 /// Tensors for `specs`: named ones first, the others in order. Missing ones stay empty. `what` is "input" or "output", for messages.
-StatusOr<std::vector<std::optional<runtime::HostTensor>>> assignTensors(std::vector<TensorArgument> arguments,
-                                                                        const std::vector<runtime::TensorSpec> &specs, const std::string &what);
+StatusOr<std::vector<std::optional<runtime::HostTensor>>>
+assignTensors(std::vector<TensorArgument> arguments, const std::vector<runtime::TensorSpec> &specs, const std::string &what);
 
 /// Refuses what runtime::FileSet would refuse when the results are there: an hour may lie between. Empty outputs are none.
 Status checkOutputs(const std::vector<std::string> &outputs);
 
 /// The inputs of a network from `files` as assignTensors() takes them, or random ones if there are none.
-StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed, const std::vector<runtime::TensorSpec> &specs);
+StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed,
+                                                     const std::vector<runtime::TensorSpec> &specs);
 
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {

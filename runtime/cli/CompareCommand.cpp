@@ -529,7 +529,8 @@ json Contest::document() const {
 }
 
 Status Contest::verdict() const {
-  if (std::none_of(rows.begin(), rows.end(), [](const Row &row) { return row.hasTime(); }) && rows.size() == 1 && rows[0].name == kGpu)
+  if (std::none_of(rows.begin(), rows.end(), [](const Row &row) { return row.hasTime(); }) && rows.size() == 1 &&
+      rows[0].name == kGpu)
     return userError("target gpu is " + rows[0].how);
   std::string disagreement, overflow;
   bool isOurs = false;
@@ -616,7 +617,9 @@ void cli::addCompareCommand(CLI::App &app, Action &action) {
       app.add_subcommand("compare", "targets and other runtimes side by side: times, and whether their results agree");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  command->add_option("--targets", arguments->targets, "accel (simulated, needs --hw), cpu (measured) and gpu (measured where there is one)")
+  command
+      ->add_option("--targets", arguments->targets,
+                   "accel (simulated, needs --hw), cpu (measured) and gpu (measured where there is one)")
       ->delimiter(',')
       ->type_name("NAME,...")
       ->capture_default_str();

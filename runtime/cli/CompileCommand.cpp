@@ -18,7 +18,8 @@ struct CompileArguments {
   std::string target = "accel", phase, output, name, weights;
 };
 
-constexpr const char *kPtx = "ptx", *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
+constexpr const char *kPtx = "ptx",
+                     *kLlvm = "llvm"; ///< what --emit can show of code for a GPU, behind the phases that all targets share
 
 /// What --emit can show of code for the CPU, behind the phases that all targets share.
 const std::vector<std::pair<std::string, cpu::BundleText>> &bundleTexts() {
@@ -54,7 +55,8 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
 }
 
 /// Stages the files of a bundle.
-Status stage(runtime::FileSet &files, const std::string &folder, const std::string &name, const cpu::Bundle &bundle, bool hasWeights) {
+Status stage(runtime::FileSet &files, const std::string &folder, const std::string &name, const cpu::Bundle &bundle,
+             bool hasWeights) {
   if (Status status = files.addFolder(folder); !status)
     return status;
   const std::string path = folder + "/";
@@ -70,7 +72,8 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
     return userError("--schedule " + options.schedule + " is for --target accel: code for the CPU has no such choices");
   if (!options.machine.empty())
     return userError("--hw is for --target accel: --cpu and --arch name the processor of --target cpu");
-  auto text = std::find_if(bundleTexts().begin(), bundleTexts().end(), [&](const auto &entry) { return entry.first == arguments.phase; });
+  auto text = std::find_if(bundleTexts().begin(), bundleTexts().end(),
+                           [&](const auto &entry) { return entry.first == arguments.phase; });
   const bool isText = text != bundleTexts().end();
   if (!isText && !arguments.phase.empty()) {
     if (arguments.phase != "import" && arguments.phase != "graph" && arguments.phase != "linalg")
@@ -85,7 +88,9 @@ Status compileForCpu(const CompileArguments &arguments, runtime::NetworkOptions 
   request.separateWeights = arguments.weights == "file";
   if (isText) {
     request.text = text->second;
-    const std::string output = !arguments.output.empty() ? arguments.output : text->second == cpu::BundleText::Object ? request.name + ".o" : "-";
+    const std::string output = !arguments.output.empty()                 ? arguments.output
+                               : text->second == cpu::BundleText::Object ? request.name + ".o"
+                                                                         : "-";
     if (Status status = checkOutputs({output}); !status)
       return status;
     StatusOr<cpu::Bundle> bundle = runtime::compileBundle(arguments.model.model, options, request);
@@ -138,7 +143,9 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   const bool isText = phase == kPtx || phase == kLlvm;
   if (!phase.empty() && !isText)
     return userError("--emit is '" + phase + "' but --target gpu has import, graph, linalg, llvm and ptx");
-  const std::string output = !arguments.output.empty() ? arguments.output : isText ? "-" : runtime::fileStem(arguments.model.model) + ".gpu";
+  const std::string output = !arguments.output.empty() ? arguments.output
+                             : isText                  ? "-"
+                                                       : runtime::fileStem(arguments.model.model) + ".gpu";
   if (isText) {
     if (Status status = checkOutputs({output}); !status)
       return status;
@@ -155,7 +162,8 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   if (isText) {
     std::string text;
     for (size_t i = 0; i < program->kernels.size(); ++i)
-      text += (phase == kPtx ? "// kernel " : "; kernel ") + std::to_string(i) + "\n" + (phase == kPtx ? program->kernels[i].ptx : program->kernels[i].llvm);
+      text += (phase == kPtx ? "// kernel " : "; kernel ") + std::to_string(i) + "\n" +
+              (phase == kPtx ? program->kernels[i].ptx : program->kernels[i].llvm);
     return runtime::writeFile(output, text);
   }
   runtime::FileSet files;
@@ -170,8 +178,10 @@ Status compile(const CompileArguments &arguments) {
     return options.error();
   if (arguments.target == "cpu")
     return compileForCpu(arguments, *options);
-  const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch}, {"--cpu", options->processor.cpu},
-                                                                  {"--features", options->processor.features}, {"--name", arguments.name},
+  const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch},
+                                                                  {"--cpu", options->processor.cpu},
+                                                                  {"--features", options->processor.features},
+                                                                  {"--name", arguments.name},
                                                                   {"--weights", arguments.weights}};
   for (const auto &[option, value] : onlyCpu)
     if (!value.empty())
@@ -183,8 +193,10 @@ Status compile(const CompileArguments &arguments) {
       return userError("--emit " + name + " is for --target cpu" + (name == kLlvm ? " or gpu" : ""));
   if (arguments.phase == kPtx)
     return userError(std::string("--emit ") + kPtx + " is for --target gpu");
-  if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") && !runtime::isProgramFile(arguments.model.model))
-    return userError("a machine is needed to compile " + arguments.model.model + ": give one with --hw (see 'tilewright hw list')");
+  if (options->machine.empty() && (arguments.phase.empty() || arguments.phase != "import") &&
+      !runtime::isProgramFile(arguments.model.model))
+    return userError("a machine is needed to compile " + arguments.model.model +
+                     ": give one with --hw (see 'tilewright hw list')");
   return emit(arguments, *options);
 }
 
@@ -194,11 +206,25 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
-  command->add_option("--target", arguments->target, "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")->check(CLI::IsMember(runtime::targetNames()))->capture_default_str();
-  command->add_option("--emit", arguments->phase, "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: llvm or ptx")->check(CLI::IsMember(emitNames()));
-  command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")->check(CLI::IsMember(cpu::archNames()));
+  command
+      ->add_option("--target", arguments->target,
+                   "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")
+      ->check(CLI::IsMember(runtime::targetNames()))
+      ->capture_default_str();
+  command
+      ->add_option("--emit", arguments->phase,
+                   "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all "
+                   "kernels in one file; --target gpu: llvm or ptx")
+      ->check(CLI::IsMember(emitNames()));
+  command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
+      ->check(CLI::IsMember(cpu::archNames()));
   command->add_option("--name", arguments->name, "--target cpu: what files and symbols begin with; default: MODEL");
-  command->add_option("--weights", arguments->weights, "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")->check(CLI::IsMember({"inside", "file"}));
-  command->add_option("-o,--output", arguments->output, "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, this folder, MODEL.gpu");
+  command
+      ->add_option("--weights", arguments->weights,
+                   "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")
+      ->check(CLI::IsMember({"inside", "file"}));
+  command->add_option("-o,--output", arguments->output,
+                      "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, "
+                      "this folder, MODEL.gpu");
   command->callback([arguments, &action] { action = [arguments] { return compile(*arguments); }; });
 }

@@ -31,8 +31,8 @@ Status validate(const HwArguments &arguments) {
     // SystemC runs every valid machine. The other two have limits of their own.
     const std::optional<std::string> notCompiled = runtime::whyNotCompiled(*machine), noRtl = cosim::whyNoRtl(*machine);
     auto word = [](const std::optional<std::string> &why) { return why ? "no (" + *why + ")" : std::string("yes"); };
-    std::printf("%s: valid, machine %s\n  compiler  %s\n  systemc   yes\n  rtl       %s\n", name.c_str(), machine->title().c_str(),
-                word(notCompiled).c_str(), word(noRtl).c_str());
+    std::printf("%s: valid, machine %s\n  compiler  %s\n  systemc   yes\n  rtl       %s\n", name.c_str(),
+                machine->title().c_str(), word(notCompiled).c_str(), word(noRtl).c_str());
     if (notCompiled)
       problems += name + ": the compiler has no code for this machine: " + *notCompiled + "\n";
   }
@@ -82,11 +82,12 @@ Status list() {
     uint64_t onChip = machine->accumulator.capacityBytes;
     for (const timing::MemoryParams &memory : machine->scratchpads)
       onChip += memory.capacityBytes;
-    table.add({shipped.name,
-               std::to_string(machine->rows) + "x" + std::to_string(machine->cols) + " " + hwconfigs::typeName(machine->arrayType),
-               std::to_string(machine->clockMhz) + " MHz",
-               runtime::fixed(machine->peakMacsPerCycle() * machine->clockMhz / 1e3, 1) + " GMAC/s",
-               runtime::grouped(onChip / 1024) + " KiB", machine->dram.device});
+    table.add(
+        {shipped.name,
+         std::to_string(machine->rows) + "x" + std::to_string(machine->cols) + " " + hwconfigs::typeName(machine->arrayType),
+         std::to_string(machine->clockMhz) + " MHz",
+         runtime::fixed(machine->peakMacsPerCycle() * machine->clockMhz / 1e3, 1) + " GMAC/s",
+         runtime::grouped(onChip / 1024) + " KiB", machine->dram.device});
   }
   std::fputs(table.str().c_str(), stdout);
   return {};
@@ -98,10 +99,14 @@ void cli::addHwCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<HwArguments>();
   CLI::App *command = app.add_subcommand("hw", "machines: validate, describe, list, and their RTL parameters");
   command->require_subcommand(1);
-  CLI::App *validateCommand = command->add_subcommand("validate", "check machine files, report every problem, and say what compiles for them and runs them");
-  CLI::App *describeCommand = command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
+  CLI::App *validateCommand = command->add_subcommand(
+      "validate", "check machine files, report every problem, and say what compiles for them and runs them");
+  CLI::App *describeCommand =
+      command->add_subcommand("describe", "array, memories, engines and DRAM of machines, with peak rates");
   CLI::App *rtlCommand = command->add_subcommand("rtl", "the SystemVerilog package that makes one machine of the RTL");
-  rtlCommand->add_option("MACHINE", arguments->machines, "a YAML file or the name of a shipped machine")->required()->expected(1);
+  rtlCommand->add_option("MACHINE", arguments->machines, "a YAML file or the name of a shipped machine")
+      ->required()
+      ->expected(1);
   addRepeated(*rtlCommand, "--set", arguments->overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
   rtlCommand->callback([arguments, &action] { action = [arguments] { return rtl(*arguments); }; });
   for (CLI::App *sub : {validateCommand, describeCommand}) {
@@ -110,5 +115,7 @@ void cli::addHwCommand(CLI::App &app, Action &action) {
   }
   validateCommand->callback([arguments, &action] { action = [arguments] { return validate(*arguments); }; });
   describeCommand->callback([arguments, &action] { action = [arguments] { return describe(*arguments); }; });
-  command->add_subcommand("list", "the machines that come with Tilewright, and those of TILEWRIGHT_HW")->callback([&action] { action = list; });
+  command->add_subcommand("list", "the machines that come with Tilewright, and those of TILEWRIGHT_HW")->callback([&action] {
+    action = list;
+  });
 }

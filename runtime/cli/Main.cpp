@@ -10,9 +10,9 @@
 #include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <cstdlib>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -46,7 +46,9 @@ static int fail(runtime::ErrorKind kind, std::string message) {
       message.replace(at, argument.size(), text);
       at += text.size();
     }
-  const char *prefix = kind == runtime::ErrorKind::Fault ? "tilewright: fault: " : kind == runtime::ErrorKind::Internal ? "tilewright: internal error: " : "tilewright: ";
+  const char *prefix = kind == runtime::ErrorKind::Fault      ? "tilewright: fault: "
+                       : kind == runtime::ErrorKind::Internal ? "tilewright: internal error: "
+                                                              : "tilewright: ";
   size_t begin = 0;
   while (begin <= message.size()) {
     size_t end = message.find('\n', begin);
@@ -67,7 +69,8 @@ static std::string memoryText() {
       pages = 0;
     std::fclose(file);
   }
-  return "an allocation failed with " + std::to_string(pages * uint64_t(sysconf(_SC_PAGESIZE))) + " bytes of address space in use";
+  return "an allocation failed with " + std::to_string(pages * uint64_t(sysconf(_SC_PAGESIZE))) +
+         " bytes of address space in use";
 }
 
 /// LLVM's own containers do not throw, and would abort.
@@ -95,9 +98,10 @@ static int finish(int status) {
 /// LLVM has no code for what it was given: features that contradict each other, for example.
 static void llvmGaveUp(void *namesProcessor, const char *reason, bool) {
   const bool isAsked = *static_cast<bool *>(namesProcessor);
-  const int status = fail(isAsked ? runtime::ErrorKind::User : runtime::ErrorKind::Internal,
-                          isAsked ? std::string("LLVM makes no code for the processor of --arch, --cpu and --features: ") + reason
-                                  : std::string("LLVM: ") + reason);
+  const int status =
+      fail(isAsked ? runtime::ErrorKind::User : runtime::ErrorKind::Internal,
+           isAsked ? std::string("LLVM makes no code for the processor of --arch, --cpu and --features: ") + reason
+                   : std::string("LLVM: ") + reason);
   std::fflush(stdout);
   _exit(status);
 }
@@ -114,7 +118,8 @@ int main(int argc, char **argv) {
     for (const std::string &text : {argument, argument.substr(argument.find('=') + 1)}) // a value stands without its name, too
       if (text.find('\n') != std::string::npos)
         brokenArguments.push_back(text);
-  CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go", "tilewright");
+  CLI::App app("Tilewright: compile neural networks for a simulated tensor accelerator, run them and see where the cycles go",
+               "tilewright");
   app.set_version_flag("--version", std::string("tilewright ") + TILEWRIGHT_VERSION);
   app.require_subcommand(1);
   app.footer("Exit status: 0 ok, 1 user error, 2 fault in the simulated program, 3 internal error.");

@@ -147,8 +147,7 @@ Status quantizeModel(const QuantizeArguments &arguments) {
     return options.error();
   const std::string &model = arguments.model.model;
   if (fs::path(model).extension() != ".onnx")
-    return userError("'" + model + "' has suffix '" + fs::path(model).extension().string() +
-                     "' but quantize takes .onnx");
+    return userError("'" + model + "' has suffix '" + fs::path(model).extension().string() + "' but quantize takes .onnx");
   files::addInput(arguments.calibration);
   if (Status status = checkOutputs({arguments.output}); !status)
     return status;

@@ -29,7 +29,8 @@ struct RunArguments {
 };
 
 /// Inputs of every run: one run, or with --batch as many as the files hold.
-StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, std::vector<TensorArgument> files, const runtime::Session &session) {
+StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &arguments, std::vector<TensorArgument> files,
+                                                        const runtime::Session &session) {
   using Runs = std::vector<std::vector<HostTensor>>;
   if (arguments.inputs.empty()) {
     if (arguments.batch)
@@ -43,7 +44,8 @@ StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &argu
   for (size_t i = 0; i < tensors->size(); ++i) {
     const runtime::TensorSpec &spec = session.inputs()[i];
     if (!(*tensors)[i])
-      return userError("input '" + spec.name + "' (" + frontend::elementName(spec.type) + " [" + runtime::shapeText(spec.shape) + "]) is not given");
+      return userError("input '" + spec.name + "' (" + frontend::elementName(spec.type) + " [" +
+                       runtime::shapeText(spec.shape) + "]) is not given");
     HostTensor &tensor = *(*tensors)[i];
     if (!arguments.batch) {
       runs[0].push_back(std::move(tensor));
@@ -55,8 +57,8 @@ StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &argu
     if (i == 0)
       runs.resize(parts->size());
     if (parts->size() != runs.size())
-      return userError("input '" + spec.name + "' holds a batch of " + std::to_string(parts->size()) + " but input '" + session.inputs()[0].name + "' one of " +
-                       std::to_string(runs.size()));
+      return userError("input '" + spec.name + "' holds a batch of " + std::to_string(parts->size()) + " but input '" +
+                       session.inputs()[0].name + "' one of " + std::to_string(runs.size()));
     for (size_t run = 0; run < runs.size(); ++run)
       runs[run].push_back(std::move((*parts)[run]));
   }
@@ -64,12 +66,14 @@ StatusOr<std::vector<std::vector<HostTensor>>> inputsOf(const RunArguments &argu
 }
 
 /// Runs all inputs one after the other; the report is the first run's, with the outputs of all.
-StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector<std::vector<HostTensor>> &runs, Progress &progress) {
+StatusOr<runtime::RunReport> runAll(runtime::Session &session, const std::vector<std::vector<HostTensor>> &runs,
+                                    Progress &progress) {
   std::optional<runtime::RunReport> report;
   std::vector<std::vector<HostTensor>> outputs(session.outputs().size());
   double seconds = 0;
   for (size_t i = 0; i < runs.size(); ++i) {
-    progress.show(runs.size() == 1 ? "simulating" : "simulating " + std::to_string(i + 1) + " of " + std::to_string(runs.size()));
+    progress.show(runs.size() == 1 ? "simulating"
+                                   : "simulating " + std::to_string(i + 1) + " of " + std::to_string(runs.size()));
     StatusOr<runtime::RunReport> one = session.run(runs[i]);
     if (!one)
       return one.error();
@@ -98,7 +102,8 @@ std::string fileName(const std::string &name) {
 }
 
 /// Compares outputs with what is expected of them; those that nobody expects anything of are left out.
-Status compareAll(const RunArguments &arguments, const std::vector<std::optional<HostTensor>> &expected, runtime::RunReport &report) {
+Status compareAll(const RunArguments &arguments, const std::vector<std::optional<HostTensor>> &expected,
+                  runtime::RunReport &report) {
   for (size_t i = 0; i < expected.size(); ++i) {
     if (!expected[i])
       continue;
@@ -153,7 +158,8 @@ Status writeResults(const RunArguments &arguments, const runtime::Network &netwo
 
 Status run(const RunArguments &arguments) {
   runtime::SessionOptions options;
-  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs), expectedFiles = readTensorFiles(arguments.expected);
+  StatusOr<std::vector<TensorArgument>> files = readTensorFiles(arguments.inputs),
+                                        expectedFiles = readTensorFiles(arguments.expected);
   if (!files || !expectedFiles)
     return files ? expectedFiles.error() : files.error();
   StatusOr<runtime::NetworkOptions> network = arguments.model.options(*files, arguments.batch);
@@ -175,7 +181,8 @@ Status run(const RunArguments &arguments) {
   if (!arguments.dumpFile.empty() && arguments.batch)
     return userError("--fst needs a single run, without --batch");
   if (arguments.dumpFrom >= arguments.dumpTo)
-    return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " + std::to_string(arguments.dumpTo));
+    return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " +
+                     std::to_string(arguments.dumpTo));
   if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile}); !status)
     return status;
   runtime::FileSet outputs;
@@ -197,9 +204,11 @@ Status run(const RunArguments &arguments) {
     return session.error();
   printNotes((*session)->network().notes);
   if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
-    return userError("--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
+    return userError(
+        "--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
   if (options.simulator.trace && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
-    return userError("--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
+    return userError(
+        "--trace needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
 
   StatusOr<std::vector<std::vector<HostTensor>>> runs = inputsOf(arguments, std::move(*files), **session);
   if (!runs)
@@ -235,9 +244,10 @@ static std::string toleranceHelp() {
     std::snprintf(buffer, sizeof buffer, "%g", runtime::defaultTolerance(type, precision).ofRange);
     return std::string(buffer);
   };
-  return "largest difference from --expect, as a part of the output's range; default: float " + part(ElementKind::F32, Precision::Single) +
-         ", float16 " + part(ElementKind::F16, Precision::Single) + ", bfloat16 and bf16 machines " + part(ElementKind::BF16, Precision::Single) +
-         ", quantised networks " + part(ElementKind::F32, Precision::Quantised) + " (int8 and uint8: at least one step), other integers " +
+  return "largest difference from --expect, as a part of the output's range; default: float " +
+         part(ElementKind::F32, Precision::Single) + ", float16 " + part(ElementKind::F16, Precision::Single) +
+         ", bfloat16 and bf16 machines " + part(ElementKind::BF16, Precision::Single) + ", quantised networks " +
+         part(ElementKind::F32, Precision::Quantised) + " (int8 and uint8: at least one step), other integers " +
          part(ElementKind::I32, Precision::Single);
 }
 
@@ -246,18 +256,24 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   CLI::App *command = app.add_subcommand("run", "run a model on the simulated accelerator");
   arguments->model.addTo(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
-  addRepeated(*command, "--expect", arguments->expected, "what an output should be, .npy or .pb; beyond the tolerance the exit status is 1")->type_name("[NAME=]FILE");
-  command
-      ->add_option("--tolerance", arguments->tolerance, toleranceHelp())
+  addRepeated(*command, "--expect", arguments->expected,
+              "what an output should be, .npy or .pb; beyond the tolerance the exit status is 1")
+      ->type_name("[NAME=]FILE");
+  command->add_option("--tolerance", arguments->tolerance, toleranceHelp())
       ->check([](const std::string &text) {
         char *end = nullptr;
         const double value = std::strtod(text.c_str(), &end);
-        return !text.empty() && *end == '\0' && std::isfinite(value) && value >= 0 ? "" : "'" + text + "' is no finite number from 0";
+        return !text.empty() && *end == '\0' && std::isfinite(value) && value >= 0
+                   ? ""
+                   : "'" + text + "' is no finite number from 0";
       })
       ->needs("--expect")
       ->type_name("PART");
   command->add_flag("--batch", arguments->batch, "inputs hold several runs along dim 0; outputs are stacked the same way");
-  command->add_option("--model", arguments->simulator, "what simulates: systemc (values and cycles), rtl (the same, Verilated SystemVerilog) or functional (values)")
+  command
+      ->add_option(
+          "--model", arguments->simulator,
+          "what simulates: systemc (values and cycles), rtl (the same, Verilated SystemVerilog) or functional (values)")
       ->check(CLI::IsMember({"systemc", "rtl", "functional"}))
       ->capture_default_str();
   command->add_flag("--check", arguments->checks, "look for reads of unwritten words and unordered accesses");

@@ -61,12 +61,14 @@ Status tune(const TuneArguments &arguments) {
   }
   const std::optional<runtime::ScheduleChoice> &choice = network->choice;
   const bool isSearched = !choice || choice->ran == "search";
-  for (const runtime::ScheduleChoice::Candidate &candidate : isSearched ? std::vector<runtime::ScheduleChoice::Candidate>() : choice->candidates)
+  for (const runtime::ScheduleChoice::Candidate &candidate :
+       isSearched ? std::vector<runtime::ScheduleChoice::Candidate>() : choice->candidates)
     if (candidate.schedule == choice->ran)
       sum.bestCycles = *candidate.cycles;
   double percent = 100.0 * double(sum.bestCycles) / double(std::max<uint64_t>(1, sum.firstCycles));
-  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them%s\n", grouped(sum.firstCycles).c_str(), grouped(sum.bestCycles).c_str(),
-              runtime::fixed(percent, 1).c_str(), isSearched ? "" : (", of schedule " + choice->ran).c_str());
+  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them%s\n", grouped(sum.firstCycles).c_str(),
+              grouped(sum.bestCycles).c_str(), runtime::fixed(percent, 1).c_str(),
+              isSearched ? "" : (", of schedule " + choice->ran).c_str());
   std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\n%u changes made one of them again, or "
               "changed no cycle\n"
               "searched for %s s\n",
@@ -83,7 +85,9 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
   for (const char *name : {"--schedule", "--search-budget", "--search-jobs", "--seed"})
     command->remove_option(command->get_option(name));
   arguments->model.network.schedule = "search";
-  command->add_option("--schedule", arguments->model.network.schedule, "schedule file with what is not to be decided (docs/schedule-file.md)")
+  command
+      ->add_option("--schedule", arguments->model.network.schedule,
+                   "schedule file with what is not to be decided (docs/schedule-file.md)")
       ->check([](const std::string &text) {
         return std::filesystem::path(text).extension() == ".mlir" ? "" : "'" + text + "' is no schedule file, FILE.mlir";
       })

@@ -80,7 +80,7 @@ private:
     uint32_t started = 0;
     Clock clock{};
     std::deque<Started> inFlight;
-    std::vector<uint64_t> pcs;   ///< by number - 1
+    std::vector<uint64_t> pcs; ///< by number - 1
     std::vector<Walk> walks;   ///< tensor: by number - 1
   };
   struct Semaphore {

@@ -173,7 +173,8 @@ std::string openTo(const struct stat &status) {
 
 Diagnostic writableByOthers(const std::string &what, const fs::path &path, const std::string &how) {
   return problem(what + " '" + path.string() + "' can be written by others: " + how +
-                 "; an RTL model is code that runs here, so take their right away (chmod go-w) or set TILEWRIGHT_RTL_CACHE to another folder");
+                 "; an RTL model is code that runs here, so take their right away (chmod go-w) or set TILEWRIGHT_RTL_CACHE to "
+                 "another folder");
 }
 
 Result<fs::path> cacheFolder() {
@@ -362,8 +363,9 @@ Result<fs::path> build(const timing::MachineParams &machine, bool traced, const 
 
 Result<std::vector<std::string>> cosim::rtlSources(const std::string &machinePackage) {
   const fs::path folder = sourceFolder() / "simulator" / "rtl";
-  std::vector<std::string> packages = {(installedFolder() / "tw_isa_pkg.sv").string(), machinePackage, (folder / "tw_pkg.sv").string(),
-                                       (installedFolder() / "tw_tables_pkg.sv").string(), (folder / "tw_fp_pkg.sv").string()};
+  std::vector<std::string> packages = {(installedFolder() / "tw_isa_pkg.sv").string(), machinePackage,
+                                       (folder / "tw_pkg.sv").string(), (installedFolder() / "tw_tables_pkg.sv").string(),
+                                       (folder / "tw_fp_pkg.sv").string()};
   std::vector<std::string> modules;
   std::error_code error;
   for (const fs::directory_entry &entry : fs::directory_iterator(folder, error)) {

@@ -145,7 +145,7 @@ TW_INLINE void integerBody(const isa::Tensor &tensor, core::MachineState &state,
   bool accumulate = tensor.accumulate;
   forEachStrip<int16_t>(
       tensor, state, int(state.machine().rows + 1) / 2 * 2,
-      [&](int16_t *target, const uint8_t *vector)
+      [&](int16_t * target, const uint8_t *vector)
           __attribute__((always_inline)) { widenVector<Byte>(target, vector, count, zeroPoint); },
       [&](const Strip<int16_t> &strip) __attribute__((always_inline)) { compute(strip, state.active, cols, accumulate); });
 }
@@ -265,8 +265,7 @@ struct ByteOperands {
 };
 
 /// `Block` positions in a row, 16 columns at a time, four rows a multiply-add.
-template <int Block>
-TW_AVX512 inline void byteBlockAvx512(const ByteOperands &operands, const uint8_t *vector, uint8_t *row) {
+template <int Block> TW_AVX512 inline void byteBlockAvx512(const ByteOperands &operands, const uint8_t *vector, uint8_t *row) {
   const __m512i flip = _mm512_load_si512(operands.flip);
   for (int n = 0; n < operands.cols; n += 16) {
     const int columns = operands.cols - n;
@@ -331,9 +330,7 @@ TW_AVX512 void bytesAvx512(const isa::Tensor &tensor, core::MachineState &state)
                        accumulator + (i2 * tensor.acc_strides[2] + i1 * tensor.acc_strides[1]) * rowBytes, tensor.counts[0]);
 }
 
-TW_AVX2 void integerAvx2(const isa::Tensor &tensor, core::MachineState &state) {
-  integerOf(tensor, state, integerStripAvx2);
-}
+TW_AVX2 void integerAvx2(const isa::Tensor &tensor, core::MachineState &state) { integerOf(tensor, state, integerStripAvx2); }
 TW_AVX512 void integerAvx512(const isa::Tensor &tensor, core::MachineState &state) {
   if (tensor.k_count % 4 == 0 && state.active.quads())
     return bytesAvx512(tensor, state);

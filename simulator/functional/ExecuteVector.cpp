@@ -486,7 +486,11 @@ TW_INLINE void windowStrip(const isa::Vector &vector, int lanes, const uint8_t *
       const uint8_t *from = a + h * vector.a_window_strides[0] + v * vector.a_window_strides[1];
       int count = isPartial && h == vector.window[0] - 1 ? int(vector.tail_lanes) : lanes;
       bool isFirst = v == 0 && h == 0;
-      TapMode mode = isMac ? TapMode::Mac : sumsProducts ? TapMode::SumSquares : isFirst ? TapMode::First : isMax ? TapMode::Max : TapMode::Sum;
+      TapMode mode = isMac          ? TapMode::Mac
+                     : sumsProducts ? TapMode::SumSquares
+                     : isFirst      ? TapMode::First
+                     : isMax        ? TapMode::Max
+                                    : TapMode::Sum;
       if (isMac)
         readElements(bType, weights + (v * vector.window[0] + h) * vector.b_tap_stride, vector.b_zero_point, count, weight);
       // The most common width gets loops of constant length.

@@ -89,8 +89,8 @@ struct LayerResult {
   /// Cycles of the run's critical path that were spent on this layer (docs/profile.md); they sum over layers to totalCycles.
   Cycle critical = 0;
   uint64_t dramReadBytes = 0, dramWriteBytes = 0; ///< whole bursts of loads and stores
-  uint64_t macs = 0;       ///< that were computed, those with padding of tiles included
-  uint64_t vectorMacs = 0; ///< of `macs`: by the vector engine
+  uint64_t macs = 0;                              ///< that were computed, those with padding of tiles included
+  uint64_t vectorMacs = 0;                        ///< of `macs`: by the vector engine
   /// From its first start to its last retirement. Layers overlap: these do not sum to anything.
   Cycle cycles() const { return lastRetire - firstStart; }
   /// Engine-cycles of instructions of this layer: [engine][label]. Starved and idle cycles belong to no layer.

@@ -132,8 +132,7 @@ public:
   static constexpr unsigned kNoChannel = 0xffff;
 
 private:
-  friend EngineResult resolve(const Track &, unsigned, Cycle, const std::vector<std::vector<BusInterval>> &, bool,
-                              SimResult &);
+  friend EngineResult resolve(const Track &, unsigned, Cycle, const std::vector<std::vector<BusInterval>> &, bool, SimResult &);
   void busy(List list, Cycle begin, Cycle end, uint32_t layer) {
     IntervalList &intervals = lists[list];
     if (!intervals.empty()) {

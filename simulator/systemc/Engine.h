@@ -67,7 +67,7 @@ private:
   size_t after(size_t slot) const { return slot + 1 == slots.size() ? 0 : slot + 1; }
 
   Cycle issueFreeAt = 0;
-  std::vector<Entry> slots; ///< a ring: [first, last) wait
+  std::vector<Entry> slots;      ///< a ring: [first, last) wait
   std::vector<Cycle> slotFreeAt; ///< kNever while an instruction that has not started is in the slot
   std::vector<stats::Path> slotPaths;
   stats::Path lastStart; ///< up to the last start

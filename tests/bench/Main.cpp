@@ -48,8 +48,8 @@ llvm::Expected<std::unique_ptr<Lowered>> bench::lower(const Arguments &arguments
     result->options.import.shapes[name.str()] = dims;
   }
   result->context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
-  result->context->loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
-                               mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  result->context->loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
+                               mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   auto start = std::chrono::steady_clock::now();
   auto module = pipeline::importModel(*result->context, arguments.model, result->options);
   if (!module)
@@ -96,7 +96,9 @@ int main(int argc, char **argv) {
     CLI::App *mode = app.add_subcommand(name, help);
     mode->add_option("MODEL", arguments.model, "an ONNX file")->required();
     mode->add_option("MACHINE", arguments.machine, "a shipped machine or a YAML file")->required();
-    mode->add_option("--shape", arguments.shapes, "NAME=DIMS: shape of an input with dynamic dimensions")->take_all()->expected(1);
+    mode->add_option("--shape", arguments.shapes, "NAME=DIMS: shape of an input with dynamic dimensions")
+        ->take_all()
+        ->expected(1);
     mode->add_flag("--markdown", arguments.markdown, "print Markdown tables");
     return mode;
   };

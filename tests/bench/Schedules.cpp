@@ -131,10 +131,12 @@ llvm::Error bench::compareSchedules(const Arguments &arguments) {
   auto dmaInFlight = unionOf(serial, [](unsigned e, Label label) {
     return isDma(e) && (label == Label::Busy || label == Label::DramBandwidth || label == Label::DramLatency);
   });
-  auto computing = unionOf(serial, [](unsigned e, Label label) { return (e == stats::kTensor || e == stats::kVector) && label == Label::Busy; });
+  auto computing = unionOf(
+      serial, [](unsigned e, Label label) { return (e == stats::kTensor || e == stats::kVector) && label == Label::Busy; });
 
-  std::vector<std::vector<std::string>> rows = {{"layer", "serial", "double_buffer", "ratio", "serial alone", "double_buffer alone", "ratio alone",
-                                                 "DMA busy", "DMA in flight", "compute busy", "both"}};
+  std::vector<std::vector<std::string>> rows = {{"layer", "serial", "double_buffer", "ratio", "serial alone",
+                                                 "double_buffer alone", "ratio alone", "DMA busy", "DMA in flight",
+                                                 "compute busy", "both"}};
   GeometricMean byBusy, byFlight;
   unsigned slower = 0, slowerAlone = 0;
   double worst = INFINITY, worstAlone = INFINITY;
@@ -167,8 +169,11 @@ llvm::Error bench::compareSchedules(const Arguments &arguments) {
     slower += ratio < 1;
     worst = std::min(worst, ratio);
     rows.push_back({layer.name, std::to_string(advances[i]), std::to_string(twofoldAdvances[i]), text("%.3f", ratio),
-                    std::to_string(alone[0]), std::to_string(alone[1]), text("%.3f", ratioAlone), text("%.0f %%", busy * 100), text("%.0f %%", flight * 100), text("%.0f %%", compute * 100),
-                    both ? "busy" : bothInFlight ? "in flight" : ""});
+                    std::to_string(alone[0]), std::to_string(alone[1]), text("%.3f", ratioAlone), text("%.0f %%", busy * 100),
+                    text("%.0f %%", flight * 100), text("%.0f %%", compute * 100),
+                    both           ? "busy"
+                    : bothInFlight ? "in flight"
+                                   : ""});
   }
   rows.push_back({"all", std::to_string(serial.totalCycles), std::to_string(twofold.totalCycles),
                   text("%.3f", double(serial.totalCycles) / double(twofold.totalCycles)), "", "", "", "", "", "", ""});
@@ -194,8 +199,11 @@ llvm::Error bench::compareSchedules(const Arguments &arguments) {
   print(totals, 1, arguments.markdown);
   const char *item = arguments.markdown ? "- " : "";
   llvm::outs() << "\n"
-               << item << "geometric mean of the ratios where DMA is busy and compute is busy >= 30 % each: " << byBusy.str() << "\n"
-               << item << "geometric mean of the ratios where DMA is in flight and compute is busy >= 30 % each: " << byFlight.str() << "\n"
+               << item << "geometric mean of the ratios where DMA is busy and compute is busy >= 30 % each: " << byBusy.str()
+               << "\n"
+               << item
+               << "geometric mean of the ratios where DMA is in flight and compute is busy >= 30 % each: " << byFlight.str()
+               << "\n"
                << item << "layers slower than under serial, each as a program of its own: " << slowerAlone << " of "
                << serial.layers.size() << text(", smallest ratio %.3f", worstAlone) << "\n"
                << item << "layers slower than under serial, inside the network: " << slower << " of " << serial.layers.size()

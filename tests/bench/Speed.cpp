@@ -40,9 +40,9 @@ llvm::Error bench::measureSpeed(const Arguments &arguments, unsigned runs) {
   }
   std::sort(seconds.begin(), seconds.end());
   double median = seconds[seconds.size() / 2];
-  std::vector<std::vector<std::string>> rows = {
-      {"network", "machine", "import s", "graph, linalg s", "accelerator s", "compile s", "simulation s", "fastest s", "Mcycles", "GMAC",
-       "Mcycles/s", "GMAC/s"}};
+  std::vector<std::vector<std::string>> rows = {{"network", "machine", "import s", "graph, linalg s", "accelerator s",
+                                                 "compile s", "simulation s", "fastest s", "Mcycles", "GMAC", "Mcycles/s",
+                                                 "GMAC/s"}};
   auto number = [](double value, int digits) {
     char text[32];
     snprintf(text, sizeof text, "%.*f", digits, value);

@@ -269,7 +269,8 @@ std::string compare(const HostTensor &actual, const HostTensor &expected, double
     return text.str();
   }
   if (actual.type != expected.type)
-    return std::string("element type ") + frontend::elementName(actual.type) + " instead of " + frontend::elementName(expected.type);
+    return std::string("element type ") + frontend::elementName(actual.type) + " instead of " +
+           frontend::elementName(expected.type);
   std::vector<double> a = e2e::numbersOf(actual), b = e2e::numbersOf(expected);
   if (a.size() != b.size())
     return std::to_string(a.size()) + " elements instead of " + std::to_string(b.size());
@@ -301,8 +302,8 @@ struct Outcome {
   uint64_t cycles = 0, bound = 0;
 };
 
-Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedule schedule, const std::set<std::string> &constants,
-                const std::optional<Narrow> &narrow) {
+Outcome runTest(const NodeTest &test, const std::string &machine, accel::Schedule schedule,
+                const std::set<std::string> &constants, const std::optional<Narrow> &narrow) {
   double rounding = 0;
   if (narrow) {
     // A machine of bfloat16 has no more precision than that, whatever the model asks for.

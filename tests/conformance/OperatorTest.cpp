@@ -840,8 +840,8 @@ TEST_P(OperatorTest, MaximumOfDequantised) {
         expected.at.push_back((most - zero) * scale);
       }
   Model model(13);
-  std::string real = model.node(
-      "DequantizeLinear", {model.input(x), model.scalar(ElementKind::F32, scale), model.scalar(ElementKind::I8, zero)});
+  std::string real = model.node("DequantizeLinear",
+                                {model.input(x), model.scalar(ElementKind::F32, scale), model.scalar(ElementKind::I8, zero)});
   std::string y = model.node("MaxPool", {real}, [&](onnx::NodeProto &node) { window.set(node, false); });
   model.check(y, expected, integerMachine, schedule);
 }
@@ -912,8 +912,7 @@ TEST_P(OperatorTest, LayerNormalization) {
   Shape row(shape.begin() + axis, shape.end());
   size_t size = size_t(sizeOf(row));
   bool spelledOut = random.chance(50);
-  SCOPED_TRACE(floatMachine + " " + print(shape) + " axis " + std::to_string(axis) +
-               (spelledOut ? " spelled out" : ""));
+  SCOPED_TRACE(floatMachine + " " + print(shape) + " axis " + std::to_string(axis) + (spelledOut ? " spelled out" : ""));
   Values x = random.tensor(ElementKind::F32, shape), scale = random.tensor(ElementKind::F32, row),
          bias = random.tensor(ElementKind::F32, row);
   Values expected{shape, ElementKind::F32, {}};
@@ -938,8 +937,7 @@ TEST_P(OperatorTest, LayerNormalization) {
     };
     std::string centred = model.node("Sub", {in, mean(in)});
     std::string variance = mean(model.node("Pow", {centred, model.scalar(ElementKind::F32, 2)}));
-    std::string deviation =
-        model.node("Sqrt", {model.node("Add", {variance, model.scalar(ElementKind::F32, epsilon)})});
+    std::string deviation = model.node("Sqrt", {model.node("Add", {variance, model.scalar(ElementKind::F32, epsilon)})});
     y = model.node("Add", {model.node("Mul", {model.node("Div", {centred, deviation}), g}), b});
   } else {
     y = model.node("LayerNormalization", {in, g, b}, [&](onnx::NodeProto &node) {

@@ -32,7 +32,8 @@ struct Subject {
 constexpr Subject kSubjects[] = {{"digits_int8_qdq", "tiny_8x8"}, {"digits_fp32", "gemmini_16x16_fp32"}};
 
 std::string bytesOf(const Subject &subject) {
-  Result<std::string> bytes = files::readFile(std::string(TILEWRIGHT_SOURCE_DIR) + "/tests/data/digits/" + subject.model + ".onnx");
+  Result<std::string> bytes =
+      files::readFile(std::string(TILEWRIGHT_SOURCE_DIR) + "/tests/data/digits/" + subject.model + ".onnx");
   EXPECT_TRUE(bool(bytes)) << bytes.message();
   return bytes ? *bytes : "";
 }
@@ -94,7 +95,8 @@ TEST(DamagedNetworkTest, ChangedBytesAreRefusedOrCompile) {
       std::string bytes = whole;
       // Most of the file is weights: half of the changes go to its end, where the graph's ends and attributes are.
       for (unsigned change = 1 + random() % 4; change > 0; --change) {
-        size_t place = random() % 2 ? random() % bytes.size() : bytes.size() - 1 - random() % std::min<size_t>(bytes.size(), 1500);
+        size_t place =
+            random() % 2 ? random() % bytes.size() : bytes.size() - 1 - random() % std::min<size_t>(bytes.size(), 1500);
         bytes[place] = random() % 2 ? char(bytes[place] ^ (1 << random() % 8)) : char(random());
       }
       refused += !compile(bytes, machine).empty();
@@ -106,7 +108,8 @@ TEST(DamagedNetworkTest, ChangedBytesAreRefusedOrCompile) {
 TEST(DamagedNetworkTest, MachineTooSmallForAnyTileIsNamed) {
   std::string bytes = bytesOf(kSubjects[0]);
   for (const char *change : {"scratchpads.activation.capacity_bytes=64", "scratchpads.weight.capacity_bytes=64"}) {
-    std::vector<std::string> overrides = {change, "scratchpads.activation.banks=1", "scratchpads.weight.banks=1", "accumulator.banks=1"};
+    std::vector<std::string> overrides = {change, "scratchpads.activation.banks=1", "scratchpads.weight.banks=1",
+                                          "accumulator.banks=1"};
     std::string message = compile(bytes, machineOf("tiny_8x8", overrides));
     EXPECT_NE(message.find("no tile fits machine 'tiny_8x8'"), std::string::npos) << change << ": " << message;
     EXPECT_NE(message.find("64"), std::string::npos) << "the message names what the machine has: " << message;

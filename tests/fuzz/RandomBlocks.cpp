@@ -116,9 +116,7 @@ BlockBuilder::Value BlockBuilder::bottleneck(const Value &x) {
   const Value y = layer(layer(layer(x, 1, 1, inner), 3, stride, inner), 1, 1, outer, false);
   const bool projects = stride > 1 || channels(y) != channels(x);
   const Value shortcut = projects ? layer(x, 1, stride, channels(y), false) : x;
-  return channels(shortcut) == channels(y)
-             ? activation(keep(sum(y, shortcut)))
-             : y;
+  return channels(shortcut) == channels(y) ? activation(keep(sum(y, shortcut))) : y;
 }
 
 BlockBuilder::Value BlockBuilder::basic(const Value &x) {

@@ -14,8 +14,7 @@ using namespace tw::isa::test;
 
 namespace {
 
-std::string error(const std::string &text,
-                  const timing::MachineParams *machine = nullptr) {
+std::string error(const std::string &text, const timing::MachineParams *machine = nullptr) {
   Result<Program> program = assemble(text, "t.s", machine);
   return program ? "good" : program.message();
 }
@@ -89,47 +88,34 @@ TEST(AssemblerTest, TheMachineGivesNameDigestsAndRules) {
 }
 
 TEST(AssemblerTest, EveryFaultyLineIsReported) {
-  EXPECT_EQ(error("laod\nhalt\n.dta 0\n\tload unti=1\n"),
-            "t.s:1:1: unknown instruction 'laod'; did you mean 'load'?\n"
-            "t.s:3:1: unknown directive '.dta'; did you mean '.data'?\n"
-            "t.s:4:7: unknown field 'unti' of load; did you mean 'unit'?");
+  EXPECT_EQ(error("laod\nhalt\n.dta 0\n\tload unti=1\n"), "t.s:1:1: unknown instruction 'laod'; did you mean 'load'?\n"
+                                                          "t.s:3:1: unknown directive '.dta'; did you mean '.data'?\n"
+                                                          "t.s:4:7: unknown field 'unti' of load; did you mean 'unit'?");
 }
 
 TEST(AssemblerTest, DirectiveErrorsNameTheirPlace) {
   EXPECT_EQ(error(".code x"), "t.s:1:7: expected a number, found 'x'");
-  EXPECT_EQ(error(".code"),
-            "t.s:1:6: expected a number, found the end of the line");
-  EXPECT_EQ(error(".code 1 2"),
-            "t.s:1:9: expected the end of the line, found '2'");
-  EXPECT_EQ(error(".dram 18446744073709551616"),
-            "t.s:1:7: expected a number below 2^64, found "
-            "'18446744073709551616'");
-  EXPECT_EQ(error(".data 0 123"),
-            "t.s:1:9: expected bytes of two hexadecimal digits, found '123'");
+  EXPECT_EQ(error(".code"), "t.s:1:6: expected a number, found the end of the line");
+  EXPECT_EQ(error(".code 1 2"), "t.s:1:9: expected the end of the line, found '2'");
+  EXPECT_EQ(error(".dram 18446744073709551616"), "t.s:1:7: expected a number below 2^64, found "
+                                                 "'18446744073709551616'");
+  EXPECT_EQ(error(".data 0 123"), "t.s:1:9: expected bytes of two hexadecimal digits, found '123'");
   EXPECT_EQ(error(".bytes 00"), "t.s:1:1: .bytes without a .data before it");
-  EXPECT_EQ(error(".input x i9 [1] 0"),
-            "t.s:1:10: unknown element type 'i9', allowed are i8, u8, i32, "
-            "f32, bf16, i64, bool");
-  EXPECT_EQ(error(".input x i64 [4294967296,4294967296] 0"),
-            "t.s:1:26: the tensor is larger than 2^64 bytes");
-  EXPECT_EQ(error(".layer a mac=1"),
-            "t.s:1:10: unknown property 'mac' of a layer, allowed are macs, "
-            "bound_cycles, bound_by, nodes");
+  EXPECT_EQ(error(".input x i9 [1] 0"), "t.s:1:10: unknown element type 'i9', allowed are i8, u8, i32, "
+                                        "f32, bf16, i64, bool");
+  EXPECT_EQ(error(".input x i64 [4294967296,4294967296] 0"), "t.s:1:26: the tensor is larger than 2^64 bytes");
+  EXPECT_EQ(error(".layer a mac=1"), "t.s:1:10: unknown property 'mac' of a layer, allowed are macs, "
+                                     "bound_cycles, bound_by, nodes");
   EXPECT_EQ(error(".machine \"a"), "t.s:1:10: the string has no closing '\"'");
-  EXPECT_EQ(error(".machine \"\\q\""),
-            "t.s:1:11: unknown escape, allowed are \\\", \\\\ and \\xHH");
-  EXPECT_EQ(error("halt\n.layer a"),
-            "t.s:2:1: the first .layer must stand before the first "
-            "instruction, which is on line 1");
-  EXPECT_EQ(error(".in_layer 0"),
-            "t.s:1:11: layer 0 is unknown, there are 0 so far");
-  EXPECT_EQ(error("loop count=1 {\nhalt"),
-            "t.s:1:1: the loop's body is not closed by '}'");
+  EXPECT_EQ(error(".machine \"\\q\""), "t.s:1:11: unknown escape, allowed are \\\", \\\\ and \\xHH");
+  EXPECT_EQ(error("halt\n.layer a"), "t.s:2:1: the first .layer must stand before the first "
+                                     "instruction, which is on line 1");
+  EXPECT_EQ(error(".in_layer 0"), "t.s:1:11: layer 0 is unknown, there are 0 so far");
+  EXPECT_EQ(error("loop count=1 {\nhalt"), "t.s:1:1: the loop's body is not closed by '}'");
   EXPECT_EQ(error("}"), "t.s:1:1: '}' closes no loop");
   EXPECT_EQ(error("halt {"), "t.s:1:6: only a loop has a body in braces");
   EXPECT_EQ(error("loop count=1 {\n}"), "t.s:1:1: the loop's body is empty");
-  EXPECT_EQ(error(".code 32\nhalt"),
-            "t.s: the code's address 32 is not a multiple of 64");
+  EXPECT_EQ(error(".code 32\nhalt"), "t.s: the code's address 32 is not a multiple of 64");
 }
 
 TEST(AssemblerTest, DisassemblyOfAnyProgramGivesItBack) {
@@ -146,8 +132,7 @@ TEST(AssemblerTest, DisassemblyOfAnyProgramGivesItBack) {
       if (kind == std::size(kInstructions))
         program.code.push_back({random(), random(), random(), random()});
       else
-        encode(randomInstruction(kInstructions[kind].opcode, random),
-               program.code);
+        encode(randomInstruction(kInstructions[kind].opcode, random), program.code);
     }
     program.codeAddress = 64 * (random() % 100);
     program.dramBytes = 1 << 20;
@@ -161,15 +146,11 @@ TEST(AssemblerTest, DisassemblyOfAnyProgramGivesItBack) {
     program.outputs = {{"", ElementKind::Bool, {}, 0, 1}};
     if (round % 3) {
       for (int i = 0; i < 4; ++i)
-        program.layers.push_back({"l" + std::to_string(i % 2),
-                                  {"n", "[m,]"},
-                                  random() % 3,
-                                  random() % 3,
-                                  round % 2 ? "" : "dram"});
+        program.layers.push_back(
+            {"l" + std::to_string(i % 2), {"n", "[m,]"}, random() % 3, random() % 3, round % 2 ? "" : "dram"});
       // Some rounds change layers anywhere, even within an instruction.
       for (size_t i = 0; i < program.code.size(); ++i)
-        program.layerOf.push_back(round % 3 == 1 ? random() % 3
-                                                 : i * 4 / program.code.size());
+        program.layerOf.push_back(round % 3 == 1 ? random() % 3 : i * 4 / program.code.size());
     }
     std::string text = disassemble(program);
     Result<Program> again = assemble(text, "t.s");

@@ -21,10 +21,8 @@ class IsaDialectTest : public testing::Test {
 protected:
   IsaDialectTest() { context.loadDialect<IsaDialect>(); }
 
-  mlir::OwningOpRef<mlir::ModuleOp>
-  module(const std::vector<Instruction> &instructions) {
-    mlir::OwningOpRef<mlir::ModuleOp> module =
-        mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
+  mlir::OwningOpRef<mlir::ModuleOp> module(const std::vector<Instruction> &instructions) {
+    mlir::OwningOpRef<mlir::ModuleOp> module = mlir::ModuleOp::create(mlir::UnknownLoc::get(&context));
     mlir::OpBuilder builder(&context);
     builder.setInsertionPointToEnd(module->getBody());
     for (const Instruction &instruction : instructions)
@@ -43,12 +41,11 @@ protected:
   /// The first diagnostic for `source`; "good" if there is none.
   std::string error(const std::string &source) {
     std::string first = "good";
-    mlir::ScopedDiagnosticHandler handler(&context,
-                                          [&](mlir::Diagnostic &diagnostic) {
-                                            if (first == "good")
-                                              first = diagnostic.str();
-                                            return mlir::success();
-                                          });
+    mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+      if (first == "good")
+        first = diagnostic.str();
+      return mlir::success();
+    });
     mlir::parseSourceString<mlir::ModuleOp>(source, &context);
     return first;
   }
@@ -81,9 +78,7 @@ TEST_F(IsaDialectTest, OpsAndTextCarryEveryInstruction) {
   mlir::OwningOpRef<mlir::ModuleOp> built = module(instructions);
   expectSame(*built);
   for (bool generic : {false, true}) {
-    mlir::OwningOpRef<mlir::ModuleOp> parsed =
-        mlir::parseSourceString<mlir::ModuleOp>(text(*built, generic),
-                                                &context);
+    mlir::OwningOpRef<mlir::ModuleOp> parsed = mlir::parseSourceString<mlir::ModuleOp>(text(*built, generic), &context);
     ASSERT_TRUE(parsed);
     expectSame(*parsed);
     EXPECT_EQ(text(*parsed), text(*built));
@@ -91,9 +86,8 @@ TEST_F(IsaDialectTest, OpsAndTextCarryEveryInstruction) {
 }
 
 TEST_F(IsaDialectTest, AttributesHaveTheNamesOfTheFields) {
-  Result<Instruction> load =
-      parse("load dram_address=0x1000 counts=[4,1,1,1,1] wait=[3:1] "
-            "levels=[{count=2 stride_a=-4},{}]");
+  Result<Instruction> load = parse("load dram_address=0x1000 counts=[4,1,1,1,1] wait=[3:1] "
+                                   "levels=[{count=2 stride_a=-4},{}]");
   ASSERT_TRUE(load);
   mlir::OwningOpRef<mlir::ModuleOp> built = module({*load});
   auto op = llvm::cast<LoadOp>(built->getBody()->front());
@@ -111,12 +105,10 @@ TEST_F(IsaDialectTest, TextIsTheAssemblers) {
                                    "levels=[{count=2 stride_a=-4},{}]");
   ASSERT_TRUE(load);
   mlir::OwningOpRef<mlir::ModuleOp> built = module({*load, Halt{}});
-  built->getBody()->front().setAttr("layer",
-                                    mlir::StringAttr::get(&context, "conv1"));
-  EXPECT_EQ(text(*built),
-            "module {\n  isa.load(unit=1 wait=[3:1] memory=scratchpad1 "
-            "levels=[{count=2 stride_a=-4},{}]) {layer = \"conv1\"}\n"
-            "  isa.halt()\n}\n");
+  built->getBody()->front().setAttr("layer", mlir::StringAttr::get(&context, "conv1"));
+  EXPECT_EQ(text(*built), "module {\n  isa.load(unit=1 wait=[3:1] memory=scratchpad1 "
+                          "levels=[{count=2 stride_a=-4},{}]) {layer = \"conv1\"}\n"
+                          "  isa.halt()\n}\n");
   EXPECT_EQ(error(text(*built)), "good");
 }
 
@@ -135,9 +127,8 @@ TEST_F(IsaDialectTest, WhatCannotBeEncodedDoesNotVerify) {
                   "() -> ()"),
             "'isa.load' op 'level_count' has 7 elements, allowed are at most "
             "6");
-  EXPECT_EQ(error("\"isa.load\"() {memory = 3} : () -> ()"),
-            "'isa.load' op cannot be encoded: load: memory is 3, allowed is "
-            "scratchpad0, scratchpad1, accumulator");
+  EXPECT_EQ(error("\"isa.load\"() {memory = 3} : () -> ()"), "'isa.load' op cannot be encoded: load: memory is 3, allowed is "
+                                                             "scratchpad0, scratchpad1, accumulator");
 }
 
 TEST_F(IsaDialectTest, TextErrorsNameWhatIsWrong) {
@@ -147,17 +138,13 @@ TEST_F(IsaDialectTest, TextErrorsNameWhatIsWrong) {
     EXPECT_EQ(message.substr(0, prefix.size()), prefix);
     return message.substr(std::min(prefix.size(), message.size()));
   };
-  EXPECT_EQ(inLoad("unti=1"),
-            "unknown field 'unti' of load; did you mean 'unit'?");
-  EXPECT_EQ(inLoad("levels=[{conut=1}]"),
-            "unknown field 'conut' of a level; did you mean 'count'?");
+  EXPECT_EQ(inLoad("unti=1"), "unknown field 'unti' of load; did you mean 'unit'?");
+  EXPECT_EQ(inLoad("levels=[{conut=1}]"), "unknown field 'conut' of a level; did you mean 'count'?");
   EXPECT_EQ(inLoad("unit=1 unit=1"), "field 'unit' is given twice");
   EXPECT_EQ(inLoad("levels=[{wrap=1 wrap=1}]"), "field 'wrap' is given twice");
   EXPECT_EQ(inLoad("unit=4"), "unit is 4, allowed is 0 to 3");
-  EXPECT_EQ(inLoad("memory=dram"),
-            "unknown memory 'dram', allowed is scratchpad0, scratchpad1, "
-            "accumulator");
+  EXPECT_EQ(inLoad("memory=dram"), "unknown memory 'dram', allowed is scratchpad0, scratchpad1, "
+                                   "accumulator");
   EXPECT_EQ(inLoad("counts=[1,1,1,1,1,1]"), "at most 5 elements are allowed");
-  EXPECT_EQ(inLoad("levels=[{},{},{},{},{},{},{}]"),
-            "an instruction has at most 6 levels");
+  EXPECT_EQ(inLoad("levels=[{},{},{},{},{},{},{}]"), "an instruction has at most 6 levels");
 }

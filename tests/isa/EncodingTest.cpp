@@ -48,8 +48,7 @@ TEST(EncodingTest, BitsLieWhereTheDescriptionSays) {
   Loop loop;
   loop.count = 5;      // bits 140 to 159: element 2, from bit 12
   loop.body_words = 7; // bits 160 to 175: element 2, from bit 32
-  EXPECT_EQ(encoded(loop),
-            (std::vector<Word>{{0x1 | 1 << 6, 0, 5ull << 12 | 7ull << 32, 0}}));
+  EXPECT_EQ(encoded(loop), (std::vector<Word>{{0x1 | 1 << 6, 0, 5ull << 12 | 7ull << 32, 0}}));
 
   Preload preload;
   preload.zero_point = -1;   // bits 243 to 251: element 3, from bit 51
@@ -59,10 +58,8 @@ TEST(EncodingTest, BitsLieWhereTheDescriptionSays) {
   instruction.header.wait_semaphore[2] = 63; // bits 24 to 29
   instruction.header.wait_count[1] = 2;      // bits 34 to 37
   instruction.header.edge_value[1] = 0xabcd; // bits 124 to 139: over elements
-  EXPECT_EQ(encoded(instruction),
-            (std::vector<Word>{{3 | 1 << 6 | 63 << 24 | 2ull << 34,
-                                0xdull << 60, 0xabcull | 7 << 12,
-                                0xffff00ull << 7 | 0x1ffull << 51}}));
+  EXPECT_EQ(encoded(instruction), (std::vector<Word>{{3 | 1 << 6 | 63 << 24 | 2ull << 34, 0xdull << 60, 0xabcull | 7 << 12,
+                                                      0xffff00ull << 7 | 0x1ffull << 51}}));
 }
 
 TEST(EncodingTest, LevelsFollowTheOperandsTwoToAWord) {
@@ -72,9 +69,7 @@ TEST(EncodingTest, LevelsFollowTheOperandsTwoToAWord) {
   instruction.levels[1].stride_d = -1; // bits 104 to 127 of the level
   instruction.levels[2].wrap = 2;      // bits 16 to 23
   EXPECT_EQ(encoded(instruction),
-            (std::vector<Word>{{3 << 6, 3 << 8, 0, 0},
-                               {1, 0, 0, 0xffffffull << 40},
-                               {2 << 16, 0, 0, 0}}));
+            (std::vector<Word>{{3 << 6, 3 << 8, 0, 0}, {1, 0, 0, 0xffffffull << 40}, {2 << 16, 0, 0, 0}}));
 }
 
 // Alone, so that a field that spills into a neighbour shows.
@@ -135,30 +130,22 @@ TEST(EncodingTest, EveryFlippedBitIsAnErrorOrAnotherInstruction) {
       if (!decoded)
         continue;
       damaged.resize(decoded.instruction.words());
-      EXPECT_EQ(encoded(decoded.instruction), damaged)
-          << info.mnemonic << " bit " << bit;
+      EXPECT_EQ(encoded(decoded.instruction), damaged) << info.mnemonic << " bit " << bit;
     }
   }
 }
 
 TEST(EncodingTest, DecodeNamesWhatIsWrong) {
-  auto error = [](std::vector<Word> words) {
-    return decode(words.data(), words.size()).error;
-  };
+  auto error = [](std::vector<Word> words) { return decode(words.data(), words.size()).error; };
   EXPECT_EQ(error({}), "no word left for an instruction");
   EXPECT_EQ(error({{63, 0, 0, 0}}), "opcode 63 is unknown");
-  EXPECT_EQ(error({{2 << 6, 0, 0, 0}}),
-            "halt: words is 2, with 0 levels it must be 1");
-  EXPECT_EQ(error({{1 << 6, 7 << 8, 0, 0}}),
-            "halt: num_levels is 7, allowed is 0 to 6");
+  EXPECT_EQ(error({{2 << 6, 0, 0, 0}}), "halt: words is 2, with 0 levels it must be 1");
+  EXPECT_EQ(error({{1 << 6, 7 << 8, 0, 0}}), "halt: num_levels is 7, allowed is 0 to 6");
   EXPECT_EQ(error({{2 | 3 << 6, 0, 0, 0}}), "load: 3 words needed, 1 left");
-  EXPECT_EQ(error({{1 << 6, 0, 0, 1ull << 63}}),
-            "halt: reserved bits 140 to 255 are not all 0");
-  EXPECT_EQ(error({{1 << 6, 5ull << 29, 0, 0}}),
-            "halt: predicate is 5, allowed is always, first, not_first, last, "
-            "not_last");
-  EXPECT_EQ(error({{2 << 6, 1 << 8, 0, 0}, {0, 0, 1, 0}}),
-            "halt: bits after the last level are not all 0");
+  EXPECT_EQ(error({{1 << 6, 0, 0, 1ull << 63}}), "halt: reserved bits 140 to 255 are not all 0");
+  EXPECT_EQ(error({{1 << 6, 5ull << 29, 0, 0}}), "halt: predicate is 5, allowed is always, first, not_first, last, "
+                                                 "not_last");
+  EXPECT_EQ(error({{2 << 6, 1 << 8, 0, 0}, {0, 0, 1, 0}}), "halt: bits after the last level are not all 0");
 }
 
 TEST(EncodingTest, FitsNamesTheFieldAndTheRange) {
@@ -207,17 +194,15 @@ TEST(TextTest, PrintsAsDocumented) {
   instruction.header.num_levels = 2;
   instruction.levels[0].count = 4;
   instruction.levels[0].stride_b = 256;
-  EXPECT_EQ(print(instruction),
-            "load unit=1 wait=[0:0,3:1] post=[4:1] predicate_mask=0x1 "
-            "predicate=not_first dram_address=0x1000 memory=scratchpad1 "
-            "counts=[64,4,1,1,1] strides=[256] "
-            "levels=[{count=4 stride_b=256},{}]");
+  EXPECT_EQ(print(instruction), "load unit=1 wait=[0:0,3:1] post=[4:1] predicate_mask=0x1 "
+                                "predicate=not_first dram_address=0x1000 memory=scratchpad1 "
+                                "counts=[64,4,1,1,1] strides=[256] "
+                                "levels=[{count=4 stride_b=256},{}]");
 }
 
 TEST(TextTest, ReadsWhatPeopleWrite) {
-  Result<Instruction> parsed = parse(
-      "  vector num_stages=2 stage=[ffma:imm0, fmax : imm2 ] "
-      "immediates=[1.5f,0x40000000,-2.5e-1f] counts = [ 1, 2 ,3,4] # end");
+  Result<Instruction> parsed = parse("  vector num_stages=2 stage=[ffma:imm0, fmax : imm2 ] "
+                                     "immediates=[1.5f,0x40000000,-2.5e-1f] counts = [ 1, 2 ,3,4] # end");
   ASSERT_TRUE(parsed) << parsed.message();
   const Vector &vector = parsed->as<Vector>();
   EXPECT_EQ(vector.stage_op[0], 24);
@@ -231,42 +216,27 @@ TEST(TextTest, ReadsWhatPeopleWrite) {
 }
 
 TEST(TextTest, ErrorsNameThePlaceAndTheNearestName) {
-  EXPECT_EQ(parseError(" laod unit=1"),
-            "f.s:7:2: unknown instruction 'laod'; did you mean 'load'?");
-  EXPECT_EQ(parseError("load dram_adress=1"),
-            "f.s:7:6: unknown field 'dram_adress' of load; did you mean "
-            "'dram_address'?");
-  EXPECT_EQ(parseError("load levels=[{cuont=1}]"),
-            "f.s:7:15: unknown field 'cuont' of a level; did you mean "
-            "'count'?");
-  EXPECT_EQ(parseError("load memory=scratchpad2"),
-            "f.s:7:13: unknown memory 'scratchpad2'; did you mean "
-            "'scratchpad0'?");
-  EXPECT_EQ(parseError("loop count=1048576"),
-            "f.s:7:12: count is 1048576, allowed is 0 to 1048575");
-  EXPECT_EQ(parseError("loop count=12x"),
-            "f.s:7:12: '12x' is not a number that count can hold");
-  EXPECT_EQ(parseError("loop count=99999999999999999999"),
-            "f.s:7:12: '99999999999999999999' is not a number that count can "
-            "hold");
-  EXPECT_EQ(parseError("loop count=1 count=2"),
-            "f.s:7:14: field 'count' is given twice");
-  EXPECT_EQ(parseError("loop count"),
-            "f.s:7:11: expected '=', found the end of the line");
-  EXPECT_EQ(parseError("loop count="),
-            "f.s:7:12: expected a value for count, found the end of the line");
-  EXPECT_EQ(parseError("load counts=[1,2,3,4,5,6]"),
-            "f.s:7:24: 'counts' has at most 5 elements");
-  EXPECT_EQ(parseError("load counts=[1"),
-            "f.s:7:15: expected ']', found the end of the line");
+  EXPECT_EQ(parseError(" laod unit=1"), "f.s:7:2: unknown instruction 'laod'; did you mean 'load'?");
+  EXPECT_EQ(parseError("load dram_adress=1"), "f.s:7:6: unknown field 'dram_adress' of load; did you mean "
+                                              "'dram_address'?");
+  EXPECT_EQ(parseError("load levels=[{cuont=1}]"), "f.s:7:15: unknown field 'cuont' of a level; did you mean "
+                                                   "'count'?");
+  EXPECT_EQ(parseError("load memory=scratchpad2"), "f.s:7:13: unknown memory 'scratchpad2'; did you mean "
+                                                   "'scratchpad0'?");
+  EXPECT_EQ(parseError("loop count=1048576"), "f.s:7:12: count is 1048576, allowed is 0 to 1048575");
+  EXPECT_EQ(parseError("loop count=12x"), "f.s:7:12: '12x' is not a number that count can hold");
+  EXPECT_EQ(parseError("loop count=99999999999999999999"), "f.s:7:12: '99999999999999999999' is not a number that count can "
+                                                           "hold");
+  EXPECT_EQ(parseError("loop count=1 count=2"), "f.s:7:14: field 'count' is given twice");
+  EXPECT_EQ(parseError("loop count"), "f.s:7:11: expected '=', found the end of the line");
+  EXPECT_EQ(parseError("loop count="), "f.s:7:12: expected a value for count, found the end of the line");
+  EXPECT_EQ(parseError("load counts=[1,2,3,4,5,6]"), "f.s:7:24: 'counts' has at most 5 elements");
+  EXPECT_EQ(parseError("load counts=[1"), "f.s:7:15: expected ']', found the end of the line");
   EXPECT_EQ(parseError("load wait=[1]"), "f.s:7:13: expected ':', found ']'");
-  EXPECT_EQ(parseError("load levels=[{},{},{},{},{},{},{}]"),
-            "f.s:7:32: an instruction has at most 6 levels");
-  EXPECT_EQ(parseError("load opcode=1").substr(0, 36),
-            "f.s:7:6: unknown field 'opcode' of l");
+  EXPECT_EQ(parseError("load levels=[{},{},{},{},{},{},{}]"), "f.s:7:32: an instruction has at most 6 levels");
+  EXPECT_EQ(parseError("load opcode=1").substr(0, 36), "f.s:7:6: unknown field 'opcode' of l");
   EXPECT_EQ(parseError("loop ="), "f.s:7:6: expected a field name, found '='");
-  EXPECT_EQ(parseError(""),
-            "f.s:7:1: expected an instruction, found the end of the line");
+  EXPECT_EQ(parseError(""), "f.s:7:1: expected an instruction, found the end of the line");
 }
 
 TEST(TextTest, DamagedLinesNeverCrash) {
@@ -280,8 +250,7 @@ TEST(TextTest, DamagedLinesNeverCrash) {
     for (int i = 0; i < 2000; ++i) {
       std::string damaged = text;
       for (int j = 0; j < 3; ++j)
-        damaged[random() % damaged.size()] =
-            alphabet[random() % alphabet.size()];
+        damaged[random() % damaged.size()] = alphabet[random() % alphabet.size()];
       Result<Instruction> parsed = parse(damaged);
       if (parsed) {
         EXPECT_TRUE(fits(*parsed)) << damaged;

@@ -19,9 +19,7 @@ Instruction parsed(const std::string &text) {
 }
 
 /// `value` of each execution; -1 where the predicate drops it.
-std::vector<int64_t>
-executions(const std::string &text, int number,
-           std::function<int64_t(const Instruction &)> value) {
+std::vector<int64_t> executions(const std::string &text, int number, std::function<int64_t(const Instruction &)> value) {
   Instruction instruction = parsed(text);
   OdometerState state;
   std::vector<int64_t> values;
@@ -54,28 +52,22 @@ TEST(OdometerTest, Level0TurnsFastestAndTheLastExecutionStartsAnew) {
 
 TEST(OdometerTest, WrapCountsModulo) {
   // The counter runs to 5, the address sees 0 1 2 0 1.
-  EXPECT_EQ(executions("tensor levels=[{count=5 wrap=3 stride_b=16}]", 6,
-                       tensorAddress),
-            (Values{0, 16, 32, 0, 16, 0}));
+  EXPECT_EQ(executions("tensor levels=[{count=5 wrap=3 stride_b=16}]", 6, tensorAddress), (Values{0, 16, 32, 0, 16, 0}));
 }
 
 TEST(OdometerTest, NegativeStridesMayLeaveTheField) {
-  Instruction instruction =
-      parsed("tensor address=1 levels=[{count=2 stride_b=-4}]");
+  Instruction instruction = parsed("tensor address=1 levels=[{count=2 stride_b=-4}]");
   OdometerState state;
   resolve(instruction, state);
   EXPECT_EQ(resolve(instruction, state)->as<Tensor>().address, -3);
 }
 
 TEST(OdometerTest, WithoutLevelsEveryExecutionIsTheSame) {
-  EXPECT_EQ(
-      executions("tensor address=7 wait=[1:2] post=[1:1]", 3, tensorAddress),
-      (Values{7, 7, 7}));
+  EXPECT_EQ(executions("tensor address=7 wait=[1:2] post=[1:1]", 3, tensorAddress), (Values{7, 7, 7}));
 }
 
 TEST(OdometerTest, StridesReachTheirAddresses) {
-  const std::string levels =
-      " levels=[{count=2 stride_a=1 stride_b=2 stride_c=3 stride_d=4}]";
+  const std::string levels = " levels=[{count=2 stride_a=1 stride_b=2 stride_c=3 stride_d=4}]";
   auto second = [&](const std::string &mnemonic) {
     Instruction instruction = parsed(mnemonic + levels);
     OdometerState state;
@@ -84,11 +76,8 @@ TEST(OdometerTest, StridesReachTheirAddresses) {
   };
   for (const char *mnemonic : {"load", "store"}) {
     Instruction i = second(mnemonic);
-    EXPECT_EQ(i.getIf<Load>() ? i.as<Load>().dram_address
-                              : i.as<Store>().dram_address,
-              1);
-    EXPECT_EQ(i.getIf<Load>() ? i.as<Load>().address : i.as<Store>().address,
-              2);
+    EXPECT_EQ(i.getIf<Load>() ? i.as<Load>().dram_address : i.as<Store>().dram_address, 1);
+    EXPECT_EQ(i.getIf<Load>() ? i.as<Load>().address : i.as<Store>().address, 2);
   }
   EXPECT_EQ(second("preload").as<Preload>().address, 2);
   EXPECT_EQ(second("tensor").as<Tensor>().address, 2);
@@ -103,21 +92,14 @@ TEST(OdometerTest, StridesReachTheirAddresses) {
 TEST(OdometerTest, PredicatesLookAtTheirMaskOnly) {
   // Counters over 2 x 3 executions: (0,0) (1,0) (0,1) (1,1) (0,2) (1,2).
   auto run = [](const std::string &predicate) {
-    return executions("tensor " + predicate + " levels=[{count=2},{count=3}]",
-                      6, ran);
+    return executions("tensor " + predicate + " levels=[{count=2},{count=3}]", 6, ran);
   };
-  EXPECT_EQ(run("predicate=first predicate_mask=1"),
-            (Values{1, -1, 1, -1, 1, -1}));
-  EXPECT_EQ(run("predicate=first predicate_mask=2"),
-            (Values{1, 1, -1, -1, -1, -1}));
-  EXPECT_EQ(run("predicate=first predicate_mask=3"),
-            (Values{1, -1, -1, -1, -1, -1}));
-  EXPECT_EQ(run("predicate=not_first predicate_mask=3"),
-            (Values{-1, 1, 1, 1, 1, 1}));
-  EXPECT_EQ(run("predicate=last predicate_mask=2"),
-            (Values{-1, -1, -1, -1, 1, 1}));
-  EXPECT_EQ(run("predicate=not_last predicate_mask=3"),
-            (Values{1, 1, 1, 1, 1, -1}));
+  EXPECT_EQ(run("predicate=first predicate_mask=1"), (Values{1, -1, 1, -1, 1, -1}));
+  EXPECT_EQ(run("predicate=first predicate_mask=2"), (Values{1, 1, -1, -1, -1, -1}));
+  EXPECT_EQ(run("predicate=first predicate_mask=3"), (Values{1, -1, -1, -1, -1, -1}));
+  EXPECT_EQ(run("predicate=not_first predicate_mask=3"), (Values{-1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(run("predicate=last predicate_mask=2"), (Values{-1, -1, -1, -1, 1, 1}));
+  EXPECT_EQ(run("predicate=not_last predicate_mask=3"), (Values{1, 1, 1, 1, 1, -1}));
   EXPECT_EQ(run(""), (Values{1, 1, 1, 1, 1, 1}));
 }
 
@@ -133,8 +115,7 @@ TEST(OdometerTest, WaitsAtTheFirstAndPostsAtTheLastIteration) {
                            "post_mask=3 levels=[{count=2},{count=2}]";
   EXPECT_EQ(executions(text, 4, waits), (Values{2, 0, 2, 0}));
   EXPECT_EQ(executions(text, 4, posts), (Values{0, 0, 0, 3}));
-  const std::string unmasked =
-      "tensor wait=[5:2] post=[6:3] levels=[{count=2}]";
+  const std::string unmasked = "tensor wait=[5:2] post=[6:3] levels=[{count=2}]";
   EXPECT_EQ(executions(unmasked, 2, waits), (Values{2, 2}));
   EXPECT_EQ(executions(unmasked, 2, posts), (Values{3, 3}));
 }
@@ -145,33 +126,26 @@ TEST(OdometerTest, ClearMaskOverwritesWhileFirst) {
     return i.as<Tensor>().accumulate;
   };
   const std::string levels = " levels=[{count=2},{count=2}]";
-  EXPECT_EQ(executions("tensor clear_mask=1" + levels, 4, accumulate),
-            (Values{0, 1, 0, 1}));
+  EXPECT_EQ(executions("tensor clear_mask=1" + levels, 4, accumulate), (Values{0, 1, 0, 1}));
   // The mask decides, whatever accumulate says.
-  EXPECT_EQ(
-      executions("tensor accumulate=1 clear_mask=3" + levels, 4, accumulate),
-      (Values{0, 1, 1, 1}));
-  EXPECT_EQ(executions("tensor accumulate=1" + levels, 4, accumulate),
-            (Values{1, 1, 1, 1}));
+  EXPECT_EQ(executions("tensor accumulate=1 clear_mask=3" + levels, 4, accumulate), (Values{0, 1, 1, 1}));
+  EXPECT_EQ(executions("tensor accumulate=1" + levels, 4, accumulate), (Values{1, 1, 1, 1}));
   EXPECT_EQ(executions("tensor" + levels, 4, accumulate), (Values{0, 0, 0, 0}));
 }
 
 TEST(OdometerTest, EdgesChangeExtentsInTheLastIteration) {
   const std::string text = "load counts=[8,4,1,1,1] edge=[0:0:5,1:1:2] "
                            "levels=[{count=3},{count=2}]";
-  auto count = [](int index) {
-    return [index](const Instruction &i) { return i.as<Load>().counts[index]; };
-  };
+  auto count = [](int index) { return [index](const Instruction &i) { return i.as<Load>().counts[index]; }; };
   EXPECT_EQ(executions(text, 6, count(0)), (Values{8, 8, 5, 8, 8, 5}));
   EXPECT_EQ(executions(text, 6, count(1)), (Values{4, 4, 4, 2, 2, 2}));
   EXPECT_EQ(executions(text, 6, count(2)), (Values{1, 1, 1, 1, 1, 1}));
 }
 
 TEST(OdometerTest, ResolvingTheResultChangesNothing) {
-  Instruction instruction =
-      parsed("tensor address=8 wait=[5:2] wait_mask=1 clear_mask=1 "
-             "predicate=last predicate_mask=2 counts=[4,4,4] edge=[0:1:2] "
-             "levels=[{count=2 stride_b=8},{count=1}]");
+  Instruction instruction = parsed("tensor address=8 wait=[5:2] wait_mask=1 clear_mask=1 "
+                                   "predicate=last predicate_mask=2 counts=[4,4,4] edge=[0:1:2] "
+                                   "levels=[{count=2 stride_b=8},{count=1}]");
   OdometerState state;
   for (int i = 0; i < 2; ++i) {
     Instruction now = *resolve(instruction, state);

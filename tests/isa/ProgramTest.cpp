@@ -26,10 +26,8 @@ Program sample() {
   program.dramBytes = 4096;
   program.constants = {{1024, {1, 2, 3}}, {2048, {}}};
   program.inputs = {{"x", ElementKind::I8, {1, 3, 4}, 512, 12}};
-  program.outputs = {{"y", ElementKind::I64, {2}, 640, 16},
-                     {"z", ElementKind::Bool, {}, 656, 1}};
-  program.layers = {{"conv", {"Conv_0", "Relu_1"}, 1000, 10, "tensor"},
-                    {"end", {}, 0, 0, ""}};
+  program.outputs = {{"y", ElementKind::I64, {2}, 640, 16}, {"z", ElementKind::Bool, {}, 656, 1}};
+  program.layers = {{"conv", {"Conv_0", "Relu_1"}, 1000, 10, "tensor"}, {"end", {}, 0, 0, ""}};
   program.layerOf = {0, 0, 0, 1};
   return program;
 }
@@ -74,8 +72,7 @@ TEST(ProgramTest, ImagesRoundTrip) {
   EXPECT_EQ(read->outputs[0].name, "y");
   EXPECT_EQ(read->outputs[0].type, ElementKind::I64);
   ASSERT_EQ(read->layers.size(), 2u);
-  EXPECT_EQ(read->layers[0].nodes,
-            (std::vector<std::string>{"Conv_0", "Relu_1"}));
+  EXPECT_EQ(read->layers[0].nodes, (std::vector<std::string>{"Conv_0", "Relu_1"}));
   EXPECT_EQ(read->layers[0].macs, 1000u);
   EXPECT_EQ(read->layers[0].boundBy, "tensor");
   EXPECT_EQ(read->layerOf, program.layerOf);
@@ -155,16 +152,14 @@ TEST(ProgramTest, SealingMakesAnImageOfAnyBytes) {
 }
 
 TEST(ProgramTest, MessagesSayWhatIsWrong) {
-  EXPECT_EQ(error({}),
-            "p.tw: not a program image: it does not begin with TWPROG");
+  EXPECT_EQ(error({}), "p.tw: not a program image: it does not begin with TWPROG");
   std::vector<uint8_t> image = serialize(sample());
   image[8] = 9;
   EXPECT_EQ(error(image), "p.tw: the program image has format version 9, this "
                           "build reads version 1");
   image = serialize(sample());
   image.resize(20);
-  EXPECT_EQ(error(image),
-            "p.tw: the program image is cut off in its first 28 bytes");
+  EXPECT_EQ(error(image), "p.tw: the program image is cut off in its first 28 bytes");
   image = serialize(sample());
   image.pop_back();
   EXPECT_EQ(error(image).substr(0, 26), "p.tw: the program image ha");
@@ -180,20 +175,15 @@ TEST(ProgramTest, ContradictionsAreErrors) {
     change(program);
     return error(serialize(program));
   };
-  EXPECT_EQ(broken([](Program &p) { p.isaVersion = 2; }),
-            "p.tw: the program is for ISA version 2, this build has version 1");
-  EXPECT_EQ(broken([](Program &p) { p.codeAddress = 32; }),
-            "p.tw: the code's address 32 is not a multiple of 64");
-  EXPECT_EQ(broken([](Program &p) { p.codeAddress = 4032; }),
-            "p.tw: code: 128 bytes at address 4032 do not fit dram_bytes = "
-            "4096");
+  EXPECT_EQ(broken([](Program &p) { p.isaVersion = 2; }), "p.tw: the program is for ISA version 2, this build has version 1");
+  EXPECT_EQ(broken([](Program &p) { p.codeAddress = 32; }), "p.tw: the code's address 32 is not a multiple of 64");
+  EXPECT_EQ(broken([](Program &p) { p.codeAddress = 4032; }), "p.tw: code: 128 bytes at address 4032 do not fit dram_bytes = "
+                                                              "4096");
   EXPECT_EQ(broken([](Program &p) { p.constants[1].address = 4097; }),
             "p.tw: constants: 0 bytes at address 4097 do not fit dram_bytes "
             "= 4096");
-  EXPECT_EQ(broken([](Program &p) { p.inputs[0].bytes = 13; }),
-            "p.tw: 'x' has 13 bytes, which its shape contradicts");
-  EXPECT_EQ(broken([](Program &p) { p.inputs[0].shape = {-12}; }),
-            "p.tw: 'x' has the extent -12");
+  EXPECT_EQ(broken([](Program &p) { p.inputs[0].bytes = 13; }), "p.tw: 'x' has 13 bytes, which its shape contradicts");
+  EXPECT_EQ(broken([](Program &p) { p.inputs[0].shape = {-12}; }), "p.tw: 'x' has the extent -12");
   // 2^62 * 4 * 8 wraps to 0 in 64 bits.
   EXPECT_EQ(broken([](Program &p) {
               p.outputs[0].shape = {int64_t(1) << 62, 4};
@@ -203,10 +193,8 @@ TEST(ProgramTest, ContradictionsAreErrors) {
   EXPECT_EQ(broken([](Program &p) { p.outputs[0].address = 4081; }),
             "p.tw: 'y': 16 bytes at address 4081 do not fit dram_bytes = "
             "4096");
-  EXPECT_EQ(broken([](Program &p) { p.layerOf[3] = 2; }),
-            "p.tw: layer 2 is named, there are 2");
-  EXPECT_EQ(broken([](Program &p) { p.layerOf.pop_back(); }),
-            "p.tw: 3 words have a layer, the code has 4 words and 2 layers");
+  EXPECT_EQ(broken([](Program &p) { p.layerOf[3] = 2; }), "p.tw: layer 2 is named, there are 2");
+  EXPECT_EQ(broken([](Program &p) { p.layerOf.pop_back(); }), "p.tw: 3 words have a layer, the code has 4 words and 2 layers");
 }
 
 TEST(VerifyTest, LoopsNestAndTheCodeEndsWithHalt) {
@@ -217,11 +205,9 @@ TEST(VerifyTest, LoopsNestAndTheCodeEndsWithHalt) {
             "");
   EXPECT_EQ(verified(""), "p: word 0: the code does not end with halt");
   EXPECT_EQ(verified("halt\nhalt"), "p: word 1: an instruction after halt");
-  EXPECT_EQ(verified("loop count=1 body_words=1\nhalt"),
-            "p: word 1: halt inside a loop");
-  EXPECT_EQ(verified("loop count=1 body_words=2\nhalt"),
-            "p: word 0: the loop body ends at word 3, after the end of the "
-            "code\np: word 1: halt inside a loop");
+  EXPECT_EQ(verified("loop count=1 body_words=1\nhalt"), "p: word 1: halt inside a loop");
+  EXPECT_EQ(verified("loop count=1 body_words=2\nhalt"), "p: word 0: the loop body ends at word 3, after the end of the "
+                                                         "code\np: word 1: halt inside a loop");
   EXPECT_EQ(verified("loop count=1 body_words=2\nload span=1 "
                      "counts=[1,1,1,1,1]\nhalt"),
             "p: word 1: the loop body ends at word 3, inside this instruction");
@@ -239,6 +225,5 @@ TEST(VerifyTest, IllegalInstructionsNameTheirWord) {
   EXPECT_EQ(verified("preload span=1 k_count=1 n_count=1\n"
                      "preload span=1 k_count=9 n_count=1\nhalt"),
             "p: word 1: preload: k_count is 9, the machine has rows = 8");
-  EXPECT_EQ(verified(".word 63 0 0 0\nhalt"),
-            "p: word 0: opcode 63 is unknown");
+  EXPECT_EQ(verified(".word 63 0 0 0\nhalt"), "p: word 0: opcode 63 is unknown");
 }

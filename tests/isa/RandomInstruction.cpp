@@ -23,8 +23,7 @@ int64_t randomValue(const FieldInfo &field, std::mt19937_64 &random) {
   case 2:
     return field.maximum;
   default:
-    return field.minimum +
-           int64_t(random() % uint64_t(field.maximum - field.minimum + 1));
+    return field.minimum + int64_t(random() % uint64_t(field.maximum - field.minimum + 1));
   }
 }
 

@@ -32,8 +32,7 @@ std::pair<std::string, int> run(const std::string &command) {
 }
 
 std::string check(const fs::path &file) {
-  return "'" ISA_TBLGEN "' -check -I '" + kSource + "/isa' -I '" + kSource +
-         "/tests/isa/bad/include' '" + file.string() + "'";
+  return "'" ISA_TBLGEN "' -check -I '" + kSource + "/isa' -I '" + kSource + "/tests/isa/bad/include' '" + file.string() + "'";
 }
 
 } // namespace
@@ -49,19 +48,16 @@ TEST(TblgenTest, ASmallDescriptionIsGood) {
 }
 
 TEST(TblgenTest, TheManualIsCurrent) {
-  auto [output, code] = run("'" ISA_TBLGEN "' -gen-manual -I '" + kSource +
-                            "/isa' '" + kSource + "/isa/Tilewright.td'");
+  auto [output, code] = run("'" ISA_TBLGEN "' -gen-manual -I '" + kSource + "/isa' '" + kSource + "/isa/Tilewright.td'");
   ASSERT_EQ(code, 0) << output;
   std::ifstream file(kSource + "/docs/isa.md");
   std::string manual((std::istreambuf_iterator<char>(file)), {});
-  EXPECT_TRUE(output == manual)
-      << "docs/isa.md is stale: build the target isa-manual";
+  EXPECT_TRUE(output == manual) << "docs/isa.md is stale: build the target isa-manual";
 }
 
 TEST(TblgenTest, FaultsAreReportedWithTheirPlace) {
   int files = 0;
-  for (const fs::directory_entry &entry :
-       fs::directory_iterator(kSource + "/tests/isa/bad")) {
+  for (const fs::directory_entry &entry : fs::directory_iterator(kSource + "/tests/isa/bad")) {
     if (entry.path().extension() != ".td")
       continue;
     ++files;
@@ -69,17 +65,13 @@ TEST(TblgenTest, FaultsAreReportedWithTheirPlace) {
     std::string first;
     std::getline(std::ifstream(entry.path()), first);
     std::smatch match;
-    ASSERT_TRUE(std::regex_match(
-        first, match, std::regex("// expected at line ([0-9]+): (.*)")));
+    ASSERT_TRUE(std::regex_match(first, match, std::regex("// expected at line ([0-9]+): (.*)")));
     auto [output, code] = run(check(entry.path()));
     EXPECT_EQ(code, 1);
-    const std::string place =
-        entry.path().filename().string() + ":" + match[1].str() + ":";
+    const std::string place = entry.path().filename().string() + ":" + match[1].str() + ":";
     const size_t at = output.find(place);
     ASSERT_NE(at, std::string::npos) << output;
-    EXPECT_NE(output.find("error: " + match[2].str() + "\n", at),
-              std::string::npos)
-        << output;
+    EXPECT_NE(output.find("error: " + match[2].str() + "\n", at), std::string::npos) << output;
   }
   EXPECT_GE(files, 35);
 }

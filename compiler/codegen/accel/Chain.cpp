@@ -621,14 +621,14 @@ bool isSquare(const Chain &chain) {
 /// Whether of two values the larger one never becomes the smaller: the maximum may be taken before. Rounding keeps the order.
 bool keepsOrder(const Chain &chain) {
   return chain.b < 0 && chain.parameters.empty() && llvm::all_of(chain.stages, [&](const Chain::Stage &stage) {
-    if (stage.op == StageOp::I2f)
-      return true;
-    if (stage.operand < kFirstImmediate)
-      return false;
-    const float value = llvm::bit_cast<float>(chain.immediates[size_t(stage.operand - kFirstImmediate)]);
-    const bool adds = stage.op == StageOp::Fadd || stage.op == StageOp::Fsub;
-    return std::isfinite(value) && (adds || (value > 0 && (stage.op == StageOp::Fmul || stage.op == StageOp::Fdiv)));
-  });
+           if (stage.op == StageOp::I2f)
+             return true;
+           if (stage.operand < kFirstImmediate)
+             return false;
+           const float value = llvm::bit_cast<float>(chain.immediates[size_t(stage.operand - kFirstImmediate)]);
+           const bool adds = stage.op == StageOp::Fadd || stage.op == StageOp::Fsub;
+           return std::isfinite(value) && (adds || (value > 0 && (stage.op == StageOp::Fmul || stage.op == StageOp::Fdiv)));
+         });
 }
 
 /// `second`, a reader of step `i`, as it is if it computes step `first` itself; nothing if no one instruction does both.

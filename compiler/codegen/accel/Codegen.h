@@ -49,7 +49,7 @@ constexpr int64_t kBurst = 64; ///< alignment of everything in DRAM and of every
 struct Tile {
   Extent size{1, 1, 1, 1};
   int64_t ic = 1;
-  unsigned depth = 1;        ///< slots of every streamed buffer
+  unsigned depth = 1;         ///< slots of every streamed buffer
   bool channelsOuter = false; ///< contractions: all positions of a block of output channels before the next block
   bool overlap = true;        ///< engines work side by side
   /// Contractions: whether the operand of the outer loop (weights with channelsOuter, else the input) keeps all its ic tiles on
@@ -175,25 +175,25 @@ struct OnChip {
   bool storesResult = true;              ///< the result goes to DRAM, also one that stays on chip
   bool hasNeighbours = false;            ///< other kernels run before or after this one
   bool isFirst = true;                   ///< the array has nothing to do before this kernel
-  bool wholeBanks = false;               ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
-                                         ///< no two share one
-  bool shortWindows = false;             ///< pooling lets its neighbours' vector work in between
-  bool serpentine = false;               ///< contractions: every second tile takes the last input channels first
-  bool keepsSums = false;                ///< windows of sums find those that they share with the row above
-  bool carriesMaxima = false;            ///< or maxima of those, if that is faster
-  bool plansTiles = false;               ///< of the best tiles by the closed form, the list scheduler says which is
+  bool wholeBanks = false;    ///< its buffers begin with a bank that those of the kernel before do not use, where that lets
+                              ///< no two share one
+  bool shortWindows = false;  ///< pooling lets its neighbours' vector work in between
+  bool serpentine = false;    ///< contractions: every second tile takes the last input channels first
+  bool keepsSums = false;     ///< windows of sums find those that they share with the row above
+  bool carriesMaxima = false; ///< or maxima of those, if that is faster
+  bool plansTiles = false;    ///< of the best tiles by the closed form, the list scheduler says which is
   /// For a search, from the tile that is chosen to another one: so many forms further, and so many slots more.
   unsigned form = 0, moreSlots = 0;
   Loaders loaders = Loaders::Apart;
-  int64_t room = INT64_MAX;              ///< bytes of scratchpad 0, from 0 on
+  int64_t room = INT64_MAX;                    ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
   /// Bytes of the weight scratchpad and of the accumulator that are the kernel's; empty: all.
   Range weights, sums;
   AsMade asMade = AsMade::No;
-  const Banding *banding = nullptr;      ///< in a group of kernels
-  int64_t arrayChannels = 0;             ///< of a window that canUseBothEngines(): so many are the array's
-  std::vector<CutTiles> cuts;            ///< that a search may want of tiles that hold all positions
-  int64_t planes = 1;                    ///< who reads the result takes this many equal parts of it side by side
+  const Banding *banding = nullptr; ///< in a group of kernels
+  int64_t arrayChannels = 0;        ///< of a window that canUseBothEngines(): so many are the array's
+  std::vector<CutTiles> cuts;       ///< that a search may want of tiles that hold all positions
+  int64_t planes = 1;               ///< who reads the result takes this many equal parts of it side by side
 };
 
 /// Rows of sums whose maxima tiles of the kernel can carry down; 0 where its first vector instruction has no room for what that takes.

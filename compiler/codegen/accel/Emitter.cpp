@@ -50,11 +50,10 @@ static int64_t carriedBy(const Kernel &kernel, llvm::ArrayRef<Chain> chains, con
 }
 
 Emitter::Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion,
-                 const timing::MachineParams &machine, Schedule schedule, const std::vector<uint64_t> &addresses, const OnChip &onChip,
-                 uint32_t layer, NetworkProgram &network)
+                 const timing::MachineParams &machine, Schedule schedule, const std::vector<uint64_t> &addresses,
+                 const OnChip &onChip, uint32_t layer, NetworkProgram &network)
     : kernel(kernel), conversion(std::move(conversion)), chains(std::move(chains)), machine(machine), schedule(schedule),
-      addresses(addresses), onChip(onChip), layer(layer), network(network),
-      bands(bandsOf(kernel, onChip.banding)) {
+      addresses(addresses), onChip(onChip), layer(layer), network(network), bands(bandsOf(kernel, onChip.banding)) {
   const timing::MemoryParams &memory = machine.scratchpads[0];
   room.end = std::min(int64_t(memory.capacityBytes), onChip.room);
   if (onChip.banks) {
@@ -88,7 +87,8 @@ std::vector<Emitter::Band> Emitter::bandsOf(const Kernel &kernel, const Banding 
       bands.push_back({columns, rows});
     } else { // a part of a matrix, or whole ones
       const int64_t first = rows.begin / columns.end, begin = rows.begin % columns.end;
-      bands.push_back({{begin, std::min(begin + rows.size(), columns.end)}, {first, first + ceilDiv(rows.size(), columns.end)}});
+      bands.push_back(
+          {{begin, std::min(begin + rows.size(), columns.end)}, {first, first + ceilDiv(rows.size(), columns.end)}});
     }
   return bands;
 }
@@ -114,8 +114,8 @@ void Emitter::skipUnread() {
 bool accel::packsTaps(const Anchor &a, const timing::MachineParams &machine) {
   const int64_t taps = a.axes[0].kernel * a.axes[1].kernel;
   bool byChannel = a.input.stride[C] == 1 || a.ic == 1, byColumn = a.input.stride[P0] == 1;
-  return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && (byChannel || byColumn) && a.axes[1].dilation == 1 &&
-         a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
+  return a.groups == 1 && !a.batchAxis && a.axes[2].kernel == 1 && !a.axes[2].padLow && (byChannel || byColumn) &&
+         a.axes[1].dilation == 1 && a.pixels.count == 1 && cost::tapsShareRows(uint64_t(taps), uint64_t(a.ic), machine.rows);
 }
 
 bool accel::packsTaps(const Kernel &kernel, const timing::MachineParams &machine) {
@@ -130,8 +130,9 @@ bool accel::canUseBothEngines(const Kernel &kernel, const timing::MachineParams 
   const Anchor &a = *kernel.anchor;
   const int64_t element = timing::elementBytes(machine.arrayType);
   return kernel.isFinite && byteSize(a.inputType) == element && byteSize(a.weightType) == element &&
-         kernel.tensors[size_t(a.weights)].role == KernelTensor::Constant && a.pixels.count == 1 && machine.lanes == machine.cols &&
-         machine.rows == machine.cols && llvm::none_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
+         kernel.tensors[size_t(a.weights)].role == KernelTensor::Constant && a.pixels.count == 1 &&
+         machine.lanes == machine.cols && machine.rows == machine.cols &&
+         llvm::none_of(kernel.steps, [](const Step &s) { return s.reducesChannels; });
 }
 
 void Emitter::packTaps() {
@@ -414,7 +415,8 @@ void Emitter::takeTurns(std::vector<Visit> &tiles) const {
       tiles.back().isLead = true;
     }
   auto stripOf = [&](const Extent &at) {
-    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * int64_t(channelTiles.size()) + int64_t(channelTileOf(at[C]));
+    return (at[P2] * tilesAlong(P0, tile) + at[P0] / tile.size[P0]) * int64_t(channelTiles.size()) +
+           int64_t(channelTileOf(at[C]));
   };
   const int64_t slots = buffers.all[size_t(buffers.accumulator)].slots;
   auto turnOf = [&](const Visit &visit) { return std::tuple(stripOf(visit.origin) / slots, visit.origin[P1], !visit.isLead); };
@@ -481,7 +483,8 @@ std::vector<Emitter::Visit> Emitter::orderVisits() const {
         for (int64_t w = columns.begin; w < columns.end; w += tile.size[P0])
           mTiles.push_back({0, w, h, n});
     if (tile.rolling > 1) // column after column
-      llvm::stable_sort(mTiles, [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
+      llvm::stable_sort(mTiles,
+                        [](const Extent &a, const Extent &b) { return std::pair(a[P2], a[P0]) < std::pair(b[P2], b[P0]); });
     for (int64_t g = 0; g < groups; ++g) {
       std::vector<Visit> tiles;
       auto visit = [&](const Range &c, const Extent &m) {
@@ -737,7 +740,8 @@ void Emitter::emitTiles() {
           }
           // The very last results are stored while others are still made: a run of positions after the other.
           const unsigned outer = part[P2] > 1 ? P2 : part[P1] > 1 ? P1 : P0;
-          const int64_t runs = visit.isLast && !kernel.pool && !kernel.maxima && !pairsRows() ? std::min<int64_t>(4, part[outer]) : 1;
+          const int64_t runs =
+              visit.isLast && !kernel.pool && !kernel.maxima && !pairsRows() ? std::min<int64_t>(4, part[outer]) : 1;
           const int64_t inner = all / size[outer], begin = at[outer], count = part[outer];
           for (int64_t run = 0, done = 0; run < runs; ++run, done += part[outer]) {
             // Loads of a run may go to the slot that the run before reads.
@@ -918,9 +922,9 @@ bool Emitter::isTooLong() {
 llvm::Error Emitter::checkLength(double least) const {
   if (double(network.instructions) + least <= double(network.maxInstructions))
     return llvm::Error::success();
-  return llvm::createStringError("kernel '%s' needs at least %.0f instructions, beside %llu before it; at most %llu are allowed (--max-instructions)",
-                                 kernel.name.c_str(), least, (unsigned long long)network.instructions,
-                                 (unsigned long long)network.maxInstructions);
+  return llvm::createStringError(
+      "kernel '%s' needs at least %.0f instructions, beside %llu before it; at most %llu are allowed (--max-instructions)",
+      kernel.name.c_str(), least, (unsigned long long)network.instructions, (unsigned long long)network.maxInstructions);
 }
 
 llvm::Error Emitter::emit() {

@@ -81,11 +81,11 @@ struct Held {
 struct Buffers {
   llvm::SmallVector<Buffer, 6> all;
   int accumulator = -1, input = -1, weights = -1;
-  int diagonals = -1; ///< weights of a window's channels on the array
-  int parts = -1;     ///< what the parts of a window give, side by side for each output
-  int line = -1;      ///< maxima of the sums that tiles one below the other share: a slot for each strip
-  llvm::SmallVector<int, 2> raw;            ///< the input before its conversion: parts of a tile's columns, of a load engine each
-  llvm::SmallVector<int, 4> parameters;     ///< per step
+  int diagonals = -1;                   ///< weights of a window's channels on the array
+  int parts = -1;                       ///< what the parts of a window give, side by side for each output
+  int line = -1;                        ///< maxima of the sums that tiles one below the other share: a slot for each strip
+  llvm::SmallVector<int, 2> raw;        ///< the input before its conversion: parts of a tile's columns, of a load engine each
+  llvm::SmallVector<int, 4> parameters; ///< per step
   llvm::SmallVector<llvm::SmallVector<int, 2>, 4> sources; ///< per step and source: the buffer of a tensor source
   llvm::SmallVector<int, 4> results;                       ///< per step
   bool ownBanks = false;                                   ///< no two slots share a bank
@@ -100,9 +100,9 @@ struct BoxDim {
 
 class Emitter {
 public:
-  Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion, const timing::MachineParams &machine,
-          Schedule schedule,
-          const std::vector<uint64_t> &addresses, const OnChip &onChip, uint32_t layer, NetworkProgram &network);
+  Emitter(const Kernel &kernel, std::vector<Chain> chains, std::optional<Chain> conversion,
+          const timing::MachineParams &machine, Schedule schedule, const std::vector<uint64_t> &addresses, const OnChip &onChip,
+          uint32_t layer, NetworkProgram &network);
 
   llvm::Error emit();
 
@@ -143,7 +143,7 @@ private:
   /// are converted.
   int64_t packedElements(const Extent &size) const;
   std::optional<Chain> conversion; ///< of the anchor's input
-  std::vector<Chain> chains; ///< one per vector instruction of a tile; an anchor without steps gets an empty one
+  std::vector<Chain> chains;       ///< one per vector instruction of a tile; an anchor without steps gets an empty one
   const timing::MachineParams &machine;
   Schedule schedule;
   const std::vector<uint64_t> &addresses;
@@ -155,9 +155,10 @@ private:
   std::vector<Range> channelTiles; ///< of the chosen tile: the channels of each
   Buffers buffers;
   std::vector<std::vector<Held>> held; ///< per buffer and slot
-  Range room; ///< of scratchpad 0, for buffers
+  Range room;                          ///< of scratchpad 0, for buffers
   uint64_t clock = 0;
-  size_t triedOperations = 0, untried = 0; ///< of tiles that the list scheduler has seen; tiles that it has not, as these are too many
+  size_t triedOperations = 0,
+         untried = 0;  ///< of tiles that the list scheduler has seen; tiles that it has not, as these are too many
   double tapShare = 1; ///< of a window's taps, those that read no padding
   std::vector<uint64_t> constantAddress; ///< of kernel.tensors that are loaded as they are
   uint64_t weightsAddress = 0, diagonalsAddress = 0;
@@ -188,11 +189,11 @@ private:
     int64_t group, kBegin, kEnd;
     int64_t blockBegin, blockEnd; ///< blocks of output channels of the tile
     uint32_t band;
-    bool begins = true, ends = true; ///< the first visit of its tile, the last one
-    bool turned = false; ///< takes its last input channels first
-    bool isLast = false; ///< nothing hides its results
+    bool begins = true, ends = true;             ///< the first visit of its tile, the last one
+    bool turned = false;                         ///< takes its last input channels first
+    bool isLast = false;                         ///< nothing hides its results
     std::optional<Range> columns = std::nullopt; ///< of its tile, along P0; nothing: all
-    bool isLead = false; ///< makes only the sums that its tile would find, had it one above
+    bool isLead = false;                         ///< makes only the sums that its tile would find, had it one above
   };
   std::vector<Visit> orderVisits() const;
   void takeTurns(std::vector<Visit> &tiles) const;
@@ -220,11 +221,11 @@ private:
   bool canRoll(const Tile &t) const;
   /// Whether its packed taps are copied from the tile above it as far as it has them.
   bool copiesRows(const Tile &t) const { return unpacked && t.rolling > 1; }
-  int64_t rollingRows(const Tile &t) const; ///< that there is room for
+  int64_t rollingRows(const Tile &t) const;                    ///< that there is room for
   llvm::SmallVector<int64_t, 4> rollings(const Tile &t) const; ///< worth a look
   /// What tiles may find of those above: whether maxima, and how many lie in one piece of memory.
   llvm::SmallVector<std::pair<bool, int64_t>, 4> sharings(Tile t) const;
-  double rowsLoaded(const Tile &t) const;             ///< of a column of tiles, from top to bottom
+  double rowsLoaded(const Tile &t) const; ///< of a column of tiles, from top to bottom
   void rollInput(TileStep &step, const Extent &origin, const Extent &size, int64_t channel, int64_t icSize);
 
   /// Where the anchor reads a tile, and the bytes between neighbours along each axis.
@@ -451,8 +452,8 @@ private:
   llvm::SmallVector<PackedTile, 8> packedTiles; ///< that are on chip, where tiles copy rows
   const PackedTile *tileAbove(const Extent &origin, const Extent &size) const;
   /// Without the first `skipped` rows, for which the slot then has no place.
-  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst, unsigned unit,
-                  int64_t skipped = 0);
+  void loadPacked(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
+                  unsigned unit, int64_t skipped = 0);
   void loadConverted(TileStep &step, const Extent &origin, const Extent &size, unsigned slot, bool isFirst);
   void loadPlain(TileStep &step, const Extent &origin, const Extent &size, const Buffer &b, unsigned slot, bool isFirst,
                  unsigned unit, int64_t skipped);
@@ -494,8 +495,8 @@ private:
   /// `rows`: of the input, padding included, to `offset` in the slot; nothing: those of the tile.
   void loadInput(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t icOrigin, int64_t icSize,
                  unsigned slot, std::optional<Range> rows = std::nullopt, int64_t offset = 0);
-  void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k, int64_t icSize,
-                   unsigned slot);
+  void loadWeights(TileStep &step, const Extent &origin, const Extent &size, int64_t group, int64_t batch, int64_t k,
+                   int64_t icSize, unsigned slot);
   /// countX taps from x on in each of countY rows from y on, `step` apart along the width and the rows; the first and last outputs
   /// of a tile for which the first of them reads nothing but padding, and how far these move from tap to tap.
   struct Taps {
@@ -513,11 +514,11 @@ private:
   /// Products for a box of sums.
   struct Products {
     Extent origin, size;
-    bool areFirst = true;             ///< nothing has gone to these sums before
+    bool areFirst = true; ///< nothing has gone to these sums before
     int64_t icSize = 0;
     InputPlace input;
-    int64_t weights = 0;              ///< address
-    int64_t sums = 0, blockRows = 0;  ///< of the accumulator: the first row, and from one block of columns to the next
+    int64_t weights = 0;             ///< address
+    int64_t sums = 0, blockRows = 0; ///< of the accumulator: the first row, and from one block of columns to the next
   };
   void passes(TileStep &step, const Products &products, const Visit &visit);
   /// The last blocks of a window's tile, which the array computes, and the slot of their sums.
@@ -525,7 +526,9 @@ private:
     int64_t blocks;
     unsigned slot;
   };
-  int64_t mostArrayBlocks(int64_t blocks) const { return window() ? accel::mostArrayBlocks(kernel, onChip.arrayChannels, blocks) : 0; }
+  int64_t mostArrayBlocks(int64_t blocks) const {
+    return window() ? accel::mostArrayBlocks(kernel, onChip.arrayChannels, blocks) : 0;
+  }
   int64_t diagonalBytes() const { return windowWeights() * machine.rows * machine.cols * elementBytes(); } ///< of a block
   void windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray);
   void boxPasses(TileStep &step, const Products &products, const Visit &visit);

@@ -55,7 +55,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     const int64_t nBlocks = ceilDiv(t.size[C], machine.cols);
     const int64_t sumBytes = sums(t) * nBlocks * machine.accumulatorRowBytes();
     unsigned slots = t.inputsOuter ? unsigned(tilesTogether(t)) : t.oneSum ? 1 : slotsFor(mTiles * nTiles);
-    if (unpacked && slots > 2 && !(onChip.banding && keepsSums(t)) && slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
+    if (unpacked && slots > 2 && !(onChip.banding && keepsSums(t)) &&
+        slots * sumBytes > int64_t(machine.accumulator.capacityBytes))
       slots = 2; // more slots are for the many short runs of the loads
     b.accumulator = add(unsigned(isa::Memory::Accumulator), sumBytes, slots);
     int64_t inputBytes = inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.ic);
@@ -64,8 +65,7 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     if (t.rolling > 1 && !unpacked)
       b.input = add(0, inputBytes / inputSpan(t, P1) * rollingRows(t), 1);
     else if (!residentInput())
-      b.input = add(0, inputBytes,
-                    t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
+      b.input = add(0, inputBytes, t.channelsOuter ? slotsFor(mTiles * kTiles * groups) : panelSlots(mTiles * kTiles * groups));
     Extent part = madeSums(t);
     part[P0] = ceilDiv(part[P0], loadParts(t));
     auto rawOf = [&](int64_t rows) { return plainElements(*unpacked, part, rows) + machine.lanes; };
@@ -103,14 +103,15 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     if (t.rolling > 1)
       b.input = add(0, rollingRows(t) * inputRowBytes(inputSpan(t, P0), t.size[C]), 1);
     else if (!residentInput())
-      b.input = add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.size[C]),
-                    slotsFor(mTiles * nTiles));
+      b.input =
+          add(0, inputSpan(t, P2) * inputSpan(t, P1) * inputRowBytes(inputSpan(t, P0), t.size[C]), slotsFor(mTiles * nTiles));
     if (anchor.weights >= 0)
       b.weights = add(weightMemory(), windowWeights() * blocks * lanes * byteSize(anchor.weightType), slotsFor(nTiles));
     if (const auto parts = int64_t(windowParts().size()))
       b.parts = add(0, positions(t) * blocks * parts * lanes * byteSize(partType(anchor)), 1);
     if (const int64_t most = mostArrayBlocks(blocks)) {
-      b.accumulator = add(unsigned(isa::Memory::Accumulator), positions(t) * most * machine.accumulatorRowBytes(), slotsFor(mTiles * nTiles));
+      b.accumulator = add(unsigned(isa::Memory::Accumulator), positions(t) * most * machine.accumulatorRowBytes(),
+                          slotsFor(mTiles * nTiles));
       b.diagonals = add(weightMemory(), most * diagonalBytes(), slotsFor(nTiles));
     }
   }
@@ -120,9 +121,10 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     b.parameters.push_back(-1);
     if (step) {
       if (!chains[i].parameters.empty())
-        b.parameters.back() = add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
-                                  t.panel == Tile::AllWeights ? unsigned(nTiles)
-                                                              : unsigned(std::min(std::max<int64_t>(t.depth, t.cut.count()), nTiles)));
+        b.parameters.back() =
+            add(weightMemory(), blocks * int64_t(chains[i].parameters.size()) * lanes * 4,
+                t.panel == Tile::AllWeights ? unsigned(nTiles)
+                                            : unsigned(std::min(std::max<int64_t>(t.depth, t.cut.count()), nTiles)));
       for (const Source &source : step->sources) {
         if (source.kind != Source::Tensor || residentOf(source.view.tensor)) {
           b.sources.back().push_back(-1);
@@ -148,8 +150,8 @@ void Emitter::plan(const Tile &t, Buffers &b) const {
     else if (int same = t.inPlace ? overwritten(b, i) : -1; same >= 0)
       b.results.push_back(same);
     else
-      b.results.push_back(
-          add(0, made * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType), last ? slotsFor(mTiles * nTiles * drains) : 1));
+      b.results.push_back(add(0, made * (reduced ? 1 : drainBlocks) * lanes * byteSize(chains[i].dType),
+                              last ? slotsFor(mTiles * nTiles * drains) : 1));
   }
 }
 
@@ -174,8 +176,9 @@ int Emitter::overwritten(const Buffers &b, size_t i) const {
     for (auto [k, source] : llvm::enumerate(kernel.steps[later].sources)) {
       const bool isEntry = later == i && k == size_t(chains[i].a);
       if (!isEntry && source.kind == a.kind &&
-          (isTensor ? source.view.tensor == a.view.tensor : source.value >= 0 && b.results.size() > size_t(source.value) &&
-                                                                b.results[size_t(source.value)] == buffer))
+          (isTensor
+               ? source.view.tensor == a.view.tensor
+               : source.value >= 0 && b.results.size() > size_t(source.value) && b.results[size_t(source.value)] == buffer))
         return -1;
     }
   return buffer;
@@ -193,7 +196,9 @@ int Emitter::sameSource(const Buffers &b, size_t step, const Source &source) con
 
 int64_t Emitter::leastDrain() const {
   const int64_t lanes = machine.lanes;
-  return residentOf(kernel.output.tensor) || kernel.pool ? lanes : roundUp(std::max(lanes, kBurst / byteSize(kernel.outputType)), lanes);
+  return residentOf(kernel.output.tensor) || kernel.pool
+             ? lanes
+             : roundUp(std::max(lanes, kBurst / byteSize(kernel.outputType)), lanes);
 }
 
 bool Emitter::fitsDrained(Tile &t, Buffers &b) const {
@@ -234,12 +239,12 @@ int64_t Emitter::capacityOf(const Buffer &buffer) const { return std::max<int64_
 bool Emitter::allocateOwn(Buffers &b) const {
   std::vector<Banding::Use> uses;
   for (size_t index = 0; index < b.all.size(); ++index)
-    uses.push_back(int(index) == b.accumulator                          ? Banding::Sums
-                   : int(index) == b.weights && contraction()           ? Banding::Weights
-                   : int(index) == b.diagonals                          ? Banding::Weights
-                   : int(index) == b.weights                            ? Banding::Parameters
-                   : llvm::is_contained(b.parameters, int(index))       ? Banding::Parameters
-                                                                        : Banding::Streams);
+    uses.push_back(int(index) == b.accumulator                    ? Banding::Sums
+                   : int(index) == b.weights && contraction()     ? Banding::Weights
+                   : int(index) == b.diagonals                    ? Banding::Weights
+                   : int(index) == b.weights                      ? Banding::Parameters
+                   : llvm::is_contained(b.parameters, int(index)) ? Banding::Parameters
+                                                                  : Banding::Streams);
   auto attempt = [&](bool ownBanks) {
     const auto &own = onChip.banding->own;
     std::array<int64_t, Banding::kUses> at;
@@ -300,9 +305,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   // Large slots first, so that bank rounding costs least.
   llvm::SmallVector<size_t, 16> order(b.all.size());
   std::iota(order.begin(), order.end(), size_t(0));
-  llvm::sort(order, [&](size_t x, size_t y) {
-    return b.all[x].bytes != b.all[y].bytes ? b.all[x].bytes > b.all[y].bytes : x < y;
-  });
+  llvm::sort(order,
+             [&](size_t x, size_t y) { return b.all[x].bytes != b.all[y].bytes ? b.all[x].bytes > b.all[y].bytes : x < y; });
   // A row's sum is read beside the row, at half the speed if both lie in one bank: the sums first, and what is only written.
   size_t ahead = 0;
   auto putAhead = [&](int index) {
@@ -313,9 +317,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
     if (kernel.steps[i].reducesChannels)
       putAhead(b.results[i]);
   const size_t sums = ahead;
-  if (ahead && llvm::count(b.results, b.results.back()) == 1 && llvm::none_of(b.sources, [&](const auto &sources) {
-        return llvm::is_contained(sources, b.results.back());
-      }))
+  if (ahead && llvm::count(b.results, b.results.back()) == 1 &&
+      llvm::none_of(b.sources, [&](const auto &sources) { return llvm::is_contained(sources, b.results.back()); }))
     putAhead(b.results.back());
   std::array<Range, 8> places; // that the slots take one after the other, from `start` on
   for (const Buffer &buffer : b.all)
@@ -386,7 +389,8 @@ bool Emitter::allocate(Buffers &b, const std::array<int64_t, 8> &start, std::arr
   for (const Buffer &buffer : b.all)
     memories |= 1u << buffer.memory;
   for (unsigned memory = 0; memory < next.size(); ++memory) {
-    if (!(memories >> memory & 1) || attempt(memory, order.size(), false) || (memory == 0 && (attemptTogether() || attemptBehindRows())))
+    if (!(memories >> memory & 1) || attempt(memory, order.size(), false) ||
+        (memory == 0 && (attemptTogether() || attemptBehindRows())))
       continue;
     b.ownBanks = false;
     bool found = false;

@@ -167,7 +167,7 @@ std::string Emitter::rankingKey(bool planned) const {
     for (int64_t value : values)
       text << value << ' ';
   };
-  list(kernel.output.stride); // of a part: the whole's
+  list(kernel.output.stride);                                                              // of a part: the whole's
   const bool shortWindows = onChip.shortWindows && window() && kernel.anchor->weights < 0; // other kernels ignore it
   list(std::array<int64_t, 5>{onChip.fillsBorders, onChip.storesResult, onChip.hasNeighbours, shortWindows, room.size()});
   list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
@@ -182,8 +182,8 @@ std::string Emitter::rankingKey(bool planned) const {
   listCut({kernel.request.first, kernel.request.last});
   llvm::for_each(onChip.cuts, listCut);
   auto describe = [&](size_t tensor, const Resident &r) {
-    list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar, r.blockBytes,
-                                 r.pixelBytes, r.rowBytes});
+    list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar,
+                                 r.blockBytes, r.pixelBytes, r.rowBytes});
     list(r.padLow);
     list(r.padHigh);
   };

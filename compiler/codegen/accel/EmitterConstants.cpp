@@ -49,7 +49,8 @@ void Emitter::packConstants() {
     int64_t squares = kh * kw * (a.ic / tile.ic * ceilDiv(tile.ic, rows) + ceilDiv(a.ic % tile.ic, rows));
     squares *= blocks(cols);
     const int64_t all = batches * a.groups * squares * rows * cols * size;
-    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, ic = tile.ic, tiles = channelTiles] {
+    auto pack = [=, a = a, value = w.value, unpacked = unpacked, packedStride = packedStride, ic = tile.ic,
+                 tiles = channelTiles] {
       const uint8_t *raw = reinterpret_cast<const uint8_t *>(element(value, 0, size));
       const int64_t apart = value.isSplat() ? 0 : size;
       std::vector<uint8_t> bytes(size_t(all), 0);

@@ -55,8 +55,9 @@ struct Emitter::Transfer {
     const double perBurst = double(std::gcd<int64_t>(dram.channels, stride / dram.burstBytes));
     const double alone = perBurst / std::ceil(run / double(dram.burstBytes));
     // An engine need not be able to keep all channels busy.
-    const double engine = std::min(double(machine.burstsPerCycle) * double(dram.burstBytes), timing::loadBytesPerCycle(machine)) /
-                          dramBytesPerCycle(machine);
+    const double engine =
+        std::min(double(machine.burstsPerCycle) * double(dram.burstBytes), timing::loadBytesPerCycle(machine)) /
+        dramBytesPerCycle(machine);
     return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
   }
   /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
@@ -445,8 +446,7 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
           roundTrips = std::max(roundTrips, (loads * (load + latency) + tensor) / slots);
       };
       turns(operands.inputsStream, operands.inputs, inputSlots, input.loadCycles(bandwidth, machine));
-      turns(operands.weightsStream, operands.weights, b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0,
-            weightLoad);
+      turns(operands.weightsStream, operands.weights, b.weights >= 0 ? b.all[size_t(b.weights)].slots : 0, weightLoad);
       // The array reads a slot, or an engine loads it; others in the same bank wait.
       if (unpacked && !conversion && operands.inputs > 0 && t.overlap) {
         const double atOnce = std::ceil(b.ownBanks ? inputSlots : inputSlots / 2);
@@ -497,10 +497,10 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
   if (const double runs = operands.runs; t.inputsOuter)
     tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
                                              tensor / (runs * kTiles));
-  const double firstLoad = overlaps() && contraction()
-                               ? firstLoads(t, b, tiles, residentInput() ? 0 : input.loadCycles(bandwidth, machine),
-                                            weightLoad, perTileTensor)
-                               : (load0 + load1) / std::max(1.0, steps);
+  const double firstLoad =
+      overlaps() && contraction()
+          ? firstLoads(t, b, tiles, residentInput() ? 0 : input.loadCycles(bandwidth, machine), weightLoad, perTileTensor)
+          : (load0 + load1) / std::max(1.0, steps);
   if (overlaps() && !onChip.hasNeighbours) { // no engine has other work before its first operands come, or behind its last ones
     const double perTile = perTileTensor * kTiles;
     return {std::max({transfer + perTile + vectorTile, firstLoad + std::max(tensor, roundTrips) + vectorTile + storeTile,

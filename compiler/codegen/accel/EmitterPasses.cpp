@@ -92,7 +92,8 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   int64_t outputs = size[P0] * size[P1] * size[P2], preload = preloadCycles(machine), saved = 0;
   for (const Run &y : rows)
     for (const Run &x : columns) {
-      int64_t left = std::max<int64_t>(size[P0] - x.low - x.high, 0) * std::max<int64_t>(size[P1] - y.low - y.high, 0) * size[P2];
+      int64_t left =
+          std::max<int64_t>(size[P0] - x.low - x.high, 0) * std::max<int64_t>(size[P1] - y.low - y.high, 0) * size[P2];
       saved += x.count * y.count * (std::max(outputs, preload) - (left ? std::max(left, preload) : 0));
       Taps taps{x.begin, x.count, y.begin, y.count, {x.low, y.low}, {x.high, y.high}, {x.step, y.step}, {x.shift, y.shift}};
       if (left == outputs)
@@ -164,7 +165,8 @@ void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &v
   // Behind packed taps lie those of the next row, behind the pixels of a window those of the next one, and behind the channels of a tensor
   // on chip what its writer left there. They need not be numbers: the last vector leaves them out.
   const int64_t rest = icSize % machine.rows;
-  if ((unpacked || (residentInput() && kernel.anchor->pixels.count == 1)) && rest && machine.arrayType != timing::ArrayType::Int8) {
+  if ((unpacked || (residentInput() && kernel.anchor->pixels.count == 1)) && rest &&
+      machine.arrayType != timing::ArrayType::Int8) {
     const size_t count = groups.size();
     for (size_t i = 0; i < count; ++i) {
       Taps last = groups[i];
@@ -202,7 +204,8 @@ void Emitter::boxPasses(TileStep &step, const Products &products, const Visit &v
 /// A product for each tap and block: of the channels of the block with a matrix that has their weights on its diagonal.
 void Emitter::windowPasses(TileStep &step, const Visit &visit, const Extent &size, unsigned inputSlot, const OnArray &onArray) {
   const Anchor &a = *kernel.anchor;
-  const int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), first = blocks - onArray.blocks, most = mostArrayBlocks(blocks);
+  const int64_t lanes = machine.lanes, blocks = ceilDiv(size[C], lanes), first = blocks - onArray.blocks,
+                most = mostArrayBlocks(blocks);
   const Buffer &diagonals = buffers.all[size_t(buffers.diagonals)];
   bool miss;
   const unsigned slot = acquire(diagonals, {visit.origin[C]}, miss);
@@ -324,10 +327,11 @@ void Emitter::tapPasses(TileStep &step, const Products &products, const Visit &v
   auto moved = [&](unsigned i) {
     return (taps.step[i] * a.axes[i].dilation + taps.shift[i] * a.axes[i].stride) * input.stride[P0 + i];
   };
-  std::vector<PassLevel> levels = {{blocks, kStride, input.stride[C], 0, true},
-                                   {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
-                                   {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
-                                   {visit.blockEnd - visit.blockBegin, nStride, window() ? input.stride[C] : 0, products.blockRows, false}};
+  std::vector<PassLevel> levels = {
+      {blocks, kStride, input.stride[C], 0, true},
+      {taps.countX, taps.step[0] * tapStride, moved(0), taps.shift[0], true},
+      {taps.countY, taps.step[1] * kw * tapStride, moved(1), taps.shift[1] * size[P0], true},
+      {visit.blockEnd - visit.blockBegin, nStride, window() ? input.stride[C] : 0, products.blockRows, false}};
   levels.erase(std::remove_if(levels.begin(), levels.end(), [](const PassLevel &l) { return l.count == 1; }), levels.end());
   int64_t count = 1, clearMask = 0;
   for (size_t i = 0; i < levels.size(); ++i) {

@@ -25,7 +25,9 @@ llvm::Error Emitter::checkRequest() const {
   if (r.size[C] && (r.size[C] % unit || r.size[C] > all))
     return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("allows multiples of {0} up to {1}", unit, all));
   if (r.size[C] && takesAllChannels() && r.size[C] != all)
-    return refuse(r.tileAt, "size of channels", r.size[C], llvm::formatv("{0} all of them and needs {1}", packsRows() ? "has pixels side by side with" : "reduces over", all));
+    return refuse(
+        r.tileAt, "size of channels", r.size[C],
+        llvm::formatv("{0} all of them and needs {1}", packsRows() ? "has pixels side by side with" : "reduces over", all));
   for (unsigned axis = P0; axis < kAxes; ++axis) {
     const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
     const int64_t together = axis == P0 ? kernel.outputsPerVector : 1;
@@ -46,7 +48,8 @@ llvm::Error Emitter::checkRequest() const {
   if (r.wholeBanks.value_or(false) && !overlaps())
     return refuse(r.buffersAt, "whole_banks", "true", withBase + ", where no kernel waits for another's buffers");
   if (r.behind && !overlaps())
-    return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false", withBase + ", where no kernel waits for another's buffers");
+    return refuse(r.buffersAt, "behind", *r.behind ? "true" : "false",
+                  withBase + ", where no kernel waits for another's buffers");
   if ((r.banks || r.behind) && onChip.banding)
     return refuse(r.buffersAt, r.banks ? "the first of banks" : "behind", r.banks ? std::to_string((*r.banks)[0]) : "given",
                   "runs in bands, beside other kernels");
@@ -55,7 +58,8 @@ llvm::Error Emitter::checkRequest() const {
       return refuse(r.tileAt, name, llvm::formatv("[{0}, {1}]", cut->tiles, cut->positions).str(),
                     "is no product of base modulo or search beside others whose positions along x are rows of one matrix");
     if (cut && cut->positions > kernel.extent[P0])
-      return refuse(r.tileAt, llvm::formatv("positions of {0}", name).str(), cut->positions, llvm::formatv("has {0} there", kernel.extent[P0]));
+      return refuse(r.tileAt, llvm::formatv("positions of {0}", name).str(), cut->positions,
+                    llvm::formatv("has {0} there", kernel.extent[P0]));
   }
   if (r.last && r.order.value_or(0) >= 2 && !comesLateEnough(*r.last))
     return refuse(r.tileAt, "last", llvm::formatv("[{0}, {1}]", r.last->tiles, r.last->positions).str(),
@@ -67,8 +71,9 @@ llvm::Error Emitter::checkRequest() const {
     return refuse(r.buffersAt, "carries_maxima", "true",
                   "is no product of base modulo or search beside others with whole windows of sums, two of which share rows");
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
-    return refuse(r.buffersAt, "begins_small", "true",
-                  "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
+    return refuse(
+        r.buffersAt, "begins_small", "true",
+        "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
   if (r.endsSmall.value_or(false) && !hasOpenEnds())
     return refuse(r.buffersAt, "ends_small", "true", "is no contraction that has a program of base modulo or search to itself");
   if (r.beginsWide.value_or(false)) {

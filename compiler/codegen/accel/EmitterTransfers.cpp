@@ -218,7 +218,8 @@ void Emitter::loadPacked(TileStep &step, const Extent &origin, const Extent &siz
 
 const Emitter::PackedTile *Emitter::tileAbove(const Extent &origin, const Extent &size) const {
   auto above = llvm::find_if(packedTiles, [&](const PackedTile &t) {
-    return t.origin[P0] == origin[P0] && t.size[P0] == size[P0] && t.origin[P1] + t.size[P1] == origin[P1] && t.origin[P2] == origin[P2];
+    return t.origin[P0] == origin[P0] && t.size[P0] == size[P0] && t.origin[P1] + t.size[P1] == origin[P1] &&
+           t.origin[P2] == origin[P2];
   });
   return above == packedTiles.end() ? nullptr : above;
 }
@@ -328,8 +329,8 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
     const int64_t elements = (rows - copied) * packedStride[2];
     for (const Part &part : parts)
       moveColumns(step,
-                  {part.size[P0], elements, part.raw, elements * loadedBytes(), to + part.begin * stride[P0] + copied * rowBytes,
-                   stride[P0]},
+                  {part.size[P0], elements, part.raw, elements * loadedBytes(),
+                   to + part.begin * stride[P0] + copied * rowBytes, stride[P0]},
                   *conversion);
     return;
   }
@@ -338,7 +339,8 @@ void Emitter::loadConverted(TileStep &step, const Extent &origin, const Extent &
       const int64_t image = packedStrides(part.size, loadedBytes())[P2];
       part.size[P2] = 1;
       // Columns are one run of vectors, whatever they are of.
-      moveColumns(step, {1, packedElements(part.size), part.raw + n * image, 0, to + part.begin * stride[P0] + n * stride[P2], 0},
+      moveColumns(step,
+                  {1, packedElements(part.size), part.raw + n * image, 0, to + part.begin * stride[P0] + n * stride[P2], 0},
                   *conversion);
     }
 }
@@ -385,16 +387,14 @@ void Emitter::loadInput(TileStep &step, const Extent &origin, const Extent &size
     dims.push_back(dim);
   }
   const uint64_t base = inputAddress();
-  addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern,
-          offset);
+  addLoad(step, buffers.all[buffers.input], slot, 0, base + uint64_t(address * es), unsigned(es), dims, a.padPattern, offset);
 }
 
 /// Whether tiles one below the other share rows of an input from DRAM, and one at a time needs them.
 bool Emitter::canRoll(const Tile &t) const {
   if (unpacked)
     return (keepsSums(t) || packsOnChip()) && tilesAlong(P1, t) > 1 && copiedRows(kernel, *unpacked, machine) > 0;
-  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.size[P2] != 1 ||
-      t.depth == 1)
+  if (!overlaps() || !kernel.anchor || kernel.maxima || residentInput() || onChip.banding || t.size[P2] != 1 || t.depth == 1)
     return false;
   const Anchor &a = *kernel.anchor;
   const WindowAxis &h = a.axes[1];
@@ -546,8 +546,8 @@ void Emitter::fillBorders(TileStep &step, const Resident &r) const {
   int64_t left = r.padLow[0] * r.pixelBytes, right = r.padHigh[0] * r.pixelBytes;
   fillRows(step, r, r.address, r.padLow[1] * r.rowBytes + left, 1);
   fillRows(step, r, r.address + (r.padLow[1] + 1) * r.rowBytes - right, right + left, r.rows - 1);
-  fillRows(step, r, r.address + (r.padLow[1] + r.rows) * r.rowBytes - right,
-           right + r.padHigh[1] * r.rowBytes + r.slackBytes(), 1);
+  fillRows(step, r, r.address + (r.padLow[1] + r.rows) * r.rowBytes - right, right + r.padHigh[1] * r.rowBytes + r.slackBytes(),
+           1);
 }
 
 /// The columns of padding of a slot are filled once, its rows of padding whenever a band has some.
@@ -634,7 +634,8 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
       nAll += ceilDiv(n.size(), cols);
     // A part of an ic tile is a part of every tap.
     int64_t inTile = k % tile.ic, tileBlocks = ceilDiv(std::min(tile.ic, a.ic - (k - inTile)), rows);
-    int64_t before = ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
+    int64_t before =
+        ((batch * a.groups + group) * nAll * kAll + origin[C] / cols * kAll + (k - inTile) / rows * nBlocks) * taps;
     addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t((before + inTile / rows) * block), unsigned(es),
             {{kBlocks * rows * cols, es, es, 0, 0}, {nBlocks * taps, tileBlocks * block, kBlocks * block, 0, 0}}, 0);
     if (onChip.asMade != AsMade::No)
@@ -649,5 +650,6 @@ void Emitter::loadWeights(TileStep &step, const Extent &origin, const Extent &si
   dims.push_back({a.axes[0].kernel, a.weightKw * es, kPad * nPad * es, 0, 0});
   dims.push_back({a.axes[1].kernel, a.weightKh * es, a.axes[0].kernel * kPad * nPad * es, 0, 0});
   int64_t at = a.weightOffset + origin[C] * a.weightOc + k * a.weightIc + batch * a.weightBatch + group * a.weightGroup;
-  addLoad(step, b, slot, weightUnit(tile), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims, uint32_t(a.weightZero));
+  addLoad(step, b, slot, weightUnit(tile), addresses[a.weights] + uint64_t(at * es), unsigned(es), dims,
+          uint32_t(a.weightZero));
 }

@@ -272,8 +272,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
         bool miss;
         unsigned slot = acquire(b, {origin[C]}, miss);
         if (miss)
-          addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws), unsigned(ws),
-                  {{blocks * taps * lanes, ws, ws, 0, 0}}, 0);
+          addLoad(step, b, slot, weightUnit(tile), weightsAddress + uint64_t(origin[C] / lanes * taps * lanes * ws),
+                  unsigned(ws), {{blocks * taps * lanes, ws, ws, 0, 0}}, 0);
         v.b_enable = 1;
         v.b_memory = weightMemory();
         v.b_type = int64_t(a.weightType);
@@ -316,8 +316,8 @@ void Emitter::vectorSteps(TileStep &step, const Extent &origin, const Extent &si
           v.window_step = along.stride;
         v.a_strides[0] *= w.stride;
         v.a_strides[1] *= h.stride;
-        v.a_span = spanOf(v.a_strides, lanes * es) + (w.kernel - 1) * v.a_window_strides[0] +
-                   (h.kernel - 1) * v.a_window_strides[1];
+        v.a_span =
+            spanOf(v.a_strides, lanes * es) + (w.kernel - 1) * v.a_window_strides[0] + (h.kernel - 1) * v.a_window_strides[1];
       } else {
         v.a_span = spanOf(v.a_strides, lanes * es);
       }

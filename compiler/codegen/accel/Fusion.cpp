@@ -91,21 +91,21 @@ bool Fusion::isSameChoice(const Fusion &other) const {
 }
 
 namespace {
-constexpr int64_t kAlignment = 256;     ///< of buffers: what rounding may cost each
-constexpr int64_t kGoodPass = 64;       ///< positions that hide a preload well
-constexpr double kCyclesPerLoop = 24;   ///< of passes: to begin it, and for its results
+constexpr int64_t kAlignment = 256;              ///< of buffers: what rounding may cost each
+constexpr int64_t kGoodPass = 64;                ///< positions that hide a preload well
+constexpr double kCyclesPerLoop = 24;            ///< of passes: to begin it, and for its results
 constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
-constexpr double kRoom = 0.9375;       ///< of a memory, for a group
-constexpr double kRoomBeside = 0.8125; ///< the same, for one behind a kernel that runs between its steps
-constexpr int64_t kRoomForOthers = 8;  ///< beside them, this part of the accumulator at least
+constexpr double kRoom = 0.9375;                 ///< of a memory, for a group
+constexpr double kRoomBeside = 0.8125;           ///< the same, for one behind a kernel that runs between its steps
+constexpr int64_t kRoomForOthers = 8;            ///< beside them, this part of the accumulator at least
 constexpr int64_t kRing = -1;
 /// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
 /// slots of a band each.
 constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
-constexpr double kLiked = 1e12; ///< cycles: more than any network takes
-constexpr int64_t kLineRoom = 5;        ///< quarters of a line of maxima, as the last strip may be narrower than its slot
-constexpr double kLeastGain = 0.02;     ///< of the time of a group's kernels
+constexpr double kLiked = 1e12;     ///< cycles: more than any network takes
+constexpr int64_t kLineRoom = 5;    ///< quarters of a line of maxima, as the last strip may be narrower than its slot
+constexpr double kLeastGain = 0.02; ///< of the time of a group's kernels
 
 /// What limits a kernel, in cycles, if nothing else does.
 struct Cycles {
@@ -147,14 +147,14 @@ private:
   const NetworkUses &uses;
   const std::vector<std::pair<unsigned, unsigned>> &banned;
   const timing::MachineParams &machine;
-  const double bytesPerCycle = std::min(dramBytesPerCycle(machine), machine.loadEngines * timing::loadBytesPerCycle(machine));
+  const double bytesPerCycle = std::min(dramBytesPerCycle(machine), machine.loadEngines *timing::loadBytesPerCycle(machine));
   const ResidentChooser residents;
   Residency whole; ///< what stays on chip without groups
   int64_t capacity;
   /// Those that make rows of matrices, as if these were the rows of one image that is one pixel wide, with a step for each instruction.
   std::vector<std::optional<Kernel>> shaped;
-  std::vector<const Kernel *> kernels; ///< in that form
-  std::vector<int64_t> carried;        ///< per kernel: carriedSums()
+  std::vector<const Kernel *> kernels;          ///< in that form
+  std::vector<int64_t> carried;                 ///< per kernel: carriedSums()
   std::vector<int64_t> weightsOf, parametersOf; ///< per kernel: bytes
   std::vector<bool> hasPackedTaps;              ///< per kernel
   /// Per kernel: what it writes, if that can go on in bands.
@@ -448,7 +448,8 @@ void Fuser::placeSums(Group &group) const {
 int64_t Fuser::askedBeside(const Group &group) const {
   int64_t bytes = 0;
   for (size_t t = 0; t < std::min(uses.wanted.size(), whole.tensors.size()); ++t) {
-    if (uses.wanted[t] != true || !whole.tensors[t] || llvm::any_of(group.tensors, [&](const BandedTensor &b) { return b.tensor == t; }))
+    if (uses.wanted[t] != true || !whole.tensors[t] ||
+        llvm::any_of(group.tensors, [&](const BandedTensor &b) { return b.tensor == t; }))
       continue;
     auto isUsed = [&](unsigned k) { return llvm::is_contained(uses.tensorOf[k], t); };
     const auto all = llvm::seq<unsigned>(0, unsigned(uses.tensorOf.size()));
@@ -467,9 +468,7 @@ std::array<int64_t, 2> Fuser::leastBytes(unsigned k, bool goesOn) const {
   if (goesOn && edges[k] && edges[k]->firstWriter == k && edges[k]->reader == k + 1) {
     // Windows may find their rows in a run, all others in two slots of a band each.
     const Anchor &anchor = *kernels[k + 1]->anchor;
-    const int64_t rows = edges[k]->addend >= 0                ? 2
-                         : anchor.kind == Anchor::Contraction ? 2 * anchor.axes[1].span(1)
-                                                              : 1;
+    const int64_t rows = edges[k]->addend >= 0 ? 2 : anchor.kind == Anchor::Contraction ? 2 * anchor.axes[1].span(1) : 1;
     bytes[0] += rows * edges[k]->layout.rowBytes;
   }
   return bytes;
@@ -582,7 +581,8 @@ bool Fuser::place(Group &group, std::string *why) const {
     *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
   else if (why)
     *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
-           std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) + " for them";
+           std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) +
+           " for them";
   return false;
 }
 
@@ -712,7 +712,8 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
         const double perBlock = last / double(blocks), taps = double(w.kernel * h.kernel);
         last += onArray * (1 - perBlock);
         for (const Range &rows : bands)
-          cycles.array += onArray * taps * std::max(double(width * rows.size() * kernel.extent[P2]), double(preloadCycles(machine)));
+          cycles.array +=
+              onArray * taps * std::max(double(width * rows.size() * kernel.extent[P2]), double(preloadCycles(machine)));
       }
       // What comes before the first output of a band, and of a row.
       const int64_t before = w.kernel * int64_t(bands.size()) + (w.kernel - columns) * kernel.extent[P1];
@@ -856,8 +857,8 @@ std::vector<unsigned> Fuser::findAlike() const {
     if (edges[k]) {
       const Resident &r = edges[k]->layout;
       stream << '|' << edges[k]->reader - k << ' ' << k - edges[k]->firstWriter << ' ' << edges[k]->addend;
-      for (int64_t value : {r.bytes, r.channels, r.width, r.rows, r.elementBytes, r.lanes, int64_t(r.isPlanar), r.blockBytes, r.pixelBytes,
-                            r.rowBytes, r.padLow[0], r.padLow[1], r.padHigh[0], r.padHigh[1]})
+      for (int64_t value : {r.bytes, r.channels, r.width, r.rows, r.elementBytes, r.lanes, int64_t(r.isPlanar), r.blockBytes,
+                            r.pixelBytes, r.rowBytes, r.padLow[0], r.padLow[1], r.padHigh[0], r.padHigh[1]})
         stream << ' ' << value;
     }
     kinds[k] = known.try_emplace(std::move(stream.str()), unsigned(known.size())).first->second;
@@ -890,11 +891,13 @@ Fusion Fuser::run() {
   };
   // best[k]: of the kernels before k, what groups of them save; and the group that ends there.
   const std::vector<unsigned> kinds = findAlike();
-  std::map<std::pair<unsigned, unsigned>, unsigned> sequences; // of kinds: the first one and the number of the others, to its own
+  std::map<std::pair<unsigned, unsigned>, unsigned>
+      sequences; // of kinds: the first one and the number of the others, to its own
   auto sequenceOf = [&](unsigned first, unsigned others) {
     return sequences.try_emplace({kinds[first], others}, unsigned(sequences.size()) + 1).first->second;
   };
-  std::map<std::tuple<unsigned, int64_t, bool>, Gain> gains; // of groups of such kernels, by the rows of a band and what is before them
+  std::map<std::tuple<unsigned, int64_t, bool>, Gain>
+      gains; // of groups of such kernels, by the rows of a band and what is before them
   auto gainOf = [&](unsigned first, unsigned last, int64_t perBand, unsigned sequence) {
     const Kernel *before = first ? kernels[first - 1] : nullptr;
     auto [known, isNew] = gains.try_emplace({sequence, perBand, before && !before->anchor && before->copies.empty()});

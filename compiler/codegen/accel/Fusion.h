@@ -14,13 +14,13 @@ namespace tw::accel {
 
 /// A tensor of which scratchpad 0 holds a few bands at a time.
 struct BandedTensor {
-  size_t tensor = 0;          ///< of NetworkUses
+  size_t tensor = 0; ///< of NetworkUses
   /// Of the group's kernels; each one from the first to the reader writes a part of the channels.
   size_t firstWriter = 0, reader = 0;
-  int addend = -1;            ///< of the reader's tensors, where a step behind its anchor reads it; -1: the anchor does
-  Resident layout;            ///< of a band; its address is not used, it has no padding rows of its own
-  int64_t rows = 1;           ///< of the whole
-  std::vector<Range> bands;   ///< the rows that the reader's band needs: padding, and rows of other bands, included
+  int addend = -1;          ///< of the reader's tensors, where a step behind its anchor reads it; -1: the anchor does
+  Resident layout;          ///< of a band; its address is not used, it has no padding rows of its own
+  int64_t rows = 1;         ///< of the whole
+  std::vector<Range> bands; ///< the rows that the reader's band needs: padding, and rows of other bands, included
   /// Bands that follow one another in memory, so that rows of two of them lie there once. The last band of a run ends it: no window
   /// wraps around.
   size_t bandsPerRun = 1;
@@ -55,12 +55,12 @@ struct Banding {
   std::vector<Range> rows;
   std::array<Range, kUses> own; ///< Weights: of a contraction; Sums: of the accumulator
   const BandedTensor *input = nullptr, *addend = nullptr, *output = nullptr; ///< null: elsewhere
-  bool fillsBorders = false; ///< of `output`: the first of its writers
-  unsigned strips = 0; ///< of columns, whose windows find the sums that they share with the band above; 0: they do not
-  int64_t copiedRows = 0; ///< of packed taps, from the band above
+  bool fillsBorders = false;                                                 ///< of `output`: the first of its writers
+  unsigned strips = 0;        ///< of columns, whose windows find the sums that they share with the band above; 0: they do not
+  int64_t copiedRows = 0;     ///< of packed taps, from the band above
   bool carriesMaxima = false; ///< there is room for the maxima of sums that its windows share with the band above
-  bool loadsWhole = false; ///< these are loaded by one engine, as there is no room for parts
-  uint32_t behind = 0; ///< bands: what the first kernel makes meanwhile is so many bands further on
+  bool loadsWhole = false;    ///< these are loaded by one engine, as there is no room for parts
+  uint32_t behind = 0;        ///< bands: what the first kernel makes meanwhile is so many bands further on
 };
 
 /// Kernels first, first + 1, ... whose steps are merged, band by band.
@@ -70,7 +70,7 @@ struct Group {
   std::vector<BandedTensor> tensors; ///< in the order of their writers: every kernel but the last writes one, or a part of it
   std::vector<Banding> kernels;
   bool carriesMaxima = false; ///< kernels do that which can, unless they are asked not to
-  int64_t bytes = 0;      ///< of scratchpad 0, from 0 on
+  int64_t bytes = 0;          ///< of scratchpad 0, from 0 on
   /// Who shares banks: all kernels, slots of one kernel, or none.
   enum class Banks { Shared, OfKernel, Own } banks = Banks::Shared;
 

@@ -78,7 +78,7 @@ inline int64_t newColumns(const WindowAxis &along, const WindowAxis &across) {
 /// The operation that reads a window of its input: on the array (Contraction) or on the vector engine (Window).
 struct Anchor {
   enum Kind { Contraction, Window } kind = Contraction;
-  View input;                            ///< strides of the input along its own axes
+  View input; ///< strides of the input along its own axes
   LaneType inputType = LaneType::F32;
   std::array<WindowAxis, 3> axes;        ///< P0, P1, P2
   int64_t inputZero = 0, weightZero = 0; ///< zero points
@@ -131,8 +131,8 @@ struct Anchor {
 /// What feeds one block argument of a step.
 struct Source {
   enum Kind { Value, Tensor, Parameter } kind = Tensor;
-  int value = -1;           ///< index of an earlier step, or -1 for the anchor
-  View view;                ///< Tensor: its view; Value: strides only say which axes are broadcast (0) or walked (1)
+  int value = -1; ///< index of an earlier step, or -1 for the anchor
+  View view;      ///< Tensor: its view; Value: strides only say which axes are broadcast (0) or walked (1)
   LaneType type = LaneType::F32;
   mlir::DenseElementsAttr parameter; ///< one element per channel
 };
@@ -151,7 +151,7 @@ struct Step {
 /// A box of a source written to a box of the result.
 struct Copy {
   View from, to;
-  std::vector<int64_t> shape;          ///< extents, outermost first (any rank)
+  std::vector<int64_t> shape; ///< extents, outermost first (any rank)
   std::vector<int64_t> fromStride, toStride;
   std::vector<int64_t> padLow, padHigh; ///< parts of shape that are filled
   uint32_t fill = 0;
@@ -172,19 +172,21 @@ struct Kernel {
   std::vector<Copy> copies;
   View output;
   LaneType outputType = LaneType::F32;
-  bool outputReduced = false; ///< the result has one channel
-  uint64_t macs = 0; ///< products of the definition that do not fall into the padding
-  TileRequest request; ///< what a schedule file asks for
-  bool isFinite = false; ///< no value is infinite, as no integer is: zero times any is zero
+  bool outputReduced = false;   ///< the result has one channel
+  uint64_t macs = 0;            ///< products of the definition that do not fall into the padding
+  TileRequest request;          ///< what a schedule file asks for
+  bool isFinite = false;        ///< no value is infinite, as no integer is: zero times any is zero
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
-  std::optional<size_t> pool; ///< the step that sums all positions of an image
+  std::optional<size_t> pool;   ///< the step that sums all positions of an image
   /// Along P0 and P1: windows of a contraction's sums, of which the first step takes the largest. `extent` counts windows then, the
   /// anchor's axes count sums, those in the padding of windows too, which no window takes.
   std::optional<std::array<WindowAxis, 2>> maxima;
 
   /// Whether its positions are rows of matrices, each made of the same row of its input: P0 counts those of a matrix, P1 the matrices.
   bool makesMatrixRows() const {
-    auto isPointwise = [](const WindowAxis &w) { return w.kernel == 1 && w.stride == 1 && w.padLow == 0 && w.inputSize == w.size; };
+    auto isPointwise = [](const WindowAxis &w) {
+      return w.kernel == 1 && w.stride == 1 && w.padLow == 0 && w.inputSize == w.size;
+    };
     return extent[P2] == 1 && !pool && !maxima && (extent[P1] == 1 || (anchor && anchor->batchAxis == P1)) &&
            (!anchor || (anchor->pixels.count == 1 && isPointwise(anchor->axes[0]) && isPointwise(anchor->axes[1])));
   }

@@ -1215,13 +1215,13 @@ LogicalResult KernelMatcher::checkEngine() {
   StringRef can = isCopy ? "load and store" : isContraction ? "tensor" : "vector";
   if (!request.engine || kEngineNames[*request.engine] == can)
     return success();
-  std::string why = isCopy             ? "it only moves data"
-                    : isContraction    ? "it sums over channels, and windows of the vector engine do not"
-                    : kernel.anchor    ? "the array multiplies by weights, which this window has none of"
-                                       : "it has no products for the array";
+  std::string why = isCopy          ? "it only moves data"
+                    : isContraction ? "it sums over channels, and windows of the vector engine do not"
+                    : kernel.anchor ? "the array multiplies by weights, which this window has none of"
+                                    : "it has no products for the array";
   InFlightDiagnostic diagnostic = mlir::emitError(UnknownLoc::get(function.getContext()));
-  return diagnostic << placed(request.assignAt) << "engine is " << kEngineNames[*request.engine] << " but kernel '" << kernel.name
-                    << "' must be on " << can << ": " << why;
+  return diagnostic << placed(request.assignAt) << "engine is " << kEngineNames[*request.engine] << " but kernel '"
+                    << kernel.name << "' must be on " << can << ": " << why;
 }
 
 /// The value of the kernel's last step, and how the result is written: transposes behind the step are undone in the strides.

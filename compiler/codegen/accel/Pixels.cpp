@@ -20,7 +20,7 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr double kLeastGain = 1.15;      ///< how many times faster: packed tensors may have to come from or go to DRAM
+constexpr double kLeastGain = 1.15;     ///< how many times faster: packed tensors may have to come from or go to DRAM
 constexpr double kShareOfOthers = 0.25; ///< of what engines do beside the busiest one: how much of it delays something
 
 /// `outputs` of a row in the columns, from vectors of `inputs` pixels. Zero times a number is zero, but zero times infinity is not: where
@@ -241,7 +241,8 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
           for (int64_t y = 0; y < from.axes[1].kernel; ++y)
             for (int64_t c = 0; c < from.ic; ++c)
               for (int64_t n = 0; n < from.oc; ++n) {
-                int64_t source = from.weightOffset + y * from.weightKh + x * from.weightKw + c * from.weightIc + n * from.weightOc;
+                int64_t source =
+                    from.weightOffset + y * from.weightKh + x * from.weightKw + c * from.weightIc + n * from.weightOc;
                 int64_t target = (y + lower * from.axes[1].stride) * to.weightKh + tap * to.weightKw +
                                  (pixel * from.ic + c) * to.weightIc + lower * (machine.cols / 2) + output * from.oc + n;
                 std::copy_n(raw.begin() + (weights.value.isSplat() ? 0 : source * size), size, bytes.begin() + target * size);
@@ -252,8 +253,9 @@ mlir::DenseElementsAttr Packer::weightsOf(const Form &form) const {
 }
 
 Kernel Packer::rewrite(const Form &form) const {
-  return sideBySide(kernel, form.outputs, anchorOf(form), weightsOf(form),
-                    llvm::formatv(" {0} outputs of {1} pixels{2}", form.outputs, form.inputs, form.pairsRows ? " in pairs" : "").str());
+  return sideBySide(
+      kernel, form.outputs, anchorOf(form), weightsOf(form),
+      llvm::formatv(" {0} outputs of {1} pixels{2}", form.outputs, form.inputs, form.pairsRows ? " in pairs" : "").str());
 }
 
 std::optional<Kernel> Packer::run() const {
@@ -337,7 +339,8 @@ std::optional<Kernel> packWindow(const Kernel &given, const timing::MachineParam
   if (outputs == 1 || kernel.pool || row.stride != 1 || row.size != kernel.extent[P0] ||
       (kernel.request.packed != true && kernel.request.size[P0] % outputs))
     return std::nullopt;
-  if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) || !canShareVectors(kernel, channels))
+  if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) ||
+      !canShareVectors(kernel, channels))
     return std::nullopt;
   // Vectors go down the rows, so that neighbours share taps; the first one of each column of outputs has none to share.
   auto perOutput = [](const WindowAxis &along, const WindowAxis &across) { return across.kernel * newColumns(along, across); };

@@ -169,7 +169,8 @@ FailureOr<TileRequest> accel::parseRequest(DictionaryAttr keys, llvm::function_r
   if (request.bands && !request.onChip.value_or(false))
     return emitError() << "'bands' is " << request.bands << " but on_chip is not true";
   if (request.arrayChannels && request.engine && kEngineNames[*request.engine] != StringRef("vector"))
-    return emitError() << "'array_channels' is " << *request.arrayChannels << " but engine is " << kEngineNames[*request.engine];
+    return emitError() << "'array_channels' is " << *request.arrayChannels << " but engine is "
+                       << kEngineNames[*request.engine];
   if (request.keptFrom && (!request.onChip.value_or(false) || request.bands))
     return emitError() << "'from' is " << request.keptFrom << " but "
                        << (request.bands ? "there are bands" : "on_chip is not true");
@@ -195,9 +196,7 @@ std::string accel::printRequest(const std::string &handle, const TileRequest &re
     if (!keys.empty())
       os << "    transform.tilewright." << directive << " " << handle << " {" << llvm::join(keys, ", ") << "}\n";
   };
-  auto flag = [](const char *key, std::optional<bool> value) {
-    return key + std::string(*value ? " = true" : " = false");
-  };
+  auto flag = [](const char *key, std::optional<bool> value) { return key + std::string(*value ? " = true" : " = false"); };
   std::vector<std::string> tile, buffers;
   const auto &size = request.size;
   if (llvm::any_of(size, [](int64_t s) { return s != 0; }))

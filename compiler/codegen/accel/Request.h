@@ -86,8 +86,8 @@ struct WaysRequest {
 
   /// With the first of each where nothing is asked for.
   Ways orFirst() const {
-    return {order.value_or(schedule::Order()), bus.value_or(schedule::Bus()), loaders.value_or(Loaders()), weights.value_or(Weights()),
-            places.value_or(Places())};
+    return {order.value_or(schedule::Order()), bus.value_or(schedule::Bus()), loaders.value_or(Loaders()),
+            weights.value_or(Weights()), places.value_or(Places())};
   }
 };
 
@@ -117,25 +117,27 @@ struct TileRequest {
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end: where the kernel's buffers lie
   std::optional<bool> behind; ///< its buffers lie behind those of the kernel before, not where the memories begin
   std::optional<bool> oneSum, byBlock, beginsSmall, endsSmall, beginsWide, oneLoader;
-  std::optional<bool> wholeBanks; ///< its buffers begin with a bank that those of the kernel before do not use
-  std::optional<bool> spreads; ///< the second half of its positions has buffers in all banks
-  std::optional<bool> serpentine; ///< every second tile takes the last input channels first
-  std::optional<bool> keepsSums; ///< rows of windows find the sums that they share with those above
-  std::optional<bool> carriesMaxima; ///< the same, as maxima in the scratchpad, with tiles of any number of rows
-  std::optional<bool> asMade;    ///< it takes the channels of the kernel before as that makes them
-  int64_t rolling = 0; ///< tiles one below the other that share a piece of memory
-  std::optional<Cut> first, last; ///< the tiles that come first, and last
-  std::optional<bool> packed;    ///< neighbouring pixels side by side in the array
-  std::optional<bool> onChip;    ///< the kernel's result
-  std::optional<bool> placedFirst; ///< on chip as a whole: it has its place before the results that are not
-  int64_t bands = 0;             ///< rows of the last kernel's result in a band of it; 0: not in bands
-  int64_t keptFrom = 0;          ///< position along x from which on it stays on chip
-  std::optional<unsigned> engine; ///< of kEngineNames
+  std::optional<bool> wholeBanks;       ///< its buffers begin with a bank that those of the kernel before do not use
+  std::optional<bool> spreads;          ///< the second half of its positions has buffers in all banks
+  std::optional<bool> serpentine;       ///< every second tile takes the last input channels first
+  std::optional<bool> keepsSums;        ///< rows of windows find the sums that they share with those above
+  std::optional<bool> carriesMaxima;    ///< the same, as maxima in the scratchpad, with tiles of any number of rows
+  std::optional<bool> asMade;           ///< it takes the channels of the kernel before as that makes them
+  int64_t rolling = 0;                  ///< tiles one below the other that share a piece of memory
+  std::optional<Cut> first, last;       ///< the tiles that come first, and last
+  std::optional<bool> packed;           ///< neighbouring pixels side by side in the array
+  std::optional<bool> onChip;           ///< the kernel's result
+  std::optional<bool> placedFirst;      ///< on chip as a whole: it has its place before the results that are not
+  int64_t bands = 0;                    ///< rows of the last kernel's result in a band of it; 0: not in bands
+  int64_t keptFrom = 0;                 ///< position along x from which on it stays on chip
+  std::optional<unsigned> engine;       ///< of kEngineNames
   std::optional<int64_t> arrayChannels; ///< of a window of the vector engine: so many are computed on the array
   /// file:line:column of the directives.
   std::string tileAt, buffersAt, keepAt, assignAt;
 
-  bool hasTile() const { return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed || first || last; }
+  bool hasTile() const {
+    return llvm::any_of(size, [](int64_t s) { return s != 0; }) || ic || order || packed || first || last;
+  }
   bool hasBuffers() const {
     return depth || panel || banks || behind || wholeBanks || overlap || oneSum || byBlock || beginsSmall || endsSmall ||
            beginsWide || oneLoader || spreads || serpentine || keepsSums || carriesMaxima || asMade || rolling;

@@ -40,8 +40,8 @@ bool Resident::canWalk(int64_t elements, int64_t count) const {
 
 bool Resident::hasFormOf(const Resident &other) const {
   auto form = [](const Resident &r) {
-    return std::tie(r.bytes, r.channels, r.width, r.rows, r.from, r.elementBytes, r.lanes, r.blockBytes, r.pixelBytes, r.rowBytes,
-                    r.padLow, r.padHigh);
+    return std::tie(r.bytes, r.channels, r.width, r.rows, r.from, r.elementBytes, r.lanes, r.blockBytes, r.pixelBytes,
+                    r.rowBytes, r.padLow, r.padHigh);
   };
   return form(*this) == form(other) && (padPattern == other.padPattern || !(isPadded() || isDense()));
 }
@@ -65,7 +65,7 @@ struct Use {
   size_t kernel;
   bool writes;
   View view;
-  bool isAnchor;  ///< the anchor's input, with its windows
+  bool isAnchor;          ///< the anchor's input, with its windows
   bool isWeights = false; ///< the anchor's weights, of which each position along one axis has its own
 };
 
@@ -97,9 +97,9 @@ private:
   /// A vector of the array's results is one of the vector engine's, and one of its inputs.
   const bool isUniform = machine.lanes == machine.rows && machine.lanes == machine.cols;
   const int64_t capacity = int64_t(machine.scratchpads[0].capacityBytes) - uses.spare;
-  std::vector<bool> possible;         ///< per tensor
-  std::vector<std::vector<Use>> all;  ///< per tensor
-  std::vector<Candidate> candidates;  ///< by tensor
+  std::vector<bool> possible;        ///< per tensor
+  std::vector<std::vector<Use>> all; ///< per tensor
+  std::vector<Candidate> candidates; ///< by tensor
   std::vector<std::pair<size_t, std::string>> refused;
 
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
@@ -222,8 +222,8 @@ std::optional<Resident> ResidentChooser::Network::layout(size_t tensor, const st
     return std::nullopt;
   // Kernels take all positions of a channel at once where the accumulator holds two such tiles.
   r.lanes = machine.lanes;
-  r.isPlanar = mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 &&
-               r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
+  r.isPlanar =
+      mayBePlanar && !uses.alsoInDram[tensor] && r.blocks() > 1 && r.rows * r.width * 2 <= int64_t(machine.accumulatorRows());
   r.pixelBytes = (r.isPlanar ? 1 : r.blocks()) * r.lanes * r.elementBytes;
   // Whoever writes several pixels in a vector leaves no room between them.
   const int64_t together = list.empty() || !list[0].writes ? 1 : uses.kernels[list[0].kernel]->outputsPerVector;
@@ -242,13 +242,14 @@ std::optional<Resident> ResidentChooser::Network::layout(size_t tensor, const st
 bool ResidentChooser::Network::suitsAsWeights(const Resident &r, const Anchor &a) const {
   const int64_t rows = machine.rows, cols = machine.cols;
   const bool byChannel = a.weightIc == 1;
-  const int64_t channels = byChannel ? a.ic : a.oc, pixels = byChannel ? a.oc : a.ic, pixel = byChannel ? a.weightOc : a.weightIc;
-  if (r.isDense() || a.groups > 1 || (!byChannel && a.weightOc != 1) || (a.ic > rows && a.ic % rows) || (a.oc > cols && a.oc % cols) ||
-      pixel % r.channels || !r.canWalk(pixel, pixels) || a.axes[0].kernel * a.axes[1].kernel * a.axes[2].kernel > 1)
+  const int64_t channels = byChannel ? a.ic : a.oc, pixels = byChannel ? a.oc : a.ic,
+                pixel = byChannel ? a.weightOc : a.weightIc;
+  if (r.isDense() || a.groups > 1 || (!byChannel && a.weightOc != 1) || (a.ic > rows && a.ic % rows) ||
+      (a.oc > cols && a.oc % cols) || pixel % r.channels || !r.canWalk(pixel, pixels) ||
+      a.axes[0].kernel * a.axes[1].kernel * a.axes[2].kernel > 1)
     return false;
-  return llvm::all_of(llvm::seq<int64_t>(0, a.axes[*a.batchAxis - P0].size), [&](int64_t batch) {
-    return liesInVectors(r, a.weightOffset + batch * a.weightBatch, channels);
-  });
+  return llvm::all_of(llvm::seq<int64_t>(0, a.axes[*a.batchAxis - P0].size),
+                      [&](int64_t batch) { return liesInVectors(r, a.weightOffset + batch * a.weightBatch, channels); });
 }
 
 bool ResidentChooser::Network::suits(const Resident &r, const Use &use) const {
@@ -280,20 +281,18 @@ bool ResidentChooser::Network::suits(const Resident &r, const Use &use) const {
     if (kernel.outputReduced)
       return false;
     // Whole vectors are written: they must not reach into what lies behind.
-    if (first % lanes || (groups > 1 && channels % lanes) ||
-        (channels % lanes && first + groups * channels != r.channels))
+    if (first % lanes || (groups > 1 && channels % lanes) || (channels % lanes && first + groups * channels != r.channels))
       return false;
   } else if (first % lanes || (groups > 1 && channels % lanes)) {
     return false;
   }
   // A product of several matrices takes one after the other: each may have channels of its own, of what it reads where that is wanted.
   auto hasChannelsApart = [&](unsigned axis) {
-    if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction || kernel.anchor->batchAxis != axis || groups > 1 || pixels > 1 ||
-        r.isDense() || !(use.writes || holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)])))
+    if (!kernel.anchor || kernel.anchor->kind != Anchor::Contraction || kernel.anchor->batchAxis != axis || groups > 1 ||
+        pixels > 1 || r.isDense() || !(use.writes || holdsMatrices(uses.tensorOf[use.kernel][size_t(view.tensor)])))
       return false;
-    return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]), [&](int64_t batch) {
-      return liesInVectors(r, view.offset + batch * view.stride[axis], channels);
-    });
+    return llvm::all_of(llvm::seq<int64_t>(0, kernel.extent[axis]),
+                        [&](int64_t batch) { return liesInVectors(r, view.offset + batch * view.stride[axis], channels); });
   };
   if (use.isAnchor) {
     const Anchor &a = *kernel.anchor;
@@ -363,9 +362,9 @@ void ResidentChooser::Network::findCandidates() {
     if (wanted(t) == false)
       continue;
     if (!isUniform || !possible[t] || uses.shapes[t].empty() || list.size() < 2 || !list.front().writes) {
-      refuse(!isUniform       ? "the machine's lanes, rows and columns are not equally many"
-             : !possible[t]   ? "a kernel copies it, or takes it as weights of all its results"
-                              : "no other kernel of the program reads it");
+      refuse(!isUniform     ? "the machine's lanes, rows and columns are not equally many"
+             : !possible[t] ? "a kernel copies it, or takes it as weights of all its results"
+                            : "no other kernel of the program reads it");
       continue;
     }
     if (wanted(t) != true && (llvm::none_of(list, transfers) || llvm::any_of(list, losesPasses)))
@@ -425,7 +424,8 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
         candidate.begin = std::min(candidate.begin, group.first);
         candidate.end = std::max(candidate.end, group.last);
       }
-    if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1, [](bool alone) { return alone; })) {
+    if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1,
+                    [](bool alone) { return alone; })) {
       refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
       continue;
     }
@@ -527,9 +527,8 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     const std::vector<size_t> moved = growing.add({uint64_t(own.resident.bytes), own.begin, own.end, 0});
     if (llvm::none_of(moved, [&](size_t place) { return isRangeTooLarge(growing[place]); }))
       return true;
-    canFit = llvm::all_of(llvm::seq_inclusive(own.begin, own.end), [&](unsigned k) {
-      return int64_t(growing.bytesAt(k)) <= capacity * 3 / 4;
-    });
+    canFit = llvm::all_of(llvm::seq_inclusive(own.begin, own.end),
+                          [&](unsigned k) { return int64_t(growing.bytesAt(k)) <= capacity * 3 / 4; });
     growing.undo();
     return false;
   };
@@ -556,8 +555,8 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     if (isChosen[i])
       continue;
     chosen.pop_back();
-    refuse(candidates[i].tensor, "beside what else stays there meanwhile it does not fit three quarters of " + machine.scratchpads[0].name +
-                                     " (" + std::to_string(capacity * 3 / 4) + " bytes)");
+    refuse(candidates[i].tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
+                                     machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
     leftOut.push_back(i);
   }
   llvm::stable_sort(leftOut, [&](size_t a, size_t b) {
@@ -618,8 +617,8 @@ std::optional<RowsBetween> ResidentChooser::Network::rowsBetween(unsigned writer
     int64_t rows = use.isAnchor ? anchor.axes[1].inputSize : kernel.extent[P1];
     int64_t width = use.isAnchor ? anchor.axes[0].inputSize : kernel.extent[P0];
     if (kernel.pool || kernel.extent[P2] != 1 || use.view.offset >= (use.writes ? resident->channels : 1) ||
-        use.view.stride[P0] != resident->channels ||
-        use.view.stride[P1] != resident->channels * resident->width || rows != resident->rows || width != resident->width)
+        use.view.stride[P0] != resident->channels || use.view.stride[P1] != resident->channels * resident->width ||
+        rows != resident->rows || width != resident->width)
       return std::nullopt;
   }
   // Rows of matrices are rows of one pixel.

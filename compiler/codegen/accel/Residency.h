@@ -27,18 +27,18 @@ struct Range {
 /// or each is a plane of its own, for kernels that work channel by channel: an instruction owns all banks from its first byte to
 /// its last, so what it touches should lie together.
 struct Resident {
-  int64_t address = 0;                      ///< of the first byte, padding included
+  int64_t address = 0; ///< of the first byte, padding included
   int64_t bytes = 0;
   int64_t channels = 1, width = 1, rows = 1; ///< elements; rows: all outer dimensions
-  int64_t from = 0;                         ///< pixels before these lie in DRAM; `width` does not count them
+  int64_t from = 0;                          ///< pixels before these lie in DRAM; `width` does not count them
   int64_t elementBytes = 1, lanes = 1;
   bool isPlanar = false;
   bool hasVectorReaders = false; ///< the vector engine reads it: whole vectors, whatever lies behind the channels
   int64_t blockBytes = 0, pixelBytes = 0, rowBytes = 0; ///< from one to the next
-  std::array<int64_t, 2> padLow{}, padHigh{}; ///< along the width and the rows, pixels
+  std::array<int64_t, 2> padLow{}, padHigh{};           ///< along the width and the rows, pixels
   uint32_t padPattern = 0;
   bool placedFirst = false; ///< as NetworkUses says
-  bool takesPlace = false; ///< it lies where its writer finds another tensor of this form for the last time, padding included
+  bool takesPlace = false;  ///< it lies where its writer finds another tensor of this form for the last time, padding included
 
   int64_t blocks() const { return (channels + lanes - 1) / lanes; }
   /// The channels of neighbours lie side by side, without the room between them that fills a vector of lanes.

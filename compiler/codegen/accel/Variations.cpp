@@ -18,7 +18,8 @@ constexpr int64_t kRollingTiles[] = {1, 2, 3, 4, 6, 8};
 constexpr int64_t kBankBorders = 16; ///< places for buffers begin and end at most at so many
 } // namespace
 
-std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kernel &kernel, const timing::MachineParams &machine) {
+std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kernel &kernel,
+                                           const timing::MachineParams &machine) {
   const TileRequest &asked = kernel.request;
   const bool isContraction = kernel.anchor && kernel.anchor->kind == Anchor::Contraction;
   std::vector<Variation> variations;
@@ -51,7 +52,8 @@ std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kern
   };
 
   if (!asked.size[C])
-    vary("channels", multiples(isContraction ? machine.cols : machine.lanes, isContraction ? kernel.anchor->oc : kernel.extent[C]),
+    vary("channels",
+         multiples(isContraction ? machine.cols : machine.lanes, isContraction ? kernel.anchor->oc : kernel.extent[C]),
          [](TileRequest &r) -> int64_t & { return r.size[C]; });
   for (unsigned axis : {P0, P1, P2}) {
     const bool isFixed = (kernel.pool && axis != P2) || (kernel.anchor && kernel.anchor->batchAxis == axis);
@@ -62,7 +64,10 @@ std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kern
       if (int64_t size = int64_t(llvm::divideCeil(kernel.extent[axis], parts)) * (axis == P0 ? kernel.outputsPerVector : 1);
           sizes.empty() || size < sizes.back())
         sizes.push_back(size);
-    vary(axis == P0 ? "width" : axis == P1 ? "height" : "images", sizes, [axis](TileRequest &r) -> int64_t & { return r.size[axis]; });
+    vary(axis == P0   ? "width"
+         : axis == P1 ? "height"
+                      : "images",
+         sizes, [axis](TileRequest &r) -> int64_t & { return r.size[axis]; });
   }
   if (chosen.ic && !asked.ic && chosen.ic % machine.rows == 0)
     vary("inputs", multiples(machine.rows, kernel.anchor->ic), [](TileRequest &r) -> int64_t & { return r.ic; });

@@ -269,8 +269,8 @@ cost::LayerWork accel::workOf(const Kernel &kernel, const timing::MachineParams 
   }
   work.arrayCycles = stream;
   // Stored rows of a weight tile: rows of cols weights, or, transposed, cols of rows weights.
-  work.preloadCycles = cost::ceilDiv(contraction.weights(),
-                                     uint64_t(std::max(machine.rows, machine.cols)) * machine.preloadRowsPerCycle);
+  work.preloadCycles =
+      cost::ceilDiv(contraction.weights(), uint64_t(std::max(machine.rows, machine.cols)) * machine.preloadRowsPerCycle);
   work.operandsLoaded = a.weights != a.input.tensor && (input.role == KernelTensor::Argument || !input.value.isSplat());
   work.contraction = contraction;
   return work;

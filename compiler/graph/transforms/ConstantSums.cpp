@@ -84,8 +84,7 @@ void forEachTap(ArrayRef<int64_t> kernel, ArrayRef<int64_t> strides, ArrayRef<in
   }
 }
 
-template <typename T, typename OpT>
-std::vector<T> convolve(OpT op, T xZeroPoint, function_ref<T(int64_t)> wZeroPoint) {
+template <typename T, typename OpT> std::vector<T> convolve(OpT op, T xZeroPoint, function_ref<T(int64_t)> wZeroPoint) {
   std::vector<T> x = read<T>(op.getX()), w = read<T>(op.getW());
   ImageDims dims(op.getLayout());
   const bool nhwc = op.getLayout() == "nhwc";
@@ -117,7 +116,8 @@ DenseElementsAttr evaluateConv(ConvOp op) {
   if (op.getBias()) {
     std::vector<double> bias = read<double>(op.getBias());
     const size_t channels = ImageDims(op.getLayout()).channels;
-    forEachIndex(shapeOf(op.getY()), [&](int64_t i, ArrayRef<int64_t> index) { y[size_t(i)] += bias[size_t(index[channels])]; });
+    forEachIndex(shapeOf(op.getY()),
+                 [&](int64_t i, ArrayRef<int64_t> index) { y[size_t(i)] += bias[size_t(index[channels])]; });
   }
   return make(op.getY(), y);
 }
@@ -130,8 +130,7 @@ DenseElementsAttr evaluateConvInteger(ConvIntegerOp op) {
 }
 
 /// One number for each window: `reduce(numbers inside the image, their count)`.
-template <typename T, typename OpT, typename Reduce>
-std::vector<T> slide(OpT op, ArrayRef<int64_t> dilations, Reduce reduce) {
+template <typename T, typename OpT, typename Reduce> std::vector<T> slide(OpT op, ArrayRef<int64_t> dilations, Reduce reduce) {
   std::vector<T> x = read<T>(op.getX()), y(size_t(tensorOf(op.getY()).getNumElements()));
   ImageDims dims(op.getLayout());
   ArrayRef<int64_t> shape = shapeOf(op.getX());
@@ -192,8 +191,7 @@ DenseElementsAttr evaluateGlobalAverage(QLinearGlobalAveragePoolOp op) {
 // Matrices
 //===----------------------------------------------------------------------===//
 
-template <typename T, typename OpT>
-DenseElementsAttr multiply(OpT op, T aZeroPoint, function_ref<T(int64_t)> bZeroPoint) {
+template <typename T, typename OpT> DenseElementsAttr multiply(OpT op, T aZeroPoint, function_ref<T(int64_t)> bZeroPoint) {
   std::vector<T> a = read<T>(op.getA()), b = read<T>(op.getB());
   // Rank 1 is a row or a column.
   SmallVector<int64_t> aShape(shapeOf(op.getA())), bShape(shapeOf(op.getB()));
@@ -229,9 +227,8 @@ DenseElementsAttr multiply(OpT op, T aZeroPoint, function_ref<T(int64_t)> bZeroP
 
 DenseElementsAttr evaluateMatmulInteger(MatmulIntegerOp op) {
   ArrayRef<int32_t> zeroPoints = op.getBZeroPoints();
-  return multiply<int64_t>(op, int32_t(op.getAZeroPoint()), [&](int64_t column) -> int64_t {
-    return zeroPoints[zeroPoints.size() == 1 ? 0 : size_t(column)];
-  });
+  return multiply<int64_t>(op, int32_t(op.getAZeroPoint()),
+                           [&](int64_t column) -> int64_t { return zeroPoints[zeroPoints.size() == 1 ? 0 : size_t(column)]; });
 }
 
 //===----------------------------------------------------------------------===//
@@ -306,7 +303,8 @@ DenseElementsAttr evaluateBatchNorm(BatchNormOp op) {
                       mean = read<double>(op.getMean()), variance = read<double>(op.getVar());
   forEachIndex(shapeOf(op.getX()), [&](int64_t i, ArrayRef<int64_t> index) {
     const size_t c = size_t(index[1]);
-    x[size_t(i)] = (x[size_t(i)] - mean[c]) / std::sqrt(variance[c] + double(op.getEpsilon().convertToFloat())) * scale[c] + b[c];
+    x[size_t(i)] =
+        (x[size_t(i)] - mean[c]) / std::sqrt(variance[c] + double(op.getEpsilon().convertToFloat())) * scale[c] + b[c];
   });
   return make(op.getY(), x);
 }
@@ -334,16 +332,17 @@ int64_t evaluationSteps(Operation *op) {
   if ((isElementwise(op) || isa<ReshapeOp, TransposeOp, SliceOp>(op)) && llvm::all_of(op->getOperands(), isSplat))
     return 1;
   auto count = [](Value value) { return double(tensorOf(value).getNumElements()); };
-  double each = TypeSwitch<Operation *, double>(op)
-                    .Case<ConvOp, ConvIntegerOp>([&](auto conv) {
-                      ArrayRef<int64_t> w = shapeOf(conv.getW());
-                      return count(conv.getW()) / double(std::max<int64_t>(1, w[conv.getLayout() == "nhwc" ? 3 : 0]));
-                    })
-                    .Case<MatmulOp, MatmulIntegerOp>([&](auto matmul) { return double(shapeOf(matmul.getA()).back()); })
-                    .Case<MaxPoolOp, AveragePoolOp>([&](auto pool) { return double(pool.getKernel()[0]) * double(pool.getKernel()[1]); })
-                    .Case<ReduceOp, QLinearGlobalAveragePoolOp>(
-                        [&](auto reduce) { return count(reduce.getX()) / std::max(1.0, count(reduce.getY())); })
-                    .Default([](Operation *) { return 1.0; });
+  double each =
+      TypeSwitch<Operation *, double>(op)
+          .Case<ConvOp, ConvIntegerOp>([&](auto conv) {
+            ArrayRef<int64_t> w = shapeOf(conv.getW());
+            return count(conv.getW()) / double(std::max<int64_t>(1, w[conv.getLayout() == "nhwc" ? 3 : 0]));
+          })
+          .Case<MatmulOp, MatmulIntegerOp>([&](auto matmul) { return double(shapeOf(matmul.getA()).back()); })
+          .Case<MaxPoolOp, AveragePoolOp>([&](auto pool) { return double(pool.getKernel()[0]) * double(pool.getKernel()[1]); })
+          .Case<ReduceOp, QLinearGlobalAveragePoolOp>(
+              [&](auto reduce) { return count(reduce.getX()) / std::max(1.0, count(reduce.getY())); })
+          .Default([](Operation *) { return 1.0; });
   return int64_t(std::min(each * count(op->getResult(0)), 9e18));
 }
 

@@ -4,9 +4,9 @@
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Rewriting.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -248,7 +248,8 @@ DenseElementsAttr transposeConstant(ElementsAttr elements, ArrayRef<int64_t> per
 
 DenseElementsAttr bitcastConstant(ElementsAttr elements, Type elementType) {
   if (auto dense = dyn_cast<DenseElementsAttr>(elements); dense && dense.isSplat())
-    return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(typeOf(elements).getShape(), elementType), dense.getRawData());
+    return DenseElementsAttr::getFromRawBuffer(RankedTensorType::get(typeOf(elements).getShape(), elementType),
+                                               dense.getRawData());
   return makeBytes(RankedTensorType::get(typeOf(elements).getShape(), elementType), readBytes(elements));
 }
 
@@ -451,8 +452,7 @@ static DenseElementsAttr evaluateSlice(SliceOp op, RankedTensorType type) {
 
 static DenseElementsAttr evaluatePad(PadOp op, RankedTensorType type) {
   size_t size = elementSize(type.getElementType());
-  std::vector<char> bytes =
-      readBytes(DenseElementsAttr::get(type, ArrayRef<Attribute>(cast<Attribute>(op.getValue()))));
+  std::vector<char> bytes = readBytes(DenseElementsAttr::get(type, ArrayRef<Attribute>(cast<Attribute>(op.getValue()))));
   ElementsAttr x = constantOf(op.getX());
   ArrayRef<int64_t> shape = typeOf(x).getShape();
   SmallVector<int64_t> strides = rowMajorStrides(type.getShape());

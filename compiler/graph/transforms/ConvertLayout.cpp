@@ -258,8 +258,7 @@ template <typename OpT> struct FlattenIntoWeights : OpRewritePattern<OpT> {
     for (int64_t dim : ArrayRef<int64_t>(inverse).drop_front())
       rows.push_back(dim - 1);
     rows.push_back(perm.size() - 1);
-    DenseElementsAttr permuted =
-        reshapeConstant(transposeConstant(reshapeConstant(weights, split), rows), shapeOf(op.getB()));
+    DenseElementsAttr permuted = reshapeConstant(transposeConstant(reshapeConstant(weights, split), rows), shapeOf(op.getB()));
     Value constant = rewriter.create<ConstantOp>(op.getB().getLoc(), permuted);
     Value flat = createReshape(rewriter, reshape.getLoc(), transpose.getX(), shapeOf(reshape));
     rewriter.modifyOpInPlace(op, [&] {

@@ -84,8 +84,7 @@ std::optional<std::vector<int64_t>> integerBias(Value bias, ArrayRef<float> scal
 Value addIntegerBias(PatternRewriter &rewriter, Location loc, Value x, ArrayRef<int64_t> bias, int64_t axis) {
   SmallVector<int64_t> shape(tensorOf(x).getRank() - axis, 1);
   shape[0] = bias.size();
-  Value constant =
-      rewriter.create<ConstantOp>(loc, makeIntegers(RankedTensorType::get(shape, rewriter.getI32Type()), bias));
+  Value constant = rewriter.create<ConstantOp>(loc, makeIntegers(RankedTensorType::get(shape, rewriter.getI32Type()), bias));
   return rewriter.create<AddOp>(loc, x.getType(), x, constant);
 }
 
@@ -157,8 +156,7 @@ struct MatmulToInteger : OpRewritePattern<MatmulOp> {
     Value sum = rewriter.create<MatmulIntegerOp>(loc, accumulator, a.getX(), b.getX(), a.getZeroPoints()[0],
                                                  compress<int32_t>(b.getZeroPoints()));
     SmallVector<int32_t> zeroPoints(scales.size(), 0);
-    rewriter.replaceOpWithNewOp<DequantizeOp>(op, op.getType(), sum, scales, zeroPoints,
-                                              tensorOf(op.getY()).getRank() - 1);
+    rewriter.replaceOpWithNewOp<DequantizeOp>(op, op.getType(), sum, scales, zeroPoints, tensorOf(op.getY()).getRank() - 1);
     return success();
   }
 };
@@ -210,8 +208,7 @@ struct ToRequantize : OpRewritePattern<QuantizeOp> {
         int64_t channels = shapeOf(add)[x.getAxis()];
         std::vector<int64_t> values = readIntegers(elements);
         values.resize(channels, values.front());
-        bias = rewriter.create<ConstantOp>(loc,
-                                           makeIntegers(RankedTensorType::get({channels}, rewriter.getI32Type()), values));
+        bias = rewriter.create<ConstantOp>(loc, makeIntegers(RankedTensorType::get({channels}, rewriter.getI32Type()), values));
         sum = value;
         break;
       }
@@ -296,10 +293,11 @@ struct GlobalAverageToInteger : OpRewritePattern<QuantizeOp> {
         pool.getKernel() != shapeOf(x).drop_front(2) || llvm::any_of(pool.getPads(), [](int64_t pad) { return pad != 0; }))
       return failure();
     Location loc = fuseLocations({pool, x, op});
-    rewriter.replaceOpWithNewOp<QLinearGlobalAveragePoolOp>(
-                op, op.getType(), x.getX(), rewriter.getF32FloatAttr(x.getScales()[0]),
-                rewriter.getI32IntegerAttr(x.getZeroPoints()[0]), rewriter.getF32FloatAttr(op.getScales()[0]),
-                rewriter.getI32IntegerAttr(op.getZeroPoints()[0]), pool.getLayoutAttr())
+    rewriter
+        .replaceOpWithNewOp<QLinearGlobalAveragePoolOp>(op, op.getType(), x.getX(), rewriter.getF32FloatAttr(x.getScales()[0]),
+                                                        rewriter.getI32IntegerAttr(x.getZeroPoints()[0]),
+                                                        rewriter.getF32FloatAttr(op.getScales()[0]),
+                                                        rewriter.getI32IntegerAttr(op.getZeroPoints()[0]), pool.getLayoutAttr())
         ->setLoc(loc);
     return success();
   }

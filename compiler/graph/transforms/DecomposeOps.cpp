@@ -81,8 +81,8 @@ struct CanonicalizeReduce : OpRewritePattern<ReduceOp> {
       to.push_back(inner);
     }
     Value flat = createReshape(rewriter, loc, x, from);
-    Value y = rewriter.create<ReduceOp>(loc, RankedTensorType::get(to, elementOf(x)), flat, op.getKind(),
-                                        ArrayRef<int64_t>{1}, false);
+    Value y = rewriter.create<ReduceOp>(loc, RankedTensorType::get(to, elementOf(x)), flat, op.getKind(), ArrayRef<int64_t>{1},
+                                        false);
     rewriter.replaceOp(op, createReshape(rewriter, loc, y, shapeOf(op)));
     return success();
   }
@@ -97,9 +97,8 @@ struct DecomposeRowMean : OpRewritePattern<ReduceOp> {
     int64_t count = shapeOf(op.getX())[1];
     auto type = RankedTensorType::get({1}, elementOf(op));
     Value sum = rewriter.create<ReduceOp>(op.getLoc(), op.getType(), op.getX(), "sum", op.getAxes(), false);
-    Value divisor = rewriter.create<ConstantOp>(op.getLoc(), isa<FloatType>(type.getElementType())
-                                                                 ? makeFloats(type, {float(count)})
-                                                                 : makeIntegers(type, {count}));
+    Value divisor = rewriter.create<ConstantOp>(
+        op.getLoc(), isa<FloatType>(type.getElementType()) ? makeFloats(type, {float(count)}) : makeIntegers(type, {count}));
     rewriter.replaceOpWithNewOp<DivOp>(op, op.getType(), sum, divisor);
     return success();
   }
@@ -199,8 +198,7 @@ template <typename OpT> struct CanonicalizeMatmul : OpRewritePattern<OpT> {
     while (a.size() > 2 && a.front() == 1 && a.size() > b.size())
       a.erase(a.begin());
     // [B1, B2, m, k] x [B1, B2, k, n]: one batch dim.
-    if (a.size() == b.size() && a.size() > 3 &&
-        ArrayRef<int64_t>(a).drop_back(2) == ArrayRef<int64_t>(b).drop_back(2)) {
+    if (a.size() == b.size() && a.size() > 3 && ArrayRef<int64_t>(a).drop_back(2) == ArrayRef<int64_t>(b).drop_back(2)) {
       int64_t batch = product(ArrayRef<int64_t>(a).drop_back(2));
       a = {batch, a[a.size() - 2], a.back()};
       b = {batch, b[b.size() - 2], b.back()};
@@ -328,8 +326,9 @@ struct PadIntoConv : OpRewritePattern<ConvOp> {
     ArrayRef<int64_t> own = op.getPads();
     SmallVector<int64_t> pads{own[0] + low[2], own[1] + low[3], own[2] + high[2], own[3] + high[3]};
     Location loc = fuseLocations({op, pad});
-    rewriter.replaceOpWithNewOp<ConvOp>(op, op.getType(), pad.getX(), op.getW(), op.getBias(), op.getStrides(), pads,
-                                        op.getDilations(), op.getGroup(), op.getLayout())
+    rewriter
+        .replaceOpWithNewOp<ConvOp>(op, op.getType(), pad.getX(), op.getW(), op.getBias(), op.getStrides(), pads,
+                                    op.getDilations(), op.getGroup(), op.getLayout())
         ->setLoc(loc);
     return success();
   }
@@ -369,8 +368,7 @@ struct SinkReshape : RewritePattern {
       if (!reshape || shapeOf(reshape) != result.getShape() || shapeOf(reshape.getX()).size() > 4)
         continue;
       Operation *producer = reshape.getX().getDefiningOp();
-      if (!producer ||
-          !llvm::all_of(reshape.getX().getUsers(), [&](Operation *user) { return usedAlike(user, reshape); }) ||
+      if (!producer || !llvm::all_of(reshape.getX().getUsers(), [&](Operation *user) { return usedAlike(user, reshape); }) ||
           isa<ConstantOp, ReshapeOp, TransposeOp, ConcatOp, SliceOp, PadOp, FallbackOp>(producer))
         continue;
       if (succeeded(sink(op, reshape, rewriter)))
@@ -528,12 +526,11 @@ struct SplitBias : OpRewritePattern<ConvOp> {
 struct DecomposeOpsPass : impl::DecomposeOpsPassBase<DecomposeOpsPass> {
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());
-    patterns
-        .add<ReduceToPool, CanonicalizeReduce, DecomposeRowMean, CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>,
-             CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
-             SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
-             SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
-             DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
+    patterns.add<ReduceToPool, CanonicalizeReduce, DecomposeRowMean, CanonicalizeLayerNorm, CanonicalizeSoftmax<SoftmaxOp>,
+                 CanonicalizeSoftmax<QLinearSoftmaxOp>, CanonicalizeMatmul<MatmulOp>, CanonicalizeMatmul<MatmulIntegerOp>,
+                 SubtractWeightZeroPoints<ConvIntegerOp>, SubtractWeightZeroPoints<MatmulIntegerOp>,
+                 SplitWeightZeroPoints<ConvIntegerOp>, SplitWeightZeroPoints<MatmulIntegerOp>, DecomposeQLinearAveragePool,
+                 DecomposeQLinearSoftmax, SplitBias, SinkReshape, PadIntoConv, MergeSlices, FlattenConcat>(&getContext());
     if (failed(rewriteToEnd(getOperation(), std::move(patterns))))
       signalPassFailure();
   }

@@ -1,10 +1,10 @@
 //===- FoldConstants.cpp - Evaluation at compile time ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "compiler/graph/ConstantBudget.h"
 #include "compiler/graph/transforms/Constants.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/graph/transforms/Rewriting.h"
-#include "compiler/graph/ConstantBudget.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/SmallPtrSet.h"
 

@@ -59,10 +59,9 @@ struct FuseLayerNorm : OpRewritePattern<DivOp> {
       ArrayRef<int64_t> row = shapeOf(x).drop_front(axis);
       if (std::accumulate(row.begin(), row.end(), int64_t(1), std::multiplies<>()) > kMaxRow)
         return failure();
-      Location loc = fuseLocations(
-          {centred.getB().getDefiningOp(), centred, square, variance.getDefiningOp(), sum, deviation, op});
-      rewriter.replaceOpWithNewOp<LayerNormOp>(op, op.getType(), x, axis, APFloat(readFloats(constant)[0]))
-          ->setLoc(loc);
+      Location loc =
+          fuseLocations({centred.getB().getDefiningOp(), centred, square, variance.getDefiningOp(), sum, deviation, op});
+      rewriter.replaceOpWithNewOp<LayerNormOp>(op, op.getType(), x, axis, APFloat(readFloats(constant)[0]))->setLoc(loc);
       return success();
     }
     return failure();

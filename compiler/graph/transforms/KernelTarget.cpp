@@ -84,7 +84,9 @@ bool isFor(func::FuncOp kernel, StringRef target) {
   return !name || name.getValue() == target;
 }
 
-std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine) { return std::make_shared<ArrayTarget>(std::move(machine)); }
+std::shared_ptr<const KernelTarget> makeArrayTarget(ArrayMachine machine) {
+  return std::make_shared<ArrayTarget>(std::move(machine));
+}
 
 std::shared_ptr<const KernelTarget> makeCpuTarget() { return std::make_shared<CpuTarget>(); }
 

@@ -70,7 +70,8 @@ struct MoveBelowCast : RewritePattern {
       return failure();
     auto narrowForm = [](Value operand) -> Value {
       auto widened = operand.getDefiningOp<CastOp>();
-      return widened && elementOf(widened.getX()).isBF16() && isF32(operand) && isRead(widened.getX()) ? widened.getX() : Value();
+      return widened && elementOf(widened.getX()).isBF16() && isF32(operand) && isRead(widened.getX()) ? widened.getX()
+                                                                                                       : Value();
     };
     // What stands between widened tensors, zeros for example, is narrowed with them.
     if (llvm::none_of(op->getOperands(), narrowForm) || !llvm::all_of(op->getOperands(), [&](Value operand) {
@@ -157,7 +158,8 @@ void dropIdentities(ModuleOp module, func::FuncOp main) {
 
 class Legalizer {
 public:
-  Legalizer(ModuleOp module, func::FuncOp main, StringRef target) : module(module), main(main), target(target), builder(module.getContext()) {}
+  Legalizer(ModuleOp module, func::FuncOp main, StringRef target)
+      : module(module), main(main), target(target), builder(module.getContext()) {}
 
   void run() {
     for (Operation &op : llvm::make_early_inc_range(main.getBody().front()))
@@ -235,7 +237,8 @@ private:
         continue;
       if (kernel.removeArgAttr(unsigned(i), kConvertsAttr)) {
         builder.setInsertionPointToStart(&body);
-        auto narrow = builder.create<CastOp>(argument.getLoc(), withElement(argument.getType(), builder.getBF16Type()), argument);
+        auto narrow =
+            builder.create<CastOp>(argument.getLoc(), withElement(argument.getType(), builder.getBF16Type()), argument);
         auto widened = builder.create<CastOp>(argument.getLoc(), argument.getType(), narrow);
         argument.replaceAllUsesExcept(widened, narrow);
         continue;

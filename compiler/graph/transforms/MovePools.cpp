@@ -77,14 +77,14 @@ Value risesWith(Operation *op, double most) {
   return {};
 }
 
-constexpr double kMostOnChip = 0.75;     ///< of the scratchpad
-constexpr double kBusShare = 1.0 / 3;    ///< of the time of transfers, what they cost beside other engines
+constexpr double kMostOnChip = 0.75;  ///< of the scratchpad
+constexpr double kBusShare = 1.0 / 3; ///< of the time of transfers, what they cost beside other engines
 
 struct Machine {
-  int64_t rows, columns, sums; ///< of the array; elements of its accumulator
-  int64_t scratchpad;          ///< bytes of the first one
-  double dramBytes;            ///< a cycle
-  int64_t floatBytes;          ///< of a number between kernels
+  int64_t rows, columns, sums;  ///< of the array; elements of its accumulator
+  int64_t scratchpad;           ///< bytes of the first one
+  double dramBytes;             ///< a cycle
+  int64_t floatBytes;           ///< of a number between kernels
   bool packsPixels, finiteMath; ///< as the pass's options say
 };
 
@@ -183,7 +183,8 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const double bytes = double(tensorOf(convolution->getResult(0)).getNumElements() * size);
   const int64_t row = y[2] * y[3], taps = y[2] * ((kh - 1) * strides[0] + w[0]) * w[1] * w[2];
   const bool mayBeginChain = packsTaps && 2 * (kh * row + taps) * size <= machine.scratchpad;
-  const double transfers = bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
+  const double transfers =
+      bytes > kMostOnChip * double(machine.scratchpad) && !mayBeginChain ? 2 * bytes / machine.dramBytes : 0;
   const double joined = std::max(blocks * leastSums(p[2], kw, sw) * double(passes), pooling);
   // Results of few channels may share the columns (accel::packPixels()) where zero times any input is zero; sums under a window do not.
   const bool canShare = machine.packsPixels && (machine.finiteMath || llvm::isa<ConvIntegerOp>(convolution));
@@ -197,8 +198,8 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   if (beside > 1 && isSeparable(pool) && (width == y[2] || (pads[3] == 0 && (width + pads[1] - kw) / sw + 1 == p[2]))) {
     const int64_t vectors = width / beside;
     const double columns = blocks * double(p[1] * vectors * cyclesOfWindow(kh, sh, 1));
-    const double separate =
-        std::max(blocks * leastSums(vectors, 1, 1) * passesBeside(beside), columns + windows * double(cyclesOfWindow(kw, sw, 1)));
+    const double separate = std::max(blocks * leastSums(vectors, 1, 1) * passesBeside(beside),
+                                     columns + windows * double(cyclesOfWindow(kw, sw, 1)));
     if (kLeastSeparate * separate < std::min(joined, apart))
       return Maxima::Columns;
   }

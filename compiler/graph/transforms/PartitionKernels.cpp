@@ -92,7 +92,8 @@ template <typename ConvT> bool convertsInput(ConvT conv, const ArrayMachine &arr
     return false;
   constexpr int64_t kStrips = cost::kMostStrips;
   const int64_t windows = int64_t(llvm::divideCeil(shapeOf(pool)[2], uint64_t(kStrips)));
-  const int64_t columns = (windows - 1) * pool.getStrides()[1] + pool.getKernel()[1], row = columns * w[1] * shapeOf(conv.getX())[3];
+  const int64_t columns = (windows - 1) * pool.getStrides()[1] + pool.getKernel()[1],
+                row = columns * w[1] * shapeOf(conv.getX())[3];
   const int64_t loaded = pool.getStrides()[0] * strides[0], held = loaded + w[0] - strides[0];
   return double(row * (2 * loaded * 4 + (kStrips + 1) * held * size)) <= room;
 }
@@ -159,7 +160,8 @@ bool isReadAsRows(OpOperand &operand) {
 
 /// Whether no more than parts of a kernel's result find room on chip, which its only reader, a matrix product, can take row by row.
 bool passesInParts(Value value, const ArrayMachine &array) {
-  const int64_t bits = elementOf(value).getIntOrFloatBitWidth(), stored = array.type == "bf16" ? std::min<int64_t>(bits, 16) : bits;
+  const int64_t bits = elementOf(value).getIntOrFloatBitWidth(),
+                stored = array.type == "bf16" ? std::min<int64_t>(bits, 16) : bits;
   return value.getDefiningOp() && !isa<ConstantOp>(value.getDefiningOp()) && value.hasOneUse() &&
          tensorOf(value).getNumElements() * stored / 8 > array.scratchpad / 2 && isReadAsRows(*value.use_begin());
 }
@@ -462,7 +464,8 @@ private:
 
   /// Whether op is the mean of all positions of a contraction's result, and those of a block of its columns have room as sums, twice,
   /// and in half of the scratchpad as floats, beside what else is read there and the image of as many channels as the array has rows.
-  bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside, const ArrayMachine &array) {
+  bool isPoolOfAll(Operation *op, Operation *output, const llvm::SmallSetVector<Operation *, 8> &inside,
+                   const ArrayMachine &array) {
     if (!isa<AveragePoolOp, QLinearGlobalAveragePoolOp>(op) || op->getOperand(0) != output->getResult(0) ||
         !output->hasOneUse())
       return false;

@@ -23,9 +23,9 @@ struct GraphPipelineOptions {
   /// model has them.
   KernelTargets targets = {makeCpuTarget()};
   Math math = Math::Exact;
-  bool narrows = false; ///< f32 tensors between kernels become bf16 on the first target
+  bool narrows = false;                          ///< f32 tensors between kernels become bf16 on the first target
   uint64_t maxConstantBytes = kMaxConstantBytes; ///< that folding may make, beside those that there are
-  bool packsPixels = true; ///< of graph-move-pools
+  bool packsPixels = true;                       ///< of graph-move-pools
 };
 
 /// The graph phase: folding, quantised forms, layout, kernels, types.

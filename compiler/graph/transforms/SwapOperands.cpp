@@ -72,7 +72,8 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     const auto type = tensorOf(op.getY()).clone({b[1], 1});
     Value column;
     if constexpr (std::is_same_v<OpT, MatmulIntegerOp>)
-      column = builder.create<OpT>(loc, type, weights, x, op.getBZeroPoints()[0], ArrayRef<int32_t>{int32_t(op.getAZeroPoint())});
+      column =
+          builder.create<OpT>(loc, type, weights, x, op.getBZeroPoints()[0], ArrayRef<int32_t>{int32_t(op.getAZeroPoint())});
     else
       column = builder.create<OpT>(loc, type, weights, x);
     // What is made of each element goes along, so that it stays in the product's kernel.

@@ -16,9 +16,22 @@ struct Tensor {
 static void *none(void) { return NULL; }
 static void release(void *handle) { (void)handle; }
 static const char *message(const void *status) { return (const char *)status; }
-static void *makeEnv(int severity, const char *name, void **out) { (void)severity; (void)name; *out = &object; return NULL; }
-static void *makeOptions(void **out) { *out = &object; return NULL; }
-static void *makeMemory(int a, int b, void **out) { (void)a; (void)b; *out = &object; return NULL; }
+static void *makeEnv(int severity, const char *name, void **out) {
+  (void)severity;
+  (void)name;
+  *out = &object;
+  return NULL;
+}
+static void *makeOptions(void **out) {
+  *out = &object;
+  return NULL;
+}
+static void *makeMemory(int a, int b, void **out) {
+  (void)a;
+  (void)b;
+  *out = &object;
+  return NULL;
+}
 static void *makeSession(const void *env, const char *path, const void *options, void **out) {
   (void)env, (void)path, (void)options;
   *out = &object;
@@ -33,13 +46,21 @@ static void *countInputs(const void *session, size_t *out) {
   *out = getenv("STAND_IN_INPUTS") ? (size_t)atoi(getenv("STAND_IN_INPUTS")) : 1;
   return NULL;
 }
-static void *countOutputs(const void *session, size_t *out) { (void)session; *out = 1; return NULL; }
+static void *countOutputs(const void *session, size_t *out) {
+  (void)session;
+  *out = 1;
+  return NULL;
+}
 static void *nameOf(const void *session, size_t index, void *allocator, char **out) {
   (void)session, (void)index, (void)allocator;
   *out = strdup("name");
   return NULL;
 }
-static void *freeName(void *allocator, void *name) { (void)allocator; free(name); return NULL; }
+static void *freeName(void *allocator, void *name) {
+  (void)allocator;
+  free(name);
+  return NULL;
+}
 static void *makeTensor(const void *memory, void *data, size_t bytes, const int64_t *shape, size_t rank, int type, void **out) {
   (void)memory, (void)shape, (void)rank, (void)type;
   struct Tensor *tensor = malloc(sizeof *tensor);
@@ -48,8 +69,8 @@ static void *makeTensor(const void *memory, void *data, size_t bytes, const int6
   *out = tensor;
   return NULL;
 }
-static void *run(void *session, const void *options, const char *const *inputNames, const void *const *inputs, size_t inputCount,
-                 const char *const *outputNames, size_t outputCount, void **outputs) {
+static void *run(void *session, const void *options, const char *const *inputNames, const void *const *inputs,
+                 size_t inputCount, const char *const *outputNames, size_t outputCount, void **outputs) {
   (void)session, (void)options, (void)inputNames, (void)inputs, (void)inputCount, (void)outputNames;
   for (size_t i = 0; i < outputCount; ++i)
     memset(((struct Tensor *)outputs[i])->data, 0, ((struct Tensor *)outputs[i])->bytes);

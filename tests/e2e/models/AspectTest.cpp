@@ -20,9 +20,7 @@ namespace {
 
 class AspectTest : public ::testing::Test {
 protected:
-  void SetUp() override {
-    open(TILEWRIGHT_SOURCE_DIR "/tests/data/digits/digits_int8_qdq.onnx", "gemmini_16x16_int8");
-  }
+  void SetUp() override { open(TILEWRIGHT_SOURCE_DIR "/tests/data/digits/digits_int8_qdq.onnx", "gemmini_16x16_int8"); }
 
   void open(const std::string &path, const std::string &machine) {
     auto compiled = SimulatedNetwork::compile(path, machine, {}, accel::Schedule::Search);

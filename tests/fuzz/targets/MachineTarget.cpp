@@ -9,7 +9,8 @@ using namespace tw;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Diagnostics warnings;
-  Result<timing::MachineParams> machine = hwconfigs::loadMachineText(std::string(data, data + size), "fuzz.yaml", {}, &warnings);
+  Result<timing::MachineParams> machine =
+      hwconfigs::loadMachineText(std::string(data, data + size), "fuzz.yaml", {}, &warnings);
   if (!machine) {
     fuzz::checkMessage(machine.message());
     return 0;

@@ -62,7 +62,17 @@ private:
   }
 
   int64_t integer(int64_t old) {
-    static constexpr int64_t interesting[] = {0, 1, -1, 2, 3, 7, 8, 64, 1 << 16, int64_t(1) << 32, std::numeric_limits<int64_t>::max(),
+    static constexpr int64_t interesting[] = {0,
+                                              1,
+                                              -1,
+                                              2,
+                                              3,
+                                              7,
+                                              8,
+                                              64,
+                                              1 << 16,
+                                              int64_t(1) << 32,
+                                              std::numeric_limits<int64_t>::max(),
                                               std::numeric_limits<int64_t>::min()};
     switch (below(4)) {
     case 0:
@@ -77,8 +87,8 @@ private:
   }
 
   double real() {
-    static constexpr double interesting[] = {0, -0.0, 1, -1, 0.5, 1e-40, 3e38, std::numeric_limits<double>::infinity(),
-                                             std::numeric_limits<double>::quiet_NaN()};
+    static constexpr double interesting[] = {
+        0, -0.0, 1, -1, 0.5, 1e-40, 3e38, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()};
     return interesting[below(std::size(interesting))];
   }
 
@@ -138,7 +148,8 @@ private:
       return reflection->AddAllocatedMessage(&message, field, copy);
     }
     case FieldDescriptor::CPPTYPE_INT32:
-      return reflection->SetRepeatedInt32(&message, field, at, int32_t(integer(reflection->GetRepeatedInt32(message, field, at))));
+      return reflection->SetRepeatedInt32(&message, field, at,
+                                          int32_t(integer(reflection->GetRepeatedInt32(message, field, at))));
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection->SetRepeatedInt64(&message, field, at, integer(reflection->GetRepeatedInt64(message, field, at)));
     case FieldDescriptor::CPPTYPE_FLOAT:

@@ -24,7 +24,9 @@ size_t below(Random &random, size_t limit) { return random() % limit; }
 
 /// The text in pieces that give it again when joined: words, and each other character by itself; or lines with their ends.
 std::vector<std::string> split(const std::string &text, bool lines) {
-  auto inWord = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '%' || c == '@'; };
+  auto inWord = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == '%' || c == '@';
+  };
   std::vector<std::string> pieces;
   for (size_t at = 0; at < text.size();) {
     size_t end = at + 1;
@@ -42,8 +44,21 @@ std::vector<std::string> split(const std::string &text, bool lines) {
 bool isNumber(const std::string &word) { return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos; }
 
 std::string anyNumber(Random &random) {
-  static const char *const interesting[] = {"0", "1", "2", "7", "8", "63", "64", "65", "255", "1024", "65536", "2147483647", "4294967296",
-                                            "9223372036854775807", "18446744073709551616"};
+  static const char *const interesting[] = {"0",
+                                            "1",
+                                            "2",
+                                            "7",
+                                            "8",
+                                            "63",
+                                            "64",
+                                            "65",
+                                            "255",
+                                            "1024",
+                                            "65536",
+                                            "2147483647",
+                                            "4294967296",
+                                            "9223372036854775807",
+                                            "18446744073709551616"};
   return random() % 2 ? interesting[below(random, std::size(interesting))] : std::to_string(below(random, 100));
 }
 
@@ -95,8 +110,8 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
 }
 
 /// Lines of `right`, next to each other, between two lines of `left`.
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right, size_t rightSize, uint8_t *out,
-                                            size_t maxOutSize, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *left, size_t leftSize, const uint8_t *right, size_t rightSize,
+                                            uint8_t *out, size_t maxOutSize, unsigned seed) {
   Random random(seed);
   std::vector<std::string> mine = split({reinterpret_cast<const char *>(left), leftSize}, true),
                            theirs = split({reinterpret_cast<const char *>(right), rightSize}, true);

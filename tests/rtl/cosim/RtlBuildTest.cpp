@@ -163,12 +163,14 @@ TEST_F(RtlBuildTest, NoSources) {
 class RtlCacheTest : public RtlBuildTest {
 protected:
   RtlCacheTest()
-      : tools(folder + "_tools"), path("PATH", tools.string() + ":" + std::getenv("PATH")), compiler("CXX", (tools / "compiler").string()) {
+      : tools(folder + "_tools"), path("PATH", tools.string() + ":" + std::getenv("PATH")),
+        compiler("CXX", (tools / "compiler").string()) {
     fs::create_directories(tools);
     script("verilator", "case $1 in --Mdir) printf '.DEFAULT:\\n\\ttouch $@\\n' >$2/Vtw_top.mk;; *) echo /nowhere;; esac");
     script("compiler", "for last; do :; done; echo >>" + (tools / "built").string() + "; exec clang++-14 -shared -fPIC " +
                            (tools / "stub.cpp").string() + " -o $last");
-    std::ofstream(tools / "stub.cpp") << "extern \"C\" const unsigned *twRtl() { static unsigned abi = " << cosim::kRtlAbi << "; return &abi; }\n";
+    std::ofstream(tools / "stub.cpp") << "extern \"C\" const unsigned *twRtl() { static unsigned abi = " << cosim::kRtlAbi
+                                      << "; return &abi; }\n";
   }
   ~RtlCacheTest() override { fs::remove_all(tools); }
   void script(const std::string &name, const std::string &body) {
@@ -238,7 +240,8 @@ TEST_F(RtlCacheTest, WhatIsDamagedIsBuiltAgain) {
       {"cut off", [&] { fs::resize_file(object, fs::file_size(object) / 2); }},
       {"empty", [&] { fs::resize_file(object, 0); }},
       {"longer", [&] { std::ofstream(object, std::ios::app) << "x"; }},
-      {"one bit changed", [&] {
+      {"one bit changed",
+       [&] {
          std::fstream bytes(object, std::ios::in | std::ios::out | std::ios::binary);
          const char byte = char(bytes.seekg(1000).get() ^ 1);
          bytes.seekp(1000).put(byte);

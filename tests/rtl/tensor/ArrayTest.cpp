@@ -254,8 +254,7 @@ private:
     if (top->tensor_rd_valid_o)
       asked[kActivations] = read(state.memory(0), state.memorySize(0), top->tensor_rd_address_o, rowBytes);
     if (top->acc_rd_valid_o)
-      asked[kAccumulator] =
-          read(accumulator.data(), accumulator.size(), top->acc_rd_address_o, machine.accumulatorRowBytes());
+      asked[kAccumulator] = read(accumulator.data(), accumulator.size(), top->acc_rd_address_o, machine.accumulatorRowBytes());
 
     const bool expected = !writes.empty() && writes.front().cycle == t;
     ASSERT_EQ(bool(top->acc_wr_valid_o), expected) << "cycle " << t;
@@ -329,12 +328,8 @@ private:
   std::map<unsigned, std::vector<uint8_t>> asked;
 };
 
-TEST(ArrayTest, IntegersMatchTheFunctionalModelInEveryCycle) {
-  Bench<VArrayInt8>(test::arrayMachine("int8"), 1).run(3000);
-}
-TEST(ArrayTest, Fp32MatchesTheFunctionalModelInEveryCycle) {
-  Bench<VArrayFp32>(test::arrayMachine("fp32"), 2).run(3000);
-}
+TEST(ArrayTest, IntegersMatchTheFunctionalModelInEveryCycle) { Bench<VArrayInt8>(test::arrayMachine("int8"), 1).run(3000); }
+TEST(ArrayTest, Fp32MatchesTheFunctionalModelInEveryCycle) { Bench<VArrayFp32>(test::arrayMachine("fp32"), 2).run(3000); }
 TEST(ArrayTest, Bf16WithOtherLatenciesMatchesTheFunctionalModelInEveryCycle) {
   Bench<VArrayBf16>(test::arrayMachine("bf16"), 3).run(3000);
 }

@@ -5,8 +5,8 @@
 #include "verilated.h"
 #include "verilated_syms.h"
 
-#include <array>
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>

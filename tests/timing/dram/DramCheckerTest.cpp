@@ -22,8 +22,7 @@ DramParams ddr4() {
   return p; // the defaults are DDR4-2400's
 }
 
-DramCommand at(uint64_t tick, Kind kind, uint32_t group = 0, uint32_t bank = 0,
-               uint32_t rank = 0, uint32_t row = 7) {
+DramCommand at(uint64_t tick, Kind kind, uint32_t group = 0, uint32_t bank = 0, uint32_t rank = 0, uint32_t row = 7) {
   return {tick, kind, 0, rank, group, bank, row, 0};
 }
 
@@ -46,8 +45,7 @@ void expectLegalFrom(uint64_t legal, DramCommandLog log, const DramParams &param
   auto violations = checkDramLog(params, log);
   EXPECT_TRUE(violations.empty()) << violations.front();
   log.back().tick = legal - 1;
-  EXPECT_FALSE(checkDramLog(params, log).empty())
-      << "tick " << legal - 1 << " must be too early";
+  EXPECT_FALSE(checkDramLog(params, log).empty()) << "tick " << legal - 1 << " must be too early";
 }
 
 } // namespace
@@ -65,22 +63,19 @@ TEST(DramCheckerTest, EachDistanceIsExact) {
   expectLegalFrom(106, {act, at(0, Kind::Activate, 0, 1)});
   expectLegalFrom(101, {act, at(0, Kind::Activate, 0, 0, 1)});
   // tFAW 26: groups 0 to 3 at 4 ticks, then a bank of group 0.
-  expectLegalFrom(126,
-                  {act, at(104, Kind::Activate, 1), at(108, Kind::Activate, 2),
-                   at(112, Kind::Activate, 3), at(0, Kind::Activate, 0, 1)});
+  expectLegalFrom(126, {act, at(104, Kind::Activate, 1), at(108, Kind::Activate, 2), at(112, Kind::Activate, 3),
+                        at(0, Kind::Activate, 0, 1)});
   // tRP 16 after a late precharge.
   expectLegalFrom(216, {act, at(200, Kind::Precharge), at(0, Kind::Activate)});
   expectLegalFrom(216, {act, at(200, Kind::Precharge), at(0, Kind::Refresh)});
-  expectLegalFrom(216,
-                  {act, at(200, Kind::PrechargeAll), at(0, Kind::Refresh)});
+  expectLegalFrom(216, {act, at(200, Kind::PrechargeAll), at(0, Kind::Refresh)});
   // tRFC 420.
   expectLegalFrom(520, {at(100, Kind::Refresh), at(0, Kind::Activate)});
   expectLegalFrom(520, {at(100, Kind::Refresh), at(0, Kind::Refresh)});
 }
 
 TEST(DramCheckerTest, ColumnDistancesAreExact) {
-  DramCommandLog open{at(100, Kind::Activate), at(104, Kind::Activate, 1),
-                      at(106, Kind::Activate, 0, 0, 1)};
+  DramCommandLog open{at(100, Kind::Activate), at(104, Kind::Activate, 1), at(106, Kind::Activate, 0, 0, 1)};
   auto after = [&](DramCommand first, DramCommand second) {
     DramCommandLog log = open;
     log.push_back(first);
@@ -115,18 +110,11 @@ TEST(DramCheckerTest, WrongStatesAreViolations) {
   EXPECT_FALSE(checkDramLog(ddr4(), {at(100, Kind::Read)}).empty());
   EXPECT_FALSE(checkDramLog(ddr4(), {at(100, Kind::Precharge)}).empty());
   EXPECT_FALSE(checkDramLog(ddr4(), {act, at(200, Kind::Activate)}).empty());
-  EXPECT_FALSE(
-      checkDramLog(ddr4(), {act, at(200, Kind::Read, 0, 0, 0, 8)}).empty());
+  EXPECT_FALSE(checkDramLog(ddr4(), {act, at(200, Kind::Read, 0, 0, 0, 8)}).empty());
   EXPECT_FALSE(checkDramLog(ddr4(), {act, at(200, Kind::Refresh)}).empty());
-  EXPECT_FALSE(
-      checkDramLog(ddr4(), {act, at(100, Kind::Activate, 1, 0, 1)}).empty())
-      << "two commands in a tick";
-  EXPECT_FALSE(checkDramLog(ddr4(), {at(100, Kind::Activate, 4)}).empty())
-      << "no such bank group";
-  EXPECT_FALSE(checkDramLog(ddr4(), {at(200, Kind::Activate),
-                                     at(100, Kind::Activate, 1)})
-                   .empty())
-      << "not sorted";
+  EXPECT_FALSE(checkDramLog(ddr4(), {act, at(100, Kind::Activate, 1, 0, 1)}).empty()) << "two commands in a tick";
+  EXPECT_FALSE(checkDramLog(ddr4(), {at(100, Kind::Activate, 4)}).empty()) << "no such bank group";
+  EXPECT_FALSE(checkDramLog(ddr4(), {at(200, Kind::Activate), at(100, Kind::Activate, 1)}).empty()) << "not sorted";
 }
 
 TEST(DramCheckerTest, MissingRefreshesAreViolations) {

@@ -2,10 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "hw-configs/Machine.h"
+#include "isa/dramcheck/DramChecker.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/DramInOrder.h"
 #include "isa/timing/DramWindowed.h"
-#include "isa/dramcheck/DramChecker.h"
 #include "tests/timing/dram/RandomRequests.h"
 
 #include <gtest/gtest.h>
@@ -22,9 +22,8 @@ using Kind = tw::timing::DramCommandKind;
 namespace {
 
 bool same(const DramCompletion &a, const DramCompletion &b) {
-  return a.id == b.id && a.completionCycle == b.completionCycle &&
-         a.busStartCycle == b.busStartCycle && a.busEndCycle == b.busEndCycle &&
-         a.channel == b.channel;
+  return a.id == b.id && a.completionCycle == b.completionCycle && a.busStartCycle == b.busStartCycle &&
+         a.busEndCycle == b.busEndCycle && a.channel == b.channel;
 }
 
 class ControllerTest : public testing::TestWithParam<Case> {};
@@ -36,17 +35,13 @@ TEST_P(ControllerTest, AMillionRandomCommandsBreakNoConstraint) {
   std::unique_ptr<DramTiming> dram = makeDram(machine);
   DramCommandLog log;
   dram->setCommandLog(&log);
-  std::vector<DramRequest> requests =
-      randomRequests(machine.dram, 600000, 2024);
+  std::vector<DramRequest> requests = randomRequests(machine.dram, 600000, 2024);
   std::vector<DramCompletion> completions = drive(*dram, requests);
   sortCommands(log);
   EXPECT_GE(log.size(), 1000000u);
-  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) {
-    return c.kind == Kind::Precharge;
-  }));
-  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) {
-    return c.kind == Kind::Refresh || c.kind == Kind::RefreshBank;
-  }));
+  EXPECT_TRUE(std::any_of(log.begin(), log.end(), [](const DramCommand &c) { return c.kind == Kind::Precharge; }));
+  EXPECT_TRUE(std::any_of(log.begin(), log.end(),
+                          [](const DramCommand &c) { return c.kind == Kind::Refresh || c.kind == Kind::RefreshBank; }));
   for (const std::string &violation : checkDramLog(machine.dram, log))
     ADD_FAILURE() << violation;
 
@@ -57,18 +52,13 @@ TEST_P(ControllerTest, AMillionRandomCommandsBreakNoConstraint) {
   for (const DramCommand &command : log)
     columnCount += command.kind == Kind::Read || command.kind == Kind::Write;
   EXPECT_EQ(columnCount, requests.size());
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t,
-                      uint32_t, bool>,
-           int64_t>
-      balance;
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, uint32_t, bool>, int64_t> balance;
   for (const DramCommand &c : log)
     if (c.kind == Kind::Read || c.kind == Kind::Write)
-      ++balance[{c.channel, c.rank, c.bankGroup, c.bank, c.row, c.column,
-                 c.kind == Kind::Write}];
+      ++balance[{c.channel, c.rank, c.bankGroup, c.bank, c.row, c.column, c.kind == Kind::Write}];
   for (size_t i = 0; i < requests.size(); ++i) {
     DramLocation at = map.locate(requests[i].address);
-    --balance[{at.channel, at.rank, at.bankGroup, at.bank, at.row, at.column,
-               requests[i].write}];
+    --balance[{at.channel, at.rank, at.bankGroup, at.bank, at.row, at.column, requests[i].write}];
     ASSERT_EQ(completions[i].id, i);
     EXPECT_EQ(completions[i].channel, at.channel);
     EXPECT_GT(completions[i].busStartCycle, requests[i].arrivalCycle);
@@ -102,19 +92,15 @@ TEST_P(ControllerTest, ABusyBusIsWhatTheCompletionsSay) {
   for (const DramCompletion &completion : completions)
     end = std::max(end, completion.busEndCycle);
   ASSERT_LT(end, BusHistory::kReach);
-  std::vector<std::vector<bool>> busy(dram->channels(),
-                                      std::vector<bool>(end + 1));
+  std::vector<std::vector<bool>> busy(dram->channels(), std::vector<bool>(end + 1));
   for (const DramCompletion &completion : completions)
-    for (Cycle cycle = completion.busStartCycle; cycle < completion.busEndCycle;
-         ++cycle)
+    for (Cycle cycle = completion.busStartCycle; cycle < completion.busEndCycle; ++cycle)
       busy[completion.channel][cycle] = true;
   for (uint32_t channel = 0; channel < dram->channels(); ++channel)
     for (Cycle from = 0; from < end; from += 97) {
       Cycle to = std::min<Cycle>(from + 97, end);
-      EXPECT_EQ(
-          dram->busBusyCycles(channel, from, to),
-          uint64_t(std::count(busy[channel].begin() + ptrdiff_t(from),
-                              busy[channel].begin() + ptrdiff_t(to), true)));
+      EXPECT_EQ(dram->busBusyCycles(channel, from, to),
+                uint64_t(std::count(busy[channel].begin() + ptrdiff_t(from), busy[channel].begin() + ptrdiff_t(to), true)));
     }
 }
 
@@ -141,10 +127,7 @@ TEST_P(ControllerTest, StreamingReadsReachMostOfWhatRefreshLeaves) {
   EXPECT_LT(busTicks / double(end), refreshLeaves);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, ControllerTest,
-    testing::ValuesIn(cases()),
-    nameOf);
+INSTANTIATE_TEST_SUITE_P(Devices, ControllerTest, testing::ValuesIn(cases()), nameOf);
 
 //===----------------------------------------------------------------------===//
 // In-order: hand-derived accesses
@@ -193,8 +176,7 @@ TEST(InOrderDramTest, RefreshDelaysWhatArrivesInIt) {
 
 TEST(InOrderDramTest, ClocksAndPathLatency) {
   // 200 MHz against 1200: a cycle is 6 ticks. Arrival 10 is tick 60: ACT 60, RD 76, data 92 to 96 = cycle 16 exactly.
-  MachineParams machine = machineOf(
-      "gemmini_16x16_int8", {"clock_mhz=200", "dram.path_latency_cycles=7"});
+  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=200", "dram.path_latency_cycles=7"});
   InOrderDram dram(machine.dram, machine.clockMhz);
   auto completion = dram.submit({0, 0, false, 10});
   EXPECT_EQ(completion->busStartCycle, 15u); // tick 92 lies in cycle 15
@@ -207,13 +189,10 @@ TEST(InOrderDramTest, ClocksAndPathLatency) {
 //===----------------------------------------------------------------------===//
 
 TEST(WindowedDramTest, HitsPassConflicts) {
-  MachineParams machine = machineOf(
-      "gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed"});
+  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   // Row 0 of bank 0 is opened; then come a conflict (row 1) and a hit (row 0), which goes first.
-  std::vector<DramCompletion> completions = drive(
-      dram,
-      {{0, 0, false, 100}, {1, 1 << 17, false, 101}, {2, 256, false, 102}});
+  std::vector<DramCompletion> completions = drive(dram, {{0, 0, false, 100}, {1, 1 << 17, false, 101}, {2, 256, false, 102}});
   EXPECT_EQ(completions[0].completionCycle, 136u); // ACT 100, RD 116
   EXPECT_EQ(completions[2].completionCycle, 142u); // RD 122 (tCCD_L)
   // PRE at 139 (tRAS; tRTP gives 131), ACT 155, RD 171, data 187 to 191.
@@ -223,9 +202,8 @@ TEST(WindowedDramTest, HitsPassConflicts) {
 TEST(WindowedDramTest, AnOldRequestGoesFirst) {
   // A conflict (row 1) of cycle 10 behind hits of row 0, each of which keeps tRTP (9) from closing the row. The age cap ends that at
   // 210.
-  MachineParams machine = machineOf(
-      "gemmini_16x16_int8",
-      {"clock_mhz=1200", "dram.controller=windowed", "dram.age_cap_ticks=200"});
+  MachineParams machine =
+      machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed", "dram.age_cap_ticks=200"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   std::vector<DramRequest> requests{{0, 0, false, 0}, {1, 1 << 17, false, 10}};
   // ACT 0, RD 16, then hits that are read as they arrive, the last of them at 206.
@@ -260,15 +238,12 @@ TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
   for (const auto &[clock, device, refresh] : timesAndDevices()) {
     MachineParams machine = machineOf("gemmini_16x16_int8", {clock, device, refresh, "dram.controller=windowed"});
     std::vector<DramRequest> requests = randomRequests(machine.dram, 20000, 77);
-    std::unique_ptr<DramTiming> lazy = makeDram(machine),
-                                eager = makeDram(machine);
+    std::unique_ptr<DramTiming> lazy = makeDram(machine), eager = makeDram(machine);
     std::vector<DramCompletion> late = drive(*lazy, requests), early;
     Cycle cycle = 0;
     for (const DramRequest &request : requests) {
       // Every cycle, but for long pauses.
-      for (;
-           cycle < request.arrivalCycle && eager->nextDecisionCycle() != kNever;
-           ++cycle) {
+      for (; cycle < request.arrivalCycle && eager->nextDecisionCycle() != kNever; ++cycle) {
         size_t before = early.size();
         Cycle due = eager->nextDecisionCycle();
         eager->advance(cycle, early);
@@ -282,10 +257,7 @@ TEST(WindowedDramTest, DecisionsDoNotDependOnWhenTheyAreAskedFor) {
       eager->submit(request);
     }
     eager->advance(1ull << 30, early);
-    std::sort(early.begin(), early.end(),
-              [](const DramCompletion &a, const DramCompletion &b) {
-                return a.id < b.id;
-              });
+    std::sort(early.begin(), early.end(), [](const DramCompletion &a, const DramCompletion &b) { return a.id < b.id; });
     ASSERT_EQ(early.size(), late.size());
     for (size_t i = 0; i < late.size(); ++i)
       ASSERT_TRUE(same(late[i], early[i])) << clock << ", " << device << ", request " << i;
@@ -331,10 +303,8 @@ TEST(WindowedDramTest, NoCompletionIsFoundLate) {
 namespace {
 
 Cycle saturatedTotal(const std::vector<uint64_t> &addresses) {
-  MachineParams machine = machineOf(
-      "gemmini_16x16_int8",
-      {"clock_mhz=1200", "dram.controller=windowed", "dram.window_requests=32",
-       "dram.interleave_bank_groups=false"});
+  MachineParams machine = machineOf("gemmini_16x16_int8", {"clock_mhz=1200", "dram.controller=windowed",
+                                                           "dram.window_requests=32", "dram.interleave_bank_groups=false"});
   WindowedDram dram(machine.dram, machine.clockMhz);
   for (size_t i = 0; i < addresses.size(); ++i)
     dram.submit({i, addresses[i], false, 0});

@@ -20,8 +20,7 @@ struct GatesTest : testing::Test {
     p.ranks = 2;
     return p;
   }
-  static DramLocation bank(uint32_t group, uint32_t index, uint32_t rank = 0,
-                           uint32_t row = 7) {
+  static DramLocation bank(uint32_t group, uint32_t index, uint32_t rank = 0, uint32_t row = 7) {
     DramLocation at;
     at.rank = rank;
     at.bankGroup = group;
@@ -94,7 +93,7 @@ TEST_F(GatesTest, AfterRead) {
   EXPECT_EQ(gates.columnReady(bank(1, 0), write), 210u);
   EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 209u); // tRTP
   EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read),
-            206u); // data bus and rank switch: 216 + 4 + 2 - 16
+            206u);                                          // data bus and rank switch: 216 + 4 + 2 - 16
   EXPECT_EQ(gates.columnReady(bank(0, 0, 1), write), 210u); // 216 + 4 + 2 - 12
 }
 
@@ -105,10 +104,10 @@ TEST_F(GatesTest, AfterWrite) {
   EXPECT_EQ(gates.issueColumn(bank(0, 0), write, 200), 212u); // CWL
   EXPECT_EQ(gates.columnReady(bank(1, 0), write), 204u);      // tCCD_S
   EXPECT_EQ(gates.columnReady(bank(0, 0), write), 206u);      // tCCD_L
-  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 219u); // 200 + 12 + 4 + tWTR_S
-  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 225u); // 200 + 12 + 4 + tWTR_L
-  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 234u);    // 200 + 12 + 4 + tWR
-  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read), 202u); // 212 + 4 + 2 - 16
+  EXPECT_EQ(gates.columnReady(bank(1, 0), read), 219u);       // 200 + 12 + 4 + tWTR_S
+  EXPECT_EQ(gates.columnReady(bank(0, 0), read), 225u);       // 200 + 12 + 4 + tWTR_L
+  EXPECT_EQ(gates.prechargeReady(bank(0, 0)), 234u);          // 200 + 12 + 4 + tWR
+  EXPECT_EQ(gates.columnReady(bank(0, 0, 1), read), 202u);    // 212 + 4 + 2 - 16
 }
 
 TEST_F(GatesTest, DataBusHoldsBackShortColumnDistances) {

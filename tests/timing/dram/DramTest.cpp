@@ -16,8 +16,7 @@ using namespace tw::timing;
 
 namespace {
 
-DramParams device(const char *machine,
-                  const std::vector<std::string> &overrides = {}) {
+DramParams device(const char *machine, const std::vector<std::string> &overrides = {}) {
   auto loaded = tw::hwconfigs::loadMachine(machine, overrides);
   EXPECT_TRUE(loaded) << loaded.message();
   return loaded ? loaded->dram : DramParams();
@@ -37,8 +36,7 @@ TEST(DramAddressMapTest, BankGroupsInterleaveInTheLowestBits) {
   }
   EXPECT_EQ(map.locate(1 << 15).bank, 1u);
   EXPECT_EQ(map.locate(1 << 17).row, 1u);
-  EXPECT_EQ(map.locate((1ull << 33) + 64).flatBank, map.locate(64).flatBank)
-      << "addresses wrap";
+  EXPECT_EQ(map.locate((1ull << 33) + 64).flatBank, map.locate(64).flatBank) << "addresses wrap";
 }
 
 TEST(DramAddressMapTest, ChannelsAreBelowBankGroups) {
@@ -51,8 +49,7 @@ TEST(DramAddressMapTest, ChannelsAreBelowBankGroups) {
 }
 
 TEST(DramAddressMapTest, RowBankColumnOrderKeepsARowTogether) {
-  DramAddressMap map(
-      device("gemmini_16x16_int8", {"dram.interleave_bank_groups=false"}));
+  DramAddressMap map(device("gemmini_16x16_int8", {"dram.interleave_bank_groups=false"}));
   for (uint32_t burst = 0; burst < 128; ++burst) {
     EXPECT_EQ(map.locate(burst * 64).flatBank, 0u);
     EXPECT_EQ(map.locate(burst * 64).column, burst);
@@ -70,8 +67,7 @@ TEST(DramAddressMapTest, EveryAddressHasItsOwnPlace) {
     DramAddressMap map(p);
     std::mt19937_64 random(17);
     for (int i = 0; i < 10000; ++i) {
-      uint64_t address =
-          random() % (p.capacityBytes / p.burstBytes) * p.burstBytes;
+      uint64_t address = random() % (p.capacityBytes / p.burstBytes) * p.burstBytes;
       EXPECT_EQ(map.address(map.locate(address)), address);
     }
   }
@@ -93,14 +89,11 @@ TEST(ClockRatioTest, ConversionsAreExact) {
 TEST(ClockRatioTest, AgreesWithDivisionForAnyClocks) {
   std::mt19937_64 random(3);
   for (int i = 0; i < 100000; ++i) {
-    uint32_t cycleMhz = uint32_t(random() % 4000 + 1),
-             tickMhz = uint32_t(random() % 4000 + 1);
+    uint32_t cycleMhz = uint32_t(random() % 4000 + 1), tickMhz = uint32_t(random() % 4000 + 1);
     uint64_t time = random() >> (24 + random() % 40);
     ClockRatio clocks(cycleMhz, tickMhz);
-    EXPECT_EQ(clocks.tickAtOrAfter(time),
-              (time * tickMhz + cycleMhz - 1) / cycleMhz);
-    EXPECT_EQ(clocks.cycleAtOrAfter(time),
-              (time * cycleMhz + tickMhz - 1) / tickMhz);
+    EXPECT_EQ(clocks.tickAtOrAfter(time), (time * tickMhz + cycleMhz - 1) / cycleMhz);
+    EXPECT_EQ(clocks.cycleAtOrAfter(time), (time * cycleMhz + tickMhz - 1) / tickMhz);
     EXPECT_EQ(clocks.cycleOf(time), time * cycleMhz / tickMhz);
   }
 }
@@ -124,8 +117,7 @@ TEST(BusHistoryTest, KnowsItsReachAndStaysSmall) {
   for (uint64_t i = 0; i < bursts; ++i)
     bus.add(i * 10, i * 10 + 4);
   uint64_t end = bursts * 10;
-  EXPECT_EQ(bus.busyCycles(end - BusHistory::kReach / 10 * 10, end),
-            BusHistory::kReach / 10 * 4);
+  EXPECT_EQ(bus.busyCycles(end - BusHistory::kReach / 10 * 10, end), BusHistory::kReach / 10 * 4);
 }
 
 TEST(IdealDramTest, RateThenLatency) {
@@ -190,14 +182,12 @@ TEST(WatermarksTest, AWindowedControllerGetsWritesAtOnce) {
 }
 
 TEST(CommandTraceTest, HasDramsim3Columns) {
-  DramCommandLog log{{812, DramCommandKind::Read, 1, 0, 2, 3, 0x1f, 0x20},
-                     {5, DramCommandKind::Refresh, 0, 0, 0, 0, 0, 0}};
+  DramCommandLog log{{812, DramCommandKind::Read, 1, 0, 2, 3, 0x1f, 0x20}, {5, DramCommandKind::Refresh, 0, 0, 0, 0, 0, 0}};
   sortCommands(log);
   std::ostringstream out;
   writeCommands(out, log);
   std::istringstream in(out.str());
   std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
-  EXPECT_EQ(words, (std::vector<std::string>{"5", "refresh", "0", "0", "0", "0",
-                                             "0", "0", "812", "read", "1", "0",
-                                             "2", "3", "0x1f", "0x20"}));
+  EXPECT_EQ(words, (std::vector<std::string>{"5", "refresh", "0", "0", "0", "0", "0", "0", "812", "read", "1", "0", "2", "3",
+                                             "0x1f", "0x20"}));
 }

@@ -26,9 +26,7 @@ struct Products {
 
   explicit Products(const Contraction &c) {
     std::map<std::vector<int64_t>, int> inputOf, outputOf;
-    auto index = [](auto &map, std::vector<int64_t> key) {
-      return map.emplace(std::move(key), int(map.size())).first->second;
-    };
+    auto index = [](auto &map, std::vector<int64_t> key) { return map.emplace(std::move(key), int(map.size())).first->second; };
     const PositionAxis &w = c.axes[0], &h = c.axes[1];
     for (uint64_t g = 0; g < c.groups; ++g)
       for (int64_t y = 0; y < h.size; ++y)
@@ -40,8 +38,8 @@ struct Products {
                 continue;
               for (uint64_t k = 0; k < c.ic; ++k)
                 for (uint64_t n = 0; n < c.oc; ++n)
-                  edges.push_back({index(inputOf, {int64_t(g), iy, ix, int64_t(k)}),
-                                   index(outputOf, {int64_t(g), y, x, int64_t(n)})});
+                  edges.push_back(
+                      {index(inputOf, {int64_t(g), iy, ix, int64_t(k)}), index(outputOf, {int64_t(g), y, x, int64_t(n)})});
             }
     inputs = int(inputOf.size());
     outputs = int(outputOf.size());

@@ -143,9 +143,8 @@ LayerWork poolOf(unsigned from, unsigned to, int64_t fromSize, int64_t toSize, D
 
 /// conv -> conv -> global pool -> matrix product, the array busy before the pool, DRAM behind it.
 std::vector<LayerWork> poolNetwork() {
-  std::vector<LayerWork> layers = {
-      poolOf(0, 1, 4, 4, Dependence::Channels), poolOf(1, 2, 4, 4, Dependence::Channels),
-      poolOf(2, 3, 4, 1, Dependence::Window), poolOf(3, 4, 1, 1, Dependence::Channels)};
+  std::vector<LayerWork> layers = {poolOf(0, 1, 4, 4, Dependence::Channels), poolOf(1, 2, 4, 4, Dependence::Channels),
+                                   poolOf(2, 3, 4, 1, Dependence::Window), poolOf(3, 4, 1, 1, Dependence::Channels)};
   layers[0].arrayCycles = 10000;
   layers[1].arrayCycles = 500;
   layers[3].constants = {{nullptr, 1600000}};

@@ -63,8 +63,7 @@ Order tileOrder(const Contraction &c, std::mt19937 &random, bool outputsOuter = 
   Order order;
   order.tileOutputs = uint64_t(tile[0] * tile[1] * tile[5]);
   uint32_t inputs = uint32_t(h.inputSize * w.inputSize * int64_t(c.ic));
-  uint32_t weights = uint32_t(h.kernel * w.kernel * int64_t(c.ic * c.oc)),
-           outputs = uint32_t(h.size * w.size * int64_t(c.oc));
+  uint32_t weights = uint32_t(h.kernel * w.kernel * int64_t(c.ic * c.oc)), outputs = uint32_t(h.size * w.size * int64_t(c.oc));
   order.kinds.assign(inputs, Input);
   order.kinds.insert(order.kinds.end(), weights, Weight);
   order.kinds.insert(order.kinds.end(), outputs, Partial);
@@ -247,8 +246,7 @@ TEST(ReplacementTest, NoTileOrderMovesLessThanTheThreeMemoryBound) {
     if (!p.macs)
       continue;
     auto some = [&](uint64_t size, uint64_t all) { return size * (1 + random() % std::max<uint64_t>(all / 8, 1)); };
-    Capacities capacity = {some(c.inputBytes, c.inputs()), some(c.weightBytes, c.weights()),
-                           some(p.partialBytes, c.outputs())};
+    Capacities capacity = {some(c.inputBytes, c.inputs()), some(c.weightBytes, c.weights()), some(p.partialBytes, c.outputs())};
     bool keeps = round % 2;
     Order order = tileOrder(c, random, keeps);
     if (keeps)

@@ -20,7 +20,8 @@ namespace {
 class InputFileTest : public testing::Test {
 protected:
   void SetUp() override {
-    folder = fs::path(testing::TempDir()) / ("input-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder =
+        fs::path(testing::TempDir()) / ("input-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder);
     fs::create_directory(folder);
     folders.push_back(folder);

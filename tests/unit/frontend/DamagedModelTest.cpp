@@ -14,15 +14,15 @@ namespace tw::frontend {
 
 /// A model that touches every part of the importer: initializers, shape arithmetic, windows, quantisation, a fallback.
 static std::string smallModel() {
-  onnx::ModelProto model = modelOf(
-      "(float[1,2,6,6] x) => (float[1,4] y, float[1,2,6,6] z) {"
-      " c = Conv <pads = [1, 1, 1, 1], strides = [2, 2], group = 2> (x, w) r = Relu(c)"
-      " p = MaxPool <kernel_shape = [2, 2], ceil_mode = 1> (r)"
-      " s = Constant <value = float {0.5}> () o = Constant <value = uint8 {3}> ()"
-      " q = QuantizeLinear(p, s, o) d = DequantizeLinear(q, s, o)"
-      " g = AveragePool <kernel_shape = [2, 2]> (d) n = Shape(g) i = Constant <value = int64[2] {0, 1}> ()"
-      " k = Gather(n, i) f = Reshape(g, k) b = Constant <value = int64[1] {-1}> () e = Concat <axis = 0> (b, i)"
-      " m = Cast <to = 1> (e) a = Slice(k, b, i) y = Softmax <axis = 1> (f) z = Sin(x) }");
+  onnx::ModelProto model =
+      modelOf("(float[1,2,6,6] x) => (float[1,4] y, float[1,2,6,6] z) {"
+              " c = Conv <pads = [1, 1, 1, 1], strides = [2, 2], group = 2> (x, w) r = Relu(c)"
+              " p = MaxPool <kernel_shape = [2, 2], ceil_mode = 1> (r)"
+              " s = Constant <value = float {0.5}> () o = Constant <value = uint8 {3}> ()"
+              " q = QuantizeLinear(p, s, o) d = DequantizeLinear(q, s, o)"
+              " g = AveragePool <kernel_shape = [2, 2]> (d) n = Shape(g) i = Constant <value = int64[2] {0, 1}> ()"
+              " k = Gather(n, i) f = Reshape(g, k) b = Constant <value = int64[1] {-1}> () e = Concat <axis = 0> (b, i)"
+              " m = Cast <to = 1> (e) a = Slice(k, b, i) y = Softmax <axis = 1> (f) z = Sin(x) }");
   onnx::TensorProto *w = model.mutable_graph()->add_initializer();
   w->set_name("w");
   for (int64_t dim : {4, 1, 3, 3})
@@ -69,8 +69,9 @@ static unsigned printedSeed() {
 }
 
 /// Numbers at which arithmetic on dims, axes and pads goes wrong first.
-static constexpr int64_t kExtremes[] = {0, 1, -1, 2, 3, 7, 255, -128, 1 << 15, INT32_MAX, INT32_MIN, int64_t(1) << 31,
-                                        int64_t(1) << 40, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+static constexpr int64_t kExtremes[] = {
+    0,         1,         -1,           2, 3, 7, 255, -128, 1 << 15, INT32_MAX, INT32_MIN, int64_t(1) << 31, int64_t(1) << 40,
+    INT64_MAX, INT64_MIN, INT64_MIN + 1};
 
 TEST(DamagedModelTest, RandomByteChangesNeverCrash) {
   std::mt19937 random(printedSeed());
@@ -109,7 +110,12 @@ TEST(DamagedModelTest, ExtremeNumbersNeverCrash) {
     if (random() % 4 == 0)
       graph.mutable_initializer(0)->set_dims(int(random() % 4), pick());
     if (random() % 4 == 0)
-      graph.mutable_input(0)->mutable_type()->mutable_tensor_type()->mutable_shape()->mutable_dim(int(random() % 4))->set_dim_value(pick());
+      graph.mutable_input(0)
+          ->mutable_type()
+          ->mutable_tensor_type()
+          ->mutable_shape()
+          ->mutable_dim(int(random() % 4))
+          ->set_dim_value(pick());
     if (random() % 4 == 0)
       node.set_op_type(graph.node(int(random() % unsigned(graph.node_size()))).op_type());
     if (random() % 8 == 0 && node.input_size())
@@ -138,7 +144,8 @@ TEST(DamagedModelTest, ExtremeNumbersInOperatorTestsNeverCrash) {
     for (int i = 0; i < model.graph().input_size(); ++i) {
       auto value = tw::files::readFile((path / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb")).string());
       onnx::TensorProto tensor;
-      if (!value || !tensor.ParseFromString(*value) || (tensor.data_type() != onnx::TensorProto::INT64 && tensor.dims_size() != 0))
+      if (!value || !tensor.ParseFromString(*value) ||
+          (tensor.data_type() != onnx::TensorProto::INT64 && tensor.dims_size() != 0))
         continue;
       tensor.set_name(model.graph().input(i).name());
       *model.mutable_graph()->add_initializer() = tensor;
@@ -160,7 +167,10 @@ TEST(DamagedModelTest, ExtremeNumbersInOperatorTestsNeverCrash) {
           std::memcpy(&(*tensor.mutable_raw_data())[random() % (tensor.raw_data().size() / 8) * 8], &value, 8);
         }
       if (random() % 4 == 0 && graph.input_size()) {
-        auto *shape = graph.mutable_input(int(random() % unsigned(graph.input_size())))->mutable_type()->mutable_tensor_type()->mutable_shape();
+        auto *shape = graph.mutable_input(int(random() % unsigned(graph.input_size())))
+                          ->mutable_type()
+                          ->mutable_tensor_type()
+                          ->mutable_shape();
         if (shape->dim_size())
           shape->mutable_dim(int(random() % unsigned(shape->dim_size())))->set_dim_value(pick());
       }

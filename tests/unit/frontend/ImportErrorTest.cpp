@@ -62,9 +62,10 @@ TEST(ImportErrorTest, TypesThatDoNotFit) {
   EXPECT_EQ(errorOf("(float[2] x, int32[2] z) => (float[2] y) { y = Add(x, z) }"),
             "node \"n\" (Add): inputs are of float and int32, expected one type");
   EXPECT_EQ(errorOf("(float[2] x) => (int32[2] y) { y = Relu(x) }"), "output \"y\" is of float, the model declares int32");
-  EXPECT_EQ(errorOf("(uint8[2] x) => (float[2] y) { s = Constant <value = float {0.5}> () z = Constant <value = int8 {0}> ()"
-                    " y = DequantizeLinear(x, s, z) }"),
-            "node \"n\" (DequantizeLinear): input 2 (x_zero_point) is of int8, expected uint8 like the tensor that it belongs to");
+  EXPECT_EQ(
+      errorOf("(uint8[2] x) => (float[2] y) { s = Constant <value = float {0.5}> () z = Constant <value = int8 {0}> ()"
+              " y = DequantizeLinear(x, s, z) }"),
+      "node \"n\" (DequantizeLinear): input 2 (x_zero_point) is of int8, expected uint8 like the tensor that it belongs to");
   EXPECT_EQ(errorOf("(string[2] x) => (string[2] y) { y = Identity(x) }"),
             "input \"x\" has element type string, which is not supported");
 }
@@ -116,14 +117,16 @@ TEST(ImportErrorTest, Quantisation) {
 }
 
 TEST(ImportErrorTest, ResultsThatAreNotMade) {
-  EXPECT_EQ(errorOf("(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) { y, i = MaxPool <kernel_shape = [2, 2]> (x) }"),
-            "node \"n\" (MaxPool): output 1 (\"i\") is used, but only the first 1 of this operator are supported");
+  EXPECT_EQ(
+      errorOf("(float[1,1,4,4] x) => (float[1,1,3,3] y, int64[1,1,3,3] i) { y, i = MaxPool <kernel_shape = [2, 2]> (x) }"),
+      "node \"n\" (MaxPool): output 1 (\"i\") is used, but only the first 1 of this operator are supported");
   EXPECT_EQ(errorOf("(float[2] x) => (float[N] y) { y = Frobnicate(x) }"),
             "node \"n\" (Frobnicate): this operator is not supported");
 }
 
 TEST(ImportErrorTest, EveryUnsupportedNodeIsListed) {
-  const std::string open = "(float[2,3] x) => (float[N,3] y) { a = Elu(x) b = Log(a) c = Log(b) d = Custom(c) e = Neg(d) y = Elu(e) }";
+  const std::string open =
+      "(float[2,3] x) => (float[N,3] y) { a = Elu(x) b = Log(a) c = Log(b) d = Custom(c) e = Neg(d) y = Elu(e) }";
   EXPECT_EQ(errorOf(modelOf(open)), "4 nodes cannot run on any target: Custom (1), Elu (1), Log (2)\n"
                                     "node \"d\" (Custom): this operator is not supported\n"
                                     "node \"a\" (Elu): this operator is not supported\n"
@@ -153,27 +156,35 @@ TEST(ImportErrorTest, NamesArePrintable) {
 TEST(ImportErrorTest, ConstantsBeyondTheBudget) {
   auto ofShape = [&](const std::string &dims, const ImportOptions &options = {}) {
     return errorOf(modelOf("(float[1] x) => (float[N] y) { s = Constant <value = int64[1] {" + dims +
-                           "}> () c = ConstantOfShape <value = float[1] {0.5}> (s) y = Add(x, c) }"), options);
+                           "}> () c = ConstantOfShape <value = float[1] {0.5}> (s) y = Add(x, c) }"),
+                   options);
   };
-  EXPECT_EQ(ofShape("2147483647"), "node \"c\" (ConstantOfShape): its constants take 8589934588 bytes, beside 8 before it; at most "
-                                   "2147483648 are allowed (--max-constant-bytes)");
+  EXPECT_EQ(ofShape("2147483647"),
+            "node \"c\" (ConstantOfShape): its constants take 8589934588 bytes, beside 8 before it; at most "
+            "2147483648 are allowed (--max-constant-bytes)");
   ImportOptions little;
   little.maxConstantBytes = 1000;
-  EXPECT_EQ(ofShape("249", little), "node \"c\" (ConstantOfShape): its constants take 996 bytes, beside 8 before it; at most 1000 "
-                                    "are allowed (--max-constant-bytes)");
+  EXPECT_EQ(ofShape("249", little),
+            "node \"c\" (ConstantOfShape): its constants take 996 bytes, beside 8 before it; at most 1000 "
+            "are allowed (--max-constant-bytes)");
   EXPECT_EQ(Imported("(float[1] x) => (float[248] y) { s = Constant <value = int64[1] {248}> () c = ConstantOfShape(s) "
-                     "y = Add(x, c) }", 13, little).ops(), "add 248xf32");
+                     "y = Add(x, c) }",
+                     13, little)
+                .ops(),
+            "add 248xf32");
   // Doublings are refused before any is done: the last one would have 2^32 bytes.
   std::string doublings = "c0 = Constant <value = float[2] {1.0, 2.0}> () ";
   for (int i = 0; i < 29; ++i)
     doublings += "c" + std::to_string(i + 1) + " = Concat <axis = 0> (c" + std::to_string(i) + ", c" + std::to_string(i) + ") ";
-  EXPECT_NE(errorOf(modelOf("(float[1] x) => (float[N] y) { " + doublings + "y = Add(x, c29) }")).find("(--max-constant-bytes)"),
-            std::string::npos);
+  EXPECT_NE(
+      errorOf(modelOf("(float[1] x) => (float[N] y) { " + doublings + "y = Add(x, c29) }")).find("(--max-constant-bytes)"),
+      std::string::npos);
   // A small result of a large constant, again and again.
-  std::string sums = "s = Constant <value = int64[1] {268435456}> () c = ConstantOfShape(s) t0 = Constant <value = float {1.0}> () ";
+  std::string sums =
+      "s = Constant <value = int64[1] {268435456}> () c = ConstantOfShape(s) t0 = Constant <value = float {1.0}> () ";
   for (int i = 0; i < 20; ++i)
-    sums += "r" + std::to_string(i) + " = Expand(t" + std::to_string(i) + ", s) t" + std::to_string(i + 1) + " = ReduceSum <keepdims = 0> (r" +
-            std::to_string(i) + ") ";
+    sums += "r" + std::to_string(i) + " = Expand(t" + std::to_string(i) + ", s) t" + std::to_string(i + 1) +
+            " = ReduceSum <keepdims = 0> (r" + std::to_string(i) + ") ";
   EXPECT_NE(errorOf(modelOf("(float[1] x) => (float[N] y) { " + sums + "y = Add(x, t20) }")).find("(--max-constant-bytes)"),
             std::string::npos);
 }
@@ -186,8 +197,9 @@ TEST(ImportErrorTest, InputsThatAreConstants) {
   options.values["s"] = "3,4";
   EXPECT_EQ(Imported(model, options).ops(), "reshape 3x4xf32");
   options.values["s"] = "3,4.5";
-  EXPECT_EQ(errorOf(model, options), "input \"s\" is given the constant \"3,4.5\", expected a number of int64, several with commas "
-                                     "between them, or a file .npy or .pb");
+  EXPECT_EQ(errorOf(model, options),
+            "input \"s\" is given the constant \"3,4.5\", expected a number of int64, several with commas "
+            "between them, or a file .npy or .pb");
   options.values["s"] = "3,2,2";
   EXPECT_EQ(errorOf(model, options), "input \"s\" is given a constant of shape [3], the model allows [2]");
   options.values = {{"t", "1"}};
@@ -211,7 +223,8 @@ TEST(ImportErrorTest, ShapesOfGivenTensors) {
 
 TEST(ImportErrorTest, GraphsThatAreNotSorted) {
   EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Relu(z) z = Neg(x) }"),
-            "node \"n\" (Relu): input \"z\" is produced by node \"n\" (Neg) further down: nodes must stand in an order in which they can run");
+            "node \"n\" (Relu): input \"z\" is produced by node \"n\" (Neg) further down: nodes must stand in an order in "
+            "which they can run");
   EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x, y) }"),
             "node \"n\" (Add): input \"y\" is produced by the node itself: nodes must stand in an order in which they can run");
   EXPECT_EQ(errorOf("(float[2] x) => (float[2] y) { y = Add(x, w) }"),
@@ -227,7 +240,8 @@ TEST(ImportErrorTest, NamesGivenTwice) {
 
 TEST(ImportErrorTest, OpenDimsSayHowToFixThem) {
   EXPECT_EQ(errorOf("(float[N,3] x, float[2,M] z) => (float[N,3] y) { y = Relu(x) }"),
-            "input \"x\" has open dims [N, 3]: fix them with --shape x=D,3; input \"z\" has open dims [2, M]: fix them with --shape z=2,D");
+            "input \"x\" has open dims [N, 3]: fix them with --shape x=D,3; input \"z\" has open dims [2, M]: fix them with "
+            "--shape z=2,D");
   ImportOptions options;
   options.shapes["x"] = {2, 4};
   onnx::ModelProto model = modelOf("(float[N,3] x) => (float[N,3] y) { y = Relu(x) }");
@@ -314,7 +328,8 @@ TEST(ImportErrorTest, ControlFlow) {
 TEST(ImportErrorTest, FilesThatAreNoModels) {
   mlir::MLIRContext context;
   auto error = [&](auto &&result) { return llvm::toString(result.takeError()); };
-  EXPECT_EQ(error(importOnnx(context, "hello", "m.onnx")), "m.onnx: not a valid ONNX model: its bytes are damaged or cut off, or its graphs are nested more than 1000 deep");
+  EXPECT_EQ(error(importOnnx(context, "hello", "m.onnx")),
+            "m.onnx: not a valid ONNX model: its bytes are damaged or cut off, or its graphs are nested more than 1000 deep");
   EXPECT_EQ(error(importOnnx(context, "", "m.onnx")), "m.onnx: not an ONNX model: it has no graph");
   EXPECT_EQ(error(importOnnxFile(context, "/nowhere/m.onnx")),
             "/nowhere/m.onnx: cannot read the file: No such file or directory");

@@ -53,7 +53,8 @@ TEST(ImportConvTest, ThreeDimensionsAreAFallback) {
 
 TEST(ImportPoolTest, MaxPoolCeilModeAddsOverhangToTheEndPads) {
   // (4 - 3) / 2 is 0.5: rounded up there are 2 windows, the second reaches 1 position beyond.
-  Imported m("(float[1,1,4,4] x) => (float[1,1,2,2] y) { y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1> (x) }");
+  Imported m(
+      "(float[1,1,4,4] x) => (float[1,1,2,2] y) { y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1> (x) }");
   EXPECT_EQ(m.ops(), "max_pool 1x1x2x2xf32");
   EXPECT_EQ(m.attr("max_pool", "pads"), "array<i64: 0, 0, 1, 1>");
 }
@@ -110,9 +111,11 @@ TEST(ImportPoolTest, UnusedIndicesAreIgnored) {
 }
 
 TEST(ImportConvTest, TransposedWithoutOverlapIsAProductPerPosition) {
-  EXPECT_EQ(Imported("(float[1,3,4,5] x, float[3,2,2,2] w) => (float[1,2,8,10] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }").ops(),
-            "transpose 2x2x2x3xf32, reshape 8x3x1x1xf32, conv 1x8x4x5xf32, reshape 1x2x2x2x4x5xf32, transpose 1x2x4x2x5x2xf32, "
-            "reshape 1x2x8x10xf32");
+  EXPECT_EQ(
+      Imported("(float[1,3,4,5] x, float[3,2,2,2] w) => (float[1,2,8,10] y) { y = ConvTranspose <strides = [2, 2]> (x, w) }")
+          .ops(),
+      "transpose 2x2x2x3xf32, reshape 8x3x1x1xf32, conv 1x8x4x5xf32, reshape 1x2x2x2x4x5xf32, transpose 1x2x4x2x5x2xf32, "
+      "reshape 1x2x8x10xf32");
 }
 
 TEST(ImportConvTest, TransposedWithOverlapSpreadsItsInput) {
@@ -127,9 +130,10 @@ TEST(ImportConvTest, TransposedWithOverlapSpreadsItsInput) {
 }
 
 TEST(ImportNormTest, NormalizationsAreTheirFormulas) {
-  EXPECT_EQ(Imported("(float[1,2,3,3] x, float[2] c) => (float[1,2,3,3] y) { y = InstanceNormalization(x, c, c) }").ops(),
-            "reshape 1x2x1x1xf32, reshape 1x2x1x1xf32, reduce 1x2x1x1xf32, sub 1x2x3x3xf32, mul 1x2x3x3xf32, reduce 1x2x1x1xf32, "
-            "add 1x2x1x1xf32, sqrt 1x2x1x1xf32, div 1x2x3x3xf32, mul 1x2x3x3xf32, add 1x2x3x3xf32");
+  EXPECT_EQ(
+      Imported("(float[1,2,3,3] x, float[2] c) => (float[1,2,3,3] y) { y = InstanceNormalization(x, c, c) }").ops(),
+      "reshape 1x2x1x1xf32, reshape 1x2x1x1xf32, reduce 1x2x1x1xf32, sub 1x2x3x3xf32, mul 1x2x3x3xf32, reduce 1x2x1x1xf32, "
+      "add 1x2x1x1xf32, sqrt 1x2x1x1xf32, div 1x2x3x3xf32, mul 1x2x3x3xf32, add 1x2x3x3xf32");
   Imported lrn("(float[1,8,3,3] x) => (float[1,8,3,3] y) { y = LRN <size = 4> (x) }");
   EXPECT_EQ(lrn.ops(), "mul 1x8x3x3xf32, transpose 1x3x3x8xf32, reshape 1x1x9x8xf32, average_pool 1x1x9x8xf32, "
                        "reshape 1x3x3x8xf32, transpose 1x8x3x3xf32, mul 1x8x3x3xf32, add 1x8x3x3xf32, sqrt 1x8x3x3xf32, sqrt "
@@ -139,7 +143,8 @@ TEST(ImportNormTest, NormalizationsAreTheirFormulas) {
 }
 
 TEST(ImportNormTest, BatchNormalization) {
-  Imported m("(float[1,3,2,2] x, float[3] c) => (float[1,3,2,2] y) { y = BatchNormalization <epsilon = 0.25> (x, c, c, c, c) }");
+  Imported m(
+      "(float[1,3,2,2] x, float[3] c) => (float[1,3,2,2] y) { y = BatchNormalization <epsilon = 0.25> (x, c, c, c, c) }");
   EXPECT_EQ(m.ops(), "batch_norm 1x3x2x2xf32");
   EXPECT_EQ(m.attr("batch_norm", "epsilon"), "2.500000e-01 : f32");
 }
@@ -164,9 +169,18 @@ TEST(ImportMathTest, VariadicOperatorsAreChains) {
 }
 
 TEST(ImportMathTest, UnaryOperators) {
-  for (auto [onnx, graph] : {std::pair("Relu", "relu"), {"Sigmoid", "sigmoid"}, {"Tanh", "tanh"}, {"Exp", "exp"},
-                             {"Sqrt", "sqrt"}, {"Neg", "neg"}, {"Abs", "abs"}, {"Floor", "floor"}, {"Erf", "erf"},
-                             {"HardSigmoid", "hard_sigmoid"}, {"LeakyRelu", "leaky_relu"}, {"HardSwish", "hard_swish"}})
+  for (auto [onnx, graph] : {std::pair("Relu", "relu"),
+                             {"Sigmoid", "sigmoid"},
+                             {"Tanh", "tanh"},
+                             {"Exp", "exp"},
+                             {"Sqrt", "sqrt"},
+                             {"Neg", "neg"},
+                             {"Abs", "abs"},
+                             {"Floor", "floor"},
+                             {"Erf", "erf"},
+                             {"HardSigmoid", "hard_sigmoid"},
+                             {"LeakyRelu", "leaky_relu"},
+                             {"HardSwish", "hard_swish"}})
     EXPECT_EQ(ops("float[2,3]", std::string("y = ") + onnx + "(x)", 14), std::string(graph) + " 2x3xf32");
 }
 
@@ -196,22 +210,28 @@ TEST(ImportMathTest, PowersThatAreOtherOperators) {
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {0.5}> () s = Mul(x, x) y = Pow(s, e)"), "mul 2xf32, sqrt 2xf32");
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {3.0}> () y = Pow(x, e)"), "mul 2xf32, mul 2xf32");
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {-1.0}> () y = Pow(x, e)"), "div 2xf32");
-  EXPECT_EQ(ops("float[2]", "e = Constant <value = float[2] {1.0, 2.0}> () y = Pow(x, e)"), "max 2xf32, min 2xf32, max 2xf32, min 2xf32, mul 2xf32, mul 2xf32");
+  EXPECT_EQ(ops("float[2]", "e = Constant <value = float[2] {1.0, 2.0}> () y = Pow(x, e)"),
+            "max 2xf32, min 2xf32, max 2xf32, min 2xf32, mul 2xf32, mul 2xf32");
   EXPECT_EQ(ops("float[2]", "e = Constant <value = float {2.5}> () y = Pow(x, e)"), "fallback 2xf32");
 }
 
 TEST(ImportMathTest, MatMulAndGemm) {
   EXPECT_EQ(Imported("(float[5,2,3] a, float[3,4] b) => (float[5,2,4] y) { y = MatMul(a, b) }").ops(), "matmul 5x2x4xf32");
-  EXPECT_EQ(Imported("(float[3,2] a, float[4,3] b, float[4] c) => (float[2,4] y) { y = Gemm <transA = 1, transB = 1> (a, b, c) }").ops(),
-            "transpose 2x3xf32, transpose 3x4xf32, matmul 2x4xf32, add 2x4xf32");
-  EXPECT_EQ(Imported("(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y) { y = Gemm <alpha = 2.0, beta = 0.0> (a, b, c) }").ops(),
-            "matmul 2x4xf32, mul 2x4xf32");
+  EXPECT_EQ(
+      Imported("(float[3,2] a, float[4,3] b, float[4] c) => (float[2,4] y) { y = Gemm <transA = 1, transB = 1> (a, b, c) }")
+          .ops(),
+      "transpose 2x3xf32, transpose 3x4xf32, matmul 2x4xf32, add 2x4xf32");
+  EXPECT_EQ(
+      Imported("(float[2,3] a, float[3,4] b, float[4] c) => (float[2,4] y) { y = Gemm <alpha = 2.0, beta = 0.0> (a, b, c) }")
+          .ops(),
+      "matmul 2x4xf32, mul 2x4xf32");
   EXPECT_EQ(Imported("(float[2,3] a, float[3,4] b, float[1] c) => (float[2,4] y) { y = Gemm <beta = 3.0> (a, b, c) }").ops(),
             "matmul 2x4xf32, mul 1xf32, add 2x4xf32");
 }
 
 TEST(ImportMathTest, ConstantWeightsAreTransposedAtOnce) {
-  Imported m("(float[1,2] x) => (float[1,3] y) { w = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> () y = Gemm <transB = 1> (x, w) }");
+  Imported m("(float[1,2] x) => (float[1,3] y) { w = Constant <value = float[3,2] {1, 2, 3, 4, 5, 6}> () y = Gemm <transB = 1> "
+             "(x, w) }");
   EXPECT_EQ(m.ops(), "matmul 1x3xf32");
   EXPECT_EQ(m.attr("constant", "value"), "dense<[[1.000000e+00, 3.000000e+00, 5.000000e+00], [2.000000e+00, "
                                          "4.000000e+00, 6.000000e+00]]> : tensor<2x3xf32>");
@@ -266,8 +286,9 @@ TEST(ImportDataTest, SliceClampsAndCountsFromTheEnd) {
   Imported old("(float[4,10] x) => (float[2,9] y) { y = Slice <starts = [-3, 1], ends = [-1, 1000]> (x) }", 9);
   EXPECT_EQ(old.ops(), "slice 2x9xf32");
   EXPECT_EQ(old.attr("slice", "starts"), "array<i64: 1, 1>");
-  Imported back("(float[5] x) => (float[3] y) { s = Constant <value = int64[1] {-1}> () e = Constant <value = int64[1] {-100}> ()"
-                " a = Constant <value = int64[1] {0}> () p = Constant <value = int64[1] {-2}> () y = Slice(x, s, e, a, p) }");
+  Imported back(
+      "(float[5] x) => (float[3] y) { s = Constant <value = int64[1] {-1}> () e = Constant <value = int64[1] {-100}> ()"
+      " a = Constant <value = int64[1] {0}> () p = Constant <value = int64[1] {-2}> () y = Slice(x, s, e, a, p) }");
   // Elements 4, 2, 0.
   EXPECT_EQ(back.ops(), "slice 3xf32");
   EXPECT_EQ(back.attr("slice", "starts"), "array<i64: 4>");
@@ -275,14 +296,18 @@ TEST(ImportDataTest, SliceClampsAndCountsFromTheEnd) {
 }
 
 TEST(ImportDataTest, SplitIsSlices) {
-  EXPECT_EQ(Imported("(float[2,6] x) => (float[2,2] y, float[2,4] z) { s = Constant <value = int64[2] {2, 4}> () y, z = Split <axis = 1> (x, s) }").ops(),
+  EXPECT_EQ(Imported("(float[2,6] x) => (float[2,2] y, float[2,4] z) { s = Constant <value = int64[2] {2, 4}> () y, z = Split "
+                     "<axis = 1> (x, s) }")
+                .ops(),
             "slice 2x2xf32, slice 2x4xf32");
-  EXPECT_EQ(Imported("(float[2,7] x) => (float[2,4] y, float[2,3] z) { y, z = Split <axis = 1, num_outputs = 2> (x) }", 18).ops(),
-            "slice 2x4xf32, slice 2x3xf32");
+  EXPECT_EQ(
+      Imported("(float[2,7] x) => (float[2,4] y, float[2,3] z) { y, z = Split <axis = 1, num_outputs = 2> (x) }", 18).ops(),
+      "slice 2x4xf32, slice 2x3xf32");
 }
 
 TEST(ImportDataTest, GatherOfAProgressionIsASlice) {
-  EXPECT_EQ(ops("float[4,5]", "i = Constant <value = int64 {-1}> () y = Gather <axis = 1> (x, i)"), "slice 4x1xf32, reshape 4xf32");
+  EXPECT_EQ(ops("float[4,5]", "i = Constant <value = int64 {-1}> () y = Gather <axis = 1> (x, i)"),
+            "slice 4x1xf32, reshape 4xf32");
   EXPECT_EQ(ops("float[4,5]", "i = Constant <value = int64[3] {0, 2, 4}> () y = Gather <axis = 1> (x, i)"), "slice 4x3xf32");
   EXPECT_EQ(ops("float[4,5]", "i = Constant <value = int64[3] {0, 1, 4}> () y = Gather <axis = 1> (x, i)"), "fallback 4x3xf32");
 }
@@ -311,7 +336,8 @@ TEST(ImportDataTest, ConcatTileExpandAndDepthToSpace) {
 
 TEST(ImportDataTest, ResizeByAWholeFactorRepeatsElements) {
   EXPECT_EQ(ops("float[1,1,2,3]", "r = Constant <value = float[0] {}> () s = Constant <value = float[4] {1, 1, 2, 1}> ()"
-                                  " y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"> (x, r, s)"),
+                                  " y = Resize <mode = \"nearest\", coordinate_transformation_mode = \"asymmetric\", "
+                                  "nearest_mode = \"floor\"> (x, r, s)"),
             "reshape 1x1x2x1x3xf32, concat 1x1x2x2x3xf32, reshape 1x1x4x3xf32");
   EXPECT_EQ(ops("float[1,1,2,3]", "r = Constant <value = float[0] {}> () s = Constant <value = float[4] {1, 1, 2, 1}> ()"
                                   " y = Resize <mode = \"linear\"> (x, r, s)"),
@@ -379,12 +405,14 @@ TEST(ImportQuantizedTest, QLinearConvIsIntegerConvAndRequantize) {
 }
 
 TEST(ImportQuantizedTest, IntegerMatrixProducts) {
-  EXPECT_EQ(Imported("(uint8[2,3] a, int8[3,4] b) => (int32[2,4] y) { y = MatMulInteger(a, b) }").ops(), "matmul_integer 2x4xi32");
+  EXPECT_EQ(Imported("(uint8[2,3] a, int8[3,4] b) => (int32[2,4] y) { y = MatMulInteger(a, b) }").ops(),
+            "matmul_integer 2x4xi32");
   EXPECT_EQ(Imported("(uint8[1,1,4,4] x, int8[1,1,3,3] w) => (int32[1,1,2,2] y) { y = ConvInteger(x, w) }").ops(),
             "conv_integer 1x1x2x2xi32");
-  Imported m("(int8[2,3] a, int8[3,2] b) => (int8[2,2] y) { s = Constant <value = float {0.5}> () z = Constant <value = int8 {1}> ()"
-             " t = Constant <value = float[2] {0.5, 1.0}> () u = Constant <value = int8[2] {0, 2}> ()"
-             " y = QLinearMatMul(a, s, z, b, t, u, s, z) }");
+  Imported m(
+      "(int8[2,3] a, int8[3,2] b) => (int8[2,2] y) { s = Constant <value = float {0.5}> () z = Constant <value = int8 {1}> ()"
+      " t = Constant <value = float[2] {0.5, 1.0}> () u = Constant <value = int8[2] {0, 2}> ()"
+      " y = QLinearMatMul(a, s, z, b, t, u, s, z) }");
   EXPECT_EQ(m.ops(), "matmul_integer 2x2xi32, requantize 2x2xi8");
   EXPECT_EQ(m.attr("requantize", "axis"), "1 : i64");
   EXPECT_EQ(m.attr("matmul_integer", "b_zero_points"), "array<i32: 0, 2>");
@@ -397,7 +425,8 @@ TEST(ImportQuantizedTest, QGemmGivesIntegersOrFloats) {
                    " y = com.microsoft.QGemm <transB = 1> (a, s, z, b, s, z, c, s, z) }");
   EXPECT_EQ(integer.ops(), "matmul_integer 1x2xi32, requantize 1x2xui8");
   EXPECT_EQ(integer.attr("requantize", "multipliers"), "array<f32: 5.000000e-01>");
-  Imported real("(uint8[1,3] a) => (float[1,2] y) {" + constants + " y = com.microsoft.QGemm <transB = 1> (a, s, z, b, s, z, c) }");
+  Imported real("(uint8[1,3] a) => (float[1,2] y) {" + constants +
+                " y = com.microsoft.QGemm <transB = 1> (a, s, z, b, s, z, c) }");
   EXPECT_EQ(real.ops(), "matmul_integer 1x2xi32, add 1x2xi32, dequantize 1x2xf32");
   EXPECT_EQ(real.attr("dequantize", "scales"), "array<f32: 2.500000e-01>");
 }
@@ -408,14 +437,16 @@ TEST(ImportQuantizedTest, OperatorsOfOnnxRuntime) {
     return Imported("(uint8[1,2,4,4] x) => (" + result + " y) {" + constants + body + " }").ops();
   };
   EXPECT_EQ(run("uint8[1,2,4,4]", " y = com.microsoft.QLinearAdd(x, s, z, x, s, z, s, z)"), "qlinear_add 1x2x4x4xui8");
-  EXPECT_EQ(run("uint8[1,2,2,2]", " y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x, s, z, s, z)"),
-            "qlinear_average_pool 1x2x2x2xui8");
+  EXPECT_EQ(
+      run("uint8[1,2,2,2]", " y = com.microsoft.QLinearAveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x, s, z, s, z)"),
+      "qlinear_average_pool 1x2x2x2xui8");
   EXPECT_EQ(run("uint8[1,2,1,1]", " y = com.microsoft.QLinearGlobalAveragePool(x, s, z, s, z)"),
             "qlinear_global_average_pool 1x2x1x1xui8");
   EXPECT_EQ(run("uint8[1,2,4,4]", " y = com.microsoft.QLinearSoftmax <axis = -1, opset = 13> (x, s, z, s, z)"),
             "qlinear_softmax 1x2x4x4xui8");
   EXPECT_EQ(run("float[1,2,4,4]", " y = com.microsoft.DequantizeLinear(x, s, z)"), "dequantize 1x2x4x4xf32");
-  EXPECT_EQ(run("uint8[1,4,4,4]", " y = com.microsoft.QLinearConcat <axis = 1> (s, z, x, s, z, x, s, z)"), "concat 1x4x4x4xui8");
+  EXPECT_EQ(run("uint8[1,4,4,4]", " y = com.microsoft.QLinearConcat <axis = 1> (s, z, x, s, z, x, s, z)"),
+            "concat 1x4x4x4xui8");
   EXPECT_EQ(run("uint8[1,2,4,4]", " y = com.microsoft.QLinearSigmoid(x, s, z, s, z)"),
             "dequantize 1x2x4x4xf32, sigmoid 1x2x4x4xf32, quantize 1x2x4x4xui8");
 }
@@ -460,32 +491,40 @@ TEST(ImportModelTest, BfloatIsComputedInFloat) {
   EXPECT_EQ(m.ops(), "cast 2xf32, relu 2xf32, cast 2xbf16");
   EXPECT_FALSE(m.function().getArgAttr(0, graph::kWidenedFromAttr));
   // What no operator computes with does not change.
-  EXPECT_EQ(Imported("(bfloat16[2] x) => (bfloat16[1,2] y) { s = Constant <value = int64[2] {1, 2}> () y = Reshape(x, s) }").ops(),
-            "cast 2xf32, reshape 1x2xf32, cast 1x2xbf16");
+  EXPECT_EQ(
+      Imported("(bfloat16[2] x) => (bfloat16[1,2] y) { s = Constant <value = int64[2] {1, 2}> () y = Reshape(x, s) }").ops(),
+      "cast 2xf32, reshape 1x2xf32, cast 1x2xbf16");
 }
 
 TEST(ImportModelTest, CastsToNarrowFloatsRound) {
   EXPECT_EQ(Imported("(float[2] x) => (float[2] y) { b = Cast <to = 16> (x) r = Relu(b) y = Cast <to = 1> (r) }").ops(),
             "cast 2xbf16, cast 2xf32, relu 2xf32");
-  EXPECT_EQ(Imported("(float[2] x) => (float[2] y) { h = Cast <to = 10> (x) y = Cast <to = 1> (h) }").ops(), "cast 2xf16, cast 2xf32");
+  EXPECT_EQ(Imported("(float[2] x) => (float[2] y) { h = Cast <to = 10> (x) y = Cast <to = 1> (h) }").ops(),
+            "cast 2xf16, cast 2xf32");
   // The type that is asked for is the model's, not what it is imported as.
-  EXPECT_EQ(Imported("(float[2] x, float16[1] t) => (float[2] y) { u = Neg(t) h = CastLike(x, u) y = Cast <to = 1> (h) }", 15).ops(),
-            "neg 1xf32, cast 2xf16, cast 2xf32");
-  EXPECT_EQ(Imported("() => (float[2] y) { c = Constant <value = float[2] {0.1, 70000.0}> () h = Cast <to = 10> (c) y = Cast <to = 1> (h) }")
+  EXPECT_EQ(
+      Imported("(float[2] x, float16[1] t) => (float[2] y) { u = Neg(t) h = CastLike(x, u) y = Cast <to = 1> (h) }", 15).ops(),
+      "neg 1xf32, cast 2xf16, cast 2xf32");
+  EXPECT_EQ(Imported("() => (float[2] y) { c = Constant <value = float[2] {0.1, 70000.0}> () h = Cast <to = 10> (c) y = Cast "
+                     "<to = 1> (h) }")
                 .constantResult(),
             "dense<[0.0999755859, 0x7F800000]> : tensor<2xf32>");
 }
 
 TEST(ImportModelTest, BoundsAndPadsOfIntegersAreExact) {
-  EXPECT_EQ(Imported("(int32[2] x) => (int32[2] y) { c = Constant <value = int32 {16777217}> () y = Clip(x, c) }").ops(), "max 2xi32");
-  EXPECT_EQ(Imported("(int32[2] x) => (int32[2] y) { c = Constant <value = int32 {16777216}> () y = Clip(x, c) }").ops(), "clip 2xi32");
+  EXPECT_EQ(Imported("(int32[2] x) => (int32[2] y) { c = Constant <value = int32 {16777217}> () y = Clip(x, c) }").ops(),
+            "max 2xi32");
+  EXPECT_EQ(Imported("(int32[2] x) => (int32[2] y) { c = Constant <value = int32 {16777216}> () y = Clip(x, c) }").ops(),
+            "clip 2xi32");
   EXPECT_EQ(Imported("(int64[2] x) => (int64[4] y) { p = Constant <value = int64[2] {1, 1}> ()"
-                     " v = Constant <value = int64 {9007199254740993}> () y = Pad(x, p, v) }").attr("pad", "value"),
+                     " v = Constant <value = int64 {9007199254740993}> () y = Pad(x, p, v) }")
+                .attr("pad", "value"),
             "9007199254740993 : i64");
-  EXPECT_EQ(Imported("() => (int64[2] y) { a = Constant <value = int64 {9007199254740993}> ()"
-                     " b = Constant <value = int64 {9007199254740995}> () d = Constant <value = int64 {1}> () y = Range(a, b, d) }")
-                .constantResult(),
-            "dense<[9007199254740993, 9007199254740994]> : tensor<2xi64>");
+  EXPECT_EQ(
+      Imported("() => (int64[2] y) { a = Constant <value = int64 {9007199254740993}> ()"
+               " b = Constant <value = int64 {9007199254740995}> () d = Constant <value = int64 {1}> () y = Range(a, b, d) }")
+          .constantResult(),
+      "dense<[9007199254740993, 9007199254740994]> : tensor<2xi64>");
 }
 
 TEST(ImportModelTest, InitializersOfOldModelsAreInputsToo) {
@@ -522,15 +561,17 @@ TEST(ImportModelTest, TypedFieldsOfInitializersAreRead) {
   EXPECT_EQ(constant(onnx::TensorProto::BFLOAT16, [&](auto &w) { ints(w, 0x3f80, 0xc000); }), expected);
   EXPECT_EQ(constant(onnx::TensorProto::INT8, [&](auto &w) { ints(w, 1, -2); }), expected);
   EXPECT_EQ(constant(onnx::TensorProto::INT32, [&](auto &w) { ints(w, 1, -2); }), expected);
-  EXPECT_EQ(constant(onnx::TensorProto::INT64, [&](auto &w) {
-              w.add_int64_data(1);
-              w.add_int64_data(-2);
-            }),
+  EXPECT_EQ(constant(onnx::TensorProto::INT64,
+                     [&](auto &w) {
+                       w.add_int64_data(1);
+                       w.add_int64_data(-2);
+                     }),
             expected);
-  EXPECT_EQ(constant(onnx::TensorProto::DOUBLE, [&](auto &w) {
-              w.add_double_data(1);
-              w.add_double_data(-2);
-            }),
+  EXPECT_EQ(constant(onnx::TensorProto::DOUBLE,
+                     [&](auto &w) {
+                       w.add_double_data(1);
+                       w.add_double_data(-2);
+                     }),
             expected);
 }
 

@@ -33,7 +33,8 @@ static std::string npyError(const std::string &bytes) {
 
 TEST(NpyTest, ReadsWhatNumpyWrites) {
   // np.save of np.array([[1, -2]], dtype=np.int16)
-  auto tensor = parseNpy(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (1, 2), }", std::string("\x01\x00\xfe\xff", 4)), "t.npy");
+  auto tensor =
+      parseNpy(npy("{'descr': '<i2', 'fortran_order': False, 'shape': (1, 2), }", std::string("\x01\x00\xfe\xff", 4)), "t.npy");
   ASSERT_TRUE(bool(tensor)) << tensor.message();
   EXPECT_EQ(tensor->type, ElementKind::I16);
   EXPECT_EQ(tensor->shape, (std::vector<int64_t>{1, 2}));
@@ -51,9 +52,9 @@ TEST(NpyTest, ReadsVersion2ScalarsAndOneDimension) {
 }
 
 TEST(NpyTest, RoundTripsEveryType) {
-  for (ElementKind kind : {ElementKind::F32, ElementKind::F16, ElementKind::F64, ElementKind::I8, ElementKind::U8,
-                           ElementKind::I16, ElementKind::U16, ElementKind::I32, ElementKind::U32, ElementKind::I64, ElementKind::U64,
-                           ElementKind::Bool})
+  for (ElementKind kind :
+       {ElementKind::F32, ElementKind::F16, ElementKind::F64, ElementKind::I8, ElementKind::U8, ElementKind::I16,
+        ElementKind::U16, ElementKind::I32, ElementKind::U32, ElementKind::I64, ElementKind::U64, ElementKind::Bool})
     for (const std::vector<int64_t> &shape : {std::vector<int64_t>{}, {1}, {2, 3}, {0, 4}}) {
       HostTensor tensor{"", kind, shape, {}};
       size_t count = 1;

@@ -11,8 +11,8 @@
 namespace tw::frontend {
 
 onnx::ModelProto modelOf(const std::string &graph, int opset) {
-  std::string text = "< ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) +
-                     ", \"com.microsoft\" : 1] > g " + graph;
+  std::string text =
+      "< ir_version: 8, opset_import: [\"\" : " + std::to_string(opset) + ", \"com.microsoft\" : 1] > g " + graph;
   onnx::ModelProto model;
   auto status = onnx::OnnxParser::Parse(model, text.c_str());
   EXPECT_TRUE(status.IsOK()) << status.ErrorMessage() << "\n" << text;

@@ -106,7 +106,8 @@ TEST(RaceCheckerTest, AccumulationOverRowsThatHaveBeenWritten) {
   // The swap waits for the preload, which waits for the load: the activations are ordered too.
   EXPECT_EQ(with(tensor(0, 8, "accumulate=1")), "");
   // Other orders, and a part of the rows: every row comes again two cycles later or more, whenever the instruction starts.
-  EXPECT_EQ(with("tensor address=0 span=64 acc_span=8 counts=[2,4,1] strides=[1] acc_strides=[4,1] k_count=1 accumulate=1"), "");
+  EXPECT_EQ(with("tensor address=0 span=64 acc_span=8 counts=[2,4,1] strides=[1] acc_strides=[4,1] k_count=1 accumulate=1"),
+            "");
   EXPECT_EQ(with(tensor(0, 4, "accumulate=1")), "");
   EXPECT_EQ(with(tensor(6, 2, "accumulate=1")), "");
   // The last row is visited again a cycle after it was visited first; its sum takes two.

@@ -18,36 +18,32 @@ using timing::MachineParams;
 namespace {
 
 /// A complete machine whose blocks all have provenance; line numbers below count in it.
-const char *const kSmall =
-    "name: small\n"                                          // 1
-    "clock_mhz: {value: 500, assumed: test}\n"               // 2
-    "array:\n"                                               // 3
-    "  assumed: test\n"                                      // 4
-    "  type: int8\n"                                         // 5
-    "  rows: 16\n"                                           // 6
-    "  cols: 16\n"                                           // 7
-    "scratchpads:\n"                                         // 8
-    "  activation: {assumed: test, capacity_bytes: 32768}\n" // 9
-    "  weight: {assumed: test, capacity_bytes: 32768}\n"     // 10
-    "accumulator: {assumed: test, capacity_bytes: 65536}\n"  // 11
-    "dram:\n"                                                // 12
-    "  device: ideal\n";                                     // 13
+const char *const kSmall = "name: small\n"                                          // 1
+                           "clock_mhz: {value: 500, assumed: test}\n"               // 2
+                           "array:\n"                                               // 3
+                           "  assumed: test\n"                                      // 4
+                           "  type: int8\n"                                         // 5
+                           "  rows: 16\n"                                           // 6
+                           "  cols: 16\n"                                           // 7
+                           "scratchpads:\n"                                         // 8
+                           "  activation: {assumed: test, capacity_bytes: 32768}\n" // 9
+                           "  weight: {assumed: test, capacity_bytes: 32768}\n"     // 10
+                           "accumulator: {assumed: test, capacity_bytes: 65536}\n"  // 11
+                           "dram:\n"                                                // 12
+                           "  device: ideal\n";                                     // 13
 
-Result<MachineParams> loadSmall(const std::vector<std::string> &overrides = {},
-                                Diagnostics *warnings = nullptr) {
+Result<MachineParams> loadSmall(const std::vector<std::string> &overrides = {}, Diagnostics *warnings = nullptr) {
   return loadMachineText(kSmall, "small.yaml", overrides, warnings);
 }
 
-std::string replaced(std::string text, const std::string &from,
-                     const std::string &to) {
+std::string replaced(std::string text, const std::string &from, const std::string &to) {
   size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
 }
 
 /// The messages of a machine that must not load.
-std::string messageOf(const std::string &text,
-                      const std::vector<std::string> &overrides = {}) {
+std::string messageOf(const std::string &text, const std::vector<std::string> &overrides = {}) {
   Result<MachineParams> machine = loadMachineText(text, "m.yaml", overrides);
   EXPECT_FALSE(machine);
   return machine.message();
@@ -66,11 +62,9 @@ TEST(MachineTest, EveryShippedMachineLoadsWithoutProblemsOrWarnings) {
     EXPECT_TRUE(warnings.empty()) << warnings.front().str();
     EXPECT_NE(describe(*machine).find(shipped.name), std::string::npos);
   }
-  std::vector<std::string> expected{
-      "cloud_128x128",      "edge_32x32_bf16",    "edge_32x32_int8",
-      "gemmini_16x16_bf16", "gemmini_16x16_fp32", "gemmini_16x16_int8",
-      "onnxim_128x128",     "onnxim_16x16_16b",   "onnxim_16x16_4b",
-      "tiny_8x8",           "vdla_16x16"};
+  std::vector<std::string> expected{"cloud_128x128",      "edge_32x32_bf16",    "edge_32x32_int8", "gemmini_16x16_bf16",
+                                    "gemmini_16x16_fp32", "gemmini_16x16_int8", "onnxim_128x128",  "onnxim_16x16_16b",
+                                    "onnxim_16x16_4b",    "tiny_8x8",           "vdla_16x16"};
   EXPECT_EQ(names, expected);
 }
 
@@ -100,18 +94,15 @@ TEST(MachineTest, DevicesHaveTheirPeakRates) {
   struct {
     const char *machine;
     double gigabytesPerSecond;
-  } cases[] = {{"gemmini_16x16_int8", 19.2}, // 8 B x 2.4 GT/s
-               {"edge_32x32_int8", 25.6},    // 4 x 2 B x 3.2 GT/s
-               {"cloud_128x128", 307.2},     // 16 x 8 B x 2.4 GT/s
-               {"onnxim_128x128", 614.4},    {"onnxim_16x16_4b", 4.0},
-               {"vdla_16x16", 1.6}}; // 8 B at 200 MHz
+  } cases[] = {{"gemmini_16x16_int8", 19.2},                                                 // 8 B x 2.4 GT/s
+               {"edge_32x32_int8", 25.6},                                                    // 4 x 2 B x 3.2 GT/s
+               {"cloud_128x128", 307.2},                                                     // 16 x 8 B x 2.4 GT/s
+               {"onnxim_128x128", 614.4},    {"onnxim_16x16_4b", 4.0}, {"vdla_16x16", 1.6}}; // 8 B at 200 MHz
   for (const auto &one : cases) {
     Result<MachineParams> machine = loadMachine(one.machine);
     ASSERT_TRUE(machine) << machine.message();
     timing::Ratio rate = timing::dramPeakBytesPerCycle(*machine);
-    EXPECT_DOUBLE_EQ(double(rate.numerator) / rate.denominator *
-                         machine->clockMhz / 1000,
-                     one.gigabytesPerSecond)
+    EXPECT_DOUBLE_EQ(double(rate.numerator) / rate.denominator * machine->clockMhz / 1000, one.gigabytesPerSecond)
         << one.machine;
   }
 }
@@ -134,30 +125,29 @@ TEST(MachineTest, WhatIsNotGivenHasItsDefault) {
 }
 
 TEST(MachineTest, ElevenDifferentMistakesGiveElevenLocatedMessages) {
-  const char *text =
-      "name: wrong\n"     // 1
-      "clock_mhz: 500\n"  // 2 no provenance
-      "array:\n"          // 3
-      "  assumed: test\n" // 4
-      "  type: int9\n"    // 5 no such type
-      "  rows: 12\n"      // 6 not a power of two
-      "  colz: 16\n"      // 7 unknown key
-      "  cols: 16\n"      // 8
-      "scratchpads:\n"    // 9
-      "  activation: {assumed: test, capacity_bytes: 32768, banks: "
-      "128}\n"                                           // 10 out of range
-      "  weight: {assumed: test, capacity_bytes: big}\n" // 11 wrong type
-      "accumulator:\n"            // 12 capacity_bytes missing
-      "  assumed: test\n"         // 13
-      "  banks: 4\n"              // 14
-      "dma:\n"                    // 15
-      "  assumed: test\n"         // 16
-      "  load_engines: [1, 2]\n"  // 17 a list
-      "control: 7\n"              // 18 not a block
-      "dram:\n"                   // 19
-      "  device: ddr9\n"          // 20 no such device
-      "  controller: in_order\n"  // 21
-      "  controller: windowed\n"; // 22 twice
+  const char *text = "name: wrong\n"     // 1
+                     "clock_mhz: 500\n"  // 2 no provenance
+                     "array:\n"          // 3
+                     "  assumed: test\n" // 4
+                     "  type: int9\n"    // 5 no such type
+                     "  rows: 12\n"      // 6 not a power of two
+                     "  colz: 16\n"      // 7 unknown key
+                     "  cols: 16\n"      // 8
+                     "scratchpads:\n"    // 9
+                     "  activation: {assumed: test, capacity_bytes: 32768, banks: "
+                     "128}\n"                                           // 10 out of range
+                     "  weight: {assumed: test, capacity_bytes: big}\n" // 11 wrong type
+                     "accumulator:\n"                                   // 12 capacity_bytes missing
+                     "  assumed: test\n"                                // 13
+                     "  banks: 4\n"                                     // 14
+                     "dma:\n"                                           // 15
+                     "  assumed: test\n"                                // 16
+                     "  load_engines: [1, 2]\n"                         // 17 a list
+                     "control: 7\n"                                     // 18 not a block
+                     "dram:\n"                                          // 19
+                     "  device: ddr9\n"                                 // 20 no such device
+                     "  controller: in_order\n"                         // 21
+                     "  controller: windowed\n";                        // 22 twice
   Result<MachineParams> machine = loadMachineText(text, "wrong.yaml");
   ASSERT_FALSE(machine);
   std::vector<std::string> expected{"wrong.yaml:2:12: clock_mhz has no provenance: its block needs a "
@@ -196,38 +186,30 @@ TEST(MachineTest, UnknownKeysNameTheNearest) {
             std::string::npos);
   // A key in the wrong block.
   EXPECT_NE(
-      messageOf(replaced(kSmall, "  rows: 16", "  rows: 16\n  load_engines: 2"))
-          .find("the nearest key is 'dma.load_engines'"),
+      messageOf(replaced(kSmall, "  rows: 16", "  rows: 16\n  load_engines: 2")).find("the nearest key is 'dma.load_engines'"),
       std::string::npos);
-  EXPECT_NE(
-      messageOf(replaced(kSmall, "scratchpads:", "scratchpad:"))
-          .find("unknown key 'scratchpad'; the nearest key is 'scratchpads'"),
-      std::string::npos);
+  EXPECT_NE(messageOf(replaced(kSmall, "scratchpads:", "scratchpad:"))
+                .find("unknown key 'scratchpad'; the nearest key is 'scratchpads'"),
+            std::string::npos);
 }
 
 TEST(MachineTest, NumbersNeedProvenance) {
-  EXPECT_EQ(messageOf(replaced(kSmall, "  assumed: test\n", "")),
-            "m.yaml:5:9: array.rows has no provenance: its block needs a "
-            "'source' or 'assumed', or write {value: 16, "
-            "source: ...}\n"
-            "m.yaml:6:9: array.cols has no provenance: its block needs a "
-            "'source' or 'assumed', or write {value: 16, "
-            "source: ...}");
-  std::string both = replaced(kSmall, "  assumed: test\n",
-                              "  assumed: test\n  source: test\n");
-  EXPECT_NE(messageOf(both).find(
-                "m.yaml:5:3: a block has one 'source' or one 'assumed'"),
-            std::string::npos);
-  EXPECT_NE(messageOf(replaced(kSmall, "assumed: test}\narray",
-                               "because: test}\narray"))
+  EXPECT_EQ(messageOf(replaced(kSmall, "  assumed: test\n", "")), "m.yaml:5:9: array.rows has no provenance: its block needs a "
+                                                                  "'source' or 'assumed', or write {value: 16, "
+                                                                  "source: ...}\n"
+                                                                  "m.yaml:6:9: array.cols has no provenance: its block needs a "
+                                                                  "'source' or 'assumed', or write {value: 16, "
+                                                                  "source: ...}");
+  std::string both = replaced(kSmall, "  assumed: test\n", "  assumed: test\n  source: test\n");
+  EXPECT_NE(messageOf(both).find("m.yaml:5:3: a block has one 'source' or one 'assumed'"), std::string::npos);
+  EXPECT_NE(messageOf(replaced(kSmall, "assumed: test}\narray", "because: test}\narray"))
                 .find("m.yaml:2:25: unknown key 'clock_mhz.because'"),
             std::string::npos);
 }
 
 TEST(MachineTest, OverridesWinAndAreChecked) {
   Result<MachineParams> machine =
-      loadSmall({"clock_mhz=800", "dram.bytes_per_cycle=64/3",
-                 "scratchpads.weight.banks=4", "dram.controller=in_order"});
+      loadSmall({"clock_mhz=800", "dram.bytes_per_cycle=64/3", "scratchpads.weight.banks=4", "dram.controller=in_order"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->clockMhz, 800u);
   EXPECT_EQ(machine->dram.bytesPerCycleNumerator, 64u);
@@ -236,8 +218,7 @@ TEST(MachineTest, OverridesWinAndAreChecked) {
   EXPECT_EQ(machine->dram.controller, timing::DramController::InOrder);
 
   Result<MachineParams> wrong =
-      loadSmall({"clock_mhz", "dram.clock_mzh=3", "array.rows=-4",
-                 "array.cols=3.5", "dram.interleave_bank_groups=yes",
+      loadSmall({"clock_mhz", "dram.clock_mzh=3", "array.rows=-4", "array.cols=3.5", "dram.interleave_bank_groups=yes",
                  "accumulator.capacity_bytes=99999999999999999999"});
   ASSERT_FALSE(wrong);
   EXPECT_EQ(wrong.message(), "--set clock_mhz: must be key=value\n"
@@ -258,9 +239,7 @@ TEST(MachineTest, OverridesWinAndAreChecked) {
 TEST(MachineTest, TheTitleSaysWhatWasOverridden) {
   EXPECT_EQ(loadMachine("vdla_16x16")->title(), "vdla_16x16");
   // In the order of the manual, the last value of a key.
-  EXPECT_EQ(loadMachine("vdla_16x16", {"dram.latency_cycles=8", "clock_mhz=100",
-                                       "dram.latency_cycles=256"})
-                ->title(),
+  EXPECT_EQ(loadMachine("vdla_16x16", {"dram.latency_cycles=8", "clock_mhz=100", "dram.latency_cycles=256"})->title(),
             "vdla_16x16 (clock_mhz=100, dram.latency_cycles=256)");
 }
 
@@ -278,8 +257,7 @@ TEST(MachineTest, LatencyConstantsAreKeys) {
 
 TEST(MachineTest, AnOverrideReplacesTheDevice) {
   // The file's latency and rate belong to the ideal device; they mean nothing to the new one.
-  Result<MachineParams> machine =
-      loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
+  Result<MachineParams> machine = loadMachine("vdla_16x16", {"dram.device=ddr4_2400"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->dram.kind, timing::DramKind::Ddr4);
   EXPECT_EQ(machine->dram.nRCDRD, 16u);
@@ -301,45 +279,41 @@ TEST(MachineTest, WatermarksFollowTheController) {
 TEST(MachineTest, PerBankRefreshNeedsItsNumbers) {
   Result<MachineParams> machine = loadMachine("gemmini_16x16_int8", {"dram.refresh=per_bank"});
   ASSERT_FALSE(machine);
-  EXPECT_NE(machine.message().find("--set dram.refresh=per_bank: dram.refresh is per_bank, but dram.refi_bank_ticks is missing; it must "
-                                   "be an integer from 1 to 1048576"),
+  EXPECT_NE(machine.message().find(
+                "--set dram.refresh=per_bank: dram.refresh is per_bank, but dram.refi_bank_ticks is missing; it must "
+                "be an integer from 1 to 1048576"),
             std::string::npos)
       << machine.message();
   machine = loadMachine("cloud_128x128", {"dram.refresh=per_bank", "dram.refi_bank_ticks=192"});
   ASSERT_FALSE(machine);
-  EXPECT_EQ(machine.message(), "--set dram.refi_bank_ticks=192: dram.refi_bank_ticks is 192 but must be more than one refresh takes, 192");
+  EXPECT_EQ(machine.message(),
+            "--set dram.refi_bank_ticks=192: dram.refi_bank_ticks is 192 but must be more than one refresh takes, 192");
   machine = loadMachine("cloud_128x128", {"dram.refresh=per_bank"});
   ASSERT_TRUE(machine) << machine.message();
   EXPECT_EQ(machine->dram.nREFIPB, 292u);
 }
 
 TEST(MachineTest, DeviceKeysMustFitTheKind) {
-  EXPECT_EQ(
-      messageOf(std::string(kSmall) +
-                "  rcd_read_ticks: {value: 3, assumed: test}\n"),
-      "m.yaml:14:27: dram.rcd_read_ticks does not belong to a DRAM of kind ideal");
+  EXPECT_EQ(messageOf(std::string(kSmall) + "  rcd_read_ticks: {value: 3, assumed: test}\n"),
+            "m.yaml:14:27: dram.rcd_read_ticks does not belong to a DRAM of kind ideal");
 }
 
 TEST(MachineTest, DeviceFilesBesideTheMachineAreReadAndTheirProblemsLocated) {
-  std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / "hwconfigs_device";
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hwconfigs_device";
   std::filesystem::create_directories(folder / "dram");
-  std::ofstream(folder / "dram" / "slow.yaml")
-      << "kind: ideal\nassumed: test\ncapacity_bytes: 1048576\n"
-         "burst_bytes: 64\nlatency_cycles: 9\nbytes_per_second: 4\n";
-  std::ofstream(folder / "m.yaml")
-      << replaced(kSmall, "device: ideal", "device: slow");
+  std::ofstream(folder / "dram" / "slow.yaml") << "kind: ideal\nassumed: test\ncapacity_bytes: 1048576\n"
+                                                  "burst_bytes: 64\nlatency_cycles: 9\nbytes_per_second: 4\n";
+  std::ofstream(folder / "m.yaml") << replaced(kSmall, "device: ideal", "device: slow");
   Result<MachineParams> machine = loadMachine((folder / "m.yaml").string());
   ASSERT_FALSE(machine);
   std::string device = (folder / "dram" / "slow.yaml").string();
-  EXPECT_EQ(machine.message(),
-            device +
-                ":1:1: bytes_per_cycle is missing; it must be a whole number "
-                "or a ratio such as "
-                "64/3, parts 1 to 1000000 (rate of the data bus)\n" +
-                device +
-                ":6:1: unknown key 'bytes_per_second'; the nearest key is "
-                "'bytes_per_cycle'");
+  EXPECT_EQ(machine.message(), device +
+                                   ":1:1: bytes_per_cycle is missing; it must be a whole number "
+                                   "or a ratio such as "
+                                   "64/3, parts 1 to 1000000 (rate of the data bus)\n" +
+                                   device +
+                                   ":6:1: unknown key 'bytes_per_second'; the nearest key is "
+                                   "'bytes_per_cycle'");
   std::filesystem::remove_all(folder);
 }
 
@@ -356,10 +330,8 @@ TEST(MachineTest, CapacityMustHoldARowInEachBank) {
 
 TEST(MachineTest, AllBanksTogetherFitOneMask) {
   // 32 activation, 8 weight and 32 accumulator banks: 72, where an instruction can name 64.
-  Result<MachineParams> machine = loadMachine(
-      "vdla_16x16", {"scratchpads.activation.banks=32", "accumulator.banks=32"});
-  EXPECT_NE(machine.message().find("the memories have 72 banks together but a machine has at most 64"),
-            std::string::npos)
+  Result<MachineParams> machine = loadMachine("vdla_16x16", {"scratchpads.activation.banks=32", "accumulator.banks=32"});
+  EXPECT_NE(machine.message().find("the memories have 72 banks together but a machine has at most 64"), std::string::npos)
       << machine.message();
 }
 
@@ -394,21 +366,17 @@ TEST(MachineTest, InstructionsReachAllOfTheMachine) {
 }
 
 TEST(MachineTest, ScratchpadsAreUnifiedOrTwo) {
-  EXPECT_EQ(messageOf(replaced(kSmall, "  weight:", "  unified:")),
-            "m.yaml:8:1: scratchpads must be either 'unified' alone or "
-            "'activation' and 'weight'");
+  EXPECT_EQ(messageOf(replaced(kSmall, "  weight:", "  unified:")), "m.yaml:8:1: scratchpads must be either 'unified' alone or "
+                                                                    "'activation' and 'weight'");
 }
 
 TEST(MachineTest, TooFewOutstandingBurstsAreAWarning) {
   // ideal: 64 cycles + 64 B / 16 B a cycle = 68 cycles, 1/4 burst a cycle: 17 bursts.
   Diagnostics warnings;
-  Result<MachineParams> machine =
-      loadSmall({"dma.outstanding_bursts=16"}, &warnings);
+  Result<MachineParams> machine = loadSmall({"dma.outstanding_bursts=16"}, &warnings);
   ASSERT_TRUE(machine) << machine.message();
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].message.find("is 16 but one engine needs 17"),
-            std::string::npos)
-      << warnings[0].message;
+  EXPECT_NE(warnings[0].message.find("is 16 but one engine needs 17"), std::string::npos) << warnings[0].message;
   warnings.clear();
   ASSERT_TRUE(loadSmall({"dma.outstanding_bursts=17"}, &warnings));
   EXPECT_TRUE(warnings.empty());
@@ -417,19 +385,13 @@ TEST(MachineTest, TooFewOutstandingBurstsAreAWarning) {
 TEST(MachineTest, FilesThatAreNoMachineAreRefused) {
   EXPECT_EQ(messageOf("[1, 2]"), "m.yaml:1:1: must be a block of keys");
   EXPECT_EQ(messageOf(""), "m.yaml:1:1: must be a block of keys");
-  EXPECT_NE(messageOf("name: [\n").find("m.yaml:2:1: not YAML: "),
-            std::string::npos)
-      << messageOf("name: [\n");
+  EXPECT_NE(messageOf("name: [\n").find("m.yaml:2:1: not YAML: "), std::string::npos) << messageOf("name: [\n");
   EXPECT_NE(messageOf("a: *nowhere\n").find("not YAML"), std::string::npos);
-  EXPECT_EQ(messageOf("--- {}\n--- {}\n"),
-            "m.yaml:1:1: holds more than one document");
+  EXPECT_EQ(messageOf("--- {}\n--- {}\n"), "m.yaml:1:1: holds more than one document");
   EXPECT_EQ(loadMachine("/nonexistent/m.yaml").message(),
             "/nonexistent/m.yaml: cannot read the file: No such file or directory");
-  EXPECT_NE(
-      loadMachine("vdla_16x15").message().find("the nearest is 'vdla_16x16'"),
-      std::string::npos);
-  EXPECT_EQ(loadMachine(testing::TempDir()).message(),
-            testing::TempDir() + ": cannot read the file: Is a directory");
+  EXPECT_NE(loadMachine("vdla_16x15").message().find("the nearest is 'vdla_16x16'"), std::string::npos);
+  EXPECT_EQ(loadMachine(testing::TempDir()).message(), testing::TempDir() + ": cannot read the file: Is a directory");
 }
 
 TEST(MachineTest, TextsThatGrowInTheParserAreRefused) {
@@ -440,8 +402,7 @@ TEST(MachineTest, TextsThatGrowInTheParserAreRefused) {
   std::string many;
   for (unsigned i = 0; i < 6000; ++i)
     many += "a" + std::to_string(i) + ": 1\n";
-  EXPECT_EQ(messageOf(many),
-            "m.yaml:5000:8: more than 10000 keys and values, which no machine file has");
+  EXPECT_EQ(messageOf(many), "m.yaml:5000:8: more than 10000 keys and values, which no machine file has");
   std::string nested = "a: ";
   nested.append(100000, '[');
   EXPECT_NE(messageOf(nested).find("m.yaml:1:"), std::string::npos);
@@ -459,8 +420,7 @@ TEST(MachineTest, DamagedTextNeverCrashes) {
   std::string text = kSmall;
   for (size_t at = 0; at < text.size(); ++at) {
     loadMachineText(text.substr(0, at), "m.yaml");
-    for (char c :
-         {'{', '[', ':', '&', '*', '!', '\0', '\xff', '\n', '-', '"'}) {
+    for (char c : {'{', '[', ':', '&', '*', '!', '\0', '\xff', '\n', '-', '"'}) {
       std::string damaged = text;
       damaged[at] = c;
       Result<MachineParams> machine = loadMachineText(damaged, "m.yaml");
@@ -472,15 +432,12 @@ TEST(MachineTest, DamagedTextNeverCrashes) {
 }
 
 TEST(MachineTest, FoldersOfTheEnvironmentComeFirst) {
-  std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / "hwconfigs_environment";
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "hwconfigs_environment";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "small.yaml") << kSmall;
-  std::ofstream(folder / "tiny_8x8.yaml")
-      << replaced(kSmall, "name: small", "name: mine");
+  std::ofstream(folder / "tiny_8x8.yaml") << replaced(kSmall, "name: small", "name: mine");
   ASSERT_EQ(setenv("TILEWRIGHT_HW", folder.c_str(), 1), 0);
-  Result<MachineParams> small = loadMachine("small"),
-                        mine = loadMachine("tiny_8x8");
+  Result<MachineParams> small = loadMachine("small"), mine = loadMachine("tiny_8x8");
   unsetenv("TILEWRIGHT_HW");
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(small) << small.message();
@@ -492,19 +449,15 @@ TEST(DigestTest, ArchitecturalKeysChangeOnlyTheArchitecturalDigest) {
   Result<MachineParams> base = loadMachine("gemmini_16x16_int8");
   ASSERT_TRUE(base) << base.message();
   for (const char *change :
-       {"array.type=bf16", "array.rows=32", "array.cols=8",
-        "array.preload_rows_per_cycle=2", "vector.lanes=8", "vector.stages=4",
-        "scratchpads.unified.capacity_bytes=131072",
-        "scratchpads.unified.banks=8", "accumulator.capacity_bytes=32768",
-        "accumulator.banks=2", "dma.load_engines=1", "dma.store_engines=2",
-        "dma.outstanding_bursts=32", "control.queue_depth_instructions=16",
-        "control.loop_buffer_words=128", "control.prefetch_words=16",
-        "control.semaphores=32", "control.semaphore_max_count=31"}) {
+       {"array.type=bf16", "array.rows=32", "array.cols=8", "array.preload_rows_per_cycle=2", "vector.lanes=8",
+        "vector.stages=4", "scratchpads.unified.capacity_bytes=131072", "scratchpads.unified.banks=8",
+        "accumulator.capacity_bytes=32768", "accumulator.banks=2", "dma.load_engines=1", "dma.store_engines=2",
+        "dma.outstanding_bursts=32", "control.queue_depth_instructions=16", "control.loop_buffer_words=128",
+        "control.prefetch_words=16", "control.semaphores=32", "control.semaphore_max_count=31"}) {
     // cols decides nothing else here: lanes are given in the file.
     Result<MachineParams> other = loadMachine("gemmini_16x16_int8", {change});
     ASSERT_TRUE(other) << other.message();
-    EXPECT_NE(architecturalDigest(*other), architecturalDigest(*base))
-        << change;
+    EXPECT_NE(architecturalDigest(*other), architecturalDigest(*base)) << change;
     EXPECT_EQ(timingDigest(*other), timingDigest(*base)) << change;
   }
 }
@@ -556,15 +509,11 @@ TEST(DigestTest, TimingKeysChangeOnlyTheTimingDigest) {
                              "dram.rfc_ticks=421"}) {
     Result<MachineParams> other = loadMachine("gemmini_16x16_int8", {change});
     ASSERT_TRUE(other) << other.message();
-    EXPECT_EQ(architecturalDigest(*other), architecturalDigest(*base))
-        << change;
+    EXPECT_EQ(architecturalDigest(*other), architecturalDigest(*base)) << change;
     EXPECT_NE(timingDigest(*other), timingDigest(*base)) << change;
   }
-  for (const char *change :
-       {"dram.latency_cycles=65", "dram.bytes_per_cycle=16/3"}) {
-    EXPECT_NE(timingDigest(*loadMachine("vdla_16x16", {change})),
-              timingDigest(*loadMachine("vdla_16x16")))
-        << change;
+  for (const char *change : {"dram.latency_cycles=65", "dram.bytes_per_cycle=16/3"}) {
+    EXPECT_NE(timingDigest(*loadMachine("vdla_16x16", {change})), timingDigest(*loadMachine("vdla_16x16"))) << change;
   }
   MachineParams renamed = *base;
   renamed.name = "other";

@@ -12,8 +12,7 @@
 using namespace tw::hwconfigs;
 
 TEST(SchemaTest, NearestKeyIsTheOneWithFewestEdits) {
-  std::vector<std::string> keys{"rows", "cols", "clock_mhz",
-                                "preload_rows_per_cycle"};
+  std::vector<std::string> keys{"rows", "cols", "clock_mhz", "preload_rows_per_cycle"};
   EXPECT_EQ(nearest("rowz", keys), "rows");
   EXPECT_EQ(nearest("clock_hz", keys), "clock_mhz");
   EXPECT_EQ(nearest("col", keys), "cols");
@@ -48,9 +47,7 @@ TEST(SchemaTest, TheManualListsExactlyTheKeys) {
     std::getline(cells, cell, '|');
     std::getline(cells, unit, '|');
     std::getline(cells, allowed, '|');
-    EXPECT_EQ(unit,
-              " " + (key->unit.empty() ? key->allowed() : key->unit) + " ")
-        << path;
+    EXPECT_EQ(unit, " " + (key->unit.empty() ? key->allowed() : key->unit) + " ") << path;
     if (key->kind == ValueKind::Integer || key->kind == ValueKind::Ratio) {
       EXPECT_EQ(allowed, " " + key->allowed() + " ") << path;
     }

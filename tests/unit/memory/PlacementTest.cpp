@@ -42,8 +42,8 @@ TEST(PlacementTest, RandomRangesNeverOverlapWhileAlive) {
       EXPECT_LE(ranges[i].address + ranges[i].bytes, used);
       for (size_t j = 0; j < i; ++j) {
         bool together = ranges[i].begin <= ranges[j].end && ranges[j].begin <= ranges[i].end;
-        bool overlap = ranges[i].address < ranges[j].address + ranges[j].bytes &&
-                       ranges[j].address < ranges[i].address + ranges[i].bytes;
+        bool overlap =
+            ranges[i].address < ranges[j].address + ranges[j].bytes && ranges[j].address < ranges[i].address + ranges[i].bytes;
         EXPECT_FALSE(together && overlap) << "seed " << seed;
       }
     }

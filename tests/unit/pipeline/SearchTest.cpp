@@ -523,7 +523,8 @@ TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
   auto resumed = toy.searchExpecting(toy, options);
   ASSERT_TRUE(uninterrupted && resumed);
   EXPECT_EQ(uninterrupted->search->evaluations, 150u);
-  EXPECT_GE(resumed->search->remembered, 60u) << "large records are written once a second; of the first 64 some are one program";
+  EXPECT_GE(resumed->search->remembered, 60u)
+      << "large records are written once a second; of the first 64 some are one program";
   EXPECT_EQ(resumed->program.code, uninterrupted->program.code);
   options.takeBest = true;
   auto taken = toy.searchExpecting(toy, options);

@@ -3,8 +3,8 @@
 //
 // What a target needs to take part: rules, a compilation, and its registration.
 //===----------------------------------------------------------------------===//
-#include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Target.h"
+#include "compiler/graph/Graph.h"
 #include "runtime/Session.h"
 
 #include <cstdio>
@@ -26,7 +26,8 @@ public:
 
 class NegatorLibrary : public pipeline::KernelLibrary {
 public:
-  llvm::Error run(llvm::StringRef, llvm::ArrayRef<frontend::HostTensor> inputs, std::vector<frontend::HostTensor> &outputs) override {
+  llvm::Error run(llvm::StringRef, llvm::ArrayRef<frontend::HostTensor> inputs,
+                  std::vector<frontend::HostTensor> &outputs) override {
     outputs[0].bytes = inputs[0].bytes;
     for (size_t at = 0; at < outputs[0].bytes.size(); at += sizeof(float)) {
       float value;

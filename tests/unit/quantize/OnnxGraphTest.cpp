@@ -34,11 +34,9 @@ void expectSameAfterUpgrade(const std::string &graph, int opset, const TensorInf
 
 TEST(UpgradeOpsetTest, AttributesBecomeInputs) {
   expectSameAfterUpgrade(
-      "(float[1,2,1,4] x) => (float[1,2,4] y) { c = Clip <min = -1.0, max = 2.0> (x) y = Squeeze <axes = [2]> (c) }",
-      9);
+      "(float[1,2,1,4] x) => (float[1,2,4] y) { c = Clip <min = -1.0, max = 2.0> (x) y = Squeeze <axes = [2]> (c) }", 9);
   expectSameAfterUpgrade("(float[2,3] x) => (float[4,3] y) { y = Pad <pads = [1,0,1,0], value = 0.5> (x) }", 9);
-  expectSameAfterUpgrade("(float[4,3] x) => (float[2,3] y) { y = Slice <starts = [1], ends = [3], axes = [0]> (x) }",
-                         9);
+  expectSameAfterUpgrade("(float[4,3] x) => (float[2,3] y) { y = Slice <starts = [1], ends = [3], axes = [0]> (x) }", 9);
   expectSameAfterUpgrade("(float[4,3] x) => (float[1,3] y) { y = ReduceSum <axes = [0]> (x) }", 11);
   expectSameAfterUpgrade("(float[4,3] x) => (float[4,3] y) { y = Dropout <ratio = 0.5> (x) }", 9);
 }
@@ -63,12 +61,11 @@ TEST(UpgradeOpsetTest, OperatorsThatChangedAreRefused) {
 }
 
 TEST(SimplifyTest, BatchNormalisationJoinsTheConvolutionBeforeIt) {
-  onnx::ModelProto model =
-      modelOf("(float[1,1,2,2] x) => (float[1,1,2,2] y) { w = Constant <value = float[1,1,1,1] {3}> ()"
-              " s = Constant <value = float[1] {2}> () b = Constant <value = float[1] {5}> ()"
-              " m = Constant <value = float[1] {7}> () v = Constant <value = float[1] {4}> ()"
-              " c = Conv (x, w) y = BatchNormalization <epsilon = 0.0> (c, s, b, m, v) }",
-              13);
+  onnx::ModelProto model = modelOf("(float[1,1,2,2] x) => (float[1,1,2,2] y) { w = Constant <value = float[1,1,1,1] {3}> ()"
+                                   " s = Constant <value = float[1] {2}> () b = Constant <value = float[1] {5}> ()"
+                                   " m = Constant <value = float[1] {7}> () v = Constant <value = float[1] {4}> ()"
+                                   " c = Conv (x, w) y = BatchNormalization <epsilon = 0.0> (c, s, b, m, v) }",
+                                   13);
   simplify(*model.mutable_graph());
   ASSERT_EQ(ops(model), "Conv");
   GraphNames names(*model.mutable_graph());
@@ -78,17 +75,16 @@ TEST(SimplifyTest, BatchNormalisationJoinsTheConvolutionBeforeIt) {
 }
 
 TEST(SimplifyTest, AConvolutionWithASecondReaderKeepsItsWeights) {
-  onnx::ModelProto model = modelOf(
-      "(float[1,1,2,2] x) => (float[1,1,2,2] y, float[1,1,2,2] z) { w = Constant <value = float[1,1,1,1] {3}> ()"
-      " s = Constant <value = float[1] {2}> () c = Conv (x, w) y = BatchNormalization (c, s, s, s, s) z = Relu (c) }",
-      13);
+  onnx::ModelProto model =
+      modelOf("(float[1,1,2,2] x) => (float[1,1,2,2] y, float[1,1,2,2] z) { w = Constant <value = float[1,1,1,1] {3}> ()"
+              " s = Constant <value = float[1] {2}> () c = Conv (x, w) y = BatchNormalization (c, s, s, s, s) z = Relu (c) }",
+              13);
   simplify(*model.mutable_graph());
   EXPECT_EQ(ops(model), "Conv BatchNormalization Relu");
 }
 
 TEST(SimplifyTest, IdentityAndDropoutDisappear) {
-  onnx::ModelProto model =
-      modelOf("(float[2] x) => (float[2] y) { a = Identity (x) b = Dropout (a) y = Relu (b) }", 13);
+  onnx::ModelProto model = modelOf("(float[2] x) => (float[2] y) { a = Identity (x) b = Dropout (a) y = Relu (b) }", 13);
   simplify(*model.mutable_graph());
   ASSERT_EQ(ops(model), "Relu");
   EXPECT_EQ(model.graph().node(0).input(0), "x");

@@ -79,9 +79,7 @@ struct Quantised {
     auto values = constant<int8_t>(tensor, 2);
     return values.size() == 1 ? values[0] : 1000;
   }
-  bool isInt8(const std::string &tensor) const {
-    return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
-  }
+  bool isInt8(const std::string &tensor) const { return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end(); }
 };
 
 /// y = Conv(x) with 1x1 weights [[2, -1], [0.5, 0.25]] and bias [3, -1].
@@ -153,9 +151,7 @@ static const std::string kClip =
     " c = Conv (x, w) lo = Constant <value = float {0.0}> () hi = Constant <value = float {6.0}> ()"
     " r = Clip (c, lo, hi) y = Conv (r, w) }";
 
-TEST(QuantizerTest, AClipAtTheEndOfTheRangeDisappears) {
-  EXPECT_EQ(Quantised(kClip, {{"r", {0, 6}}}).ops(), "Conv Conv");
-}
+TEST(QuantizerTest, AClipAtTheEndOfTheRangeDisappears) { EXPECT_EQ(Quantised(kClip, {{"r", {0, 6}}}).ops(), "Conv Conv"); }
 
 TEST(QuantizerTest, AClipInsideTheRangeStays) { EXPECT_EQ(Quantised(kClip, {{"r", {0, 7}}}).ops(), "Conv Clip Conv"); }
 
@@ -224,8 +220,7 @@ TEST(QuantizerTest, AContractionThatCannotStaysFloatAndSaysWhy) {
 
 TEST(QuantizerTest, AQuantisedModelIsRefused) {
   EXPECT_EQ(
-      Quantised("(int8[1,2] x) => (float[1,2] y) { s = Constant <value = float {0.5}> () y = DequantizeLinear (x, s) }")
-          .error,
+      Quantised("(int8[1,2] x) => (float[1,2] y) { s = Constant <value = float {0.5}> () y = DequantizeLinear (x, s) }").error,
       "test.onnx: node \"y\" (DequantizeLinear): the model is quantised already, expected a float model");
 }
 
@@ -249,6 +244,7 @@ TEST(QuantizerTest, HalfPrecisionWeightsAreRefused) {
 TEST(QuantizerTest, BytesThatAreNoModelAreRefused) {
   auto quantizer = Quantizer::create("nonsense", "test.onnx");
   ASSERT_FALSE(bool(quantizer));
-  EXPECT_EQ(llvm::toString(quantizer.takeError()),
-            "test.onnx: not a valid ONNX model: its bytes are damaged or cut off, or its graphs are nested more than 1000 deep");
+  EXPECT_EQ(
+      llvm::toString(quantizer.takeError()),
+      "test.onnx: not a valid ONNX model: its bytes are damaged or cut off, or its graphs are nested more than 1000 deep");
 }

@@ -142,6 +142,7 @@ TEST(LoadDeviceTest, RefusesWhatIsNoneOfItsKeys) {
   EXPECT_EQ(problem("ddr4_2400", {}), "");
   EXPECT_EQ(problem("ddr4_2400", {"clock_mhz=3"}),
             "--set clock_mhz=3: must be a key of the DRAM, which begin with 'dram.', other than its device");
-  EXPECT_EQ(problem("ddr9", {}), "--device ddr9: dram.device is 'ddr9', of which there is no file; known devices: ddr4_2400, ddr5_4800, "
-                                 "hbm2, hbm3, ideal, lpddr4_3200, lpddr5_6400");
+  EXPECT_EQ(problem("ddr9", {}),
+            "--device ddr9: dram.device is 'ddr9', of which there is no file; known devices: ddr4_2400, ddr5_4800, "
+            "hbm2, hbm3, ideal, lpddr4_3200, lpddr5_6400");
 }

@@ -21,7 +21,8 @@ namespace {
 class FilesTest : public testing::Test {
 protected:
   void SetUp() override {
-    folder = fs::path(testing::TempDir()) / ("files-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder =
+        fs::path(testing::TempDir()) / ("files-" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder);
     fs::create_directory(folder);
   }
@@ -106,7 +107,8 @@ TEST_F(FilesTest, AnInputIsNotReplacedUnderAnyName) {
   fs::create_directory_symlink(folder, path("here"));
   EXPECT_EQ(writeFile(model, "x").error().message, "cannot write '" + model + "': it is an input");
   for (const char *name : {"./model", "here/model", "hard"})
-    EXPECT_EQ(writeFile(path(name), "x").error().message, "cannot write '" + path(name) + "': it is the same file as the input '" + model + "'");
+    EXPECT_EQ(writeFile(path(name), "x").error().message,
+              "cannot write '" + path(name) + "': it is the same file as the input '" + model + "'");
   EXPECT_EQ(contents(model), "model");
   EXPECT_EQ(entries(), 3u);
   ASSERT_TRUE(writeFile(model, "new", Inputs::Replaced));

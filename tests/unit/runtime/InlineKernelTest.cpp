@@ -58,10 +58,16 @@ TEST(InlineKernelTest, ErrorsNameTheWrongPart) {
   EXPECT_EQ(error("gemm:1x0x2:int8"), "kernel 'gemm:1x0x2:int8': '1x0x2' must be MxNxK, three positive numbers");
   EXPECT_EQ(error("gemm:1x2x3:int4"), "kernel 'gemm:1x2x3:int4': 'int4' must be one of the types int8, bf16, fp32");
   EXPECT_EQ(error("gemm:1x2x3"), "kernel 'gemm:1x2x3' must have the form gemm:MxNxK:TYPE");
-  EXPECT_EQ(error("conv:1x8x8x4:3x3x4"), "kernel 'conv:1x8x8x4:3x3x4' must have the form conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE");
-  EXPECT_EQ(error("conv:1x8x8x4:3x3x4:s0:int8"), "kernel 'conv:1x8x8x4:3x3x4:s0:int8': 's0' must be sSTRIDE, pPAD or gGROUPS, as in s1:p1");
-  EXPECT_EQ(error("conv:1x2x8x4:5x3x4:p1:int8"), "kernel 'conv:1x2x8x4:5x3x4:p1:int8': '5x3x4' must be a window no larger than the padded input, 4x10");
-  EXPECT_EQ(error("conv:1x8x8x4:3x3x4:g3:int8"), "kernel 'conv:1x8x8x4:3x3x4:g3:int8': 'g3' must be a divisor of the 4 input and 4 output channels");
-  EXPECT_EQ(error("gemm:16777216x16777216x1:int8"), "kernel 'gemm:16777216x16777216x1:int8' has a tensor of more than 268435456 elements");
-  EXPECT_EQ(error("gemm:99999999999999999999x1x1:int8"), "kernel 'gemm:99999999999999999999x1x1:int8': '99999999999999999999x1x1' must be MxNxK, three positive numbers");
+  EXPECT_EQ(error("conv:1x8x8x4:3x3x4"),
+            "kernel 'conv:1x8x8x4:3x3x4' must have the form conv:NxHxWxC:KHxKWxOC:sSTRIDE:pPAD:TYPE");
+  EXPECT_EQ(error("conv:1x8x8x4:3x3x4:s0:int8"),
+            "kernel 'conv:1x8x8x4:3x3x4:s0:int8': 's0' must be sSTRIDE, pPAD or gGROUPS, as in s1:p1");
+  EXPECT_EQ(error("conv:1x2x8x4:5x3x4:p1:int8"),
+            "kernel 'conv:1x2x8x4:5x3x4:p1:int8': '5x3x4' must be a window no larger than the padded input, 4x10");
+  EXPECT_EQ(error("conv:1x8x8x4:3x3x4:g3:int8"),
+            "kernel 'conv:1x8x8x4:3x3x4:g3:int8': 'g3' must be a divisor of the 4 input and 4 output channels");
+  EXPECT_EQ(error("gemm:16777216x16777216x1:int8"),
+            "kernel 'gemm:16777216x16777216x1:int8' has a tensor of more than 268435456 elements");
+  EXPECT_EQ(error("gemm:99999999999999999999x1x1:int8"),
+            "kernel 'gemm:99999999999999999999x1x1:int8': '99999999999999999999x1x1' must be MxNxK, three positive numbers");
 }

@@ -154,9 +154,14 @@ TEST(ReportTest, TheFunctionalModelHasNoCycles) {
 
 TEST(ReportTest, TablesStateBoundOffloadAndDenominator) {
   std::string text = tables(sampleReport());
-  EXPECT_NE(text.find("128 cycles = 0.0003 ms at 500 MHz; utilisation 39.1 % (3,200 MACs / (64 MACs per cycle x cycles))"), std::string::npos) << text;
-  EXPECT_NE(text.find("lower bound 64 cycles (array), reached 2.00x; layer by layer 70 (not a bound)"), std::string::npos) << text;
-  EXPECT_NE(text.find("nodes: 1 on accelerator, 1 on cpu\n  NonZero_2 on cpu: the accelerator has no NonZero\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("128 cycles = 0.0003 ms at 500 MHz; utilisation 39.1 % (3,200 MACs / (64 MACs per cycle x cycles))"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("lower bound 64 cycles (array), reached 2.00x; layer by layer 70 (not a bound)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("nodes: 1 on accelerator, 1 on cpu\n  NonZero_2 on cpu: the accelerator has no NonZero\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(ReportTest, SimulatedDramBytesStandBesideBoundsAndReference) {
@@ -299,8 +304,10 @@ TEST(ReportTest, ANetworkThatRunsNowhereOnTheAcceleratorSaysSo) {
   report.fallback.devices = {"this CPU"};
   report.offload = {{"NonZero_2", "cpu", "the accelerator has no NonZero", true}, {"Shape_1", "folded", "constant"}};
   const std::string text = tables(report);
-  EXPECT_NE(text.find("nothing runs on the accelerator\nnodes: 1 on cpu, 1 folded\n  NonZero_2 on cpu: the accelerator has no NonZero\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.find(
+          "nothing runs on the accelerator\nnodes: 1 on cpu, 1 folded\n  NonZero_2 on cpu: the accelerator has no NonZero\n"),
+      std::string::npos)
       << text;
   EXPECT_EQ(text.find("cycles"), std::string::npos) << text;
   EXPECT_NE(text.find("nothing simulated"), std::string::npos) << text;

@@ -67,7 +67,8 @@ TEST(SessionTest, AGemmGivesWhatItsDefinitionSays) {
         ASSERT_TRUE(report) << report.error().message;
         std::vector<int8_t> expected = gemm(inputs[0], w, m, n, k, multiplier);
         ASSERT_EQ(report->outputs[0].bytes.size(), expected.size());
-        EXPECT_EQ(std::memcmp(report->outputs[0].bytes.data(), expected.data(), expected.size()), 0) << schedule << " " << modelName(model);
+        EXPECT_EQ(std::memcmp(report->outputs[0].bytes.data(), expected.data(), expected.size()), 0)
+            << schedule << " " << modelName(model);
         EXPECT_EQ(report->macs, uint64_t(m * n * k));
         if (model == Model::SystemC) {
           ASSERT_TRUE(report->sim);
@@ -118,9 +119,13 @@ TEST(SessionTest, ASearchIsNeverSlowerThanWhereItBegins) {
 TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
   NetworkOptions tiny;
   tiny.machine = "tiny_8x8";
-  EXPECT_EQ(error("gemm:8x8x8:fp32", tiny), "kernel 'gemm:8x8x8:fp32' is fp32 but the array of machine 'tiny_8x8' multiplies int8");
-  EXPECT_EQ(error("none.onnx", tiny), "cannot open 'none.onnx': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
-  EXPECT_EQ(error("gemm:8x8x8:int8", {}), "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
+  EXPECT_EQ(error("gemm:8x8x8:fp32", tiny),
+            "kernel 'gemm:8x8x8:fp32' is fp32 but the array of machine 'tiny_8x8' multiplies int8");
+  EXPECT_EQ(error("none.onnx", tiny),
+            "cannot open 'none.onnx': no such file, and no inline kernel (gemm:MxNxK:TYPE, conv:...)");
+  EXPECT_EQ(error("gemm:8x8x8:int8", {}),
+            "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
   tiny.schedule = "best";
-  EXPECT_EQ(error("gemm:8x8x8:int8", tiny), "schedule is 'best' but must be one of serial, double_buffer, modulo, search, or a schedule file (.mlir)");
+  EXPECT_EQ(error("gemm:8x8x8:int8", tiny),
+            "schedule is 'best' but must be one of serial, double_buffer, modulo, search, or a schedule file (.mlir)");
 }

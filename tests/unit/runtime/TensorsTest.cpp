@@ -22,7 +22,9 @@ template <typename T> HostTensor tensor(ElementKind type, std::vector<int64_t> s
   std::memcpy(result.bytes.data(), values.data(), result.bytes.size());
   return result;
 }
-HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) { return tensor(ElementKind::F32, std::move(shape), std::move(values)); }
+HostTensor floats(std::vector<int64_t> shape, std::vector<float> values) {
+  return tensor(ElementKind::F32, std::move(shape), std::move(values));
+}
 
 Comparison compared(const HostTensor &actual, const HostTensor &expected) {
   StatusOr<Comparison> result = compare(actual, expected);
@@ -111,7 +113,8 @@ TEST(TensorsTest, Top1CountsRowsAndTheFirstOfEquals) {
 
 TEST(TensorsTest, TypesAreComparedAsNumbers) {
   EXPECT_EQ(compared(tensor<uint16_t>(ElementKind::F16, {2}, {0x3c00, 0xc000}), floats({2}, {1, -2})).differing, 0);
-  EXPECT_EQ(compared(tensor<int8_t>(ElementKind::I8, {2}, {-1, 7}), tensor<int64_t>(ElementKind::I64, {2}, {-1, 7})).differing, 0);
+  EXPECT_EQ(compared(tensor<int8_t>(ElementKind::I8, {2}, {-1, 7}), tensor<int64_t>(ElementKind::I64, {2}, {-1, 7})).differing,
+            0);
   EXPECT_EQ(compared(tensor<uint8_t>(ElementKind::U8, {1}, {255}), tensor<int8_t>(ElementKind::I8, {1}, {-1})).differing, 1);
 }
 
@@ -133,15 +136,18 @@ TEST(TensorsTest, ShapesAndKindsOfNumbersMustBeThoseOfTheOutput) {
 
 TEST(TensorsTest, LargeIntegersAreComparedExactly) {
   const int64_t large = (int64_t(1) << 53) + 1; // as a double it is 2^53
-  Comparison c = compared(tensor<int64_t>(ElementKind::I64, {2}, {large, INT64_MIN}), tensor<int64_t>(ElementKind::I64, {2}, {large - 1, INT64_MIN}));
+  Comparison c = compared(tensor<int64_t>(ElementKind::I64, {2}, {large, INT64_MIN}),
+                          tensor<int64_t>(ElementKind::I64, {2}, {large - 1, INT64_MIN}));
   EXPECT_EQ(c.differing, 1);
   EXPECT_EQ(c.maxAbsError, 1);
-  EXPECT_EQ(compared(tensor<uint64_t>(ElementKind::U64, {1}, {UINT64_MAX}), tensor<int64_t>(ElementKind::I64, {1}, {-1})).maxAbsError, 0x1p64);
+  EXPECT_EQ(
+      compared(tensor<uint64_t>(ElementKind::U64, {1}, {UINT64_MAX}), tensor<int64_t>(ElementKind::I64, {1}, {-1})).maxAbsError,
+      0x1p64);
 }
 
 TEST(TensorsTest, TheLargerOfTwoLimitsCounts) {
   Comparison c = compared(floats({2}, {0, 9}), floats({2}, {0, 8})); // 1 of 8
-  EXPECT_FALSE(c.isWithinTolerance()); // nothing was allowed
+  EXPECT_FALSE(c.isWithinTolerance());                               // nothing was allowed
   c.tolerance = {0.125, 0, ""};
   EXPECT_TRUE(c.isWithinTolerance());
   c.tolerance = {0.124, 0, ""};

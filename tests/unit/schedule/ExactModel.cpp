@@ -61,8 +61,7 @@ std::string test::smtModel(const Problem &problem, Cycles ii) {
             continue;
           auto order = [&](size_t first, Cycles firstCycles, size_t second, Cycles secondCycles) {
             return "(and " + atMost(plus(variable("m", first), number(firstCycles)), variable("m", second)) + " " +
-                   atMost(plus(variable("m", second), number(secondCycles)), plus(variable("m", first), number(ii))) +
-                   ")";
+                   atMost(plus(variable("m", second), number(secondCycles)), plus(variable("m", first), number(ii))) + ")";
           };
           require("(or " + order(i, a.cycles, j, b.cycles) + " " + order(j, b.cycles, i, a.cycles) + ")");
         }
@@ -107,8 +106,8 @@ std::string test::smtModel(const Problem &problem, Cycles ii) {
                     endB = plus(variable("e", b), times(ii, variable("o", b)));
         std::string turn = times(ii, variable("d", a));
         require("(=> (= " + variable("r", a) + " " + variable("r", b) + ") (and (= " + variable("d", a) + " " +
-                variable("d", b) + ") (or (and " + atMost(endA, beginB) + " " + atMost(endB, plus(beginA, turn)) +
-                ") (and " + atMost(endB, beginA) + " " + atMost(endA, plus(beginB, turn)) + "))))");
+                variable("d", b) + ") (or (and " + atMost(endA, beginB) + " " + atMost(endB, plus(beginA, turn)) + ") (and " +
+                atMost(endB, beginA) + " " + atMost(endA, plus(beginB, turn)) + "))))");
       }
       require(joins + ")");
       banks += " (ite " + own + " " + times(problem.banksPerSlot(problem.buffers[b]), variable("d", b)) + " 0)";

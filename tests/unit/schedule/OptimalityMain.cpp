@@ -50,18 +50,12 @@ int main(int argc, char **argv) {
   SchedulerOptions options;
   CLI::App app("Schedules small random tile loops and proves with z3 how far each scheduler is from the least "
                "initiation interval");
-  app.add_option("--kernels", kernels, "how many, seeds 1, 2, ...")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 100000u));
-  app.add_option("--seconds", seconds, "limit of one question to z3")
-      ->capture_default_str()
-      ->check(CLI::Range(1u, 100000u));
+  app.add_option("--kernels", kernels, "how many, seeds 1, 2, ...")->capture_default_str()->check(CLI::Range(1u, 100000u));
+  app.add_option("--seconds", seconds, "limit of one question to z3")->capture_default_str()->check(CLI::Range(1u, 100000u));
   app.add_flag("--every", every,
                "ask z3 for every initiation interval from the lower bound on, not only for the one below the optimum");
   app.add_option("--budget", options.budget, "of scheduler search")->capture_default_str();
-  app.add_option("--load-plugin", plugins, "shared library with further schedulers")
-      ->allow_extra_args(false)
-      ->take_all();
+  app.add_option("--load-plugin", plugins, "shared library with further schedulers")->allow_extra_args(false)->take_all();
   app.add_option("--scheduler", chosen, "only this scheduler; may be repeated; default: all, those of plug-ins too")
       ->allow_extra_args(false)
       ->take_all();
@@ -116,8 +110,7 @@ int main(int argc, char **argv) {
       if (!best || schedule->ii < best->ii)
         best = *schedule;
     }
-    Cycles resources = resourceBound(problem), recurrences = recurrenceBound(problem),
-           lower = std::max(resources, recurrences);
+    Cycles resources = resourceBound(problem), recurrences = recurrenceBound(problem), lower = std::max(resources, recurrences);
     if (!best)
       continue;
     test::Optimum optimum = test::findOptimum(problem, lower, *best, seconds, every);
@@ -129,9 +122,8 @@ int main(int argc, char **argv) {
     Result<Schedule> roomy = runScheduler("search", unlimited(problem), options);
     binding += roomy && roomy->ii < optimum.ii;
     std::string row = "| " + std::to_string(seed) + " | " + std::to_string(problem.operations.size()) + " | " +
-                      std::to_string(resources) + " | " + std::to_string(recurrences) + " | " +
-                      std::to_string(optimum.ii) + (optimum.proved ? "" : " (not proved)") + " | " +
-                      std::to_string(optimum.refuted) + " |";
+                      std::to_string(resources) + " | " + std::to_string(recurrences) + " | " + std::to_string(optimum.ii) +
+                      (optimum.proved ? "" : " (not proved)") + " | " + std::to_string(optimum.refuted) + " |";
     for (const std::string &name : names) {
       if (!ii.count(name)) {
         row += " - |";
@@ -141,8 +133,8 @@ int main(int argc, char **argv) {
       if (optimum.proved)
         gaps[name].push_back(excess);
       char text[64];
-      std::snprintf(text, sizeof(text), excess == 0 ? " %lld |" : " %lld (+%.1f %%) |",
-                    static_cast<long long>(ii[name]), excess);
+      std::snprintf(text, sizeof(text), excess == 0 ? " %lld |" : " %lld (+%.1f %%) |", static_cast<long long>(ii[name]),
+                    excess);
       row += text;
     }
     std::printf("%s\n", row.c_str());
@@ -152,12 +144,10 @@ int main(int argc, char **argv) {
       "\n%u of %u optima are proved%s; in %u the optimum is above max(ResMII, RecMII), in %u it is above what "
       "unlimited memory allows.\n",
       proved, kernels,
-      every ? (", " + std::to_string(everyProved) + " of them at every initiation interval from the lower bound on")
-                  .c_str()
+      every ? (", " + std::to_string(everyProved) + " of them at every initiation interval from the lower bound on").c_str()
             : "",
       aboveBound, binding);
-  std::printf(
-      "\n| scheduler | median gap %% | largest gap %% | optimal | without a schedule |\n|---|---:|---:|---:|---:|\n");
+  std::printf("\n| scheduler | median gap %% | largest gap %% | optimal | without a schedule |\n|---|---:|---:|---:|---:|\n");
   for (const std::string &name : names) {
     const std::vector<double> &all = gaps[name];
     if (all.empty())

@@ -83,8 +83,8 @@ TEST(OverlapTest, LoadsOfTwoEnginesInOneBankTakeLonger) {
     const timing::DramAddressMap map(machine.dram);
     auto cycles = [&](uint64_t address, int unit) {
       auto load = [&](uint64_t from, int to, int by) {
-        return operation("load unit=" + std::to_string(by) + " dram_address=" + std::to_string(from) + " address=" + std::to_string(to) +
-                             " counts=[8192,1,1,1,1] span=8192",
+        return operation("load unit=" + std::to_string(by) + " dram_address=" + std::to_string(from) +
+                             " address=" + std::to_string(to) + " counts=[8192,1,1,1,1] span=8192",
                          machine);
       };
       Step step;
@@ -103,9 +103,10 @@ TEST(OverlapTest, RunsThatAreFilledTakeNoTurnsAtABurst) {
   const timing::MachineParams machine = *hwconfigs::loadMachine("gemmini_16x16_int8");
   auto cycles = [&](int filled) { // of sixteen runs that overlap
     Step step;
-    step.loads = {operation("load dram_address=0 address=0 counts=[320,16,1,1,1] dram_strides=[1] strides=[320] span=5120 high=[0," +
-                                std::to_string(filled) + "]",
-                            machine)};
+    step.loads = {
+        operation("load dram_address=0 address=0 counts=[320,16,1,1,1] dram_strides=[1] strides=[320] span=5120 high=[0," +
+                      std::to_string(filled) + "]",
+                  machine)};
     return schedule::estimateOverlapped({step}, machine);
   };
   EXPECT_LT(cycles(15), cycles(0) / 8);
@@ -152,9 +153,10 @@ TEST(OverlapTest, AKernelWithoutWorkForTheArrayRunsBetweenTheStepsOfItsReaders) 
 /// A step of one pass over 100 positions; its results go to the row of the accumulator that `to` says.
 Step pass(const std::string &to, const timing::MachineParams &machine) {
   Step step;
-  step.compute.push_back({1,
-                          {operation("preload address=4096 span=64 row_stride=8 k_count=8 n_count=8", machine),
-                           operation("tensor span=800 counts=[100,1,1] strides=[8] acc_span=1 k_count=8 swap=1 " + to, machine)}});
+  step.compute.push_back(
+      {1,
+       {operation("preload address=4096 span=64 row_stride=8 k_count=8 n_count=8", machine),
+        operation("tensor span=800 counts=[100,1,1] strides=[8] acc_span=1 k_count=8 swap=1 " + to, machine)}});
   return step;
 }
 
@@ -164,10 +166,12 @@ TEST(OverlapTest, WhatTheVectorEngineTakesLongForGoesFirst) {
   std::vector<Step> steps(8, pass("", machine));
   Step last = pass("acc_address=100", machine);
   for (int i = 0; i < 8; ++i)
-    last.compute.push_back({1,
-                            {operation("vector a_memory=accumulator a_type=i32 a_address=3200 a_span=32 d_memory=scratchpad1 d_type=i8 d_address=" +
-                                           std::to_string(8 * i) + " d_span=8 counts=[100,1,1,1] window=[1,1]",
-                                       machine)}});
+    last.compute.push_back(
+        {1,
+         {operation(
+             "vector a_memory=accumulator a_type=i32 a_address=3200 a_span=32 d_memory=scratchpad1 d_type=i8 d_address=" +
+                 std::to_string(8 * i) + " d_span=8 counts=[100,1,1,1] window=[1,1]",
+             machine)}});
   steps.push_back(last);
   const double forwards = schedule::estimateOverlapped(steps, machine);
   const TileProgram program = schedule::overlap(steps, machine);
@@ -230,7 +234,8 @@ TEST(OverlapTest, WhatStartsBetweenTheLoopsOfAStepGoesBeforeThem) {
   auto passes = [&](int count) -> schedule::Block {
     const std::string levels = " levels=[{count=" + std::to_string(count) + " stride_b=8}]";
     const std::string preload = "preload address=1024 span=64 row_stride=8 k_count=8 n_count=8";
-    const std::string tensor = "tensor address=2048 span=256 counts=[32,1,1] strides=[8] acc_strides=[1] acc_span=32 k_count=8 swap=1";
+    const std::string tensor =
+        "tensor address=2048 span=256 counts=[32,1,1] strides=[8] acc_strides=[1] acc_span=32 k_count=8 swap=1";
     return {uint64_t(count), {operation(preload + levels, machine), operation(tensor + levels, machine)}};
   };
   Step step;
@@ -247,16 +252,20 @@ TEST(OverlapTest, WhatStartsBetweenTheLoopsOfAStepGoesBeforeThem) {
 
 TEST(OverlapTest, PassesYieldABankThatTheVectorEngineWants) {
   const timing::MachineParams machine = tiny();
-  const schedule::Block passes = {1,
-                                  {operation("preload address=1024 span=64 row_stride=8 k_count=8 n_count=8", machine),
-                                   operation("tensor address=2048 span=256 counts=[32,1,1] strides=[8] acc_strides=[1] acc_span=32 "
-                                             "k_count=8 swap=1", machine)}};
+  const schedule::Block passes = {
+      1,
+      {operation("preload address=1024 span=64 row_stride=8 k_count=8 n_count=8", machine),
+       operation("tensor address=2048 span=256 counts=[32,1,1] strides=[8] acc_strides=[1] acc_span=32 "
+                 "k_count=8 swap=1",
+                 machine)}};
   auto yields = [&](int address) {
     const std::string at = std::to_string(address);
     Step step;
     step.compute = {passes,
-                    {1, {operation("vector a_address=" + at + " a_span=64 a_strides=[8] d_address=" + at +
-                                   " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]", machine)}},
+                    {1,
+                     {operation("vector a_address=" + at + " a_span=64 a_strides=[8] d_address=" + at +
+                                    " d_span=64 d_strides=[8] counts=[8,1,1,1] window=[1,1]",
+                                machine)}},
                     passes};
     uint32_t count = 0;
     for (const schedule::Block &block : schedule::overlap({step}, machine).blocks)
@@ -324,7 +333,8 @@ TEST(OverlapTest, EnginesThatLoadInRoundsStayTogether) {
       const std::string to = std::to_string(256 * i);
       step.loads.push_back(operation("load counts=[32,1,1,1,1] span=32 address=" + to, machine));
       step.loads.push_back(operation("load unit=1 counts=[1,64,1,1,1] dram_strides=[8] strides=[1] span=64 address=" +
-                                         std::to_string(256 * i + 128), machine));
+                                         std::to_string(256 * i + 128),
+                                     machine));
       for (Operation &load : step.loads)
         load.round = inRounds ? uint32_t(i + 1) : 0;
       steps.push_back(std::move(step));
@@ -367,7 +377,8 @@ TEST(RegionTest, AStridedAccessLeavesOutWhatLiesBetween) {
 /// What the reader of a concatenation begins with may be there while its second half is still written.
 TEST(RegionTest, SomeChannelsOfAnImageAreNotTheOthers) {
   const timing::MachineParams machine = tiny();
-  const Operation store = operation("store dram_address=64 counts=[64,196,1,1,1] dram_strides=[128] strides=[64] span=12544", machine);
+  const Operation store =
+      operation("store dram_address=64 counts=[64,196,1,1,1] dram_strides=[128] strides=[64] span=12544", machine);
   const Operation load = operation("load counts=[64,196,1,1,1] dram_strides=[128] strides=[64] span=12544", machine);
   for (const schedule::Region &written : store.regions)
     for (const schedule::Region &read : load.regions)

@@ -23,8 +23,9 @@ struct Stores {
     std::vector<schedule::Step> steps;
     auto operationOf = [&](const std::string &engine, uint64_t bytes, uint64_t dram, uint64_t address) {
       schedule::Operation operation;
-      operation.instruction = *isa::parse(engine + " counts=[" + std::to_string(bytes) + ",1,1,1,1] span=" + std::to_string(bytes) +
-                                          " dram_address=" + std::to_string(dram) + " address=" + std::to_string(address));
+      operation.instruction =
+          *isa::parse(engine + " counts=[" + std::to_string(bytes) + ",1,1,1,1] span=" + std::to_string(bytes) +
+                      " dram_address=" + std::to_string(dram) + " address=" + std::to_string(address));
       operation.regions = schedule::regionsOf(operation.instruction, machine);
       isa::encode(operation.instruction, program.code);
       return operation;

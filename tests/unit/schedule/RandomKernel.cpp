@@ -31,11 +31,9 @@ public:
     auto transfer = [&](int64_t bytes) { return std::max<Cycles>(4, (bytes * dramCycles + moved - 1) / moved); };
 
     unsigned dram = resource("dram"), load0 = resource("load0"), load1 = oneLoadEngine ? load0 : resource("load1");
-    unsigned preload = resource("preload"), tensor = resource("tensor"), vector = resource("vector"),
-             store = resource("store");
+    unsigned preload = resource("preload"), tensor = resource("tensor"), vector = resource("vector"), store = resource("store");
     auto addLoad = [&](const std::string &name, unsigned engine, int64_t bytes) {
-      return operation(name, {{engine, transfer(bytes)}, {dram, transfer(bytes)}},
-                       transfer(bytes) + dramLatency + kPost);
+      return operation(name, {{engine, transfer(bytes)}, {dram, transfer(bytes)}}, transfer(bytes) + dramLatency + kPost);
     };
     unsigned loadA = addLoad("load a", load0, bytesA), loadB = addLoad("load b", load1, bytesB);
     unsigned loadR = residual ? addLoad("load r", load0, bytesC) : 0;
@@ -57,8 +55,7 @@ public:
     std::vector<unsigned> vectors;
     for (int64_t i = 0; i < (twoVectors ? 2 : 1); ++i)
       vectors.push_back(operation("vector " + std::to_string(i), {{vector, vectorCycles}}, vectorCycles + 8 + kPost));
-    unsigned storeC =
-        operation("store c", {{store, transfer(bytesC)}, {dram, transfer(bytesC)}}, transfer(bytesC) + 6 + kPost);
+    unsigned storeC = operation("store c", {{store, transfer(bytesC)}, {dram, transfer(bytesC)}}, transfer(bytesC) + 6 + kPost);
 
     // The largest tile takes one to four banks.
     const int64_t largest = std::max({bytesA, bytesB, bytesC});
@@ -81,8 +78,7 @@ public:
       depend(passes[i - 1], passes[i], tensorCycles, 0);
     depend(passes.back(), vectors[0], problem.operations[passes.back()].latency, 0);
     for (size_t i = 0; i < vectors.size(); ++i)
-      buffer("c" + std::to_string(i), 0, bytesC, vectors[i],
-             readers({i + 1 < vectors.size() ? vectors[i + 1] : storeC}));
+      buffer("c" + std::to_string(i), 0, bytesC, vectors[i], readers({i + 1 < vectors.size() ? vectors[i + 1] : storeC}));
 
     // Tight: little more than one slot of each tile; a second one for the accumulator in three of four.
     auto oneEach = [&](unsigned memory) {

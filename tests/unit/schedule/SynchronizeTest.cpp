@@ -18,7 +18,8 @@ namespace {
 
 TEST(SynchronizeTest, IndependentEnginesGetNoSemaphore) {
   timing::MachineParams machine = tiny();
-  TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64"}, machine);
+  TileProgram program =
+      stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64"}, machine);
   ASSERT_TRUE(schedule::synchronize(program, machine));
   for (const schedule::Block &block : program.blocks)
     EXPECT_EQ(waits(block.operations[0]), 0);
@@ -26,10 +27,9 @@ TEST(SynchronizeTest, IndependentEnginesGetNoSemaphore) {
 
 TEST(SynchronizeTest, AStoreWaitsOnceForTheLoadItReads) {
   timing::MachineParams machine = tiny();
-  TileProgram program =
-      stream({"load counts=[64,1,1,1,1] span=64", "store dram_address=4096 counts=[64,1,1,1,1] span=64",
-              "store dram_address=8192 counts=[64,1,1,1,1] span=64"},
-             machine);
+  TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "store dram_address=4096 counts=[64,1,1,1,1] span=64",
+                                "store dram_address=8192 counts=[64,1,1,1,1] span=64"},
+                               machine);
   ASSERT_TRUE(schedule::synchronize(program, machine));
   EXPECT_EQ(waits(program.blocks[1].operations[0]), 1);
   EXPECT_EQ(waits(program.blocks[2].operations[0]), 0) << "the store engine already knows";
@@ -64,9 +64,10 @@ TEST(SynchronizeTest, ATurnOfTheBusWaitsForTransfersInTheOtherDirection) {
 TEST(SynchronizeTest, ARoundOfLoadsBeginsWhenTheOtherEngineHasDoneTheOneBefore) {
   timing::MachineParams machine = tiny();
   auto waitsOfRounds = [&](std::array<uint32_t, 4> rounds) {
-    TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
-                                  "load address=128 counts=[64,1,1,1,1] span=64", "load unit=1 address=192 counts=[64,1,1,1,1] span=64"},
-                                 machine);
+    TileProgram program =
+        stream({"load counts=[64,1,1,1,1] span=64", "load unit=1 address=64 counts=[64,1,1,1,1] span=64",
+                "load address=128 counts=[64,1,1,1,1] span=64", "load unit=1 address=192 counts=[64,1,1,1,1] span=64"},
+               machine);
     for (size_t i = 0; i < rounds.size(); ++i)
       program.blocks[i].operations[0].round = rounds[i];
     EXPECT_TRUE(schedule::synchronize(program, machine));
@@ -103,8 +104,7 @@ TEST(SynchronizeTest, AMachineWithTooFewSemaphoresIsNamed) {
   TileProgram program = stream({"load counts=[64,1,1,1,1] span=64", "store dram_address=4096 counts=[64,1,1,1,1] span=64",
                                 "load dram_address=64 counts=[64,1,1,1,1] span=64"},
                                machine);
-  EXPECT_EQ(schedule::synchronize(program, machine).message(),
-            "the program needs 2 semaphores but machine 'tiny_8x8' has 1");
+  EXPECT_EQ(schedule::synchronize(program, machine).message(), "the program needs 2 semaphores but machine 'tiny_8x8' has 1");
 }
 
 TEST(SynchronizeTest, PostsFurtherAheadThanASemaphoreCountsUseSeveralInTurn) {
@@ -183,12 +183,13 @@ TEST(SynchronizeTest, RandomStreamsOfAllEnginesVerifyWithASpareByte) {
     auto slot = [&] { return std::to_string(random() % 3 * 64); };
     for (int slots = 0; slots < 3; ++slots)
       for (int unit = 0; unit < 2; ++unit)
-        lines.push_back("load unit=" + std::to_string(unit) + " memory=scratchpad" + std::to_string(unit) + " address=" +
-                        std::to_string(slots * 64) + " counts=[64,1,1,1,1] span=64");
+        lines.push_back("load unit=" + std::to_string(unit) + " memory=scratchpad" + std::to_string(unit) +
+                        " address=" + std::to_string(slots * 64) + " counts=[64,1,1,1,1] span=64");
     auto multiply = [&] {
       lines.push_back("preload memory=scratchpad1 address=" + slot() + " span=64 row_stride=8 k_count=8 n_count=8 is_signed=1");
-      lines.push_back("tensor address=" + slot() + " span=64 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] swap=1 "
-                                                   "is_signed=1 k_count=8");
+      lines.push_back("tensor address=" + slot() +
+                      " span=64 acc_span=8 counts=[8,1,1] strides=[8] acc_strides=[1] swap=1 "
+                      "is_signed=1 k_count=8");
     };
     multiply();
     for (int i = 0; i < 30; ++i)

@@ -5,8 +5,8 @@
 // refused with the reason that fits.
 //===----------------------------------------------------------------------===//
 
-#include "compiler/schedule/TileProgram.h"
 #include "compiler/schedule/Verifier.h"
+#include "compiler/schedule/TileProgram.h"
 #include "hw-configs/Machine.h"
 
 #include <gtest/gtest.h>
@@ -75,7 +75,8 @@ TEST(VerifierTest, RefusesAWaitWithoutItsPost) {
 }
 
 TEST(VerifierTest, RefusesAReadThatDoesNotWaitForTheLoad) {
-  expectRefused(with(3, "wait=[0:1] ", ""), "read after write hazard on scratchpad0 bytes [0, 64): tensor does not wait for load0");
+  expectRefused(with(3, "wait=[0:1] ", ""),
+                "read after write hazard on scratchpad0 bytes [0, 64): tensor does not wait for load0");
 }
 
 TEST(VerifierTest, RefusesAResultReadBeforeTheArrayHasDrained) {
@@ -309,7 +310,8 @@ TEST(VerifierTest, RefusesAPosterThatAQueueDoesNotHoldBack) {
 }
 
 TEST(VerifierTest, RefusesAReadOfBytesThatNothingWrote) {
-  expectRefused(with(3, "span=64 acc_span", "address=512 span=64 acc_span"), "tensor reads bytes [512, 576) of scratchpad0 that nothing wrote");
+  expectRefused(with(3, "span=64 acc_span", "address=512 span=64 acc_span"),
+                "tensor reads bytes [512, 576) of scratchpad0 that nothing wrote");
 }
 
 TEST(VerifierTest, RefusesAReadThatIsWrittenOnlyInPart) {
@@ -335,9 +337,7 @@ TEST(VerifierTest, AcceptsAVectorInstructionInPlace) {
   EXPECT_EQ(problemsOf(lines), "");
 }
 
-TEST(VerifierTest, RefusesAnAddressOutsideTheMemory) {
-  expectRefused(with(0, "span=64", "span=64 address=1000000"), "word 0");
-}
+TEST(VerifierTest, RefusesAnAddressOutsideTheMemory) { expectRefused(with(0, "span=64", "span=64 address=1000000"), "word 0"); }
 
 /// Schedulers leave out waits between what their regions tell apart: the verifier must be as exact.
 TEST(VerifierTest, TellsApartWhatSchedulersTellApart) {
