@@ -202,7 +202,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
                   mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   result.context = std::make_unique<mlir::MLIRContext>(registry);
-  StatusOr<accel::Schedule> schedule = accel::Schedule::Modulo;
+  StatusOr<accel::Schedule> schedule = accel::Schedule::Pipelined;
   if (directives::isScheduleFile(options.schedule)) {
     llvm::Expected<directives::ScheduleFile> file = directives::readScheduleFile(*result.context, options.schedule);
     if (!file)
@@ -224,8 +224,9 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   auto across = std::find(acrossNames().begin(), acrossNames().end(), options.across);
   if (across == acrossNames().end())
     return userError("across is '" + options.across + "' but must be one of none, prefetch, all");
-  if (options.across != "all" && *schedule != accel::Schedule::Modulo && *schedule != accel::Schedule::Search)
-    return userError("--across " + options.across + " is for the schedules modulo and search, not " + accel::nameOf(*schedule));
+  if (options.across != "all" && *schedule != accel::Schedule::Pipelined && *schedule != accel::Schedule::Search)
+    return userError("--across " + options.across + " is for the schedules pipelined and search, not " +
+                     accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
   result.options.math = options.math;
   result.options.cpu.math = options.math;
@@ -528,7 +529,7 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
   return {};
 }
 
-/// The network under the schedule that is asked for. No estimate sees all that a program waits for, so modulo and search are the fastest of
+/// The network under the schedule that is asked for. No estimate sees all that a program waits for, so pipelined and search are the fastest of
 /// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A schedule file is taken by its word, and
 /// so is `--across`, which says what the list scheduler may do.
 StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
@@ -565,10 +566,10 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   std::vector<pipeline::SearchResult> searches;
   std::vector<Schedule> candidates{asked};
   if (isSearch)
-    candidates.push_back(Schedule::Modulo);
+    candidates.push_back(Schedule::Pipelined);
   candidates.insert(candidates.end(), {Schedule::DoubleBuffer, Schedule::Serial});
   for (Schedule schedule : candidates) {
-    const char *name = schedule == Schedule::Modulo ? kListScheduled : accel::nameOf(schedule);
+    const char *name = schedule == Schedule::Pipelined ? kListScheduled : accel::nameOf(schedule);
     StatusOr<Compilation> compilation = compileAs(schedule);
     if (!compilation) {
       if (compilation.error().kind == ErrorKind::Internal && schedule == asked)

@@ -42,8 +42,8 @@ struct NetworkOptions {
   /// "key=value", as --set gives them.
   std::vector<std::string> overrides;
   /// One of scheduleNames(), or a schedule file (docs/schedule-file.md).
-  std::string schedule = "modulo";
-  /// One of acrossNames(): what schedules modulo and search do across the borders of layers.
+  std::string schedule = "pipelined";
+  /// One of acrossNames(): what schedules pipelined and search do across the borders of layers.
   std::string across = "all";
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
   /// for each processor): with more than one the search makes copies of this process, which then must have no other thread at work.
@@ -94,10 +94,10 @@ struct LayerTile {
   uint64_t bytes = 0;
 };
 
-/// What the list scheduler makes, among the programs that modulo and search choose from.
+/// What the list scheduler makes, among the programs that pipelined and search choose from.
 constexpr const char *kListScheduled = "list_scheduled";
 
-/// Which of several schedules a network runs under where modulo or search is asked for: the one that takes the fewest cycles.
+/// Which of several schedules a network runs under where pipelined or search is asked for: the one that takes the fewest cycles.
 struct ScheduleChoice {
   struct Candidate {
     std::string schedule;
@@ -114,7 +114,7 @@ struct ScheduleChoice {
 struct Step {
   /// Set for a step on the accelerator.
   std::optional<isa::Program> program;
-  /// Of a program that was compiled with schedule modulo or search: the starts that the compiler estimated, per engine in the
+  /// Of a program that was compiled with schedule pipelined or search: the starts that the compiler estimated, per engine in the
   /// order of SimResult::engines and execution. Preloads have none.
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// Of a kernel: its name, why it is here, its target and its code; else empty.

@@ -16,8 +16,8 @@ import measure
 SCHEDULES = [
     ("serial", "no two engines at work at once", ["--schedule", "serial"]),
     ("double_buffer", "loads one tile ahead", ["--schedule", "double_buffer"]),
-    ("modulo", "as many buffers as lifetimes need; layers drain (`--across none`)",
-     ["--schedule", "modulo", "--across", "none"]),
+    ("pipelined", "as many buffers as lifetimes need; layers drain (`--across none`)",
+     ["--schedule", "pipelined", "--across", "none"]),
     ("search", "the same with the best of the tiles tried", ["--schedule", "search", "--across", "none"]),
     ("+ prefetch", "search; layers overlap (`--across prefetch`)", ["--schedule", "search", "--across", "prefetch"]),
     ("+ on chip", "search; tensors between layers stay on chip too (`--across all`)",

@@ -13,7 +13,7 @@ row() { # name, kernel, machine, further arguments
   local name=$1 kernel=$2 machine=$3
   shift 3
   local cells="" bound="" best="" ratio="" peak="" seconds=""
-  for schedule in serial double_buffer modulo search; do
+  for schedule in serial double_buffer pipelined search; do
     "$tilewright" run "$kernel" --hw "$machine" --schedule "$schedule" --search-budget "$budget" --json "$json" "$@" >/dev/null
     read -r best bound ratio peak seconds < <(python3 -c '
 import json, sys
@@ -34,7 +34,7 @@ print(cycles, bound, f"{bound / cycles:.3f}", f"{peak:.1f}", f"{seconds:.1f}")' 
   echo
   echo "## Convolutions of ResNet-18, as TVM's table has them"
   echo
-  echo "| layer | machine | serial | double_buffer | modulo | search | bound | bound / search | peak | s |"
+  echo "| layer | machine | serial | double_buffer | pipelined | search | bound | bound / search | peak | s |"
   echo "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
   number=2
   for shape in "56x56x64:3x3x64:s1:p1" "56x56x64:1x1x64:s1:p0" "56x56x64:3x3x128:s2:p1" "56x56x64:1x1x128:s2:p0" "28x28x128:3x3x128:s1:p1" \
@@ -46,7 +46,7 @@ print(cycles, bound, f"{bound / cycles:.3f}", f"{peak:.1f}", f"{seconds:.1f}")' 
   echo
   echo "## Matrix products"
   echo
-  echo "| size | machine | serial | double_buffer | modulo | search | bound | bound / search | peak | s |"
+  echo "| size | machine | serial | double_buffer | pipelined | search | bound | bound / search | peak | s |"
   echo "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|"
   for machine in onnxim_16x16_16b onnxim_16x16_4b; do
     for n in 512 1024; do

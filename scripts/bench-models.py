@@ -52,7 +52,7 @@ def farthest(report):
 def main():
     parser = measure.Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", metavar="NETWORK")
-    parser.add_argument("--schedule", default="modulo")
+    parser.add_argument("--schedule", default="pipelined")
     parser.add_argument("-o", metavar="FILE.md", type=pathlib.Path)
     arguments = parser.parse_args()
     if not os.environ.get("TILEWRIGHT_MODELS"):
@@ -77,7 +77,7 @@ def main():
     table = measure.markdown(["network", "machine", "cycles", "bound", "bound / cycles", "bound by", "layer by layer", "farthest"], lines, 2)
     print(table, end="")
     if arguments.o:
-        options = "" if arguments.schedule == "modulo" else f" --schedule {arguments.schedule}"
+        options = "" if arguments.schedule == "pipelined" else f" --schedule {arguments.schedule}"
         arguments.o.write_text(TEXT.format(options=options) + table)
     if None in reports:
         measure.fail("some networks failed")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/bench-networks.sh [--schedule NAME] [--search-budget N] [--math finite] [--compare] [MACHINE[/NETWORK]...]
-# Runs the networks of scripts/networks.txt, or only these, under a schedule (default modulo) and prints cycles, lower
+# Runs the networks of scripts/networks.txt, or only these, under a schedule (default pipelined) and prints cycles, lower
 # bound, DRAM traffic and the time it took as a Markdown table; for all of them it also writes docs/networks.md, or
 # docs/networks-search.md under search, each with a second table of the machine where --math finite matters, and the
 # second one with networks that longer searches bring to their targets.
@@ -12,7 +12,7 @@ fail() {
   echo "bench-networks: $1" >&2
   exit 1
 }
-schedule=modulo budget=8 finite="" compare="" rows=()
+schedule=pipelined budget=8 finite="" compare="" rows=()
 while [ $# -gt 0 ]; do
   case $1 in
     --schedule | --search-budget | --math) [ $# -gt 1 ] || fail "$1 needs a value" ;;&

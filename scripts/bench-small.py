@@ -30,7 +30,7 @@ def main():
     parser.add_argument("--kernels", type=int, default=140)
     parser.add_argument("--seed", type=int, default=5)
     parser.add_argument("--budget", type=int, default=16)
-    parser.add_argument("--schedules", default="modulo,search")
+    parser.add_argument("--schedules", default="pipelined,search")
     arguments = parser.parse_args()
     draw, schedules = random.Random(arguments.seed), arguments.schedules.split(",")
     kernels = []

@@ -164,9 +164,9 @@ llvm::Expected<ScheduleFile> directives::readScheduleFile(MLIRContext &context, 
     if (known == names.end())
       return LogicalResult(file.module->emitError()
                            << attribute << " is " << given << " but must be " << accel::alternatives(names));
-    if (file.base != accel::Schedule::Modulo && file.base != accel::Schedule::Search)
+    if (file.base != accel::Schedule::Pipelined && file.base != accel::Schedule::Search)
       return LogicalResult(file.module->emitError() << attribute << " is " << given << " but the base is " << nameOf(file.base)
-                                                    << ", and only modulo and search have one");
+                                                    << ", and only pipelined and search have one");
     choice.emplace(std::decay_t<decltype(*choice)>(known - names.begin()));
     return success();
   };

@@ -20,7 +20,7 @@ namespace tw::directives {
 struct ScheduleFile {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// What decides where the file says nothing.
-  accel::Schedule base = accel::Schedule::Modulo;
+  accel::Schedule base = accel::Schedule::Pipelined;
   accel::WaysRequest ways;
 };
 

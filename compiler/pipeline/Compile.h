@@ -25,7 +25,7 @@
 
 namespace tw::pipeline {
 
-/// What modulo and search do across the borders of layers.
+/// What pipelined and search do across the borders of layers.
 enum class Across {
   None,     ///< every layer drains before the next begins; every tensor goes through DRAM
   Prefetch, ///< layers overlap; every tensor goes through DRAM
@@ -37,9 +37,9 @@ struct CompileOptions {
   /// The targets that kernels are for, in order of preference. Empty: "accel" before "cpu" with a machine, "cpu" without.
   std::vector<const class Target *> targets;
   const timing::MachineParams *machine = nullptr;
-  accel::Schedule schedule = accel::Schedule::Modulo;
+  accel::Schedule schedule = accel::Schedule::Pipelined;
   Across across = Across::All;
-  /// modulo and search: nothing is what the estimate prefers.
+  /// pipelined and search: nothing is what the estimate prefers.
   accel::WaysRequest ways;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
@@ -171,7 +171,7 @@ struct CompiledNetwork {
   std::vector<uint64_t> tileBytes;
   /// First and last layers of fusion groups (decision 0011), in the order of the program.
   std::vector<std::pair<size_t, size_t>> groups;
-  /// modulo and search: schedule::plannedStarts().
+  /// pipelined and search: schedule::plannedStarts().
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// The tiles phase, as text.
   std::string tilesText;

@@ -123,7 +123,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     if (!pinned)
       return pinned.takeError();
     CompileOptions chosen = options;
-    chosen.schedule = accel::Schedule::Modulo;
+    chosen.schedule = accel::Schedule::Pipelined;
     return attempt(
         [&](NetworkCompiler::Lessons &lessons) {
           return NetworkCompiler(module, chosen, lessons, rankings, *pinned, onlyTimed).run();

@@ -714,7 +714,7 @@ void NetworkCompiler::weighEngines() {
 
 std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
   if (!hasWays())
-    return "that takes base modulo or search, and layers that do not drain";
+    return "that takes base pipelined or search, and layers that do not drain";
   if (machine.scratchpads.size() == 1 || machine.rows != machine.cols || machine.lanes != machine.cols)
     return "machine '" + machine.name + "' has no scratchpad for weights alone, or not as many lanes, rows and columns";
   if (layer == 0 || !isReadBy(layer - 1, layer))

@@ -302,7 +302,7 @@ llvm::Error NetworkCompiler::packLayer(Layer &layer) {
                                    layer.kernel.name.c_str(), why.c_str());
   };
   if (!overlaps())
-    return refuse("has base " + std::string(nameOf(options.schedule)) + ", and only modulo and search pack pixels");
+    return refuse("has base " + std::string(nameOf(options.schedule)) + ", and only pipelined and search pack pixels");
   if (isShared)
     return refuse("has channels on the array");
   if (!layer.packed)
@@ -569,7 +569,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     if (kernel->request.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
-                                     "only bases modulo and search keep any, not %s",
+                                     "only bases pipelined and search keep any, not %s",
                                      accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str(),
                                      nameOf(options.schedule));
     int64_t keptFrom = 0; ///< of a tensor whose second part stays on chip
@@ -650,7 +650,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     };
     const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
     if (kernel->request.spreads.value_or(false) && !canSpread) {
-      const char *why = !overlaps()   ? "runs beside no other: only with base modulo or search"
+      const char *why = !overlaps()   ? "runs beside no other: only with base pipelined or search"
                         : place.banks ? "does not run row by row"
                                       : "has no banks of its own";
       return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),

@@ -58,7 +58,7 @@ public:
     network.rankings = &rankings;
   }
 
-  /// A program of which all is chosen; the schedule is Modulo.
+  /// A program of which all is chosen; the schedule is Pipelined.
   NetworkCompiler(mlir::ModuleOp module, const CompileOptions &options, Lessons &lessons, accel::Rankings &rankings,
                   const Pinned &pinned, bool onlyTimed)
       : NetworkCompiler(module, options, lessons, rankings, Picks(), nullptr, onlyTimed) {

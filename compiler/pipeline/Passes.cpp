@@ -82,7 +82,7 @@ struct EmitTilesPass : impl::EmitTilesPassBase<EmitTilesPass> {
       return signalPassFailure();
     std::optional<accel::Schedule> chosen = accel::scheduleNamed(schedule);
     if (!chosen) {
-      module.emitError("schedule '" + schedule + "' is not one of serial, double_buffer, modulo");
+      module.emitError("schedule '" + schedule + "' is not one of serial, double_buffer, pipelined");
       return signalPassFailure();
     }
     CompileOptions options;

@@ -15,7 +15,7 @@ def EmitTilesPass : Pass<"accel-emit-tiles", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"machine", "machine", "std::string", "\"gemmini_16x16_int8\"", "a machine file, or the name of a shipped machine">,
-    Option<"schedule", "schedule", "std::string", "\"modulo\"", "serial, double_buffer or modulo">
+    Option<"schedule", "schedule", "std::string", "\"pipelined\"", "serial, double_buffer or pipelined">
   ];
   let dependentDialects = ["::tw::isa::IsaDialect", "::mlir::func::FuncDialect"];
 }

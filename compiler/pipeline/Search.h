@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // The compiler ranks the ways in which each decision can go, such as the tiles of
-// a layer; the first of each make the program of the schedule modulo. The search
+// a layer; the first of each make the program of the schedule pipelined. The search
 // takes others and keeps what makes the whole program faster. It knows layers only
 // by their numbers and cycles.
 //===----------------------------------------------------------------------===//

@@ -63,7 +63,7 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
   command
       .add_option("--across", network.across,
-                  "modulo, search: drain between layers, overlap them, or also keep tensors on chip")
+                  "pipelined, search: drain between layers, overlap them, or also keep tensors on chip")
       ->check(CLI::IsMember(runtime::acrossNames()))
       ->capture_default_str();
   command.add_option("--search-budget", network.searchBudget, "programs that schedule search simulates")

@@ -179,7 +179,7 @@ int main(int argc, char **argv) {
   app.add_option("MODEL", options.models, "ONNX files, or kernels as gemm:MxNxK:TYPE and conv:...")->required();
   app.add_option("--shape", options.shapes, "NAME=DIMS: shape of an input with dynamic dimensions")->take_all()->expected(1);
   app.add_option("--schedule", options.schedule, "how tiles follow one another")
-      ->check(CLI::IsMember({"serial", "double_buffer", "modulo"}));
+      ->check(CLI::IsMember({"serial", "double_buffer", "pipelined"}));
   app.add_flag("--layers", options.layers, "also each layer");
   app.add_flag("--markdown", options.markdown, "print Markdown tables");
   CLI11_PARSE(app, argc, argv);
@@ -189,9 +189,9 @@ int main(int argc, char **argv) {
       return llvm::createStringError(machine.message());
     pipeline::CompileOptions compileOptions;
     compileOptions.machine = &*machine;
-    compileOptions.schedule = options.schedule == "serial"   ? accel::Schedule::Serial
-                              : options.schedule == "modulo" ? accel::Schedule::Modulo
-                                                             : accel::Schedule::DoubleBuffer;
+    compileOptions.schedule = options.schedule == "serial"      ? accel::Schedule::Serial
+                              : options.schedule == "pipelined" ? accel::Schedule::Pipelined
+                                                                : accel::Schedule::DoubleBuffer;
     for (const std::string &text : options.shapes) {
       auto [name, list] = llvm::StringRef(text).rsplit('=');
       llvm::SmallVector<llvm::StringRef> parts;

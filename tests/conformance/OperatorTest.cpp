@@ -235,7 +235,7 @@ void setInts(onnx::NodeProto &node, const char *name, const Shape &values) {
 class OperatorTest : public testing::TestWithParam<unsigned> {
 protected:
   Random random{GetParam() * 7919 + 17};
-  accel::Schedule schedule = random.one({accel::Schedule::Serial, accel::Schedule::DoubleBuffer, accel::Schedule::Modulo});
+  accel::Schedule schedule = random.one({accel::Schedule::Serial, accel::Schedule::DoubleBuffer, accel::Schedule::Pipelined});
   std::string integerMachine = random.one({"tiny_8x8", "gemmini_16x16_int8", "vdla_16x16"});
   bool bfloat = random.chance(25);
   std::string floatMachine = bfloat ? "gemmini_16x16_bf16" : "gemmini_16x16_fp32";

@@ -336,20 +336,20 @@ void runCases(const Suite &suite, uint64_t cases, llvm::function_ref<std::vector
 }
 
 std::vector<Way> waysOfChains(uint64_t) {
-  return {{accel::Schedule::Serial}, {accel::Schedule::DoubleBuffer}, {accel::Schedule::Modulo}};
+  return {{accel::Schedule::Serial}, {accel::Schedule::DoubleBuffer}, {accel::Schedule::Pipelined}};
 }
 
 /// What decides most, and in turns the others.
 std::vector<Way> waysOfBlocks(uint64_t seed) {
   const Way others[] = {{accel::Schedule::Serial},
                         {accel::Schedule::DoubleBuffer},
-                        {accel::Schedule::Modulo, pipeline::Across::Prefetch},
-                        {accel::Schedule::Modulo, pipeline::Across::None}};
-  Way modulo{accel::Schedule::Modulo}, search{accel::Schedule::Search};
-  modulo.repeats = search.repeats = seed % 2;
-  (seed % 2 ? modulo : search).changes = 2;
+                        {accel::Schedule::Pipelined, pipeline::Across::Prefetch},
+                        {accel::Schedule::Pipelined, pipeline::Across::None}};
+  Way pipelined{accel::Schedule::Pipelined}, search{accel::Schedule::Search};
+  pipelined.repeats = search.repeats = seed % 2;
+  (seed % 2 ? pipelined : search).changes = 2;
   search.programs = seed % 8 ? 6 : 100; // more than 64: a walk through all that a schedule file can say
-  return {modulo, search, others[seed / 2 % std::size(others)]};
+  return {pipelined, search, others[seed / 2 % std::size(others)]};
 }
 
 } // namespace

@@ -23,15 +23,15 @@ namespace tw::accel {
 enum class Schedule {
   Serial,       ///< one buffer per operand, no two engines overlap
   DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead; a kernel that this cannot help stays serial
-  Modulo,       ///< as many buffers as lifetimes need; tiles of all kernels side by side, see schedule::overlap()
+  Pipelined,    ///< as many buffers as lifetimes need; tiles of all kernels side by side, see schedule::overlap()
   Search,       ///< the same, with the tiles that an evaluation of whole programs likes best
 };
 
 /// Whether tiles of all kernels run side by side.
-constexpr bool overlapsKernels(Schedule schedule) { return schedule == Schedule::Modulo || schedule == Schedule::Search; }
+constexpr bool overlapsKernels(Schedule schedule) { return schedule == Schedule::Pipelined || schedule == Schedule::Search; }
 
 /// Names of all schedules, as the command line has them, in the order of the enumeration.
-constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "modulo", "search"};
+constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "pipelined", "search"};
 inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
 std::optional<Schedule> scheduleNamed(const std::string &name);
 
@@ -110,9 +110,9 @@ struct NetworkProgram {
   /// How many may there be, and how many there are.
   uint64_t maxInstructions = kMaxInstructions, instructions = 0;
   schedule::TileProgram tiles;
-  /// Modulo: the steps of all kernels so far, for schedule::overlap().
+  /// Pipelined: the steps of all kernels so far, for schedule::overlap().
   std::vector<schedule::Step> steps;
-  /// Modulo: per memory, the end of the last kernel's buffers. The next kernel's lie behind it, so that it can begin meanwhile.
+  /// Pipelined: per memory, the end of the last kernel's buffers. The next kernel's lie behind it, so that it can begin meanwhile.
   std::array<int64_t, 8> nextOnChip{};
   std::vector<Constant> constants;
   uint64_t nextAddress = 0; ///< where the next constant goes

@@ -234,7 +234,7 @@ private:
     Extent stride{}; ///< C: from one block of lanes to the next
   };
 
-  /// modulo and search: steps that a list scheduler puts in order.
+  /// pipelined and search: steps that a list scheduler puts in order.
   bool overlaps() const { return overlapsKernels(schedule); }
   bool contraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
   bool window() const { return kernel.anchor && kernel.anchor->kind == Anchor::Window; }
@@ -344,7 +344,7 @@ private:
   size_t fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, double least);
   Tile varied(Tile t) const;
   void planFirst(Ranking &ranking, double least);
-  void planAll(Ranking &ranking, const Shortlist &ofModulo, double least);
+  void planAll(Ranking &ranking, const Shortlist &ofPipelined, double least);
   Ranking withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const;
   void addVariants(Ranking &ranking) const;
   void recordChoice(double estimate, size_t candidates);

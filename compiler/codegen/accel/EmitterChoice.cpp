@@ -351,11 +351,11 @@ Ranking Emitter::rankTiles() {
   const size_t most = !searches ? kCandidates : hasNeighbours ? kSearched : kSearchedAlone;
   const size_t ofSize = hasNeighbours && !packsPlanes() ? 0 : hasNeighbours ? kOfSizePacked : searches ? kOfSizeAlone : kOfSize;
   Shortlist best(*this, most, ofSize);
-  // Where the list scheduler has the last word, a search also keeps what modulo would show it.
-  Shortlist ofModulo(*this, searches && asksScheduler() ? kCandidates : 0, hasNeighbours ? kOfSizePacked : kOfSize);
+  // Where the list scheduler has the last word, a search also keeps what pipelined would show it.
+  Shortlist ofPipelined(*this, searches && asksScheduler() ? kCandidates : 0, hasNeighbours ? kOfSizePacked : kOfSize);
   // The best tiles of a product of rows are often one size in many forms: where it may cut them, a search also wants others.
   Shortlist ofSizes(*this, searches && canCut() && !onChip.cuts.empty() ? most : 0, kOfSizeRows);
-  Shortlist *const lists[] = {&best, &ofModulo, &ofSizes};
+  Shortlist *const lists[] = {&best, &ofPipelined, &ofSizes};
   auto canMatter = [&](double estimate) {
     return llvm::any_of(lists, [&](const Shortlist *list) { return list->takes(estimate); });
   };
@@ -373,7 +373,7 @@ Ranking Emitter::rankTiles() {
       list->insert(cycles, t);
   };
   Ranking ranking;
-  if (network.rankings && plansTiles() && schedule == Schedule::Modulo)
+  if (network.rankings && plansTiles() && schedule == Schedule::Pipelined)
     if (auto unplanned = network.rankings->find(rankingKey(/*planned=*/false)); unplanned != network.rankings->end())
       ranking = unplanned->second;
   std::stable_sort(ranking.begin(), ranking.end(), isFaster);
@@ -385,7 +385,7 @@ Ranking Emitter::rankTiles() {
     return ranking;
   const double least = ranking.front().first;
   if (asksScheduler())
-    planAll(ranking, ofModulo, least);
+    planAll(ranking, ofPipelined, least);
   else if (plansTiles()) // a search tries the others in their order
     planFirst(ranking, least);
   if (searches && canCut() && !onChip.cuts.empty())
@@ -415,10 +415,10 @@ void Emitter::planFirst(Ranking &ranking, double least) {
 
 /// Closed forms do not see who waits for whom: the list scheduler does. Beside other kernels, waiting costs nothing, but for a tile
 /// whose loads take as long as its passes.
-void Emitter::planAll(Ranking &ranking, const Shortlist &ofModulo, double least) {
-  // A search begins with what modulo takes.
+void Emitter::planAll(Ranking &ranking, const Shortlist &ofPipelined, double least) {
+  // A search begins with what pipelined takes.
   if (schedule == Schedule::Search) {
-    const auto &first = ofModulo.ranking()[fastestPlanned(ofModulo.ranking(), least)];
+    const auto &first = ofPipelined.ranking()[fastestPlanned(ofPipelined.ranking(), least)];
     llvm::erase_if(ranking, [&](const auto &other) { return givesSameProgram(other.second, first.second); });
     ranking.insert(ranking.begin(), first);
   }

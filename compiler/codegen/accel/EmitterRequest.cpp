@@ -56,7 +56,7 @@ llvm::Error Emitter::checkRequest() const {
   for (auto [name, cut] : {std::pair("first", r.first), std::pair("last", r.last)}) {
     if (cut && !canCut())
       return refuse(r.tileAt, name, llvm::formatv("[{0}, {1}]", cut->tiles, cut->positions).str(),
-                    "is no product of base modulo or search beside others whose positions along x are rows of one matrix");
+                    "is no product of base pipelined or search beside others whose positions along x are rows of one matrix");
     if (cut && cut->positions > kernel.extent[P0])
       return refuse(r.tileAt, llvm::formatv("positions of {0}", name).str(), cut->positions,
                     llvm::formatv("has {0} there", kernel.extent[P0]));
@@ -65,21 +65,24 @@ llvm::Error Emitter::checkRequest() const {
     return refuse(r.tileAt, "last", llvm::formatv("[{0}, {1}]", r.last->tiles, r.last->positions).str(),
                   "adds each block of input channels to all positions, and parts of so few would come to their sums too soon");
   if (r.keepsSums.value_or(false) && !canKeepSums())
-    return refuse(r.buffersAt, "keeps_sums", "true",
-                  "is no product of base modulo or search beside others whose sums are seen by whole windows that share rows");
+    return refuse(
+        r.buffersAt, "keeps_sums", "true",
+        "is no product of base pipelined or search beside others whose sums are seen by whole windows that share rows");
   if (r.carriesMaxima.value_or(false) && !carried)
-    return refuse(r.buffersAt, "carries_maxima", "true",
-                  "is no product of base modulo or search beside others with whole windows of sums, two of which share rows");
+    return refuse(
+        r.buffersAt, "carries_maxima", "true",
+        "is no product of base pipelined or search beside others with whole windows of sums, two of which share rows");
   if (r.beginsSmall.value_or(false) && (!hasOpenEnds() || !constantWeights() || unpacked))
     return refuse(
         r.buffersAt, "begins_small", "true",
-        "is no contraction with constant weights and unpacked taps that has a program of base modulo or search to itself");
+        "is no contraction with constant weights and unpacked taps that has a program of base pipelined or search to itself");
   if (r.endsSmall.value_or(false) && !hasOpenEnds())
-    return refuse(r.buffersAt, "ends_small", "true", "is no contraction that has a program of base modulo or search to itself");
+    return refuse(r.buffersAt, "ends_small", "true",
+                  "is no contraction that has a program of base pipelined or search to itself");
   if (r.beginsWide.value_or(false)) {
     if (!isFirstOfArray())
       return refuse(r.buffersAt, "begins_wide", "true",
-                    "is not the first contraction of a program of base modulo or search, out of bands");
+                    "is not the first contraction of a program of base pipelined or search, out of bands");
     if (r.depth == 1)
       return refuse(r.buffersAt, "begins_wide", "true", "has depth 1, with one sum");
     if (r.oneSum.value_or(false))
@@ -93,7 +96,7 @@ llvm::Error Emitter::checkRequest() const {
   }
   if (r.rolling > 1) {
     if (!overlaps())
-      return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only modulo and search can do that");
+      return refuse(r.buffersAt, "rolling", r.rolling, withBase + ", and only pipelined and search can do that");
     auto sharesRows = [&] {
       if (unpacked)
         return ((canKeepSums() && onChip.keepsSums) || packsOnChip()) && copiedRows(kernel, *unpacked, machine) > 0;
@@ -109,7 +112,7 @@ llvm::Error Emitter::checkRequest() const {
       return refuse(r.buffersAt, "depth", r.depth, "has tiles that share rows and needs 2 or more");
   }
   if (r.arrayChannels.value_or(0) && !overlaps())
-    return refuse(r.assignAt, "array_channels", *r.arrayChannels, withBase + ", and only modulo and search can do that");
+    return refuse(r.assignAt, "array_channels", *r.arrayChannels, withBase + ", and only pipelined and search can do that");
   if (r.arrayChannels.value_or(0) && !canUseBothEngines(kernel, machine))
     return refuse(r.assignAt, "array_channels", *r.arrayChannels,
                   "is no window of int8 channels, or of floats under --math finite, with constant weights, or machine '" +
@@ -118,7 +121,7 @@ llvm::Error Emitter::checkRequest() const {
     return refuse(r.assignAt, "array_channels", *r.arrayChannels, llvm::formatv("has {0} of them", channels()));
   if (r.oneLoader.value_or(false) && (!hasOpenEnds() || unpacked))
     return refuse(r.buffersAt, "one_loader", "true",
-                  "is no contraction with unpacked taps that has a program of base modulo or search to itself");
+                  "is no contraction with unpacked taps that has a program of base pipelined or search to itself");
   if (r.oneLoader.value_or(false) && machine.loadEngines == 1)
     return refuse(r.buffersAt, "one_loader", "true", "has one load engine anyway");
   if (!contraction()) {
@@ -164,16 +167,16 @@ llvm::Error Emitter::checkRequest() const {
       if (inputsOuter)
         return refuse(r.buffersAt, "one_sum", "true", withOrder + ", with a sum for every tile");
       if (!overlaps())
-        return refuse(r.buffersAt, "one_sum", "true", withBase + ", and only modulo and search can do that");
+        return refuse(r.buffersAt, "one_sum", "true", withBase + ", and only pipelined and search can do that");
     }
     if (r.byBlock.value_or(false) && !r.oneSum.value_or(false))
       return refuse(r.buffersAt, "by_block", "true", "is not asked to have one_sum");
     if (r.serpentine.value_or(false) && !overlaps())
-      return refuse(r.buffersAt, "serpentine", "true", withBase + ", and only modulo and search can do that");
+      return refuse(r.buffersAt, "serpentine", "true", withBase + ", and only pipelined and search can do that");
     if (!overlaps() && (inputsOuter || r.panel.value_or(0)))
       return refuse(inputsOuter ? r.tileAt : r.buffersAt, inputsOuter ? "order" : "panel",
                     inputsOuter ? kOrderNames[*r.order] : kPanelNames[*r.panel],
-                    withBase + ", and only modulo and search can do that");
+                    withBase + ", and only pipelined and search can do that");
   }
   if (schedule == Schedule::Serial && (r.depth > 1 || r.overlap.value_or(false)))
     return refuse(r.buffersAt, r.depth > 1 ? "depth" : "overlap", r.depth > 1 ? std::to_string(r.depth) : "true",

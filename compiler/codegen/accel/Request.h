@@ -58,7 +58,7 @@ constexpr const char *kOrderNames[] = {"positions_outer", "channels_outer", "inp
 constexpr const char *kPanelNames[] = {"none", "one", "and_tile", "two", "all"};
 constexpr const char *kEngineNames[] = {"tensor", "vector"};
 
-/// How all kernels are scheduled together, under modulo and search.
+/// How all kernels are scheduled together, under pipelined and search.
 struct Ways {
   schedule::Order order = schedule::Order::Steps; ///< which operation has an engine first
   schedule::Bus bus = schedule::Bus::Shared;      ///< who has the data bus

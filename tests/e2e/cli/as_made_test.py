@@ -46,7 +46,7 @@ class AsMadeTest(CliTest):
 """)
         np.save(self.path / "x.npy", self.integers(image))
 
-    def turns(self, value, base="modulo"):
+    def turns(self, value, base="pipelined"):
         return self.schedule_file({"takes": [f"buffers %k {{as_made = {value}}}"]}, f"{value}.mlir", base=base)
 
     def same_values(self, *machine, **network):
@@ -85,14 +85,14 @@ class AsMadeTest(CliTest):
 
     def test_without_room_on_chip_for_what_is_made(self):
         self.net()
-        schedule = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["keep %k {on_chip = false}"]}, base="modulo")
+        schedule = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["keep %k {on_chip = false}"]}, base="pipelined")
         np.testing.assert_array_equal(self.output(*EDGE, "--schedule", schedule), self.output(*EDGE, "--schedule", "serial"))
 
     def test_tiles_that_are_asked_for(self):
         """Neither need be what the compiler would take."""
         self.net()
         schedule = self.schedule_file({"takes": ["buffers %k {as_made = true, depth = 3}", 'tile %k {ic = 64, order = "positions_outer"}'],
-                                       "makes": ['tile %k {sizes = [32, 14, 7, 1], order = "positions_outer"}']}, base="modulo")
+                                       "makes": ['tile %k {sizes = [32, 14, 7, 1], order = "positions_outer"}']}, base="pipelined")
         np.testing.assert_array_equal(self.output(*EDGE, "--schedule", schedule), self.output(*EDGE, "--schedule", "serial"))
 
     def hurried(self):
@@ -110,11 +110,11 @@ class AsMadeTest(CliTest):
     def test_kernels_that_cannot(self):
         self.net()
         command = ["compile", "net.mlir", *EDGE, "--schedule"]
-        first = self.schedule_file({"front": ["buffers %k {as_made = true}"]}, base="modulo")
+        first = self.schedule_file({"front": ["buffers %k {as_made = true}"]}, base="pipelined")
         self.fails(*command, first, message=["schedule.mlir:4:5", "'front'", "both must be products or convolutions"])
-        both = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["buffers %k {as_made = true}"]}, base="modulo")
+        both = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["buffers %k {as_made = true}"]}, base="pipelined")
         self.fails(*command, both, message="takes turns with one other")
-        self.fails(*command, self.turns("true", "serial"), message=["true.mlir:4:5", "base modulo or search"])
+        self.fails(*command, self.turns("true", "serial"), message=["true.mlir:4:5", "base pipelined or search"])
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.turns("true"),
                    message="no scratchpad for weights alone")
         self.net(channels=(32, 64, 96, 1024), stride=1)
@@ -135,7 +135,7 @@ class AsMadeTest(CliTest):
 """)
         np.save(self.path / "x.npy", self.integers([2, 8, 8, 32]))
         self.fails("compile", "net.mlir", *EDGE, "--schedule", self.turns("true"), message="its channels are not those that are made")
-        np.testing.assert_array_equal(self.output(*EDGE, "--schedule", "modulo"), self.output(*EDGE, "--schedule", "serial"))
+        np.testing.assert_array_equal(self.output(*EDGE, "--schedule", "pipelined"), self.output(*EDGE, "--schedule", "serial"))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ class AttentionTest(CliTest):
         return [layer["name"] for layer in layers_of(self.report)]
 
     def test_scores_never_leave_the_chip(self):
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             layers = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", schedule)
             self.assertEqual(layers, ["scores", "context"], schedule)
 
@@ -72,7 +72,7 @@ class AttentionTest(CliTest):
 
     def test_of_scores_that_change_their_sign_the_smallest_becomes_the_largest(self):
         self.model(BATCH, ROWS, COLUMNS, DEPTH, root=-3.0)
-        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo")
+        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "pipelined")
         self.assertNotRegex(self.scores()[0], "window_op=max")
 
     def test_infinity_is_added_before_the_largest_is_taken(self):
@@ -84,7 +84,7 @@ class AttentionTest(CliTest):
         self.assertNotRegex(self.scores()[0], largest)
 
     def test_rows_that_the_accumulator_does_not_hold(self):
-        layers = self.run_on("--hw", "gemmini_16x16_fp32", "--set", "accumulator.capacity_bytes=4096", "--schedule", "modulo")
+        layers = self.run_on("--hw", "gemmini_16x16_fp32", "--set", "accumulator.capacity_bytes=4096", "--schedule", "pipelined")
         self.assertEqual(layers, ["scores", "softmax", "context"])
 
     def schedule(self, keys):
@@ -105,7 +105,7 @@ class AttentionTest(CliTest):
     def test_scores_that_do_not_fit_pass_in_bands(self):
         self.model(6, 64, 64, 32)
         hw = ["--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536"]
-        self.run_on(*hw, "--schedule", "modulo")
+        self.run_on(*hw, "--schedule", "pipelined")
         self.choice_comes_back("bands = ", "net.mlir", *hw)
 
 

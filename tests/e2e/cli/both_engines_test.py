@@ -50,7 +50,7 @@ class BothEnginesTest(CliTest):
         self.write("net.mlir", f"func.func @main(%x: tensor<1x{shape[0]}x{shape[1]}x{shape[2]}xi8>) -> {result} {{\n{text}"
                    f"  return %{int(requantizes)} : {result}\n}}\n")
 
-    def assigned(self, channels, *directives, base="modulo"):
+    def assigned(self, channels, *directives, base="pipelined"):
         return self.schedule_file({"window": [f'assign %k {{engine = "vector", array_channels = {channels}}}', *directives]}, base=base)
 
     def busy(self, engine):
@@ -138,7 +138,7 @@ class BothEnginesTest(CliTest):
         self.choice_comes_back("array_channels = ", "net.mlir", *CHAIN_HW)
         self.assertRegex((self.path / "chosen.mlir").read_text(), r"array_channels = [1-9]")
         expected = self.run_with("serial", CHAIN_HW)
-        np.testing.assert_array_equal(self.run_with("modulo", CHAIN_HW), expected)
+        np.testing.assert_array_equal(self.run_with("pipelined", CHAIN_HW), expected)
 
     def test_what_is_asked_for_comes_back(self):
         self.window((12, 12, 40), requantizes=True)

@@ -113,7 +113,7 @@ class CliTest(unittest.TestCase):
         self.tilewright("run", "net.mlir", "--hw", machine, "--schedule", schedule, "--json", "report.json")
         return json.loads((self.path / "report.json").read_text())["total_cycles"]
 
-    def choice_comes_back(self, key, model, *machine, schedule="modulo"):
+    def choice_comes_back(self, key, model, *machine, schedule="pipelined"):
         """The schedule file that `schedule` writes has `key`, and makes the same program."""
         command = ["compile", model, *machine, "--schedule"]
         self.tilewright(*command, schedule, "-o", "first.twp")
@@ -139,7 +139,7 @@ class CliTest(unittest.TestCase):
         return path
 
     def schedule_file(self, nodes, name="schedule.mlir", **attributes):
-        """For each node, or pattern of nodes, directives on %k. The module has `attributes`, e.g. base="modulo"."""
+        """For each node, or pattern of nodes, directives on %k. The module has `attributes`, e.g. base="pipelined"."""
         body = ""
         for i, (node, directives) in enumerate(nodes.items()):
             handle = f"%k{i or ''}"
@@ -302,7 +302,7 @@ class RunTest(CliTest):
         x = np.random.default_rng(1).integers(-128, 128, (1, 2, 3, 7)).astype(np.int8)
         np.save(self.path / "x.npy", x)
         expected = np.rint((x.astype(np.float32) - 3) * 0.5 + (21 + 8) * 0.25) - 5
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected)
 
     def test_the_report_in_the_readme(self):
@@ -393,7 +393,7 @@ class RunTest(CliTest):
     def test_no_semaphore_counts_beyond_its_maximum(self):
         # DRAM is slow and posts are far ahead of their waits; the simulator stops where a count exceeds the maximum.
         for most in ["7", "63"]:
-            self.tilewright("run", "conv:1x14x14x256:3x3x512:s2:p1:int8", "--hw", "vdla_16x16", "--schedule", "modulo", "--check",
+            self.tilewright("run", "conv:1x14x14x256:3x3x512:s2:p1:int8", "--hw", "vdla_16x16", "--schedule", "pipelined", "--check",
                             "--set", "dram.bytes_per_cycle=4", "--set", f"control.semaphore_max_count={most}")
 
     def test_bad_overrides(self):
@@ -409,10 +409,10 @@ class RunTest(CliTest):
         self.image()
         cycles = {}
         for across in ["none", "prefetch", "all"]:
-            out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo", "--across", across,
+            out, _ = self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "pipelined", "--across", across,
                                      "--input", "image.npy", "--output-dir", across, "--check", "--json", "-")
             cycles[across] = json.loads(out)["total_cycles"]
-            self.assertEqual(json.loads(out)["schedule"], "modulo" if across == "all" else f"modulo (across {across})")
+            self.assertEqual(json.loads(out)["schedule"], "pipelined" if across == "all" else f"pipelined (across {across})")
             logits = np.load(self.path / across / "logits.npy")
             np.testing.assert_array_equal(logits, np.load(self.path / "none/logits.npy"), across)
         self.assertGreater(cycles["none"], cycles["prefetch"])
@@ -434,8 +434,8 @@ class RunTest(CliTest):
 
     def test_across_is_for_schedules_that_overlap_layers(self):
         kernel = ["gemm:8x8x8:int8", "--hw", "tiny_8x8", "--across"]
-        self.fails("run", *kernel, "none", "--schedule", "double_buffer", message="--across none is for the schedules modulo and search, not double_buffer")
-        self.fails("run", *kernel, "some", "--schedule", "modulo", message=["--across", "some", "prefetch"])
+        self.fails("run", *kernel, "none", "--schedule", "double_buffer", message="--across none is for the schedules pipelined and search, not double_buffer")
+        self.fails("run", *kernel, "some", "--schedule", "pipelined", message=["--across", "some", "prefetch"])
 
     def test_what_the_array_cannot_multiply_falls_back_and_is_named(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
@@ -494,7 +494,7 @@ class CompileTest(CliTest):
 
     def test_an_input_of_the_arrays_type_is_read_where_it_is(self):
         """Without a kernel that copies it."""
-        out, _ = self.tilewright("run", "gemm:64x64x64:bf16", "--hw", "edge_32x32_bf16", "--schedule", "modulo", "--json", "-")
+        out, _ = self.tilewright("run", "gemm:64x64x64:bf16", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--json", "-")
         report = json.loads(out)
         self.assertEqual([layer["name"] for layer in layers_of(report)], ["gemm"])
         self.assertEqual(report["dram_read_bytes"] + report["dram_write_bytes"], 3 * 64 * 64 * 2)
@@ -505,10 +505,10 @@ class CompileTest(CliTest):
                                 ("gemm:16x7x66:int8", "vdla_16x16"), ("gemm:91x105x34:fp32", "gemmini_16x16_fp32"),
                                 ("conv:1x6x6x8:1x1x29:s2:p0:int8", "tiny_8x8")]:
             cycles = {}
-            for schedule in ["double_buffer", "modulo"]:
+            for schedule in ["double_buffer", "pipelined"]:
                 out, _ = self.tilewright("run", kernel, "--hw", machine, "--schedule", schedule, "--json", "-")
                 cycles[schedule] = json.loads(out)["total_cycles"]
-            self.assertLessEqual(cycles["modulo"], cycles["double_buffer"], f"{kernel} on {machine}")
+            self.assertLessEqual(cycles["pipelined"], cycles["double_buffer"], f"{kernel} on {machine}")
 
     def test_text_of_a_phase_is_a_model_too(self):
         np.save(self.path / "image.npy", np.load(DIGITS / "images.npy")[:1])
@@ -567,7 +567,7 @@ class CompareTest(CliTest):
     def test_transposes_that_join_their_reader(self):
         self.write("attention.mlir", ATTENTION)
         for machine in ["tiny_8x8", "gemmini_16x16_int8"]:
-            for schedule in ["serial", "double_buffer", "modulo"]:
+            for schedule in ["serial", "double_buffer", "pipelined"]:
                 out, _ = self.tilewright("compare", "attention.mlir", "--hw", machine, "--schedule", schedule, "--repeat", "1")
                 self.assertEqual(out.count("values equal"), 2, out)
         layers = layers_of(json.loads(self.tilewright("run", "attention.mlir", "--hw", "tiny_8x8", "--json", "-")[0]))
@@ -608,20 +608,20 @@ class ProfileTest(CliTest):
         self.assertEqual(err, "")
         for text in ["by layer and cause", "by instruction", "smaller rows", "twice the DRAM bandwidth"]:
             self.assertIn(text, out)
-        report, _ = self.profile(NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo")
+        report, _ = self.profile(NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "pipelined")
         self.assertTrue({"depthwise", "stem"} <= {loss["layer"] for loss in report["losses"]})
 
     def test_the_plan_covers_what_is_executed(self):
         network = [NETWORK, "--hw", "gemmini_16x16_int8", "--schedule"]
-        report, _ = self.profile(*network, "modulo")
-        run = json.loads(self.tilewright("run", *network, "modulo", "--json", "-")[0])
+        report, _ = self.profile(*network, "pipelined")
+        run = json.loads(self.tilewright("run", *network, "pipelined", "--json", "-")[0])
         executed = {engine["name"]: engine["instructions"] for engine in run["engines"]}
         planned = {engine["engine"]: engine["instructions"] for engine in report["plan"]["engines"]}
         for name in ["preload", "sequencer"]:
             executed.pop(name, None)
         self.assertEqual(planned, {name: count for name, count in executed.items() if count})
         self.assertEqual({layer["layer"] for layer in report["plan"]["layers"]}, {layer["name"] for layer in layers_of(run)})
-        self.assertIn("planned against simulated", self.tilewright("profile", *network, "modulo")[0])
+        self.assertIn("planned against simulated", self.tilewright("profile", *network, "pipelined")[0])
         # Only these schedules estimate starts.
         report, _ = self.profile(*network, "double_buffer")
         self.assertIsNone(report["plan"])
@@ -666,7 +666,7 @@ class VerifyTest(CliTest):
         self.assertIn("seed 3", out)
 
     def test_a_schedule_file(self):
-        self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "modulo", "--emit", "schedule", "-o", "mine.mlir")
+        self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "pipelined", "--emit", "schedule", "-o", "mine.mlir")
         out, _ = self.tilewright("verify", NETWORK, "--hw", "tiny_8x8", "--schedule", "mine.mlir")
         self.assertIn("SystemC and RTL agree", out)
 
@@ -733,16 +733,16 @@ class TuneTest(CliTest):
     def records(self, folder):
         return sorted((self.path / folder).glob("*.search"))
 
-    def test_the_first_program_is_that_of_modulo(self):
+    def test_the_first_program_is_that_of_pipelined(self):
         self.tune("--budget", 1, "-o", "first.twp")
-        self.tilewright("compile", *self.MODEL, "--schedule", "modulo", "-o", "modulo.twp")
-        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "modulo.twp").read_bytes())
+        self.tilewright("compile", *self.MODEL, "--schedule", "pipelined", "-o", "pipelined.twp")
+        self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "pipelined.twp").read_bytes())
 
     def test_the_first_program_of_a_network_takes_what_modulo_takes(self):
-        self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "modulo", "--json", "modulo.json")
+        self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "pipelined", "--json", "pipelined.json")
         self.tilewright("run", NETWORK, "--hw", "gemmini_16x16_int8", "--schedule", "search", "--search-budget", "1", "--json", "first.json")
-        first, modulo = [json.loads((self.path / f"{name}.json").read_text())["total_cycles"] for name in ["first", "modulo"]]
-        self.assertEqual(first, modulo)
+        first, pipelined = [json.loads((self.path / f"{name}.json").read_text())["total_cycles"] for name in ["first", "pipelined"]]
+        self.assertEqual(first, pipelined)
 
     def test_equal_seeds_give_equal_programs(self):
         for name in ["a.twp", "b.twp"]:
@@ -761,9 +761,9 @@ class TuneTest(CliTest):
     def test_the_end_says_what_was_won(self):
         out, _ = self.tilewright("tune", *self.MODEL, "--budget", 9)
         self.assertRegex(out, r"(?s)^1 of 9: [\d,]+ cycles, best [\d,]+, [\d.]+ s, first tiles\n2 of 9: .*\n\n"
-                              r"modulo [\d,]+ cycles\nbest [\d,]+ cycles, [\d.]+ % of them\n"
+                              r"pipelined [\d,]+ cycles\nbest [\d,]+ cycles, [\d.]+ % of them\n"
                               r"9 programs compiled, verified and run, 0 of them earlier; 0 failed\n\d+ changes made one of them again, or changed no cycle\nsearched for [\d.]+ s\n$")
-        cycles = [int(n.replace(",", "")) for n in re.findall(r"^(?:modulo|best) ([\d,]+)", out, re.M)]
+        cycles = [int(n.replace(",", "")) for n in re.findall(r"^(?:pipelined|best) ([\d,]+)", out, re.M)]
         self.assertLessEqual(cycles[1], cycles[0])
 
     def test_a_layer_alone_that_can_be_compiled_in_several_ways(self):
@@ -780,8 +780,8 @@ class TuneTest(CliTest):
     def test_a_network_decides_where_results_stay(self):
         """A file that says all else leaves nothing but that."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
-        lines = (self.path / "modulo.mlir").read_text().replace('base = "modulo"', 'base = "search"').splitlines()
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
+        lines = (self.path / "pipelined.mlir").read_text().replace('base = "pipelined"', 'base = "search"').splitlines()
         given = self.write("given.mlir", "\n".join(line for line in lines if "tilewright.keep" not in line))
         out, _ = self.tilewright("tune", *network, "--budget", 64, "--schedule", given)
         self.assertIn("s, result of ", out)
@@ -848,7 +848,7 @@ class TuneTest(CliTest):
         self.fails("tune", *self.MODEL, "--jobs", -1, message="--jobs")
         self.fails("tune", *self.MODEL, "--jobs", 100000, message="--jobs")
         self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule: 'serial' is no schedule file")
-        self.fails("tune", *self.MODEL, "--schedule", self.schedule_file("modulo"), message="the base is modulo, and only search can be tuned")
+        self.fails("tune", *self.MODEL, "--schedule", self.schedule_file("pipelined"), message="the base is pipelined, and only search can be tuned")
 
     def schedule_file(self, base, ways=""):
         return self.write("given.mlir", f"""
@@ -857,10 +857,10 @@ class TuneTest(CliTest):
             }}""")
 
     def test_a_schedule_file_leaves_the_rest_to_the_search(self):
-        """All that modulo chose, but for one layer."""
+        """All that pipelined chose, but for one layer."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
-        chosen = (self.path / "modulo.mlir").read_text().replace('base = "modulo"', 'base = "search"')
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
+        chosen = (self.path / "pipelined.mlir").read_text().replace('base = "pipelined"', 'base = "search"')
         pointwise = re.search(r'(%\w+) = transform.tilewright.match_node "pointwise"', chosen)[1]
         given = self.write("given.mlir", "\n".join(line for line in chosen.splitlines() if pointwise + " " not in line))
         out, _ = self.tilewright("tune", *network, "--schedule", given, "--budget", 12, "-o", "tuned.twp")
@@ -904,8 +904,8 @@ class TuneTest(CliTest):
     def test_what_a_schedule_file_has_decided_is_another_problem(self):
         """Even where the first program has it anyway."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "modulo", "--emit", "schedule", "-o", "modulo.mlir")
-        ways = re.search(r'tilewright.base = "modulo"([^}]*)}', (self.path / "modulo.mlir").read_text())[1]
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
+        ways = re.search(r'tilewright.base = "pipelined"([^}]*)}', (self.path / "pipelined.mlir").read_text())[1]
         self.assertIn("tilewright.order", ways)
         self.tune("--budget", 8, "--cache", "cache", model=network)
         given = ["--schedule", self.schedule_file("search", ways)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from cli_test import CliTest, tensor
 
-SCHEDULES = ["serial", "double_buffer", "modulo"]
+SCHEDULES = ["serial", "double_buffer", "pipelined"]
 
 
 class ConcatTest(CliTest):

@@ -97,14 +97,14 @@ class ConversionTest(ConversionBase):
     def test_values_with_every_schedule(self):
         expected = self.write_network()
         for machine in ("gemmini_16x16_int8", "edge_32x32_int8", "onnxim_128x128"):
-            for schedule in ("serial", "double_buffer", "modulo"):
+            for schedule in ("serial", "double_buffer", "pipelined"):
                 with self.subTest(machine=machine, schedule=schedule):
                     np.testing.assert_array_equal(self.run_network(machine, "--schedule", schedule)[0], expected)
 
     def test_tiles_of_every_shape(self):
         """One column has no second half, the last tiles are smaller, and vectors reach from one image into the next."""
         expected = self.write_network(images=3)
-        for base, depth in (("double_buffer", 2), ("modulo", 1), ("modulo", 2), ("modulo", 4)):
+        for base, depth in (("double_buffer", 2), ("pipelined", 1), ("pipelined", 2), ("pipelined", 4)):
             for sizes in ("1, 4, 1", "4, 3, 1", "15, 10, 3", "7, 10, 2"):
                 with self.subTest(base=base, depth=depth, sizes=sizes):
                     tiles = self.schedule_file({"stem": [f"tile %k {{sizes = [0, {sizes}]}}", f"buffers %k {{depth = {depth}}}"]}, base=base)
@@ -112,7 +112,7 @@ class ConversionTest(ConversionBase):
 
     def test_the_converted_image_never_is_in_dram(self):
         self.write_network()
-        report = self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[1]
+        report = self.run_network("gemmini_16x16_int8", "--schedule", "pipelined")[1]
         self.assertEqual([layer["name"] for layer in layers_of(report)], ["stem"])
         sums = 4 * OUTPUTS * (HEIGHT // 2 + 1) * (WIDTH // 2 + 1)
         self.assertLess(layers_of(report)[0]["dram_write_bytes"], sums + self.image.size)
@@ -120,7 +120,7 @@ class ConversionTest(ConversionBase):
     def test_an_image_that_is_wanted_itself_is_converted_once(self):
         expected = self.write_network(returns_image=True)
         self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
-        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
+        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "pipelined")[0], expected)
 
     def write_pooled(self, images=1, step=2):
         """A pool of the stem's sums, 9 x 14 windows of them or 17 x 27, and a kernel that reads it. Returns its result."""
@@ -173,8 +173,8 @@ class ConversionTest(ConversionBase):
 
     def test_a_small_scratchpad_holds_rows_of_a_pooled_image(self):
         expected = self.write_pooled()
-        self.assertEqual(self.kernels("--hw", "vdla_16x16", "--schedule", "modulo"), {"stem", "next"})
-        for schedule in ("serial", "double_buffer", "modulo"):
+        self.assertEqual(self.kernels("--hw", "vdla_16x16", "--schedule", "pipelined"), {"stem", "next"})
+        for schedule in ("serial", "double_buffer", "pipelined"):
             self.tilewright("run", "net.mlir", "--hw", "vdla_16x16", "--check", "--input", "image.npy", "--output-dir", "out", "--schedule",
                             schedule)
             value, = map(np.load, (self.path / "out").glob("*.npy"))
@@ -192,7 +192,7 @@ class ConversionTest(ConversionBase):
 
     def run_floats(self, image, machine):
         np.save(self.path / "image.npy", image)
-        self.tilewright("run", "net.mlir", "--hw", *machine, "--schedule", "modulo", "--check", "--input", "image.npy", "--output-dir", "out",
+        self.tilewright("run", "net.mlir", "--hw", *machine, "--schedule", "pipelined", "--check", "--input", "image.npy", "--output-dir", "out",
                         "--json", "report.json")
         self.assertEqual([layer["name"] for layer in layers_of(json.loads((self.path / "report.json").read_text()))], ["stem"])
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]
@@ -244,7 +244,7 @@ class PackingTest(ConversionBase):
     def test_values_with_every_schedule(self):
         expected = self.write_wide()
         for machine in SLOW_DRAM:
-            for schedule in ("serial", "double_buffer", "modulo"):
+            for schedule in ("serial", "double_buffer", "pipelined"):
                 with self.subTest(machine=machine, schedule=schedule):
                     sums, report = self.run_network(machine[0], *machine[1:], "--schedule", schedule)
                     np.testing.assert_array_equal(sums, expected)
@@ -286,7 +286,7 @@ class PackingTest(ConversionBase):
     def test_a_fast_dram_brings_packed_taps(self):
         expected = self.write_wide()
         self.assertEqual(len(self.kernels("--hw", "gemmini_16x16_int8")), 2)
-        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "modulo")[0], expected)
+        np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", "pipelined")[0], expected)
 
     def test_an_array_with_little_to_do_gets_packed_taps(self):
         self.write_network(size=7, outputs=4)

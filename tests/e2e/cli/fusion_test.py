@@ -47,15 +47,15 @@ class FusionTest(CliTest):
     def bands_change_no_value(self, middle, rows, capacity):
         """The chain in bands of so many rows, with so many bytes of scratchpad, gives what its kernels give apart."""
         self.chain(**{"kernel": 3, **middle})
-        expected, _ = self.results("modulo", "--across", "prefetch")
+        expected, _ = self.results("pipelined", "--across", "prefetch")
         path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
         values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
         np.testing.assert_array_equal(values, expected, f"{middle} {rows} {capacity}")
 
     def test_a_chain_that_does_not_fit_is_fused(self):
         self.chain(kernel=3, groups=64, stride=2)
-        expected, apart = self.results("modulo", "--across", "prefetch")
-        values, fused = self.results("modulo", "--check")
+        expected, apart = self.results("pipelined", "--across", "prefetch")
+        values, fused = self.results("pipelined", "--check")
         np.testing.assert_array_equal(values, expected)
         self.assertLess(fused, 0.5 * apart)
 
@@ -120,8 +120,8 @@ class FusionTest(CliTest):
     def test_parts_of_a_concatenation_are_fused_with_its_reader(self):
         """What two kernels write side by side never goes to DRAM."""
         self.fire()
-        expected, apart = self.results("modulo", "--across", "prefetch", *ROOM)
-        values, fused = self.results("modulo", "--check", *ROOM)
+        expected, apart = self.results("pipelined", "--across", "prefetch", *ROOM)
+        values, fused = self.results("pipelined", "--check", *ROOM)
         np.testing.assert_array_equal(values, expected)
         whole = 24 * 24 * 64 * 4
         self.assertLess(fused, apart - 1.5 * whole)  # it is written and read
@@ -133,7 +133,7 @@ class FusionTest(CliTest):
                                        (dict(kernel=5, groups=64, stride=2), 1, 262144)]:
             for left, right in [(1, 3), (3, 1)]:
                 self.fire(left, right, **reader)
-                expected, _ = self.results("modulo", "--across", "prefetch")
+                expected, _ = self.results("pipelined", "--across", "prefetch")
                 values, _ = self.results(self.fire_bands(rows), "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
                 np.testing.assert_array_equal(values, expected, f"{left} {right} {reader} {rows} {capacity}")
 
@@ -160,8 +160,8 @@ class FusionTest(CliTest):
     def test_what_is_added_is_fused_with_the_sum(self):
         """The other way into a sum never goes to DRAM, although the kernel that adds it reads something else with its anchor."""
         self.residual()
-        expected, apart = self.results("modulo", "--across", "prefetch")
-        values, fused = self.results("modulo", "--check")
+        expected, apart = self.results("pipelined", "--across", "prefetch")
+        values, fused = self.results("pipelined", "--check")
         np.testing.assert_array_equal(values, expected)
         whole = 24 * 24 * 64 * 4
         self.assertLess(fused, apart - 1.5 * whole)  # it is written and read
@@ -182,7 +182,7 @@ class FusionTest(CliTest):
                 (dict(last=dict(kernel=3), reader=dict(kernel=3, groups=64)), 2, ["last"]),
                 (dict(last=dict(kernel=3), reader=dict(kernel=3, groups=64, stride=2)), 1, ["last"])]:
             self.residual(**net)
-            expected, _ = self.results("modulo", "--across", "prefetch")
+            expected, _ = self.results("pipelined", "--across", "prefetch")
             values, _ = self.results(self.shortcut_bands(rows, *names), "--check", "--set", "scratchpads.unified.capacity_bytes=524288")
             np.testing.assert_array_equal(values, expected, f"{net} {rows}")
 
@@ -201,7 +201,7 @@ class FusionTest(CliTest):
         self.write("net.mlir", f"func.func @main(%x: {half}) -> {whole} {{\n{lines}"
                    f"  %sum = graph.add %last, %shortcut : ({whole}, {whole}) -> {whole}\n  return %sum : {whole}\n}}\n")
         np.save(self.path / "x.npy", rng.integers(-4, 5, (4, 24, 32)).astype(np.float32))
-        expected, _ = self.results("modulo", "--across", "prefetch")
+        expected, _ = self.results("pipelined", "--across", "prefetch")
         for rows in [8, 24, 48]:
             values, _ = self.results(self.shortcut_bands(rows), "--check", "--set", "scratchpads.unified.capacity_bytes=262144")
             np.testing.assert_array_equal(values, expected, f"{rows}")

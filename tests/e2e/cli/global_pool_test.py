@@ -53,7 +53,7 @@ class GlobalPoolTest(CliTest):
         values = np.maximum(self.sums * np.float32(SCALE), 0)  # multiples of SCALE: their sums are exact
         expected = values.sum((1, 2), keepdims=True) / np.float32(ROWS * COLUMNS)
         for hw in ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]:
-            for schedule in ["serial", "double_buffer", "modulo"]:
+            for schedule in ["serial", "double_buffer", "pipelined"]:
                 options = ["--hw", hw, "--schedule", schedule]
                 self.assertEqual(self.kernels(*options), {"conv"}, options)
                 np.testing.assert_array_equal(self.output(*options), expected, options)
@@ -72,7 +72,7 @@ class GlobalPoolTest(CliTest):
         d = self.sums * np.float32(SCALE)  # multiples of SCALE: their sums are exact
         values = np.maximum(d, 0) - np.clip(d, -1024, 1)
         expected = values.sum((1, 2), keepdims=True) / np.float32(ROWS * COLUMNS)
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             options = ["--hw", "gemmini_16x16_int8", "--schedule", schedule]
             self.assertEqual(self.kernels(*options), {"conv"}, options)
             np.testing.assert_array_equal(self.output(*options), expected, options)
@@ -80,7 +80,7 @@ class GlobalPoolTest(CliTest):
     def test_small_buffers_leave_large_ones_their_banks(self):
         """Two tiles of the image, one of results, and sums of their own, which are few: the array waits for no load of four banks."""
         self.floats()
-        self.tilewright("run", "net.mlir", "--hw", "vdla_16x16", "--set", "scratchpads.activation.banks=4", "--schedule", "modulo",
+        self.tilewright("run", "net.mlir", "--hw", "vdla_16x16", "--set", "scratchpads.activation.banks=4", "--schedule", "pipelined",
                         "--input", "x.npy", "--check", "--json", "report.json")
         engines = json.loads((self.path / "report.json").read_text())["engines"]
         tensor = next(engine for engine in engines if engine["name"] == "tensor")
@@ -96,12 +96,12 @@ class GlobalPoolTest(CliTest):
         bytes_ = np.clip(np.rint(self.sums * np.float32(2.0 ** -10)) - 5, -128, 127).astype(np.float32)
         scale = np.float32(1) / np.float32(np.float32(STEP) * np.float32(ROWS * COLUMNS))
         means = np.rint((bytes_ + 5).sum((1, 2), keepdims=True) * scale) + 7
-        options = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
+        options = ["--hw", "gemmini_16x16_int8", "--schedule", "pipelined"]
         self.assertEqual(self.kernels(*options), {"conv"})
         np.testing.assert_array_equal(self.output(*options), np.clip(means, -128, 127).astype(np.int8))
 
     def test_kernels_of_their_own(self):
-        options = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
+        options = ["--hw", "gemmini_16x16_int8", "--schedule", "pipelined"]
         self.floats(keeps=True)  # the convolution's result is one of the network's
         self.assertEqual(self.kernels(*options), {"conv", "pool"})
         self.floats(kernel=(ROWS, COLUMNS - 1))
@@ -126,7 +126,7 @@ class GlobalPoolTest(CliTest):
         taps = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
         sums = np.maximum(np.einsum("nhwcyx,yxc->nhwc", taps, w[:, :, 0].astype(np.int64)), 0).astype(np.float32)
         expected = sums.sum((1, 2), keepdims=True) / np.float32(ROWS * COLUMNS)
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             options = ["--hw", "gemmini_16x16_fp32", "--schedule", schedule]
             self.assertEqual(self.kernels(*options), {"conv", "pool"}, options)
             np.testing.assert_array_equal(self.output(*options), expected, options)

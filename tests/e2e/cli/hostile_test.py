@@ -132,7 +132,7 @@ class ScheduleTest(HostileTest):
         return f"transform.named_sequence @{name}(%k: !transform.any_op {{transform.readonly}}) {{\n{body}\ntransform.yield\n}}\n"
 
     def refused(self, sequences, main, message):
-        self.write("schedule.mlir", "module attributes {transform.with_named_sequence, tilewright.base = \"modulo\"} {\n" + sequences +
+        self.write("schedule.mlir", "module attributes {transform.with_named_sequence, tilewright.base = \"pipelined\"} {\n" + sequences +
                    f"transform.named_sequence @__transform_main(%m: !transform.any_op) {{\n{main}\ntransform.yield\n}}\n}}\n")
         error = self.limited("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "schedule.mlir", "-o", "o.twp", status=USER,
                              message=message)

@@ -24,7 +24,7 @@ class LanesTest(CliTest):
     random = np.random.default_rng(1)
 
     def schedule(self, packed, keys="", more=()):
-        return self.schedule_file({"*": [f"tile %k {{packed = {packed}{keys}}}"], **dict(more)}, base="modulo")
+        return self.schedule_file({"*": [f"tile %k {{packed = {packed}{keys}}}"], **dict(more)}, base="pipelined")
 
     def values(self, hw, *schedule):
         """Of net.mlir, and the cycles that the vector engine is busy."""

@@ -31,7 +31,7 @@ class LateWeightsTest(CliTest):
   return %4 : tensor<{small}xf32>
 }}
 """)
-        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--json", "r.json")
+        self.tilewright("run", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--json", "r.json")
         report = json.loads((self.path / "r.json").read_text())
         self.assertGreaterEqual(report["total_cycles"], report["lower_bound_cycles"])
         return report

@@ -9,7 +9,7 @@ import numpy as np
 from cli_test import CliTest, tensor
 
 LARGE = ["--hw", "onnxim_128x128"]  # 32 MiB of scratchpad
-SCHEDULES = ["serial", "double_buffer", "modulo"]
+SCHEDULES = ["serial", "double_buffer", "pipelined"]
 POOL = "strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, layout = \"nhwc\""
 
 
@@ -105,7 +105,7 @@ class LimitsTest(CliTest):
     def test_vectors_of_any_number(self):
         x, y = self.random(1500001), self.random(1500001)[::-1] // 2
         self.network("graph.add {}, {}", x // 2, y, result=x.shape, element="i8")
-        for schedule in [["serial"], ["modulo"], ["search", "--search-budget", "3"]]:
+        for schedule in [["serial"], ["pipelined"], ["search", "--search-budget", "3"]]:
             self.makes(x // 2 + y, *LARGE, "--schedule", *schedule)
 
     def test_more_positions_than_a_pass_counts(self):
@@ -127,7 +127,7 @@ class LimitsTest(CliTest):
     def test_the_largest_machines(self):
         for rows, cols in [(256, 256), (1, 256), (256, 1)]:
             self.agrees("gemm:40x270x300:int8", "--hw", "edge_32x32_int8", "--set", f"array.rows={rows}", "--set", f"array.cols={cols}",
-                        "--set", f"vector.lanes={cols}", "--schedule", "modulo")
+                        "--set", f"vector.lanes={cols}", "--schedule", "pipelined")
 
 
 if __name__ == "__main__":

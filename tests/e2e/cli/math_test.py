@@ -56,7 +56,7 @@ class MathTest(CliTest):
             np.testing.assert_allclose(self.output(*HW, "--math", math), expected, rtol=0, atol=6 * 8 * 2.0 ** -24)
 
     def test_reports_say_what_was_allowed(self):
-        for options, schedule in [([], "modulo"), (["--math", "strict"], "modulo (strict math)"), (["--math", "fast"], "modulo (fast math)")]:
+        for options, schedule in [([], "pipelined"), (["--math", "strict"], "pipelined (strict math)"), (["--math", "fast"], "pipelined (fast math)")]:
             self.tilewright("run", "net.mlir", *HW, *options, "--json", "report.json")
             self.assertEqual(json.loads((self.path / "report.json").read_text())["schedule"], schedule)
 

@@ -12,7 +12,7 @@ from cli_test import CliTest, hexed, layers_of, tensor
 
 FACTOR, ZERO = 2.0 ** -9, -5
 INT8 = ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]
-GEMMINI = ["--hw", "gemmini_16x16_int8", "--schedule", "modulo"]
+GEMMINI = ["--hw", "gemmini_16x16_int8", "--schedule", "pipelined"]
 
 
 def conv_of(x, w, stride, pad):
@@ -72,7 +72,7 @@ class MovedPoolsTest(CliTest):
         for layer in [((2, 19, 23, 16), 1, 1, 0), ((1, 43, 37, 3), 3, 2, 1), ((2, 18, 23, 16), 1, 1, 0, 1), ((1, 43, 40, 3), 3, 2, 1, 1)]:
             expected = self.one_conv(*layer)
             for hw in INT8:
-                for schedule in ["serial", "double_buffer", "modulo"]:
+                for schedule in ["serial", "double_buffer", "pipelined"]:
                     options = ["--hw", hw, "--schedule", schedule]
                     self.assertEqual(self.kernels(*options), {"conv"}, (layer, options))
                     np.testing.assert_array_equal(self.output(*options), expected, str((layer, options)))
@@ -220,7 +220,7 @@ class MovedPoolsTest(CliTest):
                           f" group = 1 : i64, layout = \"nhwc\"}} : ({tensor(self.x.shape, 'f32')}, {tensor(w.shape, 'f32')}) -> {of} loc(\"conv\")",
                           f"%a = graph.add %s, %b : ({of}, {tensor(bias.shape, 'f32')}) -> {of}", f"%r = graph.relu %a : {of}", pool],
                          ["%y"], [type_])
-            options = ["--hw", "gemmini_16x16_fp32", "--schedule", "modulo"]
+            options = ["--hw", "gemmini_16x16_fp32", "--schedule", "pipelined"]
             self.assertEqual(self.kernels(*options), {"conv"})
             np.testing.assert_array_equal(self.output(*options), pool_of(np.maximum(values, 0), around))
 
@@ -327,7 +327,7 @@ class MovedPoolsTest(CliTest):
             "tanh": ["tile %k {sizes = [16, 10, 10, 1]}", "buffers %k {depth = 2, banks = [0, 4]}", stays],
             "average_pool": ["tile %k {sizes = [16, 1, 1, 1]}", "buffers %k {depth = 2, behind = true}", stays],
             "matmul": ["buffers %k {depth = 3, behind = true, serpentine = true}"],
-        }, base="modulo", order="deadlines", bus="turns", loaders="one", weights="slots", places="own")
+        }, base="pipelined", order="deadlines", bus="turns", loaders="one", weights="slots", places="own")
         np.save(self.path / "x.npy", random.normal(size=(1, 37, 37, 3)).astype(np.float32))
         values = {}
         for way in [schedule, "serial"]:

@@ -45,7 +45,7 @@ class NormTest(CliTest):
         return json.loads((self.path / "report.json").read_text())
 
     def compiled(self, phase, *options):
-        return self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "modulo", *options, "--emit", phase,
+        return self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", *options, "--emit", phase,
                                "-o", "-")[0]
 
     def test_scale_and_shift_are_no_passes_of_their_own(self):
@@ -57,7 +57,7 @@ class NormTest(CliTest):
         self.assertNotIn("[fmul:saved]", text)
 
     def test_rows_are_loaded_once(self):
-        report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--across", "prefetch")
+        report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--across", "prefetch")
         norm = next(layer for layer in layers_of(report) if layer["name"] == "norm")
         self.assertEqual(norm["dram_read_bytes"], ROWS * WIDTH * 4)
 
@@ -65,7 +65,7 @@ class NormTest(CliTest):
         # 384 KiB of them for each block of channels; DRAM that has no time for that.
         slow = ["--set", "dram.clock_mhz=600"]
         self.assertIn("serpentine = true", self.compiled("schedule", *slow))
-        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", *slow)
+        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", *slow)
 
     def test_begins_with_half_of_the_rows(self):
         # DRAM, and engines, with time to load the weights twice.
@@ -107,7 +107,7 @@ class NormTest(CliTest):
         self.assertIn("s, neighbours of norm\n", out)
 
     def test_search_lets_rows_through_its_last_tiles_in_parts(self):
-        # Of any tiles that hold all rows; modulo does that on no machine with one scratchpad for all operands.
+        # Of any tiles that hold all rows; pipelined does that on no machine with one scratchpad for all operands.
         machine = ["--hw", "gemmini_16x16_fp32", "--search-budget", 48]
         self.choice_comes_back("last = [", "net.mlir", *machine, schedule="search")
         self.run_on(*machine, "--schedule", "chosen.mlir")
@@ -127,7 +127,7 @@ class NormTest(CliTest):
         self.network(4 * DEPTH)
         machine = ["--hw", "gemmini_16x16_fp32", "--set", "dram.channels=2", "--set", "dram.controller=in_order"]
         self.choice_comes_back(f"on_chip = true, from = {ROWS // 2}", "net.mlir", *machine)
-        self.run_on(*machine, "--schedule", "modulo")
+        self.run_on(*machine, "--schedule", "pipelined")
 
     def test_the_last_tiles_take_some_rows_at_a_time(self):
         def cut(keys):
@@ -199,7 +199,7 @@ class NormTest(CliTest):
   return %y : tensor<{ROWS}x{DEPTH}xf32>
 }}
 """)
-        text = self.tilewright("compile", "net.mlir", "--hw", "cloud_128x128", "--schedule", "modulo", "--emit", "schedule",
+        text = self.tilewright("compile", "net.mlir", "--hw", "cloud_128x128", "--schedule", "pipelined", "--emit", "schedule",
                                "-o", "-")[0]
         self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
 
@@ -234,7 +234,7 @@ class NormTest(CliTest):
   return %y : tensor<{rows}x{DEPTH}xf32>
 }}
 """)
-        machine = ["--hw", "edge_32x32_bf16", "--set", "dram.controller=in_order", "--schedule", "modulo"]
+        machine = ["--hw", "edge_32x32_bf16", "--set", "dram.controller=in_order", "--schedule", "pipelined"]
         text = self.tilewright("compile", "net.mlir", *machine, "--emit", "schedule", "-o", "-")[0]
         channels = int(re.search(r'ic = (\d+), order = "inputs_channels_outer"', text).group(1))
         self.assertIn(f"sizes = [{channels}, {rows}, 1, 1]", text)  # of the cast
@@ -261,14 +261,14 @@ class NormTest(CliTest):
         self.assertLess(int(rows), ROWS)
         random = np.random.default_rng(3)
         np.save(self.path / "w.npy", w := random.integers(-128, 128, (DEPTH, DEPTH), dtype=np.int8))
-        self.tilewright("run", "net.mlir", *machine, "--schedule", "modulo", "--input", "x.npy", "--input", "w.npy", "--check",
+        self.tilewright("run", "net.mlir", *machine, "--schedule", "pipelined", "--input", "x.npy", "--input", "w.npy", "--check",
                         "--output-dir", "out")
         sums = np.rint(self.x / 0.5).astype(np.int64) @ w # of so small values that none saturates
         expected = np.clip(np.rint(sums / 1024), -128, 127)
         np.testing.assert_array_equal(np.load(self.path / "out/output0.npy"), expected)
 
     def test_few_rows_fit(self):
-        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--set", "scratchpads.unified.capacity_bytes=16384")
+        self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--set", "scratchpads.unified.capacity_bytes=16384")
 
     def test_parts_that_come_to_their_sums_too_soon_are_refused(self):
         """A block of input channels is added to both rows at once, and the last one to each row alone."""
@@ -280,7 +280,7 @@ class NormTest(CliTest):
 """)
         def cut(last):
             return self.schedule_file(
-                {"product": [f'tile %k {{sizes = [16, 2, 1, 1], ic = 160, order = "inputs_outer", last = [2, {last}]}}']}, base="modulo")
+                {"product": [f'tile %k {{sizes = [16, 2, 1, 1], ic = 160, order = "inputs_outer", last = [2, {last}]}}']}, base="pipelined")
         command = ["compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "-o", "net.twp", "--schedule"]
         self.fails(*command, cut(1), message="parts of so few would come to their sums too soon")
         self.tilewright(*command, cut(2))

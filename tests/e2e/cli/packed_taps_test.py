@@ -59,7 +59,7 @@ class PackedTapsTest(CliTest):
         padded = np.pad(values, ((0, 0), (0, 0), (3, 1)), constant_values=-128)
         pooled = np.lib.stride_tricks.sliding_window_view(padded, (2, 7), (1, 2))[:, :, ::2].max((3, 4))
         machine = ["--hw", "tiny_8x8", "--set", "array.rows=16", "--set", "accumulator.capacity_bytes=2048", "--set", "accumulator.banks=2"]
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             with self.subTest(schedule=schedule):
                 np.testing.assert_array_equal(self.output(*machine, "--schedule", schedule), np.repeat(pooled[..., None], 12, 3))
 

@@ -83,8 +83,8 @@ class PixelsTest(CliTest):
     def test_the_bound_knows_that_floats_are_finite(self):
         """Outputs of a 1x1 convolution share no input: those of 16 channels leave 112 of 128 columns empty, if they stay apart."""
         bounds = []
-        for options, schedule in [([], "modulo"), (["--math", "finite"], "modulo (finite math)")]:
-            self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", "--schedule", "modulo", *options,
+        for options, schedule in [([], "pipelined"), (["--math", "finite"], "pipelined (finite math)")]:
+            self.tilewright("run", "conv:1x56x56x64:1x1x16:s1:p0:bf16", "--hw", "cloud_128x128", "--schedule", "pipelined", *options,
                             "--json", "report.json")
             report = json.loads((self.path / "report.json").read_text())
             self.assertEqual(report["schedule"], schedule)
@@ -167,10 +167,10 @@ class PixelsTest(CliTest):
     def test_a_network(self):
         """Tensors between kernels, on chip and in DRAM."""
         for options in [[], ["--across", "prefetch"]]:
-            tiles, _ = self.tilewright("compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "modulo", *options,
+            tiles, _ = self.tilewright("compile", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "pipelined", *options,
                                        "--emit", "tiles")
             self.assertIn("outputs side by side", tiles)
-            out, _ = self.tilewright("run", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "modulo", *options, "--check",
+            out, _ = self.tilewright("run", NETWORK, "--hw", "edge_32x32_int8", "--schedule", "pipelined", *options, "--check",
                                      "--input", DIGITS / "images.npy", "--batch", "--expect", DIGITS / "logits_int8_qdq.npy")
             self.assertIn("360 of 360", out)
 

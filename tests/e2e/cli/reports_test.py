@@ -12,7 +12,7 @@ import numpy as np
 from cli_test import CliTest
 from fusion_test import conv
 
-FLOAT = ["--hw", "gemmini_16x16_fp32", "--schedule", "modulo"]
+FLOAT = ["--hw", "gemmini_16x16_fp32", "--schedule", "pipelined"]
 
 
 #===--- ONNX models, field by field of their protobuf messages ---===#
@@ -76,7 +76,7 @@ class LayersTest(ReportsTest):
         second, side = conv("%b", "%a", "second", 64, 16)
         third, last = conv("%c", "%a", "third", 64, 64, kernel=3)
         self.write("net.mlir", f"func.func @main(%x: tensor<1x16x24x24xf32>) -> ({side}, {last}) {{\n{first}{second}{third}  return %b, %c : {side}, {last}\n}}\n")
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             report, out = self.report("net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule)
             layers = report["layers"]
             self.assertEqual(self.convolutions(layers), ["first", "second", "third"])

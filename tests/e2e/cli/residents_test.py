@@ -52,7 +52,7 @@ class ResidentsTest(CliTest):
                 expected = self.network(("first", 1, 16, 1), last, size=size, width=width)
                 for machine in ["gemmini_16x16_fp32", "cloud_128x128"]:
                     with self.subTest(size=size, width=width, last=last, machine=machine):
-                        np.testing.assert_array_equal(self.output("--hw", machine, "--schedule", "modulo"), expected)
+                        np.testing.assert_array_equal(self.output("--hw", machine, "--schedule", "pipelined"), expected)
 
     def test_one_channel_for_all(self):
         """Spatial attention: what lies in one lane is multiplied with all channels of its pixel."""
@@ -66,7 +66,7 @@ class ResidentsTest(CliTest):
 }}
 """
             self.write("net.mlir", text)
-            for schedule in ["serial", "double_buffer", "modulo"]:
+            for schedule in ["serial", "double_buffer", "pipelined"]:
                 with self.subTest(size=size, schedule=schedule):
                     values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", schedule)
                     np.testing.assert_array_equal(values, x * mask)
@@ -87,7 +87,7 @@ class ResidentsTest(CliTest):
     def test_few_channels_go_where_their_taps_lie_side_by_side(self):
         # On chip the second product would take a pass for each of 9 taps instead of 2, and none is saved in the third.
         self.network(("first", 1, 4, 1), ("second", 3, 32, 1), ("third", 1, 32, 1), size=28, channels=32)
-        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "modulo", "--emit", "schedule")
+        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--emit", "schedule")
         names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
         kept = {names[k]: on == "true" for k, on in re.findall(r"keep (%\w+) \{on_chip = (\w+)", text)}
         self.assertEqual((kept["first"], kept["second"]), (False, True), text)
@@ -149,7 +149,7 @@ class SharedPlacesTest(CliTest):
         expected = self.network()
         own, shared = (self.cycles("gemmini_16x16_fp32", self.schedule_file({}, places=places)) for places in ["own", "shared"])
         self.assertLess(shared, own)
-        self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "modulo", "--emit", "schedule", "-o", "chosen.mlir")
+        self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--emit", "schedule", "-o", "chosen.mlir")
         self.assertIn('tilewright.places = "shared"', (self.path / "chosen.mlir").read_text())
         np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_fp32", "--schedule", "chosen.mlir"), expected)
 

@@ -40,7 +40,7 @@ class RollingTest(CliTest):
 }}
 """)
 
-    def schedule(self, node, x, y, rolling, base="modulo"):
+    def schedule(self, node, x, y, rolling, base="pipelined"):
         return self.schedule_file({node: [f"tile %k {{sizes = [0, {x}, {y}, 1]}}", f"buffers %k {{depth = 2, rolling = {rolling}}}"]},
                                   base=base)
 

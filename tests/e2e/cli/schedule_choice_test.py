@@ -21,7 +21,7 @@ class ScheduleChoiceTest(CliTest):
 
     def measured(self, model):
         """Cycles of the three programs, each asked for by itself."""
-        asked = {"list_scheduled": self.schedule_file({}, base="modulo"), "double_buffer": "double_buffer", "serial": "serial"}
+        asked = {"list_scheduled": self.schedule_file({}, base="pipelined"), "double_buffer": "double_buffer", "serial": "serial"}
         return {name: self.report(*model, "--schedule", schedule)["total_cycles"] for name, schedule in asked.items()}
 
     def image(self, *arguments):
@@ -32,15 +32,15 @@ class ScheduleChoiceTest(CliTest):
         for kernel, machine in KERNELS:
             model = [kernel, "--hw", machine]
             measured = self.measured(model)
-            for schedule in [[], ["--schedule", "modulo"]]:
+            for schedule in [[], ["--schedule", "pipelined"]]:
                 report = self.report(*model, *schedule)
-                self.assertEqual(report["schedule"], "modulo")
+                self.assertEqual(report["schedule"], "pipelined")
                 self.assertEqual(report["total_cycles"], min(measured.values()), model)
                 self.assertEqual({c["schedule"]: c["cycles"] for c in report["schedule_candidates"]}, measured)
                 self.assertEqual(measured[report["schedule_ran"]], report["total_cycles"])
             text, _ = self.tilewright("run", *model)
             others = min(cycles for name, cycles in measured.items() if name != report["schedule_ran"])
-            self.assertIn(f"schedule modulo ({report['schedule_ran']} ran: {report['total_cycles']:,} cycles against {others:,})", text)
+            self.assertIn(f"schedule pipelined ({report['schedule_ran']} ran: {report['total_cycles']:,} cycles against {others:,})", text)
 
     def test_networks_with_layers_for_the_cpu(self):
         model = [DIGITS / "digits_fp32.onnx", "--hw", "tiny_8x8"]
@@ -52,7 +52,7 @@ class ScheduleChoiceTest(CliTest):
         self.assertEqual(self.report(*DOUBLE_BUFFER)["schedule_ran"], "double_buffer")
         image = self.image(*DOUBLE_BUFFER)
         self.assertEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", "double_buffer"))
-        self.assertNotEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", self.schedule_file({}, base="modulo")))
+        self.assertNotEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", self.schedule_file({}, base="pipelined")))
         # The file names the schedule that ran, and is taken by its word.
         self.tilewright("compile", *DOUBLE_BUFFER, "--emit", "schedule", "-o", "chosen.mlir")
         self.assertIn('tilewright.base = "double_buffer"', (self.path / "chosen.mlir").read_text())
@@ -75,18 +75,18 @@ class ScheduleChoiceTest(CliTest):
         report = self.report(*model)
         self.assertGreater(report["lower_bound_cycles"], 1000000)
         self.assertEqual((report["schedule_ran"], report["schedule_candidates"]), ("list_scheduled", []))
-        listed = self.schedule_file({}, base="modulo")
+        listed = self.schedule_file({}, base="pipelined")
         self.assertEqual(report["total_cycles"], self.report(*model, "--schedule", listed)["total_cycles"])
         self.assertIn("(list_scheduled ran, not compared: more than 1,000,000 cycles)", self.tilewright("run", *model)[0])
 
     def test_what_is_asked_for_is_not_compared(self):
-        for options in [["--across", "prefetch"], ["--schedule", self.schedule_file({}, base="modulo")], ["--schedule", "serial"]]:
+        for options in [["--across", "prefetch"], ["--schedule", self.schedule_file({}, base="pipelined")], ["--schedule", "serial"]]:
             report = self.report(*DOUBLE_BUFFER, *options)
             self.assertNotIn("schedule_ran", report)
             self.assertNotIn(" ran", self.tilewright("run", *DOUBLE_BUFFER, *options)[0].splitlines()[0])
 
     def test_profiles_name_it(self):
-        self.assertIn("schedule modulo (double_buffer ran: ", self.tilewright("profile", *DOUBLE_BUFFER)[0])
+        self.assertIn("schedule pipelined (double_buffer ran: ", self.tilewright("profile", *DOUBLE_BUFFER)[0])
         out, _ = self.tilewright("profile", *DOUBLE_BUFFER, "--json", "-")
         self.assertEqual(json.loads(out)["schedule_ran"], "double_buffer")
 

@@ -41,10 +41,10 @@ class ScheduleFileTest(CliTest):
 
 class DirectiveTest(ScheduleFileTest):
     def test_nothing_asked_is_the_base(self):
-        for base in ["serial", "double_buffer", "modulo"]:
+        for base in ["serial", "double_buffer", "pipelined"]:
             path = self.schedule_file({}, base=base)
             self.assertEqual(self.image(path), self.image(base), base)
-        self.assertEqual(self.image(self.schedule_file({})), self.image("modulo"))
+        self.assertEqual(self.image(self.schedule_file({})), self.image("pipelined"))
 
     def test_sizes(self):
         choices, _ = self.layers(self.schedule("tile %k {sizes = [16, 3, 2, 0]}"))
@@ -164,7 +164,7 @@ class DirectiveTest(ScheduleFileTest):
             return self.image(self.schedule_file({}, order=order))
         self.assertNotEqual(image("steps"), image("deadlines"))
         self.assertNotEqual(image("steps"), image("interleaved"))
-        self.assertIn(self.image("modulo"), [image("steps"), image("deadlines"), image("interleaved")])
+        self.assertIn(self.image("pipelined"), [image("steps"), image("deadlines"), image("interleaved")])
 
     def test_loads_and_stores_take_turns(self):
         def image(bus):
@@ -172,7 +172,7 @@ class DirectiveTest(ScheduleFileTest):
             self.tilewright("run", NETWORK, *HW, "--schedule", path, "--check")
             return self.image(path)
         self.assertNotEqual(image("shared"), image("turns"))
-        self.assertIn(self.image("modulo"), [image("shared"), image("turns")])
+        self.assertIn(self.image("pipelined"), [image("shared"), image("turns")])
 
     def test_weights_by_the_engine_of_activations(self):
         def image(loaders):
@@ -181,7 +181,7 @@ class DirectiveTest(ScheduleFileTest):
             code, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
             self.assertEqual("load unit=1" in code, loaders == "apart")
             return self.image(path)
-        self.assertIn(self.image("modulo"), [image("apart"), image("one")])
+        self.assertIn(self.image("pipelined"), [image("apart"), image("one")])
 
     def test_late_weights_come_early(self):
         hw = ["--hw", "tiny_8x8"]  # with a scratchpad for weights
@@ -208,7 +208,7 @@ class DirectiveTest(ScheduleFileTest):
     def test_the_linalg_phase_keeps_what_was_asked(self):
         path = self.schedule("tile %k {sizes = [16, 2, 2, 1]}", "keep %k {on_chip = false}")
         self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "linalg", "-o", "net.mlir")
-        self.assertEqual(self.image("modulo", model="net.mlir"), self.image(path))
+        self.assertEqual(self.image("pipelined", model="net.mlir"), self.image(path))
 
 
 class ProductTest(ScheduleFileTest):
@@ -327,7 +327,7 @@ class RoundTripTest(ScheduleFileTest):
         self.assertEqual(self.image(schedule, *options), self.image("chosen.mlir"), schedule)
 
     def test_written_choices_give_the_same_program(self):
-        for schedule in ["serial", "double_buffer", "modulo"]:
+        for schedule in ["serial", "double_buffer", "pipelined"]:
             self.round_trip(schedule)
         self.round_trip("search", "--search-budget", "60")
 
@@ -373,15 +373,15 @@ class RefusalTest(ScheduleFileTest):
         self.refused("buffers %k {by_block = true}", node="pool", message=["by_block is true", "no contraction"])
         self.refused('buffers %k {depth = 1, one_sum = true}', message=["depth is 1", "one sum and needs 2 or more"])
         self.refused('buffers %k {by_block = true}', message=["by_block is true", "is not asked to have one_sum"])
-        self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only modulo and search"])
+        self.refused('buffers %k {one_sum = true}', base="double_buffer", message=["one_sum is true", "only pipelined and search"])
         self.refused('buffers %k {depth = 1, panel = "two"}', message=["depth is 1", "needs 2 or more"])
         self.refused("buffers %k {depth = 2}", base="serial", message=["depth is 2", "base serial"])
-        self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only modulo and search"])
-        self.refused("buffers %k {serpentine = true}", base="double_buffer", message=["serpentine is true", "only modulo and search"])
+        self.refused('buffers %k {panel = "one"}', base="double_buffer", message=["panel is one", "only pipelined and search"])
+        self.refused("buffers %k {serpentine = true}", base="double_buffer", message=["serpentine is true", "only pipelined and search"])
         self.refused("buffers %k {serpentine = true}", node="pool", message=["serpentine is true", "no contraction"])
         self.refused("buffers %k {keeps_sums = true}", message=["keeps_sums is true", "whole windows that share rows"])
         self.refused('buffers %k {panel = "three"}', message=['"three"', "none, one, and_tile, two or all"])
-        self.refused("buffers %k {overlap = false}", message=["overlap is false", "base modulo"])
+        self.refused("buffers %k {overlap = false}", message=["overlap is false", "base pipelined"])
         self.refused("buffers %k {banks = [3]}", message=["'banks' is [3]", "two numbers"])
         self.refused("buffers %k {banks = [3, 3]}", message=["'banks' is [3, 3]", "the first less than the end"])
         self.refused("buffers %k {banks = [3, 17]}", message=["the end of banks is 17", "has 16 of them in unified"])
@@ -389,7 +389,7 @@ class RefusalTest(ScheduleFileTest):
         for base in ["serial", "double_buffer"]:
             self.refused("buffers %k {behind = true}", base=base, message=["behind is true", f"base {base}"])
             self.refused("buffers %k {whole_banks = true}", base=base, message=["whole_banks is true", f"base {base}"])
-            self.refused("buffers %k {banks = [3, 9], spreads = true}", base=base, message=["spreads is true", "only with base modulo"])
+            self.refused("buffers %k {banks = [3, 9], spreads = true}", base=base, message=["spreads is true", "only with base pipelined"])
         self.refused("buffers %k {spreads = true}", message=["spreads is true", "no banks of its own"])
         self.refused("buffers %k {banks = [3, 9], spreads = true}", message=["spreads is true", "does not run row by row"])
 
@@ -402,7 +402,7 @@ class RefusalTest(ScheduleFileTest):
     def test_results_that_cannot_stay(self):
         self.refused("keep %k {on_chip = true}", node="classifier", message=["'classifier' cannot stay", "no other kernel"])
         self.refused("keep %k {on_chip = true}", node="pool", message=["'pool' cannot stay", "'classifier' cannot use it there"])
-        self.refused("keep %k {on_chip = true}", base="double_buffer", message=["only bases modulo and search"])
+        self.refused("keep %k {on_chip = true}", base="double_buffer", message=["only bases pipelined and search"])
         self.refused("keep %k {on_chip = false, placed_first = true}", message=["'placed_first' is true but on_chip is not true"])
         self.refused("keep %k {on_chip = true, bands = 2, placed_first = true}", message=["'placed_first' is true but there are bands"])
 
@@ -462,11 +462,11 @@ class RefusalTest(ScheduleFileTest):
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir", message="schedule.mlir:1:1: a schedule file needs")
         self.schedule("buffers %k {depth = 2}", base="fast")
         self.fails("run", NETWORK, *HW, "--schedule", "schedule.mlir",
-                   message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, modulo or search')
+                   message='schedule.mlir:1:1: tilewright.base is "fast" but must be serial, double_buffer, pipelined or search')
         for attributes, message in [(dict(order="rows"), 'tilewright.order is "rows" but must be steps, deadlines or interleaved'),
-                                    (dict(order="steps", base="serial"), "only modulo and search have one"),
+                                    (dict(order="steps", base="serial"), "only pipelined and search have one"),
                                     (dict(bus="both"), 'tilewright.bus is "both" but must be shared or turns'),
-                                    (dict(bus="turns", base="serial"), "only modulo and search have one"),
+                                    (dict(bus="turns", base="serial"), "only pipelined and search have one"),
                                     (dict(loaders="two"), 'tilewright.loaders is "two" but must be apart or one'),
                                     (dict(weights="late"), 'tilewright.weights is "late" but must be slots or early'),
                                     (dict(places="none"), 'tilewright.places is "none" but must be own or shared')]:

@@ -19,7 +19,7 @@ FAST = ["--hw", "gemmini_16x16_fp32", "--set", "dram.device=ideal", "--set", "dr
 class SwappedTest(CliTest):
     def preloads(self, *options):
         """Tiles that the array held, as the list scheduler has them."""
-        self.tilewright("run", "net.mlir", *options, "--schedule", self.schedule_file({}, base="modulo"), "--json", "report.json")
+        self.tilewright("run", "net.mlir", *options, "--schedule", self.schedule_file({}, base="pipelined"), "--json", "report.json")
         engines = json.loads((self.path / "report.json").read_text())["engines"]
         return next(engine["instructions"] for engine in engines if engine["name"] == "preload")
 
@@ -55,7 +55,7 @@ class SwappedTest(CliTest):
 
     def agree(self, expected):
         for hw in ["gemmini_16x16_int8", "vdla_16x16", "edge_32x32_int8"]:
-            for schedule in ["serial", "double_buffer", "modulo"]:
+            for schedule in ["serial", "double_buffer", "pipelined"]:
                 options = ["--hw", hw, "--schedule", schedule]
                 np.testing.assert_array_equal(self.output(*options), expected, str(options))
 

@@ -12,7 +12,7 @@ from cli_test import CliTest
 class TapsTest(CliTest):
     def schedule(self, size, rows=None, channels=32):
         tile = f"tile %k {{sizes = [{channels}, {size}, {rows or size}, 1], ic = {channels}}}"
-        return self.schedule_file({"conv": [tile]}, base="modulo")
+        return self.schedule_file({"conv": [tile]}, base="pipelined")
 
     def tiles_of(self, kernel, size, machine="vdla_16x16"):
         self.schedule(size)

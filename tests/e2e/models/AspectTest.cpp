@@ -36,7 +36,7 @@ protected:
     std::vector<std::pair<std::string, accel::TileRequest>> choices;
     for (const accel::TileRequest &request : pinned.requests)
       choices.push_back({"kernel", request});
-    return accel::printScheduleFile("modulo", accel::WaysRequest(pinned.choice.ways), choices);
+    return accel::printScheduleFile("pipelined", accel::WaysRequest(pinned.choice.ways), choices);
   }
 
   std::unique_ptr<SimulatedNetwork> network;

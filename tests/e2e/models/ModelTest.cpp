@@ -242,7 +242,7 @@ std::vector<ModelCase> modelCases() {
   for (size_t i = 0; i < others; ++i)
     if (cases[i].schedule == accel::Schedule::DoubleBuffer) {
       cases.push_back(cases[i]);
-      cases.back().schedule = accel::Schedule::Modulo;
+      cases.back().schedule = accel::Schedule::Pipelined;
     }
   return cases;
 }

@@ -45,13 +45,13 @@ constexpr char kDigits[] = TILEWRIGHT_SOURCE_DIR "/tests/data/digits/digits_int8
 constexpr char kImages[] = TILEWRIGHT_SOURCE_DIR "/tests/data/digits/images.npy";
 constexpr char kConv[] = "conv:1x14x14x32:3x3x32:s1:p1:int8";
 constexpr char kGemm[] = "gemm:64x128x96:int8";
-constexpr accel::Schedule kDoubleBuffer = accel::Schedule::DoubleBuffer, kModulo = accel::Schedule::Modulo;
+constexpr accel::Schedule kDoubleBuffer = accel::Schedule::DoubleBuffer, kPipelined = accel::Schedule::Pipelined;
 
 const Network kNetworks[] = {
-    {kDigits, "gemmini_16x16_int8", kDoubleBuffer}, {kDigits, "gemmini_16x16_int8", kModulo},
-    {kDigits, "tiny_8x8", kDoubleBuffer},           {kDigits, "tiny_8x8", kModulo},
-    {kConv, "vdla_16x16", kDoubleBuffer},           {kConv, "vdla_16x16", kModulo},
-    {kGemm, "vdla_16x16", kDoubleBuffer},           {kGemm, "vdla_16x16", kModulo},
+    {kDigits, "gemmini_16x16_int8", kDoubleBuffer}, {kDigits, "gemmini_16x16_int8", kPipelined},
+    {kDigits, "tiny_8x8", kDoubleBuffer},           {kDigits, "tiny_8x8", kPipelined},
+    {kConv, "vdla_16x16", kDoubleBuffer},           {kConv, "vdla_16x16", kPipelined},
+    {kGemm, "vdla_16x16", kDoubleBuffer},           {kGemm, "vdla_16x16", kPipelined},
 };
 
 /// A program, and what it computes from one input.

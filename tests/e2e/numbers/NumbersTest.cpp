@@ -34,13 +34,13 @@ std::string print(const Target &target) { return target.machine.empty() ? "CPU" 
 std::vector<Target> allTargets() {
   std::vector<Target> targets{{"", ""}};
   for (const char *machine : {"gemmini_16x16_fp32", "gemmini_16x16_bf16", "gemmini_16x16_int8"})
-    for (const char *schedule : {"serial", "double_buffer", "modulo"})
+    for (const char *schedule : {"serial", "double_buffer", "pipelined"})
       targets.push_back({machine, schedule});
   return targets;
 }
 
 const std::vector<Target> kEachType{
-    {"", ""}, {"gemmini_16x16_fp32", "modulo"}, {"gemmini_16x16_bf16", "modulo"}, {"gemmini_16x16_int8", "modulo"}};
+    {"", ""}, {"gemmini_16x16_fp32", "pipelined"}, {"gemmini_16x16_bf16", "pipelined"}, {"gemmini_16x16_int8", "pipelined"}};
 
 /// The outputs of a model in onnx's text form; nothing, and a failure of the test, if it does not run.
 std::vector<HostTensor> run(const std::string &graph, const std::vector<HostTensor> &inputs, const Target &target,

@@ -98,7 +98,7 @@ class AblationTest(ScriptsTest):
         self.ablation("--networks", "gemmini_16x16_int8:squeezenet", "--layers", "")
         runs = [call for call in self.calls() if call.startswith("run")]
         self.assertEqual(len(runs), 6)
-        for options in ["serial", "double_buffer", "modulo --across none", "search --across none", "search --across prefetch",
+        for options in ["serial", "double_buffer", "pipelined --across none", "search --across none", "search --across prefetch",
                         "search --across all"]:
             self.assertEqual(sum(f"--schedule {options}" in call for call in runs), 1, options)
         text = (self.path / "ablation.md").read_text()
@@ -248,7 +248,7 @@ class ModelsTest(ScriptsTest):
         self.assertIn("| net | cloud_128x128 | 1,000 | 800 | 0.800 | array | 0.90 | n: 1,000 of 700 |\n", out)
         self.assertNotRegex(out, r"net_int8 \| (cloud|gemmini_16x16_fp32)")
         self.assertEqual(len(self.calls()), 7)
-        self.assertTrue(all("--schedule modulo --shape x=1,3,8" in call for call in self.calls()))
+        self.assertTrue(all("--schedule pipelined --shape x=1,3,8" in call for call in self.calls()))
         self.assertTrue((self.path / "page.md").read_text().endswith(out))
 
     def test_some_networks(self):
@@ -327,16 +327,16 @@ class CpuTest(ScriptsTest):
 
 class SmallKernelsTest(ScriptsTest):
     def test_schedules_are_parts_of_double_buffer(self):
-        out, _ = self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,modulo", "--budget", 4)
+        out, _ = self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,pipelined", "--budget", 4)
         self.assertIn("serial: geometric mean 2.0000, largest 2.000, more than 1 in 3 of 3\n", out)
-        self.assertIn("modulo: geometric mean 1.0000, largest 1.000, more than 1 in 0 of 3\n", out)
+        self.assertIn("pipelined: geometric mean 1.0000, largest 1.000, more than 1 in 0 of 3\n", out)
         self.assertEqual(len(self.calls()), 9)
-        self.assertEqual(out, self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,modulo", "--budget", 4)[0])
-        self.assertNotEqual(out, self.script("bench-small.py", "--kernels", 3, "--seed", 6, "--schedules", "serial,modulo")[0])
+        self.assertEqual(out, self.script("bench-small.py", "--kernels", 3, "--schedules", "serial,pipelined", "--budget", 4)[0])
+        self.assertNotEqual(out, self.script("bench-small.py", "--kernels", 3, "--seed", 6, "--schedules", "serial,pipelined")[0])
 
     def test_a_kernel_that_fails_is_named(self):
         _, error = self.script("bench-small.py", "--kernels", 3, FAIL_ON="vdla_16x16", status=1)
-        self.assertRegex(error, "failed: tilewright run .* --hw vdla_16x16 --schedule modulo")
+        self.assertRegex(error, "failed: tilewright run .* --hw vdla_16x16 --schedule pipelined")
 
 
 if __name__ == "__main__":

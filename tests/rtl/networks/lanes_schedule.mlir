@@ -1,5 +1,5 @@
 // All three have two outputs in a vector; what goes from one to the next stays on chip, without gaps between its pixels.
-module attributes {transform.with_named_sequence, tilewright.base = "modulo"} {
+module attributes {transform.with_named_sequence, tilewright.base = "pipelined"} {
   transform.named_sequence @__transform_main(%model: !transform.any_op) {
     %all = transform.tilewright.match_node "*"
     transform.tilewright.tile %all {packed = true}

@@ -1,4 +1,4 @@
-module attributes {transform.with_named_sequence, tilewright.base = "modulo"} {
+module attributes {transform.with_named_sequence, tilewright.base = "pipelined"} {
   transform.named_sequence @twice(%kernel: !transform.any_op {transform.readonly}) {
     transform.tilewright.buffers %kernel {depth = 2}
     transform.yield
