@@ -3,14 +3,14 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Network.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
-#include "compiler/directives/ScheduleFile.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/ModelNodes.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Target.h"
+#include "compiler/plan/PlanFile.h"
+#include "compiler/text/Diagnostics.h"
 #include "hw-configs/Machine.h"
 #include "isa/Assembler.h"
 #include "isa/Printable.h"
@@ -150,13 +150,13 @@ struct Module {
   Precision precision = Precision::Single; ///< as in Network
   std::vector<std::string> nodes;          ///< of an ONNX model, all of them
   /// Null if --schedule names a schedule of the compiler.
-  directives::ScheduleFile scheduleFile;
-  std::string schedulePath;
+  plan::PlanFile planFile;
+  std::string planPath;
 
   /// An error of the compiler: it is the schedule file's if it says so, else the model's.
   Error errorOf(llvm::Error error, const std::string &model) const {
     std::string message = llvm::toString(std::move(error));
-    bool named = !schedulePath.empty() && message.rfind(schedulePath + ":", 0) == 0;
+    bool named = !planPath.empty() && message.rfind(planPath + ":", 0) == 0;
     return fromLlvm(llvm::createStringError("%s", message.c_str()), named ? "" : model);
   }
 };
@@ -203,22 +203,22 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
                   mlir::math::MathDialect, mlir::tensor::TensorDialect>();
   result.context = std::make_unique<mlir::MLIRContext>(registry);
   StatusOr<accel::Schedule> schedule = accel::Schedule::Pipelined;
-  if (directives::isScheduleFile(options.schedule)) {
-    llvm::Expected<directives::ScheduleFile> file = directives::readScheduleFile(*result.context, options.schedule);
+  if (plan::isPlanFile(options.schedule)) {
+    llvm::Expected<plan::PlanFile> file = plan::readPlanFile(*result.context, options.schedule);
     if (!file)
       return fromLlvm(file.takeError(), options.schedule);
-    result.scheduleFile = std::move(*file);
-    result.schedulePath = options.schedule;
-    schedule = result.scheduleFile.base;
-    result.options.ways = result.scheduleFile.ways;
+    result.planFile = std::move(*file);
+    result.planPath = options.schedule;
+    schedule = result.planFile.schedule;
+    result.options.network = result.planFile.network;
   } else {
     schedule = scheduleOf(options.schedule);
   }
   if (!schedule)
     return schedule.error();
   if (options.searchAgain && *schedule != accel::Schedule::Search)
-    return userError(options.schedule + ": the base is " + accel::nameOf(*schedule) +
-                     ", and only search can be tuned: give the module tilewright.base = \"search\"");
+    return userError(options.schedule + ": the schedule is " + accel::nameOf(*schedule) +
+                     ", and only search can be tuned: give plan.network schedule = \"search\"");
   result.options.machine = machine;
   result.options.schedule = *schedule;
   auto across = std::find(acrossNames().begin(), acrossNames().end(), options.across);
@@ -334,8 +334,8 @@ Status lower(Module &module, const std::string &model) {
   } else if (llvm::Error error = outlineKernels(*module.module, pipeline::targetsOf(module.options).front()->name())) {
     return fromLlvm(std::move(error), model);
   }
-  if (module.scheduleFile.module && module.options.machine)
-    if (llvm::Error error = directives::applyScheduleFile(*module.module, module.scheduleFile))
+  if (module.planFile.module && module.options.machine)
+    if (llvm::Error error = plan::applyPlanFile(*module.module, module.planFile))
       return module.errorOf(std::move(error), model);
   return {};
 }
@@ -363,7 +363,7 @@ Error notOneProgram(const std::string &model, const std::string &machine) {
 struct Compilation {
   Network network;
   mlir::OwningOpRef<mlir::ModuleOp> module; ///< in linalg
-  std::string tilesText, scheduleText;
+  std::string tilesText, planText;
 
   bool hasPrograms() const {
     return llvm::any_of(network.steps, [](const Step &step) { return step.program.has_value(); });
@@ -416,7 +416,7 @@ Status compileSteps(Module &module, Compilation &compilation) {
     for (const pipeline::OffloadEntry &entry : compiled->offload)
       kernels.push_back({entry.node, target.title().str(), entry.reason});
     compilation.tilesText = std::move(compiled->tilesText);
-    compilation.scheduleText = std::move(compiled->scheduleText);
+    compilation.planText = std::move(compiled->planText);
     Step step;
     step.program = std::move(compiled->program);
     step.plannedStarts = std::move(compiled->plannedStarts);
@@ -536,7 +536,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   using accel::Schedule;
   const Schedule asked = module.options.schedule;
   const bool isSearch = asked == Schedule::Search;
-  if (!accel::overlapsKernels(asked) || module.scheduleFile.module || options.across != "all")
+  if (!accel::overlapsKernels(asked) || module.planFile.module || options.across != "all")
     return compileImported(module, named, options.oneProgram);
 
   mlir::OwningOpRef<mlir::ModuleOp> imported = std::move(module.module);
@@ -606,7 +606,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
 
 /// Text or image to a program that the machine can run.
 StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const NetworkOptions &options) {
-  if (directives::isScheduleFile(options.schedule))
+  if (plan::isPlanFile(options.schedule))
     return userError(model + " is a program already: no schedule file can change it");
   Network network;
   network.model = model;
@@ -752,14 +752,14 @@ const std::vector<std::string> &runtime::acrossNames() {
 }
 
 const std::vector<std::string> &runtime::phaseNames() {
-  static const std::vector<std::string> names = {"import", "graph", "linalg", "tiles", "schedule", "isa", "program"};
+  static const std::vector<std::string> names = {"import", "graph", "linalg", "plan", "tiles", "isa", "program"};
   return names;
 }
 
 Error runtime::compilerError(std::string message, const std::string &where) {
-  const bool ours = llvm::StringRef(message).starts_with(pipeline::kInternal);
+  const bool ours = llvm::StringRef(message).starts_with(text::kInternal);
   if (ours)
-    message.erase(0, pipeline::kInternal.size());
+    message.erase(0, text::kInternal.size());
   if (!where.empty() && message.rfind(where, 0) != 0)
     message = where + ": " + message;
   return ours ? internalError(message) : userError(message);
@@ -977,8 +977,8 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
     notes.insert(notes.end(), module->cache->notes().begin(), module->cache->notes().end());
   if (phase == "tiles")
     return compilation->tilesText;
-  if (phase == "schedule")
-    return compilation->scheduleText;
+  if (phase == "plan")
+    return compilation->planText;
   const isa::Program &program = *compilation->network.steps.front().program;
   return phase == "isa" ? isa::disassemble(program) : image(program);
 }

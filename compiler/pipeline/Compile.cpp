@@ -5,9 +5,9 @@
 
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
-#include "compiler/pipeline/Diagnostics.h"
-#include "compiler/pipeline/ReadText.h"
 #include "compiler/pipeline/Target.h"
+#include "compiler/text/Diagnostics.h"
+#include "compiler/text/ReadText.h"
 #include "isa/files/InputFile.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -22,7 +22,7 @@ using namespace tw::pipeline;
 
 namespace {
 llvm::Error runPasses(ModuleOp module, llvm::function_ref<void(OpPassManager &)> build) {
-  DiagnosticText text(module.getContext());
+  text::DiagnosticText text(module.getContext());
   PassManager manager = PassManager::on<ModuleOp>(module.getContext());
   build(manager);
   if (succeeded(manager.run(module)))
@@ -69,7 +69,7 @@ LogicalResult checkModel(ModuleOp module) {
 llvm::Expected<OwningOpRef<ModuleOp>> pipeline::importModel(MLIRContext &context, llvm::StringRef path,
                                                             const CompileOptions &options) {
   if (path.ends_with(".mlir"))
-    return readText(context, path, files::kMostBytes, checkModel);
+    return text::readText(context, path, files::kMostBytes, checkModel);
   return frontend::importOnnxFile(context, path, options.import);
 }
 

@@ -12,6 +12,7 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/Search.h"
+#include "compiler/plan/NetworkPlan.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 
@@ -39,8 +40,8 @@ struct CompileOptions {
   const timing::MachineParams *machine = nullptr;
   accel::Schedule schedule = accel::Schedule::Pipelined;
   Across across = Across::All;
-  /// pipelined and search: nothing is what the estimate prefers.
-  accel::WaysRequest ways;
+  /// pipelined and search: an open knob stays the compiler's choice.
+  plan::NetworkKnobs network;
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
@@ -93,15 +94,15 @@ struct NetworkChoice {
   bool packs = false;                   ///< kernels that can have pixels side by side in the array do
   bool packsWindows = false;            ///< those that can have them side by side in the vector engine do
   bool shortWindows = false;            ///< pooling lets its neighbours' vector work in between
-  accel::Ways ways;
-  bool tallBands = false;     ///< where a kernel loads shared rows again for each band
-  bool wholeBanks = false;    ///< each kernel's buffers begin with a bank that those of the kernel before do not use
-  bool serpentine = false;    ///< every second tile of a contraction takes the last input channels first
-  bool keepsSums = false;     ///< windows of sums find those that they share with the row above
-  bool carriesMaxima = false; ///< the same, as maxima in the scratchpad
-  bool keepsMatrices = false; ///< products of several matrices find them in the channels of tensors on chip
-  bool plansTiles = false;    ///< of the best tiles of a kernel by the closed form, the list scheduler says which is
-  bool fromBottom = false;    ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
+  plan::NetworkKnobs ways;              ///< complete
+  bool tallBands = false;               ///< where a kernel loads shared rows again for each band
+  bool wholeBanks = false;              ///< each kernel's buffers begin with a bank that those of the kernel before do not use
+  bool serpentine = false;              ///< every second tile of a contraction takes the last input channels first
+  bool keepsSums = false;               ///< windows of sums find those that they share with the row above
+  bool carriesMaxima = false;           ///< the same, as maxima in the scratchpad
+  bool keepsMatrices = false;           ///< products of several matrices find them in the channels of tensors on chip
+  bool plansTiles = false;              ///< of the best tiles of a kernel by the closed form, the list scheduler says which is
+  bool fromBottom = false; ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
 
   bool operator==(const NetworkChoice &other) const {
     auto all = [](const NetworkChoice &c) {
@@ -124,8 +125,8 @@ struct ChainRows {
 
 /// All that was chosen for a program: what its schedule file says.
 struct Pinned {
-  std::vector<accel::TileRequest> requests; ///< per layer
-  NetworkChoice choice;                     ///< where they say nothing
+  std::vector<plan::KernelPlan> requests; ///< per layer
+  NetworkChoice choice;                   ///< where they say nothing
 };
 
 /// Something of that which could be otherwise.
@@ -176,7 +177,7 @@ struct CompiledNetwork {
   /// The tiles phase, as text.
   std::string tilesText;
   /// The choices of the tiles phase as a schedule file, which compiles to the same program.
-  std::string scheduleText;
+  std::string planText;
 };
 
 /// Reads an ONNX file (or graph/linalg MLIR text, by the suffix .mlir) into a module.

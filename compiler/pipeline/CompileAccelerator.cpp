@@ -94,7 +94,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     llvm::Expected<Pinned> pinned = readProgram(picks);
     if (!pinned || picks.empty())
       return pinned;
-    std::vector<std::vector<accel::TileRequest>> requests{pinned->requests};
+    std::vector<std::vector<plan::KernelPlan>> requests{pinned->requests};
     const size_t parents = 1 + picks.front();
     picks = picks.drop_front();
     while (requests.size() < parents) {
@@ -143,10 +143,10 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     if (!others)
       return others.takeError();
     // What is best with each order goes first: the orders differ by less than the estimate may err.
-    for (schedule::Order order : {schedule::Order::Steps, schedule::Order::Deadlines, schedule::Order::Interleaved}) {
+    for (plan::Priority order : {plan::Priority::ProgramOrder, plan::Priority::Alap, plan::Priority::Interleaved}) {
       CompileOptions asked = options;
-      asked.ways.order = order;
-      if (options.ways.order || options.across == Across::None)
+      asked.network.priority = order;
+      if (options.network.priority || options.across == Across::None)
         break;
       if (auto found = weigh(asked))
         others->insert(others->begin(), found->front());

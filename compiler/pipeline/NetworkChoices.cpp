@@ -42,6 +42,11 @@ constexpr size_t kSplitBeside = 4; ///< the pick of 0.75: of a kernel that runs 
 
 int64_t tapsOf(const accel::Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
 
+/// Whether a plan says anything of a kernel's tiles themselves.
+bool hasTileShape(const plan::KernelPlan &p) {
+  return plan::isSet(p.tile) || p.tileK || p.loopOrder || p.pixelPacking || p.firstSplit || p.lastSplit;
+}
+
 /// Of one output channel.
 int64_t positionsOf(const accel::Kernel &kernel) {
   return kernel.extent[accel::P0] * kernel.extent[accel::P1] * kernel.extent[accel::P2];
@@ -49,12 +54,12 @@ int64_t positionsOf(const accel::Kernel &kernel) {
 } // namespace
 
 NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
-  const accel::TileRequest &request = layers[layer].kernel.request;
+  const plan::KernelPlan &request = layers[layer].kernel.plan;
   Place place;
   if ((place.banks = request.banks))
     return place;
-  place.isBehind = request.behind.value_or(!choice.fromBottom);
-  if (request.behind)
+  place.isBehind = request.afterPrevious.value_or(!choice.fromBottom);
+  if (request.afterPrevious)
     return place;
   auto picked = [&](size_t other) -> size_t {
     if (other >= layers.size())
@@ -105,8 +110,8 @@ NetworkCompiler::Place NetworkCompiler::placeOf(size_t layer) const {
 
 int64_t NetworkCompiler::arrayChannels(const Layer &layer) const {
   const accel::Kernel &kernel = layer.form(choice);
-  if (kernel.request.arrayChannels || !overlaps())
-    return kernel.request.arrayChannels.value_or(0);
+  if (kernel.plan.arrayChannels || !overlaps())
+    return kernel.plan.arrayChannels.value_or(0);
   auto own = llvm::find_if(choice.bothEngines, [&](const BothEngines &b) { return b.layer == size_t(&layer - layers.data()); });
   return own != choice.bothEngines.end() && accel::canUseBothEngines(kernel, machine) ? own->arrayChannels : 0;
 }
@@ -127,12 +132,12 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
   // Passes of half of the positions hide their preloads.
   const int64_t least = 2 * int64_t((machine.rows + machine.preloadRowsPerCycle - 1) / machine.preloadRowsPerCycle);
   auto isProduct = [&](const accel::Kernel &other) {
-    return other.anchor && other.anchor->kind == accel::Anchor::Contraction && !other.request.size[accel::P0] &&
+    return other.anchor && other.anchor->kind == accel::Anchor::Contraction && !other.plan.tile[accel::P0] &&
            other.extent[accel::P1] * other.extent[accel::P2] == 1 && other.extent[accel::P0] >= least;
   };
   const bool before = reduces && layer && isProduct(layers[layer - 1].kernel) && isReadBy(layer - 1, layer);
   const bool behind = layer + 1 < layers.size() && isProduct(layers[layer + 1].kernel) && isReadBy(layer, layer + 1) &&
-                      layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.request.size[accel::C];
+                      layers[layer + 1].kernel.extent[accel::P0] == kernel.extent[accel::P0] && !kernel.plan.tile[accel::C];
   for (bool apart : {true, false}) {
     if (before && apart)
       ways.push_back({layer, true, false, 0, false, true, true});
@@ -142,10 +147,10 @@ llvm::SmallVector<Beside> NetworkCompiler::waysBeside(size_t layer) const {
       ways.push_back({layer, false, true, 0, false, apart});
     if (before && behind)
       ways.push_back({layer, true, true, 0, false, apart});
-    if (behind && !reduces && !kernel.request.size[accel::P0] && !layers[layer + 1].kernel.request.ic)
+    if (behind && !reduces && !kernel.plan.tile[accel::P0] && !layers[layer + 1].kernel.plan.tileK)
       for (int64_t columns : {2 * leastColumns(), leastColumns()})
         for (bool together : {false, true})
-          if (!together || !layers[layer + 1].kernel.request.order)
+          if (!together || !layers[layer + 1].kernel.plan.loopOrder)
             ways.push_back({layer, false, false, columns, together, apart});
   }
   return ways;
@@ -157,7 +162,7 @@ llvm::SmallVector<int64_t> NetworkCompiler::cutsBeside(size_t layer, bool before
   if (machine.scratchpads.size() == 1 || !reducesChannels(layer) || llvm::none_of(waysBeside(layer), isHalved))
     return {};
   const accel::Kernel &own = layers[layer].kernel, &product = layers[before ? layer - 1 : layer + 1].kernel;
-  if (own.request.hasTile() || product.request.hasTile())
+  if (hasTileShape(own.plan) || hasTileShape(product.plan))
     return {};
   // Blocks of columns that take the array as long as the layer takes the vector engine.
   auto ceilDiv = [](int64_t a, int64_t b) { return int64_t(llvm::divideCeil(a, b)); };
@@ -200,36 +205,36 @@ int64_t NetworkCompiler::cutPositions(size_t layer) const {
 void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
   const Beside *own = besideOf(layer), *next = besideOf(layer + 1), *before = layer ? besideOf(layer - 1) : nullptr;
   if ((next && next->before && !next->stays) || (before && before->behind)) {
-    kernel.request.size[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
-    kernel.request.order = kernel.request.order.value_or(0); // one half after the other
+    kernel.plan.tile[accel::P0] = (kernel.extent[accel::P0] + 1) / 2;
+    kernel.plan.loopOrder = kernel.plan.loopOrder.value_or(plan::LoopOrder::PositionsOuter); // one half after the other
   }
-  auto cut = [&](const Beside *beside, int64_t Beside::*tiles, std::optional<accel::Cut> accel::TileRequest::*cut) {
+  auto cut = [&](const Beside *beside, int64_t Beside::*tiles, std::optional<plan::Split> plan::KernelPlan::*cut) {
     if (!beside || !(beside->*tiles))
       return;
-    kernel.request.size[accel::P0] = kernel.extent[accel::P0];
-    kernel.request.*cut = accel::Cut{beside->*tiles, cutPositions(beside->layer)};
+    kernel.plan.tile[accel::P0] = kernel.extent[accel::P0];
+    kernel.plan.*cut = accel::Cut{beside->*tiles, cutPositions(beside->layer)};
     const int64_t inputTiles = std::max<int64_t>(cutSlots() / (beside->*tiles), 1);
-    kernel.request.ic = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->ic, inputTiles), machine.rows));
+    kernel.plan.tileK = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->ic, inputTiles), machine.rows));
     // A slot has a bank to itself: as many columns as that holds, as all other tiles have that width too.
     const int64_t columns = int64_t(machine.cols), bank = int64_t(machine.scratchpads.back().bankBytes());
-    const int64_t most = bank / (kernel.request.ic * columns * timing::elementBytes(machine.arrayType)) * columns;
+    const int64_t most = bank / (kernel.plan.tileK * columns * timing::elementBytes(machine.arrayType)) * columns;
     const int64_t channelTiles = int64_t(llvm::divideCeil(kernel.anchor->oc, std::max(most, columns)));
-    kernel.request.size[accel::C] = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->oc, channelTiles), columns));
+    kernel.plan.tile[accel::C] = int64_t(llvm::alignTo(llvm::divideCeil(kernel.anchor->oc, channelTiles), columns));
   };
-  cut(next, &Beside::last, &accel::TileRequest::last);
-  cut(before, &Beside::first, &accel::TileRequest::first);
+  cut(next, &Beside::last, &plan::KernelPlan::lastSplit);
+  cut(before, &Beside::first, &plan::KernelPlan::firstSplit);
   if (own && (own->last || own->first)) // two tiles hide each other's latency
-    kernel.request.size[accel::P0] = cutPositions(layer) / 2;
+    kernel.plan.tile[accel::P0] = cutPositions(layer) / 2;
   if (before && before->columns)
-    kernel.request.ic = std::min(before->columns, kernel.anchor->ic);
+    kernel.plan.tileK = std::min(before->columns, kernel.anchor->ic);
   if (before && before->together)
-    kernel.request.order = 3; // of kOrderNames: all positions of some results take these channels, before the next channels
-  if (own && own->behind)     // rows as well
-    kernel.request.size[accel::C] = kernel.extent[accel::C];
+    kernel.plan.loopOrder = plan::LoopOrder::KChannelsOuter;
+  if (own && own->behind) // rows as well
+    kernel.plan.tile[accel::C] = kernel.extent[accel::C];
   if (own && own->columns) {
-    kernel.request.size[accel::C] = std::min(own->columns, kernel.extent[accel::C]);
+    kernel.plan.tile[accel::C] = std::min(own->columns, kernel.extent[accel::C]);
     if (own->columns > leastColumns()) // the fewest of as many positions as there is room for
-      kernel.request.size[accel::P0] = kernel.extent[accel::P0];
+      kernel.plan.tile[accel::P0] = kernel.extent[accel::P0];
   }
 }
 
@@ -237,8 +242,8 @@ void NetworkCompiler::askForParts(size_t layer, accel::Kernel &kernel) const {
 llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
   const bool hasPlaces = overlaps() && options.across != Across::None && machine.scratchpads[0].banks > 1;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const accel::TileRequest &request = layers[i].kernel.request;
-    const bool isFree = layers[i].kernel.copies.empty() && !request.banks && !request.behind;
+    const plan::KernelPlan &request = layers[i].kernel.plan;
+    const bool isFree = layers[i].kernel.copies.empty() && !request.banks && !request.afterPrevious;
     add(i, hasPlaces && isFree ? 2 + std::size(kBankSplits) : 1, DecisionOn::Place, "place of ");
   }
   llvm::Expected<accel::NetworkUses> uses = describeUses();
@@ -249,19 +254,19 @@ llvm::Error NetworkCompiler::listPlaces(llvm::function_ref<void(size_t, unsigned
     const size_t range = layers[i].ranges[size_t(layers[i].kernel.output.tensor)];
     unsigned reach = 0;
     if (overlaps() && options.across == Across::All && !uses->wanted[range]) {
-      const accel::TileRequest &chosen = network.chosen[i];
+      const plan::KernelPlan &chosen = network.chosen[i];
       if (chosen.onChip.value_or(false))
         result.elsewhere[i].push_back(Stay::Away);
       accel::NetworkUses alone = *uses; // with all the room there is
       alone.wanted.assign(ranges.size(), false);
       alone.wanted[range] = true;
       alone.holdsMatrices[range] = true;
-      if ((!chosen.onChip.value_or(false) || chosen.bands) && accel::chooseResidents(alone, machine).refused.empty())
+      if ((!chosen.onChip.value_or(false) || chosen.rowTile) && accel::chooseResidents(alone, machine).refused.empty())
         result.elsewhere[i].push_back(Stay::Whole);
       const std::optional<accel::RowsBetween> edge = accel::rowsBetween(*uses, unsigned(i), machine);
-      if (!chosen.bands && edge)
+      if (!chosen.rowTile && edge)
         result.elsewhere[i].push_back(Stay::Bands);
-      if (chosen.bands && edge)
+      if (chosen.rowTile && edge)
         reach = edge->reader - unsigned(i) - 1;
     }
     add(i, 1 + unsigned(result.elsewhere[i].size()), DecisionOn::Result, "result of ");
@@ -299,9 +304,9 @@ void NetworkCompiler::listBeside(llvm::function_ref<void(size_t, unsigned, Decis
 }
 
 size_t NetworkCompiler::endOfChain(size_t layer) const {
-  const std::vector<accel::TileRequest> &chosen = network.chosen;
+  const std::vector<plan::KernelPlan> &chosen = network.chosen;
   auto bandsOf = [&](size_t i) {
-    return i < chosen.size() && chosen[i].onChip && !layers[i].kernel.request.onChip ? chosen[i].bands : 0;
+    return i < chosen.size() && chosen[i].onChip && !layers[i].kernel.plan.onChip ? chosen[i].rowTile : 0;
   };
   size_t end = layer;
   if (layer == 0 || bandsOf(layer - 1) != bandsOf(layer))
@@ -318,8 +323,8 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
     const size_t end = endOfChain(i);
     if (end > i && accel::packsTaps(layers[i].kernel, machine)) {
       chain.last = unsigned(end) - 1;
-      const auto *own = llvm::lower_bound(kBands, network.chosen[i].bands);
-      const auto *above = own + (own != std::end(kBands) && *own == network.chosen[i].bands);
+      const auto *own = llvm::lower_bound(kBands, network.chosen[i].rowTile);
+      const auto *above = own + (own != std::end(kBands) && *own == network.chosen[i].rowTile);
       chain.others.assign(own - std::min<ptrdiff_t>(kRowsTried, own - std::begin(kBands)), own);
       chain.others.insert(chain.others.end(), above, above + std::min<ptrdiff_t>(kRowsTried, std::end(kBands) - above));
     }
@@ -333,11 +338,11 @@ void NetworkCompiler::listRows(llvm::function_ref<void(size_t, unsigned, Decisio
 /// neighbours only.
 void NetworkCompiler::listForms(llvm::function_ref<void(size_t, unsigned, DecisionOn, const char *)> add) {
   for (size_t i = 0; i < layers.size(); ++i)
-    add(i, hasWays() && !layers[i].kernel.request.depth ? 1 + kMoreSlots : 1, DecisionOn::Depth, "depth of ");
+    add(i, hasWays() && !layers[i].kernel.plan.depth ? 1 + kMoreSlots : 1, DecisionOn::Depth, "depth of ");
   for (size_t i = 0; i < layers.size(); ++i) {
     const accel::Kernel &kernel = layers[i].kernel;
     const bool isContraction = kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction;
-    const bool isAsked = kernel.request.panel && kernel.request.order;
+    const bool isAsked = kernel.plan.stationary && kernel.plan.loopOrder;
     add(i, hasWays() && isContraction && !isAsked ? accel::Tile::kForms : 1, DecisionOn::Form, "form of ");
   }
 }
@@ -383,7 +388,7 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   uses->tallBands = choice.tallBands;
   uses->keepsSums = choice.keepsSums;
   uses->carriesMaxima = choice.carriesMaxima;
-  uses->isInterleaved = choice.ways.order == schedule::Order::Interleaved;
+  uses->isInterleaved = choice.ways.priority == plan::Priority::Interleaved;
   // A schedule file that asks for bands asks for those alone.
   const bool wantsBands = llvm::any_of(uses->wantedBands, [](int64_t rows) { return rows > 0; }) || !uses->likesBands.empty();
   uses->onlyLiked = !bands && !uses->likesBands.empty();
@@ -392,13 +397,13 @@ llvm::Expected<std::optional<accel::Fusion>> NetworkCompiler::chooseOnChip() {
   chosen.residency.refused.insert(chosen.residency.refused.begin(), chosen.refused.begin(), chosen.refused.end());
   for (const auto &[range, why] : chosen.residency.refused) {
     auto wantedBy = llvm::find_if(layers, [range = range](const Layer &layer) {
-      return layer.kernel.request.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
+      return layer.kernel.plan.onChip && layer.ranges[size_t(layer.kernel.output.tensor)] == range;
     });
     if (wantedBy == layers.end()) // a search would like it
       continue;
     return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: %s",
-                                   accel::placed(wantedBy->kernel.request.keepAt).c_str(), wantedBy->kernel.name.c_str(),
-                                   why.c_str());
+                                   wantedBy->kernel.plan.placeOf({"on_chip", "row_tile"}).c_str(),
+                                   wantedBy->kernel.name.c_str(), why.c_str());
   }
   return chosen;
 }
@@ -414,7 +419,7 @@ llvm::Expected<bool> NetworkCompiler::weigh(const NetworkChoice &next, double le
   NetworkChoice plain; // what only residency rules tell apart
   plain.residency = next.residency;
   plain.keptFirst = next.keptFirst;
-  plain.ways = options.ways.orFirst();
+  plain.ways = options.network.withDefaults();
   if (next == plain) {
     if (llvm::any_of(fusions, [&](const auto &other) { return other->isSameChoice(*fusion); }))
       return true;
@@ -491,7 +496,7 @@ void NetworkCompiler::weighEachWith(bool NetworkChoice::*way, double leastGain) 
 
 /// Results that take the place of what they are made of: room for others.
 void NetworkCompiler::weighPlaces() {
-  if (!hasWays() || options.ways.places || layers.size() < 2)
+  if (!hasWays() || options.network.resultPlaces || layers.size() < 2)
     return;
   auto takesPlace = [](const std::optional<accel::Resident> &r) { return r && r->takesPlace; };
   const std::vector<Weighed> apart = weighed;
@@ -499,7 +504,7 @@ void NetworkCompiler::weighPlaces() {
     if (other.cycles >= kWorthRefining * apart.front().cycles)
       break;
     choice = other.choice;
-    choice.ways.places = accel::Places::Shared;
+    choice.ways.resultPlaces = plan::ResultPlaces::Reused;
     llvm::Expected<std::optional<accel::Fusion>> fusion = chooseOnChip();
     if (!fusion)
       llvm::consumeError(fusion.takeError());
@@ -510,7 +515,7 @@ void NetworkCompiler::weighPlaces() {
 
 /// Sums of windows that stay for the row below: fewer passes, but tiles of one row load more of their input again.
 void NetworkCompiler::weighSums() {
-  auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.request.keepsSums; };
+  auto shares = [](const Layer &l) { return l.kernel.sharedSums() > 0 && !l.kernel.plan.sumLineBuffer; };
   if (hasWays() && layers.size() > 1 && llvm::any_of(layers, shares))
     weighEachWith(&NetworkChoice::keepsSums, kLeastGain);
 }
@@ -518,7 +523,7 @@ void NetworkCompiler::weighSums() {
 /// Or their maxima stay (decision 0041): fewer passes and loads, but more instructions of the vector engine, and room for them.
 void NetworkCompiler::weighMaxima() {
   auto carries = [&](const Layer &l) {
-    return !l.kernel.request.carriesMaxima && l.kernel.carriedSums() > 0 && accel::carriedSums(l.kernel, machine) > 0;
+    return !l.kernel.plan.maxLineBuffer && l.kernel.carriedSums() > 0 && accel::carriedSums(l.kernel, machine) > 0;
   };
   if (hasWays() && layers.size() > 1 && llvm::any_of(layers, carries))
     weighEachWith(&NetworkChoice::carriesMaxima, kLeastMaxima);
@@ -542,7 +547,7 @@ void NetworkCompiler::weighContexts() {
 /// lanes of the vector engine.
 void NetworkCompiler::weighPixels() {
   for (bool windows : {false, true}) {
-    auto isPacked = [&](const Layer &l) { return l.isWindow() == windows && l.packed && !l.kernel.request.packed; };
+    auto isPacked = [&](const Layer &l) { return l.isWindow() == windows && l.packed && !l.kernel.plan.pixelPacking; };
     if (llvm::none_of(layers, isPacked))
       continue;
     NetworkChoice best = weighed.front().choice, apart = best;
@@ -584,8 +589,8 @@ void NetworkCompiler::weighTiles() {
 void NetworkCompiler::weighSerpentine() {
   auto hasParts = [&](const auto &layer) {
     const accel::Kernel &kernel = layer.value().form(weighed.front().choice);
-    return kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction && !kernel.request.serpentine &&
-           bestNetwork.chosen[layer.index()].ic < kernel.anchor->ic;
+    return kernel.anchor && kernel.anchor->kind == accel::Anchor::Contraction && !kernel.plan.serpentine &&
+           bestNetwork.chosen[layer.index()].tileK < kernel.anchor->ic;
   };
   if (!hasWays() || layers.size() < 2 || llvm::none_of(llvm::enumerate(layers), hasParts))
     return;
@@ -606,14 +611,14 @@ void NetworkCompiler::weighOrders() {
   std::optional<NetworkChoice> close;
   if (apart != weighed.begin() && apart != weighed.end() && apart->cycles < kWorthRefining * weighed.front().cycles)
     close = apart->choice;
-  for (schedule::Order order : {schedule::Order::Deadlines, schedule::Order::Interleaved}) {
+  for (plan::Priority order : {plan::Priority::Alap, plan::Priority::Interleaved}) {
     next = weighed.front().choice;
-    next.ways.order = order;
-    if (!options.ways.order)
+    next.ways.priority = order;
+    if (!options.network.priority)
       weighToo(next);
   }
-  if (close && !options.ways.order) {
-    close->ways.order = schedule::Order::Interleaved;
+  if (close && !options.network.priority) {
+    close->ways.priority = plan::Priority::Interleaved;
     weighToo(*close);
   }
   auto packsTaps = [&](const Layer &l) { return accel::packsTaps(l.kernel, machine); };
@@ -671,7 +676,7 @@ void NetworkCompiler::weighHalves() {
     const auto ways = waysBeside(i);
     const auto spread = llvm::find_if(ways, [](const Beside &way) { return way.spreads; });
     const bool isBeside = llvm::any_of(next.beside, [&](const Beside &way) { return way.layer == i; });
-    if (spread == ways.end() || isBeside || layers[i - 1].kernel.request.onChip)
+    if (spread == ways.end() || isBeside || layers[i - 1].kernel.plan.onChip)
       continue;
     next.beside.push_back(*spread);
     next.beside.back().stays = true;
@@ -685,12 +690,12 @@ void NetworkCompiler::weighEngines() {
   const int64_t unit = std::max<int64_t>(machine.lanes / 2, 1);
   for (size_t i = 0; hasWays() && i < layers.size(); ++i) {
     const accel::Kernel &kernel = layers[i].form(weighed.front().choice);
-    if (kernel.request.arrayChannels || !accel::canUseBothEngines(kernel, machine))
+    if (kernel.plan.arrayChannels || !accel::canUseBothEngines(kernel, machine))
       continue;
     size_t first = i, last = i;
-    while (first > 0 && bestNetwork.chosen[first - 1].bands)
+    while (first > 0 && bestNetwork.chosen[first - 1].rowTile)
       --first;
-    while (bestNetwork.chosen[last].bands)
+    while (bestNetwork.chosen[last].rowTile)
       ++last;
     if (first == last)
       continue;
@@ -749,7 +754,7 @@ std::string NetworkCompiler::whyNotAsMade(size_t layer) const {
   for (bool takes : {false, true}) {
     accel::Kernel kernel = layers[layer - !takes].form(choice);
     askForTurns(kernel, turns, takes);
-    if (kernel.request.depth < 2)
+    if (kernel.plan.depth < 2)
       return "weights have no room for two tiles of each";
   }
   return "";
@@ -798,29 +803,30 @@ NetworkCompiler::Turns NetworkCompiler::turnsOf(size_t layer) const {
 }
 
 void NetworkCompiler::askForTurns(accel::Kernel &kernel, const Turns &turns, bool takes) const {
-  accel::TileRequest &request = kernel.request;
+  plan::KernelPlan &request = kernel.plan;
   const int64_t rows = int64_t(machine.rows), cols = int64_t(machine.cols);
   auto ask = [](auto &key, auto value) {
-    if (!key)
+    if (!plan::isSet(key))
       key = value;
   };
   for (unsigned axis = accel::P0; axis < accel::kAxes; ++axis)
-    ask(request.size[axis], kernel.extent[axis]);
+    ask(request.tile[axis], kernel.extent[axis]);
   // A block of channels is made at a time, from some of the inputs after the others, and taken for some of the results after the others.
-  ask(request.size[accel::C], takes ? blocksInTurn(kernel, kernel.anchor->oc) * cols : cols);
-  ask(request.ic, takes ? rows : blocksInTurn(kernel, kernel.anchor->ic) * rows);
-  ask(request.order, takes ? 2u : 1u); // of kOrderNames
-  ask(request.panel, 0u);
+  ask(request.tile[accel::C], takes ? blocksInTurn(kernel, kernel.anchor->oc) * cols : cols);
+  ask(request.tileK, takes ? rows : blocksInTurn(kernel, kernel.anchor->ic) * rows);
+  ask(request.loopOrder, takes ? plan::LoopOrder::KOuter : plan::LoopOrder::ChannelsOuter);
+  ask(request.stationary, plan::Stationary::None);
   ask(request.serpentine, false);
   const int64_t parameters =
-      4 * request.size[accel::C] * llvm::count_if(kernel.steps, [](const accel::Step &step) {
+      4 * request.tile[accel::C] * llvm::count_if(kernel.steps, [](const accel::Step &step) {
         return llvm::any_of(step.sources, [](const accel::Source &source) { return source.kind == accel::Source::Parameter; });
       });
-  const int64_t blocks = int64_t(llvm::divideCeil(request.size[accel::C], cols) * llvm::divideCeil(request.ic, rows));
+  const int64_t blocks = int64_t(llvm::divideCeil(request.tile[accel::C], cols) * llvm::divideCeil(request.tileK, rows));
   const int64_t tile = blocks * blockBytes(kernel) + parameters;
-  ask(request.depth, unsigned(std::min((takes ? turns.takerWeights : turns.makerWeights).size() / tile, kMostTurns)));
-  const int64_t tiles = std::min(int64_t(request.depth), int64_t(llvm::divideCeil(kernel.anchor->oc, request.size[accel::C])));
-  ask(request.oneSum, !takes && turns.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
+  ask(request.depth, int64_t(std::min((takes ? turns.takerWeights : turns.makerWeights).size() / tile, kMostTurns)));
+  const int64_t tiles = std::min(int64_t(request.depth), int64_t(llvm::divideCeil(kernel.anchor->oc, request.tile[accel::C])));
+  ask(request.singleAccumulator,
+      !takes && turns.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
 }
 
 void NetworkCompiler::mergeTurns(size_t begin, size_t middle) {
@@ -844,7 +850,7 @@ void NetworkCompiler::mergeTurns(size_t begin, size_t middle) {
 void NetworkCompiler::weighAsMade() {
   for (size_t i = 1; hasWays() && i < layers.size(); ++i) {
     recallBest();
-    if (layers[i].kernel.request.asMade || !hurriesAsMade(i))
+    if (layers[i].kernel.plan.channelStreaming || !hurriesAsMade(i))
       continue;
     NetworkChoice next = choice;
     next.asMade.push_back(i);
@@ -865,10 +871,10 @@ void NetworkCompiler::weighBanks() {
 
 /// Loads and stores that take turns.
 void NetworkCompiler::weighBus() {
-  if (!hasWays() || options.ways.bus || machine.dram.kind == timing::DramKind::Ideal)
+  if (!hasWays() || options.network.bus || machine.dram.kind == timing::DramKind::Ideal)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.ways.bus = schedule::Bus::Turns;
+  next.ways.bus = plan::Bus::Alternating;
   // A shared bus turns round whenever the write buffer has been emptied, which the estimate does not see. Where that takes less time than
   // to turn round, a tie is none.
   const timing::DramParams &dram = machine.dram;
@@ -880,20 +886,20 @@ void NetworkCompiler::weighBus() {
 /// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019). Tiles of a layer alone
 /// are ranked both ways.
 void NetworkCompiler::weighLoaders() {
-  if (!hasWays() || options.ways.loaders || machine.loadEngines == 1 || layers.size() < 2)
+  if (!hasWays() || options.network.weightLoader || machine.loadEngines == 1 || layers.size() < 2)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.ways.loaders = accel::Loaders::One;
+  next.ways.weightLoader = plan::WeightLoader::First;
   weighToo(next);
 }
 
 /// Weights that would come too late, early to where nothing else lies (decision 0021). With one scratchpad for all operands, slots go round
 /// in all of it.
 void NetworkCompiler::weighWeights() {
-  if (!hasWays() || options.ways.weights || machine.scratchpads.size() == 1 || layers.size() < 2)
+  if (!hasWays() || options.network.weightPrefetch || machine.scratchpads.size() == 1 || layers.size() < 2)
     return;
   NetworkChoice next = weighed.front().choice;
-  next.ways.weights = accel::Weights::Early;
+  next.ways.weightPrefetch = plan::WeightPrefetch::Early;
   weighToo(next, kLeastEarly);
 }
 
@@ -922,7 +928,7 @@ llvm::Error NetworkCompiler::emit() {
       return done.takeError();
   } else {
     NetworkChoice rule;
-    rule.ways = options.ways.orFirst();
+    rule.ways = options.network.withDefaults();
     for (;; ++rule.residency) {
       llvm::Expected<bool> exists = weigh(rule);
       if (!exists)
@@ -975,7 +981,7 @@ llvm::Error NetworkCompiler::emit() {
 /// changed the layers.
 std::vector<NetworkChoice> NetworkCompiler::otherOrders(const NetworkChoice &choice) const {
   std::vector<NetworkChoice> result{choice};
-  auto vary = [&](auto accel::Ways::*member, auto others) {
+  auto vary = [&](auto plan::NetworkKnobs::*member, auto others) {
     for (size_t i = 0, count = result.size(); i < count; ++i)
       for (auto value : others) {
         NetworkChoice other = result[i];
@@ -983,13 +989,15 @@ std::vector<NetworkChoice> NetworkCompiler::otherOrders(const NetworkChoice &cho
         result.push_back(other);
       }
   };
-  using schedule::Order, schedule::Bus;
-  if (!options.ways.order)
-    vary(&accel::Ways::order, std::initializer_list<Order>{Order::Steps, Order::Deadlines, Order::Interleaved});
-  if (!options.ways.bus && machine.dram.kind != timing::DramKind::Ideal)
-    vary(&accel::Ways::bus, std::initializer_list<Bus>{Bus::Shared, Bus::Turns});
-  if (!options.ways.loaders && machine.loadEngines > 1)
-    vary(&accel::Ways::loaders, std::initializer_list<accel::Loaders>{accel::Loaders::Apart, accel::Loaders::One});
+  using plan::Priority, plan::Bus;
+  if (!options.network.priority)
+    vary(&plan::NetworkKnobs::priority,
+         std::initializer_list<Priority>{Priority::ProgramOrder, Priority::Alap, Priority::Interleaved});
+  if (!options.network.bus && machine.dram.kind != timing::DramKind::Ideal)
+    vary(&plan::NetworkKnobs::bus, std::initializer_list<Bus>{Bus::Shared, Bus::Alternating});
+  if (!options.network.weightLoader && machine.loadEngines > 1)
+    vary(&plan::NetworkKnobs::weightLoader,
+         std::initializer_list<plan::WeightLoader>{plan::WeightLoader::Second, plan::WeightLoader::First});
   return result;
 }
 

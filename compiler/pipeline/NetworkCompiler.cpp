@@ -5,12 +5,13 @@
 
 #include "compiler/codegen/accel/Variations.h"
 #include "compiler/graph/transforms/KernelTarget.h"
-#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/plan/PlanFile.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Sequence.h"
 #include "compiler/schedule/Synchronize.h"
 #include "compiler/schedule/Verifier.h"
+#include "compiler/text/Diagnostics.h"
 #include "isa/timing/Digest.h"
 
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -232,10 +233,10 @@ llvm::Error NetworkCompiler::matchKernels() {
       continue;
     auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
     if (inPlace.contains(call)) {
-      FailureOr<accel::TileRequest> request = accel::requestOf(function);
-      if (succeeded(request) && function->hasAttr(accel::kRequestAttr))
+      FailureOr<plan::KernelPlan> request = plan::planOf(function);
+      if (succeeded(request) && function->hasAttr(plan::kPlanAttr))
         return llvm::createStringError("%skernel '%s' has no code of its own: its producers write its result in place",
-                                       accel::placed(request->at()).c_str(), function.getName().str().c_str());
+                                       request->place().c_str(), function.getName().str().c_str());
       if (auto nodes = function->getAttrOfType<ArrayAttr>(graph::kNodesAttr))
         for (Attribute node : nodes)
           result.offload.push_back({cast<StringAttr>(node).getValue().str(), "written in place by its producers"});
@@ -249,7 +250,7 @@ llvm::Error NetworkCompiler::matchKernels() {
     }
     auto [known, isNew] = matched.try_emplace(function);
     if (isNew) {
-      DiagnosticText text(module.getContext());
+      text::DiagnosticText text(module.getContext());
       FailureOr<accel::Kernel> match = accel::matchKernel(function);
       if (failed(match))
         return llvm::createStringError("%s", text.str().c_str());
@@ -258,8 +259,8 @@ llvm::Error NetworkCompiler::matchKernels() {
     accel::Kernel kernel = known->second;
     kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
     if (!requests.empty()) {
-      kernel.request = requests[layers.size()];
-      kernel.kind += accel::printRequest("", kernel.request);
+      kernel.plan = requests[layers.size()];
+      kernel.kind += plan::print(kernel.plan);
     }
     if (auto part = parts.find(call.getResult(0)); part != parts.end()) {
       int64_t stride = 1, rank = int64_t(part->second.shape.size());
@@ -291,14 +292,14 @@ llvm::Error NetworkCompiler::matchKernels() {
 
 /// The layer's other form, and whether it is what a schedule file asks for.
 llvm::Error NetworkCompiler::packLayer(Layer &layer) {
-  const accel::TileRequest &request = layer.kernel.request;
+  const plan::KernelPlan &request = layer.kernel.plan;
   const bool isShared = request.arrayChannels.value_or(0) > 0;
   if (overlaps() && !isShared)
     layer.packed = accel::packPixels(layer.kernel, machine);
-  if (request.packed != true)
+  if (request.pixelPacking != true)
     return llvm::Error::success();
   auto refuse = [&](const std::string &why) {
-    return llvm::createStringError("%spacked is true but kernel '%s' %s", accel::placed(request.tileAt).c_str(),
+    return llvm::createStringError("%spixel_packing is true but kernel '%s' %s", request.placeOf({"pixel_packing"}).c_str(),
                                    layer.kernel.name.c_str(), why.c_str());
   };
   if (!overlaps())
@@ -307,9 +308,9 @@ llvm::Error NetworkCompiler::packLayer(Layer &layer) {
     return refuse("has channels on the array");
   if (!layer.packed)
     return refuse("would take no fewer cycles so");
-  if (int64_t count = layer.packed->outputsPerVector; request.size[1] % count)
+  if (int64_t count = layer.packed->outputsPerVector; request.tile[1] % count)
     return refuse("then makes " + std::to_string(count) + " outputs along x at once, which do not divide the size of " +
-                  std::to_string(request.size[1]));
+                  std::to_string(request.tile[1]));
   return llvm::Error::success();
 }
 
@@ -343,25 +344,25 @@ llvm::Expected<accel::NetworkUses> NetworkCompiler::describeUses() {
   uses.placedFirst.resize(ranges.size());
   uses.wantedBands.resize(ranges.size());
   uses.keptFrom.resize(ranges.size());
-  uses.sharesPlaces = choice.ways.places == accel::Places::Shared;
+  uses.sharesPlaces = choice.ways.resultPlaces == plan::ResultPlaces::Reused;
   uses.holdsMatrices.assign(ranges.size(), choice.keepsMatrices);
   std::vector<const accel::Kernel *> wantedBy(ranges.size());
   for (const Layer &layer : layers) {
-    std::optional<bool> onChip = layer.kernel.request.onChip;
+    std::optional<bool> onChip = layer.kernel.plan.onChip;
     size_t range = layer.ranges[size_t(layer.kernel.output.tensor)];
     if (!onChip)
       continue;
     const accel::Kernel *other = wantedBy[range];
-    if (other && (other->request.onChip != onChip || other->request.bands != layer.kernel.request.bands))
+    if (other && (other->plan.onChip != onChip || other->plan.rowTile != layer.kernel.plan.rowTile))
       return llvm::createStringError("%skernels '%s' and '%s' write parts of one tensor and must agree on %s",
-                                     accel::placed(layer.kernel.request.keepAt).c_str(), other->name.c_str(),
-                                     layer.kernel.name.c_str(), other->request.onChip != onChip ? "on_chip" : "bands");
+                                     layer.kernel.plan.placeOf({"on_chip", "row_tile"}).c_str(), other->name.c_str(),
+                                     layer.kernel.name.c_str(), other->plan.onChip != onChip ? "on_chip" : "row_tile");
     uses.wanted[range] = onChip;
     uses.holdsMatrices[range] = *onChip;
-    uses.placedFirst[range] = uses.placedFirst[range] || layer.kernel.request.placedFirst.value_or(false);
+    uses.placedFirst[range] = uses.placedFirst[range] || layer.kernel.plan.placedFirst.value_or(false);
     wantedBy[range] = &layer.kernel;
-    uses.wantedBands[range] = *onChip ? layer.kernel.request.bands : 0;
-    uses.keptFrom[range] = *onChip ? layer.kernel.request.keptFrom : 0;
+    uses.wantedBands[range] = *onChip ? layer.kernel.plan.rowTile : 0;
+    uses.keptFrom[range] = *onChip ? layer.kernel.plan.onChipFrom : 0;
     if (uses.wantedBands[range])
       uses.wanted[range] = false; // not as a whole
   }
@@ -471,9 +472,9 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
     }
   if (llvm::Error error = emitPart(kernel.part(0, cut.at), first))
     return error;
-  const accel::TileRequest chosen = network.chosen[layer];
+  const plan::KernelPlan chosen = network.chosen[layer];
   accel::Kernel rest = kernel.part(cut.at, kernel.extent[accel::P0]);
-  rest.request = {};
+  rest.plan = {};
   if (cut.spreads)
     onChip.banks.reset();
   onChip.fillsBorders = false;
@@ -483,12 +484,12 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
   const unsigned candidates = network.candidates[layer];
   const std::vector<unsigned> picks = std::exchange(network.picks, {});
   accel::Kernel alike = rest;
-  alike.request.size = chosen.size;
-  alike.request.ic = chosen.ic;
-  alike.request.order = chosen.order;
-  alike.request.depth = chosen.depth;
-  alike.request.panel = chosen.panel;
-  alike.kind += accel::printRequest("", alike.request);
+  alike.plan.tile = chosen.tile;
+  alike.plan.tileK = chosen.tileK;
+  alike.plan.loopOrder = chosen.loopOrder;
+  alike.plan.depth = chosen.depth;
+  alike.plan.stationary = chosen.stationary;
+  alike.kind += plan::print(alike.plan);
   llvm::Error error = emitPart(alike, onChip);
   if (error) {
     llvm::consumeError(std::move(error));
@@ -500,7 +501,7 @@ llvm::Error NetworkCompiler::emitParts(const Layer &source, const accel::Kernel 
   network.chosen[layer] = chosen;
   network.choices[layer] = text;
   if (cut.spreads) {
-    network.chosen[layer].spreads = true;
+    network.chosen[layer].spreadSecondHalf = true;
     network.choices[layer] += ", the second half in all banks";
   }
   network.tileBytes[layer] = bytes;
@@ -534,7 +535,7 @@ llvm::Error NetworkCompiler::emitKernels() {
   size_t groupBegin = 0; ///< steps before the group's
   auto bandsAsked = [&](size_t range) {
     return llvm::any_of(
-        layers, [&](const Layer &l) { return l.kernel.request.bands && l.ranges[size_t(l.kernel.output.tensor)] == range; });
+        layers, [&](const Layer &l) { return l.kernel.plan.rowTile && l.ranges[size_t(l.kernel.output.tensor)] == range; });
   };
   std::vector<bool> isFilled(ranges.size(), false);
   const std::vector<int64_t> planes = planesOfRanges();
@@ -550,39 +551,38 @@ llvm::Error NetworkCompiler::emitKernels() {
       const size_t taker = takes ? index : index + 1;
       if (std::string why = whyNotAsMade(taker); !why.empty())
         return llvm::createStringError("%skernel '%s' cannot take the channels of the one before as they are made: %s",
-                                       accel::placed(layers[taker].kernel.request.buffersAt).c_str(),
+                                       layers[taker].kernel.plan.placeOf({"channel_streaming"}).c_str(),
                                        layers[taker].kernel.name.c_str(), why.c_str());
     }
     const accel::Group *group = fusion->groupOf(uint32_t(index));
     // In other bands tiles of packed taps, whose rows are loaded again for each, are as high as these.
     const bool isTall = pickOf(DecisionOn::Rows, index) && group && group->first == index &&
-                        accel::packsTaps(source.kernel, machine) && !kernel->request.size[accel::P1];
+                        accel::packsTaps(source.kernel, machine) && !kernel->plan.tile[accel::P1];
     accel::Kernel asked;
     if (!choice.beside.empty() || takes || makes || isTall) {
       asked = *kernel;
       for (const accel::Range &rows : isTall ? group->kernels.front().rows : std::vector<accel::Range>())
-        asked.request.size[accel::P1] = std::max(asked.request.size[accel::P1], rows.size());
+        asked.plan.tile[accel::P1] = std::max(asked.plan.tile[accel::P1], rows.size());
       askForParts(index, asked);
       if (takes || makes)
         askForTurns(asked, turnsOf(takes ? index : index + 1), takes);
       kernel = &asked;
     }
-    if (kernel->request.onChip.value_or(false) && !overlaps())
+    if (kernel->plan.onChip.value_or(false) && !overlaps())
       return llvm::createStringError("%sthe result of kernel '%s' cannot stay on chip: "
-                                     "only bases pipelined and search keep any, not %s",
-                                     accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str(),
-                                     nameOf(options.schedule));
+                                     "only schedules pipelined and search keep any, not %s",
+                                     kernel->plan.placeOf({"on_chip"}).c_str(), kernel->name.c_str(), nameOf(options.schedule));
     int64_t keptFrom = 0; ///< of a tensor whose second part stays on chip
     accel::OnChip onChip;
     onChip.hasNeighbours = layers.size() > 1 && options.across != Across::None;
     onChip.isFirst = !isArrayBusy || !onChip.hasNeighbours;
     isArrayBusy |= kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
     onChip.shortWindows = choice.shortWindows;
-    onChip.loaders = choice.ways.loaders;
-    onChip.wholeBanks = kernel->request.wholeBanks.value_or(choice.wholeBanks);
-    onChip.serpentine = kernel->request.serpentine.value_or(choice.serpentine);
-    onChip.keepsSums = kernel->request.keepsSums.value_or(choice.keepsSums);
-    onChip.carriesMaxima = kernel->request.carriesMaxima.value_or(choice.carriesMaxima);
+    onChip.weightLoader = *choice.ways.weightLoader;
+    onChip.wholeBanks = kernel->plan.bankExclusive.value_or(choice.wholeBanks);
+    onChip.serpentine = kernel->plan.serpentine.value_or(choice.serpentine);
+    onChip.keepsSums = kernel->plan.sumLineBuffer.value_or(choice.keepsSums);
+    onChip.carriesMaxima = kernel->plan.maxLineBuffer.value_or(choice.carriesMaxima);
     onChip.plansTiles = choice.plansTiles;
     onChip.moreSlots = pickOf(DecisionOn::Depth, index);
     onChip.form = pickOf(DecisionOn::Form, index);
@@ -598,7 +598,7 @@ llvm::Error NetworkCompiler::emitKernels() {
           if (keptFrom && keptFrom != resident->from)
             return llvm::createStringError(
                 "%skernel '%s' reads and writes tensors that stay on chip from different positions on",
-                accel::placed(kernel->request.keepAt).c_str(), kernel->name.c_str());
+                kernel->plan.placeOf({"on_chip_from", "on_chip"}).c_str(), kernel->name.c_str());
           keptFrom = resident->from;
         }
         if (tensor.role == accel::KernelTensor::Result && resident) {
@@ -649,12 +649,12 @@ llvm::Error NetworkCompiler::emitKernels() {
           network.nextOnChip[0] = std::max(network.nextOnChip[0], other.bytes);
     };
     const bool canSpread = overlaps() && place.banks && !kernel->anchor && !kernel->pool && kernel->extent[accel::P0] > 1;
-    if (kernel->request.spreads.value_or(false) && !canSpread) {
+    if (kernel->plan.spreadSecondHalf.value_or(false) && !canSpread) {
       const char *why = !overlaps()   ? "runs beside no other: only with base pipelined or search"
                         : place.banks ? "does not run row by row"
                                       : "has no banks of its own";
-      return llvm::createStringError("%sspreads is true but kernel '%s' %s", accel::placed(kernel->request.buffersAt).c_str(),
-                                     kernel->name.c_str(), why);
+      return llvm::createStringError("%sspread_second_half is true but kernel '%s' %s",
+                                     kernel->plan.placeOf({"spread_second_half"}).c_str(), kernel->name.c_str(), why);
     }
     if (hasTurns) { // tensors of either are there as long as both run
       const size_t other = takes ? index - 1 : index + 1;
@@ -671,9 +671,9 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     takePlace(place.isBehind || onChip.banks); // banks of its own say where it lies: what a schedule file can ask for
     const Beside *beside = besideOf(index);
-    DiagnosticText text(module.getContext());
+    text::DiagnosticText text(module.getContext());
     auto emitIt = [&] {
-      const bool spreads = onChip.banks && canSpread && kernel->request.spreads.value_or(beside && beside->spreads);
+      const bool spreads = onChip.banks && canSpread && kernel->plan.spreadSecondHalf.value_or(beside && beside->spreads);
       if (keptFrom || spreads)
         return emitParts(source, *kernel, {keptFrom ? keptFrom : (kernel->extent[accel::P0] + 1) / 2, spreads}, onChip, layer);
       return accel::emitKernel(*kernel, machine, options.schedule, source.addresses, onChip, layer, network);
@@ -681,7 +681,7 @@ llvm::Error NetworkCompiler::emitKernels() {
     const size_t steps = network.steps.size(), constants = network.constants.size();
     const uint64_t nextAddress = network.nextAddress, instructions = network.instructions;
     llvm::Error error = emitIt();
-    if (error && onChip.banks && !kernel->request.banks) { // no tile fits there
+    if (error && onChip.banks && !kernel->plan.banks) { // no tile fits there
       llvm::consumeError(std::move(error));
       network.steps.resize(steps); // without a first part that did
       network.constants.resize(constants);
@@ -697,7 +697,7 @@ llvm::Error NetworkCompiler::emitKernels() {
       if (group && llvm::none_of(group->tensors, [&](const auto &t) { return bandsAsked(t.tensor); })) {
         lessons.isNew = !llvm::is_contained(lessons.banned, std::pair(group->first, group->last()));
         lessons.banned.push_back({group->first, group->last()});
-      } else if (onChip.room < capacity && !kernel->request.banks) {
+      } else if (onChip.room < capacity && !kernel->plan.banks) {
         lessons.alone.resize(layers.size(), false);
         lessons.isNew = !lessons.alone[layer];
         lessons.alone[layer] = true;
@@ -719,28 +719,28 @@ llvm::Error NetworkCompiler::emitKernels() {
     }
     network.chosen.resize(layer + 1);
     if (overlaps() && options.across != Across::None && layers.size() > 1 && !group && !onChip.banks && kernel->copies.empty())
-      network.chosen[layer].behind = place.isBehind;
+      network.chosen[layer].afterPrevious = place.isBehind;
     if (onChip.wholeBanks && kernel->copies.empty())
-      network.chosen[layer].wholeBanks = true;
+      network.chosen[layer].bankExclusive = true;
     if (takes || hurriesAsMade(index))
-      network.chosen[layer].asMade = takes;
+      network.chosen[layer].channelStreaming = takes;
     if (kernel->copies.empty()) {
       bool onArray = kernel->anchor && kernel->anchor->kind == accel::Anchor::Contraction;
-      network.chosen[layer].engine = onArray ? 0 : 1; // of kEngineNames
+      network.chosen[layer].engine = onArray ? plan::Engine::Tensor : plan::Engine::Vector;
       if (!residency.tensors.empty()) {
         const std::optional<accel::Resident> &resident = residency.tensors[source.ranges[size_t(kernel->output.tensor)]];
         network.chosen[layer].onChip = resident.has_value();
-        network.chosen[layer].keptFrom = resident ? resident->from : 0;
+        network.chosen[layer].onChipFrom = resident ? resident->from : 0;
         if (resident && resident->placedFirst)
           network.chosen[layer].placedFirst = true;
       }
       if (onChip.banding && onChip.banding->output) {
         network.chosen[layer].onChip = true;
-        network.chosen[layer].bands = group->rowsPerBand;
+        network.chosen[layer].rowTile = group->rowsPerBand;
       }
     }
     if (source.packed)
-      network.chosen[layer].packed = isPacked;
+      network.chosen[layer].pixelPacking = isPacked;
     result.program.layers.push_back({kernel->name, kernel->nodes, kernel->macs, 0, {}});
     result.macs += kernel->macs;
     for (const std::string &node : kernel->nodes)
@@ -764,10 +764,10 @@ llvm::Expected<double> NetworkCompiler::emitWith(double limit) {
   if (overlaps() && options.across == Across::None)
     network.tiles = schedule::inSequence(std::exchange(drained, {}), machine);
   else if (overlaps()) {
-    if (choice.ways.weights == accel::Weights::Early)
+    if (choice.ways.weightPrefetch == plan::WeightPrefetch::Early)
       schedule::prefetch(network.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(lessons.spare));
-    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, choice.ways.order, choice.ways.bus,
-                                      !onlyEstimates);
+    network.tiles = schedule::overlap(std::move(network.steps), machine, &cycles, limit, *choice.ways.priority,
+                                      *choice.ways.bus, !onlyEstimates);
   }
   return cycles;
 }
@@ -785,10 +785,7 @@ llvm::Error NetworkCompiler::describeProblem() {
   // What is left to decide: what a schedule file asks for may be what the first program has anyway.
   std::string open = kAcrossNames[size_t(options.across)];
   llvm::raw_string_ostream text(open);
-  accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
-    if (auto asked = options.ways.*member)
-      text << ' ' << attribute << ' ' << names[size_t(*asked)];
-  });
+  text << ' ' << plan::print(options.network);
   for (const Decision &decision : result.decisions)
     text << ' ' << decision.candidates;
   hash.update(text.str());
@@ -804,31 +801,30 @@ void NetworkCompiler::listAspects() {
   for (size_t i = 0; i < layers.size(); ++i)
     for (accel::Variation &variation : accel::variationsOf(network.chosen[i], layers[i].form(result.pinned.choice), machine)) {
       Aspect &aspect =
-          result.aspects.emplace_back(Aspect{unsigned(i), std::string(variation.key) + " of " + layers[i].kernel.name, {}});
+          result.aspects.emplace_back(Aspect{unsigned(i), std::string(variation.knob) + " of " + layers[i].kernel.name, {}});
       for (auto &vary : variation.values)
         aspect.values.push_back([i, vary = std::move(vary)](Pinned &pinned) { vary(pinned.requests[i]); });
     }
   listStays();
-  accel::forEachWay([&](llvm::StringRef attribute, llvm::ArrayRef<const char *> names, auto member) {
-    if (options.ways.*member)
+  plan::NetworkKnobs::forEachKnob([&](const plan::KnobInfo &info, auto member) {
+    if (options.network.*member || !(result.pinned.choice.ways.*member))
       return;
-    Aspect &aspect = result.aspects.emplace_back(Aspect{std::nullopt, attribute.str(), {}});
-    using Way = std::decay_t<decltype(*(options.ways.*member))>;
-    for (size_t value = 0; value < names.size(); ++value)
-      if (accel::WaysRequest(result.pinned.choice.ways).*member != Way(value))
-        aspect.values.push_back([member, value](Pinned &pinned) {
-          accel::WaysRequest ways(pinned.choice.ways);
-          ways.*member = Way(value);
-          pinned.choice.ways = ways.orFirst();
-        });
+    Aspect &aspect = result.aspects.emplace_back(Aspect{std::nullopt, info.name, {}});
+    using Value = std::decay_t<decltype(*(options.network.*member))>;
+    if constexpr (std::is_enum_v<Value>)
+      for (size_t value = 0; value < info.spellings.size(); ++value)
+        if (result.pinned.choice.ways.*member != Value(value))
+          aspect.values.push_back([member, value](Pinned &pinned) { pinned.choice.ways.*member = Value(value); });
+    if (aspect.values.empty())
+      result.aspects.pop_back();
   });
 }
 
 /// Where results stay: in DRAM, on chip as a whole, or in bands, of as many rows as those beside them; and these rows, of a chain at once.
 void NetworkCompiler::listStays() {
-  const std::vector<accel::TileRequest> &chosen = result.pinned.requests;
-  auto isFree = [&](size_t i) { return chosen[i].onChip && !layers[i].kernel.request.onChip; };
-  auto bandsOf = [&](size_t i) { return i < chosen.size() && isFree(i) ? chosen[i].bands : 0; };
+  const std::vector<plan::KernelPlan> &chosen = result.pinned.requests;
+  auto isFree = [&](size_t i) { return chosen[i].onChip && !layers[i].kernel.plan.onChip; };
+  auto bandsOf = [&](size_t i) { return i < chosen.size() && isFree(i) ? chosen[i].rowTile : 0; };
   for (size_t i = 0; i < chosen.size(); ++i) {
     if (!isFree(i))
       continue;
@@ -838,12 +834,12 @@ void NetworkCompiler::listStays() {
     Aspect aspect{unsigned(i), "result of " + layers[i].kernel.name, {}};
     for (int64_t rows : bands)
       for (bool stays : {false, true})
-        if ((stays || !rows) && (*chosen[i].onChip != stays || chosen[i].bands != rows))
+        if ((stays || !rows) && (*chosen[i].onChip != stays || chosen[i].rowTile != rows))
           aspect.values.push_back([=](Pinned &pinned) {
-            accel::TileRequest &request = pinned.requests[i];
+            plan::KernelPlan &request = pinned.requests[i];
             request.onChip = stays;
-            request.bands = rows;
-            request.keptFrom = 0;
+            request.rowTile = rows;
+            request.onChipFrom = 0;
           });
     result.aspects.push_back(std::move(aspect));
   }
@@ -856,8 +852,8 @@ void NetworkCompiler::listStays() {
       if (rows != bandsOf(begin))
         aspect.values.push_back([=](Pinned &pinned) {
           for (size_t i = begin; i < end; ++i)
-            if (pinned.requests[i].bands)
-              pinned.requests[i].bands = rows;
+            if (pinned.requests[i].rowTile)
+              pinned.requests[i].rowTile = rows;
         });
     result.aspects.push_back(std::move(aspect));
   }
@@ -942,7 +938,7 @@ llvm::Error NetworkCompiler::assemble() {
       if (problem.kind == DiagnosticKind::TooManyPosts) {
         const uint64_t word = problem.word.value_or(UINT64_MAX);
         const uint32_t owner = word < program.layerOf.size() ? program.layerOf[word] : UINT32_MAX;
-        std::string place = owner < layers.size() ? accel::placed(layers[owner].kernel.request.at()) : "";
+        std::string place = owner < layers.size() ? layers[owner].kernel.plan.place() : "";
         return llvm::createStringError("%smachine '%s' is too small: %s", place.c_str(), machine.name.c_str(),
                                        problem.str().c_str());
       }
@@ -963,13 +959,13 @@ llvm::Expected<Tiles> NetworkCompiler::runTiles() {
 llvm::Expected<CompiledNetwork> NetworkCompiler::run() {
   if (llvm::Error error = emit())
     return error;
-  std::vector<std::pair<std::string, accel::TileRequest>> choices;
+  std::vector<std::pair<std::string, plan::KernelPlan>> choices;
   for (auto [layer, chosen] : llvm::zip_equal(result.program.layers, network.chosen))
     choices.push_back({layer.name, chosen});
-  const accel::WaysRequest ways = hasWays() ? accel::WaysRequest(result.weighed.front().ways) : accel::WaysRequest();
+  const plan::NetworkKnobs knobs = hasWays() ? result.weighed.front().ways : plan::NetworkKnobs();
   for (const accel::Group &group : fusion->groups)
     result.groups.push_back({group.first, group.last()});
-  result.scheduleText = accel::printScheduleFile(nameOf(options.schedule), ways, choices);
+  result.planText = plan::printPlanFile(options.schedule, knobs, choices);
   if (!onlyTimed)
     addBounds();
   if (llvm::Error error = assemble())

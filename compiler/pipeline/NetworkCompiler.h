@@ -82,11 +82,11 @@ private:
   const CompileOptions &options;
   const timing::MachineParams &machine;
   Lessons &lessons;
-  const Picks picks;                           ///< of `first->decisions`
-  const CompiledNetwork *first;                ///< of a search, without picks; null: this is it
-  const bool onlyTimed = false;                ///< the program has no constants, and there is no text of it
-  std::optional<NetworkChoice> fixedChoice;    ///< nothing: the best
-  llvm::ArrayRef<accel::TileRequest> requests; ///< per layer; none: what the functions have
+  const Picks picks;                         ///< of `first->decisions`
+  const CompiledNetwork *first;              ///< of a search, without picks; null: this is it
+  const bool onlyTimed = false;              ///< the program has no constants, and there is no text of it
+  std::optional<NetworkChoice> fixedChoice;  ///< nothing: the best
+  llvm::ArrayRef<plan::KernelPlan> requests; ///< per layer; none: what the functions have
   mlir::func::FuncOp mainFunction;
   std::vector<memory::LiveRange> ranges;
   std::vector<memory::LiveRange> apart; ///< the ranges if no kernels run side by side
@@ -107,7 +107,7 @@ private:
     bool isWindow() const { return kernel.anchor && kernel.anchor->kind == accel::Anchor::Window; }
     const accel::Kernel &form(const NetworkChoice &choice) const {
       const bool packs = isWindow() ? choice.packsWindows : choice.packs;
-      return packed && kernel.request.packed.value_or(packs) ? *packed : kernel;
+      return packed && kernel.plan.pixelPacking.value_or(packs) ? *packed : kernel;
     }
   };
   std::vector<Layer> layers;
@@ -185,10 +185,10 @@ private:
     std::optional<std::array<int64_t, 2>> banks;
   };
   Place placeOf(size_t layer) const;
-  /// Whether the layer runs between the steps of the next one (schedule::Order::Interleaved).
+  /// Whether the layer runs between the steps of the next one (plan::Priority::Interleaved).
   bool isInterleaved(size_t layer) const {
     const accel::Kernel &kernel = layers[layer].kernel;
-    return choice.ways.order == schedule::Order::Interleaved && layer + 1 < layers.size() && !kernel.anchor &&
+    return choice.ways.priority == plan::Priority::Interleaved && layer + 1 < layers.size() && !kernel.anchor &&
            kernel.copies.empty() && !fusion->groupOf(unsigned(layer));
   }
   /// The ways in which the layer could run beside the contractions next to it, if their positions or channels are all that ties it to
@@ -208,7 +208,8 @@ private:
   int64_t arrayChannels(const Layer &layer) const;
   /// Whether the layer takes the channels of the one before as that makes them.
   bool takesAsMade(size_t layer) const {
-    return layer < layers.size() && layers[layer].kernel.request.asMade.value_or(llvm::is_contained(choice.asMade, layer));
+    return layer < layers.size() &&
+           layers[layer].kernel.plan.channelStreaming.value_or(llvm::is_contained(choice.asMade, layer));
   }
   /// Why it cannot; empty: it can.
   std::string whyNotAsMade(size_t layer) const;

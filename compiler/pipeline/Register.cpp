@@ -4,12 +4,12 @@
 // The one list: tools and the runtime register the same things.
 //===----------------------------------------------------------------------===//
 #include "compiler/pipeline/Register.h"
-#include "compiler/directives/Directives.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Passes.h"
 #include "compiler/isa/IsaDialect.h"
 #include "compiler/loops/Passes.h"
 #include "compiler/pipeline/Passes.h"
+#include "compiler/plan/PlanDialect.h"
 
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Affine/IR/ValueBoundsOpInterfaceImpl.h"
@@ -61,14 +61,13 @@
 namespace tw::pipeline {
 
 void registerTilewright(mlir::DialectRegistry &registry) {
-  registry.insert<graph::GraphDialect, isa::IsaDialect>();
+  registry.insert<graph::GraphDialect, isa::IsaDialect, plan::PlanDialect>();
 
   registry.insert<mlir::affine::AffineDialect, mlir::arith::ArithDialect, mlir::bufferization::BufferizationDialect,
                   mlir::cf::ControlFlowDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::math::MathDialect,
                   mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::tensor::TensorDialect,
                   mlir::transform::TransformDialect, mlir::vector::VectorDialect>();
 
-  directives::registerDirectives(registry);
   mlir::affine::registerTransformDialectExtension(registry);
   mlir::bufferization::registerTransformDialectExtension(registry);
   mlir::func::registerTransformDialectExtension(registry);

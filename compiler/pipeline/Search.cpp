@@ -4,8 +4,8 @@
 #include "compiler/pipeline/Search.h"
 
 #include "compiler/pipeline/Compile.h"
-#include "compiler/pipeline/Diagnostics.h"
 #include "compiler/pipeline/Workers.h"
+#include "compiler/text/Diagnostics.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/xxhash.h"
@@ -287,7 +287,7 @@ llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
     return run(compiled->program);
   Measurement measurement;
   measurement.failure = llvm::toString(compiled.takeError());
-  if (llvm::StringRef(measurement.failure).starts_with(kInternal))
+  if (llvm::StringRef(measurement.failure).starts_with(text::kInternal))
     return llvm::createStringError("%s", measurement.failure.c_str());
   return measurement;
 }

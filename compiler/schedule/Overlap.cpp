@@ -82,7 +82,7 @@ struct Bank {
 
 double dramBytesPerCycle(const timing::MachineParams &machine, Bus bus) {
   // Of a device's peak, what refresh and changes of row leave; turnarounds as well of a mixed stream, more with short bursts.
-  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1 : bus == Bus::Turns ? 0.95 : 0.8;
+  const double share = machine.dram.kind == timing::DramKind::Ideal ? 1 : bus == Bus::Alternating ? 0.95 : 0.8;
   const timing::Ratio peak = timing::dramPeakBytesPerCycle(machine);
   return share * double(peak.numerator) / double(peak.denominator);
 }
@@ -140,7 +140,7 @@ public:
 
   double estimated = 0; ///< run(): cycles until everything has retired, by the first schedule
   /// Takes the blocks out of the steps.
-  TileProgram run(Order order, double limit, bool backwards);
+  TileProgram run(Priority priority, double limit, bool backwards);
   /// Schedules by rank; returns when the last node ends, or `limit` or more as soon as it must be that.
   double schedule(double limit = std::numeric_limits<double>::infinity());
 
@@ -162,7 +162,7 @@ private:
   std::vector<std::vector<uint32_t>> ordered; ///< per engine, as scheduled
   std::vector<double> engineFree;
   double busFree = 0;
-  double readEnd = 0, writeEnd = 0; ///< Bus::Turns: when the other direction may have it
+  double readEnd = 0, writeEnd = 0; ///< Bus::Alternating: when the other direction may have it
   std::array<std::array<Bank, 64>, kDramSpace> bankFree{};
   Rounds rounds;
   /// An engine's next node, while nothing changes that it was chosen by.
@@ -180,7 +180,7 @@ private:
   unsigned tensorEngine() const { return machine.storeEngines + 1; }
   bool isStore(const Node &node) const { return node.engine < machine.storeEngines; }
   /// Whether the bus turns round for a store: where it takes longer than that does.
-  bool takesTurn(const Node &node) const { return bus == Bus::Turns && isStore(node) && node.bus > latency; }
+  bool takesTurn(const Node &node) const { return bus == Bus::Alternating && isStore(node) && node.bus > latency; }
   unsigned firstLoadEngine() const { return machine.storeEngines + 3; }
   bool isDevice() const { return machine.dram.kind != timing::DramKind::Ideal; }
   double meeting(const Node &node) const;
@@ -205,7 +205,7 @@ private:
   }
   void depend(const Node &node, uint32_t index);
   void findNext();
-  std::vector<double> dueBy(Order order) const;
+  std::vector<double> dueBy(Priority priority) const;
   std::vector<double> latestStarts(const std::vector<double> &lastFirst) const;
   void rankBy(const std::vector<double> &due);
   std::vector<double> starts() const;
@@ -493,10 +493,10 @@ Overlapper::Overlapper(std::vector<Step> &steps, const timing::MachineParams &ma
 
 /// When each node is due: what is first goes first. By deadlines that is when the array, if it never stood still, would begin what needs
 /// it, less what lies between. What the array never needs comes last. Where only some are due so, the others are when they come.
-std::vector<double> Overlapper::dueBy(Order order) const {
+std::vector<double> Overlapper::dueBy(Priority priority) const {
   const size_t count = nodes.size() - 1;
   std::vector<double> due(count), reached(count);
-  if (order == Order::Steps) {
+  if (priority == Priority::ProgramOrder) {
     std::iota(due.begin(), due.end(), 0);
     return due;
   }
@@ -521,7 +521,7 @@ std::vector<double> Overlapper::dueBy(Order order) const {
   for (size_t i = count; i-- > 0;)
     for (Edge edge : nextOf(nodes[i]))
       due[i] = std::min(due[i], due[edge.node] - (edge.retired ? nodes[i].occupancy + nodes[i].drain : 0));
-  if (order == Order::Interleaved)
+  if (priority == Priority::Interleaved)
     for (size_t i = 0; i < count; ++i)
       if (keepsOrder[nodes[i].first->layer])
         due[i] = reached[i];
@@ -831,8 +831,8 @@ TileProgram Overlapper::merge() {
   return program;
 }
 
-TileProgram Overlapper::run(Order order, double limit, bool backwards) {
-  std::vector<double> due = dueBy(order);
+TileProgram Overlapper::run(Priority priority, double limit, bool backwards) {
+  std::vector<double> due = dueBy(priority);
   rankBy(due);
   estimated = schedule(limit);
   if (estimated >= limit)
@@ -844,9 +844,9 @@ TileProgram Overlapper::run(Order order, double limit, bool backwards) {
 } // namespace
 
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
-                              Order order, Bus bus, bool backwards) {
+                              Priority priority, Bus bus, bool backwards) {
   Overlapper overlapper(steps, machine, bus);
-  TileProgram program = overlapper.run(order, limit, backwards);
+  TileProgram program = overlapper.run(priority, limit, backwards);
   if (cycles)
     *cycles = overlapper.estimated;
   return program;

@@ -10,6 +10,7 @@
 #ifndef COMPILER_SCHEDULE_OVERLAP_H
 #define COMPILER_SCHEDULE_OVERLAP_H
 
+#include "compiler/plan/Knobs.h"
 #include "compiler/schedule/TileProgram.h"
 
 #include <limits>
@@ -24,14 +25,7 @@ struct Step {
   uint32_t behind = 0;        ///< bands: those further behind read what the others write over in their turn
 };
 
-/// Which of several operations that could start has an engine first: the one ahead in the steps, or the one that the array needs
-/// first. The second lets kernels run side by side whose steps follow one another, and takes more care of the array than of others.
-/// Interleaved does that for kernels that give the array no work only, between the steps of all others.
-enum class Order { Steps, Deadlines, Interleaved };
-
-/// Who has the data bus: loads and stores side by side, or in turns. Where reads and writes mix, a device's bus turns round every few
-/// bursts, and does nothing meanwhile; a turn costs the round trip of the transfers that end.
-enum class Bus { Shared, Turns };
+using plan::Bus, plan::Priority;
 
 /// A program that does what `steps` do in their order. Every dependence of that order is kept (a read after a write, a write
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
@@ -39,8 +33,8 @@ enum class Bus { Shared, Turns };
 /// and `cycles` something that is. The program is that of the best plan: with `backwards`, plans that also go by how late each
 /// operation may start are made besides (docs/decisions/0030-plans-made-backwards.md).
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
-                    double limit = std::numeric_limits<double>::infinity(), Order order = Order::Steps, Bus bus = Bus::Shared,
-                    bool backwards = true);
+                    double limit = std::numeric_limits<double>::infinity(), Priority priority = Priority::ProgramOrder,
+                    Bus bus = Bus::Shared, bool backwards = true);
 
 /// Estimated starts of an engine's instructions, in the order in which it executes them; a loop's iterations one by one.
 using PlannedStarts = std::vector<uint64_t>;

@@ -13,9 +13,9 @@
 // names a file for the last network, as `tilewright` reads it.
 //===----------------------------------------------------------------------===//
 #include "tests/fuzz/RandomNetwork.h"
-#include "compiler/directives/ScheduleFile.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/plan/PlanFile.h"
 #include "hw-configs/Machine.h"
 #include "simulator/functional/FunctionalModel.h"
 #include "simulator/systemc/SystemCModel.h"
@@ -134,13 +134,13 @@ struct Way {
 
 /// All phases; a schedule file decides if there is one.
 llvm::Expected<pipeline::CompiledNetwork> compile(Network &network, pipeline::CompileOptions options,
-                                                  const directives::ScheduleFile *file) {
+                                                  const plan::PlanFile *file) {
   if (llvm::Error error = pipeline::optimizeGraph(*network.module, options))
     return std::move(error);
   if (llvm::Error error = pipeline::lowerToLinalg(*network.module, options))
     return std::move(error);
   if (file)
-    if (llvm::Error error = directives::applyScheduleFile(*network.module, *file))
+    if (llvm::Error error = plan::applyPlanFile(*network.module, *file))
       return std::move(error);
   return pipeline::compileForAccelerator(*network.module, options);
 }
@@ -187,11 +187,11 @@ llvm::Expected<pipeline::CompiledNetwork> compileAsSaid(const std::string &text,
                                                         pipeline::CompileOptions options) {
   const std::string path = testing::TempDir() + "random_network_" + std::to_string(getpid()) + ".mlir";
   std::ofstream(path) << text;
-  llvm::Expected<directives::ScheduleFile> file = directives::readScheduleFile(context, path);
+  llvm::Expected<plan::PlanFile> file = plan::readPlanFile(context, path);
   std::remove(path.c_str());
   if (!file)
     return file.takeError();
-  options.ways = file->ways;
+  options.network = file->network;
   options.search.budget = 1;
   return compile(network, options, &*file);
 }
@@ -238,12 +238,12 @@ void checkRepeats(const pipeline::CompiledNetwork &compiled, const Suite &suite,
                   const pipeline::CompileOptions &options) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   Network network = suite.make(context, seed, suite.isFloat);
-  llvm::Expected<pipeline::CompiledNetwork> again = compileAsSaid(compiled.scheduleText, network, context, options);
+  llvm::Expected<pipeline::CompiledNetwork> again = compileAsSaid(compiled.planText, network, context, options);
   if (!again)
-    ADD_FAILURE() << "with its schedule file: " << llvm::toString(again.takeError()) << "\n" << compiled.scheduleText;
+    ADD_FAILURE() << "with its schedule file: " << llvm::toString(again.takeError()) << "\n" << compiled.planText;
   else
     EXPECT_EQ(again->program.code, compiled.program.code) << "another program than its schedule file makes\n"
-                                                          << compiled.scheduleText;
+                                                          << compiled.planText;
 }
 
 /// A schedule file with other numbers makes a program with the right results, or is refused.
@@ -251,7 +251,7 @@ void checkChanged(const pipeline::CompiledNetwork &compiled, const Suite &suite,
                   const pipeline::CompileOptions &options, std::mt19937_64 &random) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   Network network = suite.make(context, seed, suite.isFloat);
-  const std::string text = changed(compiled.scheduleText, random);
+  const std::string text = changed(compiled.planText, random);
   SCOPED_TRACE("as this file says\n" + text);
   llvm::Expected<pipeline::CompiledNetwork> other = compileAsSaid(text, network, context, options);
   if (other)

@@ -9,6 +9,7 @@
 #include "compiler/codegen/accel/Kernel.h"
 #include "compiler/codegen/accel/Residency.h"
 #include "compiler/cost/Bounds.h"
+#include "compiler/plan/NetworkPlan.h"
 #include "compiler/schedule/Overlap.h"
 #include "isa/Program.h"
 
@@ -19,21 +20,12 @@
 
 namespace tw::accel {
 
-/// How the tiles of a kernel follow one another.
-enum class Schedule {
-  Serial,       ///< one buffer per operand, no two engines overlap
-  DoubleBuffer, ///< up to two buffers per streamed operand, loads one tile ahead; a kernel that this cannot help stays serial
-  Pipelined,    ///< as many buffers as lifetimes need; tiles of all kernels side by side, see schedule::overlap()
-  Search,       ///< the same, with the tiles that an evaluation of whole programs likes best
-};
+using plan::Engine, plan::LoopOrder, plan::Schedule, plan::Stationary;
+using plan::kScheduleNames, plan::nameOf, plan::overlapsKernels, plan::scheduleNamed;
+/// Positions that go through some tiles before others do.
+using Cut = plan::Split;
 
-/// Whether tiles of all kernels run side by side.
-constexpr bool overlapsKernels(Schedule schedule) { return schedule == Schedule::Pipelined || schedule == Schedule::Search; }
-
-/// Names of all schedules, as the command line has them, in the order of the enumeration.
-constexpr const char *kScheduleNames[] = {"serial", "double_buffer", "pipelined", "search"};
-inline const char *nameOf(Schedule schedule) { return kScheduleNames[unsigned(schedule)]; }
-std::optional<Schedule> scheduleNamed(const std::string &name);
+inline bool isKOuter(std::optional<LoopOrder> order) { return order && *order >= LoopOrder::KOuter; }
 
 /// Of a product's tiles the first ones and the last ones that some positions go through before others do.
 struct CutTiles {
@@ -89,6 +81,10 @@ struct Tile {
   CutTiles cut = {};
 };
 
+/// The knobs of a plan that these fields of a tile are.
+inline LoopOrder loopOrderOf(const Tile &tile) { return LoopOrder(tile.channelsOuter + 2 * tile.inputsOuter); }
+inline Stationary stationaryOf(const Tile &tile) { return Stationary(tile.panel); }
+
 /// Tiles and what the cost model says of them, best first.
 using Ranking = std::vector<std::pair<double, Tile>>;
 
@@ -121,7 +117,7 @@ struct NetworkProgram {
   /// Per layer: scratchpad bytes of one slot of each buffer of that tile.
   std::vector<uint64_t> tileBytes;
   /// Per layer: the same as a request, which gets the same tile again.
-  std::vector<TileRequest> chosen;
+  std::vector<plan::KernelPlan> chosen;
   /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
   std::vector<unsigned> picks, candidates;
   /// Of a kernel whose channels the next one takes as they are made: per channel, the steps (schedule::Step::band) that it is there behind;
@@ -184,7 +180,7 @@ struct OnChip {
   bool plansTiles = false;    ///< of the best tiles by the closed form, the list scheduler says which is
   /// For a search, from the tile that is chosen to another one: so many forms further, and so many slots more.
   unsigned form = 0, moreSlots = 0;
-  Loaders loaders = Loaders::Apart;
+  plan::WeightLoader weightLoader = plan::WeightLoader::Second;
   int64_t room = INT64_MAX;                    ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers
   /// Bytes of the weight scratchpad and of the accumulator that are the kernel's; empty: all.

@@ -25,13 +25,6 @@ int64_t accel::preloadCycles(const timing::MachineParams &machine) {
   return ceilDiv(machine.rows, machine.preloadRowsPerCycle) + kStart;
 }
 
-std::optional<Schedule> accel::scheduleNamed(const std::string &name) {
-  for (unsigned i = 0; i < std::size(kScheduleNames); ++i)
-    if (name == kScheduleNames[i])
-      return Schedule(i);
-  return std::nullopt;
-}
-
 uint64_t NetworkProgram::addConstant(size_t size, std::function<std::vector<uint8_t>()> bytes) {
   uint64_t address = nextAddress;
   nextAddress = uint64_t(roundUp(int64_t(address + size), kBurst));
@@ -223,7 +216,7 @@ Tile Emitter::clampTile(Tile t) const {
   t.size[P1] = std::min(t.size[P1], bandRows());
   for (unsigned axis = P0; axis < kAxes; ++axis)
     t.size[axis] = std::min(t.size[axis], kernel.extent[axis]);
-  t.cut = {kernel.request.first, kernel.request.last};
+  t.cut = {kernel.plan.firstSplit, kernel.plan.lastSplit};
   return t;
 }
 
@@ -342,10 +335,10 @@ bool Emitter::canBeginWide(const Tile &t) const {
 bool Emitter::canShareLoader() const { return hasOpenEnds() && !unpacked && machine.loadEngines > 1; }
 
 std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
-  const TileRequest &request = kernel.request;
-  const bool endsSmall = request.endsSmall.value_or(hasOpenEnds());
+  const KernelPlan &request = kernel.plan;
+  const bool endsSmall = request.smallLastTile.value_or(hasOpenEnds());
   std::vector<Tile> ways;
-  if (unpacked && t.rolling == 1 && !request.rolling && canRoll(t)) {
+  if (unpacked && t.rolling == 1 && !request.lineBuffer && canRoll(t)) {
     ways.push_back(t);
     ways.back().rolling = tilesAlong(P1, t);
     ways.back().endsSmall = endsSmall;
@@ -356,8 +349,8 @@ std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
     for (bool wide : {false, true})
       for (bool small : {false, true}) {
         // Either start is enough, unless both are asked for.
-        if (small != request.beginsSmall.value_or(small) || wide != request.beginsWide.value_or(wide) ||
-            one != request.oneLoader.value_or(one) || (small && wide && !(request.beginsSmall && request.beginsWide)) ||
+        if (small != request.smallFirstTile.value_or(small) || wide != request.wideStart.value_or(wide) ||
+            one != request.singleLoader.value_or(one) || (small && wide && !(request.smallFirstTile && request.wideStart)) ||
             (small && !canBeginSmall(t)) || (wide && !canBeginWide(t)) || (one && !canShareLoader()))
           continue;
         Tile way = t;
@@ -368,7 +361,7 @@ std::vector<Tile> Emitter::waysToLoad(const Tile &t, bool codeCounts) const {
         if (Buffers b = plan(way); !allocate(b))
           continue;
         ways.push_back(way);
-        if (endsSmall && !request.endsSmall && codeCounts) {
+        if (endsSmall && !request.smallLastTile && codeCounts) {
           way.endsSmall = false;
           ways.push_back(way);
         }
@@ -880,7 +873,7 @@ llvm::Error Emitter::keepSlotsApart() {
   };
   if (onChip.asMade == AsMade::Takes && llvm::any_of(slots, meets))
     return llvm::createStringError("%skernel '%s' has no room beside the one before, whose channels it takes as they are made",
-                                   placed(kernel.request.buffersAt).c_str(), kernel.name.c_str());
+                                   kernel.plan.place().c_str(), kernel.name.c_str());
   network.slots = std::move(slots);
   return llvm::Error::success();
 }
@@ -929,9 +922,9 @@ llvm::Error Emitter::checkLength(double least) const {
 
 llvm::Error Emitter::emit() {
   if (!kernel.copies.empty()) {
-    const TileRequest &request = kernel.request;
-    if (request.hasTile() || request.hasBuffers())
-      return llvm::createStringError("%skernel '%s' only moves data and has no tiles to choose", placed(request.at()).c_str(),
+    const KernelPlan &request = kernel.plan;
+    if (request.hasTileKnobs())
+      return llvm::createStringError("%skernel '%s' only moves data and has no tiles to choose", request.place().c_str(),
                                      kernel.name.c_str());
     packConstants();
     emitCopies();
@@ -1010,7 +1003,8 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
                               NetworkProgram &network) {
   Kernel kernel = withWindowApart(matched);
   auto failure = [&](const std::string &why) {
-    return llvm::createStringError("%s%s: %s", placed(kernel.request.assignAt).c_str(), kernel.name.c_str(), why.c_str());
+    return llvm::createStringError("%s%s: %s", kernel.plan.placeOf({"array_channels", "engine"}).c_str(), kernel.name.c_str(),
+                                   why.c_str());
   };
   if (kernel.anchor && kernel.anchor->kind == Anchor::Contraction) {
     LaneType wanted = machine.arrayType == timing::ArrayType::Fp32   ? LaneType::F32

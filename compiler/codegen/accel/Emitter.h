@@ -241,7 +241,7 @@ private:
   unsigned weightMemory() const { return machine.scratchpads.size() > 1 ? 1 : 0; }
   /// The load engine that takes turns with the first, and that of weights.
   unsigned secondUnit(const Tile &t) const { return machine.loadEngines > 1 && !t.oneLoader ? 1 : 0; }
-  unsigned weightUnit(const Tile &t) const { return onChip.loaders == Loaders::One ? 0 : secondUnit(t); }
+  unsigned weightUnit(const Tile &t) const { return onChip.weightLoader == plan::WeightLoader::First ? 0 : secondUnit(t); }
   void takeTile(const Tile &t);
   size_t channelTileOf(int64_t channel) const;
   int64_t channels() const { return contraction() ? kernel.anchor->oc : kernel.extent[C]; }

@@ -139,7 +139,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
     add(estimate, t);
   for (const auto &[estimate, t] : ofSizes)
     add(estimate, t);
-  if (kernel.request.first || kernel.request.last)
+  if (kernel.plan.firstSplit || kernel.plan.lastSplit)
     return ranking;
   for (size_t i = 0, count = ranking.size(); i < count; ++i)
     for (const CutTiles &cut : onChip.cuts) {
@@ -173,13 +173,13 @@ std::string Emitter::rankingKey(bool planned) const {
   list(std::array<int64_t, 8>{room.begin, onChip.weights.begin, onChip.weights.end, onChip.sums.begin, onChip.sums.end,
                               contraction() && onChip.serpentine, canKeepSums() && onChip.keepsSums, planned});
   list(std::array<int64_t, 3>{onChip.arrayChannels, isFirstOfArray(), carried && onChip.carriesMaxima});
-  list(kernel.request.size); // kernels of a kind may be asked for different parts
-  list(std::array<int64_t, 2>{kernel.request.ic, kernel.request.order ? *kernel.request.order : -1});
+  list(kernel.plan.tile); // kernels of a kind may be asked for different parts
+  list(std::array<int64_t, 2>{kernel.plan.tileK, kernel.plan.loopOrder ? int64_t(*kernel.plan.loopOrder) : -1});
   auto listCut = [&](const CutTiles &cut) {
     for (const std::optional<Cut> &part : {cut.first, cut.last})
       list(part ? std::array<int64_t, 2>{part->tiles, part->positions} : std::array<int64_t, 2>{});
   };
-  listCut({kernel.request.first, kernel.request.last});
+  listCut({kernel.plan.firstSplit, kernel.plan.lastSplit});
   llvm::for_each(onChip.cuts, listCut);
   auto describe = [&](size_t tensor, const Resident &r) {
     list(std::array<int64_t, 10>{int64_t(tensor), r.channels, r.width, r.rows, r.elementBytes, r.lanes, r.isPlanar,
@@ -221,17 +221,17 @@ bool Emitter::takesAllChannels() const {
 }
 
 Emitter::TileSizes Emitter::sizesToTry() const {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   // What is asked for need not be what the compiler would look at.
   auto orAsked = [](std::vector<int64_t> sizes, int64_t asked) { return asked ? std::vector<int64_t>{asked} : sizes; };
   const int64_t unit = channelUnit();
   TileSizes sizes;
   sizes.channels = orAsked(
-      takesAllChannels() ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12), request.size[C]);
+      takesAllChannels() ? std::vector<int64_t>{roundUp(channels(), unit)} : tileSizes(channels(), unit, 12), request.tile[C]);
   sizes.ic = orAsked(!contraction() ? std::vector<int64_t>{1}
                      : unpacked     ? std::vector<int64_t>{kernel.anchor->ic}
                                     : tileSizes(kernel.anchor->ic, machine.rows, 8),
-                     request.ic);
+                     request.tileK);
   // A matrix product has one axis of positions to look along.
   const bool isFlat = kernel.extent[P1] * kernel.extent[P2] == 1;
   // A pass counts its positions.
@@ -243,14 +243,14 @@ Emitter::TileSizes Emitter::sizesToTry() const {
                                                      : 8,
                                           most);
   sizes.rows = kernel.pool ? std::vector<int64_t>{kernel.extent[P1]} : tileSizes(bandRows(), 1, 14, most);
-  sizes.columns = orAsked(sizes.columns, request.size[P0]);
-  sizes.rows = orAsked(sizes.rows, request.size[P1]);
-  sizes.images = orAsked(tileSizes(kernel.extent[P2], 1, 4, most), request.size[P2]);
+  sizes.columns = orAsked(sizes.columns, request.tile[P0]);
+  sizes.rows = orAsked(sizes.rows, request.tile[P1]);
+  sizes.images = orAsked(tileSizes(kernel.extent[P2], 1, 4, most), request.tile[P2]);
   return sizes;
 }
 
 std::vector<Emitter::Style> Emitter::stylesToTry() const {
-  if (const unsigned depth = kernel.request.depth) {
+  if (const unsigned depth = unsigned(kernel.plan.depth)) {
     std::vector<Style> styles;
     if (schedule != Schedule::Serial)
       styles.push_back({depth, true});
@@ -268,15 +268,15 @@ std::vector<Emitter::Style> Emitter::stylesToTry() const {
 
 /// Whether the request and what is around the kernel allow a form of a tile, and no other form is the same.
 bool Emitter::isWorthALook(const Tile &t) const {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   const bool hasAllPositions = positions(t) == kernel.extent[P0] * kernel.extent[P1] * kernel.extent[P2];
-  if (t.panel == Tile::AllWeights && !onChip.banding && request.panel != unsigned(Tile::AllWeights))
+  if (t.panel == Tile::AllWeights && !onChip.banding && request.stationary != Stationary::Resident)
     return false;
   // Kernels of a group have their turns at the accumulator.
   if (onChip.banding && (t.inputsOuter || t.oneSum))
     return false;
   // With one tile there is one sum anyway.
-  if (t.oneSum && !request.oneSum &&
+  if (t.oneSum && !request.singleAccumulator &&
       (t.depth == 1 || (t.size[C] >= channels() && hasAllPositions && kernel.anchor->groups == 1)))
     return false;
   if (t.byBlock && !t.oneSum)
@@ -285,15 +285,15 @@ bool Emitter::isWorthALook(const Tile &t) const {
     return false;
   if (t.panel != Tile::NoPanel && t.depth == 1)
     return false;
-  if ((request.first || request.last) &&
-      (!hasAllPositions || (t.inputsOuter && request.last && !comesLateEnough(*request.last))))
+  if ((request.firstSplit || request.lastSplit) &&
+      (!hasAllPositions || (t.inputsOuter && request.lastSplit && !comesLateEnough(*request.lastSplit))))
     return false;
   if (kernel.anchor && kernel.anchor->batchAxis && t.size[*kernel.anchor->batchAxis] != 1)
     return false;
   const bool asksForWay =
-      !onChip.hasNeighbours && (request.beginsSmall || request.endsSmall || request.beginsWide || request.oneLoader);
+      !onChip.hasNeighbours && (request.smallFirstTile || request.smallLastTile || request.wideStart || request.singleLoader);
   return isAskedFor(t) && (!asksForWay || !waysToLoad(t, /*codeCounts=*/false).empty()) &&
-         (!request.beginsWide.value_or(false) || canBeginWide(t));
+         (!request.wideStart.value_or(false) || canBeginWide(t));
 }
 
 /// Every form of a tile that fits.
@@ -314,7 +314,7 @@ void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &
     if (!asked.inputsOuter)
       asked.panel = Tile::Panel(asked.oneSum ? form / 2 - 6 : form / 2);
     Tile t = clampTile(asked);
-    t.byBlock = kernel.request.byBlock.value_or(false);
+    t.byBlock = kernel.plan.drainByBlock.value_or(false);
     if (!isWorthALook(t))
       continue;
     for (const auto &[carriesMaxima, rolling] : sharings(t)) {
@@ -327,7 +327,7 @@ void Emitter::forEachForm(const Extent &size, int64_t ic, Style style, Buffers &
 }
 
 void Emitter::forEachTile(CanMatter canMatter, LookAt lookAt) const {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   const TileSizes sizes = sizesToTry();
   Buffers b;
   for (Style style : stylesToTry())
@@ -338,7 +338,7 @@ void Emitter::forEachTile(CanMatter canMatter, LookAt lookAt) const {
           // of them is half a burst, or where windows share rows.
           const bool isWide = w == bandColumns() || (kernel.maxima && !unpacked) ||
                               (unpacked && kernel.outputsPerVector == 1 && packedRowBytes(w) * 2 >= kBurst);
-          if ((n > 1 && h < bandRows() && !request.size[P1]) || (h > 1 && !isWide && !request.size[P0]))
+          if ((n > 1 && h < bandRows() && !request.tile[P1]) || (h > 1 && !isWide && !request.tile[P0]))
             continue;
           for (int64_t c : sizes.channels)
             for (int64_t ic : sizes.ic)
@@ -462,16 +462,16 @@ void Emitter::planAll(Ranking &ranking, const Shortlist &ofPipelined, double lea
 
 /// For a search: what may be worth a simulation though no estimate can say so.
 void Emitter::addVariants(Ranking &ranking) const {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   // Beside others, those that may begin wide once more.
-  if (onChip.hasNeighbours && !request.beginsWide)
+  if (onChip.hasNeighbours && !request.wideStart)
     for (size_t i = 0, count = ranking.size(); i < count; ++i)
       if (canBeginWide(ranking[i].second) && !ranking[i].second.cut.count()) {
         ranking.push_back(ranking[i]);
         ranking.back().second.beginsWide = true;
       }
   // Those that carry maxima without, or the other way round.
-  if (carried && !onChip.banding && !request.carriesMaxima)
+  if (carried && !onChip.banding && !request.maxLineBuffer)
     for (size_t i = 0, count = ranking.size(); i < count; ++i) {
       auto [estimate, t] = ranking[i];
       t.carriesMaxima = !t.carriesMaxima;
@@ -481,7 +481,7 @@ void Emitter::addVariants(Ranking &ranking) const {
         ranking.push_back({estimate, t});
     }
   // The best with one sum whose results leave by block: how long the array waits for them otherwise is known when all is planned.
-  if (onChip.hasNeighbours && !request.byBlock)
+  if (onChip.hasNeighbours && !request.drainByBlock)
     for (size_t i = 0, left = kByBlock, count = ranking.size(); i < count && left; ++i)
       if (const Tile &t = ranking[i].second; t.oneSum && t.size[C] > int64_t(machine.cols)) {
         --left;
@@ -526,15 +526,15 @@ llvm::Error Emitter::choose() {
     ranking = rankTiles();
   if (ranking.empty())
     return llvm::createStringError("%s", whyNoneFits().c_str());
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   size_t pick = std::min<size_t>(layer < network.picks.size() ? network.picks[layer] : 0, ranking.size() - 1);
   for (std::string why; !canBeEncoded(ranking[pick].second, why);)
     if (++pick == ranking.size())
       return llvm::createStringError("%s%s: no tile has instructions that can be encoded; the last one has %s",
-                                     placed(request.at()).c_str(), kernel.name.c_str(), why.c_str());
+                                     request.place().c_str(), kernel.name.c_str(), why.c_str());
   auto [best, chosen] = ranking[pick];
-  if (onChip.hasNeighbours && request.beginsWide)
-    chosen.beginsWide = *request.beginsWide;
+  if (onChip.hasNeighbours && request.wideStart)
+    chosen.beginsWide = *request.wideStart;
   takeTile(varied(chosen));
   recordChoice(best, ranking.size());
   if (!tile.overlap)
@@ -557,40 +557,40 @@ void Emitter::recordChoice(double estimate, size_t candidates) {
   network.choices.resize(layer + 1);
   network.choices[layer] = describeTile(estimate);
   network.chosen.resize(layer + 1);
-  TileRequest &chosen = network.chosen[layer];
-  chosen.size = tile.size;
-  chosen.size[P0] *= kernel.outputsPerVector;
+  KernelPlan &chosen = network.chosen[layer];
+  chosen.tile = tile.size;
+  chosen.tile[P0] *= kernel.outputsPerVector;
   chosen.depth = tile.depth;
   chosen.banks = onChip.banks;
   if (contraction()) {
-    chosen.ic = tile.ic;
-    chosen.order = tile.channelsOuter + 2u * tile.inputsOuter;
-    chosen.panel = tile.panel;
+    chosen.tileK = tile.ic;
+    chosen.loopOrder = loopOrderOf(tile);
+    chosen.stationary = stationaryOf(tile);
     if (overlaps())
-      chosen.oneSum = tile.oneSum;
+      chosen.singleAccumulator = tile.oneSum;
     if (tile.oneSum)
-      chosen.byBlock = tile.byBlock;
+      chosen.drainByBlock = tile.byBlock;
     if (overlaps() && tile.ic < kernel.anchor->ic)
       chosen.serpentine = onChip.serpentine;
-    chosen.first = tile.cut.first;
-    chosen.last = tile.cut.last;
+    chosen.firstSplit = tile.cut.first;
+    chosen.lastSplit = tile.cut.last;
     if (canKeepSums())
-      chosen.keepsSums = onChip.keepsSums;
+      chosen.sumLineBuffer = onChip.keepsSums;
     if (carried)
-      chosen.carriesMaxima = tile.carriesMaxima;
+      chosen.maxLineBuffer = tile.carriesMaxima;
     if (canBeginSmall(tile))
-      chosen.beginsSmall = tile.beginsSmall;
+      chosen.smallFirstTile = tile.beginsSmall;
     if (hasOpenEnds())
-      chosen.endsSmall = tile.endsSmall;
+      chosen.smallLastTile = tile.endsSmall;
     if (canBeginWide(tile))
-      chosen.beginsWide = tile.beginsWide;
+      chosen.wideStart = tile.beginsWide;
     if (canShareLoader())
-      chosen.oneLoader = tile.oneLoader;
+      chosen.singleLoader = tile.oneLoader;
   }
   if (overlaps() && canUseBothEngines(kernel, machine))
     chosen.arrayChannels = onChip.arrayChannels;
   if (canRoll(tile))
-    chosen.rolling = tile.rolling;
+    chosen.lineBuffer = tile.rolling;
   if (schedule == Schedule::DoubleBuffer)
     chosen.overlap = tile.overlap;
 }
@@ -641,17 +641,19 @@ std::string Emitter::describeTile(double estimate) const {
 
 /// What the smallest tile that is asked for needs of each memory.
 std::string Emitter::whyNoneFits() const {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   auto orLeast = [](int64_t size, int64_t least) { return size ? size : least; };
   const Tile least =
-      clampTile({{orLeast(request.size[C], takesAllChannels() ? channels() : channelUnit()), orLeast(request.size[P0], 1),
-                  orLeast(request.size[P1], 1), orLeast(request.size[P2], 1)},
-                 contraction() ? orLeast(request.ic, unpacked ? kernel.anchor->ic : machine.rows) : 1,
-                 unsigned(orLeast(request.depth, request.panel.value_or(0) || request.order.value_or(0) >= 2 ? 2 : 1)),
-                 request.order.value_or(0) % 2 == 1,
+      clampTile({{orLeast(request.tile[C], takesAllChannels() ? channels() : channelUnit()), orLeast(request.tile[P0], 1),
+                  orLeast(request.tile[P1], 1), orLeast(request.tile[P2], 1)},
+                 contraction() ? orLeast(request.tileK, unpacked ? kernel.anchor->ic : machine.rows) : 1,
+                 unsigned(orLeast(
+                     request.depth,
+                     request.stationary.value_or(Stationary::None) != Stationary::None || isKOuter(request.loopOrder) ? 2 : 1)),
+                 request.loopOrder == LoopOrder::ChannelsOuter || request.loopOrder == LoopOrder::KChannelsOuter,
                  false,
-                 Tile::Panel(request.panel.value_or(0)),
-                 request.order.value_or(0) >= 2});
+                 Tile::Panel(request.stationary.value_or(Stationary::None)),
+                 isKOuter(request.loopOrder)});
   std::map<unsigned, std::pair<int64_t, int64_t>> needed; ///< and what there is
   for (const Buffer &buffer : plan(least).all) {
     needed[buffer.memory].first += buffer.bytes * buffer.slots;
@@ -667,8 +669,8 @@ std::string Emitter::whyNoneFits() const {
       text += ", " + std::to_string(bytes.second) + " of them beside tensors that stay on chip";
     text += ")";
   }
-  if (request.hasTile() || request.hasBuffers())
-    return placed(request.at()) + "kernel '" + kernel.name + "': no tile that is asked for fits machine '" + machine.name +
+  if (request.hasTileKnobs())
+    return request.place() + "kernel '" + kernel.name + "': no tile that is asked for fits machine '" + machine.name +
            "'; the smallest one needs " + text;
   return kernel.name + ": no tile fits machine '" + machine.name + "'; the smallest one needs " + text;
 }

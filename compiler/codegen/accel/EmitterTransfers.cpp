@@ -412,9 +412,9 @@ int64_t Emitter::rollingRows(const Tile &t) const {
 llvm::SmallVector<int64_t, 4> Emitter::rollings(const Tile &t) const {
   llvm::SmallVector<int64_t, 4> counts{1};
   if (!canRoll(t))
-    return kernel.request.rolling > 1 ? llvm::SmallVector<int64_t, 4>() : counts;
-  if (kernel.request.rolling)
-    return {kernel.request.rolling};
+    return kernel.plan.lineBuffer > 1 ? llvm::SmallVector<int64_t, 4>() : counts;
+  if (kernel.plan.lineBuffer)
+    return {kernel.plan.lineBuffer};
   if (unpacked) { // a way to load tiles, or the only one that there is room for
     Buffers b = plan(t);
     return {allocate(b) ? 1 : tilesAlong(P1, t)};
@@ -449,7 +449,7 @@ llvm::SmallVector<std::pair<bool, int64_t>, 4> Emitter::sharings(Tile t) const {
     // In bands there is room for it, or there is not.
     const bool isOther = carried && onChip.banding && carries != onChip.banding->carriesMaxima;
     t.carriesMaxima = carries;
-    if (isOther || carries != kernel.request.carriesMaxima.value_or(carries) ||
+    if (isOther || carries != kernel.plan.maxLineBuffer.value_or(carries) ||
         (carries && !(onChip.carriesMaxima && canCarryMaxima(t))))
       continue;
     for (int64_t rolling : rollings(t))

@@ -181,7 +181,7 @@ private:
   int64_t parameterBytes(const Kernel &kernel) const;
   /// Rows of sums that its windows find in the accumulator, if it keeps them.
   int64_t sharedSums(const Kernel &kernel) const {
-    return kernel.request.keepsSums.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
+    return kernel.plan.sumLineBuffer.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
   }
   /// Rows of sums that it need not make in bands of so many rows.
   int64_t sumsFound(unsigned k, const Banding *banding, int64_t rows) const {
@@ -434,7 +434,7 @@ void Fuser::placeSums(Group &group) const {
         banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
     banding.carriesMaxima =
-        carried[group.first + i] && !banding.strips && kernel.request.carriesMaxima.value_or(group.carriesMaxima);
+        carried[group.first + i] && !banding.strips && kernel.plan.maxLineBuffer.value_or(group.carriesMaxima);
     others += usesArray(i) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;

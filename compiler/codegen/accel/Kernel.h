@@ -9,7 +9,7 @@
 #ifndef COMPILER_CODEGEN_ACCEL_KERNEL_H
 #define COMPILER_CODEGEN_ACCEL_KERNEL_H
 
-#include "compiler/codegen/accel/Request.h"
+#include "compiler/plan/KernelPlan.h"
 #include "isa/Isa.h"
 #include "isa/timing/InstructionTiming.h"
 
@@ -23,6 +23,7 @@ namespace tw::accel {
 
 /// Element types of the vector engine; the name keeps clear of MLIR's VectorType.
 using LaneType = isa::VectorType;
+using plan::KernelPlan;
 
 unsigned byteSize(LaneType type);
 
@@ -174,7 +175,7 @@ struct Kernel {
   LaneType outputType = LaneType::F32;
   bool outputReduced = false;   ///< the result has one channel
   uint64_t macs = 0;            ///< products of the definition that do not fall into the padding
-  TileRequest request;          ///< what a schedule file asks for
+  plan::KernelPlan plan;        ///< what is decided already: by a plan file, or by a proposal
   bool isFinite = false;        ///< no value is infinite, as no integer is: zero times any is zero
   int64_t outputsPerVector = 1; ///< neighbours along P0 whose channels lie side by side in C (packPixels())
   std::optional<size_t> pool;   ///< the step that sums all positions of an image

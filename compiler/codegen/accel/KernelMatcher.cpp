@@ -1,7 +1,9 @@
 //===- KernelMatcher.cpp - From linalg kernels to what the machine does ----===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
+#include "compiler/codegen/accel/Codegen.h"
 #include "compiler/codegen/accel/Kernel.h"
+#include "compiler/plan/PlanDialect.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -1152,7 +1154,7 @@ LogicalResult KernelMatcher::matchGeneric(linalg::GenericOp op) {
     auto last = out.getNumResults() ? dyn_cast<AffineDimExpr>(out.getResults().back()) : AffineDimExpr(nullptr);
     bool depthwise = last && maps[0].isFunctionOfDim(last.getPosition()) && maps[1].isFunctionOfDim(last.getPosition());
     // A schedule file may want a depthwise one on the array: every channel is a group of its own then.
-    bool onArray = kernel.request.engine && kEngineNames[*kernel.request.engine] == StringRef("tensor");
+    bool onArray = kernel.plan.engine == plan::Engine::Tensor;
     return depthwise && !onArray ? matchWindow(op) : matchContraction(op);
   }
   bool plain = maps[0].isProjectedPermutation() && reductions == 1 &&
@@ -1209,19 +1211,19 @@ LogicalResult KernelMatcher::matchCopies(func::ReturnOp op) {
 }
 
 LogicalResult KernelMatcher::checkEngine() {
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   bool isCopy = !kernel.anchor && kernel.steps.empty();
   bool isContraction = kernel.anchor && kernel.anchor->kind == Anchor::Contraction;
   StringRef can = isCopy ? "load and store" : isContraction ? "tensor" : "vector";
-  if (!request.engine || kEngineNames[*request.engine] == can)
+  if (!request.engine || nameOf(*request.engine) == can)
     return success();
   std::string why = isCopy          ? "it only moves data"
                     : isContraction ? "it sums over channels, and windows of the vector engine do not"
                     : kernel.anchor ? "the array multiplies by weights, which this window has none of"
                                     : "it has no products for the array";
   InFlightDiagnostic diagnostic = mlir::emitError(UnknownLoc::get(function.getContext()));
-  return diagnostic << placed(request.assignAt) << "engine is " << kEngineNames[*request.engine] << " but kernel '"
-                    << kernel.name << "' must be on " << can << ": " << why;
+  return diagnostic << request.placeOf({"engine"}) << "engine is " << nameOf(*request.engine) << " but kernel '" << kernel.name
+                    << "' must be on " << can << ": " << why;
 }
 
 /// The value of the kernel's last step, and how the result is written: transposes behind the step are undone in the strides.
@@ -1288,7 +1290,7 @@ FailureOr<Value> KernelMatcher::matchOutput(func::ReturnOp op) {
 std::string kindOf(func::FuncOp function) {
   std::string kind;
   llvm::raw_string_ostream stream(kind);
-  stream << function->getAttr(kRequestAttr) << function.getFunctionType();
+  stream << function->getAttr(plan::kPlanAttr) << function.getFunctionType();
   // Who reads what: values by the order in which they are met.
   DenseMap<Value, size_t> numbers;
   auto print = [&](Value value) { stream << numbers.try_emplace(value, numbers.size()).first->second << value.getType(); };
@@ -1311,10 +1313,10 @@ std::string kindOf(func::FuncOp function) {
 FailureOr<Kernel> KernelMatcher::run() {
   kernel.name = function.getName().str();
   kernel.kind = kindOf(function);
-  FailureOr<TileRequest> request = requestOf(function);
+  FailureOr<KernelPlan> request = plan::planOf(function);
   if (failed(request))
     return failure();
-  kernel.request = *request;
+  kernel.plan = *request;
   if (auto nodes = function->getAttrOfType<ArrayAttr>("tilewright.nodes"))
     for (Attribute node : nodes)
       kernel.nodes.push_back(cast<StringAttr>(node).getValue().str());

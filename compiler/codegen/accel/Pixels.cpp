@@ -88,7 +88,7 @@ Kernel sideBySide(const Kernel &kernel, int64_t outputs, const Anchor &anchor, m
       auto type = mlir::RankedTensorType::get({packed.extent[C]}, source.parameter.getElementType());
       source.parameter = mlir::DenseElementsAttr::getFromRawBuffer(type, bytes);
     }
-  packed.request.size[P0] /= outputs;
+  packed.plan.tile[P0] /= outputs;
   return packed;
 }
 
@@ -269,12 +269,12 @@ std::optional<Kernel> Packer::run() const {
   const bool sharesRows =
       !kernel.conversion && a.input.stride[C] == 1 && a.input.stride[P0] == a.ic && padding * a.ic + machine.rows <= kMaxFill;
   // What a schedule file asks for may leave no choice.
-  const TileRequest &request = kernel.request;
+  const KernelPlan &request = kernel.plan;
   auto suits = [&](const Form &form) {
     const Anchor packed = anchorOf(form);
-    return request.size[P0] % form.outputs == 0 && (!kernel.conversion || packsTaps(packed, machine)) &&
-           (!request.ic || !packsTaps(packed, machine) ||
-            request.ic == packed.ic * packed.axes[0].kernel * packed.axes[1].kernel);
+    return request.tile[P0] % form.outputs == 0 && (!kernel.conversion || packsTaps(packed, machine)) &&
+           (!request.tileK || !packsTaps(packed, machine) ||
+            request.tileK == packed.ic * packed.axes[0].kernel * packed.axes[1].kernel);
   };
   Form best;
   const Cycles plain = cyclesOf(formOf(1, 1));
@@ -290,7 +290,7 @@ std::optional<Kernel> Packer::run() const {
         form.pairsRows = pairsRows;
         if (pairsRows && (outputs > 1 || !canPairRows() || packsTaps(anchorOf(form), machine)))
           continue;
-        if (request.packed != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
+        if (request.pixelPacking != true ? !suits(form) : kernel.conversion && !packsTaps(anchorOf(form), machine))
           continue;
         // Taps that the load engine packs may need fewer passes; beside other kernels its work hides behind them.
         if (const Cycles cycles = cyclesOf(form); cycles.array <= plain.array && cycles.all < least) {
@@ -337,7 +337,7 @@ std::optional<Kernel> packWindow(const Kernel &given, const timing::MachineParam
   const int64_t lanes = machine.lanes, channels = kernel.extent[C],
                 outputs = std::gcd(row.size, lanes / std::gcd(channels, lanes));
   if (outputs == 1 || kernel.pool || row.stride != 1 || row.size != kernel.extent[P0] ||
-      (kernel.request.packed != true && kernel.request.size[P0] % outputs))
+      (kernel.plan.pixelPacking != true && kernel.plan.tile[P0] % outputs))
     return std::nullopt;
   if (a.input.stride[C] != 1 || a.input.stride[P0] != channels || needsOutputsApart(kernel) ||
       !canShareVectors(kernel, channels))

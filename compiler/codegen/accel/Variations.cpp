@@ -1,4 +1,4 @@
-//===- Variations.cpp - What a kernel's request could say instead ----------===//
+//===- Variations.cpp - Other values for the knobs of a kernel -------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/codegen/accel/Variations.h"
@@ -7,121 +7,154 @@
 
 using namespace tw;
 using namespace tw::accel;
+using plan::KnobInfo, plan::Split;
 
 namespace {
 constexpr int64_t kMultiples[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32}; ///< of the array's rows or columns, or of the lanes
 constexpr int64_t kParts[] = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32}; ///< of an axis of positions
-constexpr unsigned kMostDepth = 6;
-constexpr int64_t kCutTiles[] = {1, 2, 3, 4, 5, 6, 8, 10, 12};
-constexpr int64_t kMostCutParts = 6;
-constexpr int64_t kRollingTiles[] = {1, 2, 3, 4, 6, 8};
+constexpr int64_t kSplitTiles[] = {1, 2, 3, 4, 5, 6, 8, 10, 12};
+constexpr int64_t kMostSplitParts = 6;
 constexpr int64_t kBankBorders = 16; ///< places for buffers begin and end at most at so many
-} // namespace
 
-std::vector<Variation> accel::variationsOf(const TileRequest &chosen, const Kernel &kernel,
-                                           const timing::MachineParams &machine) {
-  const TileRequest &asked = kernel.request;
-  const bool isContraction = kernel.anchor && kernel.anchor->kind == Anchor::Contraction;
+class Variations {
+public:
+  Variations(const KernelPlan &chosen, const Kernel &kernel, const timing::MachineParams &machine)
+      : chosen(chosen), kernel(kernel), machine(machine) {}
+
+  std::vector<Variation> list() {
+    KernelPlan::forEachKnob([&](const KnobInfo &info, auto member) {
+      if (plan::isSet(chosen.*member) && !plan::isSet(kernel.plan.*member))
+        addListed(info, member);
+    });
+    addTiles();
+    addSplits();
+    addPlaces();
+    addArrayChannels();
+    return std::move(variations);
+  }
+
+private:
+  const KernelPlan &chosen;
+  const Kernel &kernel;
+  const timing::MachineParams &machine;
   std::vector<Variation> variations;
-  auto vary = [&](const char *key, const auto &values, auto member) {
-    TileRequest own = chosen;
-    Variation variation{key, {}};
+
+  bool isContraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
+
+  /// The values of `values` that differ from the chosen one; `field` returns the knob of a plan.
+  template <typename Values, typename Field> void add(const std::string &name, const Values &values, Field field) {
+    KernelPlan own = chosen;
+    Variation variation{name, {}};
     for (const auto &value : values)
-      if (!(member(own) == value))
-        variation.values.push_back([member, value](TileRequest &request) { member(request) = value; });
+      if (!(field(own) == value))
+        variation.values.push_back([field, value](KernelPlan &plan) { field(plan) = value; });
     if (!variation.values.empty())
       variations.push_back(std::move(variation));
-  };
-  auto flip = [&](const char *key, std::optional<bool> TileRequest::*flag) {
-    if (chosen.*flag && !(asked.*flag))
-      vary(key, std::array<bool, 2>{false, true}, [flag](TileRequest &r) -> std::optional<bool> & { return r.*flag; });
-  };
-  auto indices = [](size_t count) {
-    std::vector<unsigned> all;
-    for (unsigned i = 0; i < count; ++i)
-      all.push_back(i);
-    return all;
-  };
-  auto multiples = [](int64_t unit, int64_t extent) {
+  }
+
+  // Knobs whose values Knobs.td lists.
+  void addListed(const KnobInfo &info, std::optional<bool> KernelPlan::*knob) {
+    if (info.candidates == KnobInfo::All)
+      add(
+          info.name, std::array<bool, 2>{false, true}, [knob](KernelPlan & plan) -> auto & { return plan.*knob; });
+  }
+  template <typename T, std::enable_if_t<std::is_enum_v<T>, int> = 0>
+  void addListed(const KnobInfo &info, std::optional<T> KernelPlan::*knob) {
+    std::vector<T> values;
+    for (size_t value = 0; value < info.spellings.size(); ++value)
+      values.push_back(T(value));
+    if (info.candidates == KnobInfo::All)
+      add(
+          info.name, values, [knob](KernelPlan & plan) -> auto & { return plan.*knob; });
+  }
+  void addListed(const KnobInfo &info, int64_t KernelPlan::*knob) {
+    if (info.candidates == KnobInfo::Numbers)
+      add(
+          info.name, info.numbers, [knob](KernelPlan & plan) -> auto & { return plan.*knob; });
+  }
+  template <typename T> void addListed(const KnobInfo &, T) {}
+
+  static std::vector<int64_t> multiples(int64_t unit, int64_t extent) {
     std::vector<int64_t> all;
     for (int64_t multiple : kMultiples)
       if (multiple * unit < extent)
         all.push_back(multiple * unit);
     all.push_back(int64_t(llvm::alignTo(uint64_t(extent), uint64_t(unit))));
     return all;
-  };
+  }
 
-  if (!asked.size[C])
-    vary("channels",
-         multiples(isContraction ? machine.cols : machine.lanes, isContraction ? kernel.anchor->oc : kernel.extent[C]),
-         [](TileRequest &r) -> int64_t & { return r.size[C]; });
-  for (unsigned axis : {P0, P1, P2}) {
-    const bool isFixed = (kernel.pool && axis != P2) || (kernel.anchor && kernel.anchor->batchAxis == axis);
-    if (kernel.extent[axis] == 1 || isFixed || asked.size[axis])
-      continue;
-    std::vector<int64_t> sizes;
-    for (int64_t parts : kParts)
-      if (int64_t size = int64_t(llvm::divideCeil(kernel.extent[axis], parts)) * (axis == P0 ? kernel.outputsPerVector : 1);
-          sizes.empty() || size < sizes.back())
-        sizes.push_back(size);
-    vary(axis == P0   ? "width"
-         : axis == P1 ? "height"
-                      : "images",
-         sizes, [axis](TileRequest &r) -> int64_t & { return r.size[axis]; });
+  void addTiles() {
+    const KernelPlan &asked = kernel.plan;
+    auto size = [](unsigned axis) { return [axis](KernelPlan &plan) -> int64_t & { return plan.tile[axis]; }; };
+    if (!asked.tile[C])
+      add("tile channels",
+          multiples(isContraction() ? machine.cols : machine.lanes, isContraction() ? kernel.anchor->oc : kernel.extent[C]),
+          size(C));
+    for (unsigned axis : {P0, P1, P2}) {
+      const bool isFixed = (kernel.pool && axis != P2) || (kernel.anchor && kernel.anchor->batchAxis == axis);
+      if (kernel.extent[axis] == 1 || isFixed || asked.tile[axis])
+        continue;
+      std::vector<int64_t> sizes;
+      for (int64_t parts : kParts)
+        if (int64_t one = int64_t(llvm::divideCeil(kernel.extent[axis], parts)) * (axis == P0 ? kernel.outputsPerVector : 1);
+            sizes.empty() || one < sizes.back())
+          sizes.push_back(one);
+      add(axis == P0 ? "tile width" : axis == P1 ? "tile height" : "tile images", sizes, size(axis));
+    }
+    if (chosen.tileK && !asked.tileK && chosen.tileK % machine.rows == 0)
+      add(
+          "tile_k", multiples(machine.rows, kernel.anchor->ic), [](KernelPlan & plan) -> auto & { return plan.tileK; });
   }
-  if (chosen.ic && !asked.ic && chosen.ic % machine.rows == 0)
-    vary("inputs", multiples(machine.rows, kernel.anchor->ic), [](TileRequest &r) -> int64_t & { return r.ic; });
-  if (chosen.order && !asked.order)
-    vary("order", indices(std::size(kOrderNames)), [](TileRequest &r) -> std::optional<unsigned> & { return r.order; });
-  if (kernel.isProductOfRows()) {
-    std::vector<std::optional<Cut>> cuts{std::nullopt};
-    for (int64_t tiles : kCutTiles)
-      for (int64_t parts = 2; parts <= std::min(kMostCutParts, kernel.extent[P0]); ++parts)
-        cuts.push_back(Cut{tiles, int64_t(llvm::divideCeil(kernel.extent[P0], parts))});
-    if (!asked.first)
-      vary("first tiles", cuts, [](TileRequest &r) -> std::optional<Cut> & { return r.first; });
-    if (!asked.last)
-      vary("last tiles", cuts, [](TileRequest &r) -> std::optional<Cut> & { return r.last; });
+
+  void addSplits() {
+    if (!kernel.isProductOfRows())
+      return;
+    std::vector<std::optional<Split>> splits{std::nullopt};
+    for (int64_t tiles : kSplitTiles)
+      for (int64_t parts = 2; parts <= std::min(kMostSplitParts, kernel.extent[P0]); ++parts)
+        splits.push_back(Split{tiles, int64_t(llvm::divideCeil(kernel.extent[P0], parts))});
+    if (!kernel.plan.firstSplit)
+      add(
+          "first_split", splits, [](KernelPlan & plan) -> auto & { return plan.firstSplit; });
+    if (!kernel.plan.lastSplit)
+      add(
+          "last_split", splits, [](KernelPlan & plan) -> auto & { return plan.lastSplit; });
   }
-  if (chosen.depth && !asked.depth) {
-    std::vector<unsigned> depths = indices(kMostDepth + 1);
-    depths.erase(depths.begin());
-    vary("depth", depths, [](TileRequest &r) -> unsigned & { return r.depth; });
-  }
-  if (chosen.panel && !asked.panel)
-    vary("panel", indices(std::size(kPanelNames)), [](TileRequest &r) -> std::optional<unsigned> & { return r.panel; });
-  if (chosen.rolling && !asked.rolling)
-    vary("rolling", kRollingTiles, [](TileRequest &r) -> int64_t & { return r.rolling; });
-  flip("one sum", &TileRequest::oneSum);
-  flip("by block", &TileRequest::byBlock);
-  flip("wide begin", &TileRequest::beginsWide);
-  flip("serpentine", &TileRequest::serpentine);
-  flip("sums", &TileRequest::keepsSums);
-  flip("maxima", &TileRequest::carriesMaxima);
-  flip("whole banks", &TileRequest::wholeBanks);
-  flip("as made", &TileRequest::asMade);
-  if ((chosen.banks || chosen.behind) && !asked.banks && !asked.behind) {
-    Variation place{"place", {}};
-    auto add = [&](std::optional<std::array<int64_t, 2>> banks, std::optional<bool> behind) {
-      if (banks != chosen.banks || behind != chosen.behind)
-        place.values.push_back([=](TileRequest &r) {
-          r.banks = banks;
-          r.behind = behind;
+
+  /// Banks of its own, or a place behind the kernel before or at the begin of the memories: one of these at a time.
+  void addPlaces() {
+    if ((!chosen.banks && !chosen.afterPrevious) || kernel.plan.banks || kernel.plan.afterPrevious)
+      return;
+    Variation place{"banks", {}};
+    auto add = [&](std::optional<plan::Banks> banks, std::optional<bool> afterPrevious) {
+      if (banks != chosen.banks || afterPrevious != chosen.afterPrevious)
+        place.values.push_back([=](KernelPlan &plan) {
+          plan.banks = banks;
+          plan.afterPrevious = afterPrevious;
         });
     };
-    for (bool behind : {false, true})
-      add(std::nullopt, behind);
+    for (bool afterPrevious : {false, true})
+      add(std::nullopt, afterPrevious);
     const int64_t banks = machine.scratchpads[0].banks, step = std::max<int64_t>(1, banks / kBankBorders);
     for (int64_t first = 0; first < banks; first += step)
       for (int64_t end = first + step; end <= banks; end += step)
         add({{first, end}}, std::nullopt);
     variations.push_back(std::move(place));
   }
-  if (chosen.arrayChannels && !asked.arrayChannels) {
+
+  void addArrayChannels() {
+    if (!chosen.arrayChannels || kernel.plan.arrayChannels)
+      return;
     std::vector<int64_t> channels;
     for (int64_t all = 0; all <= kernel.extent[C]; all += machine.lanes)
       channels.push_back(all);
-    vary("array channels", channels, [](TileRequest &r) -> std::optional<int64_t> & { return r.arrayChannels; });
+    add(
+        "array_channels", channels, [](KernelPlan & plan) -> auto & { return plan.arrayChannels; });
   }
-  return variations;
+};
+} // namespace
+
+std::vector<Variation> accel::variationsOf(const KernelPlan &chosen, const Kernel &kernel,
+                                           const timing::MachineParams &machine) {
+  return Variations(chosen, kernel, machine).list();
 }

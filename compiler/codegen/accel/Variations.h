@@ -1,4 +1,4 @@
-//===- Variations.h - What a kernel's request could say instead --*- C++ -*-===//
+//===- Variations.h - Other values for the knobs of a kernel ----*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_ACCEL_VARIATIONS_H
@@ -12,15 +12,15 @@
 
 namespace tw::accel {
 
-/// A key of a request, for people, and other values of it.
+/// A knob, for people, and other values of it.
 struct Variation {
-  const char *key;
-  std::vector<std::function<void(TileRequest &)>> values;
+  std::string knob;
+  std::vector<std::function<void(KernelPlan &)>> values;
 };
 
-/// The keys of `chosen`, a request that says all of what `kernel` does on `machine`, but for those that `kernel.request` asks for. Not
-/// everything can be had: what does not fit, or not with the other keys, is refused as if a schedule file had asked for it.
-std::vector<Variation> variationsOf(const TileRequest &chosen, const Kernel &kernel, const timing::MachineParams &machine);
+/// The knobs of `chosen`, a complete plan of `kernel`, but for those that `kernel.plan` decides. Not every value can be had: what does not
+/// fit, or not with the other knobs, is refused as if a plan file had asked for it.
+std::vector<Variation> variationsOf(const KernelPlan &chosen, const Kernel &kernel, const timing::MachineParams &machine);
 
 } // namespace tw::accel
 

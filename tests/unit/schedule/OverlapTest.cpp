@@ -64,15 +64,15 @@ TEST(OverlapTest, OneSlotLeavesTheOrderOfTheSteps) {
 TEST(OverlapTest, LoadsAndStoresTakeTurnsAtTheBus) {
   const timing::MachineParams machine = *hwconfigs::loadMachine("edge_32x32_int8");
   const std::vector<Step> steps = {copy(0, 0, machine), copy(1, 1, machine), copy(2, 2, machine), copy(3, 3, machine)};
-  auto turns = [&](schedule::Bus bus, std::vector<schedule::PlannedStarts> &starts) {
-    TileProgram program = schedule::overlap(steps, machine, nullptr, 1e9, schedule::Order::Steps, bus);
+  auto turns = [&](plan::Bus bus, std::vector<schedule::PlannedStarts> &starts) {
+    TileProgram program = schedule::overlap(steps, machine, nullptr, 1e9, plan::Priority::ProgramOrder, bus);
     starts = schedule::plannedStarts(program, machine);
     return std::count_if(program.blocks.begin(), program.blocks.end(),
                          [](const schedule::Block &block) { return block.operations[0].turns; });
   };
   std::vector<schedule::PlannedStarts> shared, inTurns;
-  EXPECT_EQ(turns(schedule::Bus::Shared, shared), 0);
-  EXPECT_GE(turns(schedule::Bus::Turns, inTurns), 4) << "every store, and the loads behind the first";
+  EXPECT_EQ(turns(plan::Bus::Shared, shared), 0);
+  EXPECT_GE(turns(plan::Bus::Alternating, inTurns), 4) << "every store, and the loads behind the first";
   // The first store waits for all loads that have the bus.
   EXPECT_GT(inTurns[0][0], shared[0][0]);
 }
@@ -135,7 +135,7 @@ TEST(OverlapTest, AKernelWithoutWorkForTheArrayRunsBetweenTheStepsOfItsReaders) 
   for (Operation &op : reader.compute[0].operations)
     op.layer = 1;
   steps.push_back(reader);
-  auto loadsBeforeTheReaders = [&](schedule::Order order) {
+  auto loadsBeforeTheReaders = [&](plan::Priority order) {
     double cycles = 0;
     const TileProgram program = schedule::overlap(steps, machine, &cycles, 1e9, order);
     size_t count = 0;
@@ -146,8 +146,8 @@ TEST(OverlapTest, AKernelWithoutWorkForTheArrayRunsBetweenTheStepsOfItsReaders) 
     }
     return count;
   };
-  EXPECT_EQ(loadsBeforeTheReaders(schedule::Order::Steps), 8u);
-  EXPECT_LT(loadsBeforeTheReaders(schedule::Order::Interleaved), 8u);
+  EXPECT_EQ(loadsBeforeTheReaders(plan::Priority::ProgramOrder), 8u);
+  EXPECT_LT(loadsBeforeTheReaders(plan::Priority::Interleaved), 8u);
 }
 
 /// A step of one pass over 100 positions; its results go to the row of the accumulator that `to` says.

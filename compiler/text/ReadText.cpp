@@ -1,10 +1,10 @@
 //===- ReadText.cpp - MLIR text that a user wrote -------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/pipeline/ReadText.h"
+#include "compiler/text/ReadText.h"
 
 #include "compiler/frontend/OnnxTensor.h"
-#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/text/Diagnostics.h"
 #include "isa/files/InputFile.h"
 
 #include "mlir/IR/AffineExpr.h"
@@ -26,7 +26,7 @@
 
 using namespace mlir;
 using namespace tw;
-using namespace tw::pipeline;
+using namespace tw::text;
 
 namespace {
 
@@ -396,7 +396,7 @@ std::string parseInChild(MLIRContext &context, llvm::StringRef text, llvm::Strin
 
 } // namespace
 
-llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, llvm::StringRef text, llvm::StringRef name,
+llvm::Expected<OwningOpRef<ModuleOp>> text::parseText(MLIRContext &context, llvm::StringRef text, llvm::StringRef name,
                                                           TextCheck check) {
   auto error = [](const std::string &message) { return llvm::createStringError("%s", message.c_str()); };
   if (text.starts_with("ML\xefR"))
@@ -415,7 +415,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> pipeline::parseText(MLIRContext &context, 
   return module;
 }
 
-llvm::Expected<OwningOpRef<ModuleOp>> pipeline::readText(MLIRContext &context, llvm::StringRef path, uint64_t most,
+llvm::Expected<OwningOpRef<ModuleOp>> text::readText(MLIRContext &context, llvm::StringRef path, uint64_t most,
                                                          TextCheck check) {
   Result<std::string> text = files::readFile(path.str(), most);
   if (!text)

@@ -5,15 +5,15 @@
 // mistake of the compiler, any other about what it was given.
 //===----------------------------------------------------------------------===//
 
-#ifndef COMPILER_PIPELINE_DIAGNOSTICS_H
-#define COMPILER_PIPELINE_DIAGNOSTICS_H
+#ifndef COMPILER_TEXT_DIAGNOSTICS_H
+#define COMPILER_TEXT_DIAGNOSTICS_H
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringRef.h"
 
 #include <string>
 
-namespace tw::pipeline {
+namespace tw::text {
 
 inline constexpr llvm::StringLiteral kInternal = "internal: ";
 
@@ -31,6 +31,6 @@ private:
   mlir::ScopedDiagnosticHandler handler;
 };
 
-} // namespace tw::pipeline
+} // namespace tw::text
 
-#endif // COMPILER_PIPELINE_DIAGNOSTICS_H
+#endif // COMPILER_TEXT_DIAGNOSTICS_H

@@ -6,15 +6,15 @@
 // first parsed and verified by a child process with limits for all three, and
 // what passes there is parsed again here.
 //===----------------------------------------------------------------------===//
-#ifndef COMPILER_PIPELINE_READTEXT_H
-#define COMPILER_PIPELINE_READTEXT_H
+#ifndef COMPILER_TEXT_READTEXT_H
+#define COMPILER_TEXT_READTEXT_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/Error.h"
 
-namespace tw::pipeline {
+namespace tw::text {
 
 using TextCheck = llvm::function_ref<mlir::LogicalResult(mlir::ModuleOp)>;
 
@@ -31,6 +31,6 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> readText(mlir::MLIRContext &co
 llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> parseText(mlir::MLIRContext &context, llvm::StringRef text,
                                                             llvm::StringRef name, TextCheck check = nullptr);
 
-} // namespace tw::pipeline
+} // namespace tw::text
 
-#endif // COMPILER_PIPELINE_READTEXT_H
+#endif // COMPILER_TEXT_READTEXT_H

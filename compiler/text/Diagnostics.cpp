@@ -1,7 +1,7 @@
 //===- Diagnostics.cpp - MLIR's diagnostics as text ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/pipeline/Diagnostics.h"
+#include "compiler/text/Diagnostics.h"
 
 #include "compiler/graph/Messages.h"
 
@@ -9,7 +9,7 @@
 
 using namespace mlir;
 using namespace tw;
-using namespace tw::pipeline;
+using namespace tw::text;
 
 DiagnosticText::DiagnosticText(MLIRContext *context, bool isTheUsers)
     : handler(context, [this, isTheUsers](Diagnostic &diagnostic) {
