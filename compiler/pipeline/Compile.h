@@ -9,6 +9,8 @@
 
 #include "compiler/codegen/accel/Codegen.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/explore/Exploration.h"
+#include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/Search.h"
@@ -45,95 +47,14 @@ struct CompileOptions {
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
+  /// Called for every proposal of the exploration.
+  explore::Exploration::Report explain;
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;
   /// Of ONNX models: shapes of inputs, inputs that are constants, and bytes of constants that folding may make.
   frontend::ImportOptions import;
   SearchOptions search;
-};
-
-/// A layer without work for the array that runs beside the contractions next to it (decision 0016).
-struct Beside {
-  size_t layer = 0;
-  bool before = false; ///< it begins with half of the positions, while the contraction before it makes the others
-  bool behind = false; ///< the contraction behind it begins with half of the positions
-  int64_t columns = 0; ///< that one begins with so many of the channels
-  bool together =
-      false; ///< with columns: all results that there are sums for take some of the channels, before any takes the next ones
-  bool apart = false;   ///< in banks of its own
-  bool spreads = false; ///< with before and apart: its second half in all banks
-  bool stays = false;   ///< with spreads: the second half of its input stays on chip
-  /// Tiles of results, the last ones of the contraction before it and the first ones of that behind it, which some positions go through
-  /// before the next ones do.
-  int64_t last = 0, first = 0;
-
-  bool isNone() const { return *this == Beside{layer}; }
-  bool operator==(const Beside &other) const {
-    return std::tie(layer, before, behind, columns, together, apart, spreads, stays, last, first) ==
-           std::tie(other.layer, other.before, other.behind, other.columns, other.together, other.apart, other.spreads,
-                    other.stays, other.last, other.first);
-  }
-};
-
-/// A layer with channels of its window on the array (decision 0031).
-struct BothEngines {
-  size_t layer = 0;
-  int64_t arrayChannels = 0;
-
-  bool operator==(const BothEngines &other) const { return layer == other.layer && arrayChannels == other.arrayChannels; }
-};
-
-/// How a whole network is compiled (decision 0010).
-struct NetworkChoice {
-  unsigned residency = 0;               ///< by which rule tensors stay on chip, as a whole or in bands
-  std::vector<size_t> keptFirst;        ///< tensors, before those that the rule likes better
-  std::vector<Beside> beside;           ///< a layer once
-  std::vector<BothEngines> bothEngines; ///< a layer once
-  std::vector<size_t> asMade;           ///< layers that take the channels of the one before as that makes them
-  bool packs = false;                   ///< kernels that can have pixels side by side in the array do
-  bool packsWindows = false;            ///< those that can have them side by side in the vector engine do
-  bool shortWindows = false;            ///< pooling lets its neighbours' vector work in between
-  plan::NetworkKnobs ways;              ///< complete
-  bool tallBands = false;               ///< where a kernel loads shared rows again for each band
-  bool wholeBanks = false;              ///< each kernel's buffers begin with a bank that those of the kernel before do not use
-  bool serpentine = false;              ///< every second tile of a contraction takes the last input channels first
-  bool keepsSums = false;               ///< windows of sums find those that they share with the row above
-  bool carriesMaxima = false;           ///< the same, as maxima in the scratchpad
-  bool keepsMatrices = false;           ///< products of several matrices find them in the channels of tensors on chip
-  bool plansTiles = false;              ///< of the best tiles of a kernel by the closed form, the list scheduler says which is
-  bool fromBottom = false; ///< each kernel's buffers begin where its memories do, not behind those of the kernel before
-
-  bool operator==(const NetworkChoice &other) const {
-    auto all = [](const NetworkChoice &c) {
-      return std::tie(c.residency, c.keptFirst, c.beside, c.bothEngines, c.asMade, c.packs, c.packsWindows, c.shortWindows,
-                      c.ways, c.tallBands, c.wholeBanks, c.serpentine, c.keepsSums, c.carriesMaxima, c.keepsMatrices,
-                      c.plansTiles, c.fromBottom);
-    };
-    return all(*this) == all(other);
-  }
-};
-
-/// Where a kernel's result is until its readers have it: in DRAM, on chip as a whole, or on chip a band of rows at a time.
-enum class Stay { Away, Whole, Bands };
-
-/// Of a chain of kernels in bands: other rows for these.
-struct ChainRows {
-  unsigned last = 0; ///< the last kernel whose result goes on in bands
-  std::vector<int64_t> others;
-};
-
-/// All that was chosen for a program: what its schedule file says.
-struct Pinned {
-  std::vector<plan::KernelPlan> requests; ///< per layer
-  NetworkChoice choice;                   ///< where they say nothing
-};
-
-/// Something of that which could be otherwise.
-struct Aspect {
-  std::optional<unsigned> layer;                     ///< its first; nothing: of the whole network
-  std::string name;                                  ///< for people
-  std::vector<std::function<void(Pinned &)>> values; ///< not all can be had
 };
 
 /// An ONNX node, and what computes it in the program.
@@ -154,29 +75,24 @@ struct CompiledNetwork {
   std::vector<cost::LayerTraffic> layerTraffic;
   /// What was not looked at, as that would have taken too long.
   std::vector<std::string> notes;
-  /// Search: what it may decide, a tile for each layer first; layers of one kind have equal operations on equal types.
+  /// The plan of the program, complete.
+  plan::NetworkPlan chosen;
+  /// schedule search, of its first program: what it decides before it varies knobs.
   std::vector<Decision> decisions;
-  /// The ways to compile the whole, best first (the program has the first), and, per layer, where else its result could be, how else it
-  /// could run beside its neighbours, and what rows the bands of a chain could have that begins with it.
-  std::vector<NetworkChoice> weighed;
-  std::vector<std::vector<Stay>> elsewhere;
-  std::vector<std::vector<Beside>> otherwise;
-  std::vector<ChainRows> chains;
-  std::string problem; ///< search: digest of the kernels and how they are connected
-  /// Search, unless the program was only timed: what was chosen, and what of it a walk may change.
-  Pinned pinned;
-  std::vector<Aspect> aspects;
+  std::string problem; ///< digest of the kernels and how they are connected
+  /// schedule search, unless the program was only timed: every other value of an open knob.
+  std::vector<explore::KnobChange> variations;
   std::optional<SearchResult> search;
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;
   std::vector<uint64_t> tileBytes;
-  /// First and last layers of fusion groups (decision 0011), in the order of the program.
+  /// First and last layers of fusion groups, in the order of the program.
   std::vector<std::pair<size_t, size_t>> groups;
   /// pipelined and search: schedule::plannedStarts().
   std::vector<std::vector<uint64_t>> plannedStarts;
   /// The tiles phase, as text.
   std::string tilesText;
-  /// The choices of the tiles phase as a schedule file, which compiles to the same program.
+  /// The plan as a plan file, which compiles to the same program.
   std::string planText;
 };
 

@@ -1,7 +1,8 @@
 //===- CompileAccelerator.cpp - A module to a program for the accelerator --===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/pipeline/NetworkCompiler.h"
+#include "compiler/pipeline/Assemble.h"
+#include "compiler/pipeline/SearchSpace.h"
 
 #include "llvm/ADT/ScopeExit.h"
 
@@ -9,171 +10,152 @@ using namespace mlir;
 using namespace tw;
 using namespace tw::pipeline;
 
-namespace {
-/// How often a program that a search would like is tried, each time without what has failed before.
-constexpr unsigned kAttempts = 4;
-
-/// Runs `compile`, again if it failed but has learned how not to, `most` times at most.
-template <typename Compile> auto attempt(Compile compile, unsigned most = UINT_MAX) {
-  NetworkCompiler::Lessons lessons;
-  auto result = compile(lessons);
-  for (unsigned times = 1; !result && std::exchange(lessons.isNew, false) && times < most; ++times) {
-    llvm::consumeError(result.takeError());
-    result = compile(lessons);
+llvm::Expected<std::optional<explore::Outcome>> PlanCompilation::estimate(const plan::NetworkPlan &plan, double limit) {
+  // What fails because of a choice that the plan leaves open is tried again without that choice.
+  constexpr unsigned kAttempts = 4;
+  NoGoods own = noGoods;
+  for (unsigned attempt = 1;; ++attempt) {
+    own.isNew = false;
+    llvm::Expected<std::optional<explore::Outcome>> outcome = estimateOnce(plan, limit, own);
+    if (outcome || !own.isNew || attempt == kAttempts) {
+      if (outcome && attempt > 1)
+        noGoods = own;
+      return outcome;
+    }
+    llvm::consumeError(outcome.takeError());
   }
-  return result;
 }
 
-llvm::Expected<CompiledNetwork> compileOnce(ModuleOp module, const CompileOptions &options, accel::Rankings &rankings,
-                                            const Picks &picks = {}, const CompiledNetwork *first = nullptr,
-                                            bool onlyTimed = false) {
-  return attempt(
-      [&](NetworkCompiler::Lessons &lessons) {
-        return NetworkCompiler(module, options, lessons, rankings, picks, first, onlyTimed).run();
-      },
-      first ? kAttempts : UINT_MAX);
+/// Two plans that differ in rules for residency alone, and whose rules choose the same, make the same program.
+bool PlanCompilation::isKnown(const plan::NetworkPlan &plan, const accel::Fusion &fusion) {
+  plan::NetworkPlan key = plan;
+  key.network.residency.reset();
+  key.network.fusion.reset();
+  key.network.resultPlaces.reset();
+  std::vector<std::shared_ptr<const accel::Fusion>> &same = fusions[plan::keyOf(key)];
+  if (llvm::any_of(same, [&](const auto &other) { return other->isSameChoice(fusion); }))
+    return true;
+  same.push_back(std::make_shared<const accel::Fusion>(fusion));
+  return false;
+}
+
+llvm::Expected<std::optional<explore::Outcome>> PlanCompilation::estimateOnce(const plan::NetworkPlan &plan, double limit,
+                                                                              NoGoods &own) {
+  PlanEmitter emitter(network, options, rankings, plan, own);
+  llvm::Expected<accel::Fusion> fusion = emitter.chooseOnChip();
+  if (!fusion)
+    return fusion.takeError();
+  if (isKnown(plan, *fusion))
+    return std::nullopt;
+  llvm::Expected<EmittedNetwork> emitted = emitter.emit(std::move(*fusion), limit, /*isEstimate=*/false);
+  if (!emitted)
+    return emitted.takeError();
+  explore::Outcome outcome{
+      plan, emitted->chosen, emitted->cycles, {}, emitted->fusion->residency.leftOut, emitted->fusion->residency.room};
+  for (const accel::Group &group : emitted->fusion->groups)
+    outcome.groups.push_back({group.first, group.last()});
+  if (emitted->cycles < limit || !fastest)
+    fastest = {plan, std::move(*emitted), own};
+  return outcome;
+}
+
+llvm::Expected<CompiledNetwork> PlanCompilation::compile(const plan::NetworkPlan &plan, bool onlyTimed, unsigned attempts) {
+  if (fastest && fastest->plan == plan) {
+    Fastest kept = std::move(*fastest);
+    fastest.reset();
+    llvm::Expected<CompiledNetwork> compiled = assemble(network, std::move(kept.emitted), options, kept.noGoods, onlyTimed);
+    if (compiled || !kept.noGoods.isNew)
+      return compiled;
+    llvm::consumeError(compiled.takeError());
+    noGoods = kept.noGoods;
+  }
+  NoGoods own = noGoods;
+  for (unsigned attempt = 1;; ++attempt) {
+    own.isNew = false;
+    llvm::Expected<CompiledNetwork> compiled = compileOnce(plan, onlyTimed, own);
+    if (compiled || !own.isNew || attempt == attempts)
+      return compiled;
+    llvm::consumeError(compiled.takeError());
+  }
+}
+
+llvm::Expected<CompiledNetwork> PlanCompilation::compileOnce(const plan::NetworkPlan &plan, bool onlyTimed, NoGoods &own) {
+  llvm::Expected<EmittedNetwork> emitted = emitOnce(plan, /*isEstimate=*/false, own);
+  if (!emitted)
+    return emitted.takeError();
+  return assemble(network, std::move(*emitted), options, own, onlyTimed);
+}
+
+llvm::Expected<EmittedNetwork> PlanCompilation::emitOnce(const plan::NetworkPlan &plan, bool isEstimate, NoGoods &own) {
+  PlanEmitter emitter(network, options, rankings, plan, own);
+  llvm::Expected<accel::Fusion> fusion = emitter.chooseOnChip();
+  if (!fusion)
+    return fusion.takeError();
+  return emitter.emit(std::move(*fusion), std::numeric_limits<double>::infinity(), isEstimate);
+}
+
+llvm::Expected<EmittedNetwork> PlanCompilation::emit(const plan::NetworkPlan &plan, bool isEstimate, unsigned attempts) {
+  NoGoods own = noGoods;
+  for (unsigned attempt = 1;; ++attempt) {
+    own.isNew = false;
+    llvm::Expected<EmittedNetwork> emitted = emitOnce(plan, isEstimate, own);
+    if (emitted || !own.isNew || attempt == attempts)
+      return emitted;
+    llvm::consumeError(emitted.takeError());
+  }
+}
+
+namespace {
+/// Kernels that an exploration compiles, all proposals together: linear work for deep networks, and more proposals than the strategies
+/// make for one of a hundred kernels.
+constexpr size_t kExplorationBudget = size_t(1) << 15;
+
+/// The best plan by the list scheduler. Its program is the one that `compilation` compiled last.
+llvm::Expected<std::pair<plan::NetworkPlan, std::vector<std::string>>>
+exploreNetwork(PlanCompilation &compilation, const explore::Problem &problem, const CompileOptions &options) {
+  explore::Exploration exploration(problem, compilation, kExplorationBudget, options.explain);
+  if (llvm::Error error = explore::exploreGreedily(exploration))
+    return std::move(error);
+  std::vector<std::string> notes;
+  if (size_t left = exploration.notTried())
+    notes.push_back("of the ways to compile the network as a whole " + std::to_string(left) + " were not tried: it has " +
+                    std::to_string(problem.layers.size()) + " kernels");
+  return std::pair(exploration.best().plan, std::move(notes));
 }
 } // namespace
 
 llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions &options) {
-  accel::Rankings rankings;
-  return attempt(
-      [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, options, lessons, rankings).runTiles(); });
+  llvm::Expected<NetworkKernels> network = NetworkKernels::build(module, options);
+  if (!network)
+    return network.takeError();
+  PlanCompilation compilation(*network, options);
+  const explore::Problem problem = network->problem(options);
+  auto best = exploreNetwork(compilation, problem, options);
+  if (!best)
+    return best.takeError();
+  llvm::Expected<EmittedNetwork> emitted = compilation.emit(best->first, /*isEstimate=*/false);
+  if (!emitted)
+    return emitted.takeError();
+  CompiledNetwork described;
+  for (const NetworkKernels::Layer &layer : network->layers)
+    described.program.layers.push_back({layer.kernel.name, layer.kernel.nodes, layer.kernel.macs, 0, {}});
+  network->addBounds(*options.machine, described);
+  return Tiles{std::move(emitted->program), std::move(described.program.layers)};
 }
 
 llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
-  accel::Rankings rankings;
-  if (options.schedule != accel::Schedule::Search || !options.search.evaluate)
-    return compileOnce(module, options, rankings);
-  // In a copy of this process no pool has its threads: no passes run there, and none of these is at work when one is made.
-  MLIRContext *context = module.getContext();
-  const bool hadThreads = options.search.jobs > 1 && context->isMultithreadingEnabled();
-  if (hadThreads)
-    context->disableMultithreading();
-  auto restore = llvm::make_scope_exit([&] {
-    if (hadThreads)
-      context->enableMultithreading();
-  });
-  CompiledNetwork first; // without its program
-  struct Start {
-    Pinned pinned;
-    std::vector<Aspect> aspects;
-  };
-  std::map<Picks, Start> starts; // of walks
-  auto isUnknown = [] {
-    return llvm::createStringError("the search cache knows other ways to change this program: delete it");
-  };
-  // Decisions, and behind them what is otherwise in the program that they make.
-  auto readProgram = [&](llvm::ArrayRef<unsigned> &picks) -> llvm::Expected<Pinned> {
-    if (picks.size() < first.decisions.size())
-      return isUnknown();
-    const Picks begin(picks.begin(), picks.begin() + long(first.decisions.size()));
-    auto start = starts.find(begin);
-    if (start == starts.end()) {
-      llvm::Expected<CompiledNetwork> network = compileOnce(module, options, rankings, begin, &first);
-      if (!network)
-        return network.takeError();
-      start = starts.emplace(begin, Start{std::move(network->pinned), std::move(network->aspects)}).first;
-    }
-    const std::vector<Aspect> &aspects = start->second.aspects;
-    picks = picks.drop_front(begin.size());
-    if (picks.size() < aspects.size())
-      return isUnknown();
-    Pinned pinned = start->second.pinned;
-    for (const Aspect &aspect : aspects) {
-      if (picks.front() > aspect.values.size())
-        return isUnknown();
-      if (picks.front())
-        aspect.values[picks.front() - 1](pinned);
-      picks = picks.drop_front();
-    }
-    return pinned;
-  };
-  // And layers that are as in others.
-  auto readMix = [&](llvm::ArrayRef<unsigned> picks) -> llvm::Expected<Pinned> {
-    llvm::Expected<Pinned> pinned = readProgram(picks);
-    if (!pinned || picks.empty())
-      return pinned;
-    std::vector<std::vector<plan::KernelPlan>> requests{pinned->requests};
-    const size_t parents = 1 + picks.front();
-    picks = picks.drop_front();
-    while (requests.size() < parents) {
-      if (picks.empty() || picks.size() - 1 < picks.front())
-        return isUnknown();
-      llvm::ArrayRef<unsigned> own = picks.slice(1, picks.front());
-      picks = picks.drop_front(1 + own.size());
-      llvm::Expected<Pinned> other = readProgram(own);
-      if (!other)
-        return other;
-      if (!own.empty())
-        return isUnknown();
-      requests.push_back(std::move(other->requests));
-    }
-    if (picks.size() != pinned->requests.size())
-      return isUnknown();
-    for (auto [layer, owner] : llvm::enumerate(picks)) {
-      if (owner >= parents)
-        return isUnknown();
-      pinned->requests[layer] = requests[owner][layer];
-    }
-    return pinned;
-  };
-  auto compilePinned = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
-    llvm::Expected<Pinned> pinned = readMix(picks);
-    if (!pinned)
-      return pinned.takeError();
-    CompileOptions chosen = options;
-    chosen.schedule = accel::Schedule::Pipelined;
-    return attempt(
-        [&](NetworkCompiler::Lessons &lessons) {
-          return NetworkCompiler(module, chosen, lessons, rankings, *pinned, onlyTimed).run();
-        },
-        kAttempts);
-  };
-  auto compile = [&](const Picks &picks, bool onlyTimed) -> llvm::Expected<CompiledNetwork> {
-    if (!first.weighed.empty() && picks.size() > first.decisions.size())
-      return compilePinned(picks, onlyTimed);
-    if (!first.weighed.empty())
-      return compileOnce(module, options, rankings, picks, &first, onlyTimed);
-    auto weigh = [&](const CompileOptions &asked) {
-      return attempt(
-          [&](NetworkCompiler::Lessons &lessons) { return NetworkCompiler(module, asked, lessons, rankings).weighAll(); });
-    };
-    auto others = weigh(options);
-    if (!others)
-      return others.takeError();
-    // What is best with each order goes first: the orders differ by less than the estimate may err.
-    for (plan::Priority order : {plan::Priority::ProgramOrder, plan::Priority::Alap, plan::Priority::Interleaved}) {
-      CompileOptions asked = options;
-      asked.network.priority = order;
-      if (options.network.priority || options.across == Across::None)
-        break;
-      if (auto found = weigh(asked))
-        others->insert(others->begin(), found->front());
-      else
-        llvm::consumeError(found.takeError());
-    }
-    llvm::Expected<CompiledNetwork> network = attempt([&](NetworkCompiler::Lessons &lessons) {
-      NetworkCompiler compiler(module, options, lessons, rankings);
-      compiler.others = *others;
-      return compiler.run();
-    });
-    if (network) {
-      first.weighed = network->weighed;
-      first.elsewhere = network->elsewhere;
-      first.otherwise = network->otherwise;
-      first.chains = network->chains;
-      first.decisions = network->decisions;
-    }
-    return network;
-  };
-  auto estimate = [&](const Picks &picks) {
-    return attempt(
-        [&](NetworkCompiler::Lessons &lessons) {
-          return NetworkCompiler(module, options, lessons, rankings, picks, &first).estimate();
-        },
-        kAttempts);
-  };
-  // One layer's tiles are in the order of their estimates, and layers that drain are not planned.
-  return options.across == Across::None ? search(compile, options.search) : search(compile, options.search, estimate);
+  llvm::Expected<NetworkKernels> network = NetworkKernels::build(module, options);
+  if (!network)
+    return network.takeError();
+  PlanCompilation compilation(*network, options);
+  const explore::Problem problem = network->problem(options);
+  if (options.schedule == accel::Schedule::Search && options.search.evaluate)
+    return searchPlans(module, *network, problem, options);
+  auto best = exploreNetwork(compilation, problem, options);
+  if (!best)
+    return best.takeError();
+  llvm::Expected<CompiledNetwork> compiled = compilation.compile(best->first, /*onlyTimed=*/false);
+  if (compiled)
+    llvm::append_range(compiled->notes, best->second);
+  return compiled;
 }

@@ -83,7 +83,7 @@ struct KeyRecord {
 struct Walk {
   Picks home, best;
   Measurement atHome, atBest;
-  std::vector<Aspect> aspects;
+  std::vector<explore::KnobChange> aspects;
   std::vector<std::vector<size_t>> places;                 ///< aspects of a layer, or of the whole network
   std::map<std::pair<size_t, unsigned>, double> leastLoss; ///< of all programs that took a value, as a part of all cycles
   std::set<std::pair<size_t, unsigned>> idle;              ///< values that have changed nothing in the program
@@ -106,7 +106,7 @@ Workers::Task taskOf(const Picks &picks, bool isEstimated) {
 }
 
 /// The key of schedule files, or what is one there.
-std::string keyOf(const Aspect &aspect) { return aspect.name.substr(0, aspect.name.find(" of ")); }
+std::string keyOf(const explore::KnobChange &aspect) { return aspect.name.substr(0, aspect.name.find(" of ")); }
 
 class Searcher {
 public:
@@ -816,7 +816,7 @@ llvm::Expected<Walk> Searcher::beginWalk() {
   if (!start)
     return start.takeError();
   Walk walk;
-  walk.aspects = std::move(start->aspects);
+  walk.aspects = std::move(start->variations);
   std::map<std::optional<unsigned>, std::vector<size_t>> byLayer;
   for (auto [i, aspect] : llvm::enumerate(walk.aspects))
     if (!aspect.values.empty())

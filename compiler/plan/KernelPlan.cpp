@@ -130,7 +130,9 @@ std::string plan::print(const KernelPlan &plan) { return printSet(plan); }
 std::string plan::print(const NetworkKnobs &knobs) { return printSet(knobs); }
 
 std::vector<std::string> plan::differences(const KernelPlan &from, const KernelPlan &to) { return listDifferences(from, to); }
-std::vector<std::string> plan::differences(const NetworkKnobs &from, const NetworkKnobs &to) { return listDifferences(from, to); }
+std::vector<std::string> plan::differences(const NetworkKnobs &from, const NetworkKnobs &to) {
+  return listDifferences(from, to);
+}
 
 std::string plan::keyOf(const NetworkPlan &plan) {
   std::string key = print(plan.network);

@@ -32,8 +32,8 @@ struct Split {
 /// What Knobs.td says of a knob, but for its type.
 struct KnobInfo {
   const char *name;
-  const char *doc;     ///< one sentence
-  const char *allowed; ///< what a value may be
+  const char *doc;                     ///< one sentence
+  const char *allowed;                 ///< what a value may be
   std::vector<const char *> spellings; ///< of a choice, in the order of its values
   /// Where the values come from that a search may try.
   enum Candidates { None, All, FromShape, Numbers } candidates;

@@ -187,7 +187,8 @@ LogicalResult NetworkOp::verify() {
       return emitOpError() << "'schedule' is " << textOf(given) << " but must be serial, double_buffer, pipelined or search";
     if (DictionaryAttr knobs = networkKnobs(*this); !overlapsKernels(*schedule) && !knobs.empty())
       return emitOpError() << "'" << knobs.begin()->getName().getValue() << "' is " << textOf(knobs.begin()->getValue())
-                           << " but the schedule is " << nameOf(*schedule) << ", and only pipelined and search have network knobs";
+                           << " but the schedule is " << nameOf(*schedule)
+                           << ", and only pipelined and search have network knobs";
   }
   for (Operation &op : getKernels().front())
     if (!mlir::isa<KernelOp>(op))

@@ -397,7 +397,7 @@ std::string parseInChild(MLIRContext &context, llvm::StringRef text, llvm::Strin
 } // namespace
 
 llvm::Expected<OwningOpRef<ModuleOp>> text::parseText(MLIRContext &context, llvm::StringRef text, llvm::StringRef name,
-                                                          TextCheck check) {
+                                                      TextCheck check) {
   auto error = [](const std::string &message) { return llvm::createStringError("%s", message.c_str()); };
   if (text.starts_with("ML\xefR"))
     return error(name.str() + ": is MLIR bytecode, and only text is read");
@@ -416,7 +416,7 @@ llvm::Expected<OwningOpRef<ModuleOp>> text::parseText(MLIRContext &context, llvm
 }
 
 llvm::Expected<OwningOpRef<ModuleOp>> text::readText(MLIRContext &context, llvm::StringRef path, uint64_t most,
-                                                         TextCheck check) {
+                                                     TextCheck check) {
   Result<std::string> text = files::readFile(path.str(), most);
   if (!text)
     return llvm::createStringError("%s", text.message().c_str());

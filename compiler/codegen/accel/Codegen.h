@@ -48,7 +48,6 @@ struct Tile {
   /// chip while the inner loop runs, and with how many slots more for the next ones; AllWeights: the weights of the whole kernel
   /// stay.
   enum Panel : uint8_t { NoPanel, OnePanel, PanelAndTile, TwoPanels, AllWeights } panel = NoPanel;
-  static constexpr unsigned kForms = 2 * (AllWeights + 1); ///< what channelsOuter and panel can be
   /// Contractions: all tiles, or as many as have sums side by side, take a block of input channels before the next block; each has
   /// its own slot in the accumulator.
   bool inputsOuter = false;
@@ -118,8 +117,8 @@ struct NetworkProgram {
   std::vector<uint64_t> tileBytes;
   /// Per layer: the same as a request, which gets the same tile again.
   std::vector<plan::KernelPlan> chosen;
-  /// Search: which of its candidates each layer takes (missing: the first), and how many it has.
-  std::vector<unsigned> picks, candidates;
+  /// Search: per layer, the next best tiles, as knobs.
+  std::vector<std::vector<plan::KernelPlan>> alternatives;
   /// Of a kernel whose channels the next one takes as they are made: per channel, the steps (schedule::Step::band) that it is there behind;
   /// and its slots, each with its memory.
   std::vector<uint32_t> madeIn;
@@ -178,8 +177,6 @@ struct OnChip {
   bool keepsSums = false;     ///< windows of sums find those that they share with the row above
   bool carriesMaxima = false; ///< or maxima of those, if that is faster
   bool plansTiles = false;    ///< of the best tiles by the closed form, the list scheduler says which is
-  /// For a search, from the tile that is chosen to another one: so many forms further, and so many slots more.
-  unsigned form = 0, moreSlots = 0;
   plan::WeightLoader weightLoader = plan::WeightLoader::Second;
   int64_t room = INT64_MAX;                    ///< bytes of scratchpad 0, from 0 on
   std::optional<std::array<int64_t, 2>> banks; ///< of scratchpad 0, first and end, for the kernel's buffers

@@ -342,12 +342,13 @@ private:
   bool asksScheduler() const { return overlaps() && (!onChip.hasNeighbours || packsPlanes()); }
   Ranking rankTiles();
   size_t fastestPlanned(llvm::ArrayRef<std::pair<double, Tile>> tiles, double least);
-  Tile varied(Tile t) const;
   void planFirst(Ranking &ranking, double least);
   void planAll(Ranking &ranking, const Shortlist &ofPipelined, double least);
   Ranking withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) const;
   void addVariants(Ranking &ranking) const;
-  void recordChoice(double estimate, size_t candidates);
+  void recordChoice(double estimate);
+  void recordAlternatives(llvm::ArrayRef<std::pair<double, Tile>> others);
+  KernelPlan planOf(const Tile &tile) const;
   std::string describeTile(double estimate) const;
   std::string whyNoneFits() const;
   /// What the ranking of tiles depends on, as text.

@@ -490,32 +490,6 @@ void Emitter::addVariants(Ranking &ranking) const {
       }
 }
 
-/// The tile in the form and with the slots that a search has picked, if there are such tiles and there is room.
-Tile Emitter::varied(Tile t) const {
-  auto change = [&](Tile other) {
-    const bool keepsItsWays =
-        !contraction() || ((!other.carriesMaxima || canCarryMaxima(other)) && (!other.beginsWide || canBeginWide(other)) &&
-                           llvm::is_contained(rollings(other), other.rolling));
-    Buffers b;
-    if (keepsItsWays && isWorthALook(other) && fitsDrained(other, b) && other.drain == t.drain && other.inPlace == t.inPlace &&
-        allocate(b))
-      t = other;
-  };
-  if (onChip.form && contraction() && !t.inputsOuter) {
-    Tile other = t;
-    other.channelsOuter ^= onChip.form % 2 == 1;
-    other.panel = Tile::Panel((t.panel + onChip.form / 2) % (Tile::AllWeights + 1));
-    other.depth = std::max(t.depth, other.panel == Tile::NoPanel ? 1u : 2u);
-    change(other);
-  }
-  if (onChip.moreSlots) {
-    Tile deeper = t;
-    deeper.depth += onChip.moreSlots;
-    change(deeper);
-  }
-  return t;
-}
-
 llvm::Error Emitter::choose() {
   if (llvm::Error error = checkRequest())
     return error;
@@ -527,7 +501,7 @@ llvm::Error Emitter::choose() {
   if (ranking.empty())
     return llvm::createStringError("%s", whyNoneFits().c_str());
   const KernelPlan &request = kernel.plan;
-  size_t pick = std::min<size_t>(layer < network.picks.size() ? network.picks[layer] : 0, ranking.size() - 1);
+  size_t pick = 0;
   for (std::string why; !canBeEncoded(ranking[pick].second, why);)
     if (++pick == ranking.size())
       return llvm::createStringError("%s%s: no tile has instructions that can be encoded; the last one has %s",
@@ -535,8 +509,10 @@ llvm::Error Emitter::choose() {
   auto [best, chosen] = ranking[pick];
   if (onChip.hasNeighbours && request.wideStart)
     chosen.beginsWide = *request.wideStart;
-  takeTile(varied(chosen));
-  recordChoice(best, ranking.size());
+  takeTile(chosen);
+  recordChoice(best);
+  if (schedule == Schedule::Search)
+    recordAlternatives(llvm::ArrayRef(ranking).drop_front(pick + 1));
   if (!tile.overlap)
     schedule = Schedule::Serial;
   plan(tile, buffers);
@@ -550,14 +526,30 @@ llvm::Error Emitter::choose() {
   return llvm::Error::success();
 }
 
-/// What a request would have to say to get the tile again, and how many there were to choose from.
-void Emitter::recordChoice(double estimate, size_t candidates) {
-  network.candidates.resize(layer + 1);
-  network.candidates[layer] = unsigned(candidates);
+void Emitter::recordChoice(double estimate) {
   network.choices.resize(layer + 1);
   network.choices[layer] = describeTile(estimate);
   network.chosen.resize(layer + 1);
-  KernelPlan &chosen = network.chosen[layer];
+  network.chosen[layer] = planOf(tile);
+  if (schedule == Schedule::DoubleBuffer)
+    network.chosen[layer].overlap = tile.overlap;
+}
+
+/// The next best tiles, as far as they can be encoded.
+void Emitter::recordAlternatives(llvm::ArrayRef<std::pair<double, Tile>> others) {
+  network.alternatives.resize(layer + 1);
+  std::string why;
+  for (const auto &[estimate, other] : others)
+    if (canBeEncoded(other, why)) {
+      KernelPlan plan = planOf(other);
+      plan.banks.reset();
+      network.alternatives[layer].push_back(plan);
+    }
+}
+
+/// What a plan has to say to get the tile again.
+KernelPlan Emitter::planOf(const Tile &tile) const {
+  KernelPlan chosen;
   chosen.tile = tile.size;
   chosen.tile[P0] *= kernel.outputsPerVector;
   chosen.depth = tile.depth;
@@ -591,8 +583,7 @@ void Emitter::recordChoice(double estimate, size_t candidates) {
     chosen.arrayChannels = onChip.arrayChannels;
   if (canRoll(tile))
     chosen.lineBuffer = tile.rolling;
-  if (schedule == Schedule::DoubleBuffer)
-    chosen.overlap = tile.overlap;
+  return chosen;
 }
 
 std::string Emitter::describeTile(double estimate) const {

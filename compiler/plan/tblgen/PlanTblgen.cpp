@@ -49,7 +49,9 @@ std::string quoted(StringRef text) {
   return result;
 }
 
-std::vector<StringRef> spellingsOf(const Record &knob) { return knob.getValueAsDef("type")->getValueAsListOfStrings("spellings"); }
+std::vector<StringRef> spellingsOf(const Record &knob) {
+  return knob.getValueAsDef("type")->getValueAsListOfStrings("spellings");
+}
 
 std::string allowedText(const Record &knob) {
   std::string text = knob.getValueAsDef("type")->getValueAsString("allowed").str();
@@ -62,10 +64,10 @@ std::string allowedText(const Record &knob) {
 /// The initialiser of a KnobInfo.
 void printInfo(const Record &knob, raw_ostream &os) {
   const Record *candidates = knob.getValueAsDef("candidates");
-  const char *kind = candidates->isSubClassOf("OneOf")        ? "Numbers"
+  const char *kind = candidates->isSubClassOf("OneOf")      ? "Numbers"
                      : candidates->getName() == "AllValues" ? "All"
                      : candidates->getName() == "FromShape" ? "FromShape"
-                                                              : "None";
+                                                            : "None";
   os << "{" << quoted(knob.getValueAsString("name")) << ", " << quoted(knob.getValueAsString("doc")) << ", "
      << quoted(allowedText(knob)) << ", {";
   for (StringRef name : spellingsOf(knob))
@@ -80,9 +82,8 @@ void printInfo(const Record &knob, raw_ostream &os) {
 void printKnobs(ArrayRef<const Record *> knobs, StringRef structName, StringRef macro, raw_ostream &os) {
   os << "#ifdef GET_" << macro << "_FIELDS\n#undef GET_" << macro << "_FIELDS\n";
   for (const Record *knob : knobs)
-    os << "/// " << knob->getValueAsString("doc")
-       << ".\n" << knob->getValueAsDef("type")->getValueAsString("cpp") << " " << fieldName(knob->getValueAsString("name"))
-       << "{};\n";
+    os << "/// " << knob->getValueAsString("doc") << ".\n"
+       << knob->getValueAsDef("type")->getValueAsString("cpp") << " " << fieldName(knob->getValueAsString("name")) << "{};\n";
   os << "#endif\n\n#ifdef GET_" << macro << "_VISITS\n#undef GET_" << macro << "_VISITS\n";
   for (auto [i, knob] : enumerate(knobs))
     os << "visit(infos[" << i << "], &" << structName << "::" << fieldName(knob->getValueAsString("name")) << ");\n";
@@ -104,7 +105,8 @@ bool writeKnobs(raw_ostream &os, RecordKeeper &records) {
       os << "/// " << knob->getValueAsString("doc") << ".\nenum class " << name << " : uint8_t {";
       for (StringRef value : spellingsOf(*knob))
         os << " " << convertToCamelFromSnakeCase(value, /*capitalizeFirst=*/true) << ",";
-      os << " };\n/// The spelling of plan files.\ninline const char *nameOf(" << name << " value) {\n  constexpr const char *names[] = {";
+      os << " };\n/// The spelling of plan files.\ninline const char *nameOf(" << name
+         << " value) {\n  constexpr const char *names[] = {";
       for (StringRef value : spellingsOf(*knob))
         os << quoted(value) << ", ";
       os << "};\n  return names[size_t(value)];\n}\n";

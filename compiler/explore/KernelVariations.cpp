@@ -1,13 +1,14 @@
-//===- Variations.cpp - Other values for the knobs of a kernel -------------===//
+//===- KernelVariations.cpp - Other values for the knobs of a kernel -------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
-#include "compiler/codegen/accel/Variations.h"
+#include "compiler/explore/KnobChanges.h"
 
 #include "llvm/Support/MathExtras.h"
 
 using namespace tw;
-using namespace tw::accel;
-using plan::KnobInfo, plan::Split;
+using namespace tw::explore;
+using accel::Anchor, accel::C, accel::Kernel, accel::P0, accel::P1, accel::P2;
+using plan::KernelPlan, plan::KnobInfo, plan::Split;
 
 namespace {
 constexpr int64_t kMultiples[] = {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32}; ///< of the array's rows or columns, or of the lanes
@@ -18,10 +19,10 @@ constexpr int64_t kBankBorders = 16; ///< places for buffers begin and end at mo
 
 class Variations {
 public:
-  Variations(const KernelPlan &chosen, const Kernel &kernel, const timing::MachineParams &machine)
-      : chosen(chosen), kernel(kernel), machine(machine) {}
+  Variations(const Problem &problem, size_t layer, const KernelPlan &chosen)
+      : chosen(chosen), kernel(*problem.layers[layer].kernel), machine(problem.machine), layer(layer) {}
 
-  std::vector<Variation> list() {
+  std::vector<KnobChange> list() {
     KernelPlan::forEachKnob([&](const KnobInfo &info, auto member) {
       if (plan::isSet(chosen.*member) && !plan::isSet(kernel.plan.*member))
         addListed(info, member);
@@ -37,19 +38,26 @@ private:
   const KernelPlan &chosen;
   const Kernel &kernel;
   const timing::MachineParams &machine;
-  std::vector<Variation> variations;
+  const size_t layer;
+  std::vector<KnobChange> variations;
 
   bool isContraction() const { return kernel.anchor && kernel.anchor->kind == Anchor::Contraction; }
+
+  KnobChange &begin(const std::string &name) {
+    variations.push_back({unsigned(layer), name + " of " + kernel.name, {}});
+    return variations.back();
+  }
 
   /// The values of `values` that differ from the chosen one; `field` returns the knob of a plan.
   template <typename Values, typename Field> void add(const std::string &name, const Values &values, Field field) {
     KernelPlan own = chosen;
-    Variation variation{name, {}};
+    KnobChange &change = begin(name);
     for (const auto &value : values)
       if (!(field(own) == value))
-        variation.values.push_back([field, value](KernelPlan &plan) { field(plan) = value; });
-    if (!variation.values.empty())
-      variations.push_back(std::move(variation));
+        change.values.push_back(
+            [field, value, layer = layer](plan::NetworkPlan &plan) { field(plan.kernels[layer]) = value; });
+    if (change.values.empty())
+      variations.pop_back();
   }
 
   // Knobs whose values Knobs.td lists.
@@ -125,12 +133,12 @@ private:
   void addPlaces() {
     if ((!chosen.banks && !chosen.afterPrevious) || kernel.plan.banks || kernel.plan.afterPrevious)
       return;
-    Variation place{"banks", {}};
+    KnobChange &place = begin("banks");
     auto add = [&](std::optional<plan::Banks> banks, std::optional<bool> afterPrevious) {
       if (banks != chosen.banks || afterPrevious != chosen.afterPrevious)
-        place.values.push_back([=](KernelPlan &plan) {
-          plan.banks = banks;
-          plan.afterPrevious = afterPrevious;
+        place.values.push_back([=, layer = layer](plan::NetworkPlan &plan) {
+          plan.kernels[layer].banks = banks;
+          plan.kernels[layer].afterPrevious = afterPrevious;
         });
     };
     for (bool afterPrevious : {false, true})
@@ -139,7 +147,6 @@ private:
     for (int64_t first = 0; first < banks; first += step)
       for (int64_t end = first + step; end <= banks; end += step)
         add({{first, end}}, std::nullopt);
-    variations.push_back(std::move(place));
   }
 
   void addArrayChannels() {
@@ -154,7 +161,6 @@ private:
 };
 } // namespace
 
-std::vector<Variation> accel::variationsOf(const KernelPlan &chosen, const Kernel &kernel,
-                                           const timing::MachineParams &machine) {
-  return Variations(chosen, kernel, machine).list();
+std::vector<KnobChange> explore::variationsOf(const Problem &problem, size_t layer, const KernelPlan &chosen) {
+  return Variations(problem, layer, chosen).list();
 }

@@ -1,0 +1,91 @@
+//===- Exploration.h - Strategies, and which proposals are taken -*- C++ -*-===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// Greedy exploration of plans, scored by the list scheduler: strategies propose,
+// one rule accepts. Work is bounded, and every proposal can be reported.
+//===----------------------------------------------------------------------===//
+#ifndef COMPILER_EXPLORE_EXPLORATION_H
+#define COMPILER_EXPLORE_EXPLORATION_H
+
+#include "compiler/explore/Problem.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
+
+#include <functional>
+#include <list>
+#include <memory>
+
+namespace tw::explore {
+
+/// Gains below this share of the cycles are noise of the list scheduler's estimates.
+inline constexpr double kNoise = 0.002;
+
+/// What became of a proposal.
+struct Proposal {
+  std::string strategy;
+  std::vector<std::string> changes; ///< "layer: knob: old -> new", against the best plan at that time
+  double before = 0;                ///< cycles of that plan
+  std::optional<double> after;      ///< nothing: refused, the same program, or not looked at
+  bool isTaken = false;
+  std::string why;                  ///< it was not taken
+};
+
+class Exploration {
+public:
+  using Report = std::function<void(const Proposal &)>;
+  /// `report` may be null. At most `budget` kernels are compiled, all proposals together.
+  Exploration(const Problem &problem, PlanCompiler &compiler, size_t budget, Report report = nullptr)
+      : problem(problem), compiler(compiler), budget(budget), report(std::move(report)) {}
+
+  const Problem &problem;
+
+  /// The first plan. Errors: there is no such program.
+  llvm::Error begin(const plan::NetworkPlan &plan);
+  /// Runs a strategy.
+  void run(const class Strategy &strategy);
+
+  /// Estimates `plan`; it becomes the best one if it gains more than the noise. Null: refused, the same program as another, or over budget.
+  const Outcome *propose(const plan::NetworkPlan &plan);
+  /// The best plan with `change`.
+  const Outcome *propose(llvm::function_ref<void(plan::NetworkPlan &)> change);
+
+  const Outcome &best() const { return outcomes.front(); }
+  /// All that were estimated, the best first.
+  const std::list<Outcome> &all() const { return outcomes; }
+  /// The best of those for which `isOne` holds; null: none.
+  const Outcome *bestOf(llvm::function_ref<bool(const Outcome &)> isOne) const;
+  /// Whether an outcome is near enough to the best one to be worth refining.
+  bool isClose(const Outcome &outcome) const { return outcome.cycles < kWorthRefining * best().cycles; }
+  /// Proposals that were left out for lack of budget.
+  size_t notTried() const { return leftOut; }
+
+private:
+  static constexpr double kWorthRefining = 1.02;
+  PlanCompiler &compiler;
+  const size_t budget;
+  const Report report;
+  std::list<Outcome> outcomes; ///< addresses stay
+  std::string strategyName;
+  size_t compiled = 0, leftOut = 0;
+
+  std::vector<std::string> changesOf(const plan::NetworkPlan &plan) const;
+};
+
+/// An idea of how a network could be faster. It proposes plans, and may look at what became of them.
+class Strategy {
+public:
+  virtual ~Strategy() = default;
+  virtual const char *name() const = 0;
+  virtual void explore(Exploration &exploration) const = 0;
+};
+
+/// The strategies of `pipelined`, in the order in which they run: those of the product, then those of plug-ins.
+const std::vector<std::unique_ptr<Strategy>> &strategies();
+void addStrategy(std::unique_ptr<Strategy> strategy);
+
+/// Runs all strategies from the plan in which nothing is decided but what was asked for. Errors: no program at all.
+llvm::Error exploreGreedily(Exploration &exploration);
+
+} // namespace tw::explore
+
+#endif // COMPILER_EXPLORE_EXPLORATION_H

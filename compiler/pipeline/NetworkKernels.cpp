@@ -1,0 +1,408 @@
+//===- NetworkKernels.cpp - A network as kernels and tensors ---------------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+
+#include "compiler/pipeline/NetworkKernels.h"
+
+#include "compiler/graph/transforms/KernelTarget.h"
+#include "compiler/plan/PlanDialect.h"
+#include "compiler/text/Diagnostics.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace tw;
+using namespace tw::pipeline;
+
+namespace {
+constexpr uint64_t kAlignment = 4096; ///< tensors start in different DRAM rows, and never share a burst
+
+/// The concatenation a function consists of, if it does nothing else.
+tensor::ConcatOp onlyConcat(func::FuncOp function) {
+  Block &body = function.getBody().front();
+  if (body.getOperations().size() != 2)
+    return {};
+  auto concat = dyn_cast<tensor::ConcatOp>(body.front());
+  if (!concat)
+    return {};
+  for (Value input : concat.getInputs())
+    if (!llvm::isa<BlockArgument>(input) || !input.hasOneUse())
+      return {};
+  return concat;
+}
+
+std::optional<isa::ElementKind> elementKind(Type type, bool isUnsigned) {
+  if (type.isInteger(8))
+    return isUnsigned || type.isUnsignedInteger() ? isa::ElementKind::U8 : isa::ElementKind::I8;
+  if (type.isInteger(1))
+    return isa::ElementKind::Bool;
+  if (type.isInteger(32))
+    return isa::ElementKind::I32;
+  if (type.isInteger(64))
+    return isa::ElementKind::I64;
+  if (type.isF32())
+    return isa::ElementKind::F32;
+  if (type.isBF16())
+    return isa::ElementKind::Bf16;
+  return std::nullopt;
+}
+
+uint64_t bytesOf(RankedTensorType type) {
+  return uint64_t(type.getNumElements()) * std::max(1u, type.getElementTypeBitWidth() / 8);
+}
+} // namespace
+
+llvm::Expected<NetworkKernels> NetworkKernels::build(ModuleOp module, const CompileOptions &options) {
+  NetworkKernels network;
+  network.module = module;
+  network.mainFunction = module.lookupSymbol<func::FuncOp>("main");
+  if (!network.mainFunction || network.mainFunction.isExternal())
+    return llvm::createStringError("the module has no function @main");
+  if (llvm::Error error = network.findTensors())
+    return std::move(error);
+  network.joinConcats();
+  network.describeTensors();
+  // Code and constants come on top: what is too large already need not be compiled.
+  if (llvm::Error error = checkDram(network.place({}).bytes, *options.machine))
+    return std::move(error);
+  for (bool isInput : {true, false})
+    if (llvm::Error error = network.describe(isInput))
+      return std::move(error);
+  if (llvm::Error error = network.addLayers(options))
+    return std::move(error);
+  network.findPlanes();
+  return network;
+}
+
+llvm::Error NetworkKernels::findTensors() {
+  unsigned step = 0;
+  auto define = [&](Value value) {
+    auto type = cast<RankedTensorType>(value.getType());
+    tensorOf[value] = tensors.size();
+    tensors.push_back({bytesOf(type), step, step, 0});
+  };
+  Block &body = mainFunction.getBody().front();
+  for (BlockArgument argument : body.getArguments())
+    define(argument);
+  for (Operation &op : body) {
+    ++step;
+    for (Value operand : op.getOperands())
+      if (auto tensor = tensorOf.find(operand); tensor != tensorOf.end())
+        tensors[tensor->second].end = step;
+    if (llvm::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(op)) {
+      const size_t tensor = tensorOf[op.getOperand(0)]; // a copy: the next line may move the entries
+      tensorOf[op.getResult(0)] = tensor;
+    } else if (llvm::isa<func::CallOp, arith::ConstantOp>(op)) {
+      for (Value value : op.getResults())
+        if (llvm::isa<RankedTensorType>(value.getType()))
+          define(value);
+    } else if (!llvm::isa<func::ReturnOp>(op)) {
+      return llvm::createStringError("internal: '%s' has no place in @main", op.getName().getStringRef().str().c_str());
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// A concatenation of kernel results that nothing else reads needs no copies: each producer stores its part in place.
+void NetworkKernels::joinConcats() {
+  auto isConcat = [](Operation &op) { return llvm::isa<tensor::ConcatOp>(op); };
+  auto isMoved = [](Value result) {
+    return llvm::isa_and_nonnull<linalg::TransposeOp, tensor::ExpandShapeOp, tensor::CollapseShapeOp>(result.getDefiningOp());
+  };
+  for (auto call : mainFunction.getOps<func::CallOp>()) {
+    auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+    tensor::ConcatOp concat = function ? onlyConcat(function) : tensor::ConcatOp();
+    if (!concat)
+      continue;
+    bool possible = true;
+    for (Value operand : call.getOperands()) {
+      auto producer = operand.getDefiningOp<func::CallOp>();
+      auto made = producer ? module.lookupSymbol<func::FuncOp>(producer.getCallee()) : func::FuncOp();
+      // A part of a part would need two views, as would a part of a result that is transposed or reshaped.
+      possible &= made && operand.hasOneUse() && !parts.count(operand) && llvm::none_of(made.getBody().front(), isConcat) &&
+                  !isMoved(made.getBody().front().getTerminator()->getOperand(0)) &&
+                  cast<RankedTensorType>(operand.getType()).getRank() <= int64_t(accel::kAxes);
+    }
+    if (!possible)
+      continue;
+    const size_t whole = tensorOf[call.getResult(0)];
+    SmallVector<int64_t> shape(concat.getResultType().getShape());
+    int64_t inner = 1, offset = 0;
+    for (size_t i = concat.getDim() + 1; i < shape.size(); ++i)
+      inner *= shape[i];
+    for (Value input : concat.getInputs()) {
+      Value operand = call.getOperand(cast<BlockArgument>(input).getArgNumber());
+      memory::LiveRange &own = tensors[tensorOf[operand]];
+      tensors[whole].begin = std::min(tensors[whole].begin, own.begin);
+      own.bytes = 0;
+      tensorOf[operand] = whole;
+      parts[operand] = {shape, offset};
+      offset += cast<RankedTensorType>(input.getType()).getDimSize(int64_t(concat.getDim())) * inner;
+    }
+    inPlace.insert(call);
+  }
+}
+
+/// Inputs are written before the program starts and outputs read after it ends: neither shares memory with anything.
+void NetworkKernels::describeTensors() {
+  Block &body = mainFunction.getBody().front();
+  shapes.resize(tensors.size());
+  isOutput.assign(tensors.size(), false);
+  boundTensors.resize(tensors.size());
+  for (auto call : body.getOps<func::CallOp>()) // the shape of the whole, whatever view of it a kernel has
+    if (call.getNumResults() == 1 && !parts.count(call.getResult(0)))
+      shapes[tensorOf[call.getResult(0)]] = cast<RankedTensorType>(call.getResult(0).getType()).getShape().vec();
+  const unsigned last = unsigned(llvm::range_size(body)) + 1;
+  for (BlockArgument argument : body.getArguments()) {
+    const size_t tensor = tensorOf[argument];
+    tensors[tensor].end = last;
+    shapes[tensor].clear();
+    boundTensors[tensor].input = true;
+  }
+  for (auto constant : body.getOps<arith::ConstantOp>())
+    if (auto tensor = tensorOf.find(constant.getResult()); tensor != tensorOf.end()) {
+      shapes[tensor->second].clear();
+      auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
+      boundTensors[tensor->second].constant = value && !value.isSplat(); // a fill makes the others
+    }
+  for (Value output : body.getTerminator()->getOperands()) {
+    const size_t tensor = tensorOf[output];
+    tensors[tensor].begin = 0;
+    tensors[tensor].end = last;
+    isOutput[tensor] = boundTensors[tensor].output = true;
+  }
+  for (size_t i = 0; i < tensors.size(); ++i)
+    boundTensors[i].bytes = tensors[i].bytes;
+}
+
+llvm::Error NetworkKernels::checkDram(uint64_t bytes, const timing::MachineParams &machine) {
+  if (bytes <= machine.dram.capacityBytes)
+    return llvm::Error::success();
+  return llvm::createStringError("the network needs %llu bytes of DRAM but machine '%s' has %llu", (unsigned long long)bytes,
+                                 machine.name.c_str(), (unsigned long long)machine.dram.capacityBytes);
+}
+
+llvm::Error NetworkKernels::describe(bool isInput) {
+  auto add = [&](Value value, DictionaryAttr attributes, const std::string &name) -> llvm::Error {
+    auto type = cast<RankedTensorType>(value.getType());
+    isa::TensorInfo info;
+    info.name = name;
+    bool isUnsigned = false;
+    if (attributes) {
+      if (auto given = attributes.getAs<StringAttr>("graph.name"))
+        info.name = given.getValue().str();
+      isUnsigned = attributes.contains("tilewright.unsigned");
+    }
+    std::optional<isa::ElementKind> kind = elementKind(type.getElementType(), isUnsigned);
+    if (!kind) {
+      std::string text;
+      llvm::raw_string_ostream(text) << type.getElementType();
+      return llvm::createStringError("%s '%s' has element type %s, which the accelerator does not store",
+                                     isInput ? "input" : "output", info.name.c_str(), text.c_str());
+    }
+    info.type = *kind;
+    info.shape.assign(type.getShape().begin(), type.getShape().end());
+    info.bytes = bytesOf(type);
+    (isInput ? inputs : outputs).push_back({info, tensorOf[value]});
+    return llvm::Error::success();
+  };
+  Block &body = mainFunction.getBody().front();
+  if (isInput) {
+    for (BlockArgument argument : body.getArguments())
+      if (llvm::Error error = add(argument, mainFunction.getArgAttrDict(argument.getArgNumber()),
+                                  "input" + std::to_string(argument.getArgNumber())))
+        return error;
+  } else {
+    for (auto [i, output] : llvm::enumerate(body.getTerminator()->getOperands()))
+      if (llvm::Error error = add(output, mainFunction.getResultAttrDict(unsigned(i)), "output" + std::to_string(i)))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
+/// Constants of @main go to DRAM, its calls become layers.
+llvm::Error NetworkKernels::addLayers(const CompileOptions &options) {
+  llvm::DenseMap<Operation *, accel::Kernel> matched; // what functions compute, once for all their calls
+  unsigned step = 0;
+  for (Operation &op : mainFunction.getBody().front()) {
+    ++step;
+    if (auto constant = dyn_cast<arith::ConstantOp>(op))
+      addConstant(constant);
+    else if (auto call = dyn_cast<func::CallOp>(op))
+      if (llvm::Error error = addLayer(call, step, options, matched))
+        return error;
+  }
+  return llvm::Error::success();
+}
+
+void NetworkKernels::addConstant(arith::ConstantOp constant) {
+  auto value = dyn_cast<DenseElementsAttr>(constant.getValue());
+  if (!value || constant->use_empty())
+    return;
+  const unsigned size = std::max(1u, value.getElementType().getIntOrFloatBitWidth() / 8);
+  constants.push_back({tensorOf[constant.getResult()], [value, size] {
+                         std::vector<uint8_t> bytes(size_t(value.getNumElements()) * size);
+                         if (value.getElementType().isInteger(1)) // bits in MLIR, bytes in DRAM
+                           llvm::copy(value.getValues<bool>(), bytes.begin());
+                         else
+                           for (int64_t i = 0; i < value.getNumElements(); ++i)
+                             memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+                         return bytes;
+                       }});
+}
+
+llvm::Error NetworkKernels::addInPlace(func::FuncOp function) {
+  FailureOr<plan::KernelPlan> asked = plan::planOf(function);
+  if (succeeded(asked) && function->hasAttr(plan::kPlanAttr))
+    return llvm::createStringError("%skernel '%s' has no code of its own: its producers write its result in place",
+                                   asked->place().c_str(), function.getName().str().c_str());
+  if (auto nodes = function->getAttrOfType<ArrayAttr>(graph::kNodesAttr))
+    for (Attribute node : nodes)
+      offload.push_back({cast<StringAttr>(node).getValue().str(), "written in place by its producers"});
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const CompileOptions &options,
+                                     llvm::DenseMap<Operation *, accel::Kernel> &matched) {
+  const timing::MachineParams &machine = *options.machine;
+  auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+  if (inPlace.contains(call))
+    return addInPlace(function);
+  if (!graph::isFor(function, graph::kAccelTarget)) {
+    auto reason = function->getAttrOfType<StringAttr>(graph::kReasonAttr);
+    return llvm::createStringError("kernel %s cannot run on machine '%s': %s", function.getName().str().c_str(),
+                                   machine.name.c_str(),
+                                   reason ? reason.getValue().str().c_str() : "it is marked for another target");
+  }
+  auto [known, isNew] = matched.try_emplace(function);
+  if (isNew) {
+    text::DiagnosticText text(module.getContext());
+    FailureOr<accel::Kernel> match = accel::matchKernel(function);
+    if (failed(match))
+      return llvm::createStringError("%s", text.str().c_str());
+    known->second = std::move(*match);
+  }
+  accel::Kernel kernel = known->second;
+  kernel.isFinite = options.math >= graph::Math::Finite || machine.arrayType == timing::ArrayType::Int8;
+  if (auto part = parts.find(call.getResult(0)); part != parts.end())
+    makePart(part->second, kernel);
+  Layer layer{function.getName().str(), std::move(kernel), std::nullopt, {}, step};
+  llvm::Expected<std::optional<accel::Kernel>> packed = packKernel(layer.kernel, options);
+  if (!packed)
+    return packed.takeError();
+  layer.packed = std::move(*packed);
+  for (const accel::KernelTensor &tensor : layer.kernel.tensors) {
+    if (tensor.role == accel::KernelTensor::Constant)
+      layer.tensors.push_back(0);
+    else
+      layer.tensors.push_back(tensorOf.find(tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index)
+                                                                                         : call.getResult(tensor.index))
+                                  ->second);
+  }
+  for (const std::string &node : layer.kernel.nodes)
+    offload.push_back({node, "layer " + layer.kernel.name});
+  layers.push_back(std::move(layer));
+  return llvm::Error::success();
+}
+
+/// The kernel writes its part of the whole.
+void NetworkKernels::makePart(const Part &part, accel::Kernel &kernel) const {
+  int64_t stride = 1, rank = int64_t(part.shape.size());
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    kernel.output.stride[size_t(axis)] = stride;
+    for (accel::Copy &copy : kernel.copies)
+      copy.toStride[size_t(rank - 1 - axis)] = stride;
+    stride *= part.shape[size_t(rank - 1 - axis)];
+  }
+  kernel.output.offset = part.offset;
+  for (accel::Copy &copy : kernel.copies)
+    copy.to.offset = part.offset;
+}
+
+llvm::Expected<std::optional<accel::Kernel>> pipeline::packKernel(const accel::Kernel &kernel, const CompileOptions &options) {
+  const plan::KernelPlan &asked = kernel.plan;
+  const bool overlaps = accel::overlapsKernels(options.schedule), isShared = asked.arrayChannels.value_or(0) > 0;
+  std::optional<accel::Kernel> packed;
+  if (overlaps && !isShared)
+    packed = accel::packPixels(kernel, *options.machine);
+  if (asked.pixelPacking != true)
+    return packed;
+  auto refuse = [&](const std::string &why) {
+    return llvm::createStringError("%spixel_packing is true but kernel '%s' %s", asked.placeOf({"pixel_packing"}).c_str(),
+                                   kernel.name.c_str(), why.c_str());
+  };
+  if (!overlaps)
+    return refuse("has schedule " + std::string(nameOf(options.schedule)) + ", and only pipelined and search pack pixels");
+  if (isShared)
+    return refuse("has channels on the array");
+  if (!packed)
+    return refuse("would take no fewer cycles so");
+  if (int64_t count = packed->outputsPerVector; asked.tile[accel::P0] % count)
+    return refuse("then makes " + std::to_string(count) + " outputs along x at once, which do not divide the size of " +
+                  std::to_string(asked.tile[accel::P0]));
+  return packed;
+}
+
+void NetworkKernels::findPlanes() {
+  planes.assign(tensors.size(), 1);
+  std::vector<bool> isOther(tensors.size(), false); // some reader takes it in another way
+  for (const Layer &layer : layers)
+    for (auto [i, operand] : llvm::enumerate(layer.kernel.tensors)) {
+      const size_t tensor = layer.tensors[i];
+      if (operand.role != accel::KernelTensor::Argument || isOther[tensor])
+        continue;
+      const std::optional<accel::Anchor> &anchor = layer.kernel.anchor;
+      isOther[tensor] = planes[tensor] > 1 || !anchor || anchor->kind != accel::Anchor::Contraction ||
+                        anchor->input.tensor != int(i) || anchor->input.stride[accel::C] <= 1;
+      planes[tensor] = isOther[tensor] ? 1 : anchor->ic;
+    }
+}
+
+NetworkKernels::DramPlacement NetworkKernels::place(llvm::ArrayRef<accel::Group> groups) const {
+  std::vector<memory::LiveRange> ranges = tensors;
+  for (const accel::Group &group : groups)
+    for (unsigned k = group.first; k <= group.last(); ++k)
+      for (auto [i, tensor] : llvm::enumerate(layers[k].kernel.tensors))
+        if (tensor.role != accel::KernelTensor::Constant) {
+          memory::LiveRange &range = ranges[layers[k].tensors[i]];
+          range.begin = std::min(range.begin, layers[group.first].step);
+          range.end = std::max(range.end, layers[group.last()].step);
+        }
+  DramPlacement placement;
+  placement.bytes = memory::place(ranges, kAlignment);
+  for (const memory::LiveRange &range : ranges)
+    placement.addresses.push_back(range.address);
+  return placement;
+}
+
+void NetworkKernels::addBounds(const timing::MachineParams &machine, CompiledNetwork &network) const {
+  std::vector<cost::LayerWork> work;
+  for (auto [source, layer] : llvm::zip_equal(layers, network.program.layers)) {
+    work.push_back(accel::workOf(source.kernel, machine));
+    work.back().output.tensor = unsigned(source.tensors[work.back().output.tensor]);
+    for (cost::TensorUse &use : work.back().inputs)
+      use.tensor = unsigned(source.tensors[use.tensor]);
+    const cost::Bound bound = cost::layerBound(work.back(), machine);
+    network.layerTraffic.push_back(cost::layerTraffic(work.back(), machine));
+    layer.boundCycles = bound.cycles;
+    layer.boundBy = bound.by;
+    network.layerSerialCycles += bound.cycles;
+  }
+  const cost::Bound bound = cost::networkBound(work, boundTensors, machine);
+  network.lowerBoundBytes = cost::networkBytes(work, boundTensors, machine);
+  network.lowerBoundCycles = bound.cycles;
+  network.boundBy = bound.by;
+}
+
+explore::Problem NetworkKernels::problem(const CompileOptions &options) const {
+  explore::Problem problem{*options.machine, {}, options.network};
+  const bool overlaps = accel::overlapsKernels(options.schedule);
+  problem.overlapsKernels = overlaps && options.across != Across::None;
+  problem.keepsResults = overlaps && options.across == Across::All;
+  for (const Layer &layer : layers)
+    problem.layers.push_back({&layer.kernel, layer.packed ? &*layer.packed : nullptr, layer.tensors});
+  for (const memory::LiveRange &range : tensors)
+    problem.tensorBytes.push_back(range.bytes);
+  return problem;
+}
