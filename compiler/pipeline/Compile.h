@@ -52,7 +52,7 @@ struct CompileOptions {
   SearchOptions search;
 };
 
-/// A layer without work for the array that runs beside the contractions next to it (decision 0016).
+/// A layer without work for the array that runs beside the contractions next to it (docs/design/attention.md).
 struct Beside {
   size_t layer = 0;
   bool before = false; ///< it begins with half of the positions, while the contraction before it makes the others
@@ -75,7 +75,7 @@ struct Beside {
   }
 };
 
-/// A layer with channels of its window on the array (decision 0031).
+/// A layer with channels of its window on the array (docs/design/window-decomposition.md).
 struct BothEngines {
   size_t layer = 0;
   int64_t arrayChannels = 0;
@@ -83,7 +83,7 @@ struct BothEngines {
   bool operator==(const BothEngines &other) const { return layer == other.layer && arrayChannels == other.arrayChannels; }
 };
 
-/// How a whole network is compiled (decision 0010).
+/// How a whole network is compiled (docs/design/search.md).
 struct NetworkChoice {
   unsigned residency = 0;               ///< by which rule tensors stay on chip, as a whole or in bands
   std::vector<size_t> keptFirst;        ///< tensors, before those that the rule likes better
@@ -169,7 +169,7 @@ struct CompiledNetwork {
   /// Per layer: its tile, for people, and the scratchpad bytes of one slot of each of its buffers.
   std::vector<std::string> choices;
   std::vector<uint64_t> tileBytes;
-  /// First and last layers of fusion groups (decision 0011), in the order of the program.
+  /// First and last layers of fusion groups (docs/design/depth-first-fusion.md), in the order of the program.
   std::vector<std::pair<size_t, size_t>> groups;
   /// pipelined and search: schedule::plannedStarts().
   std::vector<std::vector<uint64_t>> plannedStarts;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // What is gained on one side is lost on the other: the list scheduler weighs
-// it (docs/decisions/0010-what-stays-on-chip-is-weighed.md).
+// it (docs/design/search.md).
 //===----------------------------------------------------------------------===//
 
 #include "compiler/pipeline/NetworkCompiler.h"
@@ -515,7 +515,7 @@ void NetworkCompiler::weighSums() {
     weighEachWith(&NetworkChoice::keepsSums, kLeastGain);
 }
 
-/// Or their maxima stay (decision 0041): fewer passes and loads, but more instructions of the vector engine, and room for them.
+/// Or their maxima stay (docs/design/accumulator.md): fewer passes and loads, but more instructions of the vector engine, and room for them.
 void NetworkCompiler::weighMaxima() {
   auto carries = [&](const Layer &l) {
     return !l.kernel.request.carriesMaxima && l.kernel.carriedSums() > 0 && accel::carriedSums(l.kernel, machine) > 0;
@@ -580,7 +580,7 @@ void NetworkCompiler::weighTiles() {
   weighToo(next, kLeastPlanned);
 }
 
-/// Contractions that find the last tiles of an operand on chip: fewer bytes, but loads come less evenly (decision 0022).
+/// Contractions that find the last tiles of an operand on chip: fewer bytes, but loads come less evenly (docs/design/loop-orders.md).
 void NetworkCompiler::weighSerpentine() {
   auto hasParts = [&](const auto &layer) {
     const accel::Kernel &kernel = layer.value().form(weighed.front().choice);
@@ -877,7 +877,7 @@ void NetworkCompiler::weighBus() {
   weighToo(next, turnsLongest ? kLeastTurns : 1);
 }
 
-/// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (decision 0019). Tiles of a layer alone
+/// Weights by the engine that loads activations: streams of two engines meet in rows of one bank (docs/design/dram-bus.md). Tiles of a layer alone
 /// are ranked both ways.
 void NetworkCompiler::weighLoaders() {
   if (!hasWays() || options.ways.loaders || machine.loadEngines == 1 || layers.size() < 2)
@@ -887,7 +887,7 @@ void NetworkCompiler::weighLoaders() {
   weighToo(next);
 }
 
-/// Weights that would come too late, early to where nothing else lies (decision 0021). With one scratchpad for all operands, slots go round
+/// Weights that would come too late, early to where nothing else lies (docs/design/prefetch.md). With one scratchpad for all operands, slots go round
 /// in all of it.
 void NetworkCompiler::weighWeights() {
   if (!hasWays() || options.ways.weights || machine.scratchpads.size() == 1 || layers.size() < 2)
