@@ -4,7 +4,7 @@
 # bound, DRAM traffic and the time it took as a Markdown table; for all of them it also writes docs/networks.md, or
 # docs/networks-search.md under search, each with a second table of the machine where --math finite matters, and the
 # second one with networks that longer searches bring to their targets.
-# --math finite: no float is infinite (docs/decisions/0039-finite-floats.md). --compare: also how far the results are
+# --math finite: no float is infinite (docs/design/pixel-packing.md). --compare: also how far the results are
 # from the CPU's. Exit status 1 if a network fails or disagrees. TILEWRIGHT names a tilewright that is built already.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -134,7 +134,7 @@ TEXT
   echo
   echo "## With \`--math finite\`"
   echo
-  echo "On \`cloud_128x128\`: an infinity may reach outputs that do not read it ([decision 0039](decisions/0039-finite-floats.md)). The bound counts that as well."
+  echo "On \`cloud_128x128\`: an infinity may reach outputs that do not read it ([pixel packing](design/pixel-packing.md)). The bound counts that as well."
   echo
   rows=(cloud_128x128) options+=(--math finite)
   table

@@ -21,7 +21,7 @@ inline bool tapsShareRows(uint64_t taps, uint64_t channels, uint64_t rows) {
   return taps > 1 && 2 * ceilDiv(taps * channels, rows) <= taps * ceilDiv(channels, rows);
 }
 
-/// Into so many strips at most a row of windows is cut whose sums stay for the next row (decision 0028).
+/// Into so many strips at most a row of windows is cut whose sums stay for the next row (docs/design/accumulator.md).
 constexpr unsigned kMostStrips = 4;
 
 /// One axis of output positions, and the window along it.

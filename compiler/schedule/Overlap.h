@@ -31,7 +31,7 @@ using plan::Bus, plan::Priority;
 /// after a read or a write); everything else may change places. No wait or post is set: that is synchronize()'s part. `cycles`, if
 /// given, is set to the estimate of estimateOverlapped() for that order. As soon as that must be `limit` or more the program is empty,
 /// and `cycles` something that is. The program is that of the best plan: with `backwards`, plans that also go by how late each
-/// operation may start are made besides (docs/decisions/0030-plans-made-backwards.md).
+/// operation may start are made besides (docs/design/list-scheduling.md).
 TileProgram overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles = nullptr,
                     double limit = std::numeric_limits<double>::infinity(), Priority priority = Priority::ProgramOrder,
                     Bus bus = Bus::Shared, bool backwards = true);

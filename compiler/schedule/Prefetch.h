@@ -4,7 +4,7 @@
 // A kernel has as many slots as hide its own loads behind its own work. Where
 // kernels that follow one another need more from DRAM than it brings meanwhile,
 // the weights must come before, while DRAM has little to do: to memory that nothing
-// else uses until then (docs/decisions/0021-weights-long-before-their-kernel.md).
+// else uses until then (docs/design/prefetch.md).
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_SCHEDULE_PREFETCH_H
 #define COMPILER_SCHEDULE_PREFETCH_H

@@ -381,7 +381,7 @@ TEST_P(OperatorTest, Conv) {
   model.check(y, expected, floatMachine, schedule, floatTolerance);
 }
 
-/// sat(rne(fp32(sum) * multiplier) + zero point). source: docs/decisions, ONNX Runtime's quantised arithmetic
+/// sat(rne(fp32(sum) * multiplier) + zero point). source: docs/design/quantised-arithmetic.md
 double requantised(double sum, float multiplier, double zero, ElementKind kind) {
   double low = kind == ElementKind::U8 ? 0 : -128;
   double rounded = std::nearbyint(float(sum) * multiplier);

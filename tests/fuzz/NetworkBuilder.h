@@ -78,7 +78,7 @@ protected:
   Value maxPool(const Value &x, const Window &window);
   Value averagePool(const Value &x, const Window &window, bool includePad);
   Value globalAveragePool(const Value &x);
-  /// Either may broadcast, from fewer dims too. Of 8-bit integers only Add, in the formula of docs/decisions/0004.
+  /// Either may broadcast, from fewer dims too. Of 8-bit integers only Add, in the formula of docs/design/quantised-arithmetic.md.
   Value binary(Binary which, const Value &a, const Value &b);
   /// One of the functions of one element, by a number below numUnary().
   Value unary(const Value &x, int64_t which);

@@ -160,7 +160,7 @@ inline int64_t mostArrayBlocks(const Kernel &kernel, int64_t arrayChannels, int6
 }
 
 /// Whether a kernel and the next one take turns: a block of channels is made, and while the next one is, it is taken
-/// (docs/decisions/0037-channels-as-they-are-made.md).
+/// (docs/design/prefetch.md).
 enum class AsMade { No, Makes, Takes };
 
 /// Where a kernel finds its tensors on chip, and the room it has there itself.

@@ -153,7 +153,7 @@ Ranking Emitter::withSizesAndCuts(const Ranking &best, const Ranking &ofSizes) c
   return ranking;
 }
 
-/// Whether the parts of the last tiles come late enough to sums that earlier input channels have begun for all positions (decision 0009):
+/// Whether the parts of the last tiles come late enough to sums that earlier input channels have begun for all positions (docs/design/accumulator.md):
 /// of so few that the array is back before they are there, only the whole.
 bool Emitter::comesLateEnough(const Cut &last) const {
   return last.positions >= kernel.extent[P0] || kernel.extent[P0] >= int64_t(timing::accumulatorDistance(machine));

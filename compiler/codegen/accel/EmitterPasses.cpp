@@ -110,7 +110,7 @@ std::vector<Emitter::Taps> Emitter::tapGroups(const Extent &origin, const Extent
   return groups;
 }
 
-/// Whether a sum that passes of several groups add to comes again late enough (decision 0009), also when the next input channels
+/// Whether a sum that passes of several groups add to comes again late enough (docs/design/accumulator.md), also when the next input channels
 /// begin with the first group. As the verifier has it: what runs between two groups is not counted.
 bool Emitter::keepDistance(llvm::ArrayRef<Taps> joined, const Extent &size) const {
   std::vector<Taps> groups; // whose taps all visit the same rows: columns that move come again for each row of taps

@@ -3,7 +3,7 @@
 //
 // A tensor between two kernels that does not fit the first scratchpad as a whole
 // may still pass through it: the kernels take turns, each a band of rows at a time
-// (decision 0011).
+// (docs/design/depth-first-fusion.md).
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_CODEGEN_ACCEL_FUSION_H
 #define COMPILER_CODEGEN_ACCEL_FUSION_H

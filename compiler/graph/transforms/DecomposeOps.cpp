@@ -457,7 +457,7 @@ struct FlattenConcat : OpRewritePattern<ConcatOp> {
 };
 
 //===----------------------------------------------------------------------===//
-// ONNX Runtime's integer operators (docs/decisions)
+// ONNX Runtime's integer operators (docs/design/quantised-arithmetic.md)
 //===----------------------------------------------------------------------===//
 
 Value scalar(PatternRewriter &rewriter, Location loc, float value) {

@@ -503,7 +503,7 @@ private:
     for (Value operand : op->getOperands())
       if (inside.contains(operand.getDefiningOp()) && shapeOf(operand) != shapeOf(op->getResult(0)))
         return false;
-    // Its two roundings take b first: the chain can carry b only (docs/decisions).
+    // Its two roundings take b first: the chain can carry b only (docs/design/quantised-arithmetic.md).
     if (auto add = dyn_cast<QLinearAddOp>(op))
       return !inside.contains(add.getA().getDefiningOp());
     return true;
