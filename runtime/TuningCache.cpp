@@ -21,9 +21,9 @@ using namespace tw::runtime;
 //   machine ARCHITECTURE TIMING
 //   problem DIGEST
 //   budget PROGRAMS
-//   program CYCLES DIGEST ; PICK PICK ... ; LAYER-CYCLES LAYER-CYCLES ...   or   failed WHY ; PICK PICK ...
+//   program CYCLES DIGEST ; NUMBER NUMBER ... ; LAYER-CYCLES LAYER-CYCLES ...   or   failed WHY ; NUMBER NUMBER ...
 //   end SHA-256 of all lines before
-static constexpr const char *kFormat = "tilewright search record 1\n";
+static constexpr const char *kFormat = "tilewright search record 2\n";
 
 static std::string sha256(llvm::StringRef text) {
   return llvm::toHex(llvm::SHA256::hash(llvm::arrayRefFromStringRef(text)), true);
@@ -51,13 +51,13 @@ llvm::Error TuningCache::save(const std::string &problem, const pipeline::Search
   std::string text = headOf(problem);
   llvm::raw_string_ostream stream(text);
   stream << "budget " << record.budget << "\n";
-  for (const auto &[picks, measurement] : record.measured) {
+  for (const auto &[point, measurement] : record.measured) {
     if (measurement.failure.empty())
       stream << "program " << measurement.cycles << ' ' << measurement.program;
     else
       stream << "failed " << llvm::StringRef(measurement.failure).split('\n').first;
     stream << " ; ";
-    llvm::interleave(picks, stream, " ");
+    llvm::interleave(point.numbers(), stream, " ");
     stream << " ; ";
     llvm::interleave(measurement.layerCycles, stream, " ");
     stream << "\n";
@@ -86,14 +86,16 @@ static bool parseLine(llvm::StringRef line, pipeline::SearchRecord &record) {
   pipeline::Measurement measurement;
   auto [front, layers] = line.rsplit(" ; ");
   auto [what, choices] = front.rsplit(" ; ");
-  pipeline::Picks picks;
+  std::vector<unsigned> numbers;
   if (what.consume_front("failed "))
     measurement.failure = what.str();
   else if (!what.consume_front("program ") || what.consumeInteger(10, measurement.cycles) || !what.consume_front(" ") ||
            what.getAsInteger(10, measurement.program))
     return false;
-  return parseNumbers(choices, picks) && parseNumbers(layers, measurement.layerCycles) &&
-         record.measured.emplace(std::move(picks), std::move(measurement)).second;
+  if (!parseNumbers(choices, numbers) || !parseNumbers(layers, measurement.layerCycles))
+    return false;
+  std::optional<pipeline::SearchPoint> point = pipeline::SearchPoint::from(numbers);
+  return point && record.measured.emplace(std::move(*point), std::move(measurement)).second;
 }
 
 llvm::Expected<pipeline::SearchRecord> TuningCache::load(const std::string &problem) {

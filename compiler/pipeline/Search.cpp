@@ -81,10 +81,10 @@ struct KeyRecord {
 
 /// A walk from the end of a descent; without a best program if it cannot begin.
 struct Walk {
-  Picks home, best;
+  SearchPoint home, best;
   Measurement atHome, atBest;
-  std::vector<explore::KnobChange> aspects;
-  std::vector<std::vector<size_t>> places;                 ///< aspects of a layer, or of the whole network
+  std::vector<explore::KnobChange> variations;
+  std::vector<std::vector<size_t>> places;                 ///< variations of a layer, or of the whole network
   std::map<std::pair<size_t, unsigned>, double> leastLoss; ///< of all programs that took a value, as a part of all cycles
   std::set<std::pair<size_t, unsigned>> idle;              ///< values that have changed nothing in the program
   bool isOver = false;
@@ -92,34 +92,35 @@ struct Walk {
 
 /// A program each of whose layers is as in one of others. What is of the whole network is as in the first.
 struct Mix {
-  std::vector<Picks> parents;
+  std::vector<SearchPoint> parents;
   std::vector<size_t> owners; ///< per layer, among these
 
-  Picks picks() const;
+  SearchPoint point() const;
 };
 
-/// What `picks` take, or are estimated to take, as a task for workers.
-Workers::Task taskOf(const Picks &picks, bool isEstimated) {
+/// What `point` take, or are estimated to take, as a task for workers.
+Workers::Task taskOf(const SearchPoint &point, bool isEstimated) {
   Workers::Task task{isEstimated};
-  task.insert(task.end(), picks.begin(), picks.end());
+  const std::vector<unsigned> numbers = point.numbers();
+  task.insert(task.end(), numbers.begin(), numbers.end());
   return task;
 }
 
 /// The key of schedule files, or what is one there.
-std::string keyOf(const explore::KnobChange &aspect) { return aspect.name.substr(0, aspect.name.find(" of ")); }
+std::string keyOf(const explore::KnobChange &variation) { return variation.name.substr(0, variation.name.find(" of ")); }
 
 class Searcher {
 public:
-  Searcher(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate)
+  Searcher(CompilePoint compile, const SearchOptions &options, EstimatePoint estimate)
       : compile(compile), options(options), estimate(estimate), random(options.seed),
         workers(std::max(1u, options.jobs) - 1, [this](const Workers::Task &task) { return work(task); }) {}
 
   llvm::Expected<CompiledNetwork> run();
 
 private:
-  CompilePicks compile;
+  CompilePoint compile;
   const SearchOptions &options;
-  EstimatePicks estimate;
+  EstimatePoint estimate;
   std::mt19937_64 random;
   std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now(), saved = begin;
 
@@ -131,19 +132,19 @@ private:
   unsigned limit = 0; ///< programs that may have run: less than the budget as long as some are kept for what comes later
   unsigned patience = 0, lastGain = 0; ///< if any: programs that may have run since the one that gained last
 
-  std::set<Picks> seen;               ///< by this search
-  std::map<uint64_t, Picks> programs; ///< of those, by their digests
+  std::set<SearchPoint> seen;               ///< by this search
+  std::map<uint64_t, SearchPoint> programs; ///< of those, by their digests
   std::set<uint64_t> cyclesSeen;      ///< of those: as many again teach nothing
-  Picks best;                         ///< of this descent
+  SearchPoint best;                         ///< of this descent
   Measurement bestMeasurement;
   std::map<std::string, KeyRecord> keys; ///< of walks
-  Picks fastest;                         ///< of all
+  SearchPoint fastest;                         ///< of all
   uint64_t fastestCycles = UINT64_MAX;
   std::vector<std::vector<int64_t>>
       gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
   std::vector<std::vector<bool>> isDoubted; ///< [decision][candidate]: the estimate liked it and the simulator did not
   bool hasDoubts = false;
-  Picks surveyed, expectedOf;             ///< the best program when all moves, and it itself, were estimated
+  SearchPoint surveyed, expectedOf;             ///< the best program when all moves, and it itself, were estimated
   Measurement expected;                   ///< what the estimate said
   bool hasImproved = false;               ///< since the last round began
   std::vector<std::vector<bool>> isTried; ///< [decision][candidate]
@@ -154,19 +155,19 @@ private:
   std::map<unsigned, std::map<unsigned, double>> learned;
   Workers workers;
 
-  llvm::Expected<const Measurement *> measure(const Picks &picks, const std::string &what,
+  llvm::Expected<const Measurement *> measure(const SearchPoint &point, const std::string &what,
                                               const isa::Program *program = nullptr);
   llvm::Expected<Measurement> run(const isa::Program &program);
-  llvm::Expected<Measurement> compileAndRun(const Picks &picks);
+  llvm::Expected<Measurement> compileAndRun(const SearchPoint &point);
   std::optional<Measurement> work(const Workers::Task &task);
-  void lookAhead(llvm::ArrayRef<Picks> likely, bool isEstimated);
+  void lookAhead(llvm::ArrayRef<SearchPoint> likely, bool isEstimated);
   void lookAhead(const Walk &walk);
-  Picks with(const std::vector<Move> &moves) const;
+  SearchPoint with(const std::vector<Move> &moves) const;
   llvm::Expected<const Measurement *> measureMoves(const std::vector<Move> &moves);
   llvm::Error tryMoves(std::vector<Move> moves);
   const Measurement &expectBest();
   Measurement expect(const std::vector<Move> &moves);
-  Measurement expectOf(const Picks &picks);
+  Measurement expectOf(const SearchPoint &point);
   void survey();
   void estimateGains(std::vector<Move> moves);
   std::vector<Move> likedMoves(const std::vector<std::vector<bool>> &isTried, std::mt19937_64 &random) const;
@@ -178,15 +179,15 @@ private:
   llvm::Error runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne);
   llvm::Error chooseLayers();
   llvm::Error chooseLayersUpTo(unsigned programs, bool isPatient);
-  std::vector<Picks> otherStarts();
-  llvm::Error descendFrom(const Picks &start);
+  std::vector<SearchPoint> otherStarts();
+  llvm::Error descendFrom(const SearchPoint &start);
   llvm::Error descend();
-  llvm::Error explore(llvm::ArrayRef<Picks> starts);
+  llvm::Error explore(llvm::ArrayRef<SearchPoint> starts);
   llvm::Expected<Walk> beginWalk();
-  std::pair<Picks, std::string> propose(const Walk &walk, std::mt19937_64 &random) const;
+  std::pair<SearchPoint, std::string> propose(const Walk &walk, std::mt19937_64 &random) const;
   llvm::Error wander(Walk &walk);
   llvm::Error cross(llvm::ArrayRef<Walk> walks, Mix &mix);
-  std::string nameOf(const Picks &picks) const;
+  std::string nameOf(const SearchPoint &point) const;
   void takeBest();
   bool fits(const SearchRecord &record) const;
   int64_t around(const Measurement &measurement, const Move &move) const;
@@ -195,6 +196,7 @@ private:
   bool areCloser(const Move &a, const Move &b, size_t distance) const {
     return layerOf(a) < lastOf(b) + distance && layerOf(b) < lastOf(a) + distance;
   }
+  SearchPoint firstPoint() const { return {std::vector<unsigned>(decisions.size(), 0), {}, {}, {}}; }
   double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); }
   bool isFaster(const Measurement &m) const { return m.failure.empty() && m.cycles < bestMeasurement.cycles; }
   bool isOver() const { return result.evaluations >= limit || (patience && result.evaluations >= lastGain + patience); }
@@ -218,28 +220,28 @@ llvm::Error Searcher::save(bool force) {
   return options.cache->save(problem, record);
 }
 
-/// Puts the measurement of `picks` into the record. Programs that this search has seen before cost nothing, nor, where there are
+/// Puts the measurement of `point` into the record. Programs that this search has seen before cost nothing, nor, where there are
 /// estimates, do those that take as many cycles as one it has seen: kRepeats of them for each that it may try.
-llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const std::string &what,
+llvm::Expected<const Measurement *> Searcher::measure(const SearchPoint &point, const std::string &what,
                                                       const isa::Program *program) {
-  if (!seen.insert(picks).second)
-    return &record.measured[picks];
-  bool isRemembered = record.measured.count(picks);
+  if (!seen.insert(point).second)
+    return &record.measured[point];
+  bool isRemembered = record.measured.count(point);
   if (!isRemembered) {
-    std::optional<Measurement> ahead = program ? std::nullopt : workers.take(taskOf(picks, false));
-    llvm::Expected<Measurement> measured = ahead ? std::move(*ahead) : program ? run(*program) : compileAndRun(picks);
+    std::optional<Measurement> ahead = program ? std::nullopt : workers.take(taskOf(point, false));
+    llvm::Expected<Measurement> measured = ahead ? std::move(*ahead) : program ? run(*program) : compileAndRun(point);
     if (!measured)
       return measured.takeError();
-    record.measured[picks] = std::move(*measured);
+    record.measured[point] = std::move(*measured);
     if (llvm::Error error = save(false))
       return error;
   }
-  const Measurement &measurement = record.measured[picks];
-  if (!measurement.failure.empty() && picks.size() > decisions.size()) // nobody said that there was one
+  const Measurement &measurement = record.measured[point];
+  if (!measurement.failure.empty() && !point.isDecided()) // nobody said that there was one
     return &measurement;
   bool isRepeated = false;
   if (measurement.failure.empty()) {
-    const bool isNew = programs.try_emplace(measurement.program, picks).second,
+    const bool isNew = programs.try_emplace(measurement.program, point).second,
                differs = cyclesSeen.insert(measurement.cycles).second;
     isRepeated = !(estimate ? differs : isNew);
   }
@@ -252,7 +254,7 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
   result.remembered += isRemembered;
   result.failed += !measurement.failure.empty();
   if (measurement.failure.empty() && measurement.cycles < fastestCycles) {
-    fastest = picks;
+    fastest = point;
     fastestCycles = measurement.cycles;
   }
   if (options.progress)
@@ -261,11 +263,11 @@ llvm::Expected<const Measurement *> Searcher::measure(const Picks &picks, const 
 }
 
 /// What is decided in another way than in the best program.
-std::string Searcher::nameOf(const Picks &picks) const {
+std::string Searcher::nameOf(const SearchPoint &point) const {
   std::string name;
   size_t changed = 0;
-  for (size_t i = 0; i < picks.size(); ++i)
-    if (picks[i] != best[i] && changed++ == 0)
+  for (size_t i = 0; i < point.decisions.size(); ++i)
+    if (point.decisions[i] != best.decisions[i] && changed++ == 0)
       name = decisions[i].name;
   return changed == 0 ? "the same" : changed == 1 ? name : name + " and " + std::to_string(changed - 1) + " more";
 }
@@ -281,8 +283,8 @@ llvm::Expected<Measurement> Searcher::run(const isa::Program &program) {
   return measured;
 }
 
-llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
-  llvm::Expected<CompiledNetwork> compiled = compile(picks, true);
+llvm::Expected<Measurement> Searcher::compileAndRun(const SearchPoint &point) {
+  llvm::Expected<CompiledNetwork> compiled = compile(point, true);
   if (compiled)
     return run(compiled->program);
   Measurement measurement;
@@ -293,10 +295,10 @@ llvm::Expected<Measurement> Searcher::compileAndRun(const Picks &picks) {
 }
 
 std::optional<Measurement> Searcher::work(const Workers::Task &task) {
-  const Picks picks(task.begin() + 1, task.end());
+  const SearchPoint point = *SearchPoint::from({task.begin() + 1, task.end()});
   if (task.front())
-    return expectOf(picks);
-  if (llvm::Expected<Measurement> measured = compileAndRun(picks))
+    return expectOf(point);
+  if (llvm::Expected<Measurement> measured = compileAndRun(point))
     return std::move(*measured);
   else
     llvm::consumeError(measured.takeError()); // said where it is asked for
@@ -304,20 +306,20 @@ std::optional<Measurement> Searcher::work(const Workers::Task &task) {
 }
 
 /// What will be asked for next, or may be, is measured or estimated by workers. All that is estimated will be; of what is measured the first.
-void Searcher::lookAhead(llvm::ArrayRef<Picks> likely, bool isEstimated) {
+void Searcher::lookAhead(llvm::ArrayRef<SearchPoint> likely, bool isEstimated) {
   std::vector<Workers::Task> tasks;
-  for (const Picks &picks : likely)
-    if (isEstimated ? bool(estimate) : tasks.size() < workers.depth() && !record.measured.count(picks))
-      tasks.push_back(taskOf(picks, isEstimated));
+  for (const SearchPoint &point : likely)
+    if (isEstimated ? bool(estimate) : tasks.size() < workers.depth() && !record.measured.count(point))
+      tasks.push_back(taskOf(point, isEstimated));
   workers.want(tasks);
 }
 
 /// The best program with `moves`.
-Picks Searcher::with(const std::vector<Move> &moves) const {
-  Picks picks = best;
+SearchPoint Searcher::with(const std::vector<Move> &moves) const {
+  SearchPoint point = best;
   for (const Move &move : moves)
-    picks[move.decision] = move.candidate;
-  return picks;
+    point.decisions[move.decision] = move.candidate;
+  return point;
 }
 
 /// The layers that lose most come first, and of their decisions the ones that were tried least; layers closer than `distance` are
@@ -333,7 +335,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     double value = 0;
     if (estimate && distance == 0) {
       for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
-        if (!isTried[i][candidate] && candidate != best[i] && (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
+        if (!isTried[i][candidate] && candidate != best.decisions[i] && (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
           choice = int(candidate);
       if (choice >= 0) { // what it was wrong about a layer's other candidates it is wrong about this one
         const int64_t gain = gains[i][size_t(choice)];
@@ -343,7 +345,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
       continue;
     }
     for (unsigned candidate = 0; candidate < decision.candidates; ++candidate) {
-      if (isTried[i][candidate] || candidate == best[i])
+      if (isTried[i][candidate] || candidate == best.decisions[i])
         continue;
       auto found = known.find(candidate);
       double gain = found == known.end() ? 0 : found->second;
@@ -360,7 +362,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
   }
   llvm::stable_sort(possible, [](const auto &a, const auto &b) { return a.first > b.first; });
   if (distance == 0) {
-    std::vector<Picks> likely;
+    std::vector<SearchPoint> likely;
     for (const auto &[priority, move] : possible)
       likely.push_back(with({move}));
     lookAhead(likely, false);
@@ -375,7 +377,7 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     if (!known.count(move.candidate) && !taken.insert({decision.kind, move.candidate}).second) {
       // A twin of it is trying this one: another that nobody knows.
       for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
-        if (!isTried[move.decision][candidate] && candidate != best[move.decision] && !known.count(candidate) &&
+        if (!isTried[move.decision][candidate] && candidate != best.decisions[move.decision] && !known.count(candidate) &&
             taken.insert({decision.kind, candidate}).second) {
           move.candidate = candidate;
           break;
@@ -389,10 +391,10 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
 }
 
 llvm::Expected<const Measurement *> Searcher::measureMoves(const std::vector<Move> &moves) {
-  Picks picks = with(moves);
-  llvm::Expected<const Measurement *> measurement = measure(picks, nameOf(picks));
+  SearchPoint point = with(moves);
+  llvm::Expected<const Measurement *> measurement = measure(point, nameOf(point));
   if (measurement && isFaster(**measurement)) {
-    best = std::move(picks);
+    best = std::move(point);
     bestMeasurement = **measurement;
     hasImproved = true;
     lastGain = result.evaluations;
@@ -411,14 +413,14 @@ const Measurement &Searcher::expectBest() {
 
 /// What it says of that with `moves`.
 Measurement Searcher::expect(const std::vector<Move> &moves) {
-  const Picks picks = with(moves);
-  std::optional<Measurement> ahead = workers.take(taskOf(picks, true));
-  return ahead ? std::move(*ahead) : expectOf(picks);
+  const SearchPoint point = with(moves);
+  std::optional<Measurement> ahead = workers.take(taskOf(point, true));
+  return ahead ? std::move(*ahead) : expectOf(point);
 }
 
-Measurement Searcher::expectOf(const Picks &picks) {
+Measurement Searcher::expectOf(const SearchPoint &point) {
   Measurement measurement;
-  if (llvm::Expected<Measurement> done = estimate(picks))
+  if (llvm::Expected<Measurement> done = estimate(point))
     measurement = std::move(*done);
   else
     measurement.failure = llvm::toString(done.takeError());
@@ -442,9 +444,9 @@ void Searcher::estimateGains(std::vector<Move> moves) {
 
 /// Estimates all moves, in each round another one of every so many layers; again only those near layers that have changed since.
 void Searcher::survey() {
-  std::vector<bool> isNear(bounds.size(), surveyed.empty());
-  for (size_t i = 0; i < surveyed.size(); ++i)
-    if (surveyed[i] != best[i])
+  std::vector<bool> isNear(bounds.size(), surveyed.decisions.empty());
+  for (size_t i = 0; i < surveyed.decisions.size(); ++i)
+    if (surveyed.decisions[i] != best.decisions[i])
       for (size_t layer = 0; layer < bounds.size(); ++layer)
         if (!decisions[i].layer || size_t(std::abs(int64_t(layer) - int64_t(*decisions[i].layer))) < kEstimateDistance)
           isNear[layer] = true;
@@ -453,7 +455,7 @@ void Searcher::survey() {
   std::vector<Move> wide; // alone
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
-      if (candidate != best[i] && isNear[*decisions[i].layer])
+      if (candidate != best.decisions[i] && isNear[*decisions[i].layer])
         (decisions[i].reach ? wide : ofLayer[*decisions[i].layer]).push_back({i, candidate});
   std::vector<std::vector<Move>> rounds;
   for (const Move &move : wide)
@@ -468,7 +470,7 @@ void Searcher::survey() {
         break;
       rounds.push_back(std::move(moves));
     }
-  std::vector<Picks> coming{best};
+  std::vector<SearchPoint> coming{best};
   for (const std::vector<Move> &moves : rounds)
     coming.push_back(with(moves));
   lookAhead(coming, true);
@@ -482,7 +484,7 @@ std::vector<Move> Searcher::likedMoves(const std::vector<std::vector<bool>> &isT
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
       if (int64_t gain = gains[i][candidate] - int64_t(std::max(0.0, disappointments[i].first));
-          gain > 0 && !isTried[i][candidate] && !isDoubted[i][candidate] && candidate != best[i])
+          gain > 0 && !isTried[i][candidate] && !isDoubted[i][candidate] && candidate != best.decisions[i])
         liked.push_back({double(gain) * (1 + double(random() >> 11) * 0x1p-53 / 4), {i, candidate, gain}});
   llvm::stable_sort(liked, [](const auto &a, const auto &b) { return a.first > b.first; });
   std::vector<Move> moves;
@@ -496,7 +498,7 @@ std::vector<Move> Searcher::likedMoves(const std::vector<std::vector<bool>> &isT
 void Searcher::siftAhead(const std::vector<Move> &moves) {
   std::vector<std::vector<bool>> tried = isTried;
   std::mt19937_64 drawn = random;
-  std::vector<Picks> likely;
+  std::vector<SearchPoint> likely;
   for (std::vector<Move> next = moves; !next.empty() && likely.size() < workers.depth(); next = likedMoves(tried, drawn)) {
     likely.push_back(with(next));
     for (const Move &move : next)
@@ -525,7 +527,7 @@ std::vector<Move> Searcher::sift(std::vector<Move> moves) {
   llvm::stable_sort(good, [](const Move &a, const Move &b) { return a.gain > b.gain; });
   if (good.size() == moves.size())
     good.resize(good.size() / 2);
-  std::vector<Picks> coming;
+  std::vector<SearchPoint> coming;
   for (std::vector<Move> some = good; !some.empty(); some.resize(some.size() / 2))
     coming.push_back(with(some));
   lookAhead(coming, true);
@@ -540,7 +542,7 @@ std::vector<Move> Searcher::sift(std::vector<Move> moves) {
 /// Makes all `moves` at once. The best program changes if it gets faster as a whole: with all of them, without those that seem to
 /// have hurt, or with the better half of the others, and so on.
 llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
-  const Picks before = best;
+  const SearchPoint before = best;
   const Measurement old = bestMeasurement;
   llvm::Expected<const Measurement *> measured = measureMoves(moves);
   if (!measured)
@@ -574,13 +576,13 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
   if (isTaken) {
     next.clear();
     for (const Move &move : bad)
-      next.push_back({move.decision, before[move.decision], -move.gain});
+      next.push_back({move.decision, before.decisions[move.decision], -move.gain});
   }
   llvm::stable_sort(next, [](const Move &a, const Move &b) { return a.gain > b.gain; });
   if (!isTaken && bad.empty())
     next.resize(next.size() / 2);
-  for (Picks start = best; best == start && !next.empty() && !isOver(); next.resize(next.size() / 2)) {
-    std::vector<Picks> likely;
+  for (SearchPoint start = best; best == start && !next.empty() && !isOver(); next.resize(next.size() / 2)) {
+    std::vector<SearchPoint> likely;
     for (std::vector<Move> some = next; !some.empty(); some.resize(some.size() / 2))
       likely.push_back(with(some));
     lookAhead(likely, false);
@@ -592,16 +594,16 @@ llvm::Error Searcher::tryMoves(std::vector<Move> moves) {
 
 /// The fastest program of the record.
 void Searcher::takeBest() {
-  for (const auto &[picks, measurement] : record.measured)
+  for (const auto &[point, measurement] : record.measured)
     if (isFaster(measurement)) {
-      best = picks;
+      best = point;
       bestMeasurement = measurement;
     }
 }
 
 /// Of the ways to compile the whole network the fastest, in the order in which the compiler prefers them.
 llvm::Error Searcher::chooseWhole() {
-  std::vector<Picks> coming{best};
+  std::vector<SearchPoint> coming{best};
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = kTriedFirst + 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate)
       coming.push_back(with({{i, candidate}}));
@@ -624,10 +626,10 @@ llvm::Error Searcher::chooseWhole() {
 /// Moves of which the estimate sees little, with the layers as they are now: it says in which order, and which are worth a program.
 llvm::Error Searcher::runWorthwhile(llvm::function_ref<bool(const Decision &)> isOne) {
   std::vector<Move> moves;
-  std::vector<Picks> coming{best};
+  std::vector<SearchPoint> coming{best};
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 0; isOne(decisions[i]) && candidate < decisions[i].candidates; ++candidate)
-      if (candidate != best[i]) {
+      if (candidate != best.decisions[i]) {
         moves.push_back({i, candidate});
         coming.push_back(with({moves.back()}));
       }
@@ -641,7 +643,7 @@ llvm::Error Searcher::runWorthwhile(llvm::function_ref<bool(const Decision &)> i
   llvm::stable_sort(ways, [](const auto &a, const auto &b) { return a.first < b.first; });
   for (size_t i = 0; i < ways.size() && !isOver(); ++i) {
     const Move &move = ways[i].second;
-    std::vector<Picks> likely;
+    std::vector<SearchPoint> likely;
     for (size_t k = i; k < ways.size(); ++k)
       likely.push_back(with({ways[k].second}));
     lookAhead(likely, false);
@@ -654,11 +656,11 @@ llvm::Error Searcher::runWorthwhile(llvm::function_ref<bool(const Decision &)> i
 /// Whether the record is about layers like these, whose first program exists.
 bool Searcher::fits(const SearchRecord &record) const {
   return llvm::all_of(record.measured, [&](const auto &entry) {
-    const auto &[picks, measurement] = entry;
-    bool isFirst = picks.size() == decisions.size() && llvm::all_of(picks, [](unsigned pick) { return pick == 0; });
-    bool isPossible = picks.size() >= decisions.size();
+    const auto &[point, measurement] = entry;
+    bool isFirst = point.isDecided() && llvm::all_of(point.decisions, [](unsigned candidate) { return candidate == 0; });
+    bool isPossible = point.decisions.size() == decisions.size();
     for (size_t i = 0; isPossible && i < decisions.size(); ++i)
-      isPossible = picks[i] < std::max(1u, decisions[i].candidates);
+      isPossible = point.decisions[i] < std::max(1u, decisions[i].candidates);
     return isPossible && (measurement.failure.empty() ? measurement.layerCycles.size() >= bounds.size() : !isFirst);
   });
 }
@@ -675,35 +677,35 @@ llvm::Error Searcher::chooseLayersUpTo(unsigned programs, bool isPatient) {
 
 /// The ways to compile the whole network that have been run, but for the best one's, with the first candidates of all layers: the
 /// fastest come first.
-std::vector<Picks> Searcher::otherStarts() {
-  std::vector<std::pair<uint64_t, Picks>> found;
+std::vector<SearchPoint> Searcher::otherStarts() {
+  std::vector<std::pair<uint64_t, SearchPoint>> found;
   std::set<uint64_t> known; // programs
-  auto add = [&](const Picks &picks, bool isWanted) {
-    auto measured = record.measured.find(picks);
-    if (seen.count(picks) && measured->second.failure.empty() && known.insert(measured->second.program).second && isWanted)
-      found.push_back({measured->second.cycles, picks});
+  auto add = [&](const SearchPoint &point, bool isWanted) {
+    auto measured = record.measured.find(point);
+    if (seen.count(point) && measured->second.failure.empty() && known.insert(measured->second.program).second && isWanted)
+      found.push_back({measured->second.cycles, point});
   };
-  Picks own = best;
+  SearchPoint own = best;
   for (size_t i = 0; i < decisions.size(); ++i)
-    own[i] = decisions[i].layer ? 0 : best[i];
+    own.decisions[i] = decisions[i].layer ? 0 : best.decisions[i];
   add(own, false);
-  add(Picks(decisions.size(), 0), true);
+  add(firstPoint(), true);
   for (size_t i = 0; i < decisions.size(); ++i)
     for (unsigned candidate = 1; !decisions[i].layer && candidate < decisions[i].candidates; ++candidate) {
-      Picks picks(decisions.size(), 0);
-      picks[i] = candidate;
-      add(picks, true);
+      SearchPoint point = firstPoint();
+      point.decisions[i] = candidate;
+      add(point, true);
     }
   llvm::stable_sort(found, [](const auto &a, const auto &b) { return a.first < b.first; });
-  std::vector<Picks> starts;
-  for (auto &[cycles, picks] : found)
+  std::vector<SearchPoint> starts;
+  for (auto &[cycles, point] : found)
     if (double(cycles) <= kWorthDescent * double(found.front().first))
-      starts.push_back(std::move(picks));
+      starts.push_back(std::move(point));
   return starts;
 }
 
 /// The layers and what is probed, from another program.
-llvm::Error Searcher::descendFrom(const Picks &start) {
+llvm::Error Searcher::descendFrom(const SearchPoint &start) {
   best = start;
   bestMeasurement = record.measured[start];
   for (std::vector<bool> &decision : isDoubted)
@@ -729,7 +731,7 @@ llvm::Error Searcher::descend() {
   const unsigned left = limit = options.budget - again - probed;
   if (llvm::Error error = chooseWhole())
     return error;
-  std::vector<Picks> starts = otherStarts();
+  std::vector<SearchPoint> starts = otherStarts();
   starts.insert(starts.begin(), best);
   if (llvm::Error error = chooseLayersUpTo(wanders ? std::min(left, result.evaluations + kDescent) : left, wanders))
     return error;
@@ -752,15 +754,15 @@ llvm::Error Searcher::descend() {
       return error;
     best = fastest;
     bestMeasurement = record.measured[best];
-    if (best.size() == decisions.size())
+    if (best.isDecided())
       if (llvm::Error error = chooseLayers())
         return error;
   }
   // Of equal ones that which takeBest() would take of a record of this search.
-  for (const Picks &picks : seen)
-    if (const Measurement &measurement = record.measured[picks];
+  for (const SearchPoint &point : seen)
+    if (const Measurement &measurement = record.measured[point];
         measurement.failure.empty() && measurement.cycles == bestMeasurement.cycles) {
-      best = picks;
+      best = point;
       bestMeasurement = measurement;
       break;
     }
@@ -770,7 +772,7 @@ llvm::Error Searcher::descend() {
 
 /// Leaves what no single decision makes faster: walks from the ends of this descent and of others, in turn, whose programs are crossed. When
 /// a turn of all has gained nothing another descent takes other chances, and its walk the place of the slowest.
-llvm::Error Searcher::explore(llvm::ArrayRef<Picks> starts) {
+llvm::Error Searcher::explore(llvm::ArrayRef<SearchPoint> starts) {
   std::vector<Walk> walks;
   Mix mix;
   const size_t first = std::min<size_t>(kDescents, starts.size());
@@ -816,15 +818,15 @@ llvm::Expected<Walk> Searcher::beginWalk() {
   if (!start)
     return start.takeError();
   Walk walk;
-  walk.aspects = std::move(start->variations);
+  walk.variations = std::move(start->variations);
   std::map<std::optional<unsigned>, std::vector<size_t>> byLayer;
-  for (auto [i, aspect] : llvm::enumerate(walk.aspects))
-    if (!aspect.values.empty())
-      byLayer[aspect.layer].push_back(i);
+  for (auto [i, variation] : llvm::enumerate(walk.variations))
+    if (!variation.values.empty())
+      byLayer[variation.layer].push_back(i);
   for (auto &[layer, own] : byLayer)
     walk.places.push_back(std::move(own));
   walk.home = best;
-  walk.home.resize(decisions.size() + walk.aspects.size());
+  walk.home.variations.resize(walk.variations.size());
   walk.isOver = walk.places.empty();
   if (!walk.isOver) {
     llvm::Expected<const Measurement *> first = measure(walk.home, "the same");
@@ -840,18 +842,18 @@ llvm::Expected<Walk> Searcher::beginWalk() {
   return walk;
 }
 
-/// What a walk may try next, and its name: one to three aspects of neighbours change at a time, since these depend on each other.
-std::pair<Picks, std::string> Searcher::propose(const Walk &walk, std::mt19937_64 &random) const {
+/// What a walk may try next, and its name: one to three variations of neighbours change at a time, since these depend on each other.
+std::pair<SearchPoint, std::string> Searcher::propose(const Walk &walk, std::mt19937_64 &random) const {
   auto draw = [&](size_t count) { return size_t(random() % count); };
-  auto isHopeless = [&](size_t aspect, unsigned value) {
-    const std::pair<size_t, unsigned> pick(decisions.size() + aspect, value);
+  auto isHopeless = [&](size_t variation, unsigned value) {
+    const std::pair<size_t, unsigned> pick(variation, value);
     auto lost = walk.leastLoss.find(pick);
     if ((lost != walk.leastLoss.end() && lost->second >= kHopeless) || walk.idle.count(pick))
       return true;
-    auto key = keys.find(keyOf(walk.aspects[aspect]));
+    auto key = keys.find(keyOf(walk.variations[variation]));
     return key != keys.end() && key->second.isHopeless();
   };
-  Picks picks = walk.home;
+  SearchPoint point = walk.home;
   const int64_t middle = int64_t(draw(walk.places.size()));
   size_t changes = 1 + draw(4) / 3, changed = 0;
   changes += draw(12) / 11;
@@ -859,27 +861,27 @@ std::pair<Picks, std::string> Searcher::propose(const Walk &walk, std::mt19937_6
   for (; changes > 0; --changes) {
     const int64_t near = std::clamp<int64_t>(middle + int64_t(draw(3)) - 1, 0, int64_t(walk.places.size()) - 1);
     const std::vector<size_t> &place = walk.places[size_t(near)];
-    const size_t aspect = place[draw(place.size())];
-    const unsigned value = unsigned(draw(1 + walk.aspects[aspect].values.size()));
-    if (isHopeless(aspect, value) && draw(kForHopeless) != 0)
+    const size_t variation = place[draw(place.size())];
+    const unsigned value = unsigned(draw(1 + walk.variations[variation].values.size()));
+    if (isHopeless(variation, value) && draw(kForHopeless) != 0)
       continue;
-    unsigned &pick = picks[decisions.size() + aspect];
+    unsigned &pick = point.variations[variation];
     if (pick != value && changed++ == 0)
-      name = walk.aspects[aspect].name;
+      name = walk.variations[variation].name;
     pick = value;
   }
-  return {std::move(picks), changed > 1 ? name + " and " + std::to_string(changed - 1) + " more" : name};
+  return {std::move(point), changed > 1 ? name + " and " + std::to_string(changed - 1) + " more" : name};
 }
 
 /// To what a walk tries next, and behind that if it stays where it is.
 void Searcher::lookAhead(const Walk &walk) {
   std::mt19937_64 drawn = random;
-  std::vector<Picks> likely;
+  std::vector<SearchPoint> likely;
   for (unsigned known = 0; known < kKnown && likely.size() < workers.depth(); ++known) {
-    Picks picks = propose(walk, drawn).first;
+    SearchPoint point = propose(walk, drawn).first;
     drawn(); // how much slower it may be
-    if (!seen.count(picks))
-      likely.push_back(std::move(picks));
+    if (!seen.count(point))
+      likely.push_back(std::move(point));
   }
   lookAhead(likely, false);
 }
@@ -893,37 +895,37 @@ llvm::Error Searcher::wander(Walk &walk) {
   const unsigned begin = result.evaluations;
   for (unsigned known = 0; !walk.isOver && !isOver() && result.evaluations < begin + kRound; walk.isOver = known >= kKnown) {
     lookAhead(walk);
-    auto [picks, name] = propose(walk, random);
+    auto [point, name] = propose(walk, random);
     const double drawn = -std::log((double(random() % 1000) + 1) / 1001);
     ++known;
-    if (seen.count(picks))
+    if (seen.count(point))
       continue;
-    llvm::Expected<const Measurement *> measured = measure(picks, name);
+    llvm::Expected<const Measurement *> measured = measure(point, name);
     if (!measured)
       return measured.takeError();
     const Measurement &measurement = **measured;
     const double loss = measurement.failure.empty() ? double(measurement.cycles) / double(walk.atHome.cycles) - 1 : kHopeless;
-    for (size_t i = decisions.size(); i < picks.size(); ++i)
-      if (picks[i] != walk.home[i]) {
-        auto [it, isNew] = walk.leastLoss.try_emplace({i, picks[i]}, loss);
+    for (size_t i = 0; i < point.variations.size(); ++i)
+      if (point.variations[i] != walk.home.variations[i]) {
+        auto [it, isNew] = walk.leastLoss.try_emplace({i, point.variations[i]}, loss);
         it->second = std::min(it->second, loss);
-        KeyRecord &key = keys[keyOf(walk.aspects[i - decisions.size()])];
+        KeyRecord &key = keys[keyOf(walk.variations[i])];
         key.tries += measurement.failure.empty();
         key.leastLoss = std::min(key.leastLoss, loss);
       }
     if (!measurement.failure.empty())
       continue;
     if (measurement.program == walk.atHome.program) { // so it would be the next time
-      for (size_t i = decisions.size(); i < picks.size(); ++i)
-        if (picks[i] != walk.home[i])
-          walk.idle.insert({i, picks[i]});
+      for (size_t i = 0; i < point.variations.size(); ++i)
+        if (point.variations[i] != walk.home.variations[i])
+          walk.idle.insert({i, point.variations[i]});
       continue;
     }
     known = 0;
     const double left = 1 - double(result.evaluations - begin) / kRound;
     if (double(measurement.cycles) > (1 + kSlower * left * drawn) * double(walk.atHome.cycles))
       continue;
-    walk.home = std::move(picks);
+    walk.home = std::move(point);
     walk.atHome = measurement;
     if (walk.atHome.cycles < walk.atBest.cycles) {
       walk.best = walk.home;
@@ -933,37 +935,32 @@ llvm::Error Searcher::wander(Walk &walk) {
   return llvm::Error::success();
 }
 
-/// As CompilePicks has them; of one parent alone its own.
-Picks Mix::picks() const {
-  Picks picks = parents.front(), others;
+/// Of one parent alone its own.
+SearchPoint Mix::point() const {
+  SearchPoint point = parents.front();
   std::map<size_t, unsigned> number{{0, 0}};
   for (size_t owner : owners)
-    if (number.try_emplace(owner, unsigned(number.size())).second) {
-      others.push_back(unsigned(parents[owner].size()));
-      others.insert(others.end(), parents[owner].begin(), parents[owner].end());
-    }
-  if (number.size() == 1)
-    return picks;
-  picks.push_back(unsigned(number.size() - 1));
-  picks.insert(picks.end(), others.begin(), others.end());
-  for (size_t owner : owners)
-    picks.push_back(number[owner]);
-  return picks;
+    if (number.try_emplace(owner, unsigned(number.size())).second)
+      point.others.push_back(parents[owner]);
+  if (number.size() > 1)
+    for (size_t owner : owners)
+      point.owners.push_back(number[owner]);
+  return point;
 }
 
 /// What a layer gains hangs on its neighbours most. So runs of layers of the best programs of `walks` take the place of those of `mix`, the
 /// best mix so far, those first that are done soonest there.
 llvm::Error Searcher::cross(llvm::ArrayRef<Walk> walks, Mix &mix) {
-  Measurement own = mix.parents.empty() ? Measurement() : record.measured[mix.picks()];
+  Measurement own = mix.parents.empty() ? Measurement() : record.measured[mix.point()];
   for (const Walk &walk : walks)
-    if (!walk.best.empty() && (mix.parents.empty() || walk.atBest.cycles < own.cycles)) {
+    if (!walk.best.decisions.empty() && (mix.parents.empty() || walk.atBest.cycles < own.cycles)) {
       mix = {{walk.best}, std::vector<size_t>(bounds.size(), 0)};
       own = walk.atBest;
     }
   if (mix.parents.empty())
     return llvm::Error::success();
   for (const Walk &walk : walks)
-    if (!walk.best.empty() && !llvm::is_contained(mix.parents, walk.best))
+    if (!walk.best.decisions.empty() && !llvm::is_contained(mix.parents, walk.best))
       mix.parents.push_back(walk.best);
   struct Crossing {
     size_t donor, first, last;
@@ -993,15 +990,15 @@ llvm::Error Searcher::cross(llvm::ArrayRef<Walk> walks, Mix &mix) {
       if (isOver() || result.evaluations >= gained + kPatience)
         break;
       Mix next = crossed(crossing);
-      const Picks picks = next.picks();
-      if (seen.count(picks))
+      const SearchPoint point = next.point();
+      if (seen.count(point))
         continue;
-      std::vector<Picks> likely{picks};
+      std::vector<SearchPoint> likely{point};
       for (size_t k = i + 1; k < crossings.size() && likely.size() < workers.depth(); ++k)
-        if (Picks other = crossed(crossings[k]).picks(); !seen.count(other))
+        if (SearchPoint other = crossed(crossings[k]).point(); !seen.count(other))
           likely.push_back(std::move(other));
       lookAhead(likely, false);
-      llvm::Expected<const Measurement *> measured = measure(picks, "layers of another walk");
+      llvm::Expected<const Measurement *> measured = measure(point, "layers of another walk");
       if (!measured)
         return measured.takeError();
       if (!(*measured)->failure.empty() || (*measured)->cycles >= own.cycles)
@@ -1085,7 +1082,7 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
     if (!fits(record))
       record = {};
   }
-  const Picks start(decisions.size(), 0);
+  const SearchPoint start = firstPoint();
   llvm::Expected<const Measurement *> measured = measure(start, "first tiles", &first->program);
   if (!measured)
     return measured.takeError();
@@ -1116,6 +1113,6 @@ llvm::Expected<CompiledNetwork> Searcher::run() {
 }
 } // namespace
 
-llvm::Expected<CompiledNetwork> pipeline::search(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate) {
+llvm::Expected<CompiledNetwork> pipeline::search(CompilePoint compile, const SearchOptions &options, EstimatePoint estimate) {
   return Searcher(compile, options, estimate).run();
 }

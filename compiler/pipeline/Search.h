@@ -57,17 +57,25 @@ struct SearchOptions {
   std::function<void(const SearchProgress &)> progress;
 };
 
-/// Picks for the decisions; and behind them, if there are more, which of its values each aspect of the program has that the decisions
+/// points for the decisions; and behind them, if there are more, which of its values each aspect of the program has that the decisions
 /// make (0: its own). And behind these, if there are more, layers that are as in other such programs: how many programs, each with the
 /// number of its picks before them, and for each layer whose it is (0: the first one's).
-using CompilePicks = llvm::function_ref<llvm::Expected<CompiledNetwork>(const Picks &, bool onlyTimed)>;
-using EstimatePicks = llvm::function_ref<llvm::Expected<Measurement>(const Picks &)>;
+using CompilePoint = llvm::function_ref<llvm::Expected<CompiledNetwork>(const SearchPoint &, bool onlyTimed)>;
+/// What a program would take, soon. There is none for variations.
+using EstimatePoint = llvm::function_ref<llvm::Expected<Measurement>(const SearchPoint &)>;
+
+/// Makes the program of a point, or of the point without coordinates the first one; without what only values depend on if it is `onlyTimed`.
+using CompilePoint = llvm::function_ref<llvm::Expected<CompiledNetwork>(const SearchPoint &, bool onlyTimed)>;
+using EstimatePoint = llvm::function_ref<llvm::Expected<Measurement>(const SearchPoint &)>;
 
 /// The fastest program that was found: never a slower one than that of the first candidates. `compile` makes the program of some
 /// picks (none: the first candidates), without what only values depend on if it is `onlyTimed`. A program that does not verify or run is an internal error; one that the machine has no
 /// room for (semaphores, DRAM) counts as failed. `estimate`, if given, says what is expected of a program that need not be made for
 /// that: what it does not like is not compiled as long as there is something that it likes.
-llvm::Expected<CompiledNetwork> search(CompilePicks compile, const SearchOptions &options, EstimatePicks estimate = {});
+
+/// The fastest program that was found: never a slower one than the first. A program that does not verify or run is an internal error; one
+/// that the machine has no room for counts as tried.
+llvm::Expected<CompiledNetwork> search(CompilePoint compile, const SearchOptions &options, EstimatePoint estimate = {});
 
 } // namespace tw::pipeline
 

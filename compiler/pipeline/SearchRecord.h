@@ -8,14 +8,28 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tw::pipeline {
 
-/// Which of its candidates each decision takes; of a walk also what each aspect of that program is instead, and
-/// of a mix what it is made of (CompilePicks).
-using Picks = std::vector<unsigned>;
+/// A plan among those that a search may compile, by its coordinates. 0 is what the program at hand has anyway.
+struct SearchPoint {
+  std::vector<unsigned> decisions;  ///< on the first program: which of its candidates each takes
+  std::vector<unsigned> variations; ///< of the complete plan that these lead to: which value each knob has; empty: its own
+  /// Crossover: per layer, whose plan it has: 0 for this point's, k for that of others[k - 1]; empty: all are this point's.
+  std::vector<unsigned> owners;
+  std::vector<SearchPoint> others;
+
+  bool isDecided() const { return variations.empty() && owners.empty(); }
+  /// As numbers, and back. Nothing: the numbers are no point.
+  std::vector<unsigned> numbers() const;
+  static std::optional<SearchPoint> from(const std::vector<unsigned> &numbers);
+};
+bool operator==(const SearchPoint &a, const SearchPoint &b);
+bool operator<(const SearchPoint &a, const SearchPoint &b);
+inline bool operator!=(const SearchPoint &a, const SearchPoint &b) { return !(a == b); }
 
 /// What a whole program took.
 struct Measurement {
@@ -27,7 +41,7 @@ struct Measurement {
 
 /// What is known of the programs of one problem.
 struct SearchRecord {
-  std::map<Picks, Measurement> measured;
+  std::map<SearchPoint, Measurement> measured;
   unsigned budget = 0; ///< a search of so many programs has ended
 };
 

@@ -29,15 +29,14 @@ private:
   PlanCompilation &compilation;
 };
 
-/// What a search point stands for. A point is the coordinates that Search.h describes: decisions on the first program, then variations of
-/// the complete plan that these lead to, then, for a crossover, other such points and the owner of each layer.
+/// What a search point stands for.
 class SearchSpace {
 public:
   SearchSpace(const NetworkKernels &network, const explore::Problem &problem, const CompileOptions &options)
       : network(network), problem(problem), options(options), compilation(network, options) {}
 
-  llvm::Expected<CompiledNetwork> compile(const Picks &point, bool onlyTimed);
-  llvm::Expected<Measurement> estimate(const Picks &point);
+  llvm::Expected<CompiledNetwork> compile(const SearchPoint &point, bool onlyTimed);
+  llvm::Expected<Measurement> estimate(const SearchPoint &point);
 
 private:
   const NetworkKernels &network;
@@ -51,15 +50,15 @@ private:
     NetworkPlan chosen;
     std::vector<explore::KnobChange> variations;
   };
-  std::map<Picks, Start> starts; ///< complete plans, by decisions
+  std::map<std::vector<unsigned>, Start> starts; ///< complete plans, by decisions
 
   llvm::Expected<CompiledNetwork> compileFirst();
   llvm::Error explorePlans();
   void listDecisions(const explore::Outcome &outcome, llvm::ArrayRef<std::vector<plan::KernelPlan>> alternatives);
   std::string digest(const CompiledNetwork &first) const;
-  NetworkPlan decided(llvm::ArrayRef<unsigned> point) const;
-  llvm::Expected<NetworkPlan> varied(llvm::ArrayRef<unsigned> &point);
-  llvm::Expected<NetworkPlan> crossed(llvm::ArrayRef<unsigned> point);
+  NetworkPlan decided(const std::vector<unsigned> &point) const;
+  llvm::Expected<NetworkPlan> varied(const SearchPoint &point);
+  llvm::Expected<NetworkPlan> crossed(const SearchPoint &point);
   static llvm::Error unknown() {
     return llvm::createStringError("the search cache knows other ways to change this program: delete it");
   }
@@ -150,75 +149,63 @@ llvm::Expected<CompiledNetwork> SearchSpace::compileFirst() {
   return first;
 }
 
-/// The plan in which `point` decides.
-NetworkPlan SearchSpace::decided(llvm::ArrayRef<unsigned> point) const {
-  NetworkPlan plan = plans[plans.size() > 1 ? point[decisions.size() - 1] : 0];
+NetworkPlan SearchSpace::decided(const std::vector<unsigned> &point) const {
+  NetworkPlan plan = plans[plans.size() > 1 ? point.back() : 0];
   for (size_t i = 0; i < likely.size(); ++i)
     if (point[i])
       likely[i].values[point[i] - 1](plan);
   return plan;
 }
 
-llvm::Expected<NetworkPlan> SearchSpace::varied(llvm::ArrayRef<unsigned> &point) {
-  if (point.size() < decisions.size())
+llvm::Expected<NetworkPlan> SearchSpace::varied(const SearchPoint &point) {
+  if (point.decisions.size() != decisions.size())
     return unknown();
-  const Picks begin(point.begin(), point.begin() + long(decisions.size()));
-  auto start = starts.find(begin);
+  auto start = starts.find(point.decisions);
   if (start == starts.end()) {
-    llvm::Expected<EmittedNetwork> emitted = compilation.emit(decided(begin), /*isEstimate=*/false, kAttempts);
+    llvm::Expected<EmittedNetwork> emitted = compilation.emit(decided(point.decisions), /*isEstimate=*/false, kAttempts);
     if (!emitted)
       return emitted.takeError();
-    start = starts.emplace(begin, Start{emitted->chosen, explore::variationsOf(problem, emitted->chosen)}).first;
+    start = starts.emplace(point.decisions, Start{emitted->chosen, explore::variationsOf(problem, emitted->chosen)}).first;
   }
-  point = point.drop_front(begin.size());
   const std::vector<explore::KnobChange> &variations = start->second.variations;
-  if (point.size() < variations.size())
+  if (point.variations.size() != variations.size())
     return unknown();
   NetworkPlan plan = start->second.chosen;
-  for (const explore::KnobChange &change : variations) {
-    if (point.front() > change.values.size())
+  for (auto [change, value] : llvm::zip_equal(variations, point.variations)) {
+    if (value > change.values.size())
       return unknown();
-    if (point.front())
-      change.values[point.front() - 1](plan);
-    point = point.drop_front();
+    if (value)
+      change.values[value - 1](plan);
   }
   return plan;
 }
 
-llvm::Expected<NetworkPlan> SearchSpace::crossed(llvm::ArrayRef<unsigned> point) {
+llvm::Expected<NetworkPlan> SearchSpace::crossed(const SearchPoint &point) {
   llvm::Expected<NetworkPlan> plan = varied(point);
-  if (!plan || point.empty())
+  if (!plan || point.owners.empty())
     return plan;
   std::vector<std::vector<plan::KernelPlan>> parents{plan->kernels};
-  const size_t count = 1 + point.front();
-  point = point.drop_front();
-  while (parents.size() < count) {
-    if (point.empty() || point.size() - 1 < point.front())
-      return unknown();
-    llvm::ArrayRef<unsigned> own = point.slice(1, point.front());
-    point = point.drop_front(1 + own.size());
-    llvm::Expected<NetworkPlan> other = varied(own);
-    if (!other)
-      return other;
-    if (!own.empty())
-      return unknown();
-    parents.push_back(std::move(other->kernels));
+  for (const SearchPoint &other : point.others) {
+    llvm::Expected<NetworkPlan> parent = varied(other);
+    if (!parent)
+      return parent;
+    parents.push_back(std::move(parent->kernels));
   }
-  if (point.size() != plan->kernels.size())
+  if (point.owners.size() != plan->kernels.size())
     return unknown();
-  for (auto [layer, owner] : llvm::enumerate(point)) {
-    if (owner >= count)
+  for (auto [layer, owner] : llvm::enumerate(point.owners)) {
+    if (owner >= parents.size())
       return unknown();
     plan->kernels[layer] = parents[owner][layer];
   }
   return plan;
 }
 
-llvm::Expected<CompiledNetwork> SearchSpace::compile(const Picks &point, bool onlyTimed) {
-  if (point.empty())
+llvm::Expected<CompiledNetwork> SearchSpace::compile(const SearchPoint &point, bool onlyTimed) {
+  if (point.decisions.empty())
     return compileFirst();
   llvm::Expected<NetworkPlan> plan =
-      point.size() > decisions.size() ? crossed(point) : llvm::Expected<NetworkPlan>(decided(point));
+      point.isDecided() ? llvm::Expected<NetworkPlan>(decided(point.decisions)) : crossed(point);
   if (!plan)
     return plan.takeError();
   llvm::Expected<CompiledNetwork> compiled = compilation.compile(*plan, onlyTimed, kAttempts);
@@ -227,8 +214,8 @@ llvm::Expected<CompiledNetwork> SearchSpace::compile(const Picks &point, bool on
   return compiled;
 }
 
-llvm::Expected<Measurement> SearchSpace::estimate(const Picks &point) {
-  llvm::Expected<EmittedNetwork> emitted = compilation.emit(decided(point), /*isEstimate=*/true, kAttempts);
+llvm::Expected<Measurement> SearchSpace::estimate(const SearchPoint &point) {
+  llvm::Expected<EmittedNetwork> emitted = compilation.emit(decided(point.decisions), /*isEstimate=*/true, kAttempts);
   if (!emitted)
     return emitted.takeError();
   std::vector<double> ends(network.layers.size(), 0);
@@ -258,8 +245,8 @@ llvm::Expected<CompiledNetwork> pipeline::searchPlans(mlir::ModuleOp module, con
       context->enableMultithreading();
   });
   SearchSpace space(network, problem, options);
-  auto compile = [&](const Picks &point, bool onlyTimed) { return space.compile(point, onlyTimed); };
-  auto estimate = [&](const Picks &point) { return space.estimate(point); };
+  auto compile = [&](const SearchPoint &point, bool onlyTimed) { return space.compile(point, onlyTimed); };
+  auto estimate = [&](const SearchPoint &point) { return space.estimate(point); };
   // One layer's tiles are in the order of their estimates, and layers that drain are not planned.
   return options.across == Across::None ? search(compile, options.search) : search(compile, options.search, estimate);
 }

@@ -12,6 +12,16 @@ using namespace tw;
 using namespace tw::pipeline;
 
 namespace {
+/// The coordinates of a point in a row: decisions, then variations.
+using Coordinates = std::vector<unsigned>;
+Coordinates coordinatesOf(const SearchPoint &point) {
+  Coordinates all = point.decisions;
+  all.insert(all.end(), point.variations.begin(), point.variations.end());
+  for (unsigned owner : point.owners)
+    all.push_back(owner);
+  return all;
+}
+
 
 /// A network whose layer i takes cycles[i][its pick], and the programs that were made of it.
 struct Toy {
@@ -25,13 +35,13 @@ struct Toy {
   /// Aspect i of every program makes layer i slower by aspects[i][its value]: its own value first.
   std::vector<std::vector<uint64_t>> aspects;
   std::vector<std::string> aspectNames; ///< if they have any
-  /// Picks for which there is no program, and what the compiler says then.
-  std::function<bool(const Picks &)> isBroken = [](const Picks &) { return false; };
+  /// Coordinates for which there is no program, and what the compiler says then.
+  std::function<bool(const Coordinates &)> isBroken = [](const Coordinates &) { return false; };
   std::string complaint;
-  std::set<Picks> made;
+  std::set<Coordinates> made;
 
-  llvm::Expected<CompiledNetwork> compile(const Picks &given) {
-    Picks picks = given.empty() ? Picks(cycles.size(), 0) : given;
+  llvm::Expected<CompiledNetwork> compile(const Coordinates &given) {
+    Coordinates picks = given.empty() ? Coordinates(cycles.size(), 0) : given;
     made.insert(picks);
     if (isBroken(picks))
       return llvm::createStringError("%s", complaint.c_str());
@@ -42,8 +52,8 @@ struct Toy {
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
     }
     for (size_t i = 0; i < aspects.size(); ++i)
-      network.aspects.push_back({unsigned(i), aspectNames.empty() ? "" : aspectNames[i],
-                                 std::vector<std::function<void(Pinned &)>>(aspects[i].size() - 1)});
+      network.variations.push_back({unsigned(i), aspectNames.empty() ? "" : aspectNames[i],
+                                 std::vector<std::function<void(plan::NetworkPlan &)>>(aspects[i].size() - 1)});
     picks.resize(cycles.size() + aspects.size());
     for (unsigned pick : picks)
       network.program.code.push_back({pick}); // the program is its picks
@@ -69,7 +79,8 @@ struct Toy {
   /// With an estimate of `expected`, where no program is made.
   llvm::Expected<CompiledNetwork> searchExpecting(const Toy &expected, SearchOptions options) {
     options.evaluate = [this](const isa::Program &program) { return run(program); };
-    auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> {
+    auto estimate = [&](const SearchPoint &point) -> llvm::Expected<Measurement> {
+      const Coordinates picks = coordinatesOf(point);
       if (expected.isBroken(picks))
         return llvm::createStringError("%s", expected.complaint.c_str());
       isa::Program program;
@@ -78,12 +89,12 @@ struct Toy {
       program.code.resize(cycles.size() + aspects.size());
       return expected.run(program);
     };
-    return pipeline::search([this](const Picks &picks, bool) { return compile(picks); }, options, estimate);
+    return pipeline::search([this](const SearchPoint &point, bool) { return compile(coordinatesOf(point)); }, options, estimate);
   }
 
   llvm::Expected<CompiledNetwork> search(SearchOptions options) {
     options.evaluate = [this](const isa::Program &program) { return run(program); };
-    return pipeline::search([this](const Picks &picks, bool) { return compile(picks); }, options);
+    return pipeline::search([this](const SearchPoint &point, bool) { return compile(coordinatesOf(point)); }, options);
   }
 };
 
@@ -160,7 +171,7 @@ TEST(SearchTest, ALayerThatDisappointsMakesRoomForOthers) {
 TEST(SearchTest, WhatTheEstimateHasNoProgramForComesLast) {
   Toy toy, expected;
   toy.cycles = {std::vector<uint64_t>(9, 1000), {1000, 900}};
-  toy.isBroken = [](const Picks &picks) { return picks[0] > 0; };
+  toy.isBroken = [](const Coordinates &picks) { return picks[0] > 0; };
   toy.complaint = "machine 'small' is too small";
   expected = toy;
   expected.cycles[1][1] = 1001; // it is tried without being liked
@@ -183,7 +194,7 @@ TEST(SearchTest, WhatTheEstimateSeesLittleOfIsRunUnlessItSeemsMuchWorse) {
   EXPECT_EQ(overlooked->search->bestCycles, 40000u) << "39 changes seem to lose less";
   EXPECT_EQ(found->search->bestCycles, 39700u);
   EXPECT_FALSE(toy.made.count([] {
-    Picks picks(40, 0);
+    Coordinates picks(40, 0);
     picks[20] = 2;
     return picks;
   }()));
@@ -199,7 +210,8 @@ TEST(SearchTest, WhatADecisionMovesBeyondItsNeighboursCounts) {
       measurement.cycles += cycles;
     return measurement;
   };
-  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+  auto compile = [](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
+    const Coordinates given = coordinatesOf(point);
     CompiledNetwork network;
     for (unsigned i = 0; i < 7; ++i) {
       network.decisions.push_back({i, 2, i, "", i == 2 ? 2u : 0u});
@@ -212,7 +224,9 @@ TEST(SearchTest, WhatADecisionMovesBeyondItsNeighboursCounts) {
   options.evaluate = [&](const isa::Program &program) -> llvm::Expected<Measurement> {
     return run([&](size_t i) { return program.code[i][0]; });
   };
-  auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> { return run([&](size_t i) { return picks[i]; }); };
+  auto estimate = [&](const SearchPoint &point) -> llvm::Expected<Measurement> {
+    return run([&](size_t i) { return point.decisions[i]; });
+  };
   auto found = pipeline::search(compile, options, estimate);
   ASSERT_TRUE(bool(found)) << llvm::toString(found.takeError());
   EXPECT_EQ(found->search->bestCycles, 6u * 90 + 100);
@@ -229,7 +243,8 @@ TEST(SearchTest, OneLayerIsSearchedExhaustively) {
 /// Of 40 candidates of its one layer all but the last are the same program. Adds up `runs`.
 constexpr unsigned kAlike = 40;
 llvm::Expected<CompiledNetwork> searchAlike(SearchOptions options, unsigned &runs) {
-  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
+  auto compile = [](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
+    const Coordinates given = coordinatesOf(point);
     CompiledNetwork network;
     network.decisions.push_back({0u, kAlike, 0, ""});
     network.program.layers.push_back({"layer", {}, 0, 10, ""});
@@ -298,8 +313,9 @@ TEST(SearchTest, AWayForTheWholeNetworkIsTriedAgainOnceTheLayersHaveChanged) {
   // Six layers and a way, the last pick: the other way is slower with the layers' first tiles, and faster with their second ones.
   constexpr size_t kLayers = 6;
   static constexpr uint64_t kCycles[2][2] = {{100, 90}, {110, 70}};
-  auto compile = [](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
-    const Picks picks = given.empty() ? Picks(kLayers + 1, 0) : given;
+  auto compile = [](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
+    const Coordinates given = coordinatesOf(point);
+    const Coordinates picks = given.empty() ? Coordinates(kLayers + 1, 0) : given;
     CompiledNetwork network;
     for (size_t i = 0; i < picks.size(); ++i)
       network.program.code.push_back({picks[i]});
@@ -378,7 +394,7 @@ TEST(SearchTest, ALargerBudgetGoesOnWhereAWalkHasEnded) {
 TEST(SearchTest, WhatAWalkCannotHaveIsNoProgram) {
   Toy toy = randomToy(12, 6, 4);
   toy.aspects.assign(12, {1000, 900, 800, 700});
-  toy.isBroken = [](const Picks &picks) { return std::count(picks.begin() + 12, picks.end(), 3u) > 0; };
+  toy.isBroken = [](const Coordinates &picks) { return std::count(picks.begin() + 12, picks.end(), 3u) > 0; };
   toy.complaint = "no tile that is asked for fits";
   auto found = toy.searchExpecting(toy, budget(100));
   ASSERT_TRUE(bool(found));
@@ -390,7 +406,7 @@ TEST(SearchTest, AWalkThatCannotBeginLeavesWhatWasFoundBefore) {
   Toy toy;
   toy.cycles = {{800, 900}, {700, 1000}}; // the first program is the best
   toy.aspects = {{100, 50}, {100, 50}};
-  toy.isBroken = [](const Picks &picks) { return picks.size() > 2; };
+  toy.isBroken = [](const Coordinates &picks) { return picks.size() > 2; };
   toy.complaint = "no tile that is asked for fits";
   MemoryCache cache;
   SearchOptions options = budget(96);
@@ -435,24 +451,20 @@ TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
       forms.push_back(picks[i] ^ picks[kLayers]);
     return forms;
   };
-  auto compile = [&](const Picks &given, bool) -> llvm::Expected<CompiledNetwork> {
-    llvm::ArrayRef<unsigned> picks = given;
-    const Picks begin(kDecisions, 0);
-    if (picks.empty())
-      picks = begin;
-    std::vector<unsigned> forms = formsOf(picks), slower(kLayers, 0);
-    picks = picks.drop_front(kDecisions);
-    for (size_t i = 0; i < kLayers && !picks.empty(); ++i, picks = picks.drop_front())
-      slower[i] = picks.front();
-    if (!picks.empty()) { // a mix of two: one, its length, its picks, and whose the layers are
-      EXPECT_EQ(picks[0], 1u);
-      EXPECT_EQ(picks[1], kDecisions + kLayers);
-      EXPECT_EQ(picks.size(), 2 + kDecisions + kLayers + kLayers);
-      const std::vector<unsigned> others = formsOf(picks.slice(2, kDecisions));
+  auto compile = [&](const SearchPoint &point, bool) -> llvm::Expected<CompiledNetwork> {
+    std::vector<unsigned> forms = formsOf(point.decisions.empty() ? Coordinates(kDecisions, 0) : point.decisions);
+    std::vector<unsigned> slower = point.variations;
+    slower.resize(kLayers, 0);
+    if (!point.owners.empty()) {
+      EXPECT_EQ(point.others.size(), 1u);
+      EXPECT_EQ(point.owners.size(), kLayers);
+      const SearchPoint &other = point.others.front();
+      EXPECT_EQ(other.variations.size(), kLayers);
+      const std::vector<unsigned> others = formsOf(other.decisions);
       for (size_t i = 0; i < kLayers; ++i)
-        if (picks.take_back(kLayers)[i]) {
+        if (point.owners[i]) {
           forms[i] = others[i];
-          slower[i] = picks[2 + kDecisions + i];
+          slower[i] = other.variations[i];
         }
     }
     CompiledNetwork network;
@@ -460,7 +472,7 @@ TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
       network.program.code.push_back({forms[i] + 2 * slower[i]});
       network.program.layers.push_back({"layer" + std::to_string(i), {}, 0, 10, ""});
       network.decisions.push_back({unsigned(i), 2, unsigned(i), ""});
-      network.aspects.push_back({unsigned(i), "", std::vector<std::function<void(Pinned &)>>(3)});
+      network.variations.push_back({unsigned(i), "", std::vector<std::function<void(plan::NetworkPlan &)>>(3)});
     }
     network.decisions.push_back({std::nullopt, 2, kLayers, ""});
     return network;
@@ -475,8 +487,8 @@ TEST(SearchTest, LayersOfDescentsFromTwoWaysAreCrossed) {
     }
     return measurement;
   };
-  auto estimate = [&](const Picks &picks) -> llvm::Expected<Measurement> {
-    llvm::Expected<CompiledNetwork> network = compile(picks, true);
+  auto estimate = [&](const SearchPoint &point) -> llvm::Expected<Measurement> {
+    llvm::Expected<CompiledNetwork> network = compile(point, true);
     return network ? run(network->program) : network.takeError();
   };
   MemoryCache cache;
@@ -515,7 +527,7 @@ TEST(SearchTest, AWalkThatIsKilledGoesOnWhereItWasAndIsRemembered) {
   options.cache = &cache;
   Toy killed = toy;
   unsigned left = 110;
-  killed.isBroken = [&](const Picks &) { return left-- == 0; };
+  killed.isBroken = [&](const Coordinates &) { return left-- == 0; };
   killed.complaint = "internal: killed";
   auto none = killed.searchExpecting(toy, options);
   ASSERT_FALSE(bool(none));
@@ -538,11 +550,11 @@ TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
     Toy toy = randomToy(12, 6, seed), expected = randomToy(12, 6, seed + 100);
     toy.probed = {3, 7};
     toy.aspects.assign(12, {1000, 1010, 990, 900, 1100});
-    toy.isBroken = [](const Picks &picks) { return !picks.empty() && (picks[2] * 5 + picks.back()) % 7 == 3; };
+    toy.isBroken = [](const Coordinates &picks) { return !picks.empty() && (picks[2] * 5 + picks.back()) % 7 == 3; };
     toy.complaint = "machine 'small' is too small";
-    std::vector<std::map<Picks, uint64_t>> measured;
+    std::vector<std::map<Coordinates, uint64_t>> measured;
     std::vector<std::vector<std::string>> lines;
-    std::vector<std::set<Picks>> madeHere;
+    std::vector<std::set<Coordinates>> madeHere;
     for (unsigned jobs : {1, 2, 5}) {
       MemoryCache cache;
       SearchOptions options = budget(200, seed);
@@ -554,9 +566,9 @@ TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
       auto found = toy.searchExpecting(expected, options);
       ASSERT_TRUE(bool(found));
       madeHere.push_back(toy.made);
-      std::map<Picks, uint64_t> &own = measured.emplace_back();
-      for (const auto &[picks, measurement] : cache.records[found->problem].measured)
-        own[picks] = measurement.cycles;
+      std::map<Coordinates, uint64_t> &own = measured.emplace_back();
+      for (const auto &[point, measurement] : cache.records[found->problem].measured)
+        own[coordinatesOf(point)] = measurement.cycles;
     }
     for (size_t i : {1, 2}) {
       EXPECT_EQ(measured[i], measured[0]);
@@ -570,7 +582,7 @@ TEST(SearchTest, AnyNumberOfProcessesMakesTheSameSearch) {
 
 TEST(SearchTest, AMistakeOfTheCompilerInACopyEndsTheSearch) {
   Toy toy = randomToy(6, 5, 8);
-  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
   toy.complaint = "internal: the schedule does not verify: no";
   SearchOptions options = budget(80);
   options.jobs = 3;
@@ -596,7 +608,7 @@ TEST(SearchTest, AFinishedSearchIsTakenFromTheCacheWithoutRunningAnything) {
 
 TEST(SearchTest, ARecordOfOtherLayersIsNotUsed) {
   MemoryCache cache;
-  cache.records[""].measured[{1, 9}] = {1, {1, 1}, ""};
+  cache.records[""].measured[{{1, 9}, {}, {}, {}}] = {1, {1, 1}, ""};
   Toy toy = randomToy(2, 4, 6);
   SearchOptions options = budget(4);
   options.cache = &cache;
@@ -608,7 +620,7 @@ TEST(SearchTest, ARecordOfOtherLayersIsNotUsed) {
 TEST(SearchTest, CyclesThatTheBestProgramDoesNotTakeAreNoticed) {
   MemoryCache cache;
   Toy toy = randomToy(2, 4, 6);
-  cache.records[""].measured[{3, 3}] = {1, {1, 0}, ""};
+  cache.records[""].measured[{{3, 3}, {}, {}, {}}] = {1, {1, 0}, ""};
   cache.records[""].budget = 100;
   SearchOptions options = budget(4);
   options.cache = &cache;
@@ -621,7 +633,7 @@ TEST(SearchTest, CyclesThatTheBestProgramDoesNotTakeAreNoticed) {
 
 TEST(SearchTest, ProgramsThatTheMachineHasNoRoomForAreCountedAndNotTaken) {
   Toy toy = randomToy(6, 5, 7);
-  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
   toy.complaint = "machine 'small' is too small";
   auto found = toy.search(budget(80));
   ASSERT_TRUE(bool(found));
@@ -632,7 +644,7 @@ TEST(SearchTest, ProgramsThatTheMachineHasNoRoomForAreCountedAndNotTaken) {
 
 TEST(SearchTest, AMistakeOfTheCompilerEndsTheSearch) {
   Toy toy = randomToy(6, 5, 8);
-  toy.isBroken = [](const Picks &picks) { return picks[2] != 0; };
+  toy.isBroken = [](const Coordinates &picks) { return picks[2] != 0; };
   toy.complaint = "internal: the schedule does not verify: no";
   auto found = toy.search(budget(80));
   ASSERT_FALSE(bool(found));
