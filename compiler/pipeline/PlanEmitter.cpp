@@ -4,9 +4,12 @@
 #include "compiler/pipeline/PlanEmitter.h"
 
 #include "compiler/codegen/accel/ChannelStreaming.h"
+#include "compiler/plan/Verify.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Sequence.h"
 #include "compiler/text/Diagnostics.h"
+
+#include "llvm/ADT/StringExtras.h"
 
 using namespace tw;
 using namespace tw::pipeline;
@@ -135,6 +138,8 @@ llvm::Error PlanEmitter::addWanted(accel::NetworkUses &uses) const {
 llvm::Expected<accel::Fusion> PlanEmitter::chooseOnChip() {
   if (invalid)
     return std::move(invalid);
+  if (const std::vector<std::string> problems = plan::verify(kernels, machine, options.schedule); !problems.empty())
+    return llvm::createStringError("%s", llvm::join(problems, "\n").c_str());
   if (!overlaps() || options.across != Across::All)
     return accel::Fusion();
   accel::NetworkUses uses = describeUses();
