@@ -28,6 +28,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Threading.h"
 
@@ -559,6 +560,11 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
     return cycles;
   };
 
+  module.options.simulate = [&](const isa::Program &program) -> std::optional<uint64_t> {
+    StatusOr<stats::SimResult> run = simulator.run(program, kMostJudgedCycles);
+    return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
+  };
+  auto forget = llvm::make_scope_exit([&] { module.options.simulate = nullptr; });
   ScheduleChoice choice;
   std::optional<Compilation> best;
   std::optional<uint64_t> leastCycles;

@@ -18,7 +18,7 @@
 namespace tw::explore {
 
 /// Gains below this share of the cycles are noise of the list scheduler's estimates.
-inline constexpr double kNoise = 0.002;
+inline constexpr double kNoise = 0.0001;
 
 /// What became of a proposal.
 struct Proposal {
@@ -56,6 +56,8 @@ public:
   const Outcome *bestOf(llvm::function_ref<bool(const Outcome &)> isOne) const;
   /// Whether an outcome is near enough to the best one to be worth refining.
   bool isClose(const Outcome &outcome) const { return outcome.cycles < kWorthRefining * best().cycles; }
+  /// What tells `plan` from the best plan: "knob: old -> new", for a knob of a kernel behind its name.
+  std::vector<std::string> changesOf(const plan::NetworkPlan &plan) const;
   /// Proposals that were left out for lack of budget.
   size_t notTried() const { return leftOut; }
 
@@ -67,8 +69,6 @@ private:
   std::list<Outcome> outcomes; ///< addresses stay
   std::string strategyName;
   size_t compiled = 0, leftOut = 0;
-
-  std::vector<std::string> changesOf(const plan::NetworkPlan &plan) const;
 };
 
 /// An idea of how a network could be faster. It proposes plans, and may look at what became of them.

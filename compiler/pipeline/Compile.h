@@ -47,6 +47,9 @@ struct CompileOptions {
   /// What may be changed of the network's numbers.
   graph::Math math = graph::Math::Exact;
   cpu::CpuOptions cpu;
+  /// Cycles of a program, by simulation without values; nothing: it takes too long to say. pipelined: the plans that the exploration likes
+  /// best are compared so. Null: the estimates decide.
+  std::function<std::optional<uint64_t>(const isa::Program &)> simulate;
   /// Called for every proposal of the exploration.
   explore::Exploration::Report explain;
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm

@@ -110,17 +110,53 @@ namespace {
 /// make for one of a hundred kernels.
 constexpr size_t kExplorationBudget = size_t(1) << 15;
 
-/// The best plan by the list scheduler. Its program is the one that `compilation` compiled last.
-llvm::Expected<std::pair<plan::NetworkPlan, std::vector<std::string>>>
-exploreNetwork(PlanCompilation &compilation, const explore::Problem &problem, const CompileOptions &options) {
-  explore::Exploration exploration(problem, compilation, kExplorationBudget, options.explain);
+/// Of the plans that the list scheduler likes best so many are simulated, as far as they are this close to the best one: the estimates of
+/// whole networks err by about as much.
+constexpr size_t kMostFinalists = 4;
+constexpr double kClose = 1.02;
+
+llvm::Error explorePlans(explore::Exploration &exploration, std::vector<std::string> &notes) {
   if (llvm::Error error = explore::exploreGreedily(exploration))
-    return std::move(error);
-  std::vector<std::string> notes;
+    return error;
   if (size_t left = exploration.notTried())
     notes.push_back("of the ways to compile the network as a whole " + std::to_string(left) + " were not tried: it has " +
-                    std::to_string(problem.layers.size()) + " kernels");
-  return std::pair(exploration.best().plan, std::move(notes));
+                    std::to_string(exploration.problem.layers.size()) + " kernels");
+  return llvm::Error::success();
+}
+
+/// The fastest of the plans that the exploration likes best, by simulation where that is soon done.
+llvm::Expected<CompiledNetwork> compileFastest(PlanCompilation &compilation, const explore::Exploration &exploration,
+                                               const CompileOptions &options) {
+  llvm::Expected<CompiledNetwork> best = compilation.compile(exploration.best().plan, /*onlyTimed=*/false);
+  if (!best || !options.simulate || options.schedule != accel::Schedule::Pipelined || exploration.all().size() == 1)
+    return best;
+  std::optional<uint64_t> least = options.simulate(best->program);
+  const plan::NetworkPlan *fastest = nullptr;
+  size_t finalists = 1;
+  for (const explore::Outcome &outcome : llvm::drop_begin(exploration.all())) {
+    if (!least || finalists == kMostFinalists || outcome.cycles > kClose * exploration.best().cycles)
+      break;
+    llvm::Expected<CompiledNetwork> other = compilation.compile(outcome.plan, /*onlyTimed=*/true);
+    if (!other) {
+      llvm::consumeError(other.takeError());
+      continue;
+    }
+    ++finalists;
+    const std::optional<uint64_t> cycles = options.simulate(other->program);
+    explore::Proposal proposal{"simulation", exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
+    if (cycles) {
+      proposal.after = double(*cycles);
+      proposal.isTaken = *cycles < *least;
+    }
+    proposal.why = !cycles ? "it takes too long to simulate" : proposal.isTaken ? "" : "it is no faster";
+    if (proposal.isTaken) {
+      least = cycles;
+      fastest = &outcome.plan;
+    }
+    if (options.explain)
+      options.explain(proposal);
+  }
+  return fastest ? compilation.compile(*fastest, /*onlyTimed=*/false) : std::move(best);
 }
 } // namespace
 
@@ -130,10 +166,11 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
     return network.takeError();
   PlanCompilation compilation(*network, options);
   const explore::Problem problem = network->problem(options);
-  auto best = exploreNetwork(compilation, problem, options);
-  if (!best)
-    return best.takeError();
-  llvm::Expected<EmittedNetwork> emitted = compilation.emit(best->first, /*isEstimate=*/false);
+  explore::Exploration exploration(problem, compilation, kExplorationBudget, options.explain);
+  std::vector<std::string> notes;
+  if (llvm::Error error = explorePlans(exploration, notes))
+    return std::move(error);
+  llvm::Expected<EmittedNetwork> emitted = compilation.emit(exploration.best().plan, /*isEstimate=*/false);
   if (!emitted)
     return emitted.takeError();
   CompiledNetwork described;
@@ -151,11 +188,12 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   const explore::Problem problem = network->problem(options);
   if (options.schedule == accel::Schedule::Search && options.search.evaluate)
     return searchPlans(module, *network, problem, options);
-  auto best = exploreNetwork(compilation, problem, options);
-  if (!best)
-    return best.takeError();
-  llvm::Expected<CompiledNetwork> compiled = compilation.compile(best->first, /*onlyTimed=*/false);
+  explore::Exploration exploration(problem, compilation, kExplorationBudget, options.explain);
+  std::vector<std::string> notes;
+  if (llvm::Error error = explorePlans(exploration, notes))
+    return std::move(error);
+  llvm::Expected<CompiledNetwork> compiled = compileFastest(compilation, exploration, options);
   if (compiled)
-    llvm::append_range(compiled->notes, best->second);
+    llvm::append_range(compiled->notes, notes);
   return compiled;
 }
