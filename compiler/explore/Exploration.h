@@ -28,7 +28,7 @@ struct Proposal {
   double before = 0;                ///< cycles of that plan
   std::optional<double> after;      ///< nothing: refused, the same program, or not looked at
   bool isTaken = false;
-  std::string why;                  ///< it was not taken
+  std::string why; ///< it was not taken
 };
 
 class Exploration {

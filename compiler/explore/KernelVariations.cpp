@@ -54,8 +54,7 @@ private:
     KnobChange &change = begin(name);
     for (const auto &value : values)
       if (!(field(own) == value))
-        change.values.push_back(
-            [field, value, layer = layer](plan::NetworkPlan &plan) { field(plan.kernels[layer]) = value; });
+        change.values.push_back([field, value, layer = layer](plan::NetworkPlan &plan) { field(plan.kernels[layer]) = value; });
     if (change.values.empty())
       variations.pop_back();
   }

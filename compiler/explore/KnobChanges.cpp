@@ -106,7 +106,8 @@ KnobChange placesOf(const Problem &problem, const Outcome &outcome, size_t layer
   const accel::Kernel &kernel = *problem.layers[layer].kernel;
   KnobChange change{unsigned(layer), "place of " + kernel.name, {}};
   const timing::MemoryParams &scratchpad = problem.machine.scratchpads[0];
-  if (!problem.overlapsKernels || scratchpad.banks <= 1 || !kernel.copies.empty() || kernel.plan.banks || kernel.plan.afterPrevious)
+  if (!problem.overlapsKernels || scratchpad.banks <= 1 || !kernel.copies.empty() || kernel.plan.banks ||
+      kernel.plan.afterPrevious)
     return change;
   const bool isBehind = outcome.chosen.kernels[layer].afterPrevious.value_or(true);
   change.values.push_back([=](NetworkPlan &plan) {
@@ -184,7 +185,8 @@ KnobChange otherLoops(const Problem &problem, const Outcome &outcome, size_t lay
   const Layer &l = problem.layers[layer];
   KnobChange change{unsigned(layer), "loops of " + l.kernel->name, {}};
   const KernelPlan &chosen = outcome.chosen.kernels[layer], &asked = l.kernel->plan;
-  if (!problem.overlapsKernels || !l.isContraction() || (asked.stationary && asked.loopOrder) || accel::isKOuter(chosen.loopOrder))
+  if (!problem.overlapsKernels || !l.isContraction() || (asked.stationary && asked.loopOrder) ||
+      accel::isKOuter(chosen.loopOrder))
     return change;
   for (plan::LoopOrder order : {plan::LoopOrder::PositionsOuter, plan::LoopOrder::ChannelsOuter})
     for (unsigned stationary = 0; stationary <= unsigned(plan::Stationary::Resident); ++stationary)

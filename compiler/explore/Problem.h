@@ -29,7 +29,7 @@ struct Layer {
 struct Problem {
   const timing::MachineParams &machine;
   std::vector<Layer> layers;
-  plan::NetworkKnobs asked; ///< decided already
+  plan::NetworkKnobs asked;    ///< decided already
   bool overlapsKernels = true; ///< else kernels drain one after the other, and there is nothing to explore
   bool keepsResults = true;    ///< results may stay on chip
   /// Bytes of each tensor.

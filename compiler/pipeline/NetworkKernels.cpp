@@ -247,7 +247,8 @@ void NetworkKernels::addConstant(arith::ConstantOp constant) {
                            llvm::copy(value.getValues<bool>(), bytes.begin());
                          else
                            for (int64_t i = 0; i < value.getNumElements(); ++i)
-                             memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size), size);
+                             memcpy(bytes.data() + i * size, value.getRawData().data() + (value.isSplat() ? 0 : i * size),
+                                    size);
                          return bytes;
                        }});
 }
@@ -296,9 +297,10 @@ llvm::Error NetworkKernels::addLayer(func::CallOp call, unsigned step, const Com
     if (tensor.role == accel::KernelTensor::Constant)
       layer.tensors.push_back(0);
     else
-      layer.tensors.push_back(tensorOf.find(tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index)
-                                                                                         : call.getResult(tensor.index))
-                                  ->second);
+      layer.tensors.push_back(
+          tensorOf
+              .find(tensor.role == accel::KernelTensor::Argument ? call.getOperand(tensor.index) : call.getResult(tensor.index))
+              ->second);
   }
   for (const std::string &node : layer.kernel.nodes)
     offload.push_back({node, "layer " + layer.kernel.name});

@@ -195,7 +195,8 @@ llvm::Error PlanEmitter::orderSteps(double limit, bool isEstimate, double &cycle
   } else if (overlaps()) {
     if (knobs.weightPrefetch == plan::WeightPrefetch::Early)
       schedule::prefetch(program.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(noGoods.spare));
-    program.tiles = schedule::overlap(std::move(program.steps), machine, &cycles, limit, *knobs.priority, *knobs.bus, !isEstimate);
+    program.tiles =
+        schedule::overlap(std::move(program.steps), machine, &cycles, limit, *knobs.priority, *knobs.bus, !isEstimate);
   }
   return llvm::Error::success();
 }
@@ -415,8 +416,7 @@ llvm::Error PlanEmitter::emitLayer(uint32_t layer) {
     }
   }
   turn.place = turn.group || !turn.kernel->copies.empty() ? Place() : placeOf(layer);
-  turn.canSpread =
-      overlaps() && turn.place.banks && !turn.kernel->anchor && !turn.kernel->pool && turn.kernel->extent[P0] > 1;
+  turn.canSpread = overlaps() && turn.place.banks && !turn.kernel->anchor && !turn.kernel->pool && turn.kernel->extent[P0] > 1;
   if (llvm::Error error = checkTurn(turn))
     return error;
   if (turn.takes || turn.makes) {

@@ -12,8 +12,8 @@ namespace tw::pipeline {
 
 /// What attempts have found impossible, and the next one leaves out.
 struct NoGoods {
-  std::vector<bool> alone; ///< per layer: its own tiles need the room that tensors took
-  int64_t spare = 0;       ///< bytes of scratchpad 0 to leave free
+  std::vector<bool> alone;                           ///< per layer: its own tiles need the room that tensors took
+  int64_t spare = 0;                                 ///< bytes of scratchpad 0 to leave free
   std::vector<std::pair<unsigned, unsigned>> groups; ///< fusion groups for which there is no room: first and last layer
   bool isNew = false;                                ///< another attempt may succeed
 };
@@ -54,10 +54,10 @@ private:
   NetworkKernels::DramPlacement placement;
   accel::NetworkProgram program;
   std::vector<schedule::TileProgram> drained; ///< Across::None: each layer on its own
-  std::vector<bool> isFilled; ///< per tensor: its padding on chip
-  bool isArrayBusy = false;   ///< with a kernel before
-  size_t groupBegin = 0;      ///< steps before those of the fusion group
-  size_t streamBegin = 0, streamMiddle = 0; ///< steps before those of two streaming kernels, and before the second one's
+  std::vector<bool> isFilled;                 ///< per tensor: its padding on chip
+  bool isArrayBusy = false;                   ///< with a kernel before
+  size_t groupBegin = 0;                      ///< steps before those of the fusion group
+  size_t streamBegin = 0, streamMiddle = 0;   ///< steps before those of two streaming kernels, and before the second one's
 
   /// Where a kernel's buffers lie.
   struct Place {

@@ -134,17 +134,17 @@ private:
 
   std::set<SearchPoint> seen;               ///< by this search
   std::map<uint64_t, SearchPoint> programs; ///< of those, by their digests
-  std::set<uint64_t> cyclesSeen;      ///< of those: as many again teach nothing
+  std::set<uint64_t> cyclesSeen;            ///< of those: as many again teach nothing
   SearchPoint best;                         ///< of this descent
   Measurement bestMeasurement;
   std::map<std::string, KeyRecord> keys; ///< of walks
-  SearchPoint fastest;                         ///< of all
+  SearchPoint fastest;                   ///< of all
   uint64_t fastestCycles = UINT64_MAX;
   std::vector<std::vector<int64_t>>
       gains; ///< [decision][candidate]: cycles, by the estimate, of one change to the best program
   std::vector<std::vector<bool>> isDoubted; ///< [decision][candidate]: the estimate liked it and the simulator did not
   bool hasDoubts = false;
-  SearchPoint surveyed, expectedOf;             ///< the best program when all moves, and it itself, were estimated
+  SearchPoint surveyed, expectedOf;       ///< the best program when all moves, and it itself, were estimated
   Measurement expected;                   ///< what the estimate said
   bool hasImproved = false;               ///< since the last round began
   std::vector<std::vector<bool>> isTried; ///< [decision][candidate]
@@ -335,7 +335,8 @@ std::vector<Move> Searcher::chooseMoves(size_t distance) {
     double value = 0;
     if (estimate && distance == 0) {
       for (unsigned candidate = 0; candidate < decision.candidates; ++candidate)
-        if (!isTried[i][candidate] && candidate != best.decisions[i] && (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
+        if (!isTried[i][candidate] && candidate != best.decisions[i] &&
+            (choice < 0 || gains[i][candidate] > gains[i][size_t(choice)]))
           choice = int(candidate);
       if (choice >= 0) { // what it was wrong about a layer's other candidates it is wrong about this one
         const int64_t gain = gains[i][size_t(choice)];

@@ -72,7 +72,8 @@ llvm::Error SearchSpace::explorePlans() {
     if (!llvm::is_contained(plans, plan))
       plans.push_back(plan);
   };
-  auto exploreWith = [&](std::optional<plan::Priority> priority, llvm::function_ref<void(const explore::Exploration &)> take) -> llvm::Error {
+  auto exploreWith = [&](std::optional<plan::Priority> priority,
+                         llvm::function_ref<void(const explore::Exploration &)> take) -> llvm::Error {
     PlanCompilation own(network, options);
     FullEstimates estimates(own);
     explore::Problem asked = problem;
@@ -110,8 +111,7 @@ void SearchSpace::listDecisions(const explore::Outcome &outcome, llvm::ArrayRef<
     const accel::Kernel &kernel = *problem.layers[*change.layer].kernel;
     const std::string sort = change.name.substr(0, change.name.size() - kernel.name.size());
     const unsigned kind = kinds.try_emplace({sort, kernel.kind}, unsigned(kinds.size())).first->second;
-    decisions.push_back(
-        {change.layer, 1 + unsigned(change.values.size()), kind, change.name, change.reach, change.isProbed});
+    decisions.push_back({change.layer, 1 + unsigned(change.values.size()), kind, change.name, change.reach, change.isProbed});
   }
   if (plans.size() > 1)
     decisions.push_back({std::nullopt, unsigned(plans.size()), 0, "the whole network"});
@@ -204,8 +204,7 @@ llvm::Expected<NetworkPlan> SearchSpace::crossed(const SearchPoint &point) {
 llvm::Expected<CompiledNetwork> SearchSpace::compile(const SearchPoint &point, bool onlyTimed) {
   if (point.decisions.empty())
     return compileFirst();
-  llvm::Expected<NetworkPlan> plan =
-      point.isDecided() ? llvm::Expected<NetworkPlan>(decided(point.decisions)) : crossed(point);
+  llvm::Expected<NetworkPlan> plan = point.isDecided() ? llvm::Expected<NetworkPlan>(decided(point.decisions)) : crossed(point);
   if (!plan)
     return plan.takeError();
   llvm::Expected<CompiledNetwork> compiled = compilation.compile(*plan, onlyTimed, kAttempts);

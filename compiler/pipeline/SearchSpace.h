@@ -38,8 +38,8 @@ private:
 };
 
 /// schedule search: the fastest program that running plans has found.
-llvm::Expected<CompiledNetwork> searchPlans(mlir::ModuleOp module, const NetworkKernels &network, const explore::Problem &problem,
-                                            const CompileOptions &options);
+llvm::Expected<CompiledNetwork> searchPlans(mlir::ModuleOp module, const NetworkKernels &network,
+                                            const explore::Problem &problem, const CompileOptions &options);
 
 } // namespace tw::pipeline
 

@@ -37,9 +37,9 @@ private:
   bool overlaps() const { return overlapsKernels(schedule); }
   std::string withSchedule() const { return std::string("has schedule ") + nameOf(schedule); }
 
-  template <typename Value>
-  void refuse(const char *knob, const std::string &what, const Value &found, const std::string &why) {
-    problems.push_back(llvm::formatv("{0}{1} is {2} but kernel '{3}' {4}", plan.placeOf({knob}), what, found, kernel.name, why));
+  template <typename Value> void refuse(const char *knob, const std::string &what, const Value &found, const std::string &why) {
+    problems.push_back(
+        llvm::formatv("{0}{1} is {2} but kernel '{3}' {4}", plan.placeOf({knob}), what, found, kernel.name, why));
   }
   void refuse(const char *knob, std::optional<bool> found, const std::string &why) {
     if (found)
@@ -55,8 +55,9 @@ private:
     if (plan.tile[C] % unit || plan.tile[C] > all)
       refuse("tile", "size of channels", plan.tile[C], llvm::formatv("allows multiples of {0} up to {1}", unit, all));
     else if (plan.tile[C] && (packsPixels || reduces) && plan.tile[C] != all)
-      refuse("tile", "size of channels", plan.tile[C],
-             llvm::formatv("{0} all of them and needs {1}", packsPixels ? "has pixels side by side with" : "reduces over", all));
+      refuse(
+          "tile", "size of channels", plan.tile[C],
+          llvm::formatv("{0} all of them and needs {1}", packsPixels ? "has pixels side by side with" : "reduces over", all));
     for (unsigned axis : {P0, P1, P2}) {
       const char *name = axis == P0 ? "size along x" : axis == P1 ? "size along y" : "size along n";
       const int64_t size = plan.tile[axis], extent = kernel.extent[axis], together = axis == P0 ? kernel.outputsPerVector : 1;
@@ -76,7 +77,8 @@ private:
   void checkPlaces() {
     const timing::MemoryParams &scratchpad = machine.scratchpads[0];
     if (plan.banks && (*plan.banks)[1] > int64_t(scratchpad.banks))
-      refuse("banks", "the end of banks", (*plan.banks)[1], llvm::formatv("has {0} of them in {1}", scratchpad.banks, scratchpad.name));
+      refuse("banks", "the end of banks", (*plan.banks)[1],
+             llvm::formatv("has {0} of them in {1}", scratchpad.banks, scratchpad.name));
     if (plan.banks)
       refuse("after_previous", plan.afterPrevious, "has banks of its own");
   }

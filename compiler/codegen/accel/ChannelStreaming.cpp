@@ -9,9 +9,9 @@ using namespace tw;
 using namespace tw::accel;
 
 namespace {
-constexpr double kMakerWeights = 0.375;   ///< of the weight scratchpad, for the maker: the taker needs its weights faster
-constexpr int64_t kTileBytes = 16384;     ///< of weights in a tile: runs that DRAM likes
-constexpr int64_t kMostTiles = 8;         ///< of such tiles on chip
+constexpr double kMakerWeights = 0.375; ///< of the weight scratchpad, for the maker: the taker needs its weights faster
+constexpr int64_t kTileBytes = 16384;   ///< of weights in a tile: runs that DRAM likes
+constexpr int64_t kMostTiles = 8;       ///< of such tiles on chip
 
 int64_t tapsOf(const Kernel &kernel) { return kernel.anchor->axes[0].kernel * kernel.anchor->axes[1].kernel; }
 
@@ -111,15 +111,14 @@ void accel::planStreamed(Kernel &kernel, const StreamingShares &shares, bool tak
   set(plan.stationary, Stationary::None);
   set(plan.serpentine, false);
   auto isParameter = [](const Source &source) { return source.kind == Source::Parameter; };
-  const int64_t parameters =
-      4 * plan.tile[C] *
-      llvm::count_if(kernel.steps, [&](const Step &step) { return llvm::any_of(step.sources, isParameter); });
+  const int64_t parameters = 4 * plan.tile[C] * llvm::count_if(kernel.steps, [&](const Step &step) {
+                               return llvm::any_of(step.sources, isParameter);
+                             });
   const int64_t blocks = int64_t(llvm::divideCeil(plan.tile[C], cols) * llvm::divideCeil(plan.tileK, rows));
   const int64_t tile = blocks * blockBytes(kernel, machine) + parameters;
   set(plan.depth, int64_t(std::min((takes ? shares.takerWeights : shares.makerWeights).size() / tile, kMostTiles)));
   const int64_t tiles = std::min(plan.depth, int64_t(llvm::divideCeil(kernel.anchor->oc, plan.tile[C])));
-  set(plan.singleAccumulator,
-      !takes && shares.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
+  set(plan.singleAccumulator, !takes && shares.makerSums.size() < tiles * positionsOf(kernel) * machine.accumulatorRowBytes());
 }
 
 void accel::interleaveStreamed(std::vector<schedule::Step> &steps, size_t begin, size_t middle) {

@@ -79,9 +79,11 @@ void explore::exploreTallRowTiles(Exploration &e) {
 /// The closed form does not see who waits for whom. The list scheduler does, of a kernel alone.
 void explore::explorePlannedTiles(Exploration &e) {
   constexpr double kArrayWaits = 1.005; ///< less than this over the array's own cycles leaves nothing to gain
+  if (!e.problem.hasNeighbours() || e.problem.asked.plannedTiles)
+    return;
   double array = 0;
   for (const Layer &layer : e.problem.layers)
     array += double(accel::workOf(*layer.kernel, e.problem.machine).arrayCycles);
-  if (e.problem.hasNeighbours() && !e.problem.asked.plannedTiles && e.best().cycles >= kArrayWaits * array)
+  if (e.best().cycles >= kArrayWaits * array)
     e.propose([](plan::NetworkPlan &plan) { plan.network.plannedTiles = true; });
 }

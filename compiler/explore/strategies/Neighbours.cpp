@@ -11,10 +11,11 @@ using namespace tw::explore;
 using accel::C, accel::P0, accel::P1, accel::P2;
 
 namespace {
-constexpr double kProductShare = 0.6875; ///< of the room in scratchpad 0, for the products: the share that won most often over BERT blocks
-constexpr int64_t kMostParts = 4;        ///< of the positions that go through some tiles before others
-constexpr size_t kMostLayers = 3;        ///< that try halves, one by one
-constexpr size_t kMostAlone = 64;        ///< proposals of a strategy for single layers
+constexpr double kProductShare =
+    0.6875; ///< of the room in scratchpad 0, for the products: the share that won most often over BERT blocks
+constexpr int64_t kMostParts = 4; ///< of the positions that go through some tiles before others
+constexpr size_t kMostLayers = 3; ///< that try halves, one by one
+constexpr size_t kMostAlone = 64; ///< proposals of a strategy for single layers
 
 int64_t ceilDiv(int64_t a, int64_t b) { return int64_t(llvm::divideCeil(a, b)); }
 
@@ -38,7 +39,8 @@ int64_t splitSlots(const timing::MachineParams &machine) { return std::max(machi
 /// So few that passes just hide their preloads, in parts that are about equal.
 int64_t splitPositions(const Problem &problem, size_t layer) {
   const int64_t all = problem.layers[layer].kernel->extent[P0];
-  const int64_t parts = std::clamp<int64_t>(all / accel::preloadCycles(problem.machine), 1, kMostParts), each = ceilDiv(all, parts);
+  const int64_t parts = std::clamp<int64_t>(all / accel::preloadCycles(problem.machine), 1, kMostParts),
+                each = ceilDiv(all, parts);
   return each + each % 2;
 }
 
@@ -92,8 +94,9 @@ llvm::SmallVector<NeighbourOverlap> explore::overlapsOf(const Problem &problem, 
     return overlaps;
   const bool reduces = reducesChannels(problem.layers[layer]);
   const bool before = reduces && layer && isProduct(problem, layer - 1) && problem.isReadBy(layer - 1, layer);
-  const bool behind = layer + 1 < problem.layers.size() && isProduct(problem, layer + 1) && problem.isReadBy(layer, layer + 1) &&
-                      problem.layers[layer + 1].kernel->extent[P0] == kernel.extent[P0] && !kernel.plan.tile[C];
+  const bool behind = layer + 1 < problem.layers.size() && isProduct(problem, layer + 1) &&
+                      problem.isReadBy(layer, layer + 1) && problem.layers[layer + 1].kernel->extent[P0] == kernel.extent[P0] &&
+                      !kernel.plan.tile[C];
   for (bool ownBanks : {true, false}) {
     if (before && ownBanks)
       overlaps.push_back(Halves{true, false, true, true});
@@ -123,16 +126,15 @@ llvm::SmallVector<int64_t> explore::splitTilesOf(const Problem &problem, size_t 
   if (machine.scratchpads.size() == 1 || !reducesChannels(problem.layers[layer]) ||
       llvm::none_of(overlapsOf(problem, layer), isHalved))
     return {};
-  const accel::Kernel &own = *problem.layers[layer].kernel,
-                      &product = *problem.layers[before ? layer - 1 : layer + 1].kernel;
+  const accel::Kernel &own = *problem.layers[layer].kernel, &product = *problem.layers[before ? layer - 1 : layer + 1].kernel;
   if (hasTile(own.plan) || hasTile(product.plan))
     return {};
   // Blocks of columns that take the array as long as the layer takes the vector engine.
   const int64_t vectors = own.extent[P0] * ceilDiv(own.extent[C], machine.lanes) * int64_t(own.steps.size());
   const int64_t block = product.extent[P0] * ceilDiv(product.anchor->ic, machine.rows);
   llvm::SmallVector<int64_t> tiles;
-  for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), splitSlots(machine)}); count;
-       count /= 2)
+  for (int64_t count = std::min({ceilDiv(product.anchor->oc, machine.cols), ceilDiv(vectors, block), splitSlots(machine)});
+       count; count /= 2)
     tiles.push_back(count);
   return tiles;
 }

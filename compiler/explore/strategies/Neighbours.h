@@ -19,7 +19,8 @@ struct Halves {
   bool withBefore = false, withBehind = false;
   bool ownBanks = false;          ///< products and kernel in banks of their own
   bool spreadsSecondHalf = false; ///< with banks: its second half has buffers in all banks
-  bool spillsFirstHalf = false;   ///< with that: only the second half of its input stays on chip, the first half goes through DRAM
+  bool spillsFirstHalf =
+      false; ///< with that: only the second half of its input stays on chip, the first half goes through DRAM
 };
 /// The product behind it begins with a block of channels.
 struct ChannelBlocks {

@@ -56,8 +56,7 @@ static void placeLeftOutFirst(Exploration &e, const Outcome &start) {
 }
 
 void explore::exploreLeftOut(Exploration &e) {
-  const Outcome *keepsAll =
-      e.bestOf([](const Outcome &o) {
+  const Outcome *keepsAll = e.bestOf([](const Outcome &o) {
     return *o.plan.network.fusion == FusionRule::None && *o.plan.network.residency == ResidencyRule::All;
   });
   if (keepsAll && e.isClose(*keepsAll))

@@ -22,7 +22,6 @@ Coordinates coordinatesOf(const SearchPoint &point) {
   return all;
 }
 
-
 /// A network whose layer i takes cycles[i][its pick], and the programs that were made of it.
 struct Toy {
   std::vector<std::vector<uint64_t>> cycles;
@@ -53,7 +52,7 @@ struct Toy {
     }
     for (size_t i = 0; i < aspects.size(); ++i)
       network.variations.push_back({unsigned(i), aspectNames.empty() ? "" : aspectNames[i],
-                                 std::vector<std::function<void(plan::NetworkPlan &)>>(aspects[i].size() - 1)});
+                                    std::vector<std::function<void(plan::NetworkPlan &)>>(aspects[i].size() - 1)});
     picks.resize(cycles.size() + aspects.size());
     for (unsigned pick : picks)
       network.program.code.push_back({pick}); // the program is its picks
@@ -89,7 +88,8 @@ struct Toy {
       program.code.resize(cycles.size() + aspects.size());
       return expected.run(program);
     };
-    return pipeline::search([this](const SearchPoint &point, bool) { return compile(coordinatesOf(point)); }, options, estimate);
+    return pipeline::search([this](const SearchPoint &point, bool) { return compile(coordinatesOf(point)); }, options,
+                            estimate);
   }
 
   llvm::Expected<CompiledNetwork> search(SearchOptions options) {
