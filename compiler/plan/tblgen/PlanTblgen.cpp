@@ -123,11 +123,7 @@ bool writeManual(raw_ostream &os, RecordKeeper &records) {
     os << (isNetwork ? "\n### Knobs of the network\n\n| knob | value | what it says |\n|---|---|---|\n"
                      : "### Knobs of a kernel\n\n| knob | value | what it says | for |\n|---|---|---|---|\n");
     for (const Record *knob : knobsOf(records, owner)) {
-      std::string values = allowedText(*knob);
-      for (StringRef name : spellingsOf(*knob))
-        if (isNetwork && name == knob->getValueAsString("theDefault"))
-          values += "; " + name.str() + " without the knob";
-      os << "| `" << knob->getValueAsString("name") << "` | " << values << " | " << knob->getValueAsString("doc");
+      os << "| `" << knob->getValueAsString("name") << "` | " << allowedText(*knob) << " | " << knob->getValueAsString("doc");
       if (!isNetwork) {
         StringRef when = knob->getValueAsString("when");
         os << " | " << (when.empty() ? "all" : when);
