@@ -195,5 +195,7 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
   llvm::Expected<CompiledNetwork> compiled = compileFastest(compilation, exploration, options);
   if (compiled)
     llvm::append_range(compiled->notes, notes);
+  if (compiled && options.schedule == accel::Schedule::Search && problem.hasNeighbours())
+    compiled->variations = explore::variationsOf(problem, compiled->chosen);
   return compiled;
 }

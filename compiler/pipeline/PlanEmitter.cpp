@@ -127,7 +127,8 @@ llvm::Error PlanEmitter::addWanted(accel::NetworkUses &uses) const {
     wantedBy[tensor] = &kernels[i];
     const bool isOnChip = *own.onChip;
     uses.wanted[tensor] = isOnChip && !own.rowTile; // not as a whole where it passes through in row tiles
-    uses.holdsMatrices[tensor] = isOnChip;
+    if (network.layers[i].kernel.plan.onChip)
+      uses.holdsMatrices[tensor] = isOnChip;
     uses.placedFirst[tensor] = uses.placedFirst[tensor] || own.placedFirst.value_or(false);
     uses.wantedBands[tensor] = isOnChip ? own.rowTile : 0;
     uses.keptFrom[tensor] = isOnChip ? own.onChipFrom : 0;

@@ -89,9 +89,7 @@ TEST_F(ExplorationTest, TheBudgetCountsKernels) {
   ToyCompiler other([](const NetworkPlan &) { return 1.0; });
   Exploration small(network.problem, other, /*budget=*/4);
   ASSERT_FALSE(small.begin({plan::NetworkKnobs().withDefaults(), std::vector<plan::KernelPlan>(2)}));
-  auto propose = [&](int64_t depth) {
-    return small.propose([&](NetworkPlan &plan) { plan.kernels[0].depth = depth; });
-  };
+  auto propose = [&](int64_t depth) { return small.propose([&](NetworkPlan &plan) { plan.kernels[0].depth = depth; }); };
   EXPECT_TRUE(propose(2)) << "two kernels, as the first plan had";
   EXPECT_FALSE(propose(3));
   EXPECT_EQ(other.estimates, 2u);

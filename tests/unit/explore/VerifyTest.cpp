@@ -40,28 +40,38 @@ TEST_F(VerifyTest, AnOpenPlanIsAllowed) {
 }
 
 TEST_F(VerifyTest, TilesFitTheKernelAndTheArray) {
-  expectRefused(product, [](auto &p) { p.tile[C] = 24; }, "size of channels is 24 but kernel 'kernel0' allows multiples of 16 up to 512");
-  expectRefused(product, [](auto &p) { p.tile[P0] = 129; }, "size along x is 129 but kernel 'kernel0' has 128 there");
-  expectRefused(product, [](auto &p) { p.tile[P1] = 2; }, "size along y is 2 but kernel 'kernel0' has 1 there");
-  expectRefused(normalisation, [](auto &p) { p.tile[C] = 16; },
-                "size of channels is 16 but kernel 'kernel1' reduces over all of them and needs 256");
+  expectRefused(
+      product, [](auto &p) { p.tile[C] = 24; }, "size of channels is 24 but kernel 'kernel0' allows multiples of 16 up to 512");
+  expectRefused(
+      product, [](auto &p) { p.tile[P0] = 129; }, "size along x is 129 but kernel 'kernel0' has 128 there");
+  expectRefused(
+      product, [](auto &p) { p.tile[P1] = 2; }, "size along y is 2 but kernel 'kernel0' has 1 there");
+  expectRefused(
+      normalisation, [](auto &p) { p.tile[C] = 16; },
+      "size of channels is 16 but kernel 'kernel1' reduces over all of them and needs 256");
 }
 
 TEST_F(VerifyTest, KnobsOfContractionsAreForContractions) {
   const char *why = " but kernel 'kernel1' has no contraction and cannot choose it";
-  expectRefused(normalisation, [](auto &p) { p.tileK = 16; }, std::string("tile_k is 16") + why);
-  expectRefused(normalisation, [](auto &p) { p.loopOrder = plan::LoopOrder::KOuter; }, std::string("loop_order is k_outer") + why);
-  expectRefused(normalisation, [](auto &p) { p.serpentine = false; }, std::string("serpentine is false") + why);
+  expectRefused(
+      normalisation, [](auto &p) { p.tileK = 16; }, std::string("tile_k is 16") + why);
+  expectRefused(
+      normalisation, [](auto &p) { p.loopOrder = plan::LoopOrder::KOuter; }, std::string("loop_order is k_outer") + why);
+  expectRefused(
+      normalisation, [](auto &p) { p.serpentine = false; }, std::string("serpentine is false") + why);
 }
 
 TEST_F(VerifyTest, SimpleSchedulesHaveNoKnobsOfPipelines) {
-  expectRefused(product, [](auto &p) { p.depth = 2; },
-                "depth is 2 but kernel 'kernel0' has schedule serial, with one buffer and no overlap", Schedule::Serial);
-  expectRefused(product, [](auto &p) { p.stationary = plan::Stationary::Double; },
-                "stationary is double but kernel 'kernel0' has schedule double_buffer, and only pipelined and search can do that",
-                Schedule::DoubleBuffer);
-  expectRefused(product, [](auto &p) { p.overlap = false; },
-                "overlap is false but kernel 'kernel0' has schedule pipelined, which always overlaps");
+  expectRefused(
+      product, [](auto &p) { p.depth = 2; },
+      "depth is 2 but kernel 'kernel0' has schedule serial, with one buffer and no overlap", Schedule::Serial);
+  expectRefused(
+      product, [](auto &p) { p.stationary = plan::Stationary::Double; },
+      "stationary is double but kernel 'kernel0' has schedule double_buffer, and only pipelined and search can do that",
+      Schedule::DoubleBuffer);
+  expectRefused(
+      product, [](auto &p) { p.overlap = false; },
+      "overlap is false but kernel 'kernel0' has schedule pipelined, which always overlaps");
 }
 
 TEST_F(VerifyTest, KnobsThatExcludeEachOther) {
@@ -79,7 +89,8 @@ TEST_F(VerifyTest, KnobsThatExcludeEachOther) {
         p.stationary = plan::Stationary::Single;
       },
       "stationary is single but kernel 'kernel0' has loop order k_outer, where no operand is stationary");
-  expectRefused(product, [](auto &p) { p.drainByBlock = true; }, "drain_by_block is true but kernel 'kernel0' has no single_accumulator");
+  expectRefused(
+      product, [](auto &p) { p.drainByBlock = true; }, "drain_by_block is true but kernel 'kernel0' has no single_accumulator");
 }
 
 TEST_F(VerifyTest, EveryProblemIsSaidWithItsPlace) {
