@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // A walk of a search changes aspects of a program (Compile.h): each value of
-// one is another schedule file, with other keys of the kernels it names.
+// one is another plan, with other knobs of the kernels it names.
 //===----------------------------------------------------------------------===//
 #include "tests/e2e/models/SimulatedNetwork.h"
 
@@ -32,23 +32,18 @@ protected:
   const Pinned &chosen() const { return network->compiled().pinned; }
   const std::vector<Aspect> &aspects() const { return network->compiled().aspects; }
 
-  static std::string fileOf(const Pinned &pinned) {
-    std::vector<std::pair<std::string, accel::TileRequest>> choices;
-    for (const accel::TileRequest &request : pinned.requests)
-      choices.push_back({"kernel", request});
-    return accel::printScheduleFile("pipelined", accel::WaysRequest(pinned.choice.ways), choices);
-  }
+  static std::string keyOf(const Pinned &pinned) { return plan::keyOf({pinned.choice.ways, pinned.requests}); }
 
   std::unique_ptr<SimulatedNetwork> network;
 };
 
-TEST_F(AspectTest, EveryValueIsAnotherScheduleFile) {
+TEST_F(AspectTest, EveryValueIsAnotherPlan) {
   for (const Aspect &a : aspects()) {
-    std::set<std::string> files{fileOf(chosen())};
+    std::set<std::string> plans{keyOf(chosen())};
     for (const auto &value : a.values) {
       Pinned other = chosen();
       value(other);
-      EXPECT_TRUE(files.insert(fileOf(other)).second) << a.name;
+      EXPECT_TRUE(plans.insert(keyOf(other)).second) << a.name;
     }
   }
 }
@@ -61,12 +56,12 @@ TEST_F(AspectTest, ValuesOfALayerLeaveTheOthersAlone) {
       Pinned other = chosen();
       value(other);
       other.requests[*a.layer] = chosen().requests[*a.layer];
-      EXPECT_EQ(fileOf(other), fileOf(chosen())) << a.name;
+      EXPECT_EQ(keyOf(other), keyOf(chosen())) << a.name;
     }
   }
 }
 
-/// DS-CNN has chains of bands on a machine with little room.
+/// DS-CNN has chains of row tiles on a machine with little room.
 class ChainAspectTest : public AspectTest {
 protected:
   void SetUp() override {
@@ -75,12 +70,12 @@ protected:
       GTEST_SKIP() << "TILEWRIGHT_MODELS is not set";
     open(std::string(models) + "/mlperf_tiny_kws_dscnn_int8_qdq/model.onnx", "vdla_16x16");
     for (size_t i = 0; i < chosen().requests.size() && !begin; ++i)
-      if (chosen().requests[i].bands)
+      if (chosen().requests[i].rowTile)
         begin = i;
     ASSERT_TRUE(begin) << "no chain";
     for (const Aspect &a : aspects())
       if (a.name.rfind("rows of bands from", 0) == 0 && a.layer == unsigned(*begin))
-        rows = &a;
+        ofChain = &a;
   }
 
   const Aspect &resultOf(size_t layer) const {
@@ -93,42 +88,42 @@ protected:
   }
 
   std::optional<size_t> begin; ///< of the first chain
-  const Aspect *rows = nullptr;
+  const Aspect *ofChain = nullptr;
 };
 
-TEST_F(ChainAspectTest, AResultInBandsMayStayAsAWholeOrGoToDram) {
+TEST_F(ChainAspectTest, AResultInRowTilesMayStayAsAWholeOrGoToDram) {
   std::set<std::pair<bool, int64_t>> stays;
   for (const auto &value : resultOf(*begin).values) {
     Pinned other = chosen();
     value(other);
-    stays.insert({*other.requests[*begin].onChip, other.requests[*begin].bands});
+    stays.insert({*other.requests[*begin].onChip, other.requests[*begin].rowTile});
   }
   EXPECT_EQ(stays, (std::set<std::pair<bool, int64_t>>{{false, 0}, {true, 0}}));
 }
 
 TEST_F(ChainAspectTest, AResultInFrontOfAChainMayJoinIt) {
   ASSERT_GT(*begin, 0u);
-  const int64_t bands = chosen().requests[*begin].bands;
+  const int64_t rows = chosen().requests[*begin].rowTile;
   const std::vector<std::function<void(Pinned &)>> &values = resultOf(*begin - 1).values;
   EXPECT_TRUE(std::any_of(values.begin(), values.end(), [&](const auto &value) {
     Pinned other = chosen();
     value(other);
-    return other.requests[*begin - 1].bands == bands;
+    return other.requests[*begin - 1].rowTile == rows;
   }));
 }
 
-TEST_F(ChainAspectTest, RowsOfBandsChangeForAWholeChain) {
-  ASSERT_TRUE(rows && !rows->values.empty());
+TEST_F(ChainAspectTest, RowTilesChangeForAWholeChain) {
+  ASSERT_TRUE(ofChain && !ofChain->values.empty());
   size_t end = *begin;
-  while (end < chosen().requests.size() && chosen().requests[end].bands)
+  while (end < chosen().requests.size() && chosen().requests[end].rowTile)
     ++end;
-  for (const auto &value : rows->values) {
+  for (const auto &value : ofChain->values) {
     Pinned other = chosen();
     value(other);
-    const int64_t bands = other.requests[*begin].bands;
-    EXPECT_NE(bands, chosen().requests[*begin].bands);
+    const int64_t rowTile = other.requests[*begin].rowTile;
+    EXPECT_NE(rowTile, chosen().requests[*begin].rowTile);
     for (size_t i = 0; i < other.requests.size(); ++i)
-      EXPECT_EQ(other.requests[i].bands, i >= *begin && i < end ? bands : chosen().requests[i].bands) << i;
+      EXPECT_EQ(other.requests[i].rowTile, i >= *begin && i < end ? rowTile : chosen().requests[i].rowTile) << i;
   }
 }
 
