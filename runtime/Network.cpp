@@ -154,7 +154,7 @@ struct Module {
   plan::PlanFile planFile;
   std::string planPath;
 
-  /// An error of the compiler: it is the schedule file's if it says so, else the model's.
+  /// An error of the compiler: it is the plan file's if it says so, else the model's.
   Error errorOf(llvm::Error error, const std::string &model) const {
     std::string message = llvm::toString(std::move(error));
     bool named = !planPath.empty() && message.rfind(planPath + ":", 0) == 0;
@@ -191,7 +191,7 @@ StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
   std::string names;
   for (const char *known : accel::kScheduleNames)
     names += (names.empty() ? "" : ", ") + std::string(known);
-  return userError("schedule is '" + name + "' but must be one of " + names + ", or a schedule file (.mlir)");
+  return userError("schedule is '" + name + "' but must be one of " + names + ", or a plan file (.mlir)");
 }
 
 /// Phase import. `machine` may be null: then the module is for the CPU.
@@ -531,7 +531,7 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
 }
 
 /// The network under the schedule that is asked for. No estimate sees all that a program waits for, so pipelined and search are the fastest of
-/// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A schedule file is taken by its word, and
+/// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A plan file is taken by its word, and
 /// so is `--across`, which says what the list scheduler may do.
 StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
   using accel::Schedule;
@@ -613,7 +613,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
 /// Text or image to a program that the machine can run.
 StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const NetworkOptions &options) {
   if (plan::isPlanFile(options.schedule))
-    return userError(model + " is a program already: no schedule file can change it");
+    return userError(model + " is a program already: no plan file can change it");
   Network network;
   network.model = model;
   Result<std::string> bytes = files::readFile(model);

@@ -41,7 +41,7 @@ struct NetworkOptions {
   std::string machine;
   /// "key=value", as --set gives them.
   std::vector<std::string> overrides;
-  /// One of scheduleNames(), or a schedule file (docs/schedule-file.md).
+  /// One of scheduleNames(), or a plan file (docs/schedule-file.md).
   std::string schedule = "pipelined";
   /// One of acrossNames(): what schedules pipelined and search do across the borders of layers.
   std::string across = "all";

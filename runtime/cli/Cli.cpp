@@ -57,8 +57,7 @@ void ModelArguments::addTo(CLI::App &command) {
       ->required();
   command.add_option("--hw", network.machine, "machine: a YAML file or the name of a shipped one");
   addRepeated(command, "--set", network.overrides, "KEY=VALUE overrides a key of the machine")->type_name("KEY=VALUE");
-  command
-      .add_option("--schedule", network.schedule, "how tiles follow one another, or a schedule file (docs/schedule-file.md)")
+  command.add_option("--schedule", network.schedule, "how tiles follow one another, or a plan file (docs/schedule-file.md)")
       ->check(scheduleValidator())
       ->capture_default_str();
   command

@@ -212,9 +212,10 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->check(CLI::IsMember(runtime::targetNames()))
       ->capture_default_str();
   command
-      ->add_option("--emit", arguments->phase,
-                   "phase to show; text in a file has all constants and is a model again; --target cpu: llvm, asm or obj, all "
-                   "kernels in one file; --target gpu: llvm or ptx")
+      ->add_option(
+          "--emit", arguments->phase,
+          "phase to show; plan writes every choice as a plan file; text of import, graph or linalg in a file has all constants "
+          "and is a model again; --target cpu: llvm, asm or obj, all kernels in one file; --target gpu: llvm or ptx")
       ->check(CLI::IsMember(emitNames()));
   command->add_option("--arch", arguments->model.network.processor.arch, "--target cpu: architecture, if not this processor's")
       ->check(CLI::IsMember(cpu::archNames()));

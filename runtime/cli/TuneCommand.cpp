@@ -87,9 +87,9 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
   arguments->model.network.schedule = "search";
   command
       ->add_option("--schedule", arguments->model.network.schedule,
-                   "schedule file with what is not to be decided (docs/schedule-file.md)")
+                   "plan file with what is not to be decided (docs/schedule-file.md)")
       ->check([](const std::string &text) {
-        return std::filesystem::path(text).extension() == ".mlir" ? "" : "'" + text + "' is no schedule file, FILE.mlir";
+        return std::filesystem::path(text).extension() == ".mlir" ? "" : "'" + text + "' is no plan file, FILE.mlir";
       })
       ->type_name("FILE.mlir");
   command->add_option("--budget", arguments->model.network.searchBudget, "programs to try, the first included")

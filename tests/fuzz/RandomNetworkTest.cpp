@@ -5,7 +5,7 @@
 // small variants of the machines, under all schedules. Values of the SystemC
 // model (race checks on) must be those of plain loops, those of the functional
 // model the same bits, and the cycles no fewer than the bound. Of blocks of
-// networks the schedule file must make the same program again, and a changed
+// networks the plan file must make the same program again, and a changed
 // one right values or an error that does not blame the compiler.
 //
 // TILEWRIGHT_SEED=N TILEWRIGHT_FUZZ_CASES=1 runs the one case that a failure
@@ -120,7 +120,7 @@ struct Way {
   pipeline::Across across = pipeline::Across::All;
   /// search: of so many programs the last that chance calls the fastest; what it says of the others leads it anywhere.
   unsigned programs = 1;
-  /// Once more, from the schedule file that says what was chosen: it must make the same program. And so often with changes to it.
+  /// Once more, from the plan file that says what was chosen: it must make the same program. And so often with changes to it.
   bool repeats = false;
   unsigned changes = 0;
 
@@ -132,7 +132,7 @@ struct Way {
   }
 };
 
-/// All phases; a schedule file decides if there is one.
+/// All phases; a plan file decides if there is one.
 llvm::Expected<pipeline::CompiledNetwork> compile(Network &network, pipeline::CompileOptions options,
                                                   const plan::PlanFile *file) {
   if (llvm::Error error = pipeline::optimizeGraph(*network.module, options))
@@ -182,7 +182,7 @@ void checkResults(const pipeline::CompiledNetwork &compiled, const Network &netw
   }
 }
 
-/// The network again, as a schedule file says.
+/// The network again, as a plan file says.
 llvm::Expected<pipeline::CompiledNetwork> compileAsSaid(const std::string &text, Network &network, mlir::MLIRContext &context,
                                                         pipeline::CompileOptions options) {
   const std::string path = testing::TempDir() + "random_network_" + std::to_string(getpid()) + ".mlir";
@@ -196,7 +196,7 @@ llvm::Expected<pipeline::CompiledNetwork> compileAsSaid(const std::string &text,
   return compile(network, options, &*file);
 }
 
-/// A few numbers, truths and words of a schedule file made others, or lines left out.
+/// A few numbers, truths and words of a plan file made others, or knobs and whole kernels left open.
 std::string changed(std::string text, std::mt19937_64 &random) {
   auto pick = [&](size_t count) { return size_t(random() % count); };
   auto oneOf = [&](const std::string &list, const char *each) { // of its parts that match
@@ -207,46 +207,48 @@ std::string changed(std::string text, std::mt19937_64 &random) {
     return places.empty() ? std::pair<size_t, size_t>() : places[pick(places.size())];
   };
   for (size_t left = 1 + pick(3); left > 0; --left) {
-    const auto [begin, length] = oneOf(text, "    transform\\.tilewright\\.(tile|buffers|keep|assign) [^\n]*\n");
+    const auto [begin, length] = oneOf(text, "  plan\\.kernel [^\n]*\n");
     if (!length)
       break;
     std::string line = text.substr(begin, length);
-    const size_t keys = line.find('{');
-    const auto [at, count] = oneOf(line.substr(keys), "\"[^\"]*\"|true|false|[0-9]+");
-    const std::string value = line.substr(keys + at, count);
-    if (pick(8) == 0 || value.empty()) {
+    const size_t knobs = line.find('{');
+    const auto [at, count] = oneOf(line.substr(knobs), "\"[^\"]*\"|true|false|[0-9]+");
+    const std::string value = line.substr(knobs + at, count);
+    if (pick(16) == 0 || value.empty()) {
       line.clear();
+    } else if (pick(16) == 0) {
+      const auto [knob, size] = oneOf(line, ", \\w+ = (\\[[^\\]]*\\]|[^,}]+)");
+      line.erase(knob, size);
     } else if (isdigit(value[0])) {
       const int64_t number = std::stoll(value);
       const int64_t others[] = {-1,         0,          1,          number + 1,  number - 1,
                                 number * 2, number / 2, number + 8, number + 16, int64_t(pick(40))};
-      line.replace(keys + at, count, std::to_string(others[pick(std::size(others))]));
+      line.replace(knobs + at, count, std::to_string(others[pick(std::size(others))]));
     } else if (value[0] != '"') {
-      line.replace(keys + at, count, value == "true" ? "false" : "true");
+      line.replace(knobs + at, count, value == "true" ? "false" : "true");
     } else {
-      const char *others[] = {
-          "positions_outer", "channels_outer", "inputs_outer", "inputs_channels_outer", "none", "one", "tensor", "vector", "?"};
-      line.replace(keys + at, count, std::string("\"") + others[pick(std::size(others))] + "\"");
+      const char *others[] = {"positions_outer", "channels_outer", "k_outer",  "k_channels_outer", "none",   "single",
+                              "prefetch",        "double",         "resident", "tensor",           "vector", "?"};
+      line.replace(knobs + at, count, std::string("\"") + others[pick(std::size(others))] + "\"");
     }
     text.replace(begin, length, line);
   }
   return text;
 }
 
-/// The schedule file of a program makes the same one.
+/// The plan file of a program makes the same one.
 void checkRepeats(const pipeline::CompiledNetwork &compiled, const Suite &suite, uint64_t seed,
                   const pipeline::CompileOptions &options) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
   Network network = suite.make(context, seed, suite.isFloat);
   llvm::Expected<pipeline::CompiledNetwork> again = compileAsSaid(compiled.planText, network, context, options);
   if (!again)
-    ADD_FAILURE() << "with its schedule file: " << llvm::toString(again.takeError()) << "\n" << compiled.planText;
+    ADD_FAILURE() << "with its plan file: " << llvm::toString(again.takeError()) << "\n" << compiled.planText;
   else
-    EXPECT_EQ(again->program.code, compiled.program.code) << "another program than its schedule file makes\n"
-                                                          << compiled.planText;
+    EXPECT_EQ(again->program.code, compiled.program.code) << "another program than its plan file makes\n" << compiled.planText;
 }
 
-/// A schedule file with other numbers makes a program with the right results, or is refused.
+/// A plan file with other numbers makes a program with the right results, or is refused.
 void checkChanged(const pipeline::CompiledNetwork &compiled, const Suite &suite, uint64_t seed,
                   const pipeline::CompileOptions &options, std::mt19937_64 &random) {
   mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
@@ -258,7 +260,7 @@ void checkChanged(const pipeline::CompiledNetwork &compiled, const Suite &suite,
     return checkResults(*other, network, *options.machine, suite.tolerance);
   const std::string message = llvm::toString(other.takeError());
   if (message.empty() || message.find("internal") != std::string::npos)
-    ADD_FAILURE() << "with a changed schedule file: '" << message << "'";
+    ADD_FAILURE() << "with a changed plan file: '" << message << "'";
 }
 
 /// One network on one machine. Returns whether it ran: a machine may be too small for an operator.
@@ -348,7 +350,7 @@ std::vector<Way> waysOfBlocks(uint64_t seed) {
   Way pipelined{accel::Schedule::Pipelined}, search{accel::Schedule::Search};
   pipelined.repeats = search.repeats = seed % 2;
   (seed % 2 ? pipelined : search).changes = 2;
-  search.programs = seed % 8 ? 6 : 100; // more than 64: a walk through all that a schedule file can say
+  search.programs = seed % 8 ? 6 : 100; // more than 64: a walk through all that a plan file can say
   return {pipelined, search, others[seed / 2 % std::size(others)]};
 }
 

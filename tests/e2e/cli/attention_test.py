@@ -88,25 +88,25 @@ class AttentionTest(CliTest):
         self.assertEqual(layers, ["scores", "softmax", "context"])
 
     def schedule(self, keys):
-        return self.schedule_file({"scores": [f"keep %k {{{keys}}}"]})
+        return self.plan_file({"scores": keys})
 
     def test_bands_of_rows_of_matrices(self):
         """Parts of a matrix, the last of them smaller, one matrix, two of them."""
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.schedule("on_chip = false"))
         apart = self.report["dram_read_bytes"] + self.report["dram_write_bytes"]
         for rows in [4, 7, ROWS, 2 * ROWS]:
-            self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.schedule(f"on_chip = true, bands = {rows}"))
+            self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.schedule(f"on_chip = true, row_tile = {rows}"))
             together = self.report["dram_read_bytes"] + self.report["dram_write_bytes"]
             # The scores, more than half of these bytes, are neither written nor read.
             self.assertLess(together, apart / 2, rows)
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule",
-                   self.schedule(f"on_chip = true, bands = {BATCH * ROWS}"), message=f"bands of {BATCH * ROWS} rows are not two or more")
+                   self.schedule(f"on_chip = true, row_tile = {BATCH * ROWS}"), message=f"bands of {BATCH * ROWS} rows are not two or more")
 
     def test_scores_that_do_not_fit_pass_in_bands(self):
         self.model(6, 64, 64, 32)
         hw = ["--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.capacity_bytes=65536"]
         self.run_on(*hw, "--schedule", "pipelined")
-        self.choice_comes_back("bands = ", "net.mlir", *hw)
+        self.choice_comes_back("row_tile = ", "net.mlir", *hw)
 
 
 class HeadsTest(CliTest):
@@ -160,7 +160,7 @@ class HeadsTest(CliTest):
         return np.load(self.path / "out/output0.npy")
 
     def keeping(self, *names):
-        return self.schedule_file({name: ["keep %k {on_chip = true}"] for name in names})
+        return self.plan_file({name: "on_chip = true" for name in names})
 
     def test_the_array_reads_heads_where_they_lie(self):
         # Half a vector of lanes, one, and two.
@@ -184,7 +184,7 @@ class HeadsTest(CliTest):
         self.ROWS = 128
         expected = self.network(32, projects=True)
         # With banks of its own for every buffer the chain would leave them none.
-        schedule = self.schedule_file({"scores": ["keep %k {on_chip = true, bands = 64}"], "context": ["keep %k {on_chip = true}"]})
+        schedule = self.plan_file({"scores": "on_chip = true, row_tile = 64", "context": "on_chip = true"})
         values = self.values(schedule, "--set", "scratchpads.unified.banks=32")
         np.testing.assert_allclose(values, expected, rtol=0, atol=1e-4)
         self.assertEqual([self.layers[name]["dram_write_bytes"] for name in ["scores", "context"]], [0, 0])

@@ -50,8 +50,8 @@ class BothEnginesTest(CliTest):
         self.write("net.mlir", f"func.func @main(%x: tensor<1x{shape[0]}x{shape[1]}x{shape[2]}xi8>) -> {result} {{\n{text}"
                    f"  return %{int(requantizes)} : {result}\n}}\n")
 
-    def assigned(self, channels, *directives, base="pipelined"):
-        return self.schedule_file({"window": [f'assign %k {{engine = "vector", array_channels = {channels}}}', *directives]}, base=base)
+    def assigned(self, channels, knobs="", engine="vector", schedule="pipelined"):
+        return self.plan_file({"window": f'engine = "{engine}", array_channels = {channels}{knobs and ", " + knobs}'}, schedule=schedule)
 
     def busy(self, engine):
         """Cycles in which it computes the window, in the last run."""
@@ -72,7 +72,7 @@ class BothEnginesTest(CliTest):
             self.assertEqual(self.busy("tensor"), 0)
             for on_array in {1, 4, 7, 8, 12, channels - 1, channels} & set(range(channels + 1)):
                 with self.subTest(channels=channels, on_array=on_array):
-                    np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile %k {sizes = [0, 0, 2, 1]}")), expected)
+                    np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile = [0, 0, 2, 1]")), expected)
 
     def test_windows(self):
         for options in [dict(stride=2), dict(dilation=2), dict(kernel=5), dict(kernel=5, stride=2), dict(kernel=2)]:
@@ -86,9 +86,9 @@ class BothEnginesTest(CliTest):
         self.window((16, 12, 40), requantizes=True)
         expected = self.run_with(self.assigned(0))
         for tile, buffers in [("[8, 12, 4, 1]", "depth = 2"), ("[16, 5, 2, 1]", "depth = 3"), ("[24, 12, 1, 1]", "depth = 1"),
-                              ("[16, 6, 2, 1]", "depth = 2, rolling = 4")]:
+                              ("[16, 6, 2, 1]", "depth = 2, line_buffer = 4")]:
             with self.subTest(tile=tile):
-                path = self.assigned(17, f"tile %k {{sizes = {tile}}}", f"buffers %k {{{buffers}}}")
+                path = self.assigned(17, f"tile = {tile}, {buffers}")
                 np.testing.assert_array_equal(self.run_with(path), expected)
 
     def test_each_engine_has_its_channels(self):
@@ -104,7 +104,7 @@ class BothEnginesTest(CliTest):
     def test_tiles_take_turns(self):
         """Half a vector of channels is every second tile's: 6 of 12 rows."""
         self.window((12, 12, 8))
-        self.run_with(self.assigned(4, "tile %k {sizes = [8, 12, 1, 1]}"))
+        self.run_with(self.assigned(4, "tile = [8, 12, 1, 1]"))
         self.assertEqual(self.busy("tensor"), 9 * 6 * 12)
 
     def chain(self, stride=1, kernel=3, rows=24):
@@ -119,9 +119,8 @@ class BothEnginesTest(CliTest):
                    f"  return %4 : {result}\n}}\n")
 
     def chained(self, channels, rows):
-        bands = f"keep %k {{on_chip = true, bands = {rows}}}"
-        assign = f'assign %k {{engine = "vector", array_channels = {channels}}}'
-        return self.schedule_file({"expand": [bands], "window": [bands, assign]})
+        fused = f"on_chip = true, row_tile = {rows}"
+        return self.plan_file({"expand": fused, "window": f'{fused}, engine = "vector", array_channels = {channels}'})
 
     def test_in_bands(self):
         """Rings of rows, runs of bands, and vectors of channels that are some bands' only."""
@@ -146,28 +145,28 @@ class BothEnginesTest(CliTest):
             command = ["compile", "net.mlir", *HW, "--schedule"]
             path = self.assigned(channels)
             self.tilewright(*command, path, "-o", "first.twp")
-            self.tilewright(*command, path, "--emit", "schedule", "-o", "chosen.mlir")
+            self.tilewright(*command, path, "--emit", "plan", "-o", "chosen.mlir")
             self.assertIn(f"array_channels = {channels}}}", (self.path / "chosen.mlir").read_text())
             self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
             self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
 
     def test_what_is_refused(self):
-        def refused(message, channels, *directives, hw=HW, **options):
-            self.fails("compile", "net.mlir", *hw, "--schedule", self.assigned(channels, *directives, **options), message=message)
+        def refused(message, channels, knobs="", hw=HW, **options):
+            self.fails("compile", "net.mlir", *hw, "--schedule", self.assigned(channels, knobs, **options), message=message)
         self.window((12, 12, 24))
-        refused("schedule.mlir:4:5: array_channels is 25 but kernel 'window' has 24 of them", 25)
+        refused("plan.mlir:2:3: array_channels is 25 but kernel 'window' has 24 of them", 25)
         refused("'array_channels' is -1 but must be a number, 0 or more", -1)
-        for base in ["serial", "double_buffer"]:
-            refused(f"schedule.mlir:4:5: array_channels is 8 but kernel 'window' has base {base}", 8, base=base)
-        refused("'array_channels' is 8 but engine is tensor", 8, 'assign %k {engine = "tensor"}')
-        refused("packed is true but kernel 'window' has channels on the array", 8, "tile %k {packed = true}")
+        for schedule in ["serial", "double_buffer"]:
+            refused(f"plan.mlir:2:3: array_channels is 8 but kernel 'window' has schedule {schedule}", 8, schedule=schedule)
+        refused("'array_channels' is 8 but engine is tensor", 8, engine="tensor")
+        refused("pixel_packing is true but kernel 'window' has channels on the array", 8, "pixel_packing = true")
         self.write("net.mlir", """func.func @main(%x: tensor<1x12x12x24xi8>) -> tensor<1x12x12x24xi8> {
   %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
     dilations = array<i64: 1, 1>, layout = "nhwc"} : (tensor<1x12x12x24xi8>) -> tensor<1x12x12x24xi8> loc("window")
   return %0 : tensor<1x12x12x24xi8>
 }
 """)
-        refused("schedule.mlir:4:5: array_channels is 8 but kernel 'window' is no window of int8 channels, or of floats under --math finite, with constant weights", 8)
+        refused("plan.mlir:2:3: array_channels is 8 but kernel 'window' is no window of int8 channels, or of floats under --math finite, with constant weights", 8)
 
     def float_window(self):
         """Writes net.mlir, a window over 32 channels of floats, and an image of numbers so small that all sums are exact."""
@@ -195,7 +194,7 @@ class BothEnginesTest(CliTest):
             with self.subTest(machine=machine, on_array=on_array):
                 hw = ["--hw", machine, "--math", "finite"]
                 expected = self.run_with(self.assigned(0), hw)
-                np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile %k {sizes = [0, 0, 3, 1]}"), hw), expected)
+                np.testing.assert_array_equal(self.run_with(self.assigned(on_array, "tile = [0, 0, 3, 1]"), hw), expected)
                 self.assertGreater(self.busy("tensor"), 0)
 
     def test_finite_floats_in_bands(self):

@@ -20,11 +20,10 @@ class ChannelsTest(CliTest):
   return %5 : tensor<1x1024x14x14xf32>
 }}
 """)
-        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--emit", "schedule")
-        names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
-        channels = {names[k]: int(count) for k, count in re.findall(r"tile (%\w+) \{sizes = \[(\d+)", text)}
+        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--emit", "plan")
+        channels = {name: int(count) for name, count in re.findall(r'plan.kernel "(\w+)" \{tile = \[(\d+)', text)}
         self.assertGreaterEqual(2 * channels["wide"], 4 * 32, text)
-        half = self.schedule_file({"wide": ["tile %k {sizes = [32, 0, 0, 0]}"]})
+        half = self.plan_file({"wide": "tile = [32, 0, 0, 0]"})
         self.assertLess(self.cycles("edge_32x32_bf16", "pipelined"), self.cycles("edge_32x32_bf16", half))
 
 

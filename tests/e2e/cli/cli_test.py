@@ -113,12 +113,12 @@ class CliTest(unittest.TestCase):
         self.tilewright("run", "net.mlir", "--hw", machine, "--schedule", schedule, "--json", "report.json")
         return json.loads((self.path / "report.json").read_text())["total_cycles"]
 
-    def choice_comes_back(self, key, model, *machine, schedule="pipelined"):
-        """The schedule file that `schedule` writes has `key`, and makes the same program."""
+    def choice_comes_back(self, knob, model, *machine, schedule="pipelined"):
+        """The plan file that `schedule` writes has `knob`, and makes the same program."""
         command = ["compile", model, *machine, "--schedule"]
         self.tilewright(*command, schedule, "-o", "first.twp")
-        self.tilewright(*command, schedule, "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertIn(key, (self.path / "chosen.mlir").read_text())
+        self.tilewright(*command, schedule, "--emit", "plan", "-o", "chosen.mlir")
+        self.assertIn(knob, (self.path / "chosen.mlir").read_text())
         self.tilewright(*command, "chosen.mlir", "-o", "second.twp")
         self.assertEqual((self.path / "first.twp").read_bytes(), (self.path / "second.twp").read_bytes())
 
@@ -138,20 +138,11 @@ class CliTest(unittest.TestCase):
         path.write_bytes(contents.encode() if isinstance(contents, str) else contents)
         return path
 
-    def schedule_file(self, nodes, name="schedule.mlir", **attributes):
-        """For each node, or pattern of nodes, directives on %k. The module has `attributes`, e.g. base="pipelined"."""
-        body = ""
-        for i, (node, directives) in enumerate(nodes.items()):
-            handle = f"%k{i or ''}"
-            body += f'    {handle} = transform.tilewright.match_node "{node}"\n'
-            body += "".join(f"    transform.tilewright.{d}\n".replace("%k", handle, 1) for d in directives)
-        heads = "".join(f', tilewright.{key} = "{value}"' for key, value in attributes.items())
-        return self.write(name, f"""module attributes {{transform.with_named_sequence{heads}}} {{
-  transform.named_sequence @__transform_main(%model: !transform.any_op) {{
-{body}    transform.yield
-  }}
-}}
-""")
+    def plan_file(self, kernels, name="plan.mlir", **network):
+        """`kernels` has the text of the knobs for each kernel, node or pattern; `network` the knobs of the network and `schedule`."""
+        knobs = ", ".join(f"{knob} = {json.dumps(value)}" for knob, value in network.items())
+        lines = "".join(f'  plan.kernel "{kernel}" {{{text}}}\n' for kernel, text in kernels.items())
+        return self.write(name, f"plan.network attributes {{{knobs}}} {{\n{lines}}}\n")
 
 
 class UsageTest(CliTest):
@@ -665,8 +656,8 @@ class VerifyTest(CliTest):
         self.assertIn("SystemC and RTL agree", out)
         self.assertIn("seed 3", out)
 
-    def test_a_schedule_file(self):
-        self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "pipelined", "--emit", "schedule", "-o", "mine.mlir")
+    def test_a_plan_file(self):
+        self.tilewright("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "pipelined", "--emit", "plan", "-o", "mine.mlir")
         out, _ = self.tilewright("verify", NETWORK, "--hw", "tiny_8x8", "--schedule", "mine.mlir")
         self.assertIn("SystemC and RTL agree", out)
 
@@ -780,9 +771,9 @@ class TuneTest(CliTest):
     def test_a_network_decides_where_results_stay(self):
         """A file that says all else leaves nothing but that."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
-        lines = (self.path / "pipelined.mlir").read_text().replace('base = "pipelined"', 'base = "search"').splitlines()
-        given = self.write("given.mlir", "\n".join(line for line in lines if "tilewright.keep" not in line))
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "plan", "-o", "pipelined.mlir")
+        chosen = (self.path / "pipelined.mlir").read_text().replace('schedule = "pipelined"', 'schedule = "search"')
+        given = self.write("given.mlir", re.sub(r", (on_chip|row_tile|on_chip_from|placed_first) = \w+", "", chosen))
         out, _ = self.tilewright("tune", *network, "--budget", 64, "--schedule", given)
         self.assertIn("s, result of ", out)
         for decision in "depth", "form":
@@ -847,22 +838,17 @@ class TuneTest(CliTest):
         self.fails("tune", *self.MODEL, "--budget", 0, message="--budget")
         self.fails("tune", *self.MODEL, "--jobs", -1, message="--jobs")
         self.fails("tune", *self.MODEL, "--jobs", 100000, message="--jobs")
-        self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule: 'serial' is no schedule file")
-        self.fails("tune", *self.MODEL, "--schedule", self.schedule_file("pipelined"), message="the base is pipelined, and only search can be tuned")
+        self.fails("tune", *self.MODEL, "--schedule", "serial", message="--schedule: 'serial' is no plan file")
+        self.fails("tune", *self.MODEL, "--schedule", self.plan_file({}, schedule="pipelined"),
+                   message="the schedule is pipelined, and only search can be tuned")
 
-    def schedule_file(self, base, ways=""):
-        return self.write("given.mlir", f"""
-            module attributes {{transform.with_named_sequence, tilewright.base = "{base}"{ways}}} {{
-              transform.named_sequence @__transform_main(%model: !transform.any_op) {{ transform.yield }}
-            }}""")
-
-    def test_a_schedule_file_leaves_the_rest_to_the_search(self):
+    def test_a_plan_file_leaves_the_rest_to_the_search(self):
         """All that pipelined chose, but for one layer."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
-        chosen = (self.path / "pipelined.mlir").read_text().replace('base = "pipelined"', 'base = "search"')
-        pointwise = re.search(r'(%\w+) = transform.tilewright.match_node "pointwise"', chosen)[1]
-        given = self.write("given.mlir", "\n".join(line for line in chosen.splitlines() if pointwise + " " not in line))
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "plan", "-o", "pipelined.mlir")
+        chosen = (self.path / "pipelined.mlir").read_text().replace('schedule = "pipelined"', 'schedule = "search"')
+        self.assertIn('plan.kernel "pointwise"', chosen)
+        given = self.write("given.mlir", "\n".join(line for line in chosen.splitlines() if '"pointwise"' not in line))
         out, _ = self.tilewright("tune", *network, "--schedule", given, "--budget", 12, "-o", "tuned.twp")
         changed = re.findall(r"^\d+ of 12: .* s, (.*)$", out, re.M)
         self.assertIn("pointwise", changed)
@@ -871,7 +857,7 @@ class TuneTest(CliTest):
         self.tilewright("compile", *network, "--schedule", given, "--search-budget", 12, "-o", "compiled.twp")
         self.assertEqual((self.path / "tuned.twp").read_bytes(), (self.path / "compiled.twp").read_bytes())
 
-    def test_what_a_walk_finds_is_a_schedule_like_any_other(self):
+    def test_what_a_walk_finds_is_a_plan_like_any_other(self):
         """With more than 64 programs. Its file makes the same program again, and the program the right values."""
         # In order, where the first 64 programs leave something to find.
         machine = ["--hw", "gemmini_16x16_int8", "--set", "dram.controller=in_order"]
@@ -880,35 +866,28 @@ class TuneTest(CliTest):
         descent, _ = self.tilewright("tune", *network, "--budget", 64)
         walk, _ = self.tilewright("tune", *network, "--budget", 300, "--cache", "cache", "-o", "tuned.twp")
         self.assertLess(best(walk), best(descent))
-        self.tilewright("compile", *network, "--schedule", "search", "--search-budget", 300, "--cache", "cache", "--emit", "schedule", "-o", "found.mlir")
+        self.tilewright("compile", *network, "--schedule", "search", "--search-budget", 300, "--cache", "cache", "--emit", "plan", "-o", "found.mlir")
         self.tilewright("compile", *network, "--schedule", "found.mlir", "-o", "again.twp")
         self.assertEqual((self.path / "again.twp").read_bytes(), (self.path / "tuned.twp").read_bytes())
         out, _ = self.tilewright("run", "tuned.twp", *machine, "--input", DIGITS / "images.npy", "--batch", "--expect", DIGITS / "logits_int8_qdq.npy")
         self.assertIn("top-1 agrees on 360 of 360", out)
 
-    def test_a_walk_keeps_what_a_schedule_file_asks_for(self):
+    def test_a_walk_keeps_what_a_plan_file_says(self):
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        given = self.write("given.mlir", """
-            module attributes {transform.with_named_sequence, tilewright.base = "search", tilewright.order = "steps"} {
-              transform.named_sequence @__transform_main(%model: !transform.any_op) {
-                %all = transform.tilewright.match_node "*"
-                transform.tilewright.buffers %all {depth = 2}
-                transform.yield
-              }
-            }""")
-        self.tilewright("compile", *network, "--schedule", given, "--search-budget", 300, "--emit", "schedule", "-o", "found.mlir")
+        given = self.plan_file({"*": "depth = 2"}, schedule="search", priority="program_order")
+        self.tilewright("compile", *network, "--schedule", given, "--search-budget", 300, "--emit", "plan", "-o", "found.mlir")
         found = (self.path / "found.mlir").read_text()
-        self.assertIn('tilewright.order = "steps"', found)
+        self.assertIn('priority = "program_order"', found)
         self.assertEqual(set(re.findall(r"depth = (\d+)", found)), {"2"})
 
-    def test_what_a_schedule_file_has_decided_is_another_problem(self):
+    def test_what_a_plan_file_has_decided_is_another_problem(self):
         """Even where the first program has it anyway."""
         network = [NETWORK, "--hw", "gemmini_16x16_int8"]
-        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "schedule", "-o", "pipelined.mlir")
-        ways = re.search(r'tilewright.base = "pipelined"([^}]*)}', (self.path / "pipelined.mlir").read_text())[1]
-        self.assertIn("tilewright.order", ways)
+        self.tilewright("compile", *network, "--schedule", "pipelined", "--emit", "plan", "-o", "pipelined.mlir")
+        head = (self.path / "pipelined.mlir").read_text().splitlines()[0].replace('schedule = "pipelined"', 'schedule = "search"')
+        self.assertIn("priority = ", head)
         self.tune("--budget", 8, "--cache", "cache", model=network)
-        given = ["--schedule", self.schedule_file("search", ways)]
+        given = ["--schedule", self.write("given.mlir", head + "}\n")]
         self.assertEqual(self.tune("--budget", 8, "--cache", "cache", *given, "-o", "cached.twp", model=network)[0], 0)
         self.tune("--budget", 8, *given, "-o", "alone.twp", model=network)
         self.assertEqual((self.path / "cached.twp").read_bytes(), (self.path / "alone.twp").read_bytes())

@@ -104,10 +104,10 @@ class ConversionTest(ConversionBase):
     def test_tiles_of_every_shape(self):
         """One column has no second half, the last tiles are smaller, and vectors reach from one image into the next."""
         expected = self.write_network(images=3)
-        for base, depth in (("double_buffer", 2), ("pipelined", 1), ("pipelined", 2), ("pipelined", 4)):
+        for schedule, depth in (("double_buffer", 2), ("pipelined", 1), ("pipelined", 2), ("pipelined", 4)):
             for sizes in ("1, 4, 1", "4, 3, 1", "15, 10, 3", "7, 10, 2"):
-                with self.subTest(base=base, depth=depth, sizes=sizes):
-                    tiles = self.schedule_file({"stem": [f"tile %k {{sizes = [0, {sizes}]}}", f"buffers %k {{depth = {depth}}}"]}, base=base)
+                with self.subTest(schedule=schedule, depth=depth, sizes=sizes):
+                    tiles = self.plan_file({"stem": f"tile = [0, {sizes}], depth = {depth}"}, schedule=schedule)
                     np.testing.assert_array_equal(self.run_network("gemmini_16x16_int8", "--schedule", tiles)[0], expected)
 
     def test_the_converted_image_never_is_in_dram(self):
@@ -136,9 +136,9 @@ class ConversionTest(ConversionBase):
         np.save(self.path / "image.npy", self.image)
         return requantized(np.einsum("nyxi,io->nyxo", pooled.astype(np.int64), after[0, 0].astype(np.int64)))
 
-    def run_pooled(self, machine, *directives):
+    def run_pooled(self, machine, knobs):
         """The result, and the bytes that the stem loads, if its tiles are asked for so."""
-        path = self.schedule_file({"stem": directives})
+        path = self.plan_file({"stem": knobs})
         self.tilewright("run", "net.mlir", "--hw", machine, "--check", "--input", "image.npy", "--output-dir", "out", "--json", "report.json",
                         "--schedule", path)
         value, = map(np.load, (self.path / "out").glob("*.npy"))
@@ -149,26 +149,26 @@ class ConversionTest(ConversionBase):
         # One strip of columns, uneven ones, and strips of the columns' and the channels' tiles.
         for images, step, tile in [(1, 2, "32, 14"), (1, 1, "32, 10"), (1, 2, "16, 3"), (2, 1, "32, 7")]:
             expected, loaded = self.write_pooled(images, step), {}
-            for rolling in (1, 9):
-                value, loaded[rolling] = self.run_pooled(
-                    "gemmini_16x16_int8", f'tile %k {{sizes = [{tile}, 1, 1], order = "positions_outer"}}',
-                    f"buffers %k {{depth = 2, one_sum = false, keeps_sums = true, rolling = {rolling}}}")
-                np.testing.assert_array_equal(value, expected, str((images, step, tile, rolling)))
+            for below in (1, 9):
+                value, loaded[below] = self.run_pooled(
+                    "gemmini_16x16_int8", f'tile = [{tile}, 1, 1], loop_order = "positions_outer", depth = 2, single_accumulator = false, '
+                    f"sum_line_buffer = true, line_buffer = {below}")
+                np.testing.assert_array_equal(value, expected, str((images, step, tile, below)))
             # Of the five rows that a row of windows reads, or the three, one is not new.
             self.assertLess(loaded[9], 0.9 * loaded[1], (images, step, tile))
 
     def test_rows_that_are_copied_from_the_band_above(self):
         for step in (1, 2):
             expected, loaded = self.write_pooled(step=step), {}
-            for machine, rolling in [("gemmini_16x16_int8", 1), ("gemmini_16x16_int8", 9), ("vdla_16x16", 9)]:
-                value, loaded[machine, rolling] = self.run_pooled(machine, f"buffers %k {{keeps_sums = true, rolling = {rolling}}}",
-                                                                  "keep %k {on_chip = true, bands = 1}")
-                np.testing.assert_array_equal(value, expected, str((machine, rolling, step)))
+            for machine, below in [("gemmini_16x16_int8", 1), ("gemmini_16x16_int8", 9), ("vdla_16x16", 9)]:
+                value, loaded[machine, below] = self.run_pooled(
+                    machine, f"sum_line_buffer = true, line_buffer = {below}, on_chip = true, row_tile = 1")
+                np.testing.assert_array_equal(value, expected, str((machine, below, step)))
             self.assertLess(loaded["gemmini_16x16_int8", 9], 0.9 * loaded["gemmini_16x16_int8", 1])
 
     def test_rows_that_are_copied_with_vectors_of_32(self):
         expected = self.write_pooled()
-        value, _ = self.run_pooled("edge_32x32_int8", "tile %k {sizes = [32, 7, 1, 1]}", "buffers %k {keeps_sums = true, rolling = 9}")
+        value, _ = self.run_pooled("edge_32x32_int8", "tile = [32, 7, 1, 1], sum_line_buffer = true, line_buffer = 9")
         np.testing.assert_array_equal(value, expected)
 
     def test_a_small_scratchpad_holds_rows_of_a_pooled_image(self):
@@ -182,8 +182,8 @@ class ConversionTest(ConversionBase):
 
     def test_rows_are_copied_only_where_sums_stay(self):
         self.write_pooled()
-        path = self.schedule_file({"stem": ["buffers %k {keeps_sums = false, rolling = 9}"]})
-        self.fails("run", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", path, message="rolling is 9 but kernel 'stem' has no tiles")
+        path = self.plan_file({"stem": "sum_line_buffer = false, line_buffer = 9"})
+        self.fails("run", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", path, message="line_buffer is 9 but kernel 'stem' has no tiles")
 
     def write_floats(self, size, outputs):
         weights = np.random.default_rng(1).uniform(-1, 1, (outputs, 3, size, size)).astype(np.float32)
@@ -256,7 +256,7 @@ class PackingTest(ConversionBase):
         for machine in SLOW_DRAM:
             for depth, sizes in ((1, "13, 8, 2"), (2, "1, 4, 1"), (2, "4, 3, 1"), (4, "7, 8, 2")):
                 with self.subTest(machine=machine, depth=depth, sizes=sizes):
-                    tiles = self.schedule_file({"stem": [f"tile %k {{sizes = [0, {sizes}]}}", f"buffers %k {{depth = {depth}}}"]})
+                    tiles = self.plan_file({"stem": f"tile = [0, {sizes}], depth = {depth}"})
                     np.testing.assert_array_equal(self.run_network(machine[0], *machine[1:], "--schedule", tiles)[0], expected)
 
     def test_rows_that_are_copied_from_the_tile_above(self):
@@ -264,12 +264,11 @@ class PackingTest(ConversionBase):
         for machine in SLOW_DRAM:
             for sizes in ("13, 2, 1", "5, 1, 1", "7, 3, 1"):
                 loaded = {}
-                for rolling in (1, 8):
-                    tiles = self.schedule_file({"stem": [f'tile %k {{sizes = [0, {sizes}], order = "positions_outer"}}',
-                                                         f"buffers %k {{depth = 2, rolling = {rolling}}}"]})
+                for below in (1, 8):
+                    tiles = self.plan_file({"stem": f'tile = [0, {sizes}], loop_order = "positions_outer", depth = 2, line_buffer = {below}'})
                     sums, report = self.run_network(machine[0], *machine[1:], "--schedule", tiles)
-                    np.testing.assert_array_equal(sums, expected, str((machine, sizes, rolling)))
-                    loaded[rolling] = report["dram_read_bytes"]
+                    np.testing.assert_array_equal(sums, expected, str((machine, sizes, below)))
+                    loaded[below] = report["dram_read_bytes"]
                 # Five of the seven rows of a window belong to the one above it as well.
                 self.assertLess(loaded[8], 0.9 * loaded[1], (machine, sizes))
 
@@ -278,10 +277,10 @@ class PackingTest(ConversionBase):
         expected = self.write_network(size=7, height=5, step=4, outputs=5 * OUTPUTS)
         machine = SLOW_DRAM[0]
         self.assertEqual(len(self.kernels("--hw", *machine)), 1)
-        tiles = self.schedule_file({"stem": ["tile %k {sizes = [0, 13, 1, 1]}"]})
+        tiles = self.plan_file({"stem": "tile = [0, 13, 1, 1]"})
         np.testing.assert_array_equal(self.run_network(machine[0], *machine[1:], "--schedule", tiles)[0], expected)
-        path = self.schedule_file({"stem": ["tile %k {sizes = [0, 13, 1, 1]}", "buffers %k {depth = 2, rolling = 8}"]})
-        self.fails("run", "net.mlir", "--hw", *machine, "--schedule", path, message="rolling is 8 but kernel 'stem' has no tiles")
+        path = self.plan_file({"stem": "tile = [0, 13, 1, 1], depth = 2, line_buffer = 8"})
+        self.fails("run", "net.mlir", "--hw", *machine, "--schedule", path, message="line_buffer is 8 but kernel 'stem' has no tiles")
 
     def test_a_fast_dram_brings_packed_taps(self):
         expected = self.write_wide()

@@ -20,7 +20,7 @@ class DrainTest(CliTest):
         r = random.integers(-99, 100, (POSITIONS, CHANNELS)).astype(np.float32)
         np.save(self.path / "x.npy", x)
         np.save(self.path / "r.npy", r)
-        self.schedule_file({"product": ["tile %k {sizes = [208, 32, 1, 1]}"]})
+        self.plan_file({"product": "tile = [208, 32, 1, 1]"})
         sums, floats = f"tensor<{POSITIONS}x{CHANNELS}xi32>", f"tensor<{POSITIONS}x{CHANNELS}xf32>"
         self.write("net.mlir", f"""func.func @main(%x: tensor<{POSITIONS}x{INPUTS}xi8>, %r: {floats}) -> {floats} {{
   %w = graph.constant {hexed(w)} : tensor<{INPUTS}x{CHANNELS}xi8>
@@ -32,7 +32,7 @@ class DrainTest(CliTest):
   return %y : {floats}
 }}
 """)
-        options = ["net.mlir", "--hw", "vdla_16x16", "--schedule", "schedule.mlir"]
+        options = ["net.mlir", "--hw", "vdla_16x16", "--schedule", "plan.mlir"]
         tiles, _ = self.tilewright("compile", *options, "--emit", "tiles")
         # 208 x 32 results of 4 bytes take 26 KiB, two slots of them and of what is added more than there is: 32 KiB.
         self.assertRegex(tiles, r"32 positions, 208 channels .* \d+ channels leave at a time")
@@ -52,8 +52,8 @@ class DrainTest(CliTest):
   return %5 : {tensor}
 }}
 """)
-        waiting = self.schedule_file({"wide": ['tile %k {sizes = [256, 28, 2, 1], ic = 64, order = "channels_outer"}',
-                                               'buffers %k {depth = 2, panel = "none", one_sum = true}']})
+        waiting = self.plan_file({"wide": 'tile = [256, 28, 2, 1], tile_k = 64, loop_order = "channels_outer", depth = 2, '
+                                          'stationary = "none", single_accumulator = true'})
         tiles, _ = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", waiting, "--emit", "tiles")
         self.assertRegex(tiles, r"# wide: .* one sum, .*channels leave at a time")
         self.assertLess(self.cycles("gemmini_16x16_fp32", "pipelined"), self.cycles("gemmini_16x16_fp32", waiting))
@@ -75,13 +75,13 @@ class DrainTest(CliTest):
 """)
             cycles = {}
             for by_block in ["false", "true"]:
-                path = self.schedule_file({"product": ['tile %k {sizes = [96, 160, 1, 1], ic = 64, order = "positions_outer"}',
-                                                       f"buffers %k {{depth = 2, one_sum = true, by_block = {by_block}}}"]})
+                path = self.plan_file({"product": 'tile = [96, 160, 1, 1], tile_k = 64, loop_order = "positions_outer", depth = 2, '
+                                                  f"single_accumulator = true, drain_by_block = {by_block}"})
                 np.testing.assert_array_equal(self.output("--hw", hw, "--schedule", path), x.astype(np.int32) @ w.astype(np.int32),
                                               str((hw, by_block)))
                 cycles[by_block] = self.cycles(hw, path)
-                self.tilewright("compile", "net.mlir", "--hw", hw, "--schedule", path, "--emit", "schedule", "-o", "chosen.mlir")
-                self.assertIn(f"by_block = {by_block}", (self.path / "chosen.mlir").read_text())
+                self.tilewright("compile", "net.mlir", "--hw", hw, "--schedule", path, "--emit", "plan", "-o", "chosen.mlir")
+                self.assertIn(f"drain_by_block = {by_block}", (self.path / "chosen.mlir").read_text())
             # Of three tiles two wait for all six blocks of 160 positions, or for the first: five fewer, but for the time that it takes to begin.
             self.assertLess(cycles["true"], cycles["false"] - 2 * 4 * 160, hw)
 

@@ -185,7 +185,7 @@ class OutputTest(CliTest):
         shutil.copy(SOURCE / "hw-configs/tiny_8x8.yaml", self.path / "hw.yaml")
         os.mkdir(self.path / "dram")
         shutil.copy(SOURCE / "hw-configs/dram/ideal.yaml", self.path / "dram/ideal.yaml")
-        self.schedule_file({"stem": []}, name="s.mlir")
+        self.plan_file({}, name="s.mlir")
         np.save(self.path / "x.npy", np.load(DIGITS / "images.npy")[:1])
         np.save(self.path / "y.npy", np.load(DIGITS / "logits_int8_qdq.npy")[:1])
         inputs = ["m.onnx", "hw.yaml", "dram/ideal.yaml", "s.mlir", "x.npy", "y.npy"]
@@ -291,9 +291,9 @@ class InputTest(CliTest):
         with open(self.path / "large.npy", "wb") as file:
             file.truncate(1 << 40)
         self.fails("run", "gemm:8x8x8:int8", *HW, "--input", "large.npy", message="large.npy: cannot read the file: it is too large")
-        with open(self.path / "schedule.mlir", "wb") as file:
+        with open(self.path / "plan.mlir", "wb") as file:
             file.truncate((64 << 20) + 1)
-        self.fails("run", "gemm:8x8x8:int8", *HW, "--schedule", "schedule.mlir", message="it is too large: 67108865 bytes")
+        self.fails("run", "gemm:8x8x8:int8", *HW, "--schedule", "plan.mlir", message="it is too large: 67108865 bytes")
         with open(self.path / "large.yaml", "wb") as file:
             file.truncate((1 << 20) + 1)
         self.fails("hw", "validate", "large.yaml", message="it is too large: 1048577 bytes")

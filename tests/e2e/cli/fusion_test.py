@@ -36,8 +36,8 @@ class FusionTest(CliTest):
         np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
 
     def bands(self, *, expand, middle="false"):
-        """A schedule file; `expand` and `middle` are what follows on_chip."""
-        return self.schedule_file({"expand": [f"keep %k {{on_chip = {expand}}}"], "middle": [f"keep %k {{on_chip = {middle}}}"]})
+        """A plan file; `expand` and `middle` are what follows on_chip."""
+        return self.plan_file({"expand": f"on_chip = {expand}", "middle": f"on_chip = {middle}"})
 
     def results(self, *options):
         self.tilewright("run", "net.mlir", *HW, *options, "--input", "x.npy", "--output-dir", "out", "--json", "report.json")
@@ -48,7 +48,7 @@ class FusionTest(CliTest):
         """The chain in bands of so many rows, with so many bytes of scratchpad, gives what its kernels give apart."""
         self.chain(**{"kernel": 3, **middle})
         expected, _ = self.results("pipelined", "--across", "prefetch")
-        path = self.bands(expand=f"true, bands = {rows}", middle=f"true, bands = {rows}")
+        path = self.bands(expand=f"true, row_tile = {rows}", middle=f"true, row_tile = {rows}")
         values, _ = self.results(path, "--check", "--set", f"scratchpads.unified.capacity_bytes={capacity}")
         np.testing.assert_array_equal(values, expected, f"{middle} {rows} {capacity}")
 
@@ -75,7 +75,7 @@ class FusionTest(CliTest):
         self.chain(kernel=3, groups=64)
         room = ["--set", "scratchpads.unified.capacity_bytes=131072"]
         busy = {}
-        for name, schedule in [("apart", self.bands(expand="false")), ("bands", self.bands(expand="true, bands = 1"))]:
+        for name, schedule in [("apart", self.bands(expand="false")), ("bands", self.bands(expand="true, row_tile = 1"))]:
             self.results(schedule, *room)
             report = json.loads((self.path / "report.json").read_text())
             busy[name] = next(engine["busy_cycles"] for engine in report["engines"] if engine["name"] == "vector")
@@ -93,7 +93,7 @@ class FusionTest(CliTest):
         self.chain(kernel=5, groups=64)
         room = ["--set", "scratchpads.unified.capacity_bytes=131072"]
         written = {}
-        for name, schedule in [("apart", self.bands(expand="false")), ("ring", self.bands(expand="true, bands = 1"))]:
+        for name, schedule in [("apart", self.bands(expand="false")), ("ring", self.bands(expand="true, row_tile = 1"))]:
             self.results(schedule, *room, "--trace", "trace.json")
             events = json.loads((self.path / "trace.json").read_text())["traceEvents"]
             tracks = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
@@ -113,9 +113,9 @@ class FusionTest(CliTest):
         np.save(self.path / "x.npy", np.random.default_rng(1).integers(-4, 5, (1, 16, 24, 24)).astype(np.float32))
 
     def fire_bands(self, rows, other=None):
-        """A schedule file: both halves in bands of so many rows, or the second in `other`."""
-        return self.schedule_file({name: [f"keep %k {{on_chip = true, bands = {count}}}"]
-                                   for name, count in [("left", rows), ("right", other or rows)]})
+        """A plan file: both halves in row tiles of so many rows, or the second in `other`."""
+        return self.plan_file({name: f"on_chip = true, row_tile = {count}"
+                               for name, count in [("left", rows), ("right", other or rows)]})
 
     def test_parts_of_a_concatenation_are_fused_with_its_reader(self):
         """What two kernels write side by side never goes to DRAM."""
@@ -140,7 +140,7 @@ class FusionTest(CliTest):
     def test_writers_of_one_tensor_agree_on_bands(self):
         self.fire()
         self.fails("compile", "net.mlir", *HW, self.fire_bands(2, 1),
-                   message="schedule.mlir:6:5: kernels 'left' and 'right' write parts of one tensor and must agree on bands")
+                   message="plan.mlir:3:3: kernels 'left' and 'right' write parts of one tensor and must agree on row_tile")
 
     def residual(self, shortcut=dict(), last=dict(), reader=None, channels=64, also=False):
         """Two convolutions on the way to a sum, a shortcut beside them, and what reads the sum; `also`: and what reads the shortcut alone: as
@@ -167,8 +167,8 @@ class FusionTest(CliTest):
         self.assertLess(fused, apart - 1.5 * whole)  # it is written and read
 
     def shortcut_bands(self, rows, *names):
-        """A schedule file: what is added, and what else is named, in bands of so many rows."""
-        return self.schedule_file({name: [f"keep %k {{on_chip = true, bands = {rows}}}"] for name in ["shortcut", *names]})
+        """A plan file: what is added, and what else is named, in row tiles of so many rows."""
+        return self.plan_file({name: f"on_chip = true, row_tile = {rows}" for name in ["shortcut", *names]})
 
     def test_bands_of_what_is_added(self):
         """Sums behind products and behind windows, last bands of fewer rows, channels that fill no vector, and a sum that goes on in bands,
@@ -213,26 +213,26 @@ class FusionTest(CliTest):
 
     def test_the_choice_comes_back(self):
         self.chain(kernel=3, groups=64, stride=2)
-        self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
+        self.choice_comes_back("row_tile = ", "net.mlir", *HW[:-1])
         self.fire()
-        self.choice_comes_back("bands = ", "net.mlir", *HW[:2], *ROOM)
+        self.choice_comes_back("row_tile = ", "net.mlir", *HW[:2], *ROOM)
         self.residual()
-        self.choice_comes_back("bands = ", "net.mlir", *HW[:-1])
+        self.choice_comes_back("row_tile = ", "net.mlir", *HW[:-1])
 
     def test_a_file_may_forbid_it(self):
         self.chain(kernel=3, groups=64, stride=2)
         path = self.bands(expand="false")
-        self.tilewright("compile", "net.mlir", *HW, path, "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertNotIn("bands = ", (self.path / "chosen.mlir").read_text())
+        self.tilewright("compile", "net.mlir", *HW, path, "--emit", "plan", "-o", "chosen.mlir")
+        self.assertNotIn("row_tile = ", (self.path / "chosen.mlir").read_text())
 
     def test_bands_that_cannot_be(self):
         self.chain(kernel=3, groups=64, stride=2)
         for keys, message in [
-                (dict(expand="true, bands = 0"), "schedule.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 0 but must be a positive number"),
-                (dict(expand="false, bands = 2"), "schedule.mlir:4:5: 'transform.tilewright.keep' op 'bands' is 2 but on_chip is not true"),
-                (dict(expand="true, bands = 12"), "bands of 12 rows are not two or more"),
-                (dict(expand="true, bands = 6"), "which has 61440 for them"),
-                (dict(expand="true, bands = 2", middle="true, bands = 1"), "kernel 'middle' beside it has bands of 1 rows")]:
+                (dict(expand="true, row_tile = 0"), "plan.mlir:2:3: 'plan.kernel' op 'row_tile' is 0 but must be a positive number"),
+                (dict(expand="false, row_tile = 2"), "plan.mlir:2:3: 'plan.kernel' op 'row_tile' is 2 but on_chip is not true"),
+                (dict(expand="true, row_tile = 12"), "bands of 12 rows are not two or more"),
+                (dict(expand="true, row_tile = 6"), "which has 61440 for them"),
+                (dict(expand="true, row_tile = 2", middle="true, row_tile = 1"), "kernel 'middle' beside it has bands of 1 rows")]:
             path = self.bands(**keys)
             self.fails("compile", "net.mlir", *HW, path, message=message)
 
@@ -242,11 +242,11 @@ class FusionTest(CliTest):
         net = (self.path / "net.mlir").read_text()
         net = net.replace("{\n", '{\n  %y = graph.relu %x : tensor<1x16x24x24xf32> loc("before")\n', 1)
         self.write("net.mlir", net.replace("graph.conv %x", "graph.conv %y"))
-        path = self.schedule_file({}, order="interleaved")
-        self.tilewright("compile", "net.mlir", *HW, path, "--emit", "schedule", "-o", "chosen.mlir")
+        path = self.plan_file({}, priority="interleaved")
+        self.tilewright("compile", "net.mlir", *HW, path, "--emit", "plan", "-o", "chosen.mlir")
         chosen = (self.path / "chosen.mlir").read_text()
-        self.assertIn("bands = ", chosen)
-        first, end = re.search(r"buffers %k0 .*banks = \[(\d+), (\d+)\]", chosen).groups()
+        self.assertIn("row_tile = ", chosen)
+        first, end = re.search(r'plan.kernel "before" .*banks = \[(\d+), (\d+)\]', chosen).groups()
         self.assertGreaterEqual(int(end) - int(first), 3)
 
 

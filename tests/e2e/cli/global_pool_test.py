@@ -133,7 +133,7 @@ class GlobalPoolTest(CliTest):
 
     def test_a_part_of_the_positions_is_refused(self):
         self.floats()
-        path = self.schedule_file({"conv": ["tile %k {sizes = [16, 9, 3, 1]}"]})
+        path = self.plan_file({"conv": "tile = [16, 9, 3, 1]"})
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", path,
                    message="size along y is 3 but kernel 'conv' sums over all positions and needs 6")
 

@@ -9,7 +9,6 @@ import unittest
 from cli_test import BINARY, COPY, NETWORK, OK, USER, CliTest
 
 GIB = 1 << 30
-STEP = ": (!transform.any_op) -> ()"
 
 
 def has_sanitizer():
@@ -127,44 +126,35 @@ module attributes {tilewright.note = #a1} {
         self.limited("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "net.mlir", "-o", "o.twp", status=USER, message="is MLIR bytecode")
 
 
-class ScheduleTest(HostileTest):
-    def sequence(self, name, body):
-        return f"transform.named_sequence @{name}(%k: !transform.any_op {{transform.readonly}}) {{\n{body}\ntransform.yield\n}}\n"
+class PlanTest(HostileTest):
+    def refused(self, text, message):
+        self.write("plan.mlir", text)
+        error = self.limited("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "plan.mlir", "-o", "o.twp", status=USER, message=message)
+        self.assertIn("plan.mlir:", error)
+        self.assertNotIn("internal", error)
 
-    def refused(self, sequences, main, message):
-        self.write("schedule.mlir", "module attributes {transform.with_named_sequence, tilewright.base = \"pipelined\"} {\n" + sequences +
-                   f"transform.named_sequence @__transform_main(%m: !transform.any_op) {{\n{main}\ntransform.yield\n}}\n}}\n")
-        error = self.limited("compile", NETWORK, "--hw", "tiny_8x8", "--schedule", "schedule.mlir", "-o", "o.twp", status=USER,
-                             message=message)
-        self.assertIn("schedule.mlir", error)
+    def test_nests(self):
+        for depth in (40, 2000):
+            with self.subTest(depth=depth):
+                is_deep = depth == 2000
+                self.refused("plan.network {\n" * depth + "}\n" * depth, "within one another" if is_deep else "has plan.kernel ops and no others")
+                self.refused(f'plan.network {{\n  plan.kernel "down" {{tile = {"[" * depth}{"]" * depth}}}\n}}\n',
+                             "within one another" if is_deep else "must be four sizes")
 
-    def test_includes_that_double(self):
-        include = "transform.include @s{} failures(propagate) (%k) " + STEP + "\n"
-        sequences = "".join(self.sequence(f"s{i}", include.format(i + 1) * 2) for i in range(39)) + self.sequence("s39", "")
-        self.refused(sequences, f"transform.include @s0 failures(propagate) (%m) {STEP}", "too many steps")
+    def test_aliases_that_double(self):
+        chain = "".join(f"#a{i} = [#a{i - 1}, #a{i - 1}]\n" for i in range(1, 40))
+        self.refused(f'#a0 = [1, 2]\n{chain}plan.network {{\n  plan.kernel "down" {{tile = #a39}}\n}}\n', "parts when written out")
 
-    def test_loops_in_loops(self):
-        loops = "".join(f"transform.foreach %k : !transform.any_op {{\n^bb0(%z{i}: !transform.any_op):\n" for i in range(14))
-        self.refused("", '%k = transform.tilewright.match_node "*"\n' + loops + "}\n" * 14, "too many steps")
+    def test_a_list_of_a_million(self):
+        self.refused(f'plan.network {{\n  plan.kernel "down" {{tile = [{"1, " * 1000000}1]}}\n}}\n', "parts when written out")
 
-    def test_handles_that_double(self):
-        merges = "".join(f"%h{i + 1} = transform.merge_handles %h{i}, %h{i} : !transform.any_op\n" for i in range(40))
-        self.refused("", '%h0 = transform.tilewright.match_node "*"\n' + merges, "too many steps")
+    def test_names_and_patterns(self):
+        self.refused('plan.network {\n  plan.kernel "' + "*a" * 4000 + '" {depth = 2}\n}\n', "no kernel is named '*a*a")
+        self.refused('plan.network {\n  plan.kernel "[" {depth = 2}\n}\n', "plan.mlir:2:3: 'plan.kernel' op '[': invalid glob pattern, unmatched '['")
 
-    def test_matches_that_call_themselves(self):
-        match = "transform.foreach_match in %k @is -> @s : (!transform.any_op) -> !transform.any_op"
-        sequences = """transform.named_sequence @is(%k: !transform.any_op {transform.readonly}) -> !transform.any_op {
-transform.yield %k : !transform.any_op
-}
-""" + self.sequence("s", match).replace("readonly", "consumed")
-        self.refused(sequences, match.replace("%k", "%m"), "deep within one another")
-
-    def test_long_chains(self):
-        include = "transform.include @s{} failures(propagate) (%k) " + STEP
-        for length, message in ((101, "more than 100 deep"), (20000, "schedule.mlir")):
-            with self.subTest(length=length):
-                sequences = "".join(self.sequence(f"s{i}", include.format(i + 1)) for i in range(length)) + self.sequence(f"s{length}", "")
-                self.refused(sequences, f"transform.include @s0 failures(propagate) (%m) {STEP}", message)
+    def test_too_many_patterns(self):
+        self.refused("plan.network {\n" + '  plan.kernel "dow?" {depth = 2}\n' * 600000 + "}\n",
+                     "the file has too many patterns: more than 4194304 comparisons with names")
 
 
 class RunTest(HostileTest):

@@ -24,7 +24,7 @@ class LanesTest(CliTest):
     random = np.random.default_rng(1)
 
     def schedule(self, packed, keys="", more=()):
-        return self.schedule_file({"*": [f"tile %k {{packed = {packed}{keys}}}"], **dict(more)}, base="pipelined")
+        return self.plan_file({"*": f"pixel_packing = {packed}{keys}", **dict(more)}, schedule="pipelined")
 
     def values(self, hw, *schedule):
         """Of net.mlir, and the cycles that the vector engine is busy."""
@@ -78,7 +78,7 @@ class LanesTest(CliTest):
                 with self.subTest(kernel=kernel, strides=strides, pool=pool):
                     _, expected = self.window((33, 33, 16), kernel, ((0, 0), (0, 0)), strides, pool=pool)
                     rows, columns, _ = expected.shape
-                    values, busy = self.values("gemmini_16x16_int8", "false", f", sizes = [16, {columns}, {rows}, 1]")
+                    values, busy = self.values("gemmini_16x16_int8", "false", f", tile = [16, {columns}, {rows}, 1]")
                     np.testing.assert_array_equal(values, expected)
                     self.assertLess(busy, 1.25 * max(strides) * rows * columns)  # the first window of a row or a column has all its taps
                     self.assertLessEqual(self.report["lower_bound_cycles"], self.report["total_cycles"])
@@ -154,8 +154,8 @@ class LanesTest(CliTest):
     def test_tiles(self):
         """Parts of rows, and tiles that share rows of the input."""
         expected = self.window((17, 8, 4), (3, 3), ((1, 1), (1, 1)))[1]
-        self.same_in_less(INT8, expected, keys=", sizes = [0, 4, 3, 1]")
-        self.same_in_less(INT8, expected, keys=", sizes = [0, 8, 4, 1]", more={"window": ["buffers %k {depth = 2, rolling = 3}"]})
+        self.same_in_less(INT8, expected, keys=", tile = [0, 4, 3, 1]")
+        self.same_in_less(INT8, expected, keys=", tile = [0, 8, 4, 1]", more={"window": "depth = 2, line_buffer = 3"})
 
     def test_infinity_stays_in_its_channel(self):
         x, _ = self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)), element=np.float32)
@@ -190,7 +190,7 @@ class LanesTest(CliTest):
 }}
 """)
         def keep(on_chip):
-            return {name: [f"keep %k {{on_chip = {on_chip}}}"] for name in ["first", "second"]}
+            return {name: f"on_chip = {on_chip}" for name in ["first", "second"]}
         expected, _ = self.values(INT8, "false", "", keep("false"))
         self.assertGreater(len(np.unique(expected)), 20)
         together, _ = self.values(INT8, "true", "", keep("true"))
@@ -199,14 +199,14 @@ class LanesTest(CliTest):
 
     def test_the_choice_comes_back(self):
         self.window((9, 8, 4), (3, 3), ((1, 1), (1, 1)))
-        self.choice_comes_back("packed = true", "net.mlir", "--hw", INT8)
+        self.choice_comes_back("pixel_packing = true", "net.mlir", "--hw", INT8)
 
     def test_what_is_refused(self):
-        place = re.escape("schedule.mlir:4:5: ")
+        place = re.escape("plan.mlir:2:3: ")
         for shape, keys, why in [((9, 8, 16), "", "would take no fewer cycles so"),   # no lane is empty
                                  ((9, 7, 4), "", "would take no fewer cycles so"),    # an output is left over
-                                 ((9, 8, 4), ", sizes = [0, 3, 0, 0]", "2 outputs along x at once"),
-                                 ((40, 8, 12), ", sizes = [8, 0, 0, 0]", "side by side with all of them and needs 24")]:
+                                 ((9, 8, 4), ", tile = [0, 3, 0, 0]", "2 outputs along x at once"),
+                                 ((40, 8, 12), ", tile = [8, 0, 0, 0]", "side by side with all of them and needs 24")]:
             self.window(shape, (3, 3), ((1, 1), (1, 1)))
             error = self.fails("compile", "net.mlir", "--hw", INT8, "--schedule", self.schedule("true", keys), message="")
             self.assertRegex(error, place + ".*" + why)

@@ -37,8 +37,7 @@ class LatencyTest(CliTest):
 {pointwise("%1", "%x", "wide", 64, 384, 13)}{pointwise("%2", "%1", "narrow", 384, 64, 13)}  return %2 : {image}
 }}
 """)
-        closed = self.schedule_file({"narrow": ['tile %k {sizes = [64, 13, 2, 1], ic = 64, order = "inputs_outer"}',
-                                                "buffers %k {depth = 2}"]}, base="pipelined")
+        closed = self.plan_file({"narrow": 'tile = [64, 13, 2, 1], tile_k = 64, loop_order = "k_outer", depth = 2'}, schedule="pipelined")
         machine = "gemmini_16x16_fp32"
         self.assertLess(self.cycles(machine, "pipelined"), 0.97 * self.cycles(machine, closed))
 

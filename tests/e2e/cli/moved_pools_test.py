@@ -90,7 +90,7 @@ class MovedPoolsTest(CliTest):
         for around in [0, 1]:
             expected = self.one_conv((1, 43, 37, 3), 3, 2, 1, around)  # 10 x 9 windows, or 11 x 10
             for tile in ["16, 4, 3, 1", "48, 9, 2, 1", "32, 5, 10, 1"]:
-                schedule = self.schedule_file({"conv": [f"tile %k {{sizes = [{tile}]}}"]})
+                schedule = self.plan_file({"conv": f"tile = [{tile}]"})
                 np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), expected, (around, tile))
 
     def conv_and_next(self, images=1, around=0, height=43):
@@ -109,16 +109,16 @@ class MovedPoolsTest(CliTest):
         engines = next(layer["engines"] for layer in layers if layer["name"] == "conv")
         return next(engine["busy_cycles"] for engine in engines if engine["name"] == "tensor")
 
-    def asked(self, *directives, node="conv"):
-        return self.schedule_file({node: directives})
+    def asked(self, knobs, node="conv"):
+        return self.plan_file({node: knobs})
 
     def test_rows_of_windows_find_the_sums_that_they_share(self):
         # Strips of a tile's columns and channels: one, two beside one another, more than there are slots, and uneven ones.
         for images, tile in [(1, "48, 9, 1, 1"), (1, "16, 9, 1, 1"), (1, "16, 4, 1, 1"), (2, "48, 5, 1, 1")]:
             expected, busy = self.conv_and_next(images), {}
             for keeps in ["false", "true"]:
-                path = self.asked(f'tile %k {{sizes = [{tile}], order = "positions_outer"}}',
-                                  f"buffers %k {{depth = 2, one_sum = false, keeps_sums = {keeps}, carries_maxima = false}}")
+                path = self.asked(f'tile = [{tile}], loop_order = "positions_outer", depth = 2, single_accumulator = false, '
+                                  f"sum_line_buffer = {keeps}, max_line_buffer = false")
                 options = ["--hw", "gemmini_16x16_int8", "--schedule", path]
                 np.testing.assert_array_equal(self.output(*options), expected, str((images, tile, keeps)))
                 busy[keeps] = self.array_work(*options)
@@ -130,16 +130,16 @@ class MovedPoolsTest(CliTest):
         for hw in ["gemmini_16x16_int8", "vdla_16x16"]:
             expected, busy = self.conv_and_next(), {}
             for keeps in ["false", "true"]:
-                path = self.asked(f"buffers %k {{keeps_sums = {keeps}, carries_maxima = false}}", "keep %k {on_chip = true, bands = 1}")
+                path = self.asked(f"sum_line_buffer = {keeps}, max_line_buffer = false, on_chip = true, row_tile = 1")
                 options = ["--hw", hw, "--schedule", path]
                 np.testing.assert_array_equal(self.output(*options), expected, str((hw, keeps)))
                 busy[keeps] = self.array_work(*options)
             self.assertLess(busy["true"], busy["false"], hw)
 
     def comes_back(self, *options):
-        """The schedule file that is written for the last one makes the same program."""
+        """The plan file that is written for the last one makes the same program."""
         self.tilewright("compile", "net.mlir", *options, "--emit", "tiles", "-o", "asked.mlir")
-        self.tilewright("compile", "net.mlir", *options, "--emit", "schedule", "-o", "chosen.mlir")
+        self.tilewright("compile", "net.mlir", *options, "--emit", "plan", "-o", "chosen.mlir")
         self.tilewright("compile", "net.mlir", *options[:-1], "chosen.mlir", "--emit", "tiles", "-o", "again.mlir")
         self.assertEqual((self.path / "asked.mlir").read_text(), (self.path / "again.mlir").read_text())
 
@@ -151,7 +151,7 @@ class MovedPoolsTest(CliTest):
                                             (2, "16, 6, 4, 1", "channels_outer", 1)]:
             expected, busy = self.conv_and_next(images, around, 43 + 2 * around), {} # 10 or 11 rows of windows, of 21 or 22 of sums
             for carries in ["false", "true"]:
-                path = self.asked(f'tile %k {{sizes = [{tile}], order = "{order}"}}', f"buffers %k {{keeps_sums = false, carries_maxima = {carries}}}")
+                path = self.asked(f'tile = [{tile}], loop_order = "{order}", sum_line_buffer = false, max_line_buffer = {carries}')
                 options = ["--hw", "gemmini_16x16_int8", "--schedule", path]
                 np.testing.assert_array_equal(self.output(*options), expected, str((images, tile, around, carries)))
                 busy[carries] = self.array_work(*options)
@@ -166,7 +166,7 @@ class MovedPoolsTest(CliTest):
             for bands, around in [(1, 0), (3, 0), (4, 1)]:
                 expected, busy = self.conv_and_next(around=around, height=43 + 2 * around), {}
                 for carries in ["false", "true"]:
-                    path = self.asked(f"buffers %k {{keeps_sums = false, carries_maxima = {carries}}}", f"keep %k {{on_chip = true, bands = {bands}}}")
+                    path = self.asked(f"sum_line_buffer = false, max_line_buffer = {carries}, on_chip = true, row_tile = {bands}")
                     options = ["--hw", hw, "--schedule", path]
                     np.testing.assert_array_equal(self.output(*options), expected, str((hw, bands, around, carries)))
                     busy[carries] = self.array_work(*options)
@@ -176,25 +176,25 @@ class MovedPoolsTest(CliTest):
     def test_maxima_of_columns_are_carried_down(self):
         for around in [0, 1]:
             expected = self.few_channels((1, 43, 44, 3), 8, around=around) # 10 or 11 rows of 22 columns
-            path = self.asked("tile %k {sizes = [16, 22, 2, 1], packed = true}", "buffers %k {carries_maxima = true}")
+            path = self.asked("tile = [16, 22, 2, 1], pixel_packing = true, max_line_buffer = true")
             np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", path), expected, str(around))
 
     def test_who_carries_no_maxima(self):
         """A tile that has none above it; a kernel that has no neighbours, or another base; windows that end in padding."""
         hw = ["compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule"]
-        carries = "buffers %k {carries_maxima = true}"
+        carries = "max_line_buffer = true"
         self.conv_and_next()
-        self.fails(*hw, self.asked("tile %k {sizes = [16, 9, 10, 1]}", carries), message="no tile that is asked for fits")
-        self.fails(*hw, self.asked(carries, node="next"), message="carries_maxima is true but kernel 'next' is no product")
-        self.fails(*hw, self.schedule_file({"conv": [carries]}, base="double_buffer"),
-                   message="carries_maxima is true but kernel 'conv' is no product")
+        self.fails(*hw, self.asked("tile = [16, 9, 10, 1], " + carries), message="no tile that is asked for fits")
+        self.fails(*hw, self.asked(carries, node="next"), message="max_line_buffer is true but kernel 'next' is no product")
+        self.fails(*hw, self.plan_file({"conv": carries}, schedule="double_buffer"),
+                   message="max_line_buffer is true but kernel 'conv' is no product")
         self.one_conv((1, 43, 37, 3), 3, 2, 1)
-        self.fails(*hw, self.asked(carries), message="carries_maxima is true but kernel 'conv' is no product")
+        self.fails(*hw, self.asked(carries), message="max_line_buffer is true but kernel 'conv' is no product")
 
     def test_windows_that_reach_into_padding_keep_no_sums(self):
         self.conv_and_next(around=1)
-        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", self.asked("buffers %k {keeps_sums = true}"),
-                   message="keeps_sums is true but kernel 'conv' is no product")
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", self.asked("sum_line_buffer = true"),
+                   message="sum_line_buffer is true but kernel 'conv' is no product")
 
     def test_bands_for_the_next_kernel(self):
         for around, bands in [(0, 1), (0, 4), (1, 1), (1, 4)]:
@@ -203,7 +203,7 @@ class MovedPoolsTest(CliTest):
             pool, _ = self.pool("conv", y.shape, pad=around)
             second, z = self.conv("next", 1, 1, 0, source="y", x=pool_of(y, around))
             self.network([first, pool, second], ["%next"], [tensor(z.shape, "i8")])
-            schedule = self.schedule_file({"conv": [f"keep %k {{on_chip = true, bands = {bands}}}"]})
+            schedule = self.plan_file({"conv": f"on_chip = true, row_tile = {bands}"})
             np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_int8", "--schedule", schedule), z, str((around, bands)))
 
     def test_floats(self):
@@ -252,7 +252,7 @@ class MovedPoolsTest(CliTest):
         for layer in [((1, 43, 39, 3), 8), ((2, 38, 38, 3), 8), ((1, 30, 41, 4), 4), ((1, 19, 22, 4), 8, 3, 1, 1),
                       ((1, 43, 44, 3), 8, 3, 2, 1, 1)]:
             expected = self.few_channels(*layer)
-            packed = ["--hw", "gemmini_16x16_int8", "--schedule", self.asked("tile %k {packed = true}")]
+            packed = ["--hw", "gemmini_16x16_int8", "--schedule", self.asked("pixel_packing = true")]
             tiles, _ = self.tilewright("compile", "net.mlir", *packed, "--emit", "tiles")
             self.assertTrue(re.search("# conv: .*outputs side by side", tiles), layer)
             for options in [packed, GEMMINI, [*GEMMINI, "--across", "none"], [*GEMMINI, "--across", "prefetch"]]:
@@ -275,22 +275,22 @@ class MovedPoolsTest(CliTest):
     def test_tiles_and_bands_of_columns(self):
         for around in [0, 1]:
             expected = self.few_channels((1, 43, 44, 3), 8, around=around) # 10 or 11 rows of 22 columns
-            for directives in [{"conv": ["tile %k {sizes = [16, 4, 3, 1]}"]}, {"conv": ["tile %k {sizes = [16, 22, 2, 1], packed = true}"]},
-                               {"conv": ["keep %k {on_chip = true, bands = 1}"]}, {"conv": ["keep %k {on_chip = true, bands = 3}"]},
-                               {"conv": ["tile %k {packed = false}"]}]:
-                options = ["--hw", "gemmini_16x16_int8", "--schedule", self.schedule_file(directives)]
-                np.testing.assert_array_equal(self.output(*options), expected, str((around, directives)))
+            for kernels in [{"conv": "tile = [16, 4, 3, 1]"}, {"conv": "tile = [16, 22, 2, 1], pixel_packing = true"},
+                            {"conv": "on_chip = true, row_tile = 1"}, {"conv": "on_chip = true, row_tile = 3"},
+                            {"conv": "pixel_packing = false"}]:
+                options = ["--hw", "gemmini_16x16_int8", "--schedule", self.plan_file(kernels)]
+                np.testing.assert_array_equal(self.output(*options), expected, str((around, kernels)))
 
     def test_the_choice_of_columns_comes_back(self):
         self.few_channels((1, 43, 39, 3), 8)
-        self.choice_comes_back("packed = true", "net.mlir", "--hw", "gemmini_16x16_int8")
+        self.choice_comes_back("pixel_packing = true", "net.mlir", "--hw", "gemmini_16x16_int8")
 
     def test_columns_have_the_array_make_two_sums_at_once(self):
         """Fewer passes than one by one; sums under whole windows are always made one by one."""
         self.few_channels((1, 43, 39, 3), 8)
         busy = {}
         for packed in ["true", "false"]:
-            path = self.schedule_file({"conv": [f"tile %k {{packed = {packed}}}"]}, f"{packed}.mlir")
+            path = self.plan_file({"conv": f"pixel_packing = {packed}"}, f"{packed}.mlir")
             busy[packed] = self.array_work("--hw", "gemmini_16x16_int8", "--schedule", path)
         self.assertLess(busy["true"], busy["false"])
 
@@ -319,15 +319,14 @@ class MovedPoolsTest(CliTest):
   return %8, %4 : tensor<1x12xf32>, tensor<1x10x10x38xf32>
 }}
 """)
-        stays = "keep %k {on_chip = true}"
-        schedule = self.schedule_file({
-            "conv": ["tile %k {sizes = [32, 5, 2, 1]}", "buffers %k {depth = 3}", "keep %k {on_chip = true, bands = 1}"],
-            "conv_1": ["tile %k {sizes = [32, 10, 1, 1]}", "buffers %k {depth = 2}", stays],
-            "conv_2": ["tile %k {sizes = [48, 10, 2, 1], ic = 16}", "buffers %k {depth = 2, banks = [4, 6], serpentine = true}", stays],
-            "tanh": ["tile %k {sizes = [16, 10, 10, 1]}", "buffers %k {depth = 2, banks = [0, 4]}", stays],
-            "average_pool": ["tile %k {sizes = [16, 1, 1, 1]}", "buffers %k {depth = 2, behind = true}", stays],
-            "matmul": ["buffers %k {depth = 3, behind = true, serpentine = true}"],
-        }, base="pipelined", order="deadlines", bus="turns", loaders="one", weights="slots", places="own")
+        schedule = self.plan_file({
+            "conv": "tile = [32, 5, 2, 1], depth = 3, on_chip = true, row_tile = 1",
+            "conv_1": "tile = [32, 10, 1, 1], depth = 2, on_chip = true",
+            "conv_2": "tile = [48, 10, 2, 1], tile_k = 16, depth = 2, banks = [4, 6], serpentine = true, on_chip = true",
+            "tanh": "tile = [16, 10, 10, 1], depth = 2, banks = [0, 4], on_chip = true",
+            "average_pool": "tile = [16, 1, 1, 1], depth = 2, after_previous = true, on_chip = true",
+            "matmul": "depth = 3, after_previous = true, serpentine = true",
+        }, schedule="pipelined", priority="alap", bus="alternating", weight_loader="first", weight_prefetch="slots", result_places="own")
         np.save(self.path / "x.npy", random.normal(size=(1, 37, 37, 3)).astype(np.float32))
         values = {}
         for way in [schedule, "serial"]:

@@ -64,23 +64,23 @@ class NormTest(CliTest):
     def test_the_product_is_in_serpentine_order_where_its_inputs_do_not_stay(self):
         # 384 KiB of them for each block of channels; DRAM that has no time for that.
         slow = ["--set", "dram.clock_mhz=600"]
-        self.assertIn("serpentine = true", self.compiled("schedule", *slow))
+        self.assertIn("serpentine = true", self.compiled("plan", *slow))
         self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", *slow)
 
     def test_begins_with_half_of_the_rows(self):
         # DRAM, and engines, with time to load the weights twice.
         fast = ["--set", "dram.channels=4", "--set", "dma.outstanding_bursts=64"]
-        text = self.compiled("schedule", *fast)
-        self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
+        text = self.compiled("plan", *fast)
+        self.assertRegex(text, rf"tile = \[\d+, {ROWS // 2}, 1, 1\], tile_k = \d+, loop_order = \"positions_outer\"")
         product, norm = ([int(bank) for bank in banks] for banks in re.findall(r"banks = \[(\d+), (\d+)\]", text))
         self.assertEqual(product[1], norm[0])
-        self.assertIn("spreads = true", text)
-        self.choice_comes_back("spreads = true", "net.mlir", "--hw", "gemmini_16x16_fp32", *fast)
+        self.assertIn("spread_second_half = true", text)
+        self.choice_comes_back("spread_second_half = true", "net.mlir", "--hw", "gemmini_16x16_fp32", *fast)
 
     def test_the_second_half_of_the_rows_has_all_banks(self):
         # When the product beside which the first half runs has come to its end.
         def schedule(keys):
-            return self.schedule_file({"product": ["keep %k {on_chip = false}"], "norm": [f"buffers %k {{banks = [11, 16]{keys}}}"]})
+            return self.plan_file({"product": "on_chip = false", "norm": f"banks = [11, 16]{keys}"})
 
         hw, bank = ["--hw", "gemmini_16x16_fp32"], 262144 // 16
 
@@ -90,13 +90,12 @@ class NormTest(CliTest):
             return {int(address, 16) // bank for address in re.findall(r"\bload .*?\baddress=(0x[0-9a-f]+)", norm)}
 
         self.assertGreaterEqual(min(banks_of_loads(schedule(""))), 11)
-        self.assertLess(min(banks_of_loads(schedule(", spreads = true"))), 11)
-        self.run_on(*hw, "--schedule", schedule(", spreads = true"))
+        self.assertLess(min(banks_of_loads(schedule(", spread_second_half = true"))), 11)
+        self.run_on(*hw, "--schedule", schedule(", spread_second_half = true"))
 
     def test_both_halves_of_the_rows_have_the_tiles_that_are_asked_for(self):
-        path = self.schedule_file({"product": ["keep %k {on_chip = false}"],
-                                   "norm": [f"tile %k {{sizes = [{WIDTH}, 8, 1, 1]}}",
-                                            "buffers %k {banks = [11, 16], depth = 2, spreads = true}"]})
+        path = self.plan_file({"product": "on_chip = false",
+                               "norm": f"tile = [{WIDTH}, 8, 1, 1], banks = [11, 16], depth = 2, spread_second_half = true"})
         text, _ = self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", path, "--emit", "tiles", "-o", "-")
         norm = "".join(part for part in text.split("\n# ") if part.startswith("norm:"))
         rows = [int(bytes_, 16) // (WIDTH * 4) for bytes_ in re.findall(r"\nstore .*?\bspan=(0x[0-9a-f]+)", norm)]
@@ -109,15 +108,15 @@ class NormTest(CliTest):
     def test_search_lets_rows_through_its_last_tiles_in_parts(self):
         # Of any tiles that hold all rows; pipelined does that on no machine with one scratchpad for all operands.
         machine = ["--hw", "gemmini_16x16_fp32", "--search-budget", 48]
-        self.choice_comes_back("last = [", "net.mlir", *machine, schedule="search")
+        self.choice_comes_back("last_split = [", "net.mlir", *machine, schedule="search")
         self.run_on(*machine, "--schedule", "chosen.mlir")
 
     def kept(self, keys):
-        return self.schedule_file({"product": [f"keep %k {{{keys}}}"]})
+        return self.plan_file({"product": keys})
 
     def test_only_some_rows_go_to_dram(self):
         for first in [ROWS // 2, 40, ROWS - 1]:
-            report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.kept(f"on_chip = true, from = {first}"))
+            report = self.run_on("--hw", "gemmini_16x16_fp32", "--schedule", self.kept(f"on_chip = true, on_chip_from = {first}"))
             product, norm = layers_of(report)
             self.assertEqual(product["dram_write_bytes"], first * WIDTH * 4)
             self.assertEqual(norm["dram_read_bytes"], first * WIDTH * 4)
@@ -126,31 +125,30 @@ class NormTest(CliTest):
         # DRAM that has time for weights twice, or for all rows both ways.
         self.network(4 * DEPTH)
         machine = ["--hw", "gemmini_16x16_fp32", "--set", "dram.channels=2", "--set", "dram.controller=in_order"]
-        self.choice_comes_back(f"on_chip = true, from = {ROWS // 2}", "net.mlir", *machine)
+        self.choice_comes_back(f"on_chip = true, on_chip_from = {ROWS // 2}", "net.mlir", *machine)
         self.run_on(*machine, "--schedule", "pipelined")
 
     def test_the_last_tiles_take_some_rows_at_a_time(self):
         def cut(keys):
-            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 256{keys}}}"]})
+            return self.plan_file({"product": f"tile = [16, {ROWS}, 1, 1], tile_k = 256{keys}"})
 
         self.network(256) # so few inputs that they stay
         hw = ["--hw", "gemmini_16x16_fp32"]
         whole = layers_of(self.run_on(*hw, "--schedule", cut("")))[0]["dram_read_bytes"]
-        for keys in [", last = [2, 40]", ", first = [1, 64]", ", first = [1, 128], last = [3, 17]"]:
+        for keys in [", last_split = [2, 40]", ", first_split = [1, 64]", ", first_split = [1, 128], last_split = [3, 17]"]:
             # Each operand comes once, as ever.
             self.assertEqual(layers_of(self.run_on(*hw, "--schedule", cut(keys)))[0]["dram_read_bytes"], whole, keys)
-        text, _ = self.tilewright("compile", "net.mlir", *hw, "--schedule", cut(", last = [2, 40]"), "--emit", "tiles", "-o", "-")
+        text, _ = self.tilewright("compile", "net.mlir", *hw, "--schedule", cut(", last_split = [2, 40]"), "--emit", "tiles", "-o", "-")
         rows = [int(count) for count in re.findall(r"tensor .*?counts=\[(\d+),", text)]
         self.assertEqual(set(rows), {ROWS, 40, ROWS % 40})
 
     def test_of_blocks_of_inputs_the_last_ones_stay(self):
         # 8 KiB of weights for each: all six of four tiles have no room beside the inputs.
         def cut(keys):
-            return self.schedule_file({"product": [f"tile %k {{sizes = [16, {ROWS}, 1, 1], ic = 128, order = \"inputs_channels_outer\"{keys}}}",
-                                                   "buffers %k {depth = 2}"]})
+            return self.plan_file({"product": f'tile = [16, {ROWS}, 1, 1], tile_k = 128, loop_order = "k_channels_outer"{keys}, depth = 2'})
 
         hw = ["--hw", "gemmini_16x16_fp32"]
-        whole, some = (layers_of(self.run_on(*hw, "--schedule", cut(keys)))[0]["dram_read_bytes"] for keys in ["", ", last = [4, 40]"])
+        whole, some = (layers_of(self.run_on(*hw, "--schedule", cut(keys)))[0]["dram_read_bytes"] for keys in ["", ", last_split = [4, 40]"])
         self.assertEqual(some, whole)
 
     def test_a_product_begins_with_the_rows_that_are_normalised(self):
@@ -163,20 +161,20 @@ class NormTest(CliTest):
   return %y : {y}
 }}
 """)
-        self.choice_comes_back("first = [", "net.mlir", "--hw", "edge_32x32_bf16")
+        self.choice_comes_back("first_split = [", "net.mlir", "--hw", "edge_32x32_bf16")
         text = (self.path / "chosen.mlir").read_text()
-        columns, inputs = map(int, re.search(r"sizes = \[(\d+), \d+, 1, 1\], ic = (\d+), .*first = ", text).groups())
+        columns, inputs = map(int, re.search(r"tile = \[(\d+), \d+, 1, 1\], tile_k = (\d+), .*first_split = ", text).groups())
         # So many weights that they have a bank of 32 KiB to themselves, of bf16.
         self.assertGreater(columns, 32)
         self.assertLessEqual(2 * columns * inputs, 32768)
 
     def test_some_rows_cannot_stay(self):
-        for keys, message in [(f"on_chip = true, from = {ROWS}", "do not make and read so many positions of it one by one"),
-                              ("on_chip = false, from = 64", "'from' is 64 but on_chip is not true"),
-                              ("on_chip = true, bands = 2, from = 64", "'from' is 64 but there are bands"),
-                              ("on_chip = true, from = 0", "'from' is 0 but must be a positive number")]:
+        for keys, message in [(f"on_chip = true, on_chip_from = {ROWS}", "do not make and read so many positions of it one by one"),
+                              ("on_chip = false, on_chip_from = 64", "'on_chip_from' is 64 but on_chip is not true"),
+                              ("on_chip = true, row_tile = 2, on_chip_from = 64", "'on_chip_from' is 64 but there is a row_tile"),
+                              ("on_chip = true, on_chip_from = 0", "'on_chip_from' is 0 but must be a positive number")]:
             self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.kept(keys),
-                       message=["schedule.mlir:4:5: ", message])
+                       message=["plan.mlir:2:3: ", message])
 
     def test_what_a_kernel_reads_and_writes_stays_from_one_position_on(self):
         rows = f"tensor<{ROWS}x{WIDTH}xf32>"
@@ -185,11 +183,11 @@ class NormTest(CliTest):
         command = ["compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule"]
 
         def schedule(second):
-            return self.schedule_file({"product": ["keep %k {on_chip = true, from = 90}"],
-                                       "norm": [f"keep %k {{on_chip = true, from = {second}}}"]})
+            return self.plan_file({"product": "on_chip = true, on_chip_from = 90",
+                                   "norm": f"on_chip = true, on_chip_from = {second}"})
         self.tilewright(*command, schedule(90))
         self.fails(*command, schedule(110),
-                   message="schedule.mlir:6:5: kernel 'norm' reads and writes tensors that stay on chip from different positions on")
+                   message="plan.mlir:3:3: kernel 'norm' reads and writes tensors that stay on chip from different positions on")
 
     def test_the_product_behind_begins_with_half_of_the_rows(self):
         rows = f"tensor<{ROWS}x{WIDTH}xf32>"
@@ -199,9 +197,9 @@ class NormTest(CliTest):
   return %y : tensor<{ROWS}x{DEPTH}xf32>
 }}
 """)
-        text = self.tilewright("compile", "net.mlir", "--hw", "cloud_128x128", "--schedule", "pipelined", "--emit", "schedule",
+        text = self.tilewright("compile", "net.mlir", "--hw", "cloud_128x128", "--schedule", "pipelined", "--emit", "plan",
                                "-o", "-")[0]
-        self.assertRegex(text, rf"sizes = \[\d+, {ROWS // 2}, 1, 1\], ic = \d+, order = \"positions_outer\"")
+        self.assertRegex(text, rf"tile = \[\d+, {ROWS // 2}, 1, 1\], tile_k = \d+, loop_order = \"positions_outer\"")
 
     def test_sums_need_no_bank_of_their_own(self):
         # Rows as they come, centred and normalised fill a part of all four banks.
@@ -210,7 +208,7 @@ class NormTest(CliTest):
   return %y : tensor<{ROWS}x{WIDTH}xf32>
 }}
 """)
-        self.schedule_file({"norm": [f"tile %k {{sizes = [{WIDTH}, 32, 1, 1]}}", "buffers %k {depth = 1}"]}, "rows.mlir")
+        self.plan_file({"norm": f"tile = [{WIDTH}, 32, 1, 1], depth = 1"}, "rows.mlir")
         x = np.random.default_rng(2).normal(size=(ROWS, WIDTH)).astype(np.float32)
         np.save(self.path / "rows.npy", x)
         self.tilewright("run", "norm.mlir", "--hw", "gemmini_16x16_fp32", "--set", "scratchpads.unified.banks=4", "--schedule",
@@ -235,9 +233,9 @@ class NormTest(CliTest):
 }}
 """)
         machine = ["--hw", "edge_32x32_bf16", "--set", "dram.controller=in_order", "--schedule", "pipelined"]
-        text = self.tilewright("compile", "net.mlir", *machine, "--emit", "schedule", "-o", "-")[0]
-        channels = int(re.search(r'ic = (\d+), order = "inputs_channels_outer"', text).group(1))
-        self.assertIn(f"sizes = [{channels}, {rows}, 1, 1]", text)  # of the cast
+        text = self.tilewright("compile", "net.mlir", *machine, "--emit", "plan", "-o", "-")[0]
+        channels = int(re.search(r'tile_k = (\d+), loop_order = "k_channels_outer"', text).group(1))
+        self.assertIn(f"tile = [{channels}, {rows}, 1, 1]", text)  # of the cast
         self.tilewright("run", "net.mlir", *machine, "--input", "rows.npy", "--check", "--output-dir", "out")
         expected = np.repeat(x.astype(np.float64).sum(axis=1, keepdims=True) / 2, DEPTH, axis=1)
         # bf16 has 8 bits: of 768 inputs of about 1, each off by 2^-9 of itself at most, and of the result.
@@ -255,8 +253,8 @@ class NormTest(CliTest):
 }}
 """)
         machine = ["--hw", "vdla_16x16"]
-        self.choice_comes_back('ic = 64, order = "inputs_channels_outer"', "net.mlir", *machine)
-        channels, rows = re.search(r"sizes = \[(\d+), (\d+), 1, 1\]}", (self.path / "chosen.mlir").read_text()).groups()
+        self.choice_comes_back('tile_k = 64, loop_order = "k_channels_outer"', "net.mlir", *machine)
+        channels, rows = re.search(r"tile = \[(\d+), (\d+), 1, 1\](?!, tile_k)", (self.path / "chosen.mlir").read_text()).groups()
         self.assertEqual(int(channels), 64)
         self.assertLess(int(rows), ROWS)
         random = np.random.default_rng(3)
@@ -279,8 +277,8 @@ class NormTest(CliTest):
 }
 """)
         def cut(last):
-            return self.schedule_file(
-                {"product": [f'tile %k {{sizes = [16, 2, 1, 1], ic = 160, order = "inputs_outer", last = [2, {last}]}}']}, base="pipelined")
+            return self.plan_file(
+                {"product": f'tile = [16, 2, 1, 1], tile_k = 160, loop_order = "k_outer", last_split = [2, {last}]'}, schedule="pipelined")
         command = ["compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "-o", "net.twp", "--schedule"]
         self.fails(*command, cut(1), message="parts of so few would come to their sums too soon")
         self.tilewright(*command, cut(2))

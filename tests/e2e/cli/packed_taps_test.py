@@ -13,7 +13,7 @@ from cli_test import CliTest, layers_of
 class PackedTapsTest(CliTest):
     def result(self, model, hw, x, y, *options):
         """The values with tiles of x by y positions, and the bytes that DRAM gives."""
-        schedule = self.schedule_file({"*": [f"tile %k {{sizes = [0, {x}, {y}, 1]}}"]})
+        schedule = self.plan_file({"*": f"tile = [0, {x}, {y}, 1]"})
         self.tilewright("run", model, "--hw", hw, "--check", "--schedule", schedule, *options, "--output-dir", "out",
                         "--json", "report.json")
         values, = [np.load(path) for path in (self.path / "out").glob("*.npy")]

@@ -13,7 +13,7 @@ from cli_test import DIGITS, NETWORK, CliTest
 
 class PixelsTest(CliTest):
     def packed(self, value, keys=""):
-        return self.schedule_file({"*": [f"tile %k {{packed = {value}{keys}}}"]}, f"packed-{value}.mlir")
+        return self.plan_file({"*": f"pixel_packing = {value}{keys}"}, f"packed-{value}.mlir")
 
     def result(self, model, hw, *options):
         """The values, and the cycles that the tensor engine is busy."""
@@ -93,7 +93,7 @@ class PixelsTest(CliTest):
 
     def test_outputs_of_two_rows_share_what_both_read(self):
         """An odd number of rows, an odd number in a tile, two images, strides, few channels, and whole vectors of one pixel."""
-        for model, keys in [("conv:2x7x9x8:3x3x8:s1:p1:fp32", ""), ("conv:1x12x9x8:3x3x8:s1:p1:fp32", ", sizes = [0, 0, 3, 0]"),
+        for model, keys in [("conv:2x7x9x8:3x3x8:s1:p1:fp32", ""), ("conv:1x12x9x8:3x3x8:s1:p1:fp32", ", tile = [0, 0, 3, 0]"),
                             ("conv:1x21x32x8:5x5x6:s2:p2:fp32", ""), ("conv:1x9x12x16:3x3x8:s1:p0:fp32", ""),
                             ("conv:1x9x20x20:3x3x5:s1:p1:fp32", "")]:
             path = self.packed("true", keys)
@@ -127,8 +127,8 @@ class PixelsTest(CliTest):
 }}
 """)
         def schedule(packed, on_chip):
-            keep, tile = f"keep %k {{on_chip = {on_chip}}}", f"tile %k {{packed = {packed}}}"
-            return self.schedule_file({"wide": [keep], "first": [tile], "second": [keep, tile]}, f"{packed}-{on_chip}.mlir")
+            kept, packs = f"on_chip = {on_chip}", f"pixel_packing = {packed}"
+            return self.plan_file({"wide": kept, "first": packs, "second": f"{kept}, {packs}"}, f"{packed}-{on_chip}.mlir")
 
         for on_chip in ["true", "false"]:
             path = schedule("true", on_chip)
@@ -175,21 +175,21 @@ class PixelsTest(CliTest):
             self.assertIn("360 of 360", out)
 
     def test_the_choice_comes_back(self):
-        self.choice_comes_back("packed = true", NETWORK, "--hw", "edge_32x32_int8")
+        self.choice_comes_back("pixel_packing = true", NETWORK, "--hw", "edge_32x32_int8")
 
     def test_tiles_count_outputs(self):
-        path = self.packed("true", ", sizes = [0, 4, 1, 1]")
+        path = self.packed("true", ", tile = [0, 4, 1, 1]")
         tiles, _ = self.tilewright("compile", "conv:1x8x8x4:3x3x4:s1:p1:int8", "--hw", "tiny_8x8", "--schedule", path,
                                    "--emit", "tiles")
         self.assertIn("tile 1 x 1 x 2 positions", tiles)
         self.assertIn("2 outputs side by side", tiles)
 
     def test_what_cannot_be_packed(self):
-        place = re.escape("packed-true.mlir:4:5: ")
+        place = re.escape("packed-true.mlir:2:3: ")
         for model, keys, why in [("conv:1x8x8x8:3x3x8:s1:p1:int8", "", "would take no fewer cycles so"),
                                  ("conv:1x8x8x16:3x3x12:s1:p1:fp32", "", "would take no fewer cycles so"),
-                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 3, 0, 0]", "2 outputs along x at once"),
-                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", sizes = [0, 10, 0, 0]", "size along x is 10 .* has 8 there")]:
+                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", tile = [0, 3, 0, 0]", "2 outputs along x at once"),
+                                 ("conv:1x8x8x4:3x3x4:s1:p1:int8", ", tile = [0, 10, 0, 0]", "size along x is 10 .* has 8 there")]:
             hw = "gemmini_16x16_fp32" if model.endswith("fp32") else "tiny_8x8"
             error = self.fails("compile", model, "--hw", hw, "--schedule", self.packed("true", keys), message="")
             self.assertRegex(error, place + ".*" + why)

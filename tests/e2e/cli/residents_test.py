@@ -72,7 +72,7 @@ class ResidentsTest(CliTest):
                     np.testing.assert_array_equal(values, x * mask)
 
     def keeping(self, name):
-        return self.schedule_file({name: ["keep %k {on_chip = true}"]})
+        return self.plan_file({name: "on_chip = true"})
 
     def test_what_lies_behind_the_last_channel_meets_nothing(self):
         # There the writer's weights are zero, so that an infinite input leaves no number. 10 channels are less than the 16 rows, 24 more.
@@ -87,9 +87,8 @@ class ResidentsTest(CliTest):
     def test_few_channels_go_where_their_taps_lie_side_by_side(self):
         # On chip the second product would take a pass for each of 9 taps instead of 2, and none is saved in the third.
         self.network(("first", 1, 4, 1), ("second", 3, 32, 1), ("third", 1, 32, 1), size=28, channels=32)
-        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--emit", "schedule")
-        names = dict(re.findall(r'(%\w+) = transform\.tilewright\.match_node "(\w+)"', text))
-        kept = {names[k]: on == "true" for k, on in re.findall(r"keep (%\w+) \{on_chip = (\w+)", text)}
+        text, _ = self.tilewright("compile", "net.mlir", "--hw", "edge_32x32_bf16", "--schedule", "pipelined", "--emit", "plan")
+        kept = {name: on == "true" for name, on in re.findall(r'plan.kernel "(\w+)" .*on_chip = (\w+)', text)}
         self.assertEqual((kept["first"], kept["second"]), (False, True), text)
 
 
@@ -126,31 +125,31 @@ class SharedPlacesTest(CliTest):
         return values[result]
 
     def keeping(self, places, names=("first", "middle", "product")):
-        return self.schedule_file({name: ["keep %k {on_chip = true}"] for name in names}, places=places)
+        return self.plan_file({name: "on_chip = true" for name in names}, result_places=places)
 
     def has_no_room(self, schedule):
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", schedule, message="does not fit three quarters of unified")
 
     def test_a_sum_takes_the_place_of_its_addend(self):
         expected = self.network()
-        values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", self.keeping("shared"))
+        values = self.output("--hw", "gemmini_16x16_fp32", "--schedule", self.keeping("reused"))
         np.testing.assert_array_equal(values, expected)
         self.has_no_room(self.keeping("own"))
 
     def test_what_the_next_kernel_needs_keeps_its_place(self):
         self.network(again=True)
-        self.has_no_room(self.keeping("shared"))
+        self.has_no_room(self.keeping("reused"))
 
     def test_what_the_windows_of_the_sum_read_keeps_its_place(self):
         self.network(shortcut="middle", rows=50) # two have no room
-        self.has_no_room(self.keeping("shared", ["middle", "product"]))
+        self.has_no_room(self.keeping("reused", ["middle", "product"]))
 
     def test_the_compiler_shares_where_that_saves_time(self):
         expected = self.network()
-        own, shared = (self.cycles("gemmini_16x16_fp32", self.schedule_file({}, places=places)) for places in ["own", "shared"])
+        own, shared = (self.cycles("gemmini_16x16_fp32", self.plan_file({}, result_places=places)) for places in ["own", "reused"])
         self.assertLess(shared, own)
-        self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertIn('tilewright.places = "shared"', (self.path / "chosen.mlir").read_text())
+        self.tilewright("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", "pipelined", "--emit", "plan", "-o", "chosen.mlir")
+        self.assertIn('result_places = "reused"', (self.path / "chosen.mlir").read_text())
         np.testing.assert_array_equal(self.output("--hw", "gemmini_16x16_fp32", "--schedule", "chosen.mlir"), expected)
 
 

@@ -21,7 +21,7 @@ class ScheduleChoiceTest(CliTest):
 
     def measured(self, model):
         """Cycles of the three programs, each asked for by itself."""
-        asked = {"list_scheduled": self.schedule_file({}, base="pipelined"), "double_buffer": "double_buffer", "serial": "serial"}
+        asked = {"list_scheduled": self.plan_file({}, schedule="pipelined"), "double_buffer": "double_buffer", "serial": "serial"}
         return {name: self.report(*model, "--schedule", schedule)["total_cycles"] for name, schedule in asked.items()}
 
     def image(self, *arguments):
@@ -52,10 +52,10 @@ class ScheduleChoiceTest(CliTest):
         self.assertEqual(self.report(*DOUBLE_BUFFER)["schedule_ran"], "double_buffer")
         image = self.image(*DOUBLE_BUFFER)
         self.assertEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", "double_buffer"))
-        self.assertNotEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", self.schedule_file({}, base="pipelined")))
+        self.assertNotEqual(image, self.image(*DOUBLE_BUFFER, "--schedule", self.plan_file({}, schedule="pipelined")))
         # The file names the schedule that ran, and is taken by its word.
-        self.tilewright("compile", *DOUBLE_BUFFER, "--emit", "schedule", "-o", "chosen.mlir")
-        self.assertIn('tilewright.base = "double_buffer"', (self.path / "chosen.mlir").read_text())
+        self.tilewright("compile", *DOUBLE_BUFFER, "--emit", "plan", "-o", "chosen.mlir")
+        self.assertIn('schedule = "double_buffer"', (self.path / "chosen.mlir").read_text())
         self.assertEqual(self.image(*DOUBLE_BUFFER, "--schedule", "chosen.mlir"), image)
 
     def test_search_is_never_slower(self):
@@ -75,12 +75,12 @@ class ScheduleChoiceTest(CliTest):
         report = self.report(*model)
         self.assertGreater(report["lower_bound_cycles"], 1000000)
         self.assertEqual((report["schedule_ran"], report["schedule_candidates"]), ("list_scheduled", []))
-        listed = self.schedule_file({}, base="pipelined")
+        listed = self.plan_file({}, schedule="pipelined")
         self.assertEqual(report["total_cycles"], self.report(*model, "--schedule", listed)["total_cycles"])
         self.assertIn("(list_scheduled ran, not compared: more than 1,000,000 cycles)", self.tilewright("run", *model)[0])
 
     def test_what_is_asked_for_is_not_compared(self):
-        for options in [["--across", "prefetch"], ["--schedule", self.schedule_file({}, base="pipelined")], ["--schedule", "serial"]]:
+        for options in [["--across", "prefetch"], ["--schedule", self.plan_file({}, schedule="pipelined")], ["--schedule", "serial"]]:
             report = self.report(*DOUBLE_BUFFER, *options)
             self.assertNotIn("schedule_ran", report)
             self.assertNotIn(" ran", self.tilewright("run", *DOUBLE_BUFFER, *options)[0].splitlines()[0])

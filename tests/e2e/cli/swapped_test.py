@@ -19,7 +19,7 @@ FAST = ["--hw", "gemmini_16x16_fp32", "--set", "dram.device=ideal", "--set", "dr
 class SwappedTest(CliTest):
     def preloads(self, *options):
         """Tiles that the array held, as the list scheduler has them."""
-        self.tilewright("run", "net.mlir", *options, "--schedule", self.schedule_file({}, base="pipelined"), "--json", "report.json")
+        self.tilewright("run", "net.mlir", *options, "--schedule", self.plan_file({}, schedule="pipelined"), "--json", "report.json")
         engines = json.loads((self.path / "report.json").read_text())["engines"]
         return next(engine["instructions"] for engine in engines if engine["name"] == "preload")
 

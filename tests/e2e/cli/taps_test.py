@@ -11,12 +11,12 @@ from cli_test import CliTest
 
 class TapsTest(CliTest):
     def schedule(self, size, rows=None, channels=32):
-        tile = f"tile %k {{sizes = [{channels}, {size}, {rows or size}, 1], ic = {channels}}}"
-        return self.schedule_file({"conv": [tile]}, base="pipelined")
+        tile = f"tile = [{channels}, {size}, {rows or size}, 1], tile_k = {channels}"
+        return self.plan_file({"conv": tile}, schedule="pipelined")
 
     def tiles_of(self, kernel, size, machine="vdla_16x16"):
         self.schedule(size)
-        return self.tilewright("compile", kernel, "--hw", machine, "--schedule", "schedule.mlir", "--emit", "tiles")[0]
+        return self.tilewright("compile", kernel, "--hw", machine, "--schedule", "plan.mlir", "--emit", "tiles")[0]
 
     def test_corners_and_edges_are_a_loop_each(self):
         tiles = self.tiles_of("conv:1x7x7x32:3x3x32:s1:p1:int8", 7)
@@ -30,7 +30,7 @@ class TapsTest(CliTest):
                 with self.subTest(kernel=kernel, machine=machine):
                     self.schedule(size)
                     run = ["run", f"conv:{kernel}:{element}", "--hw", machine]
-                    self.tilewright(*run, "--schedule", "schedule.mlir", "--check", "--output-dir", "some")
+                    self.tilewright(*run, "--schedule", "plan.mlir", "--check", "--output-dir", "some")
                     self.tilewright(*run, "--schedule", "serial", "--output-dir", "all")
                     some, all_taps = (np.load(next((self.path / folder).glob("*.npy"))) for folder in ("some", "all"))
                     tolerance = 0 if element == "int8" else 1e-4  # fp32: taps are added in another order
@@ -40,7 +40,7 @@ class TapsTest(CliTest):
         """Columns whose taps are one loop come again for each row of taps: too soon for a sum of floats to be added to, so here they are two."""
         self.schedule(5, rows=2, channels=16)
         run = ["run", "conv:1x9x9x16:3x3x16:s2:p1:fp32", "--hw", "gemmini_16x16_fp32"]
-        self.tilewright(*run, "--schedule", "schedule.mlir", "--check", "--output-dir", "some")
+        self.tilewright(*run, "--schedule", "plan.mlir", "--check", "--output-dir", "some")
         self.tilewright(*run, "--schedule", "serial", "--output-dir", "all")
         some, all_taps = (np.load(next((self.path / folder).glob("*.npy"))) for folder in ("some", "all"))
         np.testing.assert_allclose(some, all_taps, rtol=1e-4, atol=1e-4)  # taps are added in another order

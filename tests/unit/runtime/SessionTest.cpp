@@ -127,5 +127,5 @@ TEST(SessionTest, WhatCannotBeLoadedIsRefused) {
             "a machine is needed to compile gemm:8x8x8:int8: give one with --hw (see 'tilewright hw list')");
   tiny.schedule = "best";
   EXPECT_EQ(error("gemm:8x8x8:int8", tiny),
-            "schedule is 'best' but must be one of serial, double_buffer, pipelined, search, or a schedule file (.mlir)");
+            "schedule is 'best' but must be one of serial, double_buffer, pipelined, search, or a plan file (.mlir)");
 }

@@ -1,4 +1,4 @@
-//===- ScheduleTarget.cpp - Schedule files, applied to a kernel -----------===//
+//===- PlanTarget.cpp - Plan files, applied to a kernel -------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "tests/fuzz/targets/Compile.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Channels that are taken as they are made: the same values, and weights come while the kernel before is still at work."""
+"""Channel streaming between producer and consumer: the same values, and weights load while the producer is still at work."""
 
 import json
 import unittest
@@ -12,7 +12,7 @@ from cli_test import CliTest, hexed, tensor
 EDGE = ["--hw", "edge_32x32_bf16"]
 
 
-class AsMadeTest(CliTest):
+class ChannelStreamingTest(CliTest):
     def setUp(self):
         super().setUp()
         self.random = np.random.default_rng(1)
@@ -46,12 +46,12 @@ class AsMadeTest(CliTest):
 """)
         np.save(self.path / "x.npy", self.integers(image))
 
-    def turns(self, value, base="pipelined"):
-        return self.schedule_file({"takes": [f"buffers %k {{as_made = {value}}}"]}, f"{value}.mlir", base=base)
+    def streaming(self, value, schedule="pipelined"):
+        return self.plan_file({"takes": f"channel_streaming = {value}"}, f"{value}.mlir", schedule=schedule)
 
     def same_values(self, *machine, **network):
         self.net(**network)
-        np.testing.assert_array_equal(self.output(*machine, "--schedule", self.turns("true")), self.output(*machine, "--schedule", "serial"))
+        np.testing.assert_array_equal(self.output(*machine, "--schedule", self.streaming("true")), self.output(*machine, "--schedule", "serial"))
 
     def test_values(self):
         """Whole blocks of channels, and others; what is added to them; products of pixels; a stride of one."""
@@ -81,18 +81,18 @@ class AsMadeTest(CliTest):
 """)
         np.save(self.path / "x.npy", self.random.integers(-128, 128, [1, 6, 6, 8]).astype(np.int8))
         tiny = ["--hw", "tiny_8x8", "--schedule"]
-        np.testing.assert_array_equal(self.output(*tiny, self.turns("true")), self.output(*tiny, "serial"))
+        np.testing.assert_array_equal(self.output(*tiny, self.streaming("true")), self.output(*tiny, "serial"))
 
     def test_without_room_on_chip_for_what_is_made(self):
         self.net()
-        schedule = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["keep %k {on_chip = false}"]}, base="pipelined")
+        schedule = self.plan_file({"takes": "channel_streaming = true", "makes": "on_chip = false"}, schedule="pipelined")
         np.testing.assert_array_equal(self.output(*EDGE, "--schedule", schedule), self.output(*EDGE, "--schedule", "serial"))
 
     def test_tiles_that_are_asked_for(self):
         """Neither need be what the compiler would take."""
         self.net()
-        schedule = self.schedule_file({"takes": ["buffers %k {as_made = true, depth = 3}", 'tile %k {ic = 64, order = "positions_outer"}'],
-                                       "makes": ['tile %k {sizes = [32, 14, 7, 1], order = "positions_outer"}']}, base="pipelined")
+        schedule = self.plan_file({"takes": 'channel_streaming = true, depth = 3, tile_k = 64, loop_order = "positions_outer"',
+                                   "makes": 'tile = [32, 14, 7, 1], loop_order = "positions_outer"'}, schedule="pipelined")
         np.testing.assert_array_equal(self.output(*EDGE, "--schedule", schedule), self.output(*EDGE, "--schedule", "serial"))
 
     def hurried(self):
@@ -101,24 +101,24 @@ class AsMadeTest(CliTest):
 
     def test_weights_come_while_the_kernel_before_is_at_work(self):
         self.hurried()
-        self.assertLess(self.cycles(EDGE[1], self.turns("true")), 0.92 * self.cycles(EDGE[1], self.turns("false")))
+        self.assertLess(self.cycles(EDGE[1], self.streaming("true")), 0.92 * self.cycles(EDGE[1], self.streaming("false")))
 
     def test_the_compiler_sees_where_it_pays(self):
         self.hurried()
-        self.choice_comes_back("as_made = true", "net.mlir", *EDGE)
+        self.choice_comes_back("channel_streaming = true", "net.mlir", *EDGE)
 
     def test_kernels_that_cannot(self):
         self.net()
         command = ["compile", "net.mlir", *EDGE, "--schedule"]
-        first = self.schedule_file({"front": ["buffers %k {as_made = true}"]}, base="pipelined")
-        self.fails(*command, first, message=["schedule.mlir:4:5", "'front'", "both must be products or convolutions"])
-        both = self.schedule_file({"takes": ["buffers %k {as_made = true}"], "makes": ["buffers %k {as_made = true}"]}, base="pipelined")
+        first = self.plan_file({"front": "channel_streaming = true"}, schedule="pipelined")
+        self.fails(*command, first, message=["plan.mlir:2:3", "'front'", "both must be products or convolutions"])
+        both = self.plan_file({"takes": "channel_streaming = true", "makes": "channel_streaming = true"}, schedule="pipelined")
         self.fails(*command, both, message="takes turns with one other")
-        self.fails(*command, self.turns("true", "serial"), message=["true.mlir:4:5", "base pipelined or search"])
-        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.turns("true"),
+        self.fails(*command, self.streaming("true", "serial"), message=["true.mlir:2:3", "pipelined or search"])
+        self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.streaming("true"),
                    message="no scratchpad for weights alone")
         self.net(channels=(32, 64, 96, 1024), stride=1)
-        self.fails(*command, self.turns("true"), message="the accumulator does not hold all its sums")
+        self.fails(*command, self.streaming("true"), message="the accumulator does not hold all its sums")
 
     def test_channels_of_another_shape(self):
         """A product behind a flattened image takes each pixel's channels for others."""
@@ -134,7 +134,7 @@ class AsMadeTest(CliTest):
 }}
 """)
         np.save(self.path / "x.npy", self.integers([2, 8, 8, 32]))
-        self.fails("compile", "net.mlir", *EDGE, "--schedule", self.turns("true"), message="its channels are not those that are made")
+        self.fails("compile", "net.mlir", *EDGE, "--schedule", self.streaming("true"), message="its channels are not those that are made")
         np.testing.assert_array_equal(self.output(*EDGE, "--schedule", "pipelined"), self.output(*EDGE, "--schedule", "serial"))
 
 

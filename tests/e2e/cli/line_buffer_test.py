@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tiles one below the other share the rows that both their windows read: DRAM gives each once."""
+"""Circular line buffers: tiles below one another share the rows that both their windows read, so that DRAM gives each once."""
 
 import json
 import unittest
@@ -19,7 +19,7 @@ def windows(x, stride):
     return np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (0, 1)).transpose(0, 1, 3, 4, 2)[::stride, ::stride]
 
 
-class RollingTest(CliTest):
+class LineBufferTest(CliTest):
     def setUp(self):
         super().setUp()
         random = np.random.default_rng(1)
@@ -40,9 +40,8 @@ class RollingTest(CliTest):
 }}
 """)
 
-    def schedule(self, node, x, y, rolling, base="pipelined"):
-        return self.schedule_file({node: [f"tile %k {{sizes = [0, {x}, {y}, 1]}}", f"buffers %k {{depth = 2, rolling = {rolling}}}"]},
-                                  base=base)
+    def schedule(self, node, x, y, tiles, schedule="pipelined"):
+        return self.plan_file({node: f"tile = [0, {x}, {y}, 1], depth = 2, line_buffer = {tiles}"}, schedule=schedule)
 
     def read(self, *kernel):
         """Runs the network and checks its values; bytes that DRAM gives to that kernel."""
@@ -70,14 +69,14 @@ class RollingTest(CliTest):
         def refused(message, *kernel, **options):
             self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_int8", "--schedule", self.schedule(*kernel, **options),
                        message=message)
-        refused("rolling is 4 but kernel 'window' has base double_buffer", "window", 12, 1, 4, base="double_buffer")
-        refused("'rolling' is 0 but must be a positive number", "window", 12, 1, 0)
+        refused("line_buffer is 4 but kernel 'window' has schedule double_buffer", "window", 12, 1, 4, schedule="double_buffer")
+        refused("'line_buffer' is 0 but must be a positive number", "window", 12, 1, 0)
         self.write("net.mlir", """func.func @main(%x: tensor<1x8x8x16xf32>) -> tensor<1x8x8x16xf32> {
   %0 = graph.relu %x : tensor<1x8x8x16xf32> loc("relu")
   return %0 : tensor<1x8x8x16xf32>
 }
 """)
-        refused("rolling is 4 but kernel 'relu' has no tiles whose windows share rows of an input in DRAM", "relu", 8, 1, 4)
+        refused("line_buffer is 4 but kernel 'relu' has no tiles whose windows share rows of an input in DRAM", "relu", 8, 1, 4)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,3 @@
+plan.network attributes {schedule = "pipelined"} {
+  plan.kernel "*" {pixel_packing = true}
+}
