@@ -10,6 +10,7 @@
 #include <numeric>
 #include <set>
 #include <tuple>
+#include <utility>
 
 using namespace tw;
 using namespace tw::cost;
@@ -99,30 +100,46 @@ struct Latencies {
 // Engines
 //===----------------------------------------------------------------------===//
 
-/// The least max(array, vector) over all ways to split depthwise windows between the two engines (fractions allowed), if the array
-/// has `others` to do beside these layers.
-std::pair<uint64_t, uint64_t> balance(const std::vector<const LayerWork *> &layers, uint64_t others = 0) {
-  double array = double(others), vector = 0;
-  std::vector<std::pair<double, double>> windows; // vector cycles, array cycles
-  for (const LayerWork *layer : layers) {
-    array += double(layer->arrayCycles);
-    vector += double(layer->vectorCycles);
-    if (layer->windowVectorCycles && layer->windowArrayCycles) {
-      windows.push_back({double(layer->windowVectorCycles), double(layer->windowArrayCycles)});
-      vector += double(layer->windowVectorCycles);
+/// What some layers ask of the array and of the vector engine. Depthwise windows may run on either.
+struct EngineWork {
+  double array = 0, vector = 0; ///< with all windows on the vector engine
+  std::vector<std::pair<double, double>>
+      windows; ///< vector cycles, array cycles; first what relieves the vector engine most for an array cycle
+
+  /// `isFirst`: the layer comes before those that are there.
+  void add(const LayerWork &layer, bool isFirst = false) {
+    array += double(layer.arrayCycles);
+    vector += double(layer.vectorCycles);
+    if (!layer.windowVectorCycles || !layer.windowArrayCycles)
+      return;
+    vector += double(layer.windowVectorCycles);
+    const std::pair window(double(layer.windowVectorCycles), double(layer.windowArrayCycles));
+    auto relievesMore = [](const auto &a, const auto &b) { return a.first * b.second > b.first * a.second; };
+    auto place = isFirst ? std::lower_bound(windows.begin(), windows.end(), window, relievesMore)
+                         : std::upper_bound(windows.begin(), windows.end(), window, relievesMore);
+    windows.insert(place, window);
+  }
+
+  /// The least max(array, vector) over all ways to split the windows between the two engines (fractions allowed), if the array has
+  /// `others` to do beside these layers.
+  std::pair<uint64_t, uint64_t> balance(uint64_t others = 0) const {
+    double array = double(others) + this->array, vector = this->vector;
+    for (auto [v, a] : windows) {
+      if (array >= vector)
+        break;
+      double share = std::min(1.0, (vector - array) / (v + a));
+      array += share * a;
+      vector -= share * v;
     }
+    return {uint64_t(array), uint64_t(vector)};
   }
-  // Move to the array first what relieves the vector engine most for an array cycle.
-  std::stable_sort(windows.begin(), windows.end(),
-                   [](const auto &a, const auto &b) { return a.first * b.second > b.first * a.second; });
-  for (auto [v, a] : windows) {
-    if (array >= vector)
-      break;
-    double share = std::min(1.0, (vector - array) / (v + a));
-    array += share * a;
-    vector -= share * v;
-  }
-  return {uint64_t(array), uint64_t(vector)};
+};
+
+std::pair<uint64_t, uint64_t> balance(const std::vector<const LayerWork *> &layers, uint64_t others = 0) {
+  EngineWork work;
+  for (const LayerWork *layer : layers)
+    work.add(*layer);
+  return work.balance(others);
 }
 
 struct Candidate {
@@ -244,6 +261,78 @@ uint64_t boundaryStores(const std::vector<const LayerWork *> &layers, const std:
       bytes += std::min(tensors[i].bytes, written[i]);
   return bytes;
 }
+
+/// What some layers ask for together.
+struct Side {
+  std::pair<uint64_t, uint64_t> engines; ///< EngineWork::balance()
+  uint64_t preload = 0, constants = 0, loads = 0, stores = 0;
+};
+
+Side sideOf(const std::vector<const LayerWork *> &layers, const std::vector<NetworkTensor> &tensors) {
+  Side side{balance(layers), 0, constantBytes(layers), boundaryLoads(layers, tensors), boundaryStores(layers, tensors)};
+  for (const LayerWork *layer : layers)
+    side.preload += layer->preloadCycles;
+  return side;
+}
+
+/// sideOf() layers that become more.
+class GrowingSide {
+public:
+  explicit GrowingSide(const std::vector<NetworkTensor> &tensors)
+      : tensors(tensors), read(tensors.size(), 0), written(tensors.size(), 0) {}
+
+  EngineWork work;
+
+  /// `isFirst`: the layer comes before those that are there.
+  void add(const LayerWork &layer, bool isFirst) {
+    work.add(layer, isFirst);
+    side.preload += layer.preloadCycles;
+    addConstants(layer, isFirst);
+    for (const TensorUse &use : layer.inputs) {
+      const NetworkTensor &tensor = tensors[use.tensor];
+      const uint64_t most = std::max(read[use.tensor], use.bytes), before = std::exchange(read[use.tensor], most);
+      if (tensor.input || tensor.constant)
+        side.loads += std::min(tensor.bytes, most) - std::min(tensor.bytes, before);
+    }
+    const NetworkTensor &output = tensors[layer.output.tensor];
+    uint64_t &bytes = written[layer.output.tensor];
+    const uint64_t before = std::exchange(bytes, bytes + layer.output.bytes);
+    if (output.output)
+      side.stores += std::min(output.bytes, bytes) - std::min(output.bytes, before);
+  }
+  Side get() const {
+    Side result = side;
+    result.engines = work.balance();
+    return result;
+  }
+
+private:
+  const std::vector<NetworkTensor> &tensors;
+  Side side;
+  std::vector<uint64_t> read, written;      ///< bytes, per tensor
+  std::map<const void *, uint64_t> counted; ///< bytes of constants: those of the first layer that has each
+
+  void addConstants(const LayerWork &layer, bool isFirst) {
+    auto add = [&](const ConstantUse &use) {
+      if (!use.key) {
+        side.constants += use.bytes;
+        return;
+      }
+      auto [known, isNew] = counted.try_emplace(use.key, use.bytes);
+      if (isNew)
+        side.constants += use.bytes;
+      else if (isFirst)
+        side.constants += use.bytes - std::exchange(known->second, use.bytes);
+    };
+    if (isFirst)
+      std::for_each(layer.constants.rbegin(), layer.constants.rend(), add);
+    else
+      std::for_each(layer.constants.begin(), layer.constants.end(), add);
+  }
+};
+
+/// Tensors at which cuts are looked for: of deeper networks those that may give the most, each a true bound.
+constexpr size_t kMostCutTensors = 150;
 
 /// What layers, or parts of them, do on the two sides of a cut.
 class Parts {
@@ -415,58 +504,55 @@ uint64_t cost::networkBytes(const std::vector<LayerWork> &layers, const std::vec
   return bytesOf(neededWork(layers, tensors, machine), tensors, machine);
 }
 
-Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<NetworkTensor> &tensors,
+Bound cost::networkBound(const std::vector<LayerWork> &given, const std::vector<NetworkTensor> &tensors,
                          const timing::MachineParams &machine) {
-  const std::vector<LayerWork> layers = neededWork(whole, tensors, machine);
+  const std::vector<LayerWork> layers = neededWork(given, tensors, machine);
   Latencies l{machine};
   std::vector<const LayerWork *> all = pointersTo(layers);
+  std::vector<bool> isMade(tensors.size(), false);
+  for (const LayerWork &layer : layers)
+    isMade[layer.output.tensor] = true;
   bool inputsFirst = true; // no layer works on constants alone
-  for (const LayerWork &layer : layers) {
+  for (const LayerWork &layer : layers)
     inputsFirst &= std::any_of(layer.inputs.begin(), layer.inputs.end(), [&](const TensorUse &use) {
-      auto writes = [&](const LayerWork &other) { return other.output.tensor == use.tensor; };
       const NetworkTensor &tensor = tensors[use.tensor];
-      return tensor.input || tensor.constant || std::any_of(layers.begin(), layers.end(), writes);
+      return tensor.input || tensor.constant || isMade[use.tensor];
     });
-  }
   uint64_t head = inputsFirst ? l.firstOperand() : 0;
-  auto preload = [](const std::vector<const LayerWork *> &some) {
-    uint64_t cycles = 0;
-    for (const LayerWork *layer : some)
-      cycles += layer->preloadCycles;
-    return cycles;
-  };
-  auto [array, vector] = balance(all);
-  uint64_t stores = boundaryStores(all, tensors), bytes = bytesOf(layers, tensors, machine);
+  const Side whole = sideOf(all, tensors);
+  auto [array, vector] = whole.engines;
+  uint64_t stores = whole.stores, bytes = bytesOf(layers, tensors, machine);
   std::vector<Candidate> candidates = {{"array", array, array ? head + l.tensorDrain() + l.t.done_cycles : 0},
-                                       {"preload", preload(all), l.t.done_cycles},
+                                       {"preload", whole.preload, l.t.done_cycles},
                                        {"vector", vector, vector ? head + l.vectorDrain() + l.t.done_cycles : 0},
                                        {"dram", l.bus(bytes), bytes ? l.busFill() : 0},
                                        {"port", std::max(l.loadPorts(bytes - stores), l.storePorts(stores)), l.t.start_cycles}};
   Bound bound = largest(candidates);
 
-  auto workBefore = [&](const std::vector<const LayerWork *> &before) {
-    auto [array, vector] = balance(before);
-    uint64_t loads = constantBytes(before) + boundaryLoads(before, tensors);
+  auto workBefore = [&](const Side &before) {
+    auto [array, vector] = before.engines;
+    uint64_t loads = before.constants + before.loads;
     return largest({{"array", array, array ? head : 0},
-                    {"preload", preload(before), 0},
+                    {"preload", before.preload, 0},
                     {"vector", vector, vector ? head : 0},
                     {"dram", l.bus(loads), l.firstRequest()},
                     {"port", l.loadPorts(loads), l.t.start_cycles}});
   };
   const uint64_t tile = ceilDiv(std::max(machine.rows, machine.cols), machine.preloadRowsPerCycle);
-  auto workAfter = [&](const std::vector<const LayerWork *> &after) {
-    auto [array, vector] = balance(after);
+  auto workAfter = [&](const Side &after) {
+    auto [array, vector] = after.engines;
     // A chip full of constants, and weights in both planes, may be there already.
-    uint64_t constants = constantBytes(after), onChip = onChipBytes(machine), weights = preload(after);
-    uint64_t loads = constants > onChip ? constants - onChip : 0;
-    return std::max({array, vector, weights > 2 * tile ? weights - 2 * tile : 0, l.bus(loads + boundaryStores(after, tensors)),
-                     l.loadPorts(loads)});
+    uint64_t onChip = onChipBytes(machine), weights = after.preload;
+    uint64_t loads = after.constants > onChip ? after.constants - onChip : 0;
+    return std::max(
+        {array, vector, weights > 2 * tile ? weights - 2 * tile : 0, l.bus(loads + after.stores), l.loadPorts(loads)});
   };
   // On the array nothing is left out: neither what lies between, nor weights that come for fewer rows than the next ones take.
   // Of layers that are whole on one side of a cut.
   std::vector<uint64_t> least;
   for (const LayerWork &layer : layers)
     least.push_back(layer.contraction ? layer.contraction->macs() / (machine.rows * machine.cols) : 0);
+  auto onArray = [&](uint64_t cycles) -> Candidate { return {"cut", cycles, head + l.tensorDrain() + l.t.done_cycles}; };
   auto workOnArray = [&](const std::vector<const LayerWork *> &before,
                          const std::vector<const LayerWork *> &after) -> Candidate {
     std::vector<uint64_t> cycles = least;
@@ -477,7 +563,7 @@ Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<
     const uint64_t others = std::accumulate(cycles.begin(), cycles.end(), uint64_t(0));
     if (machine.rows != machine.cols || others <= tile)
       return {"cut", 0, 0};
-    return {"cut", balance(before, others - tile).first, head + l.tensorDrain() + l.t.done_cycles};
+    return onArray(balance(before, others - tile).first);
   };
   Parts parts(layers, machine);
   // Weights that are late, and those of the layers on neither side: of these each is late as well, or all that it is
@@ -492,22 +578,41 @@ Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<
     return {"cut", uint64_t(std::max(0.0, cycles)), head + l.t.done_cycles};
   };
   // The most that a cut can give is what all layers up to its tensor and all behind ask for. Tensors with more first.
-  std::map<unsigned, size_t> writers; // the last ones
+  std::vector<Side> behind(layers.size()); // each layer, without it
+  std::vector<uint64_t> leastBehind(layers.size(), 0);
+  GrowingSide back(tensors);
+  uint64_t leastOnArray = 0;
+  for (size_t i = layers.size(); i-- > 0;) {
+    behind[i] = back.get();
+    leastBehind[i] = leastOnArray;
+    back.add(layers[i], /*isFirst=*/true);
+    leastOnArray += std::max(least[i], layers[i].preloadCycles);
+  }
+  std::vector<size_t> writers(tensors.size(), layers.size()); // the last ones; the number of layers: none
   for (size_t i = 0; i < layers.size(); ++i)
     writers[layers[i].output.tensor] = i;
-  std::vector<std::pair<uint64_t, unsigned>> most;
-  for (auto [tensor, writer] : writers) {
-    std::vector<const LayerWork *> before(all.begin(), all.begin() + long(writer) + 1);
-    std::vector<const LayerWork *> after(all.begin() + long(writer) + 1, all.end());
-    const Candidate onArray = workOnArray(before, after);
-    uint64_t inFront = head + l.t.done_cycles;
-    for (const LayerWork *layer : before)
-      inFront += layer->arrayCycles;
-    most.push_back({std::max({workBefore(before).cycles + workAfter(after) + l.t.done_cycles, onArray.work + onArray.fill,
-                              inFront + l.bus(constantBytes(after) + boundaryStores(after, tensors))}),
-                    tensor});
+  std::vector<uint64_t> limits(tensors.size(), 0);
+  GrowingSide front(tensors);
+  uint64_t inFront = head + l.t.done_cycles;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    front.add(layers[i], /*isFirst=*/false);
+    inFront += layers[i].arrayCycles;
+    const unsigned tensor = layers[i].output.tensor;
+    if (writers[tensor] != i)
+      continue;
+    uint64_t cycles = workBefore(front.get()).cycles + workAfter(behind[i]) + l.t.done_cycles;
+    if (machine.rows == machine.cols && leastBehind[i] > tile) {
+      const Candidate array = onArray(front.work.balance(leastBehind[i] - tile).first);
+      cycles = std::max(cycles, array.work + array.fill);
+    }
+    limits[tensor] = std::max(cycles, inFront + l.bus(behind[i].constants + behind[i].stores));
   }
+  std::vector<std::pair<uint64_t, unsigned>> most;
+  for (unsigned tensor = 0; tensor < tensors.size(); ++tensor)
+    if (writers[tensor] < layers.size())
+      most.push_back({limits[tensor], tensor});
   std::stable_sort(most.begin(), most.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+  most.resize(std::min(most.size(), kMostCutTensors));
   for (auto [limit, tensor] : most) {
     if (limit <= bound.cycles)
       break;
@@ -522,8 +627,8 @@ Bound cost::networkBound(const std::vector<LayerWork> &whole, const std::vector<
       candidates.push_back(workOnArray(before, after));
       before = parts.before(cut);
       after = parts.after(cut);
-      Bound first = workBefore(before);
-      uint64_t second = workAfter(after);
+      Bound first = workBefore(sideOf(before, tensors));
+      uint64_t second = workAfter(sideOf(after, tensors));
       candidates.push_back(workWithBetween(cut, before, after));
       candidates.push_back({"cut", first.cycles - first.fillCycles + second, first.fillCycles + l.t.done_cycles});
     }

@@ -22,8 +22,9 @@ using namespace tw;
 using namespace tw::accel;
 
 Range BandedTensor::rowsOfRun(size_t run) const {
-  Range rows = bands[run * bandsPerRun];
-  for (size_t band = run * bandsPerRun; band < bands.size() && runOf(band) == run; ++band)
+  const size_t first = run * bandsPerRun, end = std::min(first + bandsPerRun, bands.size());
+  Range rows = bands[first];
+  for (size_t band = first; band < end; ++band)
     rows.end = std::max(rows.end, bands[band].end);
   return rows;
 }
@@ -139,6 +140,7 @@ public:
       weightsOf.push_back(weightBytes(*kernel));
       parametersOf.push_back(parameterBytes(*kernel));
       hasPackedTaps.push_back(packsTaps(*kernel, machine));
+      partsOf.push_back(int64_t(windowParts(*kernel).size()));
     }
   }
   Fusion run();
@@ -157,6 +159,7 @@ private:
   std::vector<int64_t> carried;                 ///< per kernel: carriedSums()
   std::vector<int64_t> weightsOf, parametersOf; ///< per kernel: bytes
   std::vector<bool> hasPackedTaps;              ///< per kernel
+  std::vector<int64_t> partsOf;                 ///< per kernel: windowParts()
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
@@ -301,7 +304,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
           (a->kind == Anchor::Contraction ? roundUp(a->ic, machine.rows) : channels) * size);
   }
   const BandedTensor *input = group.inputOf(k - group.first);
-  if (const auto parts = int64_t(windowParts(kernel).size()); parts && !(input && input->ring))
+  if (const int64_t parts = partsOf[k]; parts && !(input && input->ring))
     bytes += roundUp(rows * width * channels * parts * byteSize(partType(*a)), alignment);
   for (const Step &step : kernel.steps) {
     for (const Source &source : step.sources)
@@ -374,7 +377,7 @@ bool Fuser::layRuns(Group &group, int64_t length, bool largeGoRound) const {
       if (const Kernel &writer = *uses.kernels[group.first + i]; packsTaps(writer, machine))
         loadsAgain |= writer.anchor->axes[1].span(step) > 2 * step * writer.anchor->axes[1].stride;
     const bool isRing = length == kRing && isRun && window.dilation == 1 && !loadsAgain &&
-                        (largeGoRound || windowParts(*kernels[group.first + tensor.reader]).empty()) &&
+                        (largeGoRound || !partsOf[group.first + tensor.reader]) &&
                         llvm::all_of(group.kernels[tensor.reader].rows, [](const Range &rows) { return rows.size() == 1; });
     hasRing |= isRing;
     tensor.ring = isRing ? window.kernel : 0;
@@ -391,14 +394,17 @@ bool Fuser::layRuns(Group &group, int64_t length, bool largeGoRound) const {
       return false;
     group.kernels[tensor.reader].behind = writers.front().behind + uint32_t(lead);
     // With a band, its rows of padding are written, and rows that begin another run: not over one that is still to be read.
+    llvm::SmallVector<Range, 64> rowsOfRun;
+    for (size_t run = 0; !isRing && run < tensor.runs(); ++run)
+      rowsOfRun.push_back(tensor.rowsOfRun(run));
     for (size_t band = 0; !isRing && band < tensor.bands.size(); ++band) {
       const int64_t end = tensor.bands[band].end > tensor.rows ? tensor.bands[band].end : writers.front().rows[band].end;
       for (size_t unread = band - std::min(band, lead); unread <= band; ++unread) {
         const size_t run = tensor.runOf(unread), next = run + tensor.slots.size();
-        if (next >= tensor.runs() || tensor.rowsOfRun(next).isEmpty())
+        if (next >= rowsOfRun.size() || rowsOfRun[next].isEmpty())
           continue;
-        const int64_t written = end - tensor.rowsOfRun(next).begin;
-        if (written > 0 && written > tensor.bands[unread].begin - tensor.rowsOfRun(run).begin)
+        const int64_t written = end - rowsOfRun[next].begin;
+        if (written > 0 && written > tensor.bands[unread].begin - rowsOfRun[run].begin)
           return false;
       }
     }
@@ -487,13 +493,14 @@ bool Fuser::place(Group &group, std::string *why) const {
     for (const Range &rows : kernel.rows)
       mostRows.back() = std::max(mostRows.back(), rows.size());
   }
+  std::vector<int64_t> slotBytes(group.tensors.size(), 0); // as layRuns() has them
   auto placeAll = [&](Group::Banks banks, bool isRoomy, unsigned engines) {
     std::array<int64_t, 2> at{};
     auto alignment = [&](unsigned memory, bool ownBanks) {
       return ownBanks ? int64_t(machine.scratchpads[memory].bankBytes()) : kAlignment;
     };
     auto align = [&](unsigned memory) { at[memory] = roundUp(at[memory], alignment(memory, banks != Group::Banks::Shared)); };
-    for (BandedTensor &tensor : group.tensors) {
+    for (auto [tensor, bytes] : llvm::zip_equal(group.tensors, slotBytes)) {
       align(0);
       for (int64_t &slot : tensor.slots) {
         // The vector engine writes the one while the array reads the other.
@@ -502,7 +509,7 @@ bool Fuser::place(Group &group, std::string *why) const {
         slot = at[0] = roundUp(at[0], kAlignment);
         if (const int64_t before = tensor.arrayFrom * tensor.layout.blockBytes; before && banks != Group::Banks::Shared)
           slot = at[0] = roundUp(at[0] + before, alignment(0, true)) - before;
-        at[0] += tensor.slotBytes();
+        at[0] += bytes;
       }
     }
     for (size_t i = 0; i < group.kernels.size(); ++i) {
@@ -561,11 +568,14 @@ bool Fuser::place(Group &group, std::string *why) const {
   const llvm::ArrayRef<int64_t> lengths = hasRuns ? llvm::ArrayRef(kRunLengths) : llvm::ArrayRef(kRunLengths).take_back();
   bool areThere = false; // all rows, as long as they are needed
   auto placeRuns = [&](bool largeGoRound) {
+    std::array<bool, std::size(kRunLengths)> losesRows{};
     for (Group::Banks banks : {Group::Banks::Own, Group::Banks::OfKernel, Group::Banks::Shared})
-      for (int64_t length : lengths) {
-        if (!layRuns(group, length, largeGoRound))
+      for (auto [length, loses] : llvm::zip(lengths, losesRows)) {
+        if (loses || (loses = !layRuns(group, length, largeGoRound)))
           continue;
         areThere = true;
+        for (auto [tensor, bytes] : llvm::zip_equal(group.tensors, slotBytes))
+          bytes = tensor.slotBytes();
         for (bool isRoomy : {true, false})
           for (unsigned engines = isRoomy && hasTaps ? std::min(machine.loadEngines, 2u) : 1; engines > 0; --engines)
             if ((isRoomy || hasRoomy) && placeAll(banks, isRoomy, engines))
@@ -574,7 +584,7 @@ bool Fuser::place(Group &group, std::string *why) const {
     return false;
   };
   // Large windows are sooner done in parts, which read no ring; but that takes less room.
-  auto isLarge = [&](size_t i) { return !windowParts(*kernels[group.first + i]).empty(); };
+  auto isLarge = [&](size_t i) { return partsOf[group.first + i] > 0; };
   if (placeRuns(false) || (llvm::any_of(llvm::seq(group.kernels.size()), isLarge) && placeRuns(true)))
     return true;
   if (why && !areThere)
@@ -775,13 +785,7 @@ Gain Fuser::mostGainOf(const Group &group) const {
 
 /// Cycles that it takes to move the tensors that have to leave for it.
 double Fuser::costOf(const Group &group) const {
-  std::vector<Reserved> reserved = reserve({group});
-  Residency rest = residents.choose(reserved);
-  double bytes = 0;
-  for (size_t t = 0; t < whole.tensors.size(); ++t)
-    if (whole.tensors[t] && !rest.tensors[t] && !llvm::is_contained(reserved[0].tensors, t))
-      bytes += 2 * double(whole.tensors[t]->bytes);
-  return bytes / bytesPerCycle;
+  return 2 * double(residents.bytesLeaving(whole, reserve({group}).front())) / bytesPerCycle;
 }
 
 /// Groups that a schedule file asks for.

@@ -7,9 +7,13 @@
 #include "compiler/memory/Placement.h"
 #include "isa/timing/Dram.h"
 
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/Sequence.h"
 
 #include <algorithm>
+#include <cassert>
+#include <limits>
 #include <utility>
 
 using namespace tw;
@@ -83,12 +87,48 @@ struct Candidate {
   size_t saved;        ///< transfers
   double value = 0;
 };
+
+/// Groups of kernels that have no kernel in common, by kernel and by tensor.
+class Reservations {
+public:
+  explicit Reservations(const std::vector<Reserved> &reserved) {
+    for (const Reserved &group : reserved) {
+      groups.push_back(&group);
+      tensors.insert(tensors.end(), group.tensors.begin(), group.tensors.end());
+    }
+    llvm::sort(groups, [](const Reserved *a, const Reserved *b) { return a->first < b->first; });
+    llvm::sort(tensors);
+    for (size_t i = 1; i < groups.size(); ++i)
+      assert(groups[i - 1]->last < groups[i]->first && "a kernel is in one group at most");
+  }
+  bool isBanded(size_t tensor) const { return std::binary_search(tensors.begin(), tensors.end(), tensor); }
+  /// Those with a kernel of [begin, end], both included.
+  llvm::ArrayRef<const Reserved *> during(unsigned begin, unsigned end) const {
+    auto from = llvm::partition_point(groups, [&](const Reserved *group) { return group->last < begin; });
+    auto to = std::partition_point(from, groups.end(), [&](const Reserved *group) { return group->first <= end; });
+    return llvm::ArrayRef(groups).slice(size_t(from - groups.begin()), size_t(to - from));
+  }
+
+private:
+  std::vector<const Reserved *> groups; ///< in the order of their kernels
+  std::vector<size_t> tensors;          ///< sorted
+};
+
+/// One range of the scratchpad, and who has it.
+struct Place {
+  memory::LiveRange range;
+  std::vector<size_t> tenants; ///< in the order of their lives
+};
+
+/// Kernels that are looked at to say what leaves for a group: all of a network that has no more.
+constexpr unsigned kWindow = 150;
 } // namespace
 
 class ResidentChooser::Network {
 public:
   Network(const NetworkUses &uses, const timing::MachineParams &machine);
   Residency choose(const std::vector<Reserved> &reserved) const;
+  int64_t bytesLeaving(const Residency &whole, const Reserved &group) const;
   std::optional<RowsBetween> rowsBetween(unsigned writer) const;
 
 private:
@@ -100,8 +140,17 @@ private:
   std::vector<bool> possible;        ///< per tensor
   std::vector<std::vector<Use>> all; ///< per tensor
   std::vector<Candidate> candidates; ///< by tensor
+  memory::LiveSteps alive;           ///< candidates, by kernel
   std::vector<std::pair<size_t, std::string>> refused;
 
+  /// Of some candidates those that stay, and where.
+  struct Selection {
+    std::vector<Candidate> candidates; ///< the most valuable first
+    std::vector<Place> places;
+    std::vector<size_t> leftOut;                         ///< candidates that lack room, in the order in which they were tried
+    std::vector<std::pair<size_t, std::string>> refused; ///< tensors for which there is another reason
+  };
+  Selection select(llvm::ArrayRef<size_t> from, const std::vector<Reserved> &reserved) const;
   std::vector<std::vector<Use>> collect(std::vector<bool> &possible) const;
   void findCandidates();
   std::optional<bool> wanted(size_t t) const { return t < uses.wanted.size() ? uses.wanted[t] : std::nullopt; }
@@ -388,42 +437,37 @@ void ResidentChooser::Network::findCandidates() {
       candidate.end = std::max(candidate.end, unsigned(use.kernel));
       candidate.saved += use.writes ? !uses.alsoInDram[t] : 1;
     }
+    alive.add(candidates.size(), {0, candidate.begin, candidate.end, 0});
     candidates.push_back(candidate);
   }
 }
 
-Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved) const {
-  Residency result;
+/// Takes candidates as long as there is room, those first that save most transfers for their time.
+ResidentChooser::Network::Selection ResidentChooser::Network::select(llvm::ArrayRef<size_t> from,
+                                                                     const std::vector<Reserved> &reserved) const {
+  Selection result;
   const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
-  result.tensors.resize(uses.shapes.size());
-  result.room.assign(uses.kernels.size(), capacity);
-  result.gap.assign(uses.kernels.size(), {});
-  auto isBanded = [&](size_t t) {
-    return llvm::any_of(reserved, [&](const Reserved &group) { return llvm::is_contained(group.tensors, t); });
-  };
-  for (const auto &[t, why] : refused)
-    if (!isBanded(t))
-      result.refused.push_back({t, why});
+  const Reservations groups(reserved);
   auto refuse = [&](size_t t, const std::string &why) {
     if (wanted(t) == true)
       result.refused.push_back({t, why});
   };
-  std::vector<Candidate> candidates;
-  for (Candidate candidate : this->candidates) {
+  std::vector<Candidate> &candidates = result.candidates;
+  for (size_t index : from) {
+    Candidate candidate = this->candidates[index];
     const size_t t = candidate.tensor;
-    if (isBanded(t))
+    if (groups.isBanded(t))
       continue;
-    auto runsInGroup = [&](const Reserved &group) { return candidate.begin <= group.last && candidate.end >= group.first; };
-    if (candidate.resident.from && llvm::any_of(reserved, runsInGroup)) {
+    const llvm::ArrayRef<const Reserved *> during = groups.during(candidate.begin, candidate.end);
+    if (candidate.resident.from && !during.empty()) {
       refuse(t, "its writer or its reader runs in bands");
       continue;
     }
     // Kernels side by side are one moment.
-    for (const Reserved &group : reserved)
-      if (runsInGroup(group)) {
-        candidate.begin = std::min(candidate.begin, group.first);
-        candidate.end = std::max(candidate.end, group.last);
-      }
+    if (!during.empty()) {
+      candidate.begin = std::min(candidate.begin, during.front()->first);
+      candidate.end = std::max(candidate.end, during.back()->last);
+    }
     if (std::any_of(uses.alone.begin() + candidate.begin, uses.alone.begin() + candidate.end + 1,
                     [](bool alone) { return alone; })) {
       refuse(t, "a kernel that runs meanwhile needs the room for its own tiles");
@@ -432,7 +476,6 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     candidate.value = double(candidate.saved) / double(candidate.end - candidate.begin + 1);
     candidates.push_back(candidate);
   }
-  llvm::stable_sort(result.refused, [](const auto &a, const auto &b) { return a.first < b.first; });
   std::stable_sort(candidates.begin(), candidates.end(), [&](const Candidate &a, const Candidate &b) {
     auto classOf = [&](const Candidate &c) { return (wanted(c.tensor) == true) + c.resident.placedFirst; };
     const int first = classOf(a), second = classOf(b);
@@ -441,7 +484,7 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
   // A result takes the place of what its kernel reads element by element for the last time: the two are one range then. Per candidate, of
   // which ones it can take the place, and which ones can take its own.
   std::vector<std::vector<size_t>> before(candidates.size()), behind(candidates.size());
-  std::vector<std::vector<size_t>> endingAt(uses.sharesPlaces ? uses.kernels.size() : 0);
+  llvm::DenseMap<unsigned, llvm::SmallVector<size_t, 2>> endingAt; // by kernel
   for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
     endingAt[candidates[i].end].push_back(i);
   for (size_t i = 0; i < candidates.size() && uses.sharesPlaces; ++i)
@@ -451,9 +494,11 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
         before[i].push_back(other);
         behind[other].push_back(i);
       }
-  struct Place {
-    memory::LiveRange range;
-    std::vector<size_t> tenants; ///< in the order of their lives
+  unsigned firstKernel = std::numeric_limits<unsigned>::max(); // live ranges count from there
+  for (const Candidate &candidate : candidates)
+    firstKernel = std::min(firstKernel, candidate.begin);
+  auto rangeOf = [&](const Candidate &candidate) {
+    return memory::LiveRange{uint64_t(candidate.resident.bytes), candidate.begin - firstKernel, candidate.end - firstKernel, 0};
   };
   constexpr size_t kNone = SIZE_MAX;
   std::vector<size_t> at(candidates.size(), kNone); // where a candidate is in the list at hand
@@ -476,11 +521,10 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     for (size_t first : list) {
       if (predecessor(first) != kNone)
         continue;
-      const Candidate &own = candidates[first];
-      Place place{{uint64_t(own.resident.bytes), own.begin, own.end, 0}, {first}};
+      Place place{rangeOf(candidates[first]), {first}};
       for (size_t next = successor[at[first]]; next != kNone; next = successor[at[next]]) {
         place.tenants.push_back(next);
-        place.range.end = candidates[next].end;
+        place.range.end = rangeOf(candidates[next]).end;
       }
       places.push_back(std::move(place));
     }
@@ -497,9 +541,9 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
   // Kernels keep a quarter for their own buffers, or what is reserved for them.
   auto isRangeTooLarge = [&](const memory::LiveRange &range) {
     int64_t end = int64_t(range.address) + int64_t(range.bytes);
-    return end > capacity * 3 / 4 || llvm::any_of(reserved, [&](const Reserved &group) {
-             return range.begin <= group.last && range.end >= group.first && roundUp(end, bank) > capacity - group.bytes;
-           });
+    return end > capacity * 3 / 4 ||
+           llvm::any_of(groups.during(range.begin + firstKernel, range.end + firstKernel),
+                        [&](const Reserved *group) { return roundUp(end, bank) > capacity - group->bytes; });
   };
   auto isTooLarge = [&](const std::vector<Place> &places) {
     return llvm::any_of(places, [&](const Place &place) { return isRangeTooLarge(place.range); });
@@ -523,8 +567,8 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
       placeAgain(places);
       return true;
     }
-    const Candidate &own = candidates[i];
-    const std::vector<size_t> moved = growing.add({uint64_t(own.resident.bytes), own.begin, own.end, 0});
+    const memory::LiveRange own = rangeOf(candidates[i]);
+    const std::vector<size_t> moved = growing.add(own);
     if (llvm::none_of(moved, [&](size_t place) { return isRangeTooLarge(growing[place]); }))
       return true;
     canFit = llvm::all_of(llvm::seq_inclusive(own.begin, own.end),
@@ -532,7 +576,6 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     growing.undo();
     return false;
   };
-  std::vector<size_t> leftOut;
   for (size_t i = 0; i < candidates.size(); ++i) {
     chosen.push_back(i);
     bool canFit = true;
@@ -555,22 +598,46 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     if (isChosen[i])
       continue;
     chosen.pop_back();
-    refuse(candidates[i].tensor, "beside what else stays there meanwhile it does not fit three quarters of " +
-                                     machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)");
-    leftOut.push_back(i);
+    result.leftOut.push_back(i);
   }
-  llvm::stable_sort(leftOut, [&](size_t a, size_t b) {
-    auto bytesSaved = [&](size_t i) { return int64_t(candidates[i].saved) * candidates[i].resident.bytes; };
-    return bytesSaved(a) > bytesSaved(b);
+  result.places = placesOf(chosen);
+  for (Place &place : result.places) {
+    place.range.begin += firstKernel;
+    place.range.end += firstKernel;
+  }
+  return result;
+}
+
+Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved) const {
+  Selection selection = select(llvm::to_vector(llvm::seq(candidates.size())), reserved);
+  Residency result;
+  result.tensors.resize(uses.shapes.size());
+  result.room.assign(uses.kernels.size(), capacity);
+  result.gap.assign(uses.kernels.size(), {});
+  const Reservations groups(reserved);
+  for (const auto &[t, why] : refused)
+    if (!groups.isBanded(t))
+      result.refused.push_back({t, why});
+  result.refused.insert(result.refused.end(), selection.refused.begin(), selection.refused.end());
+  llvm::stable_sort(result.refused, [](const auto &a, const auto &b) { return a.first < b.first; });
+  for (size_t i : selection.leftOut)
+    if (const size_t t = selection.candidates[i].tensor; wanted(t) == true)
+      result.refused.push_back({t, "beside what else stays there meanwhile it does not fit three quarters of " +
+                                       machine.scratchpads[0].name + " (" + std::to_string(capacity * 3 / 4) + " bytes)"});
+  llvm::stable_sort(selection.leftOut, [&](size_t a, size_t b) {
+    auto bytesSaved = [&](const Candidate &c) { return int64_t(c.saved) * c.resident.bytes; };
+    return bytesSaved(selection.candidates[a]) > bytesSaved(selection.candidates[b]);
   });
-  for (size_t i : leftOut)
-    result.leftOut.push_back(candidates[i].tensor);
+  for (size_t i : selection.leftOut)
+    result.leftOut.push_back(selection.candidates[i].tensor);
   // From the end of the scratchpad down, so that the room of every kernel is one run from 0 on.
+  const int64_t bank = int64_t(machine.scratchpads[0].bankBytes());
   std::vector<std::vector<Range>> taken(uses.kernels.size());
-  for (const Place &place : placesOf(chosen)) {
+  for (const Place &place : selection.places) {
     const int64_t address = capacity - int64_t(place.range.address) - roundUp(int64_t(place.range.bytes), bank);
     for (size_t tenant : place.tenants) {
-      Resident &resident = result.tensors[candidates[tenant].tensor].emplace(candidates[tenant].resident);
+      const Candidate &candidate = selection.candidates[tenant];
+      Resident &resident = result.tensors[candidate.tensor].emplace(candidate.resident);
       resident.address = address;
       resident.takesPlace = tenant != place.tenants.front();
     }
@@ -590,6 +657,28 @@ Residency ResidentChooser::Network::choose(const std::vector<Reserved> &reserved
     }
   }
   return result;
+}
+
+int64_t ResidentChooser::Network::bytesLeaving(const Residency &whole, const Reserved &group) const {
+  // A window of that many kernels, with the group in the middle where the network's ends allow it.
+  const unsigned count = unsigned(uses.kernels.size()), length = std::max(kWindow, group.last - group.first + 1);
+  const unsigned middle = group.first + (group.last - group.first) / 2;
+  const unsigned first = std::min(middle - std::min(middle, length / 2), count - std::min(count, length));
+  std::vector<size_t> near;
+  alive.forEachNeighbour({0, first, std::min(first + length, count) - 1, 0}, [&](size_t i) { near.push_back(i); });
+  llvm::sort(near);
+  const Selection rest = select(near, {group});
+  llvm::DenseSet<size_t> staying;
+  for (const Place &place : rest.places)
+    for (size_t i : place.tenants)
+      staying.insert(rest.candidates[i].tensor);
+  int64_t bytes = 0;
+  for (size_t i : near) {
+    const size_t t = candidates[i].tensor;
+    if (whole.tensors[t] && !staying.contains(t) && !llvm::is_contained(group.tensors, t))
+      bytes += whole.tensors[t]->bytes;
+  }
+  return bytes;
 }
 
 std::optional<RowsBetween> ResidentChooser::Network::rowsBetween(unsigned writer) const {
@@ -638,6 +727,10 @@ ResidentChooser::ResidentChooser(const NetworkUses &uses, const timing::MachineP
 ResidentChooser::~ResidentChooser() = default;
 
 Residency ResidentChooser::choose(const std::vector<Reserved> &reserved) const { return network->choose(reserved); }
+
+int64_t ResidentChooser::bytesLeaving(const Residency &whole, const Reserved &group) const {
+  return network->bytesLeaving(whole, group);
+}
 
 std::optional<RowsBetween> ResidentChooser::rowsBetween(unsigned writer) const { return network->rowsBetween(writer); }
 

@@ -139,6 +139,9 @@ public:
   ~ResidentChooser();
   /// Chooses the tensors that save most transfers for the room and time they take. Deterministic.
   Residency choose(const std::vector<Reserved> &reserved = {}) const;
+  /// Bytes of the tensors of `whole`, which choose() gave, that have to leave if the group alone is reserved. Looks at the group's
+  /// neighbourhood only: at all of a network of up to 150 kernels.
+  int64_t bytesLeaving(const Residency &whole, const Reserved &group) const;
   /// The tensor that kernel `writer` writes, if the next kernel reads it, or the next one behind others that write parts of it: rows of
   /// pixels, or of matrices (Kernel::makesMatrixRows()), which are one pixel wide.
   std::optional<RowsBetween> rowsBetween(unsigned writer) const;

@@ -264,6 +264,41 @@ class ModelsTest(ScriptsTest):
         self.assertIn("TILEWRIGHT_MODELS is not set", self.script("bench-models.py", TILEWRIGHT_MODELS="", status=1)[1])
 
 
+class CompileTimeTest(ScriptsTest):
+    def test_chains_of_each_depth(self):
+        out, _ = self.script("bench-compile-time.py", "--layers", "2,3", "--keep", self.path / "kept", "convs", "blocks")
+        self.assertEqual([line.split(" | ")[:2] for line in out.splitlines()[2:]],
+                         [["| convs", "2"], ["| convs", "3"], ["| blocks", "2"], ["| blocks", "3"]])
+        self.assertTrue(all(call.startswith("compile ") and "--schedule pipelined" in call for call in self.calls()))
+        # Two layers, and a network that is larger by a layer of the same size.
+        sizes = [(self.path / f"kept/convs-{depth}.onnx").stat().st_size for depth in (2, 3)]
+        self.assertAlmostEqual(sizes[1] / sizes[0], 1.5, delta=0.1)
+
+    def test_embedding_lookups_become_inputs(self):
+        """A model of a Gather of rows by an input, and a Relu."""
+        def message(field, *parts):
+            body = b"".join(parts)
+            return bytes([field << 3 | 2, len(body)]) + body
+        table = message(5, bytes([1 << 3, 20, 1 << 3, 8]), message(8, b"table"))
+        gather = message(1, message(1, b"table"), message(1, b"ids"), message(2, b"rows"), message(4, b"Gather"))
+        relu = message(1, message(1, b"rows"), message(2, b"y"), message(4, b"Relu"))
+        folder = self.path / "ort_tfbert_qa"
+        folder.mkdir()
+        (folder / "model.onnx").write_bytes(message(7, gather, relu, table, message(11, message(1, b"ids"))))
+        self.script("bench-compile-time.py", "--keep", self.path / "kept", "tfbert", TILEWRIGHT_MODELS=str(self.path))
+        model = (self.path / "kept/tfbert-24.onnx").read_bytes()
+        self.assertNotIn(b"Gather", model)
+        self.assertEqual(model.count(b"rows"), 2)  # the Relu's operand, and the input
+
+    def test_bad_arguments(self):
+        for arguments, message in [(["deep"], "'deep' is not one of convs, blocks, tfbert"), (["--layers", "x"], "--layers is 'x'"),
+                                   (["tfbert"], "TILEWRIGHT_MODELS is not set")]:
+            self.assertIn(message, self.script("bench-compile-time.py", *arguments, status=1, TILEWRIGHT_MODELS="")[1])
+
+    def test_a_network_that_fails(self):
+        self.script("bench-compile-time.py", "--layers", "2", "convs", FAIL_ON="convs-2", status=1)
+
+
 class CpuTest(ScriptsTest):
     """bench-cpu.py"""
 

@@ -83,6 +83,19 @@ TEST(BoundsTest, DepthwiseWorkIsSplitBetweenArrayAndVectorEngine) {
   EXPECT_EQ(workOf(bound), 175u);
 }
 
+TEST(BoundsTest, LayersOfADeepNetworkAddUp) {
+  constexpr unsigned kLayers = 1000;
+  std::vector<LayerWork> layers;
+  int shared = 0;
+  for (unsigned i = 0; i < kLayers; ++i) {
+    layers.push_back(layerOf(i, i + 1, 64, Dependence::None));
+    layers.back().arrayCycles = 10;
+    layers.back().constants = {{nullptr, 16}, {&shared, 160}};
+  }
+  EXPECT_EQ(networkBytes(layers, chainOf(kLayers, 64), machineOf()), 64u + 16 * kLayers + 160 + 64);
+  EXPECT_EQ(workOf(networkBound(layers, chainOf(kLayers, 64), machineOf())), 10u * kLayers);
+}
+
 TEST(BoundsTest, ReloadsOfALayerAloneCount) {
   // 2048^3 int8 with about 60 KB on chip: at a segment of 2S traffic, 2 MNK sqrt(4/S) - S - 4 MN = 137 MB - 17 MB, more
   // than the 8 MB of its operands.
