@@ -10,15 +10,33 @@ using namespace mlir;
 using namespace tw;
 using namespace tw::pipeline;
 
+/// Plans that differ in rules for residency alone have equal keys.
+static std::string keyWithoutRules(plan::NetworkPlan plan) {
+  plan.network.residency.reset();
+  plan.network.fusion.reset();
+  plan.network.resultPlaces.reset();
+  return plan::keyOf(plan);
+}
+
+/// Whether only rules for residency tell the plan from the first one.
+bool PlanCompilation::isRule(const plan::NetworkPlan &plan) {
+  const std::string key = keyWithoutRules(plan);
+  if (firstKey.empty())
+    firstKey = key;
+  return key == firstKey;
+}
+
 llvm::Expected<std::optional<explore::Outcome>> PlanCompilation::estimate(const plan::NetworkPlan &plan, double limit) {
   // What fails because of a choice that the plan leaves open is tried again without that choice.
   constexpr unsigned kAttempts = 4;
+  const bool rule = isRule(plan);
   NoGoods own = noGoods;
   for (unsigned attempt = 1;; ++attempt) {
     own.isNew = false;
     llvm::Expected<std::optional<explore::Outcome>> outcome = estimateOnce(plan, limit, own);
     if (outcome || !own.isNew || attempt == kAttempts) {
-      if (outcome && attempt > 1)
+      // What the rules for residency find impossible is so for every other plan. Other proposals teach something about themselves only.
+      if (outcome && attempt > 1 && rule)
         noGoods = own;
       return outcome;
     }
@@ -28,11 +46,7 @@ llvm::Expected<std::optional<explore::Outcome>> PlanCompilation::estimate(const 
 
 /// Two plans that differ in rules for residency alone, and whose rules choose the same, make the same program.
 bool PlanCompilation::isKnown(const plan::NetworkPlan &plan, const accel::Fusion &fusion) {
-  plan::NetworkPlan key = plan;
-  key.network.residency.reset();
-  key.network.fusion.reset();
-  key.network.resultPlaces.reset();
-  std::vector<std::shared_ptr<const accel::Fusion>> &same = fusions[plan::keyOf(key)];
+  std::vector<std::shared_ptr<const accel::Fusion>> &same = fusions[keyWithoutRules(plan)];
   if (llvm::any_of(same, [&](const auto &other) { return other->isSameChoice(fusion); }))
     return true;
   same.push_back(std::make_shared<const accel::Fusion>(fusion));

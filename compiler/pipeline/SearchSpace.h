@@ -31,6 +31,9 @@ private:
   };
   std::optional<Fastest> fastest; ///< the last plan whose estimate was below its limit
 
+  std::string firstKey; ///< of the first plan that was estimated, without rules
+
+  bool isRule(const plan::NetworkPlan &plan);
   bool isKnown(const plan::NetworkPlan &plan, const accel::Fusion &fusion);
   llvm::Expected<std::optional<explore::Outcome>> estimateOnce(const plan::NetworkPlan &plan, double limit, NoGoods &own);
   llvm::Expected<CompiledNetwork> compileOnce(const plan::NetworkPlan &plan, bool onlyTimed, NoGoods &own);
