@@ -18,6 +18,7 @@ SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 
 # Cycles: 2000 under serial, 1000 under others, and LATENCY_COST (0 by default) more for every factor of path latency.
 STAND_IN = r'''#!/usr/bin/python3
+import importlib.util
 import json, os, re, sys
 arguments = sys.argv[1:]
 text = " ".join(arguments)
@@ -175,6 +176,26 @@ class LatencyTest(ScriptsTest):
                                    (["--cases", "C3"], "--cases names 'C3'"), (["--budget", "0"], "--budget is 0"),
                                    (["-o", "/none"], "must be a folder")]:
             self.assertIn(message, self.script("bench-latency.py", *arguments, status=1)[1])
+
+
+class ComparePagesTest(unittest.TestCase):
+    def test_cycles_stand_behind_what_they_are_of(self):
+        path = pathlib.Path(__file__).resolve().parents[3] / "scripts" / "compare-pages.py"
+        spec = importlib.util.spec_from_file_location("compare_pages", path)
+        pages = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(pages)
+        text = """text | with bars
+
+| machine | network | cycles | bound |
+|---|---|---:|---:|
+| small | net | 1,234 | 99 |
+| small | other | - | 99 |
+
+| no | such column |
+|---|---|
+| small | 7 |
+"""
+        self.assertEqual(pages.rows(text), {"small net": 1234})
 
 
 class NetworksTest(ScriptsTest):
