@@ -5,6 +5,7 @@
 Environment: TILEWRIGHT_SOURCE_DIR is the source tree.
 """
 
+import importlib.util
 import os
 import pathlib
 import subprocess
@@ -18,7 +19,6 @@ SOURCE = pathlib.Path(os.environ["TILEWRIGHT_SOURCE_DIR"])
 
 # Cycles: 2000 under serial, 1000 under others, and LATENCY_COST (0 by default) more for every factor of path latency.
 STAND_IN = r'''#!/usr/bin/python3
-import importlib.util
 import json, os, re, sys
 arguments = sys.argv[1:]
 text = " ".join(arguments)
