@@ -537,6 +537,12 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   using accel::Schedule;
   const Schedule asked = module.options.schedule;
   const bool isSearch = asked == Schedule::Search;
+  TimingSimulator simulator(named.machine);
+  module.options.simulate = [&](const isa::Program &program) -> std::optional<uint64_t> {
+    StatusOr<stats::SimResult> run = simulator.run(program, kMostJudgedCycles);
+    return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
+  };
+  auto forget = llvm::make_scope_exit([&] { module.options.simulate = nullptr; });
   if (!accel::overlapsKernels(asked) || module.planFile.module || options.across != "all")
     return compileImported(module, named, options.oneProgram);
 
@@ -546,7 +552,6 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
     module.options.schedule = schedule;
     return compileImported(module, named, options.oneProgram);
   };
-  TimingSimulator simulator(named.machine);
   const uint64_t most = isSearch ? systemc::SimOptions().maxCycles : kMostJudgedCycles;
   // Of all programs; nothing if they take longer, or do not run: then the run says why.
   auto cyclesOf = [&](const Network &network) -> std::optional<uint64_t> {
@@ -560,11 +565,6 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
     return cycles;
   };
 
-  module.options.simulate = [&](const isa::Program &program) -> std::optional<uint64_t> {
-    StatusOr<stats::SimResult> run = simulator.run(program, kMostJudgedCycles);
-    return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
-  };
-  auto forget = llvm::make_scope_exit([&] { module.options.simulate = nullptr; });
   ScheduleChoice choice;
   std::optional<Compilation> best;
   std::optional<uint64_t> leastCycles;

@@ -183,7 +183,7 @@ KnobChange deeperBuffers(const Problem &problem, const Outcome &outcome, size_t 
 /// A kernel by itself streams as fast in one loop order as in another: what they bring is known beside its neighbours only.
 KnobChange otherLoops(const Problem &problem, const Outcome &outcome, size_t layer) {
   const Layer &l = problem.layers[layer];
-  KnobChange change{unsigned(layer), "loops of " + l.kernel->name, {}};
+  KnobChange change{unsigned(layer), "form of " + l.kernel->name, {}};
   const KernelPlan &chosen = outcome.chosen.kernels[layer], &asked = l.kernel->plan;
   if (!problem.overlapsKernels || !l.isContraction() || (asked.stationary && asked.loopOrder) ||
       accel::isKOuter(chosen.loopOrder))

@@ -179,7 +179,7 @@ class KnobTest(PlanFileTest):
             code, _ = self.tilewright("compile", NETWORK, *HW, "--schedule", path, "--emit", "tiles")
             self.assertEqual("load unit=1" in code, loader == "second")
             return self.image(path)
-        self.assertIn(self.image("pipelined"), [image("second"), image("first")])
+        self.assertNotEqual(image("second"), image("first"))
 
     def test_late_weights_come_early(self):
         hw = ["--hw", "tiny_8x8"]  # with a scratchpad for weights
