@@ -192,10 +192,18 @@ StatusOr<CpuNetwork> loadOnCpu(const std::string &model, const NetworkOptions &o
 /// What `compile --emit` can show, in the order of compilation.
 const std::vector<std::string> &phaseNames();
 
+/// The text of phases on the way to another one.
+struct PhaseTexts {
+  std::vector<std::string> wanted;          ///< of phaseNames()
+  bool elide = false;                       ///< without large constants
+  std::map<std::string, std::string> texts; ///< of those that were reached
+};
+
 /// The network at the end of a phase: text, or the image for "program". `elide`: leave out large constants of MLIR text, which
-/// then is for people only. What the user should know goes to `notes`.
+/// then is for people only. What the user should know goes to `notes`. `before`: phases before it, of the program that was chosen; after an
+/// error, of the last that was tried.
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
-                                std::vector<std::string> &notes);
+                                std::vector<std::string> &notes, PhaseTexts *before = nullptr);
 
 /// Names of all targets, in the order in which they were registered.
 std::vector<std::string> targetNames();

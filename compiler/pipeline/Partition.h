@@ -1,9 +1,7 @@
 //===- Partition.h - Which kernels run where --------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef RUNTIME_PARTITION_H
-#define RUNTIME_PARTITION_H
-
-#include "compiler/pipeline/Target.h"
+#ifndef COMPILER_PIPELINE_PARTITION_H
+#define COMPILER_PIPELINE_PARTITION_H
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -12,11 +10,13 @@
 #include <string>
 #include <vector>
 
-namespace tw::runtime {
+namespace tw::pipeline {
+
+class Target;
 
 /// A run of kernels that one target compiles together, one kernel, or neither: then output 0 is input 0 under another shape.
 struct Segment {
-  const pipeline::Target *target = nullptr; ///< null: a reshape
+  const Target *target = nullptr; ///< null: a reshape
   /// The kernels of a run with a @main of their own; else null.
   mlir::OwningOpRef<mlir::ModuleOp> module;
   /// Of one kernel: name of its function, why it is there, and the names of its nodes.
@@ -34,15 +34,15 @@ struct Partition {
 };
 
 /// Whether every kernel of a lowered module is for `target`.
-bool isAllFor(mlir::ModuleOp module, const pipeline::Target &target);
+bool isAllFor(mlir::ModuleOp module, const Target &target);
 
 /// The kernels of a lowered module that are for `target`, without @main.
-mlir::OwningOpRef<mlir::ModuleOp> kernelsFor(mlir::ModuleOp module, const pipeline::Target &target);
+mlir::OwningOpRef<mlir::ModuleOp> kernelsFor(mlir::ModuleOp module, const Target &target);
 
 /// Splits the @main of a lowered module (calls, reshapes, constants) into segments, each as long as the order of calls allows. A function
 /// that names no target is for `networks`, as are constants that @main holds; null: no target compiles networks, and such a module is an error.
-llvm::Expected<Partition> partition(mlir::ModuleOp module, const pipeline::Target *networks);
+llvm::Expected<Partition> partition(mlir::ModuleOp module, const Target *networks);
 
-} // namespace tw::runtime
+} // namespace tw::pipeline
 
-#endif // RUNTIME_PARTITION_H
+#endif // COMPILER_PIPELINE_PARTITION_H

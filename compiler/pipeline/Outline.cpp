@@ -1,7 +1,7 @@
 //===- Outline.cpp - Kernels of a hand-written module ---------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "runtime/Outline.h"
+#include "compiler/pipeline/Outline.h"
 #include "compiler/graph/transforms/Pipeline.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -123,7 +123,7 @@ private:
 
 } // namespace
 
-llvm::Error tw::runtime::outlineKernels(ModuleOp module, StringRef target) {
+llvm::Error pipeline::outlineKernels(ModuleOp module, StringRef target) {
   auto mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");

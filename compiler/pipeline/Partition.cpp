@@ -1,8 +1,9 @@
 //===- Partition.cpp - Which kernels run where ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "runtime/Partition.h"
+#include "compiler/pipeline/Partition.h"
 #include "compiler/graph/transforms/Pipeline.h"
+#include "compiler/pipeline/Target.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -12,13 +13,13 @@
 
 using namespace mlir;
 using namespace tw;
-using namespace tw::runtime;
+using namespace tw::pipeline;
 
-bool runtime::isAllFor(ModuleOp module, const pipeline::Target &target) {
+bool pipeline::isAllFor(ModuleOp module, const Target &target) {
   return llvm::all_of(module.getOps<func::FuncOp>(), [&](func::FuncOp kernel) { return graph::isFor(kernel, target.name()); });
 }
 
-OwningOpRef<ModuleOp> runtime::kernelsFor(ModuleOp module, const pipeline::Target &target) {
+OwningOpRef<ModuleOp> pipeline::kernelsFor(ModuleOp module, const Target &target) {
   OwningOpRef<ModuleOp> kernels = ModuleOp::create(module.getLoc());
   OpBuilder builder = OpBuilder::atBlockEnd(kernels->getBody());
   for (auto function : module.getOps<func::FuncOp>())
@@ -31,7 +32,7 @@ namespace {
 
 class Partitioner {
 public:
-  Partitioner(ModuleOp module, func::FuncOp mainFunction, const pipeline::Target *networks)
+  Partitioner(ModuleOp module, func::FuncOp mainFunction, const Target *networks)
       : module(module), mainFunction(mainFunction), networks(networks) {}
   llvm::Expected<Partition> run();
 
@@ -46,8 +47,8 @@ private:
       result.values.push_back(cast<RankedTensorType>(value.getType()));
     return entry->second;
   }
-  void addNetwork(const Run &run, const pipeline::Target &target);
-  void addKernel(func::CallOp call, func::FuncOp kernel, const pipeline::Target &target);
+  void addNetwork(const Run &run, const Target &target);
+  void addKernel(func::CallOp call, func::FuncOp kernel, const Target &target);
   void addReshape(Operation *op) {
     Segment segment;
     segment.inputs.push_back(number(op->getOperand(0)));
@@ -57,12 +58,12 @@ private:
 
   ModuleOp module;
   func::FuncOp mainFunction;
-  const pipeline::Target *networks;
+  const Target *networks;
   Partition result;
   llvm::DenseMap<Value, unsigned> numbers;
 };
 
-void Partitioner::addKernel(func::CallOp call, func::FuncOp kernel, const pipeline::Target &target) {
+void Partitioner::addKernel(func::CallOp call, func::FuncOp kernel, const Target &target) {
   Segment segment;
   segment.target = &target;
   segment.kernel = kernel.getName().str();
@@ -78,7 +79,7 @@ void Partitioner::addKernel(func::CallOp call, func::FuncOp kernel, const pipeli
   result.segments.push_back(std::move(segment));
 }
 
-void Partitioner::addNetwork(const Run &run, const pipeline::Target &target) {
+void Partitioner::addNetwork(const Run &run, const Target &target) {
   llvm::SmallPtrSet<Operation *, 16> members(run.begin(), run.end());
   llvm::SetVector<Value> inputs, outputs;
   llvm::SmallVector<func::FuncOp> kernels;
@@ -130,7 +131,7 @@ llvm::Expected<Partition> Partitioner::run() {
   for (BlockArgument argument : mainFunction.getArguments())
     result.inputs.push_back(number(argument));
   Run run;
-  const pipeline::Target *target = networks; // of the run
+  const Target *target = networks; // of the run
   auto flush = [&]() -> llvm::Error {
     // Between two kernels that are called by themselves a reshape is no work for anybody.
     if (llvm::all_of(run, [](Operation *op) { return mlir::isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op); }))
@@ -155,7 +156,7 @@ llvm::Expected<Partition> Partitioner::run() {
     if (!kernel)
       return llvm::createStringError("@main calls @%s, which the module does not define", call.getCallee().str().c_str());
     auto name = kernel->getAttrOfType<StringAttr>(graph::kTargetAttr);
-    const pipeline::Target *next = name ? pipeline::targetNamed(name.getValue()) : networks;
+    const Target *next = name ? targetNamed(name.getValue()) : networks;
     if (!next)
       return llvm::createStringError("kernel @%s is for %s", kernel.getName().str().c_str(),
                                      name ? ("target '" + name.getValue() + "', which is not registered").str().c_str()
@@ -180,7 +181,7 @@ llvm::Expected<Partition> Partitioner::run() {
 
 } // namespace
 
-llvm::Expected<Partition> runtime::partition(ModuleOp module, const pipeline::Target *networks) {
+llvm::Expected<Partition> pipeline::partition(ModuleOp module, const Target *networks) {
   auto mainFunction = module.lookupSymbol<func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
     return llvm::createStringError("the module has no function @main");
