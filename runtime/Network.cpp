@@ -238,6 +238,7 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules pipelined and search, not " +
                      accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
+  result.options.explain = options.explain;
   result.options.math = options.math;
   result.options.cpu.math = options.math;
   result.options.cpu.processor = options.processor;
@@ -502,6 +503,18 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   std::optional<Compilation> best;
   std::optional<uint64_t> leastCycles;
   std::map<std::string, std::string> bestTexts; // of its phases
+  auto explain = [&](const char *schedule, std::optional<uint64_t> cycles, bool isTaken, const std::string &why) {
+    if (!options.explain)
+      return;
+    explore::Proposal proposal{explore::kScheduleChoice, {}, {}, {}, isTaken, why};
+    if (!choice.ran.empty())
+      proposal.changes.push_back({"", "schedule", choice.ran, schedule});
+    if (leastCycles)
+      proposal.before = double(*leastCycles);
+    if (cycles)
+      proposal.after = double(*cycles);
+    options.explain(proposal);
+  };
   std::optional<Error> firstError;
   std::vector<pipeline::SearchResult> searches;
   std::vector<Schedule> candidates{asked};
@@ -515,6 +528,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
       if (compilation.error().kind == ErrorKind::Internal && schedule == asked)
         return compilation.error();
       choice.candidates.push_back({name, std::nullopt, compilation.error().message});
+      explain(name, std::nullopt, false, compilation.error().message);
       if (!firstError)
         firstError = compilation.error();
       continue;
@@ -533,6 +547,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
     const std::string why = cycles ? "" : "more than " + std::to_string(most) + " cycles";
     choice.candidates.push_back({name, cycles, why});
     const bool isTaken = !best || (cycles && (!leastCycles || *cycles < *leastCycles));
+    explain(name, cycles, isTaken, why.empty() && !isTaken ? "it is no faster" : why);
     if (!isTaken)
       continue;
     choice.ran = name;

@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/cost/Bounds.h"
+#include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/SearchRecord.h"
@@ -45,6 +46,8 @@ struct NetworkOptions {
   std::string schedule = "pipelined";
   /// One of acrossNames(): what schedules pipelined and search do across the borders of layers.
   std::string across = "all";
+  /// Called for every proposal of the exploration, and for every schedule that is run to choose between them; may be null.
+  explore::ProposalReport explain;
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
   /// for each processor): with more than one the search makes copies of this process, which then must have no other thread at work.
   unsigned searchBudget = 64;

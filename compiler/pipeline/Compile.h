@@ -64,7 +64,7 @@ struct CompileOptions {
   /// best are compared so. Null: the estimates decide.
   std::function<std::optional<uint64_t>(const isa::Program &)> simulate;
   /// Called for every proposal of the exploration.
-  explore::Exploration::Report explain;
+  explore::ProposalReport explain;
   /// Applied behind phase linalg, where there is a machine; null: none.
   std::shared_ptr<const plan::PlanFile> planFile;
   /// A model with kernels for several targets is an error.

@@ -145,7 +145,7 @@ llvm::Expected<CompiledNetwork> compileFastest(PlanCompilation &compilation, con
     ++finalists;
     const std::optional<uint64_t> cycles = options.simulate(other->program);
     explore::Proposal proposal{
-        "simulation", exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
+        explore::kSimulation, exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
     if (cycles) {
       proposal.after = double(*cycles);
       proposal.isTaken = *cycles < *least;

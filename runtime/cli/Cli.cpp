@@ -103,6 +103,15 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
 }
 
+void ModelArguments::addExplain(CLI::App &command) {
+  command
+      .add_option(
+          "--explain", explainFile,
+          "write what the compiler tried and what it took (docs/explain.md): JSON lines if the name ends in .jsonl; - is "
+          "standard output")
+      ->type_name("FILE");
+}
+
 Status cli::checkOutputs(const std::vector<std::string> &outputs) {
   runtime::FileSet probe;
   for (const std::string &output : outputs)
@@ -127,6 +136,8 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
     return userError("--set " + network.overrides.front() + " changes a machine, but there is none: give one with --hw");
   if (llvm::Expected<cpu::CpuMachine> processor = cpu::selectMachine(network.processor); !processor)
     return userError(llvm::toString(processor.takeError()));
+  if (isProgram && !explainFile.empty())
+    return userError(model + " is a program already: --explain has nothing to tell");
   runtime::NetworkOptions result = network;
   result.seed = seed;
   result.math =

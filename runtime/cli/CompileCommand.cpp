@@ -1,6 +1,7 @@
 //===- CompileCommand.cpp - tilewright compile ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/gpu/GpuNetwork.h"
@@ -81,7 +82,7 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
   std::string stem = runtime::fileStem(arguments.model.model);
   std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
-  if (Status status = checkOutputs({output}); !status)
+  if (Status status = checkOutputs({output, arguments.model.explainFile}); !status)
     return status;
   runtime::PhaseTexts phases;
   phases.wanted = arguments.phaseFolder.empty() ? arguments.printedPhases : printableNames();
@@ -94,6 +95,8 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
     if (Status status = stagePhases(probe, arguments.phaseFolder, empty); !status)
       return status;
   }
+  runtime::Explanation explanation(arguments.model.explainFile);
+  options.explain = explanation.report();
   Progress progress;
   options.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   std::vector<std::string> notes;
@@ -106,6 +109,8 @@ Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options)
     return status;
   if (!result)
     return result.error();
+  if (Status status = explanation.write(); !status)
+    return status;
   return runtime::writeFile(output, *result);
 }
 
@@ -231,7 +236,8 @@ Status compile(const CompileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
-  const std::pair<const char *, bool> onlyAccelerator[] = {{"--print-after", !arguments.printedPhases.empty()},
+  const std::pair<const char *, bool> onlyAccelerator[] = {{"--explain", !arguments.model.explainFile.empty()},
+                                                           {"--print-after", !arguments.printedPhases.empty()},
                                                            {"--print-after-all", !arguments.phaseFolder.empty()}};
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven && arguments.target != "accel")
@@ -266,6 +272,7 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
+  arguments->model.addExplain(*command);
   addRepeated(*command, "--print-after", arguments->printedPhases,
               "also show this phase on standard error, large constants left out: import, graph, linalg, plan, tiles or isa")
       ->check(CLI::IsMember(printableNames()))
