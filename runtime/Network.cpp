@@ -200,6 +200,36 @@ pipeline::PhaseHook keepTexts(PhaseTexts &phases) {
   };
 }
 
+/// --priority: a value of the knob, or a function of a plug-in.
+Status setPriority(const NetworkOptions &options, pipeline::CompileOptions &result) {
+  if (options.priority.empty())
+    return {};
+  if (!accel::overlapsKernels(result.schedule))
+    return userError("--priority " + options.priority + " is for the schedules pipelined and search, not " +
+                     accel::nameOf(result.schedule));
+  if (options.across == "none")
+    return userError("--priority " + options.priority + " is for --across prefetch and all: layers that drain have one order");
+  if (result.network.priority)
+    return userError("--priority " + options.priority + " and knob priority of " + options.schedule + " exclude each other");
+  std::string names;
+  for (plan::Priority priority : {plan::Priority::ProgramOrder, plan::Priority::Alap, plan::Priority::Interleaved}) {
+    names += (names.empty() ? "" : ", ") + std::string(plan::nameOf(priority));
+    if (options.priority == plan::nameOf(priority)) {
+      result.network.priority = priority;
+      return {};
+    }
+  }
+  result.priority = schedule::priorities().find(options.priority);
+  for (const std::string &name : schedule::priorities().names())
+    names += ", " + name;
+  if (!result.priority)
+    return userError("--priority is '" + options.priority + "' but must be one of " + names +
+                     "; a plug-in may add others (docs/plugins.md)");
+  result.priorityName = options.priority;
+  result.network.priority = plan::Priority::ProgramOrder; // buffers lie as for the simplest order
+  return {};
+}
+
 /// Phase import. `machine` may be null: then the module is for the CPU.
 StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options,
                         const timing::MachineParams *machine, PhaseTexts *phases = nullptr) {
@@ -238,6 +268,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules pipelined and search, not " +
                      accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
+  if (Status status = setPriority(options, result.options); !status)
+    return status.error();
   result.options.explain = options.explain;
   result.options.math = options.math;
   result.options.cpu.math = options.math;
@@ -466,12 +498,12 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
 
 /// The network under the schedule that is asked for. No estimate sees all that a program waits for, so pipelined and search are the fastest of
 /// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A schedule file is taken by its word, and
-/// so is `--across`, which says what the list scheduler may do.
+/// so are `--across` and `--priority`, which say what the list scheduler may do.
 StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
   using accel::Schedule;
   const Schedule asked = module.options.schedule;
   const bool isSearch = asked == Schedule::Search;
-  if (!accel::overlapsKernels(asked) || module.options.planFile || options.across != "all")
+  if (!accel::overlapsKernels(asked) || module.options.planFile || options.across != "all" || !options.priority.empty())
     return compileImported(module, named, options.oneProgram);
 
   mlir::OwningOpRef<mlir::ModuleOp> imported = std::move(module.module);

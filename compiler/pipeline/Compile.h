@@ -16,6 +16,7 @@
 #include "compiler/pipeline/Partition.h"
 #include "compiler/pipeline/Search.h"
 #include "compiler/plan/NetworkPlan.h"
+#include "compiler/schedule/PriorityFunction.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 
@@ -65,6 +66,9 @@ struct CompileOptions {
   std::function<std::optional<uint64_t>(const isa::Program &)> simulate;
   /// Called for every proposal of the exploration.
   explore::ProposalReport explain;
+  /// pipelined and search: in place of knob `priority`, with the name that messages have for it; null: the knob decides.
+  const schedule::PriorityFunction *priority = nullptr;
+  std::string priorityName;
   /// Applied behind phase linalg, where there is a machine; null: none.
   std::shared_ptr<const plan::PlanFile> planFile;
   /// A model with kernels for several targets is an error.

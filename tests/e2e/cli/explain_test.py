@@ -94,6 +94,10 @@ class TextTest(ExplainTest):
         out, _ = self.tilewright("compile", NETWORK, *HW, "--emit", "graph", "-o", "graph.mlir", "--explain", "-")
         self.assertEqual(out, "nothing was explored\n")
 
+    def test_what_is_asked_for_is_not_proposed(self):
+        proposals = self.proposals("compile", NETWORK, *HW, "-o", "x.twp", "--priority", "alap")
+        self.assertNotIn("priority", {change["knob"] for line in proposals for change in line["changes"]})
+
     def test_tuning_explains_its_first_plan(self):
         self.assertGreater(len(self.proposals("tune", NETWORK, *HW, "--budget", 1)), 1)
 

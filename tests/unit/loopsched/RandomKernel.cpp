@@ -1,13 +1,13 @@
 //===- RandomKernel.cpp - Small tile loops by seed ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "tests/unit/schedule/RandomKernel.h"
+#include "tests/unit/loopsched/RandomKernel.h"
 
 #include <algorithm>
 #include <random>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -123,4 +123,4 @@ private:
 
 } // namespace
 
-Problem schedule::test::randomKernel(uint64_t seed) { return Generator(seed).run(); }
+Problem loopsched::test::randomKernel(uint64_t seed) { return Generator(seed).run(); }

@@ -1,7 +1,7 @@
 //===- ExactModel.cpp - A problem for an SMT solver -----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "tests/unit/schedule/ExactModel.h"
+#include "tests/unit/loopsched/ExactModel.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 using namespace tw;
-using namespace tw::schedule;
-using namespace tw::schedule::test;
+using namespace tw::loopsched;
+using namespace tw::loopsched::test;
 
 namespace {
 

@@ -1,15 +1,15 @@
 //===- SchedulersTest.cpp - The built-in schedulers on small kernels ------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/schedule/SchedulerRegistry.h"
-#include "tests/unit/schedule/ExactModel.h"
-#include "tests/unit/schedule/RandomKernel.h"
+#include "compiler/research/loopsched/SchedulerRegistry.h"
+#include "tests/unit/loopsched/ExactModel.h"
+#include "tests/unit/loopsched/RandomKernel.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 

@@ -16,14 +16,14 @@
 // constants that have a solution have one in integers. So an ii that is impossible
 // proves that everything below it is.
 //===----------------------------------------------------------------------===//
-#ifndef COMPILER_SCHEDULE_PROBLEM_H
-#define COMPILER_SCHEDULE_PROBLEM_H
+#ifndef COMPILER_RESEARCH_LOOPSCHED_PROBLEM_H
+#define COMPILER_RESEARCH_LOOPSCHED_PROBLEM_H
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-namespace tw::schedule {
+namespace tw::loopsched {
 
 using Cycles = int64_t;
 
@@ -138,6 +138,6 @@ Cycles resourceBound(const Problem &problem);
 /// 0 if there is no cycle; -1 if some buffer does not fit at all.
 Cycles recurrenceBound(const Problem &problem);
 
-} // namespace tw::schedule
+} // namespace tw::loopsched
 
-#endif // COMPILER_SCHEDULE_PROBLEM_H
+#endif // COMPILER_RESEARCH_LOOPSCHED_PROBLEM_H

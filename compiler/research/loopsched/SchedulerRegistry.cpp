@@ -1,14 +1,14 @@
 //===- SchedulerRegistry.cpp - Schedulers by name -------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/SchedulerRegistry.h"
-#include "compiler/schedule/Constraints.h"
-#include "compiler/schedule/Schedulers.h"
+#include "compiler/research/loopsched/SchedulerRegistry.h"
+#include "compiler/research/loopsched/Constraints.h"
+#include "compiler/research/loopsched/Schedulers.h"
 
 #include <deque>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -47,7 +47,7 @@ Diagnostics failure(const std::string &prefix, const std::vector<std::string> &m
 
 } // namespace
 
-SchedulerRegistry &schedule::schedulers() {
+SchedulerRegistry &loopsched::schedulers() {
   // Never destroyed: it may hold functions of a plug-in that is unloaded before.
   static Registry &registry = *[] {
     auto *it = new Registry;
@@ -60,8 +60,8 @@ SchedulerRegistry &schedule::schedulers() {
   return registry;
 }
 
-Result<Schedule> schedule::runScheduler(const std::string &name, const Problem &problem, const SchedulerOptions &options,
-                                        const SchedulerRegistry &registry) {
+Result<Schedule> loopsched::runScheduler(const std::string &name, const Problem &problem, const SchedulerOptions &options,
+                                         const SchedulerRegistry &registry) {
   const Scheduler *scheduler = registry.find(name);
   if (!scheduler) {
     std::string known;

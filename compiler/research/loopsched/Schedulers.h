@@ -1,11 +1,11 @@
 //===- Schedulers.h - The built-in schedulers -------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef COMPILER_SCHEDULE_SCHEDULERS_H
-#define COMPILER_SCHEDULE_SCHEDULERS_H
+#ifndef COMPILER_RESEARCH_LOOPSCHED_SCHEDULERS_H
+#define COMPILER_RESEARCH_LOOPSCHED_SCHEDULERS_H
 
-#include "compiler/schedule/SchedulerRegistry.h"
+#include "compiler/research/loopsched/SchedulerRegistry.h"
 
-namespace tw::schedule {
+namespace tw::loopsched {
 
 /// One operation at a time, one slot for each buffer.
 Result<Schedule> scheduleSerial(const Problem &problem, const SchedulerOptions &options);
@@ -23,6 +23,6 @@ Result<Schedule> scheduleModulo(const Problem &problem, const SchedulerOptions &
 /// budget runs out.
 Result<Schedule> scheduleSearch(const Problem &problem, const SchedulerOptions &options);
 
-} // namespace tw::schedule
+} // namespace tw::loopsched
 
-#endif // COMPILER_SCHEDULE_SCHEDULERS_H
+#endif // COMPILER_RESEARCH_LOOPSCHED_SCHEDULERS_H

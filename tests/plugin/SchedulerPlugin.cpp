@@ -5,12 +5,12 @@
 // resources allow. Built against the headers alone and linked with nothing:
 //   clang++-14 -std=c++17 -shared -fPIC -I. tests/plugin/ExamplePlugin.cpp -o rigid.so
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Plugin.h"
+#include "compiler/research/loopsched/SchedulerPlugin.h"
 
 #include <algorithm>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 TILEWRIGHT_PLUGIN
 

@@ -4,14 +4,14 @@
 // Written from the text of Problem.h alone, as SMT-LIB 2 over linear integer
 // arithmetic (QF_LIA): shares no code with schedulers or verify().
 //===----------------------------------------------------------------------===//
-#ifndef TESTS_UNIT_SCHEDULE_EXACTMODEL_H
-#define TESTS_UNIT_SCHEDULE_EXACTMODEL_H
+#ifndef TESTS_UNIT_LOOPSCHED_EXACTMODEL_H
+#define TESTS_UNIT_LOOPSCHED_EXACTMODEL_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/research/loopsched/Problem.h"
 
 #include <optional>
 
-namespace tw::schedule::test {
+namespace tw::loopsched::test {
 
 /// Satisfiable iff `problem` has a schedule with this ii.
 std::string smtModel(const Problem &problem, Cycles ii);
@@ -43,6 +43,6 @@ struct Optimum {
 /// one below it.
 Optimum findOptimum(const Problem &problem, Cycles lower, const Schedule &best, unsigned seconds, bool every);
 
-} // namespace tw::schedule::test
+} // namespace tw::loopsched::test
 
-#endif // TESTS_UNIT_SCHEDULE_EXACTMODEL_H
+#endif // TESTS_UNIT_LOOPSCHED_EXACTMODEL_H

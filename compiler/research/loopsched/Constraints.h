@@ -5,14 +5,14 @@
 // difference constraints; its least ii is the largest cycle ratio. What the
 // built-in schedulers share.
 //===----------------------------------------------------------------------===//
-#ifndef COMPILER_SCHEDULE_CONSTRAINTS_H
-#define COMPILER_SCHEDULE_CONSTRAINTS_H
+#ifndef COMPILER_RESEARCH_LOOPSCHED_CONSTRAINTS_H
+#define COMPILER_RESEARCH_LOOPSCHED_CONSTRAINTS_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/research/loopsched/Problem.h"
 
 #include <optional>
 
-namespace tw::schedule {
+namespace tw::loopsched {
 
 /// start[to] + distance * ii >= start[from] + delay
 struct Edge {
@@ -69,6 +69,6 @@ bool placeBuffers(const Problem &problem, Schedule &schedule, unsigned maxDepth 
 /// Rings one after the other in each memory. False if they do not fit.
 bool layOutRings(const Problem &problem, std::vector<Schedule::Ring> &rings);
 
-} // namespace tw::schedule
+} // namespace tw::loopsched
 
-#endif // COMPILER_SCHEDULE_CONSTRAINTS_H
+#endif // COMPILER_RESEARCH_LOOPSCHED_CONSTRAINTS_H

@@ -1,13 +1,13 @@
 //===- RingChoices.cpp - Which rings, and how deep ------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/RingChoices.h"
-#include "compiler/schedule/Constraints.h"
+#include "compiler/research/loopsched/RingChoices.h"
+#include "compiler/research/loopsched/Constraints.h"
 
 #include <algorithm>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -100,8 +100,8 @@ private:
 
 } // namespace
 
-std::vector<std::vector<RingChoice>> schedule::ringChoices(const Problem &problem, const std::vector<int64_t> &least,
-                                                           bool share, int64_t spare, size_t limit) {
+std::vector<std::vector<RingChoice>> loopsched::ringChoices(const Problem &problem, const std::vector<int64_t> &least,
+                                                            bool share, int64_t spare, size_t limit) {
   std::vector<std::vector<std::vector<RingChoice>>> memories;
   for (unsigned m = 0; m < problem.memories.size(); ++m)
     memories.push_back(MemoryChoices(problem, least, m, spare, limit).run(share));

@@ -1,13 +1,13 @@
 //===- ProblemTest.cpp - What check() and verify() refuse -----------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/schedule/SchedulerRegistry.h"
+#include "compiler/research/loopsched/SchedulerRegistry.h"
 
 #include <gtest/gtest.h>
 
 #include <functional>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 

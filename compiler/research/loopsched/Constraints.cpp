@@ -1,14 +1,14 @@
 //===- Constraints.cpp - A problem as difference constraints --------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Constraints.h"
+#include "compiler/research/loopsched/Constraints.h"
 
 #include <algorithm>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
-std::vector<Edge> schedule::flowEdges(const Problem &problem) {
+std::vector<Edge> loopsched::flowEdges(const Problem &problem) {
   std::vector<Edge> edges;
   for (const Problem::Dependence &it : problem.dependences)
     edges.push_back({it.from, it.to, it.delay, it.distance});
@@ -18,7 +18,7 @@ std::vector<Edge> schedule::flowEdges(const Problem &problem) {
   return edges;
 }
 
-void schedule::addReuseEdges(const Problem &problem, unsigned buffer, int64_t depth, std::vector<Edge> &edges) {
+void loopsched::addReuseEdges(const Problem &problem, unsigned buffer, int64_t depth, std::vector<Edge> &edges) {
   const Problem::Buffer &it = problem.buffers[buffer];
   edges.push_back({it.producer, it.producer, problem.operations[it.producer].latency, depth});
   for (const Problem::Reader &reader : it.readers)
@@ -26,20 +26,20 @@ void schedule::addReuseEdges(const Problem &problem, unsigned buffer, int64_t de
         {reader.operation, it.producer, problem.operations[reader.operation].latency, depth - int64_t(reader.distance)});
 }
 
-int64_t schedule::largestDepth(const Problem &problem, unsigned buffer) {
+int64_t loopsched::largestDepth(const Problem &problem, unsigned buffer) {
   const Problem::Buffer &it = problem.buffers[buffer];
   int64_t depth = problem.memories[it.memory].banks / problem.banksPerSlot(it);
   return it.maxDepth ? std::min<int64_t>(depth, it.maxDepth) : depth;
 }
 
-std::vector<Edge> schedule::necessaryEdges(const Problem &problem) {
+std::vector<Edge> loopsched::necessaryEdges(const Problem &problem) {
   std::vector<Edge> edges = flowEdges(problem);
   for (unsigned b = 0; b < problem.buffers.size(); ++b)
     addReuseEdges(problem, b, largestDepth(problem, b), edges);
   return edges;
 }
 
-std::optional<std::vector<Cycles>> schedule::earliestStarts(size_t operations, const std::vector<Edge> &edges, Cycles ii) {
+std::optional<std::vector<Cycles>> loopsched::earliestStarts(size_t operations, const std::vector<Edge> &edges, Cycles ii) {
   std::vector<Cycles> start(operations, 0);
   for (size_t round = 0; round <= operations; ++round) {
     bool changed = false;
@@ -56,7 +56,7 @@ std::optional<std::vector<Cycles>> schedule::earliestStarts(size_t operations, c
   return std::nullopt;
 }
 
-std::optional<Cycles> schedule::leastIi(size_t operations, const std::vector<Edge> &edges, Cycles low, Cycles high) {
+std::optional<Cycles> loopsched::leastIi(size_t operations, const std::vector<Edge> &edges, Cycles low, Cycles high) {
   if (low > high || !earliestStarts(operations, edges, high))
     return std::nullopt;
   while (low < high) {
@@ -69,14 +69,14 @@ std::optional<Cycles> schedule::leastIi(size_t operations, const std::vector<Edg
   return high;
 }
 
-Cycles schedule::serialLength(const Problem &problem) {
+Cycles loopsched::serialLength(const Problem &problem) {
   Cycles sum = 0;
   for (const Problem::Operation &operation : problem.operations)
     sum += operation.latency;
   return sum;
 }
 
-Cycles schedule::resourceBound(const Problem &problem) {
+Cycles loopsched::resourceBound(const Problem &problem) {
   std::vector<Cycles> busy(problem.resources.size(), 0);
   for (const Problem::Operation &operation : problem.operations)
     for (const Problem::Use &use : operation.uses)
@@ -84,7 +84,7 @@ Cycles schedule::resourceBound(const Problem &problem) {
   return busy.empty() ? 0 : *std::max_element(busy.begin(), busy.end());
 }
 
-Cycles schedule::recurrenceBound(const Problem &problem) {
+Cycles loopsched::recurrenceBound(const Problem &problem) {
   Cycles most = 0;
   for (unsigned b = 0; b < problem.buffers.size(); ++b)
     if (largestDepth(problem, b) < 1)
@@ -96,7 +96,7 @@ Cycles schedule::recurrenceBound(const Problem &problem) {
   return least ? *least : -1;
 }
 
-std::vector<Alternation> schedule::resourceAlternations(const Problem &problem) {
+std::vector<Alternation> loopsched::resourceAlternations(const Problem &problem) {
   std::vector<Alternation> result;
   for (unsigned i = 0; i < problem.operations.size(); ++i)
     for (unsigned j = i + 1; j < problem.operations.size(); ++j) {
@@ -113,7 +113,7 @@ std::vector<Alternation> schedule::resourceAlternations(const Problem &problem) 
   return result;
 }
 
-Alternation schedule::ringAlternation(const Problem &problem, unsigned a, unsigned b, int64_t depth) {
+Alternation loopsched::ringAlternation(const Problem &problem, unsigned a, unsigned b, int64_t depth) {
   Alternation pair;
   pair.circle = depth;
   auto follow = [&](const Problem::Buffer &first, const Problem::Buffer &second, std::vector<Edge> &edges) {
@@ -127,7 +127,7 @@ Alternation schedule::ringAlternation(const Problem &problem, unsigned a, unsign
   return pair;
 }
 
-void schedule::addEdges(const Alternation &alternation, int64_t x, std::vector<Edge> &edges) {
+void loopsched::addEdges(const Alternation &alternation, int64_t x, std::vector<Edge> &edges) {
   for (Edge edge : alternation.forward) {
     edge.distance += x;
     edges.push_back(edge);
@@ -138,7 +138,7 @@ void schedule::addEdges(const Alternation &alternation, int64_t x, std::vector<E
   }
 }
 
-Schedule schedule::tighten(const Problem &problem, const Schedule &schedule) {
+Schedule loopsched::tighten(const Problem &problem, const Schedule &schedule) {
   std::vector<Edge> edges = flowEdges(problem);
   // The x that the starts have chosen: the least that keeps the forward edges.
   auto fix = [&](const Alternation &pair) {
@@ -169,7 +169,7 @@ Schedule schedule::tighten(const Problem &problem, const Schedule &schedule) {
   return result;
 }
 
-bool schedule::layOutRings(const Problem &problem, std::vector<Schedule::Ring> &rings) {
+bool loopsched::layOutRings(const Problem &problem, std::vector<Schedule::Ring> &rings) {
   std::vector<int64_t> next(problem.memories.size(), 0);
   for (Schedule::Ring &ring : rings) {
     ring.firstBank = next[ring.memory];
@@ -292,7 +292,7 @@ private:
 
 } // namespace
 
-bool schedule::placeBuffers(const Problem &problem, Schedule &schedule, unsigned maxDepth) {
+bool loopsched::placeBuffers(const Problem &problem, Schedule &schedule, unsigned maxDepth) {
   schedule.rings.clear();
   schedule.placements.assign(problem.buffers.size(), {});
   for (unsigned m = 0; m < problem.memories.size(); ++m)

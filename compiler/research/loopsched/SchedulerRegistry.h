@@ -4,17 +4,17 @@
 // Header only, as far as a scheduler of one's own needs it: a plug-in compiles
 // against it and links with nothing.
 //===----------------------------------------------------------------------===//
-#ifndef COMPILER_SCHEDULE_SCHEDULERREGISTRY_H
-#define COMPILER_SCHEDULE_SCHEDULERREGISTRY_H
+#ifndef COMPILER_RESEARCH_LOOPSCHED_SCHEDULERREGISTRY_H
+#define COMPILER_RESEARCH_LOOPSCHED_SCHEDULERREGISTRY_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/research/loopsched/Problem.h"
 #include "isa/Diagnostic.h"
 
 #include <functional>
 #include <string>
 #include <vector>
 
-namespace tw::schedule {
+namespace tw::loopsched {
 
 struct SchedulerOptions {
   /// Equal seeds give equal schedules.
@@ -45,6 +45,6 @@ SchedulerRegistry &schedulers();
 Result<Schedule> runScheduler(const std::string &name, const Problem &problem, const SchedulerOptions &options = {},
                               const SchedulerRegistry &registry = schedulers());
 
-} // namespace tw::schedule
+} // namespace tw::loopsched
 
-#endif // COMPILER_SCHEDULE_SCHEDULERREGISTRY_H
+#endif // COMPILER_RESEARCH_LOOPSCHED_SCHEDULERREGISTRY_H

@@ -1,13 +1,13 @@
 //===- SimpleSchedulers.cpp - serial and double_buffer --------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Constraints.h"
-#include "compiler/schedule/Schedulers.h"
+#include "compiler/research/loopsched/Constraints.h"
+#include "compiler/research/loopsched/Schedulers.h"
 
 #include <algorithm>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -112,7 +112,7 @@ private:
 
 } // namespace
 
-Result<Schedule> schedule::scheduleSerial(const Problem &problem, const SchedulerOptions &) {
+Result<Schedule> loopsched::scheduleSerial(const Problem &problem, const SchedulerOptions &) {
   Schedule schedule;
   schedule.ii = std::max<Cycles>(1, serialLength(problem));
   schedule.start.resize(problem.operations.size());
@@ -141,7 +141,7 @@ Result<Schedule> schedule::scheduleSerial(const Problem &problem, const Schedule
   return schedule;
 }
 
-Result<Schedule> schedule::scheduleDoubleBuffer(const Problem &problem, const SchedulerOptions &options) {
+Result<Schedule> loopsched::scheduleDoubleBuffer(const Problem &problem, const SchedulerOptions &options) {
   Result<Schedule> best = scheduleSerial(problem, options);
   if (!best)
     return best;

@@ -1,11 +1,11 @@
 //===- RingChoices.h - Which rings, and how deep ----------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#ifndef COMPILER_SCHEDULE_RINGCHOICES_H
-#define COMPILER_SCHEDULE_RINGCHOICES_H
+#ifndef COMPILER_RESEARCH_LOOPSCHED_RINGCHOICES_H
+#define COMPILER_RESEARCH_LOOPSCHED_RINGCHOICES_H
 
-#include "compiler/schedule/Problem.h"
+#include "compiler/research/loopsched/Problem.h"
 
-namespace tw::schedule {
+namespace tw::loopsched {
 
 struct RingChoice {
   unsigned memory = 0;
@@ -19,6 +19,6 @@ struct RingChoice {
 std::vector<std::vector<RingChoice>> ringChoices(const Problem &problem, const std::vector<int64_t> &least, bool share,
                                                  int64_t spare, size_t limit);
 
-} // namespace tw::schedule
+} // namespace tw::loopsched
 
-#endif // COMPILER_SCHEDULE_RINGCHOICES_H
+#endif // COMPILER_RESEARCH_LOOPSCHED_RINGCHOICES_H

@@ -6,16 +6,16 @@
 // operations that share a resource and of buffers that share a ring. All the rest
 // are difference constraints: a matrix of longest paths bounds the integers.
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Constraints.h"
-#include "compiler/schedule/RingChoices.h"
-#include "compiler/schedule/Schedulers.h"
+#include "compiler/research/loopsched/Constraints.h"
+#include "compiler/research/loopsched/RingChoices.h"
+#include "compiler/research/loopsched/Schedulers.h"
 
 #include <algorithm>
 #include <cassert>
 #include <random>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -247,7 +247,7 @@ private:
 
 } // namespace
 
-Result<Schedule> schedule::scheduleSearch(const Problem &problem, const SchedulerOptions &options) {
+Result<Schedule> loopsched::scheduleSearch(const Problem &problem, const SchedulerOptions &options) {
   Result<Schedule> best = scheduleModulo(problem, options);
   Cycles low = std::max<Cycles>({1, resourceBound(problem), recurrenceBound(problem)});
   Cycles high = best ? best->ii : 2 * serialLength(problem) + 1;

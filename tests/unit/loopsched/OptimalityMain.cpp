@@ -4,9 +4,9 @@
 // tilewright-optimality [--kernels N] [--seconds S] [--every] [--load-plugin SO] [--scheduler NAME] [--budget B]
 //                       [--dump SEED --ii II]
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Plugin.h"
-#include "tests/unit/schedule/ExactModel.h"
-#include "tests/unit/schedule/RandomKernel.h"
+#include "compiler/research/loopsched/SchedulerPlugin.h"
+#include "tests/unit/loopsched/ExactModel.h"
+#include "tests/unit/loopsched/RandomKernel.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include <map>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 

@@ -4,12 +4,12 @@
 // Works on occupied arcs of a circle of ii (resources) or depth * ii (rings)
 // cycles. No scheduler uses any of it.
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Problem.h"
+#include "compiler/research/loopsched/Problem.h"
 
 #include <algorithm>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -77,7 +77,7 @@ bool hasCycle(const Problem &problem) {
 
 } // namespace
 
-std::vector<std::string> schedule::check(const Problem &problem) {
+std::vector<std::string> loopsched::check(const Problem &problem) {
   std::vector<std::string> errors;
   const Cycles most = Cycles(1) << 40; // sums of some thousands stay far from overflow
   size_t operations = problem.operations.size();
@@ -123,7 +123,7 @@ std::vector<std::string> schedule::check(const Problem &problem) {
   return errors;
 }
 
-std::vector<std::string> schedule::verify(const Problem &problem, const Schedule &schedule) {
+std::vector<std::string> loopsched::verify(const Problem &problem, const Schedule &schedule) {
   std::vector<std::string> errors;
   if (schedule.ii < 1)
     errors.push_back("the initiation interval is " + std::to_string(schedule.ii) + " but must be positive");

@@ -8,15 +8,15 @@
 // way round: depths first, then modulo scheduling with lifetimes bounded by them;
 // (4) the order so found is kept and its least ii computed, which is often lower.
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Constraints.h"
-#include "compiler/schedule/RingChoices.h"
-#include "compiler/schedule/Schedulers.h"
+#include "compiler/research/loopsched/Constraints.h"
+#include "compiler/research/loopsched/RingChoices.h"
+#include "compiler/research/loopsched/Schedulers.h"
 
 #include <algorithm>
 #include <random>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
@@ -236,7 +236,7 @@ private:
 
 } // namespace
 
-Result<Schedule> schedule::scheduleModulo(const Problem &problem, const SchedulerOptions &options) {
+Result<Schedule> loopsched::scheduleModulo(const Problem &problem, const SchedulerOptions &options) {
   Result<Schedule> best = scheduleDoubleBuffer(problem, options);
   Cycles low = std::max<Cycles>({1, resourceBound(problem), recurrenceBound(problem)});
   Cycles high = best ? best->ii : 2 * serialLength(problem) + 1;
