@@ -18,8 +18,6 @@
 #include "isa/timing/Digest.h"
 #include "runtime/GraphMacs.h"
 #include "runtime/InlineKernel.h"
-#include "runtime/Outline.h"
-#include "runtime/Partition.h"
 #include "runtime/TuningCache.h"
 #include "simulator/systemc/SystemCModel.h"
 
@@ -150,9 +148,8 @@ struct Module {
   std::vector<TensorSpec> inputs, outputs;
   Precision precision = Precision::Single; ///< as in Network
   std::vector<std::string> nodes;          ///< of an ONNX model, all of them
-  /// Null if --schedule names a schedule of the compiler.
-  plan::PlanFile planFile;
-  std::string planPath;
+  std::string planPath;                    ///< empty if --schedule names a schedule of the compiler
+  PhaseTexts *phases = nullptr;            ///< where texts of phases are wanted
 
   /// An error of the compiler: it is the plan file's if it says so, else the model's.
   Error errorOf(llvm::Error error, const std::string &model) const {
@@ -194,10 +191,52 @@ StatusOr<accel::Schedule> scheduleOf(const std::string &name) {
   return userError("schedule is '" + name + "' but must be one of " + names + ", or a plan file (.mlir)");
 }
 
+/// Keeps the texts of phases that are wanted. Those that come again, for another schedule, replace the first.
+pipeline::PhaseHook keepTexts(PhaseTexts &phases) {
+  return [&phases](pipeline::Phase phase, llvm::function_ref<std::string(bool)> text) {
+    const std::string name = pipeline::kPhaseNames[size_t(phase)];
+    if (llvm::is_contained(phases.wanted, name))
+      phases.texts[name] = text(phases.elide);
+  };
+}
+
+/// --priority: a value of the knob, or a function of a plug-in.
+Status setPriority(const NetworkOptions &options, pipeline::CompileOptions &result) {
+  if (options.priority.empty())
+    return {};
+  if (!accel::overlapsKernels(result.schedule))
+    return userError("--priority " + options.priority + " is for the schedules pipelined and search, not " +
+                     accel::nameOf(result.schedule));
+  if (options.across == "none")
+    return userError("--priority " + options.priority + " is for --across prefetch and all: layers that drain have one order");
+  if (result.network.priority)
+    return userError("--priority " + options.priority + " and knob priority of " + options.schedule + " exclude each other");
+  std::string names;
+  for (plan::Priority priority : {plan::Priority::ProgramOrder, plan::Priority::Alap, plan::Priority::Interleaved}) {
+    names += (names.empty() ? "" : ", ") + std::string(plan::nameOf(priority));
+    if (options.priority == plan::nameOf(priority)) {
+      result.network.priority = priority;
+      return {};
+    }
+  }
+  result.priority = schedule::priorities().find(options.priority);
+  for (const std::string &name : schedule::priorities().names())
+    names += ", " + name;
+  if (!result.priority)
+    return userError("--priority is '" + options.priority + "' but must be one of " + names +
+                     "; a plug-in may add others (docs/plugins.md)");
+  result.priorityName = options.priority;
+  result.network.priority = plan::Priority::ProgramOrder; // buffers lie as for the simplest order
+  return {};
+}
+
 /// Phase import. `machine` may be null: then the module is for the CPU.
 StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkOptions &options,
-                        const timing::MachineParams *machine) {
+                        const timing::MachineParams *machine, PhaseTexts *phases = nullptr) {
   Module result;
+  result.phases = phases;
+  if (phases)
+    result.options.afterPhase = keepTexts(*phases);
   // What a model in text may hold; passes load what they make themselves.
   mlir::DialectRegistry registry;
   registry.insert<graph::GraphDialect, mlir::arith::ArithDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
@@ -208,10 +247,10 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     llvm::Expected<plan::PlanFile> file = plan::readPlanFile(*result.context, options.schedule);
     if (!file)
       return fromLlvm(file.takeError(), options.schedule);
-    result.planFile = std::move(*file);
     result.planPath = options.schedule;
-    schedule = result.planFile.schedule;
-    result.options.network = result.planFile.network;
+    schedule = file->schedule;
+    result.options.network = file->network;
+    result.options.planFile = std::make_shared<plan::PlanFile>(std::move(*file));
   } else {
     schedule = scheduleOf(options.schedule);
   }
@@ -229,6 +268,9 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
     return userError("--across " + options.across + " is for the schedules pipelined and search, not " +
                      accel::nameOf(*schedule));
   result.options.across = pipeline::Across(across - acrossNames().begin());
+  if (Status status = setPriority(options, result.options); !status)
+    return status.error();
+  result.options.explain = options.explain;
   result.options.math = options.math;
   result.options.cpu.math = options.math;
   result.options.cpu.processor = options.processor;
@@ -282,6 +324,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
       return fromLlvm(module.takeError(), model);
     result.module = std::move(*module);
   }
+  if (llvm::Error error = pipeline::endPhase(pipeline::Phase::Import, *result.module, result.options))
+    return fromLlvm(std::move(error), model);
   result.precision = precisionOf(*result.module, machine);
   auto mainFunction = result.module->lookupSymbol<mlir::func::FuncOp>("main");
   if (!mainFunction || mainFunction.isExternal())
@@ -305,61 +349,6 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   return result;
 }
 
-/// Whether anything is left for the phases before linalg.
-bool hasGraphOps(mlir::ModuleOp module) {
-  return module
-      .walk([](mlir::Operation *op) {
-        return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? mlir::WalkResult::interrupt()
-                                                                            : mlir::WalkResult::advance();
-      })
-      .wasInterrupted();
-}
-
-/// Whether the graph phase has made kernels of it, as in text that --emit=graph wrote.
-bool hasKernels(mlir::ModuleOp module) {
-  return llvm::any_of(module.getOps<mlir::func::FuncOp>(),
-                      [](mlir::func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
-}
-
-Status optimize(Module &module, const std::string &model) {
-  if (hasGraphOps(*module.module) && !hasKernels(*module.module))
-    if (llvm::Error error = pipeline::optimizeGraph(*module.module, module.options))
-      return fromLlvm(std::move(error), model);
-  return {};
-}
-
-Status lower(Module &module, const std::string &model) {
-  if (hasGraphOps(*module.module)) {
-    if (llvm::Error error = pipeline::lowerToLinalg(*module.module, module.options))
-      return fromLlvm(std::move(error), model);
-  } else if (llvm::Error error = outlineKernels(*module.module, pipeline::targetsOf(module.options).front()->name())) {
-    return fromLlvm(std::move(error), model);
-  }
-  if (module.planFile.module && module.options.machine)
-    if (llvm::Error error = plan::applyPlanFile(*module.module, module.planFile))
-      return module.errorOf(std::move(error), model);
-  return {};
-}
-
-std::string toText(mlir::ModuleOp module, bool elide) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  mlir::OpPrintingFlags flags;
-  flags.enableDebugInfo(true, false);
-  if (elide) {
-    flags.elideLargeElementsAttrs(64);
-    flags.elideLargeResourceString(64);
-  }
-  module.print(stream, flags);
-  stream << "\n";
-  return text;
-}
-
-Error notOneProgram(const std::string &model, const std::string &machine) {
-  return userError(model + " has kernels that machine '" + machine +
-                   "' cannot run, so it is no single program ('tilewright run' says which, and runs them on the CPU)");
-}
-
 /// A network without the code of its CPU kernels, and what only `compile --emit` shows of its last program.
 struct Compilation {
   Network network;
@@ -371,15 +360,8 @@ struct Compilation {
   }
 };
 
-/// The first target of a module that compiles networks; null if there is none.
-const pipeline::Target *networkTarget(const Module &module) {
-  const std::vector<const pipeline::Target *> targets = pipeline::targetsOf(module.options);
-  auto found = llvm::find_if(targets, [](const pipeline::Target *target) { return target->compilesNetworks(); });
-  return found == targets.end() ? nullptr : *found;
-}
-
-/// The whole module as one program, or as programs with kernels of other targets in between.
-Status compileSteps(Module &module, Compilation &compilation) {
+/// What the compiler made, as steps.
+Status addSteps(Module &module, pipeline::CompiledModel model, Compilation &compilation) {
   Network &network = compilation.network;
   network.targets.clear();
   for (const pipeline::Target *target : pipeline::targetsOf(module.options))
@@ -389,45 +371,37 @@ Status compileSteps(Module &module, Compilation &compilation) {
   network.lowerBoundCycles = 0;
   network.layerSerialCycles = 0;
   network.lowerBoundBytes = 0;
-  const pipeline::Target *networks = networkTarget(module);
-  auto addProgram = [&](const pipeline::Target &target, mlir::ModuleOp part, std::vector<unsigned> inputs,
-                        std::vector<unsigned> outputs) -> Status {
-    llvm::Expected<pipeline::Artefact> artefact = target.compile(part, module.options);
-    if (!artefact)
-      return module.errorOf(artefact.takeError(), network.model);
-    auto *compiled = std::get_if<pipeline::CompiledNetwork>(&*artefact);
-    if (!compiled)
-      return internalError("target '" + target.name().str() + "' makes no program of a network");
-    *network.macs += compiled->macs;
-    *network.lowerBoundCycles += compiled->lowerBoundCycles;
-    *network.layerSerialCycles += compiled->layerSerialCycles;
-    *network.lowerBoundBytes += compiled->lowerBoundBytes;
-    network.layerTraffic.insert(network.layerTraffic.end(), compiled->layerTraffic.begin(), compiled->layerTraffic.end());
+  auto addProgram = [&](const pipeline::Target &target, pipeline::CompiledNetwork &compiled, std::vector<unsigned> inputs,
+                        std::vector<unsigned> outputs) {
+    *network.macs += compiled.macs;
+    *network.lowerBoundCycles += compiled.lowerBoundCycles;
+    *network.layerSerialCycles += compiled.layerSerialCycles;
+    *network.lowerBoundBytes += compiled.lowerBoundBytes;
+    network.layerTraffic.insert(network.layerTraffic.end(), compiled.layerTraffic.begin(), compiled.layerTraffic.end());
     size_t layersBefore = 0;
     for (const Step &step : network.steps)
       layersBefore += step.program ? step.program->layers.size() : 0;
-    for (auto [first, last] : compiled->groups)
+    for (auto [first, last] : compiled.groups)
       network.groups.push_back({layersBefore + first, layersBefore + last});
-    for (size_t i = 0; i < compiled->choices.size(); ++i)
-      network.tiles.push_back({compiled->choices[i], compiled->tileBytes[i]});
-    network.boundBy = compiled->boundBy;
-    network.notes.insert(network.notes.end(), compiled->notes.begin(), compiled->notes.end());
-    if (compiled->search)
-      network.searches.push_back(*compiled->search);
-    for (const pipeline::OffloadEntry &entry : compiled->offload)
+    for (size_t i = 0; i < compiled.choices.size(); ++i)
+      network.tiles.push_back({compiled.choices[i], compiled.tileBytes[i]});
+    network.boundBy = compiled.boundBy;
+    network.notes.insert(network.notes.end(), compiled.notes.begin(), compiled.notes.end());
+    if (compiled.search)
+      network.searches.push_back(*compiled.search);
+    for (const pipeline::OffloadEntry &entry : compiled.offload)
       kernels.push_back({entry.node, target.title().str(), entry.reason});
-    compilation.tilesText = std::move(compiled->tilesText);
-    compilation.planText = std::move(compiled->planText);
+    compilation.tilesText = std::move(compiled.tilesText);
+    compilation.planText = std::move(compiled.planText);
     Step step;
-    step.program = std::move(compiled->program);
-    step.plannedStarts = std::move(compiled->plannedStarts);
+    step.program = std::move(compiled.program);
+    step.plannedStarts = std::move(compiled.plannedStarts);
     step.inputs = std::move(inputs);
     step.outputs = std::move(outputs);
     network.steps.push_back(std::move(step));
-    return {};
   };
 
-  if (networks && isAllFor(*module.module, *networks)) {
+  if (model.target) {
     for (const TensorSpec &spec : module.inputs) {
       network.inputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
@@ -436,31 +410,26 @@ Status compileSteps(Module &module, Compilation &compilation) {
       network.outputs.push_back(unsigned(network.values.size()));
       network.values.push_back(spec);
     }
-    if (Status status = addProgram(*networks, *module.module, network.inputs, network.outputs); !status)
-      return status;
+    addProgram(*model.target, model.programs.front(), network.inputs, network.outputs);
     network.offload = nodeReport(module.nodes, kernels, network.targets);
     return {};
   }
 
-  llvm::Expected<Partition> parts = partition(*module.module, networks);
-  if (!parts)
-    return fromLlvm(parts.takeError(), network.model);
-  for (auto [i, type] : llvm::enumerate(parts->values)) {
+  const pipeline::Partition &parts = model.parts;
+  for (auto [i, type] : llvm::enumerate(parts.values)) {
     StatusOr<TensorSpec> spec = specOf(type, {}, "value" + std::to_string(i));
     if (!spec)
       return spec.error();
     network.values.push_back(std::move(*spec));
   }
-  network.inputs = parts->inputs;
+  network.inputs = parts.inputs;
   for (auto [i, value] : llvm::enumerate(network.inputs))
     network.values[value] = module.inputs[i];
-  network.outputs = parts->outputs;
-  unsigned programs = 0;
-  for (Segment &segment : parts->segments) {
+  network.outputs = parts.outputs;
+  size_t programs = 0;
+  for (const pipeline::Segment &segment : parts.segments) {
     if (segment.module) {
-      ++programs;
-      if (Status status = addProgram(*segment.target, *segment.module, segment.inputs, segment.outputs); !status)
-        return status;
+      addProgram(*segment.target, model.programs[programs++], segment.inputs, segment.outputs);
       continue;
     }
     Step step;
@@ -494,15 +463,12 @@ constexpr uint64_t kMostJudgedCycles = 1000000;
 
 /// Phases graph to program of an imported module, which is changed.
 StatusOr<Compilation> compileImported(Module &module, const Network &named, bool oneProgram) {
-  if (Status status = optimize(module, named.model); !status)
-    return status.error();
-  if (Status status = lower(module, named.model); !status)
-    return status.error();
-  const pipeline::Target *networks = networkTarget(module);
-  if (oneProgram && !(networks && isAllFor(*module.module, *networks)))
-    return notOneProgram(named.model, named.machine.name);
+  module.options.oneProgram = oneProgram;
+  llvm::Expected<pipeline::CompiledModel> model = pipeline::compile(*module.module, module.options);
+  if (!model)
+    return module.errorOf(model.takeError(), named.model);
   Compilation compilation{named, {}, "", ""};
-  if (Status status = compileSteps(module, compilation); !status)
+  if (Status status = addSteps(module, std::move(*model), compilation); !status)
     return status.error();
   compilation.module = std::move(module.module);
   return compilation;
@@ -517,7 +483,7 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
     std::shared_ptr<pipeline::KernelLibrary> &library = libraries[step.target];
     if (!library) {
       llvm::Expected<pipeline::Artefact> artefact =
-          step.target->compile(*kernelsFor(*compilation.module, *step.target), module.options);
+          step.target->compile(*pipeline::kernelsFor(*compilation.module, *step.target), module.options);
       if (!artefact)
         return fromLlvm(artefact.takeError(), compilation.network.model);
       if (auto *compiled = std::get_if<std::shared_ptr<pipeline::KernelLibrary>>(&*artefact))
@@ -531,8 +497,8 @@ Status compileLibraries(const Module &module, Compilation &compilation) {
 }
 
 /// The network under the schedule that is asked for. No estimate sees all that a program waits for, so pipelined and search are the fastest of
-/// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A plan file is taken by its word, and
-/// so is `--across`, which says what the list scheduler may do.
+/// what they make and of simpler schedules: all are run for their cycles, where that is soon done. A plan file is taken by its word, and so
+/// are `--across` and `--priority`, which say what the list scheduler may do.
 StatusOr<Compilation> compileFastest(Module &module, const Network &named, const NetworkOptions &options) {
   using accel::Schedule;
   const Schedule asked = module.options.schedule;
@@ -543,7 +509,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
     return run && !run->fault ? std::optional(run->totalCycles) : std::nullopt;
   };
   auto forget = llvm::make_scope_exit([&] { module.options.simulate = nullptr; });
-  if (!accel::overlapsKernels(asked) || module.planFile.module || options.across != "all")
+  if (!accel::overlapsKernels(asked) || module.options.planFile || options.across != "all" || !options.priority.empty())
     return compileImported(module, named, options.oneProgram);
 
   mlir::OwningOpRef<mlir::ModuleOp> imported = std::move(module.module);
@@ -568,6 +534,19 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
   ScheduleChoice choice;
   std::optional<Compilation> best;
   std::optional<uint64_t> leastCycles;
+  std::map<std::string, std::string> bestTexts; // of its phases
+  auto explain = [&](const char *schedule, std::optional<uint64_t> cycles, bool isTaken, const std::string &why) {
+    if (!options.explain)
+      return;
+    explore::Proposal proposal{explore::kScheduleChoice, {}, {}, {}, isTaken, why};
+    if (!choice.ran.empty())
+      proposal.changes.push_back({"", "schedule", choice.ran, schedule});
+    if (leastCycles)
+      proposal.before = double(*leastCycles);
+    if (cycles)
+      proposal.after = double(*cycles);
+    options.explain(proposal);
+  };
   std::optional<Error> firstError;
   std::vector<pipeline::SearchResult> searches;
   std::vector<Schedule> candidates{asked};
@@ -581,6 +560,7 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
       if (compilation.error().kind == ErrorKind::Internal && schedule == asked)
         return compilation.error();
       choice.candidates.push_back({name, std::nullopt, compilation.error().message});
+      explain(name, std::nullopt, false, compilation.error().message);
       if (!firstError)
         firstError = compilation.error();
       continue;
@@ -596,15 +576,22 @@ StatusOr<Compilation> compileFastest(Module &module, const Network &named, const
       break;
     }
     const std::optional<uint64_t> cycles = cyclesOf(compilation->network);
-    choice.candidates.push_back({name, cycles, cycles ? "" : "more than " + std::to_string(most) + " cycles"});
-    if (best && (!cycles || (leastCycles && *leastCycles <= *cycles)))
+    const std::string why = cycles ? "" : "more than " + std::to_string(most) + " cycles";
+    choice.candidates.push_back({name, cycles, why});
+    const bool isTaken = !best || (cycles && (!leastCycles || *cycles < *leastCycles));
+    explain(name, cycles, isTaken, why.empty() && !isTaken ? "it is no faster" : why);
+    if (!isTaken)
       continue;
     choice.ran = name;
     leastCycles = cycles;
     best = std::move(*compilation);
+    if (module.phases)
+      bestTexts = module.phases->texts;
   }
   if (!best)
     return *firstError;
+  if (module.phases && !bestTexts.empty())
+    module.phases->texts = std::move(bestTexts);
   best->network.searches = std::move(searches);
   best->network.choice = std::move(choice);
   return std::move(*best);
@@ -758,7 +745,7 @@ const std::vector<std::string> &runtime::acrossNames() {
 }
 
 const std::vector<std::string> &runtime::phaseNames() {
-  static const std::vector<std::string> names = {"import", "graph", "linalg", "plan", "tiles", "isa", "program"};
+  static const std::vector<std::string> names(std::begin(pipeline::kPhaseNames), std::end(pipeline::kPhaseNames));
   return names;
 }
 
@@ -841,12 +828,12 @@ static StatusOr<Module> lowerForHost(const std::string &model, const NetworkOpti
   StatusOr<Module> module = import(model, *kind, options, nullptr);
   if (!module)
     return module.error();
-  if (Status status = optimize(*module, model); !status)
-    return status.error();
-  if (macs && hasGraphOps(*module->module))
+  if (llvm::Error error = pipeline::optimizeGraph(*module->module, module->options))
+    return fromLlvm(std::move(error), model);
+  if (macs && pipeline::hasGraphOps(*module->module))
     *macs = countMacs(*module->module);
-  if (Status status = lower(*module, model); !status)
-    return status.error();
+  if (llvm::Error error = pipeline::lowerToLinalg(*module->module, module->options))
+    return fromLlvm(std::move(error), model);
   return module;
 }
 
@@ -929,7 +916,7 @@ StatusOr<cpu::Bundle> runtime::compileBundle(const std::string &model, const Net
 }
 
 StatusOr<std::string> runtime::emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase,
-                                         bool elide, std::vector<std::string> &notes) {
+                                         bool elide, std::vector<std::string> &notes, PhaseTexts *before) {
   StatusOr<ModelKind> kind = classify(model);
   if (!kind)
     return kind.error();
@@ -953,19 +940,18 @@ StatusOr<std::string> runtime::emitPhase(const std::string &model, const Network
       return loaded.error();
     machine = std::move(*loaded);
   }
-  StatusOr<Module> module = import(model, *kind, options, machine ? &*machine : nullptr);
+  StatusOr<Module> module = import(model, *kind, options, machine ? &*machine : nullptr, before);
   if (!module)
     return module.error();
   if (phase == "import")
-    return toText(*module->module, elide);
+    return pipeline::toText(*module->module, elide);
   if (phase == "graph" || phase == "linalg") {
-    if (Status status = optimize(*module, model); !status)
-      return status.error();
-    if (phase == "graph")
-      return toText(*module->module, elide);
-    if (Status status = lower(*module, model); !status)
-      return status.error();
-    return toText(*module->module, elide);
+    if (llvm::Error error = pipeline::optimizeGraph(*module->module, module->options))
+      return fromLlvm(std::move(error), model);
+    if (phase == "linalg")
+      if (llvm::Error error = pipeline::lowerToLinalg(*module->module, module->options))
+        return module->errorOf(std::move(error), model);
+    return pipeline::toText(*module->module, elide);
   }
   if (!machine)
     return userError("phase " + phase + " needs a machine: give one with --hw (see 'tilewright hw list')");

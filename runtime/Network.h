@@ -9,6 +9,7 @@
 
 #include "compiler/codegen/cpu/CpuRequest.h"
 #include "compiler/cost/Bounds.h"
+#include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/SearchRecord.h"
@@ -45,6 +46,10 @@ struct NetworkOptions {
   std::string schedule = "pipelined";
   /// One of acrossNames(): what schedules pipelined and search do across the borders of layers.
   std::string across = "all";
+  /// pipelined and search: a value of knob `priority`, or a priority of a plug-in; empty: the compiler chooses.
+  std::string priority;
+  /// Called for every proposal of the exploration, and for every schedule that is run to choose between them; may be null.
+  explore::ProposalReport explain;
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one
   /// for each processor): with more than one the search makes copies of this process, which then must have no other thread at work.
   unsigned searchBudget = 64;
@@ -192,10 +197,18 @@ StatusOr<CpuNetwork> loadOnCpu(const std::string &model, const NetworkOptions &o
 /// What `compile --emit` can show, in the order of compilation.
 const std::vector<std::string> &phaseNames();
 
+/// The text of phases on the way to another one.
+struct PhaseTexts {
+  std::vector<std::string> wanted;          ///< of phaseNames()
+  bool elide = false;                       ///< without large constants
+  std::map<std::string, std::string> texts; ///< of those that were reached
+};
+
 /// The network at the end of a phase: text, or the image for "program". `elide`: leave out large constants of MLIR text, which
-/// then is for people only. What the user should know goes to `notes`.
+/// then is for people only. What the user should know goes to `notes`. `before`: phases before it, of the program that was chosen; after an
+/// error, of the last that was tried.
 StatusOr<std::string> emitPhase(const std::string &model, const NetworkOptions &options, const std::string &phase, bool elide,
-                                std::vector<std::string> &notes);
+                                std::vector<std::string> &notes, PhaseTexts *before = nullptr);
 
 /// Names of all targets, in the order in which they were registered.
 std::vector<std::string> targetNames();

@@ -23,12 +23,12 @@ cat >"$page" <<'TEXT'
 
 Made by `scripts/bench-optimality.sh`; z3 needs some minutes.
 
-A kernel is the steady state of a small tile loop, drawn by its number (`tests/unit/schedule/RandomKernel.h`): loads, one to three pairs of
+A kernel is the steady state of a small tile loop, drawn by its number (`tests/unit/loopsched/RandomKernel.h`): loads, one to three pairs of
 preload and tensor instruction, vector instructions and a store, on five or six engines, one DRAM bus, a scratchpad and an accumulator.
-What must hold stands in `compiler/schedule/Problem.h`. Every schedule below has passed `verify()`.
+What must hold stands in `compiler/research/loopsched/Problem.h`. Every schedule below has passed `verify()`.
 
 - **ResMII**: cycles of the busiest resource. **RecMII**: the largest cycle ratio, each buffer at the largest depth that fits alone.
-- **optimum**: the least initiation interval, in cycles. It is *proved* if z3 finds the exact model (`tests/unit/schedule/ExactModel.h`: linear
+- **optimum**: the least initiation interval, in cycles. It is *proved* if z3 finds the exact model (`tests/unit/loopsched/ExactModel.h`: linear
   integer arithmetic, no code shared with schedulers or `verify()`) unsatisfiable one cycle below, or if it equals a bound, and a verified
   schedule reaches it and satisfies the model. That nothing further below is possible either follows from monotonicity, proved at the head
   of `Problem.h`; `--every` asks z3 for every initiation interval from the lower bound on instead, as the test `OptimumTest` does for some.

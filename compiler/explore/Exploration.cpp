@@ -21,6 +21,8 @@ llvm::Error Exploration::begin(const plan::NetworkPlan &plan) {
     return outcome.takeError();
   compiled += problem.layers.size();
   outcomes.push_back(std::move(**outcome));
+  if (report && problem.overlapsKernels)
+    report({kFirstPlan, {}, std::nullopt, best().cycles, /*isTaken=*/true, ""});
   return llvm::Error::success();
 }
 
@@ -29,18 +31,30 @@ void Exploration::run(const Strategy &strategy) {
   strategy.explore(*this);
 }
 
-std::vector<std::string> Exploration::changesOf(const plan::NetworkPlan &plan) const {
-  std::vector<std::string> changes = plan::differences(best().plan.network, plan.network);
-  for (size_t i = 0; i < plan.kernels.size(); ++i)
-    for (const std::string &change : plan::differences(best().plan.kernels[i], plan.kernels[i]))
-      changes.push_back(problem.layers[i].kernel->name + ": " + change);
-  return changes;
+namespace {
+/// The value of a knob as a plan file spells it, without quotes.
+template <typename Plan, typename Member> std::string valueOf(const Plan &plan, Member member) {
+  Plan alone;
+  alone.*member = plan.*member;
+  const std::string text = plan::print(alone);
+  return text.empty() ? "open" : llvm::StringRef(text).split(" = ").second.trim('"').str();
 }
 
-const Outcome *Exploration::propose(llvm::function_ref<void(plan::NetworkPlan &)> change) {
-  plan::NetworkPlan plan = best().plan;
-  change(plan);
-  return propose(plan);
+template <typename Plan>
+void addDifferences(const std::string &kernel, const Plan &from, const Plan &to, std::vector<KnobDifference> &differences) {
+  Plan::forEachKnob([&](const plan::KnobInfo &info, auto member) {
+    if (!(from.*member == to.*member))
+      differences.push_back({kernel, info.name, valueOf(from, member), valueOf(to, member)});
+  });
+}
+} // namespace
+
+std::vector<KnobDifference> Exploration::changesOf(const plan::NetworkPlan &plan) const {
+  std::vector<KnobDifference> changes;
+  addDifferences("", best().plan.network, plan.network, changes);
+  for (size_t i = 0; i < plan.kernels.size(); ++i)
+    addDifferences(problem.layers[i].kernel->name, best().plan.kernels[i], plan.kernels[i], changes);
+  return changes;
 }
 
 const Outcome *Exploration::propose(const plan::NetworkPlan &plan) {
@@ -81,13 +95,6 @@ const Outcome *Exploration::propose(const plan::NetworkPlan &plan) {
   return &*place;
 }
 
-const Outcome *Exploration::bestOf(llvm::function_ref<bool(const Outcome &)> isOne) const {
-  for (const Outcome &outcome : outcomes)
-    if (isOne(outcome))
-      return &outcome;
-  return nullptr;
-}
-
 namespace {
 std::vector<std::unique_ptr<Strategy>> &registry() {
   static std::vector<std::unique_ptr<Strategy>> all = productStrategies();
@@ -96,7 +103,14 @@ std::vector<std::unique_ptr<Strategy>> &registry() {
 } // namespace
 
 const std::vector<std::unique_ptr<Strategy>> &explore::strategies() { return registry(); }
-void explore::addStrategy(std::unique_ptr<Strategy> strategy) { registry().push_back(std::move(strategy)); }
+
+bool explore::addStrategy(std::unique_ptr<Strategy> strategy) {
+  const llvm::StringRef name = strategy ? strategy->name() : "";
+  if (name.empty() || llvm::any_of(registry(), [&](const auto &other) { return name == other->name(); }))
+    return false;
+  registry().push_back(std::move(strategy));
+  return true;
+}
 
 llvm::Error explore::exploreGreedily(Exploration &exploration) {
   plan::NetworkPlan first;

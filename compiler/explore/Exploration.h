@@ -8,10 +8,10 @@
 #define COMPILER_EXPLORE_EXPLORATION_H
 
 #include "compiler/explore/Problem.h"
+#include "compiler/explore/Proposal.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-#include <functional>
 #include <list>
 #include <memory>
 
@@ -21,22 +21,13 @@ namespace tw::explore {
 /// MobileNetV2 on cloud_128x128 loses 7 %, and no row of docs/networks.md gains as much.
 inline constexpr double kNoise = 0;
 
-/// What became of a proposal.
-struct Proposal {
-  std::string strategy;
-  std::vector<std::string> changes; ///< "layer: knob: old -> new", against the best plan at that time
-  double before = 0;                ///< cycles of that plan
-  std::optional<double> after;      ///< nothing: refused, the same program, or not looked at
-  bool isTaken = false;
-  std::string why; ///< it was not taken
-};
-
+/// Plug-ins call virtual and inline functions alone, and so link with nothing.
 class Exploration {
 public:
-  using Report = std::function<void(const Proposal &)>;
   /// `report` may be null. At most `budget` kernels are compiled, all proposals together.
-  Exploration(const Problem &problem, PlanCompiler &compiler, size_t budget, Report report = nullptr)
+  Exploration(const Problem &problem, PlanCompiler &compiler, size_t budget, ProposalReport report = nullptr)
       : problem(problem), compiler(compiler), budget(budget), report(std::move(report)) {}
+  virtual ~Exploration() = default;
 
   const Problem &problem;
 
@@ -46,19 +37,26 @@ public:
   void run(const class Strategy &strategy);
 
   /// Estimates `plan`; it becomes the best one if it gains more than the noise. Null: refused, the same program as another, or over budget.
-  const Outcome *propose(const plan::NetworkPlan &plan);
+  virtual const Outcome *propose(const plan::NetworkPlan &plan);
   /// The best plan with `change`.
-  const Outcome *propose(llvm::function_ref<void(plan::NetworkPlan &)> change);
+  const Outcome *propose(llvm::function_ref<void(plan::NetworkPlan &)> change) {
+    plan::NetworkPlan plan = best().plan;
+    change(plan);
+    return propose(plan);
+  }
 
   const Outcome &best() const { return outcomes.front(); }
   /// All that were estimated, the best first.
   const std::list<Outcome> &all() const { return outcomes; }
   /// The best of those for which `isOne` holds; null: none.
-  const Outcome *bestOf(llvm::function_ref<bool(const Outcome &)> isOne) const;
+  const Outcome *bestOf(llvm::function_ref<bool(const Outcome &)> isOne) const {
+    auto found = llvm::find_if(outcomes, isOne);
+    return found == outcomes.end() ? nullptr : &*found;
+  }
   /// Whether an outcome is near enough to the best one to be worth refining.
   bool isClose(const Outcome &outcome) const { return outcome.cycles < kWorthRefining * best().cycles; }
-  /// What tells `plan` from the best plan: "knob: old -> new", for a knob of a kernel behind its name.
-  std::vector<std::string> changesOf(const plan::NetworkPlan &plan) const;
+  /// What tells `plan` from the best plan.
+  std::vector<KnobDifference> changesOf(const plan::NetworkPlan &plan) const;
   /// Proposals that were left out for lack of budget.
   size_t notTried() const { return leftOut; }
 
@@ -66,7 +64,7 @@ private:
   static constexpr double kWorthRefining = 1.02;
   PlanCompiler &compiler;
   const size_t budget;
-  const Report report;
+  const ProposalReport report;
   std::list<Outcome> outcomes; ///< addresses stay
   std::string strategyName;
   size_t compiled = 0, leftOut = 0;
@@ -82,7 +80,16 @@ public:
 
 /// The strategies of `pipelined`, in the order in which they run: those of the product, then those of plug-ins.
 const std::vector<std::unique_ptr<Strategy>> &strategies();
-void addStrategy(std::unique_ptr<Strategy> strategy);
+/// False, and nothing is added, if the name is taken or empty.
+bool addStrategy(std::unique_ptr<Strategy> strategy);
+
+/// Where a plug-in adds its strategies.
+class StrategyRegistry {
+public:
+  virtual ~StrategyRegistry() = default;
+  /// As addStrategy().
+  virtual bool add(std::unique_ptr<Strategy> strategy) = 0;
+};
 
 /// Runs all strategies from the plan in which nothing is decided but what was asked for. Errors: no program at all.
 llvm::Error exploreGreedily(Exploration &exploration);

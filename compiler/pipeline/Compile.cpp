@@ -1,11 +1,14 @@
-//===- Compile.cpp - From a model to kernels on tensors --------------------===//
+//===- Compile.cpp - The phases of the compiler ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 
 #include "compiler/pipeline/Compile.h"
 
+#include "compiler/graph/Graph.h"
 #include "compiler/graph/transforms/Pipeline.h"
 #include "compiler/loops/Passes.h"
+#include "compiler/pipeline/Outline.h"
 #include "compiler/pipeline/Target.h"
+#include "compiler/plan/PlanFile.h"
 #include "compiler/text/Diagnostics.h"
 #include "compiler/text/ReadText.h"
 #include "isa/files/InputFile.h"
@@ -13,6 +16,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/IR/TypeUtilities.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
@@ -81,7 +85,44 @@ std::vector<const Target *> pipeline::targetsOf(const CompileOptions &options) {
                          : std::vector<const Target *>{cpu};
 }
 
+std::string pipeline::toText(ModuleOp module, bool elide) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OpPrintingFlags flags;
+  flags.enableDebugInfo(true, false);
+  if (elide) {
+    flags.elideLargeElementsAttrs(64);
+    flags.elideLargeResourceString(64);
+  }
+  module.print(stream, flags);
+  stream << "\n";
+  return text;
+}
+
+llvm::Error pipeline::endPhase(Phase phase, ModuleOp module, const CompileOptions &options) {
+  text::DiagnosticText text(module.getContext());
+  if (failed(verify(module)))
+    return llvm::createStringError("internal: what phase %s made does not verify: %s", kPhaseNames[size_t(phase)],
+                                   text.str().c_str());
+  if (options.afterPhase)
+    options.afterPhase(phase, [&](bool elide) { return toText(module, elide); });
+  return llvm::Error::success();
+}
+
+bool pipeline::hasGraphOps(ModuleOp module) {
+  return module
+      .walk([](Operation *op) {
+        return mlir::isa_and_nonnull<graph::GraphDialect>(op->getDialect()) ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &options) {
+  // Text that --emit graph wrote has kernels.
+  const bool hasKernels =
+      llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp function) { return function->hasAttr(graph::kTargetAttr); });
+  if (hasKernels || !hasGraphOps(module))
+    return endPhase(Phase::Graph, module, options);
   graph::GraphPipelineOptions graphOptions;
   graphOptions.targets.clear();
   for (const Target *target : targetsOf(options))
@@ -91,9 +132,62 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   graphOptions.narrows = targetsOf(options).front()->keepsBfloat16() && hasBfloat16(module);
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
-  return runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); });
+  if (llvm::Error error = runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); }))
+    return error;
+  return endPhase(Phase::Graph, module, options);
 }
 
 llvm::Error pipeline::lowerToLinalg(ModuleOp module, const CompileOptions &options) {
-  return runPasses(module, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); });
+  llvm::Error error = hasGraphOps(module)
+                          ? runPasses(module, [](OpPassManager &manager) { manager.addPass(loops::createLowerGraphPass()); })
+                          : outlineKernels(module, targetsOf(options).front()->name());
+  if (error)
+    return error;
+  if (options.planFile && options.machine)
+    if (llvm::Error error = plan::applyPlanFile(module, *options.planFile))
+      return error;
+  return endPhase(Phase::Linalg, module, options);
+}
+
+llvm::Expected<CompiledModel> pipeline::compile(ModuleOp module, const CompileOptions &options) {
+  if (llvm::Error error = optimizeGraph(module, options))
+    return std::move(error);
+  if (llvm::Error error = lowerToLinalg(module, options))
+    return std::move(error);
+
+  const std::vector<const Target *> targets = targetsOf(options);
+  auto found = llvm::find_if(targets, [](const Target *target) { return target->compilesNetworks(); });
+  const Target *networks = found == targets.end() ? nullptr : *found;
+  CompiledModel model;
+  // Phases plan, tiles, isa and program.
+  auto addProgram = [&](const Target &target, ModuleOp network) -> llvm::Error {
+    llvm::Expected<Artefact> artefact = target.compile(network, options);
+    if (!artefact)
+      return artefact.takeError();
+    auto *compiled = std::get_if<CompiledNetwork>(&*artefact);
+    if (!compiled)
+      return llvm::createStringError("internal: target '%s' makes no program of a network", target.name().str().c_str());
+    model.programs.push_back(std::move(*compiled));
+    return llvm::Error::success();
+  };
+  if (networks && isAllFor(module, *networks)) {
+    model.target = networks;
+    if (llvm::Error error = addProgram(*networks, module))
+      return std::move(error);
+    return std::move(model);
+  }
+  if (options.oneProgram)
+    return llvm::createStringError(
+        "it has kernels that machine '%s' cannot run, so it is no single program ('tilewright run' says "
+        "which, and runs them on the CPU)",
+        options.machine ? options.machine->name.c_str() : "");
+  llvm::Expected<Partition> parts = partition(module, networks);
+  if (!parts)
+    return parts.takeError();
+  model.parts = std::move(*parts);
+  for (Segment &segment : model.parts.segments)
+    if (segment.module)
+      if (llvm::Error error = addProgram(*segment.target, *segment.module))
+        return std::move(error);
+  return std::move(model);
 }

@@ -1,8 +1,8 @@
 //===- Compile.h - From a model to a program ---------------------*- C++ -*-===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// The compiler's main path. The phases, in order: import, graph, linalg, tiles,
-// isa, program.
+// The compiler's main path. The phases, in order: import, graph, linalg, plan,
+// tiles, isa, program.
 //===----------------------------------------------------------------------===//
 #ifndef COMPILER_PIPELINE_COMPILE_H
 #define COMPILER_PIPELINE_COMPILE_H
@@ -13,8 +13,10 @@
 #include "compiler/explore/KnobChanges.h"
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
+#include "compiler/pipeline/Partition.h"
 #include "compiler/pipeline/Search.h"
 #include "compiler/plan/NetworkPlan.h"
+#include "compiler/schedule/PriorityFunction.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 
@@ -23,10 +25,22 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <tuple>
 
+namespace tw::plan {
+struct PlanFile;
+} // namespace tw::plan
+
 namespace tw::pipeline {
+
+enum class Phase : uint8_t { Import, Graph, Linalg, Plan, Tiles, Isa, Program };
+/// In the order of the enumeration.
+constexpr const char *kPhaseNames[] = {"import", "graph", "linalg", "plan", "tiles", "isa", "program"};
+
+/// Called behind a phase, but for the last. `text(elide)` is what the phase made; `elide`: without large constants.
+using PhaseHook = std::function<void(Phase, llvm::function_ref<std::string(bool elide)> text)>;
 
 /// What pipelined and search do across the borders of layers.
 enum class Across {
@@ -51,7 +65,15 @@ struct CompileOptions {
   /// best are compared so. Null: the estimates decide.
   std::function<std::optional<uint64_t>(const isa::Program &)> simulate;
   /// Called for every proposal of the exploration.
-  explore::Exploration::Report explain;
+  explore::ProposalReport explain;
+  /// pipelined and search: in place of knob `priority`, with the name that messages have for it; null: the knob decides.
+  const schedule::PriorityFunction *priority = nullptr;
+  std::string priorityName;
+  /// Applied behind phase linalg, where there is a machine; null: none.
+  std::shared_ptr<const plan::PlanFile> planFile;
+  /// A model with kernels for several targets is an error.
+  bool oneProgram = false;
+  PhaseHook afterPhase;      ///< may be null
   bool keepsGpuLlvm = false; ///< gpu::GpuOptions::keepsLlvm
   /// Instructions that a program may have.
   uint64_t maxInstructions = accel::kMaxInstructions;
@@ -106,10 +128,19 @@ llvm::Expected<mlir::OwningOpRef<mlir::ModuleOp>> importModel(mlir::MLIRContext 
 /// The targets of `options`, in order of preference.
 std::vector<const Target *> targetsOf(const CompileOptions &options);
 
-/// graph: optimises and partitions in place.
+/// MLIR as text. `elide`: without large constants.
+std::string toText(mlir::ModuleOp module, bool elide);
+
+/// Behind a phase that makes MLIR: verifies the module, then calls options.afterPhase.
+llvm::Error endPhase(Phase phase, mlir::ModuleOp module, const CompileOptions &options);
+
+/// Whether anything is left for the phases before linalg.
+bool hasGraphOps(mlir::ModuleOp module);
+
+/// Phase graph: optimises and partitions in place. Modules in linalg, and those that have kernels already, stay as they are.
 llvm::Error optimizeGraph(mlir::ModuleOp module, const CompileOptions &options);
 
-/// linalg: every kernel becomes a function on tensors.
+/// Phase linalg: every kernel becomes a function on tensors, and has the plan that the plan file gives it.
 llvm::Error lowerToLinalg(mlir::ModuleOp module, const CompileOptions &options);
 
 /// The instructions of a network in program order, without semaphores.
@@ -121,8 +152,19 @@ struct Tiles {
 /// tiles alone, for looking at it.
 llvm::Expected<Tiles> emitTiles(mlir::ModuleOp module, const CompileOptions &options);
 
-/// tiles, isa, program: the whole module as one verified program.
+/// Phases plan, tiles, isa and program: the whole module as one verified program.
 llvm::Expected<CompiledNetwork> compileForAccelerator(mlir::ModuleOp module, const CompileOptions &options);
+
+/// A model as programs, and what runs between them.
+struct CompiledModel {
+  /// The target of every kernel, if that is one which compiles networks; else null, and `parts` has them.
+  const Target *target = nullptr;
+  Partition parts;
+  std::vector<CompiledNetwork> programs; ///< of the segments that are networks, in their order; or the only one
+};
+
+/// All phases behind import. The module ends in linalg.
+llvm::Expected<CompiledModel> compile(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace tw::pipeline
 

@@ -3,6 +3,7 @@
 
 #include "compiler/pipeline/Assemble.h"
 #include "compiler/pipeline/SearchSpace.h"
+#include "isa/Assembler.h"
 
 #include "llvm/ADT/ScopeExit.h"
 
@@ -157,7 +158,8 @@ llvm::Expected<CompiledNetwork> compileFastest(PlanCompilation &compilation, con
     }
     ++finalists;
     const std::optional<uint64_t> cycles = options.simulate(other->program);
-    explore::Proposal proposal{"simulation", exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
+    explore::Proposal proposal{
+        explore::kSimulation, exploration.changesOf(outcome.plan), double(*least), std::nullopt, false, ""};
     if (cycles) {
       proposal.after = double(*cycles);
       proposal.isTaken = *cycles < *least;
@@ -194,7 +196,9 @@ llvm::Expected<Tiles> pipeline::emitTiles(ModuleOp module, const CompileOptions 
   return Tiles{std::move(emitted->program), std::move(described.program.layers)};
 }
 
-llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
+namespace {
+/// A program of the best plan. The verifier of schedules has passed it.
+llvm::Expected<CompiledNetwork> compilePlanned(ModuleOp module, const CompileOptions &options) {
   llvm::Expected<NetworkKernels> network = NetworkKernels::build(module, options);
   if (!network)
     return network.takeError();
@@ -211,5 +215,16 @@ llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module,
     llvm::append_range(compiled->notes, notes);
   if (compiled && options.schedule == accel::Schedule::Search && problem.hasNeighbours())
     compiled->variations = explore::variationsOf(problem, compiled->chosen);
+  return compiled;
+}
+} // namespace
+
+llvm::Expected<CompiledNetwork> pipeline::compileForAccelerator(ModuleOp module, const CompileOptions &options) {
+  llvm::Expected<CompiledNetwork> compiled = compilePlanned(module, options);
+  if (compiled && options.afterPhase) {
+    options.afterPhase(Phase::Plan, [&](bool) { return compiled->planText; });
+    options.afterPhase(Phase::Tiles, [&](bool) { return compiled->tilesText; });
+    options.afterPhase(Phase::Isa, [&](bool) { return isa::disassemble(compiled->program); });
+  }
   return compiled;
 }

@@ -196,6 +196,14 @@ llvm::Error PlanEmitter::orderSteps(double limit, bool isEstimate, double &cycle
   } else if (overlaps()) {
     if (knobs.weightPrefetch == plan::WeightPrefetch::Early)
       schedule::prefetch(program.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(noGoods.spare));
+    if (options.priority) {
+      Result<schedule::TileProgram> ordered =
+          schedule::overlapBy(*options.priority, std::move(program.steps), machine, &cycles, limit, *knobs.bus);
+      if (!ordered)
+        return llvm::createStringError("priority '%s' is wrong: %s", options.priorityName.c_str(), ordered.message().c_str());
+      program.tiles = std::move(*ordered);
+      return llvm::Error::success();
+    }
     program.tiles =
         schedule::overlap(std::move(program.steps), machine, &cycles, limit, *knobs.priority, *knobs.bus, !isEstimate);
   }

@@ -79,7 +79,7 @@ llvm::Error SearchSpace::explorePlans() {
     explore::Problem asked = problem;
     if (priority)
       asked.asked.priority = priority;
-    explore::Exploration exploration(asked, estimates, kExplorationBudget, priority ? nullptr : options.explain);
+    explore::Exploration exploration(asked, estimates, kExplorationBudget, plans.empty() ? options.explain : nullptr);
     if (llvm::Error error = explore::exploreGreedily(exploration))
       return error;
     take(exploration);

@@ -3,6 +3,7 @@
 
 #include "compiler/schedule/Overlap.h"
 
+#include "compiler/schedule/PriorityFunction.h"
 #include "compiler/schedule/SpaceMap.h"
 #include "isa/timing/Dram.h"
 #include "isa/timing/InstructionTiming.h"
@@ -11,6 +12,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <list>
 #include <numeric>
 #include <queue>
 
@@ -141,6 +143,8 @@ public:
   double estimated = 0; ///< run(): cycles until everything has retired, by the first schedule
   /// Takes the blocks out of the steps.
   TileProgram run(Priority priority, double limit, bool backwards);
+  /// The same by a function.
+  Result<TileProgram> run(const PriorityFunction &priority, double limit);
   /// Schedules by rank; returns when the last node ends, or `limit` or more as soon as it must be that.
   double schedule(double limit = std::numeric_limits<double>::infinity());
 
@@ -841,7 +845,75 @@ TileProgram Overlapper::run(Priority priority, double limit, bool backwards) {
     planAgain(estimated, std::move(due));
   return merge();
 }
+
+Result<TileProgram> Overlapper::run(const PriorityFunction &priority, double limit) {
+  PriorityProblem problem{machine, {}, {}};
+  const std::vector<double> latest = dueBy(Priority::Alap);
+  for (uint32_t i = 0; i < latest.size(); ++i) {
+    const Node &node = nodes[i];
+    problem.operations.push_back({node.engine, node.first->layer, node.step, node.occupancy, node.drain, node.bus, latest[i]});
+    for (Edge edge : beforeOf(node))
+      problem.dependences.push_back({edge.node, i, bool(edge.retired)});
+  }
+  std::vector<double> numbers;
+  try {
+    numbers = priority(problem);
+  } catch (const std::exception &exception) {
+    return Diagnostic{"", 0, 0, std::string("it threw: ") + exception.what()};
+  }
+  if (numbers.size() != latest.size())
+    return Diagnostic{"", 0, 0,
+                      "it gives " + std::to_string(numbers.size()) + " numbers for " + std::to_string(latest.size()) +
+                          " operations"};
+  if (std::any_of(numbers.begin(), numbers.end(), [](double number) { return std::isnan(number); }))
+    return Diagnostic{"", 0, 0, "it gives a NaN"};
+  rankBy(numbers);
+  estimated = schedule(limit);
+  return estimated >= limit ? TileProgram() : merge();
+}
+
+class Priorities : public PriorityRegistry {
+public:
+  bool add(const std::string &name, PriorityFunction function) override {
+    for (Priority known : {Priority::ProgramOrder, Priority::Alap, Priority::Interleaved})
+      if (name == plan::nameOf(known))
+        return false;
+    if (name.empty() || !function || find(name))
+      return false;
+    all.push_back({name, std::move(function)});
+    return true;
+  }
+  const PriorityFunction *find(const std::string &name) const override {
+    for (const auto &[known, function] : all)
+      if (known == name)
+        return &function;
+    return nullptr;
+  }
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto &entry : all)
+      names.push_back(entry.first);
+    return names;
+  }
+
+private:
+  std::list<std::pair<std::string, PriorityFunction>> all; ///< addresses stay
+};
 } // namespace
+
+PriorityRegistry &schedule::priorities() {
+  static Priorities registry;
+  return registry;
+}
+
+Result<TileProgram> schedule::overlapBy(const PriorityFunction &priority, std::vector<Step> steps,
+                                        const timing::MachineParams &machine, double *cycles, double limit, Bus bus) {
+  Overlapper overlapper(steps, machine, bus);
+  Result<TileProgram> program = overlapper.run(priority, limit);
+  if (cycles)
+    *cycles = overlapper.estimated;
+  return program;
+}
 
 TileProgram schedule::overlap(std::vector<Step> steps, const timing::MachineParams &machine, double *cycles, double limit,
                               Priority priority, Bus bus, bool backwards) {

@@ -1,4 +1,4 @@
-//===- Plugin.cpp - Schedulers from shared libraries ----------------------===//
+//===- Plugin.cpp - Shared libraries that add to the compiler ---------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/schedule/Plugin.h"
@@ -33,7 +33,20 @@ uint64_t bytesOfSegments(const std::string &path) {
 }
 } // namespace
 
-Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, SchedulerRegistry &registry) {
+void *PluginLibrary::symbol(const char *name) const { return dlsym(handle, name); }
+
+std::optional<Diagnostic> PluginLibrary::call(const std::function<void()> &function) const {
+  try {
+    function();
+  } catch (const std::exception &exception) {
+    return error(std::string("the plug-in failed to register: ") + exception.what());
+  } catch (...) {
+    return error("the plug-in failed to register: it threw something that is no std::exception");
+  }
+  return std::nullopt;
+}
+
+Result<PluginLibrary> schedule::openPlugin(const std::string &path, const std::vector<std::string> &functions) {
   auto error = [&](const std::string &message) { return Diagnostic{path, 0, 0, message}; };
   if (std::optional<Diagnostic> problem = files::whyNotReadable(path))
     return *problem;
@@ -43,37 +56,29 @@ Result<std::vector<std::string>> schedule::loadPlugin(const std::string &path, S
   if (uint64_t needed = bytesOfSegments(path); !unreadable && size < needed)
     return error("the file ends after " + std::to_string(size) + " of " + std::to_string(needed) + " bytes");
   // Without a slash dlopen() would look into the system's folders instead of the file named.
-  void *library = dlopen((path.find('/') == std::string::npos ? "./" + path : path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!library) {
+  void *handle = dlopen((path.find('/') == std::string::npos ? "./" + path : path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
     std::string text = dlerror();
     if (size_t colon = text.find(": "); colon != std::string::npos)
       text = text.substr(colon + 2);
     return error("cannot load the plug-in: " + text);
   }
-  auto version = reinterpret_cast<unsigned (*)()>(dlsym(library, "tilewrightPluginVersion"));
-  auto add = reinterpret_cast<void (*)(SchedulerRegistry &)>(dlsym(library, "tilewrightRegisterSchedulers"));
-  if (!version || !add) {
-    dlclose(library);
-    return error(std::string("not a plug-in: it does not export ") +
-                 (version ? "tilewrightRegisterSchedulers" : "tilewrightPluginVersion"));
+  const PluginLibrary library(path, handle);
+  auto refuse = [&](const std::string &message) {
+    dlclose(handle);
+    return error(message);
+  };
+  auto version = library.find<unsigned()>("tilewrightPluginVersion");
+  if (!version)
+    return refuse("not a plug-in: it does not export tilewrightPluginVersion");
+  if (unsigned built = version(); built != kPluginVersion)
+    return refuse("the plug-in was built for version " + std::to_string(built) + " of the interface but this is version " +
+                  std::to_string(kPluginVersion));
+  std::string names;
+  for (const std::string &function : functions) {
+    if (library.symbol(function.c_str()))
+      return library;
+    names += (names.empty() ? "" : " or ") + function;
   }
-  if (unsigned built = version(); built != kPluginVersion) {
-    dlclose(library);
-    return error("the plug-in was built for version " + std::to_string(built) + " of the interface but this is version " +
-                 std::to_string(kPluginVersion));
-  }
-  // From here on the registry may hold its functions: it is never closed.
-  size_t before = registry.names().size();
-  try {
-    add(registry);
-  } catch (const std::exception &exception) {
-    return error(std::string("the plug-in failed to register: ") + exception.what());
-  } catch (...) {
-    return error("the plug-in failed to register: it threw something that is no std::exception");
-  }
-  std::vector<std::string> names = registry.names();
-  names.erase(names.begin(), names.begin() + before);
-  if (names.empty())
-    return error("the plug-in added no scheduler; a name must be new and not empty");
-  return names;
+  return refuse("the plug-in has nothing for this command: it does not export " + names);
 }

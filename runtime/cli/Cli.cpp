@@ -4,7 +4,7 @@
 #include "runtime/cli/Cli.h"
 #include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/TensorFile.h"
-#include "compiler/schedule/Plugin.h"
+#include "compiler/pipeline/Plugin.h"
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "runtime/Files.h"
@@ -73,7 +73,13 @@ void ModelArguments::addTo(CLI::App &command) {
       .add_option("--search-jobs", network.searchJobs, "processes that schedule search measures in, 0: one for each processor")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  addRepeated(command, "--load-plugin", plugins, "shared library that adds schedulers (docs/plugins.md)")->type_name("SO");
+  command
+      .add_option(
+          "--priority", network.priority,
+          "pipelined, search: which ready operation goes first: program_order, alap, interleaved, or what a plug-in adds")
+      ->type_name("NAME");
+  addRepeated(command, "--load-plugin", plugins, "shared library that adds strategies or priorities (docs/plugins.md)")
+      ->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")
       ->type_name("NAME=FILE|VALUE");
@@ -102,6 +108,15 @@ void ModelArguments::addTo(CLI::App &command) {
       ->capture_default_str();
 }
 
+void ModelArguments::addExplain(CLI::App &command) {
+  command
+      .add_option(
+          "--explain", explainFile,
+          "write what the compiler tried and what it took (docs/explain.md): JSON lines if the name ends in .jsonl; - is "
+          "standard output")
+      ->type_name("FILE");
+}
+
 Status cli::checkOutputs(const std::vector<std::string> &outputs) {
   runtime::FileSet probe;
   for (const std::string &output : outputs)
@@ -115,19 +130,26 @@ StatusOr<runtime::NetworkOptions> ModelArguments::options(const std::vector<Tens
   for (const std::string &file : {model, network.machine, network.schedule})
     files::addInput(file);
   for (const std::string &path : plugins) {
-    Result<std::vector<std::string>> added = schedule::loadPlugin(path);
+    files::addInput(path);
+    Result<std::vector<std::string>> added = pipeline::loadPlugin(path);
     if (!added)
       return userError(added.message());
     for (const std::string &name : *added)
-      printNotes({path + " adds scheduler " + name});
+      printNotes({path + " adds " + name});
   }
   bool isProgram = runtime::isProgramFile(model);
   if (!network.overrides.empty() && network.machine.empty() && !isProgram)
     return userError("--set " + network.overrides.front() + " changes a machine, but there is none: give one with --hw");
   if (llvm::Expected<cpu::CpuMachine> processor = cpu::selectMachine(network.processor); !processor)
     return userError(llvm::toString(processor.takeError()));
+  if (isProgram && !explainFile.empty())
+    return userError(model + " is a program already: --explain has nothing to tell");
   runtime::NetworkOptions result = network;
   result.seed = seed;
+  if (!plugins.empty() && !result.cacheFolder.empty()) {
+    result.cacheFolder.clear(); // its entries do not say what code a plug-in has
+    printNotes({"with a plug-in the cache of measurements is not used"});
+  }
   result.math =
       graph::Math(std::find(std::begin(graph::kMathNames), std::end(graph::kMathNames), math) - std::begin(graph::kMathNames));
   for (const std::string &text : shapes) {

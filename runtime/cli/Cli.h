@@ -43,15 +43,18 @@ struct TensorArgument {
 /// Reads `FILE` and `NAME=FILE` arguments.
 StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
 
-/// MODEL, --hw, --set, --schedule, --across, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --priority, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, constants, plugins;
   std::string math = graph::kMathNames[size_t(graph::Math::Exact)];
   runtime::NetworkOptions network;
   uint64_t seed = 1;
+  std::string explainFile; ///< of addExplain(); empty: none
 
   void addTo(CLI::App &command);
+  /// --explain, for commands that compile one model.
+  void addExplain(CLI::App &command);
   /// The network options, --shape and --const included; loads the plug-ins, so it is called once. What
   /// the options name is an input from now on. The shapes of `inputs` fix dims that the
   /// model leaves open; `batch`: their dim 0 counts runs. Errors: a shape or a constant that is none, a library that is no plug-in.

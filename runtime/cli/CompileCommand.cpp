@@ -1,12 +1,15 @@
 //===- CompileCommand.cpp - tilewright compile ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
 #include "runtime/gpu/GpuNetwork.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
+#include <map>
 
 using namespace tw;
 using namespace tw::cli;
@@ -15,7 +18,8 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output, name, weights;
+  std::string target = "accel", phase, output, name, weights, phaseFolder;
+  std::vector<std::string> printedPhases;
 };
 
 constexpr const char *kPtx = "ptx",
@@ -36,21 +40,77 @@ std::vector<std::string> emitNames() {
   return names;
 }
 
+/// Phases that --print-after shows, and the files of --print-after-all.
+constexpr std::pair<const char *, const char *> kPhaseFiles[] = {{"import", "0-import.mlir"}, {"graph", "1-graph.mlir"},
+                                                                 {"linalg", "2-linalg.mlir"}, {"plan", "3-plan.mlir"},
+                                                                 {"tiles", "4-tiles.txt"},    {"isa", "5-isa.txt"}};
+
+std::vector<std::string> printableNames() {
+  std::vector<std::string> names;
+  for (auto [phase, file] : kPhaseFiles)
+    names.push_back(phase);
+  return names;
+}
+
+/// Stages a file for each phase that was reached.
+Status stagePhases(runtime::FileSet &files, const std::string &folder, const std::map<std::string, std::string> &texts) {
+  if (Status status = files.addFolder(folder); !status)
+    return status;
+  for (auto [phase, file] : kPhaseFiles)
+    if (auto text = texts.find(phase); text != texts.end())
+      if (Status status = files.add(folder + "/" + file, text->second); !status)
+        return status;
+  return {};
+}
+
+/// Writes the texts of phases: to the folder, or to standard error.
+Status writePhases(const CompileArguments &arguments, const runtime::PhaseTexts &phases) {
+  if (!arguments.phaseFolder.empty()) {
+    runtime::FileSet files;
+    if (Status status = stagePhases(files, arguments.phaseFolder, phases.texts); !status)
+      return status;
+    return files.commit();
+  }
+  for (const std::string &phase : printableNames())
+    if (auto text = phases.texts.find(phase); text != phases.texts.end())
+      std::fprintf(stderr, "// phase %s\n%s", phase.c_str(), text->second.c_str());
+  return {};
+}
+
 /// Writes the text of a phase.
 Status emit(const CompileArguments &arguments, runtime::NetworkOptions &options) {
   std::string phase = arguments.phase.empty() ? "program" : arguments.phase;
   std::string stem = runtime::fileStem(arguments.model.model);
   std::string output = !arguments.output.empty() ? arguments.output : phase == "program" ? stem + ".twp" : "-";
-  if (Status status = checkOutputs({output}); !status)
+  if (Status status = checkOutputs({output, arguments.model.explainFile}); !status)
     return status;
+  runtime::PhaseTexts phases;
+  phases.wanted = arguments.phaseFolder.empty() ? arguments.printedPhases : printableNames();
+  phases.elide = arguments.phaseFolder.empty();
+  if (!arguments.phaseFolder.empty()) {
+    runtime::FileSet probe; // an hour may lie between this and the results
+    std::map<std::string, std::string> empty;
+    for (const std::string &name : phases.wanted)
+      empty[name] = "";
+    if (Status status = stagePhases(probe, arguments.phaseFolder, empty); !status)
+      return status;
+  }
+  runtime::Explanation explanation(arguments.model.explainFile);
+  options.explain = explanation.report();
   Progress progress;
   options.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
   std::vector<std::string> notes;
-  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, options, phase, output == "-", notes);
+  StatusOr<std::string> result = runtime::emitPhase(arguments.model.model, options, phase, output == "-", notes,
+                                                    phases.wanted.empty() ? nullptr : &phases);
   progress.clear();
   printNotes(notes);
+  // After an error they show how far it came.
+  if (Status status = writePhases(arguments, phases); !status)
+    return status;
   if (!result)
     return result.error();
+  if (Status status = explanation.write(); !status)
+    return status;
   return runtime::writeFile(output, *result);
 }
 
@@ -176,6 +236,12 @@ Status compile(const CompileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
+  const std::pair<const char *, bool> onlyAccelerator[] = {{"--explain", !arguments.model.explainFile.empty()},
+                                                           {"--print-after", !arguments.printedPhases.empty()},
+                                                           {"--print-after-all", !arguments.phaseFolder.empty()}};
+  for (const auto &[option, isGiven] : onlyAccelerator)
+    if (isGiven && arguments.target != "accel")
+      return userError(std::string(option) + " is for --target accel");
   if (arguments.target == "cpu")
     return compileForCpu(arguments, *options);
   const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch},
@@ -206,6 +272,16 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<CompileArguments>();
   CLI::App *command = app.add_subcommand("compile", "compile a model, or show it at the end of a phase");
   arguments->model.addTo(*command);
+  arguments->model.addExplain(*command);
+  addRepeated(*command, "--print-after", arguments->printedPhases,
+              "also show this phase on standard error, large constants left out: import, graph, linalg, plan, tiles or isa")
+      ->check(CLI::IsMember(printableNames()))
+      ->type_name("PHASE");
+  command
+      ->add_option("--print-after-all", arguments->phaseFolder,
+                   "also write every phase to this folder, 0-import.mlir to 5-isa.txt, with all constants")
+      ->excludes("--print-after")
+      ->type_name("DIR");
   command
       ->add_option("--target", arguments->target,
                    "accel (a program image), cpu (a C library, docs/cpu.md) or gpu (PTX and what a driver needs, docs/gpu.md)")

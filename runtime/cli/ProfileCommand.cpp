@@ -1,6 +1,7 @@
 //===- ProfileCommand.cpp - tilewright profile ----------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/Profile.h"
 #include "runtime/cli/Cli.h"
@@ -78,16 +79,21 @@ Status profile(const ProfileArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
-  if (Status status = checkOutputs({arguments.jsonFile}); !status)
+  if (Status status = checkOutputs({arguments.jsonFile, arguments.model.explainFile}); !status)
     return status;
   Progress progress;
   options->progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
+  runtime::Explanation explanation(arguments.model.explainFile);
+  options->explain = explanation.report();
   progress.show("compiling " + arguments.model.model);
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   progress.clear();
   if (!network)
     return network.error();
+  options->explain = nullptr; // what-ifs are compiled too
   printNotes(network->notes);
+  if (Status status = explanation.write(); !status)
+    return status;
   if (Status status = requireAccelerator(*network, "there is nothing to profile"); !status)
     return status;
   if (network->steps.size() != 1 || !network->steps[0].program)
@@ -138,6 +144,7 @@ void cli::addProfileCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<ProfileArguments>();
   CLI::App *command = app.add_subcommand("profile", "why the tensor engine was not busy, and what would help");
   arguments->model.addTo(*command);
+  arguments->model.addExplain(*command);
   command->add_option("--top", arguments->top, "rows of each table")
       ->check(CLI::Range(size_t(1), size_t(1000000)))
       ->capture_default_str();

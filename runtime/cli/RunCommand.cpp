@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "compiler/frontend/TensorFile.h"
+#include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
 #include "simulator/stats/Timeline.h"
@@ -183,7 +184,8 @@ Status run(const RunArguments &arguments) {
   if (arguments.dumpFrom >= arguments.dumpTo)
     return userError("--from " + std::to_string(arguments.dumpFrom) + " is not before --to " +
                      std::to_string(arguments.dumpTo));
-  if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile}); !status)
+  if (Status status = checkOutputs({arguments.jsonFile, arguments.traceFile, arguments.dumpFile, arguments.model.explainFile});
+      !status)
     return status;
   runtime::FileSet outputs;
   if (!arguments.dumpFile.empty()) {
@@ -197,12 +199,16 @@ Status run(const RunArguments &arguments) {
   Progress progress;
   options.simulator.progress = [&progress](const std::string &what) { progress.show(what); };
   options.network.progress = [&progress](const pipeline::SearchProgress &search) { progress.show(search); };
+  runtime::Explanation explanation(arguments.model.explainFile);
+  options.network.explain = explanation.report();
   progress.show("compiling " + arguments.model.model);
   StatusOr<std::unique_ptr<runtime::Session>> session = runtime::Session::create(arguments.model.model, options);
   progress.clear();
   if (!session)
     return session.error();
   printNotes((*session)->network().notes);
+  if (Status status = explanation.write(); !status)
+    return status;
   if (!arguments.dumpFile.empty() && ((*session)->network().steps.size() != 1 || !(*session)->network().steps[0].program))
     return userError(
         "--fst needs a network that runs on the accelerator as one program, and parts of this one fall back to the CPU");
@@ -255,6 +261,7 @@ void cli::addRunCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<RunArguments>();
   CLI::App *command = app.add_subcommand("run", "run a model on the simulated accelerator");
   arguments->model.addTo(*command);
+  arguments->model.addExplain(*command);
   addRepeated(*command, "--input", arguments->inputs, "an input, .npy or .pb; in order, or by name")->type_name("[NAME=]FILE");
   addRepeated(*command, "--expect", arguments->expected,
               "what an output should be, .npy or .pb; beyond the tolerance the exit status is 1")

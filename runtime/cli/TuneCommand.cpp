@@ -1,6 +1,7 @@
 //===- TuneCommand.cpp - tilewright tune ----------------------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
+#include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/Report.h"
 #include "runtime/cli/Cli.h"
@@ -32,15 +33,19 @@ Status tune(const TuneArguments &arguments) {
   StatusOr<runtime::NetworkOptions> options = arguments.model.options();
   if (!options)
     return options.error();
-  if (Status status = checkOutputs({arguments.output}); !status)
+  if (Status status = checkOutputs({arguments.output, arguments.model.explainFile}); !status)
     return status;
   options->searchAgain = true;
   options->oneProgram = !arguments.output.empty();
   options->progress = printProgress;
+  runtime::Explanation explanation(arguments.model.explainFile);
+  options->explain = explanation.report();
   StatusOr<runtime::Network> network = runtime::loadNetwork(arguments.model.model, *options);
   if (!network)
     return network.error();
   printNotes(network->notes);
+  if (Status status = explanation.write(); !status)
+    return status;
   if (Status status = requireAccelerator(*network, "there is nothing to tune"); !status)
     return status;
   if (!arguments.output.empty()) {
@@ -82,6 +87,7 @@ void cli::addTuneCommand(CLI::App &app, Action &action) {
   auto arguments = std::make_shared<TuneArguments>();
   CLI::App *command = app.add_subcommand("tune", "search for the tiles that make a model fastest, by simulating it");
   arguments->model.addTo(*command);
+  arguments->model.addExplain(*command);
   for (const char *name : {"--schedule", "--search-budget", "--search-jobs", "--seed"})
     command->remove_option(command->get_option(name));
   arguments->model.network.schedule = "search";

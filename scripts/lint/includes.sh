@@ -13,5 +13,10 @@ forbid isa 'hw-configs/|compiler/|simulator/|runtime/'
 forbid isa/timing 'systemc|yaml-cpp|llvm/|mlir/'
 forbid hw-configs 'compiler/|simulator/|runtime/|llvm/|mlir/|systemc'
 forbid compiler 'simulator/|runtime/|systemc'
+# Research libraries use the product, never the other way round.
+for folder in compiler/*/; do
+  [ "$folder" = compiler/research/ ] || forbid "$folder" 'compiler/research/'
+done
+forbid runtime 'compiler/research/'
 forbid simulator 'compiler/|runtime/|llvm/|mlir/|yaml-cpp'
 exit $status

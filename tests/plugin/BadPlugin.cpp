@@ -3,20 +3,33 @@
 //
 // BAD_VERSION: built for another interface. BAD_EMPTY: adds nothing. BAD_NAME:
 // takes a name there is. BAD_THROWS: throws. BAD_SCHEDULE: makes wrong schedules.
+// BAD_PRIORITY: gives too few numbers, or what is no number.
 //===----------------------------------------------------------------------===//
-#include "compiler/schedule/Plugin.h"
+#include "compiler/research/loopsched/SchedulerPlugin.h"
+#include "compiler/schedule/PriorityFunction.h"
 
+#include <cmath>
 #include <stdexcept>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 #ifdef BAD_VERSION
-extern "C" unsigned tilewrightPluginVersion() { return kPluginVersion + 1; }
+extern "C" unsigned tilewrightPluginVersion() { return schedule::kPluginVersion + 1; }
 #else
 TILEWRIGHT_PLUGIN
 #endif
 
+#ifdef BAD_PRIORITY
+extern "C" void tilewrightRegisterPriorities(schedule::PriorityRegistry &registry) {
+  registry.add("short", [](const schedule::PriorityProblem &) { return std::vector<double>{1}; });
+  registry.add("nan", [](const schedule::PriorityProblem &problem) {
+    return std::vector<double>(problem.operations.size(), std::nan(""));
+  });
+  registry.add("throws",
+               [](const schedule::PriorityProblem &) -> std::vector<double> { throw std::runtime_error("no licence"); });
+}
+#else
 extern "C" void tilewrightRegisterSchedulers(SchedulerRegistry &registry) {
 #if defined(BAD_NAME)
   registry.add("serial", [](const Problem &, const SchedulerOptions &) -> Result<Schedule> { return Schedule{}; });
@@ -32,3 +45,4 @@ extern "C" void tilewrightRegisterSchedulers(SchedulerRegistry &registry) {
   });
 #endif
 }
+#endif

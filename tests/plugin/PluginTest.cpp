@@ -1,20 +1,20 @@
 //===- PluginTest.cpp - Schedulers from shared libraries ------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-#include "compiler/schedule/Plugin.h"
-#include "tests/unit/schedule/RandomKernel.h"
+#include "compiler/research/loopsched/SchedulerPlugin.h"
+#include "tests/unit/loopsched/RandomKernel.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
 
 using namespace tw;
-using namespace tw::schedule;
+using namespace tw::loopsched;
 
 namespace {
 
 const std::string kFolder = TILEWRIGHT_PLUGIN_DIR "/";
 
 TEST(PluginTest, TheExampleAddsASchedulerThatSchedulesEveryKernel) {
-  Result<std::vector<std::string>> added = loadPlugin(kFolder + "ExamplePlugin.so");
+  Result<std::vector<std::string>> added = loadPlugin(kFolder + "SchedulerPlugin.so");
   ASSERT_TRUE(added) << added.message();
   EXPECT_EQ(*added, std::vector<std::string>{"rigid"});
   for (uint64_t seed = 1; seed <= 100; ++seed) {
@@ -43,7 +43,7 @@ std::ostream &operator<<(std::ostream &out, const Refused &it) { return out << i
 // As a copy of it that was broken off leaves it.
 TEST(PluginTest, AFileThatEndsTooSoonIsRefused) {
   const std::string cut = testing::TempDir() + "cut.so";
-  std::filesystem::copy_file(kFolder + "ExamplePlugin.so", cut, std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy_file(kFolder + "SchedulerPlugin.so", cut, std::filesystem::copy_options::overwrite_existing);
   std::filesystem::resize_file(cut, 4096);
   Result<std::vector<std::string>> added = loadPlugin(cut);
   ASSERT_FALSE(added);
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"NoLibrary", TILEWRIGHT_SOURCE_DIR "/README.md", "cannot load the plug-in: "},
                     Refused{"NoPlugin", kFolder + "NoPlugin.so", "not a plug-in: it does not export tilewrightPluginVersion"},
                     Refused{"Version", kFolder + "BadVersionPlugin.so",
-                            "the plug-in was built for version 2 of the interface but this is version 1"},
+                            "the plug-in was built for version 3 of the interface but this is version 2"},
                     Refused{"Empty", kFolder + "BadEmptyPlugin.so", "the plug-in added no scheduler"},
                     Refused{"Name", kFolder + "BadNamePlugin.so", "the plug-in added no scheduler"},
                     Refused{"Throws", kFolder + "BadThrowsPlugin.so", "the plug-in failed to register: no licence"}),

@@ -31,7 +31,7 @@ class InstallTest(unittest.TestCase):
         (cls.path / "first").rename(cls.prefix)
         for name in ["digits_int8_qdq.onnx", "images.npy", "logits_int8_qdq.npy"]:
             shutil.copy(SOURCE / "tests/data/digits" / name, cls.path)
-        shutil.copy(SOURCE / "tests/plugin/ExamplePlugin.cpp", cls.path)
+        shutil.copy(SOURCE / "tests/plugin/PriorityPlugin.cpp", cls.path)
         cls.cache = cls.path / "cache"
         cls.cache.mkdir(mode=0o700)
         (BUILD / "rtl-models").mkdir(mode=0o700, exist_ok=True)
@@ -66,12 +66,12 @@ class InstallTest(unittest.TestCase):
         self.assertIn("SystemC and RTL agree", self.tilewright("verify", "gemm:8x8x8:int8", "--hw", "tiny_8x8"))
 
     def test_a_plugin_compiles_and_loads(self):
-        compiled = self.execute(os.environ["CXX"], "-std=c++17", "-shared", "-fPIC", "-I", self.prefix / "include/tilewright", "ExamplePlugin.cpp", "-o",
-                                "rigid.so")
+        compiled = self.execute(os.environ["CXX"], "-std=c++17", "-shared", "-fPIC", "-I", self.prefix / "include/tilewright", "PriorityPlugin.cpp", "-o",
+                                "longest_path.so")
         self.assertEqual(compiled.returncode, 0, compiled.stderr)
-        result = self.execute(self.prefix / "bin/tilewright", "run", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "--load-plugin", "rigid.so")
+        result = self.execute(self.prefix / "bin/tilewright", "run", "gemm:16x16x16:int8", "--hw", "tiny_8x8", "--load-plugin", "longest_path.so")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("adds scheduler rigid", result.stderr)
+        self.assertIn("adds priority longest_path", result.stderr)
 
     def test_a_link_to_the_binary_finds_its_tree(self):
         (self.path / "bin").mkdir()

@@ -42,6 +42,14 @@ protected:
     return exploration.propose([&](NetworkPlan &plan) { plan.kernels[0].depth = depth; });
   }
 
+  /// The proposal changes the depth of the first kernel, and nothing else.
+  static void expectDepth(const Proposal &proposal, const std::string &from, const std::string &to) {
+    ASSERT_EQ(proposal.changes.size(), 1u);
+    const KnobDifference &change = proposal.changes.front();
+    EXPECT_EQ(change.kernel + ": " + change.knob + ": " + change.from + " -> " + change.to,
+              "kernel0: depth: " + from + " -> " + to);
+  }
+
   test::ToyNetwork network{"vdla_16x16"}; // with a scratchpad for weights
   /// Two slots are best, each other number costs 10 cycles for each slot away from two.
   ToyCompiler compiler{[](const NetworkPlan &plan) { return 100 + 10 * double(std::abs(plan.kernels[0].depth - 2)); }};
@@ -73,16 +81,19 @@ TEST_F(ExplorationTest, EveryProposalIsReportedWithItsKnobAndItsEnd) {
   setDepth(2);
   setDepth(9);
   setDepth(3);
-  ASSERT_EQ(reported.size(), 4u);
-  EXPECT_TRUE(reported[0].isTaken);
-  EXPECT_EQ(reported[0].changes, std::vector<std::string>{"kernel0: depth: open -> 2"});
-  EXPECT_EQ(reported[0].before, 120);
-  EXPECT_EQ(reported[0].after, 100);
-  EXPECT_EQ(reported[1].why, "it makes the same program as an earlier proposal");
-  EXPECT_EQ(reported[2].why, "no room for 9 slots");
-  EXPECT_FALSE(reported[2].after);
-  EXPECT_FALSE(reported[3].isTaken);
-  EXPECT_EQ(reported[3].changes, std::vector<std::string>{"kernel0: depth: 2 -> 3"});
+  ASSERT_EQ(reported.size(), 5u);
+  EXPECT_EQ(reported[0].strategy, kFirstPlan);
+  EXPECT_FALSE(reported[0].before);
+  EXPECT_EQ(reported[0].after, 120);
+  EXPECT_TRUE(reported[1].isTaken);
+  expectDepth(reported[1], "open", "2");
+  EXPECT_EQ(reported[1].before, 120);
+  EXPECT_EQ(reported[1].after, 100);
+  EXPECT_EQ(reported[2].why, "it makes the same program as an earlier proposal");
+  EXPECT_EQ(reported[3].why, "no room for 9 slots");
+  EXPECT_FALSE(reported[3].after);
+  EXPECT_FALSE(reported[4].isTaken);
+  expectDepth(reported[4], "2", "3");
 }
 
 TEST_F(ExplorationTest, TheBudgetCountsKernels) {
