@@ -71,7 +71,7 @@ Status tune(const TuneArguments &arguments) {
     if (candidate.schedule == choice->ran)
       sum.bestCycles = *candidate.cycles;
   double percent = 100.0 * double(sum.bestCycles) / double(std::max<uint64_t>(1, sum.firstCycles));
-  std::printf("\nmodulo %s cycles\nbest %s cycles, %s %% of them%s\n", grouped(sum.firstCycles).c_str(),
+  std::printf("\npipelined %s cycles\nbest %s cycles, %s %% of them%s\n", grouped(sum.firstCycles).c_str(),
               grouped(sum.bestCycles).c_str(), runtime::fixed(percent, 1).c_str(),
               isSearched ? "" : (", of schedule " + choice->ran).c_str());
   std::printf("%u programs compiled, verified and run, %u of them earlier; %u failed\n%u changes made one of them again, or "
