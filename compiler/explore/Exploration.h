@@ -45,6 +45,9 @@ public:
     return propose(plan);
   }
 
+  /// Outcome::room under a plan that was not proposed.
+  std::vector<int64_t> roomOf(const plan::NetworkPlan &plan) { return compiler.roomOf(plan); }
+
   const Outcome &best() const { return outcomes.front(); }
   /// All that were estimated, the best first.
   const std::list<Outcome> &all() const { return outcomes; }

@@ -63,6 +63,8 @@ public:
   /// Estimates a plan by the list scheduler; the estimate may stop at `limit` cycles. Errors: no such program. Nothing: it comes to the same
   /// program as a plan that was estimated before.
   virtual llvm::Expected<std::optional<Outcome>> estimate(const plan::NetworkPlan &plan, double limit) = 0;
+  /// Outcome::room under a plan, without the rest of an estimate; empty: there is no such plan, or all is left.
+  virtual std::vector<int64_t> roomOf(const plan::NetworkPlan &) { return {}; }
 };
 
 } // namespace tw::explore

@@ -74,6 +74,15 @@ llvm::Expected<std::optional<explore::Outcome>> PlanCompilation::estimateOnce(co
   return outcome;
 }
 
+std::vector<int64_t> PlanCompilation::roomOf(const plan::NetworkPlan &plan) {
+  NoGoods own = noGoods;
+  llvm::Expected<accel::Fusion> fusion = PlanEmitter(network, options, rankings, plan, own).chooseOnChip();
+  if (fusion)
+    return fusion->residency.room;
+  llvm::consumeError(fusion.takeError());
+  return {};
+}
+
 llvm::Expected<CompiledNetwork> PlanCompilation::compile(const plan::NetworkPlan &plan, bool onlyTimed, unsigned attempts) {
   if (fastest && fastest->plan == plan) {
     Fastest kept = std::move(*fastest);

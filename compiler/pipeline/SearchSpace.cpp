@@ -24,6 +24,7 @@ public:
   llvm::Expected<std::optional<explore::Outcome>> estimate(const NetworkPlan &plan, double) override {
     return compilation.estimate(plan, std::numeric_limits<double>::infinity());
   }
+  std::vector<int64_t> roomOf(const NetworkPlan &plan) override { return compilation.roomOf(plan); }
 
 private:
   PlanCompilation &compilation;

@@ -13,6 +13,7 @@ public:
   PlanCompilation(const NetworkKernels &network, const CompileOptions &options) : network(network), options(options) {}
 
   llvm::Expected<std::optional<explore::Outcome>> estimate(const plan::NetworkPlan &plan, double limit) override;
+  std::vector<int64_t> roomOf(const plan::NetworkPlan &plan) override;
   /// The whole program. After a failure that taught something there are other attempts, `attempts` in all.
   llvm::Expected<CompiledNetwork> compile(const plan::NetworkPlan &plan, bool onlyTimed, unsigned attempts = UINT_MAX);
   llvm::Expected<EmittedNetwork> emit(const plan::NetworkPlan &plan, bool isEstimate, unsigned attempts = UINT_MAX);

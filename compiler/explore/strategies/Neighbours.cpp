@@ -236,15 +236,19 @@ void explore::exploreSpilledHalves(Exploration &e) {
   size_t alone = 0;
   for (const std::vector<size_t> &members : classesOf(e.problem, isOne)) {
     auto with = [&](llvm::ArrayRef<size_t> some) {
-      const std::vector<int64_t> room = e.best().room;
       plan::NetworkPlan next = e.best().plan;
-      for (size_t i : some) {
-        if (next.kernels[i] != e.problem.layers[i].kernel->plan) // it overlaps already
-          continue;
-        Halves halves = *spilled(i);
-        halves.spillsFirstHalf = true;
+      std::vector<std::pair<size_t, Halves>> spills;
+      for (size_t i : some)
+        if (next.kernels[i] == e.problem.layers[i].kernel->plan) { // it overlaps with nothing yet
+          spills.push_back({i, *spilled(i)});
+          spills.back().second.spillsFirstHalf = true;
+        }
+      // Banks are divided in the room that the resident halves leave.
+      for (auto [i, halves] : spills)
+        apply(halves, i, e.problem, {}, next);
+      const std::vector<int64_t> room = e.roomOf(next);
+      for (auto [i, halves] : spills)
         apply(halves, i, e.problem, room, next);
-      }
       if (next != e.best().plan)
         e.propose(next);
     };

@@ -113,7 +113,7 @@ class ChannelStreamingTest(CliTest):
         first = self.plan_file({"front": "channel_streaming = true"}, schedule="pipelined")
         self.fails(*command, first, message=["plan.mlir:2:3", "'front'", "both must be products or convolutions"])
         both = self.plan_file({"takes": "channel_streaming = true", "makes": "channel_streaming = true"}, schedule="pipelined")
-        self.fails(*command, both, message="takes turns with one other")
+        self.fails(*command, both, message="streams with one other")
         self.fails(*command, self.streaming("true", "serial"), message=["true.mlir:2:3", "pipelined or search"])
         self.fails("compile", "net.mlir", "--hw", "gemmini_16x16_fp32", "--schedule", self.streaming("true"),
                    message="no scratchpad for weights alone")
