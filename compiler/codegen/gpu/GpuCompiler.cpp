@@ -34,11 +34,13 @@ constexpr int64_t kMostWarpReductions = 1 << 17;
 /// measured).
 constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
-constexpr unsigned kUnrolledTerms = 4;    ///< of a long sum: loads that a thread has in flight
-constexpr int64_t kRowElements = 4;       ///< of a row, for a thread, where there are threads enough
-constexpr int64_t kMostTermsOfRows = 32;  ///< of sums that a thread makes for several neighbours: windows
-constexpr int64_t kFewChannels = 8;       ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
-constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
+constexpr unsigned kUnrolledTerms = 4;        ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;           ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32;      ///< of sums that a thread makes for several neighbours: windows
+constexpr int64_t kFewChannels = 8;           ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
+constexpr double kShortMicroseconds = 20;     ///< kernels that are worth overlapping (measured: above, it costs)
+constexpr unsigned kMostSharedBytes = 232448; ///< of a block
+constexpr unsigned kLeastStages = 3;          ///< of a tile that gives some up for its residual
 
 /// The tiles there are. `rate`: about the part of the tensor cores' peak that a tile reaches. Those of 128 rows or 128 columns and more come
 /// from large square products; those of smaller tiles are estimates. Rates only order the variants, which are timed where there is a GPU.
@@ -102,6 +104,13 @@ private:
   /// A copy of the image where the taps of `group` rows lie side by side as channels; `window` becomes one of single columns. `group`: 1,
   /// or the distance between windows.
   llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group);
+  /// What is taken off the sums of a contraction with a zero point, as i32: a number for each column; or, where the image is padded, columns
+  /// for each set of taps that lie in it, and the first of these columns for each line of the output plus that for each position in a line.
+  struct Corrections {
+    llvm::SmallVector<Place> places;
+    bool isVector() const { return places.size() == 1; }
+  };
+  Corrections correctionsOf(const Contraction &contraction);
   void addStep(Step step);
   /// A step of one plain kernel, which moves so many bytes.
   void addPlainStep(const std::string &kind, const std::string &why, const std::string &variant, uint64_t bytes, Launch launch);
@@ -662,6 +671,100 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
   return to;
 }
 
+GpuCompiler::Corrections GpuCompiler::correctionsOf(const Contraction &contraction) {
+  auto toConstants = [&](const std::vector<int32_t> &numbers) {
+    std::vector<uint8_t> bytes(numbers.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    return constantFor(std::move(bytes));
+  };
+  using Taps = Contraction::Taps;
+  // Sets of taps along a dim, and the one of each output.
+  struct Sets {
+    std::vector<Taps> taps;
+    std::vector<int32_t> ofOutput;
+  };
+  auto setsOf = [](int64_t outputs, int64_t stride, int64_t pad, int64_t dilation, int64_t taps, int64_t size) {
+    Sets sets;
+    for (int64_t i = 0; i < outputs; ++i) {
+      const Taps inside = Contraction::tapsInside(i, stride, pad, dilation, taps, size);
+      auto found = llvm::find(sets.taps, inside);
+      sets.ofOutput.push_back(int32_t(found - sets.taps.begin()));
+      if (found == sets.taps.end())
+        sets.taps.push_back(inside);
+    }
+    return sets;
+  };
+  Sets lines{{{0, 1}}, {0}}, positions = lines;
+  int64_t filterHeight = 1, filterWidth = 1;
+  if (const std::optional<Contraction::Window> &w = contraction.window) {
+    filterHeight = w->filterHeight;
+    filterWidth = w->filterWidth;
+    lines = setsOf(w->outHeight, w->strideHeight, w->padTop, w->dilationHeight, filterHeight, w->height);
+    positions = setsOf(w->outWidth, w->strideWidth, w->padLeft, w->dilationWidth, filterWidth, w->width);
+  }
+  linalg::LinalgOp op = contraction.op;
+  const int64_t columns = contraction.columns, channels = contraction.depth / (filterHeight * filterWidth);
+  const std::vector<uint8_t> weights =
+      layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+  std::vector<int32_t> sums;
+  for (const Taps &y : lines.taps)
+    for (const Taps &x : positions.taps)
+      for (int64_t column = 0; column < columns; ++column) {
+        int32_t sum = 0;
+        for (int64_t tapY = y.first; tapY < y.end; ++tapY)
+          for (int64_t k = (tapY * filterWidth + x.first) * channels; k < (tapY * filterWidth + x.end) * channels; ++k)
+            sum += int8_t(weights[size_t(column * contraction.depth + k)]);
+        sums.push_back(sum * int32_t(contraction.zeroPoint));
+      }
+  Corrections corrections{{toConstants(sums)}};
+  if (lines.taps.size() * positions.taps.size() == 1)
+    return corrections;
+  for (int32_t &set : lines.ofOutput)
+    set *= int32_t(int64_t(positions.taps.size()) * columns);
+  for (int32_t &set : positions.ofOutput)
+    set *= int32_t(columns);
+  corrections.places.append({toConstants(lines.ofOutput), toConstants(positions.ofOutput)});
+  return corrections;
+}
+
+/// How an element of `root` at some place reads `leaf`, whatever else it is made of: at the same place, at the same last index of a tensor
+/// that has no other, or otherwise.
+enum class Reading : uint8_t { Never, SamePlace, ByColumn, Otherwise };
+Reading readingOf(mlir::Value root, mlir::Value leaf, const llvm::DenseSet<mlir::Value> &inMemory) {
+  if (root == leaf)
+    return Reading::SamePlace;
+  mlir::Operation *op = root.getDefiningOp();
+  if (!op || inMemory.contains(root))
+    return Reading::Never;
+  Reading all = Reading::Never;
+  auto join = [&](Reading reading) {
+    if (reading != Reading::Never)
+      all = all == Reading::Never || all == reading ? reading : Reading::Otherwise;
+  };
+  auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
+  for (mlir::OpOperand &operand : op->getOpOperands()) {
+    const Reading inner = readingOf(operand.get(), leaf, inMemory);
+    if (inner == Reading::Never)
+      continue;
+    if (!generic || generic.getNumReductionLoops()) {
+      join(Reading::Otherwise);
+      continue;
+    }
+    if (mlir::AffineMap map = generic.getMatchingIndexingMap(&operand); map.isIdentity()) {
+      join(inner);
+    } else if (operand.get() == leaf && map.getNumResults() &&
+               tensorOf(leaf).getNumElements() == tensorOf(leaf).getShape().back()) {
+      const bool isLast =
+          map.getResult(map.getNumResults() - 1) == mlir::getAffineDimExpr(map.getNumDims() - 1, map.getContext());
+      join(isLast && tensorOf(leaf).getShape().back() == generic.getStaticLoopRanges().back() ? Reading::ByColumn
+                                                                                              : Reading::Otherwise);
+    } else {
+      join(Reading::Otherwise);
+    }
+  }
+  return all;
+}
+
 llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why) {
   auto no = [&](const llvm::Twine &reason) {
     why = "not on the tensor cores: " + reason.str();
@@ -767,18 +870,11 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   leaves.remove(sums);
 
   // (a - zero) * b sums up to a * b, less zero times the sum of b.
-  std::optional<Place> corrections;
+  std::optional<Corrections> corrections;
   if (contraction.zeroPoint) {
     if (!constantB)
       return no("a zero point, and both operands are computed");
-    std::vector<int32_t> sumsOfB(size_t(columns), 0);
-    const std::vector<uint8_t> plain =
-        layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
-    for (int64_t i = 0; i < columns * contraction.depth; ++i)
-      sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
-    std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
-    std::memcpy(bytes.data(), sumsOfB.data(), bytes.size());
-    corrections = constantFor(std::move(bytes));
+    corrections = correctionsOf(contraction);
   }
 
   auto addMap = [&](TensorMap map) {
@@ -812,13 +908,34 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (candidates.size() > options.mostVariants)
     candidates.resize(options.mostVariants);
 
+  // What the epilogue reads, and a tile can copy while it is multiplied: a tensor like the result, and vectors.
+  std::optional<unsigned> residual;
+  std::vector<TileKernel::Vector> vectors;
+  for (auto [i, leaf] : llvm::enumerate(leaves)) {
+    const Element element = *elementOf(tensorOf(leaf).getElementType());
+    const Reading reading = readingOf(root, leaf, known);
+    if (reading == Reading::SamePlace && element == out && tensorOf(leaf).getShape() == type.getShape() && !residual)
+      residual = unsigned(i);
+    else if (reading == Reading::ByColumn && gpu::bytesOf(element) == 4 && columns % 4 == 0)
+      vectors.push_back({unsigned(i), 4});
+  }
+  if (corrections && corrections->isVector() && columns % 4 == 0)
+    vectors.push_back({unsigned(leaves.size()), 4});
+  // The best tile also without copies ahead: which is faster is a matter of measurement.
+  std::vector<std::pair<Candidate, bool>> variants;
+  for (const Candidate &candidate : candidates)
+    variants.push_back({candidate, true});
+  if (residual || !vectors.empty())
+    variants.push_back({candidates.front(), false});
+
   Step step;
   step.kind = window ? "convolution" : "matrix product";
-  for (const Candidate &candidate : candidates) {
-    const TileShape &shape = candidate.tile->shape;
+  bool copiesAhead = false; // the first variant
+  for (const auto &[candidate, mayCopyAhead] : variants) {
     TileKernel kernel;
     kernel.name = "kernel";
-    kernel.shape = shape;
+    kernel.shape = candidate.tile->shape;
+    TileShape &shape = kernel.shape;
     kernel.in = contraction.element;
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
@@ -830,21 +947,45 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
-    kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
-    kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column,
-                          llvm::Function *function) {
-      const unsigned lanes = unsigned(values.size());
-      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(lanes - 1) & 0xffffffff);
+    kernel.pointers = unsigned(leaves.size() + (corrections ? corrections->places.size() : 0));
+    if (mayCopyAhead && kernel.storesBoxes) {
+      kernel.vectors = vectors;
+      kernel.hasResidual = residual.has_value();
+      while (kernel.sharedBytes() > kMostSharedBytes && shape.stages > kLeastStages)
+        --shape.stages;
+      if (kernel.sharedBytes() > kMostSharedBytes) {
+        kernel.hasResidual = false;
+        shape.stages = candidate.tile->shape.stages;
+      }
+    }
+    if (mayCopyAhead && step.variants.empty())
+      copiesAhead = kernel.copiesAhead();
+    if (!mayCopyAhead && !copiesAhead)
+      continue; // it is there already
+    const std::string name = shape.name() + (mayCopyAhead ? "" : " direct");
+    kernel.epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
+      const unsigned lanes = unsigned(input.sums.size());
+      Value *row = input.row, *column = input.column;
       ElementIndex index = delinearised(b, row, type.getShape().drop_back());
       index.dims.push_back(column);
-      index.linear = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
+      index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
       Elements elements(b);
       for (auto [pointer, leaf] : llvm::enumerate(leaves))
-        elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
-      Elements::Row totals(values.begin(), values.end());
+        if (residual == pointer && !input.residual.empty())
+          elements.setRow(leaf, Elements::Row(input.residual.begin(), input.residual.end()));
+        else
+          elements.setPointer(leaf, input.pointers[pointer]);
+      Elements::Row totals(input.sums.begin(), input.sums.end());
       if (corrections) {
-        Value *at = b.CreateGEP(b.getInt32Ty(), function->getArg(unsigned(kFirstPointer + leaves.size())),
-                                b.CreateZExt(column, b.getInt64Ty()));
+        Value *number = column;
+        if (!corrections->isVector()) { // which taps lie in the image depends on line and position in it
+          auto offset = [&](unsigned pointer, Value *place) {
+            return b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size() + pointer],
+                                                            b.CreateZExt(place, b.getInt64Ty())));
+          };
+          number = b.CreateAdd(b.CreateAdd(offset(1, index.dims[1]), offset(2, index.dims[2])), column);
+        }
+        Value *at = b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size()], b.CreateZExt(number, b.getInt64Ty()));
         Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
         for (auto [i, total] : llvm::enumerate(totals))
           total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
@@ -929,8 +1070,13 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     for (mlir::Value leaf : leaves)
       launch.arguments.push_back(placeInFunction(leaf));
     if (corrections)
-      launch.arguments.push_back(*corrections);
-    step.variants.push_back({shape.name(), candidate.microseconds, {std::move(launch)}});
+      launch.arguments.insert(launch.arguments.end(), corrections->places.begin(), corrections->places.end());
+    if (kernel.hasResidual) {
+      TensorMap map = mapOut;
+      map.place = placeInFunction(leaves[*residual]);
+      launch.arguments.push_back(addMap(std::move(map)));
+    }
+    step.variants.push_back({name, candidate.microseconds, {std::move(launch)}});
   }
   use(placeA);
   use(to);

@@ -95,6 +95,12 @@ void Hopper::copyPixels(Value *to, Value *map, ArrayRef<Value *> coordinates, Ar
            "r,l,r," + repeated("r", coordinates.size()) + "," + repeated("h", offsets.size()), b.getVoidTy(), operands);
 }
 
+void Hopper::copyBytes(Value *to, Value *from, Value *bytes, Value *barrier) {
+  Value *global = b.CreateAddrSpaceCast(from, PointerType::get(b.getContext(), 1));
+  assembly("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];", "r,l,r,r", b.getVoidTy(),
+           {to, global, bytes, barrier});
+}
+
 void Hopper::storeBox(Value *map, Value *from, ArrayRef<Value *> coordinates) {
   SmallVector<Value *> operands{map, from};
   operands.append(coordinates.begin(), coordinates.end());

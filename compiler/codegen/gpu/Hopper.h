@@ -43,6 +43,8 @@ public:
   /// im2col: `coordinates` {c, w, h, n} of the first pixel, `offsets` {w, h} of the filter's tap (i16).
   void copyPixels(llvm::Value *to, llvm::Value *map, llvm::ArrayRef<llvm::Value *> coordinates,
                   llvm::ArrayRef<llvm::Value *> offsets, llvm::Value *barrier);
+  /// `bytes`, a multiple of 16, of global memory at a multiple of 16.
+  void copyBytes(llvm::Value *to, llvm::Value *from, llvm::Value *bytes, llvm::Value *barrier);
   /// A box from shared memory; belongs to the thread's open group of copies.
   void storeBox(llvm::Value *map, llvm::Value *from, llvm::ArrayRef<llvm::Value *> coordinates);
   void commitStores();
