@@ -428,6 +428,7 @@ enum Parameter : size_t {
   DilationWidth,
   FilterWidth,
   ChannelBlocks,
+  InnerBatches,
   Out
 };
 
