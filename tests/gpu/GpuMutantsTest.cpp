@@ -471,6 +471,7 @@ enum Parameter : size_t {
   DilationWidth,
   FilterWidth,
   ChannelBlocks,
+  InnerBatches,
   Out
 };
 

@@ -76,6 +76,9 @@ private:
   TilePlace placeOf(Value *tile);
   /// Coordinates in a map.
   SmallVector<Value *> coordinates(Value *inner, Value *outer, const TilePlace &place) {
+    if (kernel.splitsBatch)
+      return {inner, outer, b.CreateURem(place.batch, parameter(kInnerBatches)),
+              b.CreateUDiv(place.batch, parameter(kInnerBatches))};
     return kernel.isBatched ? SmallVector<Value *>{inner, outer, place.batch} : SmallVector<Value *>{inner, outer};
   }
   void forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *tile, ArrayRef<Value *>)> body);

@@ -62,6 +62,8 @@ struct TileKernel {
   RowSource source = RowSource::Matrix;
   /// Many products of one shape, of matrices: maps have a dim more, the outermost. Rows that the epilogue sees count through all of them.
   bool isBatched = false;
+  /// The batch has two dims, the inner one of kInnerBatches: maps have two dims more.
+  bool splitsBatch = false;
   /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
   bool storesBoxes = true;
   /// The rows of B are permuted by bytePosition().
@@ -97,7 +99,7 @@ struct TileKernel {
 };
 
 /// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: products,
-/// rows and columns of the output of each, stages of k, then what Pixels needs. Pointers: the output, and those of the epilogue.
+/// rows and columns of the output of each, stages of k, then what Pixels needs, and products of the inner batch dim. Pointers: the output, and those of the epilogue.
 enum TileParameter : unsigned {
   kMapA,
   kMapB,
@@ -116,6 +118,7 @@ enum TileParameter : unsigned {
   kDilationWidth,
   kFilterWidth,
   kChannelBlocks,
+  kInnerBatches,
   kOut,
   kFirstPointer
 };
