@@ -48,10 +48,10 @@ bool hasBfloat16(ModuleOp module) {
 /// Whether its floats are float16: those that it takes, as they are or by a cast behind each, or, if it takes none, those that it returns.
 bool isOfFloat16(func::FuncOp main) {
   auto isHalf = [](Type type) { return getElementTypeOrSelf(type).isF16(); };
-  auto isCast = [&](Operation *op) { return isa<graph::CastOp>(op) && isHalf(op->getResult(0).getType()); };
+  auto isCast = [&](Operation *op) { return llvm::isa<graph::CastOp>(op) && isHalf(op->getResult(0).getType()); };
   bool any = false, all = true;
   auto count = [&](Type type, bool isNarrow) {
-    if (!isa<FloatType>(getElementTypeOrSelf(type)))
+    if (!llvm::isa<FloatType>(getElementTypeOrSelf(type)))
       return;
     any = true;
     all &= isNarrow;

@@ -25,7 +25,8 @@ struct Tolerance {
 constexpr Tolerance kInteger{"int8", 0, 0, "every number is exact"};
 constexpr Tolerance kSingle{"fp32", 1e-5, 1e-4,
                             "sums of up to 2^12 terms of 2^-24 each, in another order; functions within 4 units"};
-constexpr Tolerance kTfloat{"tf32", 2e-3, 2e-2, "both factors of a product are rounded to 2^-11"};
+constexpr Tolerance kTfloat{
+    "tf32", 4e-3, 2e-2, "both factors of a product are cut to 2^-10; what follows may shrink the largest magnitude to half"};
 constexpr Tolerance kHalf{"float16", 2e-3, 2e-2, "every tensor between kernels is rounded to 2^-11, weights too"};
 constexpr Tolerance kBfloat{"bfloat16", 1e-2, 1e-1, "every tensor between kernels is rounded to 2^-8, weights too"};
 constexpr Tolerance kQuantised{
