@@ -31,10 +31,11 @@ namespace {
 
 struct Subject {
   const char *name, *text;
-  const char *tile; ///< TileShape::name() of the variant
+  const char *tile; ///< TileShape::name() or AttentionShape::name() of the variant
   unsigned stages;  ///< of its ring
   /// Blocks that the tiles go to, so that each has several and the ring of stages goes round. 0: as the compiler has it.
   uint32_t grid = 0;
+  bool isAttention = false;
 };
 
 const Subject kSubjects[] = {
@@ -101,6 +102,40 @@ const Subject kSubjects[] = {
   return %o : tensor<400x64xbf16>
 })",
      "64x64", 5, 2},
+    // Three tiles of keys for two consumers; rows, keys and the columns of a head that no tile divides.
+    {"attention",
+     R"(func.func @main(%q: tensor<1x72x2x96xbf16>, %k: tensor<1x136x2x96xbf16>, %v: tensor<1x136x2x96xbf16>) -> tensor<1x72x2x96xbf16> {
+  %qf = graph.cast %q : (tensor<1x72x2x96xbf16>) -> tensor<1x72x2x96xf32>
+  %kf = graph.cast %k : (tensor<1x136x2x96xbf16>) -> tensor<1x136x2x96xf32>
+  %vf = graph.cast %v : (tensor<1x136x2x96xbf16>) -> tensor<1x136x2x96xf32>
+  %qt = graph.transpose %qf {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x72x2x96xf32>) -> tensor<1x2x72x96xf32>
+  %kt = graph.transpose %kf {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x136x2x96xf32>) -> tensor<1x2x96x136xf32>
+  %vt = graph.transpose %vf {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x136x2x96xf32>) -> tensor<1x2x136x96xf32>
+  %s = graph.matmul %qt, %kt : (tensor<1x2x72x96xf32>, tensor<1x2x96x136xf32>) -> tensor<1x2x72x136xf32>
+  %c = graph.constant dense<8.0> : tensor<1xf32>
+  %d = graph.div %s, %c : (tensor<1x2x72x136xf32>, tensor<1xf32>) -> tensor<1x2x72x136xf32>
+  %p = graph.softmax %d {axis = 3 : i64} : tensor<1x2x72x136xf32>
+  %o = graph.matmul %p, %vt : (tensor<1x2x72x136xf32>, tensor<1x2x136x96xf32>) -> tensor<1x2x72x96xf32>
+  %t = graph.transpose %o {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x2x72x96xf32>) -> tensor<1x72x2x96xf32>
+  %y = graph.cast %t : (tensor<1x72x2x96xf32>) -> tensor<1x72x2x96xbf16>
+  return %y : tensor<1x72x2x96xbf16>
+})",
+     "128x64", 4, 0, true},
+    // A mask, read from memory; one consumer.
+    {"mask",
+     R"(func.func @main(%q: tensor<2x40x32xbf16>, %k: tensor<2x140x32xbf16>, %v: tensor<2x140x32xbf16>, %m: tensor<2x40x140xf32>) -> tensor<2x40x32xbf16> {
+  %qf = graph.cast %q : (tensor<2x40x32xbf16>) -> tensor<2x40x32xf32>
+  %kc = graph.cast %k : (tensor<2x140x32xbf16>) -> tensor<2x140x32xf32>
+  %kf = graph.transpose %kc {perm = array<i64: 0, 2, 1>} : (tensor<2x140x32xf32>) -> tensor<2x32x140xf32>
+  %vf = graph.cast %v : (tensor<2x140x32xbf16>) -> tensor<2x140x32xf32>
+  %s = graph.matmul %qf, %kf : (tensor<2x40x32xf32>, tensor<2x32x140xf32>) -> tensor<2x40x140xf32>
+  %a = graph.add %s, %m : (tensor<2x40x140xf32>, tensor<2x40x140xf32>) -> tensor<2x40x140xf32>
+  %p = graph.softmax %a {axis = 2 : i64} : tensor<2x40x140xf32>
+  %o = graph.matmul %p, %vf : (tensor<2x40x140xf32>, tensor<2x140x32xf32>) -> tensor<2x40x32xf32>
+  %y = graph.cast %o : (tensor<2x40x32xf32>) -> tensor<2x40x32xbf16>
+  return %y : tensor<2x40x32xbf16>
+})",
+     "64x64", 4, 0, true},
 };
 
 void PrintTo(const Subject &subject, std::ostream *stream) { *stream << subject.tile; }
@@ -295,6 +330,10 @@ const TextFault kTextFaults[] = {
     {"stmatrix one row further", "stmatrix", operand(0, "add", 128)},
     {"stmatrix of other matrices", "stmatrix", exchanged(1, 2)},
     {"sums in another order", "wgmma.mma_async", exchanged(0, 1)},
+    {"weights in another order", ".mma_async", exchanged(-1, -2)},
+    {"weights of the other columns", ".mma_async", exchanged(-1, -3)},
+    {"lanes of other rows meet", "shfl.sync.bfly", replaced(", 1, 31", ", 4, 31"), All},
+    {"lanes meet twice", "shfl.sync.bfly", replaced(", 2, 31", ", 1, 31"), All},
     {"sums are stored elsewhere", "st.shared.b32", operand(0, "add", 512)},
     {"sums of another block", "mapa.shared::cluster", operand(-1, "xor", 1)},
     {"another block of the cluster", "%cluster_ctarank", replaced("%cluster_ctarank", "0")},
@@ -515,8 +554,63 @@ const DataFault kDataFaults[] = {
     {"boxes of the output have 8 rows less", map(MapOut, [](gpu::TensorMap &m) { m.box[1] -= 8; })},
 };
 
+/// Arguments of an attention kernel, in their order (compiler/codegen/gpu/Attention.h).
+enum AttentionParameter : size_t { Queries, Keys, Values, Context, Heads, QueryRows, KeyRows, MaskPointer };
+
+const DataFault kAttentionFaults[] = {
+    {"another number of heads", number(Heads, 1)},
+    {"40 rows less", number(QueryRows, -40)},
+    {"a key less", number(KeyRows, -1)},
+    {"a key more", number(KeyRows, 1)},
+    {"the mask lies elsewhere",
+     [](gpu::Program &, gpu::Launch &launch) {
+       if (launch.arguments.size() <= MaskPointer)
+         return false;
+       std::get<gpu::Place>(launch.arguments[MaskPointer]).offset += 256;
+       return true;
+     }},
+    {"1104 bytes of shared memory less",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.sharedBytes -= 1104; // alignment may leave 1024 unused
+       return true;
+     }},
+    {"a warpgroup less of attention",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.block -= 128;
+       return true;
+     }},
+    {"a block less of attention",
+     [](gpu::Program &, gpu::Launch &launch) {
+       launch.grid -= 1;
+       return true;
+     }},
+    {"queries lie elsewhere", map(Queries, [](gpu::TensorMap &m) { m.place.offset += 256; })},
+    {"queries are swizzled by 64 bytes", map(Queries, [](gpu::TensorMap &m) { m.swizzleBytes = 64; })},
+    {"queries have 10 rows less", map(Queries, [](gpu::TensorMap &m) { m.dims[1] -= 10; })},
+    {"heads have one column less", map(Queries, [](gpu::TensorMap &m) { m.dims[0] -= 1; })},
+    {"rows of queries lie 16 bytes further apart", map(Queries, [](gpu::TensorMap &m) { m.strides[0] += 16; })},
+    {"boxes of queries have 8 rows less", map(Queries, [](gpu::TensorMap &m) { m.box[1] -= 8; })},
+    {"keys lie elsewhere", map(Keys, [](gpu::TensorMap &m) { m.place.offset += 256; })},
+    {"keys are swizzled by 64 bytes", map(Keys, [](gpu::TensorMap &m) { m.swizzleBytes = 64; })},
+    {"keys have one row less", map(Keys, [](gpu::TensorMap &m) { m.dims[1] -= 1; })},
+    {"heads of keys lie 16 bytes further apart", map(Keys, [](gpu::TensorMap &m) { m.strides[1] += 16; })},
+    {"boxes of keys have 8 rows less", map(Keys, [](gpu::TensorMap &m) { m.box[1] -= 8; })},
+    {"values lie elsewhere", map(Values, [](gpu::TensorMap &m) { m.place.offset += 256; })},
+    {"values are swizzled by 64 bytes", map(Values, [](gpu::TensorMap &m) { m.swizzleBytes = 64; })},
+    {"values have one row less", map(Values, [](gpu::TensorMap &m) { m.dims[1] -= 1; })},
+    {"boxes of values are half as wide", map(Values, [](gpu::TensorMap &m) { m.box[0] /= 2; })},
+    {"the result lies elsewhere", map(Context, [](gpu::TensorMap &m) { m.place.offset += 256; })},
+    {"the result is swizzled by 32 bytes", map(Context, [](gpu::TensorMap &m) { m.swizzleBytes = 32; })},
+    {"the result has one row less", map(Context, [](gpu::TensorMap &m) { m.dims[1] -= 1; })},
+    {"heads of the result lie 16 bytes further apart", map(Context, [](gpu::TensorMap &m) { m.strides[1] += 16; })},
+};
+
+llvm::ArrayRef<DataFault> dataFaultsOf(const Subject &subject) {
+  return subject.isAttention ? llvm::ArrayRef(kAttentionFaults) : llvm::ArrayRef(kDataFaults);
+}
+
 void addDataFaults(const gpu::Program &program, const Subject &subject, std::vector<Mutant> &mutants) {
-  for (const DataFault &fault : kDataFaults) {
+  for (const DataFault &fault : dataFaultsOf(subject)) {
     Mutant mutant{std::string(subject.name) + ": " + fault.name, program};
     if (fault.plant(mutant.program, faultyLaunch(mutant.program, subject)))
       mutants.push_back(std::move(mutant));
@@ -545,6 +639,10 @@ const Equivalent kEquivalent[] = {
     {"split: no bar.sync of a warpgroup", "it orders several consumers; there is one, and its wgmma.wait_group 0, which speaks "
                                           "for all its warps, comes before its sums overwrite the stages"},
     {"split: bar.sync of half a warpgroup", "as without it"},
+    {"attention: no bar.sync of a warpgroup #1",
+     "it orders warps before they write over the rows of Q; wgmma.wait_group 0, which speaks "
+     "for all warps of a group, stands before it"},
+    {"mask: no bar.sync of a warpgroup #1", "as in attention"},
     {"split: no arrival #2", "a block has one tile: nobody waits for the last stages to be empty"},
 };
 
@@ -640,8 +738,9 @@ TEST(GpuFaultsTest, EveryFaultHasAPlace) {
       planted.insert(llvm::StringRef(mutant.name).split(": ").second.split(" #").first.str());
   for (const TextFault &fault : kTextFaults)
     EXPECT_TRUE(planted.count(fault.name)) << fault.name;
-  for (const DataFault &fault : kDataFaults)
-    EXPECT_TRUE(planted.count(fault.name)) << fault.name;
+  for (const llvm::ArrayRef<DataFault> faults : {llvm::ArrayRef(kDataFaults), llvm::ArrayRef(kAttentionFaults)})
+    for (const DataFault &fault : faults)
+      EXPECT_TRUE(planted.count(fault.name)) << fault.name;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, GpuMutantsTest, testing::ValuesIn(kSubjects),

@@ -27,6 +27,7 @@ struct Case {
   /// Of the root of the mean square. bf16: a value is rounded to 2^-9 at most, in a few places one behind another; fp32: sums in another
   /// order; tf32: factors are rounded to 2^-11; 0: integers.
   double tolerance = 1e-5;
+  bool isFile = false; ///< the text is the name of a model
 };
 
 constexpr double kBfloat = 1e-2, kTfloat = 2e-3;
@@ -67,6 +68,8 @@ const Case kCases[] = {
   return %o : tensor<2x20x20xbf16>
 })",
      graph::Math::Exact, kBfloat},
+    // A block of BERT with short rows, as benches have it; attention among other kernels.
+    {"bert_block", TILEWRIGHT_BERT_BLOCK, graph::Math::Exact, kBfloat, true},
     {"softmax", R"(func.func @main(%x: tensor<5x3x70xf32>) -> tensor<5x3x70xf32> {
   %y = graph.softmax %x {axis = 2 : i64} : tensor<5x3x70xf32>
   return %y : tensor<5x3x70xf32>
@@ -150,8 +153,11 @@ const Case kCases[] = {
 class GpuNetworkTest : public testing::TestWithParam<Case> {
 protected:
   void SetUp() override {
-    path = testing::TempDir() + "gpu-" + std::to_string(getpid()) + ".mlir";
-    std::ofstream(path) << test::filled(GetParam().text);
+    path = GetParam().text;
+    if (!GetParam().isFile) {
+      path = testing::TempDir() + "gpu-" + std::to_string(getpid()) + ".mlir";
+      std::ofstream(path) << test::filled(GetParam().text);
+    }
     runtime::NetworkOptions options;
     options.math = GetParam().math;
     auto compiled = runtime::compileOnGpu(path, options);
@@ -169,7 +175,10 @@ protected:
     ASSERT_TRUE(launch) << launch.error().message;
     expected = std::move(launch->outputs);
   }
-  void TearDown() override { std::remove(path.c_str()); }
+  void TearDown() override {
+    if (!GetParam().isFile)
+      std::remove(path.c_str());
+  }
 
   void check(size_t variant, const ptxemu::LaunchOptions &options) {
     std::vector<std::vector<uint8_t>> outputs;
