@@ -1,9 +1,9 @@
 //===- AttentionTest.cpp - Attention as one kernel, on the emulator -------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
-// softmax(scale * Q K^T + mask) V, compared with plain loops in double. Heads lie
-// as projections leave them, [batch, rows, heads, columns]: without strides in
-// tensor maps, four transposes would be kernels.
+// softmax(scale * Q K^T + mask) V, and products alone, compared with plain loops
+// in double. Heads lie as projections leave them, [batch, rows, heads, columns]:
+// without strides in tensor maps, transposes would be kernels.
 //===----------------------------------------------------------------------===//
 #include "tests/gpu/EmulatedNetwork.h"
 #include "tests/gpu/Lint.h"
@@ -219,6 +219,25 @@ const Case kCases[] = {
     {"hidden_tiles", 1, 1, 20, 270, 64, Mask::Hidden},
 };
 
+/// Of the first output, by the root of the mean square.
+double differenceOf(const gpu::Program &program, const Data &data, size_t variant, const ptxemu::LaunchOptions &options) {
+  std::vector<std::vector<uint8_t>> outputs;
+  try {
+    outputs = test::EmulatedNetwork(program).run(data.inputs, variant, options);
+  } catch (const std::exception &error) {
+    ADD_FAILURE() << error.what();
+    return 0;
+  }
+  const std::vector<double> actual = fromBfloats(outputs[0]);
+  EXPECT_EQ(actual.size(), data.expected.size());
+  double difference = 0, square = 0;
+  for (size_t i = 0; i < std::min(actual.size(), data.expected.size()); ++i) {
+    difference += (actual[i] - data.expected[i]) * (actual[i] - data.expected[i]);
+    square += data.expected[i] * data.expected[i];
+  }
+  return std::sqrt(difference / square);
+}
+
 void PrintTo(const Case &c, std::ostream *stream) { *stream << c.name; }
 
 class AttentionTest : public testing::TestWithParam<Case> {
@@ -233,21 +252,8 @@ protected:
   }
 
   void check(size_t variant, const ptxemu::LaunchOptions &options) {
-    std::vector<std::vector<uint8_t>> outputs;
-    try {
-      outputs = test::EmulatedNetwork(program).run(data.inputs, variant, options);
-    } catch (const std::exception &error) {
-      FAIL() << error.what();
-    }
-    const std::vector<double> actual = fromBfloats(outputs[0]);
-    ASSERT_EQ(actual.size(), data.expected.size());
-    double difference = 0, square = 0;
-    for (size_t i = 0; i < actual.size(); ++i) {
-      difference += (actual[i] - data.expected[i]) * (actual[i] - data.expected[i]);
-      square += data.expected[i] * data.expected[i];
-    }
     const bool isOne = program.steps[0].variants[variant].launches.size() == 1;
-    EXPECT_LE(std::sqrt(difference / square), isOne ? kOneKernel : kSeveralKernels);
+    EXPECT_LE(differenceOf(program, data, variant, options), isOne ? kOneKernel : kSeveralKernels);
   }
 
   gpu::Program program;
@@ -290,3 +296,96 @@ TEST_P(AttentionTest, ThePtxKeepsTheRules) {
 
 INSTANTIATE_TEST_SUITE_P(Networks, AttentionTest, testing::ValuesIn(kCases),
                          [](const auto &info) { return std::string(info.param.name); });
+
+//===----------------------------------------------------------------------===//
+// Products alone
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Factors and the result are numbers of bfloat16, rounded to 2^-9 once.
+constexpr double kOneRounding = 3e-3;
+
+gpu::Program compiled(const char *text) {
+  llvm::Expected<gpu::Program> program = test::compileText(text, {});
+  if (!program) {
+    ADD_FAILURE() << llvm::toString(program.takeError());
+    return {};
+  }
+  return std::move(*program);
+}
+
+void checkVariants(const gpu::Program &program, const Data &data) {
+  size_t most = 0;
+  for (const gpu::Step &step : program.steps)
+    most = std::max(most, step.variants.size());
+  for (size_t variant = 0; variant < most; ++variant) {
+    SCOPED_TRACE("variant " + std::to_string(variant));
+    EXPECT_LE(differenceOf(program, data, variant, {}), kOneRounding);
+  }
+}
+
+} // namespace
+
+TEST(StridesTest, OperandsAndResultInAnotherOrderThanTheProduct) {
+  const gpu::Program program =
+      compiled(R"(func.func @main(%q: tensor<2x70x3x48xbf16>, %k: tensor<2x40x3x48xbf16>) -> tensor<2x70x3x40xbf16> {
+  %a = graph.cast %q : (tensor<2x70x3x48xbf16>) -> tensor<2x70x3x48xf32>
+  %b = graph.cast %k : (tensor<2x40x3x48xbf16>) -> tensor<2x40x3x48xf32>
+  %s = graph.transpose %a {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x70x3x48xf32>) -> tensor<2x3x70x48xf32>
+  %t = graph.transpose %b {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x40x3x48xf32>) -> tensor<2x3x48x40xf32>
+  %y = graph.matmul %s, %t : (tensor<2x3x70x48xf32>, tensor<2x3x48x40xf32>) -> tensor<2x3x70x40xf32>
+  %z = graph.transpose %y {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x3x70x40xf32>) -> tensor<2x70x3x40xf32>
+  %o = graph.cast %z : (tensor<2x70x3x40xf32>) -> tensor<2x70x3x40xbf16>
+  return %o : tensor<2x70x3x40xbf16>
+})");
+  ASSERT_EQ(program.steps.size(), 1u);
+  EXPECT_NE(program.steps[0].why.find("transposes by strides: "), std::string::npos) << program.steps[0].why;
+  const std::vector<float> q = randomNumbers(2 * 70 * 3 * 48, 1, 1), k = randomNumbers(2 * 40 * 3 * 48, 1, 2);
+  Data data{{asBfloats(q), asBfloats(k)}, std::vector<double>(2 * 70 * 3 * 40, 0)};
+  for (size_t b = 0; b < 2; ++b)
+    for (size_t h = 0; h < 3; ++h)
+      for (size_t i = 0; i < 70; ++i)
+        for (size_t j = 0; j < 40; ++j)
+          for (size_t d = 0; d < 48; ++d)
+            data.expected[((b * 70 + i) * 3 + h) * 40 + j] +=
+                double(q[((b * 70 + i) * 3 + h) * 48 + d]) * k[((b * 40 + j) * 3 + h) * 48 + d];
+  checkVariants(program, data);
+}
+
+/// Whose columns of B lie side by side; the transposed tensor is also a result, of which there is a copy.
+TEST(StridesTest, ATransposeThatIsAlsoAResultIsCopiedForThat) {
+  const gpu::Program program = compiled(
+      R"(func.func @main(%p: tensor<6x20x40xbf16>, %v: tensor<2x40x3x64xbf16>) -> (tensor<6x20x64xbf16>, tensor<2x3x40x64xbf16>) {
+  %a = graph.cast %p : (tensor<6x20x40xbf16>) -> tensor<6x20x40xf32>
+  %w = graph.transpose %v {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x40x3x64xbf16>) -> tensor<2x3x40x64xbf16>
+  %f = graph.reshape %w : (tensor<2x3x40x64xbf16>) -> tensor<6x40x64xbf16>
+  %b = graph.cast %f : (tensor<6x40x64xbf16>) -> tensor<6x40x64xf32>
+  %y = graph.matmul %a, %b : (tensor<6x20x40xf32>, tensor<6x40x64xf32>) -> tensor<6x20x64xf32>
+  %o = graph.cast %y : (tensor<6x20x64xf32>) -> tensor<6x20x64xbf16>
+  return %o, %w : tensor<6x20x64xbf16>, tensor<2x3x40x64xbf16>
+})");
+  ASSERT_EQ(program.steps.size(), 2u);
+  EXPECT_EQ(program.steps[0].kind, "matrix product");
+  EXPECT_EQ(program.steps[1].kind, "elements");
+  const std::vector<float> p = randomNumbers(6 * 20 * 40, 1, 1), v = randomNumbers(2 * 40 * 3 * 64, 1, 2);
+  Data data{{asBfloats(p), asBfloats(v)}, std::vector<double>(6 * 20 * 64, 0)};
+  for (size_t b = 0; b < 2; ++b)
+    for (size_t h = 0; h < 3; ++h)
+      for (size_t i = 0; i < 20; ++i)
+        for (size_t d = 0; d < 64; ++d)
+          for (size_t j = 0; j < 40; ++j)
+            data.expected[((b * 3 + h) * 20 + i) * 64 + d] +=
+                double(p[((b * 3 + h) * 20 + i) * 40 + j]) * v[((b * 40 + j) * 3 + h) * 64 + d];
+  checkVariants(program, data);
+}
+
+/// A head of 8 columns is none of attention: the kernels of its parts, and why.
+TEST(StridesTest, WhatIsNoAttentionSaysWhy) {
+  const Case c{"narrow", 1, 2, 20, 30, 8};
+  const gpu::Program program = compiled(textOf(c).c_str());
+  EXPECT_TRUE(llvm::any_of(program.steps, [](const gpu::Step &step) {
+    return step.why.find("attention of several kernels: its heads have 8 and 8 columns") != std::string::npos;
+  }));
+  EXPECT_LE(differenceOf(program, dataOf(c), 0, {}), kSeveralKernels);
+}

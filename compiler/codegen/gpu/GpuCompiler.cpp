@@ -1721,10 +1721,16 @@ llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
         mainPlaces[part.getResult(0)] = *place;
       }
     }
-    llvm::Expected<Place> place = compileCall(call);
+    std::optional<MainView> behind = transposeBehind(call);
+    if (behind) {
+      const std::optional<Contraction> product = boxedProduct(function);
+      if (!product || !matricesForResult(*product, tensorOf(call.getResult(0)), behind->view))
+        behind.reset();
+    }
+    llvm::Expected<Place> place = compileCall(call, std::nullopt, behind);
     if (!place)
       return place.takeError();
-    mainPlaces[call.getResult(0)] = *place;
+    mainPlaces[behind ? behind->base : mlir::Value(call.getResult(0))] = *place;
   }
   llvm::DenseSet<uint64_t> returned;
   for (mlir::Value value : block.getTerminator()->getOperands()) {
