@@ -878,10 +878,14 @@ StatusOr<tw::gpu::Program> runtime::compileOnGpu(const std::string &model, const
   if (!artefact)
     return fromLlvm(artefact.takeError(), model);
   tw::gpu::Program program = std::move(std::get<tw::gpu::Program>(*artefact));
-  for (auto [tensor, spec] : llvm::zip(program.inputs, module->inputs))
-    tensor.name = spec.name;
-  for (auto [tensor, spec] : llvm::zip(program.outputs, module->outputs))
-    tensor.name = spec.name;
+  auto describe = [](std::vector<tw::gpu::Tensor> &tensors, std::vector<TensorSpec> &specs) {
+    for (auto [tensor, spec] : llvm::zip(tensors, specs)) {
+      tensor.name = spec.name;
+      spec.isWidened &= tensor.element == tw::gpu::Element::F32;
+    }
+  };
+  describe(program.inputs, module->inputs);
+  describe(program.outputs, module->outputs);
   if (interface)
     *interface = {module->inputs, module->outputs, module->precision};
   return program;

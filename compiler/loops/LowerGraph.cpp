@@ -8,6 +8,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Messages.h"
 #include "compiler/graph/transforms/Constants.h"
+#include "compiler/graph/transforms/KernelTarget.h"
 #include "compiler/graph/transforms/Rewriting.h"
 #include "compiler/loops/Elementwise.h"
 #include "compiler/loops/Passes.h"
@@ -279,8 +280,11 @@ private:
   // Preparation
   //===--------------------------------------------------------------------===//
 
-  /// Array and window ops read bf16 as it is: the cast in front of them is part of their reading.
+  /// Array and window ops read bf16 as it is, and f16 on a GPU: the cast in front of them is part of their reading.
   static void readNarrow(Block *block) {
+    auto target = block->getParentOp()->getAttrOfType<StringAttr>(kTargetAttr);
+    const bool readsHalf = target && target.getValue() == kGpuTarget;
+    auto isNarrow = [&](Value value) { return elementOf(value).isBF16() || (readsHalf && elementOf(value).isF16()); };
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block))) {
       if (isa<CastOp>(op) && op.use_empty()) {
         op.erase();
@@ -289,7 +293,7 @@ private:
       if (!isa<ConvOp, MatmulOp, AveragePoolOp, ReduceOp, SoftmaxOp, LayerNormOp>(op))
         continue;
       for (OpOperand &operand : op.getOpOperands())
-        if (auto widened = operand.get().getDefiningOp<CastOp>(); widened && elementOf(widened.getX()).isBF16())
+        if (auto widened = operand.get().getDefiningOp<CastOp>(); widened && isNarrow(widened.getX()))
           operand.set(widened.getX());
     }
   }

@@ -48,6 +48,27 @@ bool hasBfloat16(ModuleOp module) {
          });
 }
 
+/// Whether its floats are float16: those that it takes, as they are or by a cast behind each, or, if it takes none, those that it returns.
+bool isOfFloat16(func::FuncOp main) {
+  auto isHalf = [](Type type) { return getElementTypeOrSelf(type).isF16(); };
+  auto isCast = [&](Operation *op) { return llvm::isa<graph::CastOp>(op) && isHalf(op->getResult(0).getType()); };
+  bool any = false, all = true;
+  auto count = [&](Type type, bool isNarrow) {
+    if (!llvm::isa<FloatType>(getElementTypeOrSelf(type)))
+      return;
+    any = true;
+    all &= isNarrow;
+  };
+  for (BlockArgument argument : main.getArguments())
+    count(argument.getType(), isHalf(argument.getType()) || main.getArgAttr(argument.getArgNumber(), graph::kWidenedFromAttr) ||
+                                  (!argument.use_empty() && llvm::all_of(argument.getUsers(), isCast)));
+  if (any)
+    return all;
+  for (auto [i, type] : llvm::enumerate(main.getResultTypes()))
+    count(type, isHalf(type) || main.getResultAttr(unsigned(i), graph::kWidenedFromAttr));
+  return any && all;
+}
+
 /// What every phase takes for granted of the functions of a model.
 LogicalResult checkModel(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -128,8 +149,14 @@ llvm::Error pipeline::optimizeGraph(ModuleOp module, const CompileOptions &optio
   for (const Target *target : targetsOf(options))
     graphOptions.targets.push_back(target->rules(options));
   graphOptions.math = options.math;
-  // A GPU multiplies bfloat16 where the network has it; the accelerator's array decides for itself.
-  graphOptions.narrows = targetsOf(options).front()->keepsBfloat16() && hasBfloat16(module);
+  // A GPU multiplies bfloat16 and float16 where the network has them; the accelerator's array decides for itself.
+  if (targetsOf(options).front()->keepsNarrowFloats()) {
+    auto main = module.lookupSymbol<func::FuncOp>("main");
+    if (hasBfloat16(module))
+      graphOptions.narrow = "bf16";
+    else if (main && isOfFloat16(main))
+      graphOptions.narrow = "f16";
+  }
   graphOptions.maxConstantBytes = options.import.maxConstantBytes;
   graphOptions.packsPixels = accel::overlapsKernels(options.schedule);
   if (llvm::Error error = runPasses(module, [&](OpPassManager &manager) { graph::buildGraphPipeline(manager, graphOptions); }))

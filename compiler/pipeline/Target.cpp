@@ -78,7 +78,7 @@ class GpuTarget : public Target {
 public:
   llvm::StringRef name() const override { return graph::kGpuTarget; }
   llvm::StringRef device() const override { return "the GPU"; }
-  bool keepsBfloat16() const override { return true; }
+  bool keepsNarrowFloats() const override { return true; }
   bool compilesNetworks() const override { return true; }
   std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &) const override { return graph::makeGpuTarget(); }
   llvm::Expected<Artefact> compile(mlir::ModuleOp kernels, const CompileOptions &options) const override {

@@ -41,8 +41,8 @@ public:
   virtual llvm::StringRef device() const = 0;
   /// The ops that the target takes. A target of a machine takes them for that of `options`.
   virtual std::shared_ptr<const graph::KernelTarget> rules(const CompileOptions &options) const = 0;
-  /// Whether tensors between its kernels are bfloat16 where the network has that type.
-  virtual bool keepsBfloat16() const { return false; }
+  /// Whether tensors between its kernels are bfloat16 or float16 where the network has that type.
+  virtual bool keepsNarrowFloats() const { return false; }
   /// Whether a run of its kernels becomes one program, whose @main calls them. Else each kernel is called by itself.
   virtual bool compilesNetworks() const { return false; }
   /// Compiles the kernels of a module in linalg: all are for this target. With compilesNetworks() the module has a @main. Errors name

@@ -195,8 +195,10 @@ Status Contest::addGpu() {
     return {};
   }
   progress.show("loading the GPU");
+  runtime::gpu::GpuNetworkOptions gpuOptions;
+  gpuOptions.cacheFolder = options.cacheFolder;
   StatusOr<std::unique_ptr<runtime::gpu::GpuNetwork>> network =
-      runtime::gpu::GpuNetwork::load(std::move(*program), *driver, {options.cacheFolder, true, 1});
+      runtime::gpu::GpuNetwork::load(std::move(*program), *driver, gpuOptions);
   progress.clear();
   if (!network)
     return network.error();

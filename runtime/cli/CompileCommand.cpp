@@ -4,6 +4,7 @@
 #include "runtime/Explanation.h"
 #include "runtime/Files.h"
 #include "runtime/cli/Cli.h"
+#include "runtime/gpu/Choice.h"
 #include "runtime/gpu/GpuNetwork.h"
 
 #include <algorithm>
@@ -18,8 +19,9 @@ namespace {
 
 struct CompileArguments {
   ModelArguments model;
-  std::string target = "accel", phase, output, name, weights, phaseFolder;
+  std::string target = "accel", phase, output, name, weights, phaseFolder, report;
   std::vector<std::string> printedPhases;
+  bool isVerbose = false;
 };
 
 constexpr const char *kPtx = "ptx",
@@ -206,6 +208,8 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
   const std::string output = !arguments.output.empty() ? arguments.output
                              : isText                  ? "-"
                                                        : runtime::fileStem(arguments.model.model) + ".gpu";
+  if (isText && (arguments.isVerbose || !arguments.report.empty()))
+    return userError("--json and --verbose are for the folder of --target gpu, without --emit");
   if (isText) {
     if (Status status = checkOutputs({output}); !status)
       return status;
@@ -215,6 +219,9 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
     runtime::FileSet probe;
     if (Status status = stage(probe, output, {}); !status)
       return status;
+    if (!arguments.report.empty())
+      if (Status status = probe.add(arguments.report, ""); !status)
+        return status;
   }
   StatusOr<tw::gpu::Program> program = runtime::compileOnGpu(arguments.model.model, options, nullptr, phase == kLlvm);
   if (!program)
@@ -226,10 +233,24 @@ Status compileForGpu(const CompileArguments &arguments, runtime::NetworkOptions 
               (phase == kPtx ? program->kernels[i].ptx : program->kernels[i].llvm);
     return runtime::writeFile(output, text);
   }
+  const std::vector<std::string> earlier = runtime::gpu::kernelFilesOf(output);
   runtime::FileSet files;
-  if (Status status = stage(files, output, runtime::gpu::toFiles(*program)); !status)
+  const runtime::gpu::ProgramFiles written = runtime::gpu::toFiles(*program);
+  if (Status status = stage(files, output, written); !status)
     return status;
-  return files.commit();
+  if (!arguments.report.empty())
+    if (Status status = files.add(arguments.report, runtime::gpu::reportJson(*program, {})); !status)
+      return status;
+  if (Status status = files.commit(); !status)
+    return status;
+  const std::vector<std::string> now = runtime::gpu::kernelFilesOf(output);
+  std::error_code ignored; // a kernel that is left over is in nobody's way
+  for (const std::string &file : earlier)
+    if (std::find(now.begin(), now.end(), file) == now.end())
+      std::filesystem::remove(output + "/" + file, ignored);
+  if (arguments.isVerbose)
+    std::fputs(runtime::gpu::reportText(*program, true).c_str(), stdout);
+  return {};
 }
 
 Status compile(const CompileArguments &arguments) {
@@ -242,6 +263,8 @@ Status compile(const CompileArguments &arguments) {
   for (const auto &[option, isGiven] : onlyAccelerator)
     if (isGiven && arguments.target != "accel")
       return userError(std::string(option) + " is for --target accel");
+  if (arguments.target != "gpu" && (arguments.isVerbose || !arguments.report.empty()))
+    return userError(std::string(arguments.isVerbose ? "--verbose" : "--json") + " is for --target gpu");
   if (arguments.target == "cpu")
     return compileForCpu(arguments, *options);
   const std::pair<const char *, const std::string &> onlyCpu[] = {{"--arch", options->processor.arch},
@@ -300,6 +323,9 @@ void cli::addCompileCommand(CLI::App &app, Action &action) {
       ->add_option("--weights", arguments->weights,
                    "--target cpu: weights inside the library (default) or in a file, NAME.weights.bin")
       ->check(CLI::IsMember({"inside", "file"}));
+  command->add_option("--json", arguments->report,
+                      "--target gpu: every step's variants, their estimates, and why one is taken; - is standard output");
+  command->add_flag("--verbose", arguments->isVerbose, "--target gpu: the same as a table");
   command->add_option("-o,--output", arguments->output,
                       "file, - is standard output; --target cpu, gpu: folder; default: MODEL.twp, text to standard output, "
                       "this folder, MODEL.gpu");

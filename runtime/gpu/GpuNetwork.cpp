@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/gpu/GpuNetwork.h"
 #include "isa/files/InputFile.h"
+#include "runtime/gpu/Choice.h"
 
 #include <algorithm>
 #include <atomic>
@@ -14,6 +15,7 @@ using namespace tw;
 using namespace tw::runtime;
 using namespace tw::runtime::gpu;
 using tw::gpu::Argument;
+using tw::gpu::ChosenBy;
 using tw::gpu::Launch;
 using tw::gpu::MapIndex;
 using tw::gpu::Place;
@@ -25,13 +27,6 @@ namespace {
 constexpr unsigned kTimedLaunches = 20; ///< of a variant, in one graph
 constexpr unsigned kTimedRounds = 3;
 
-/// FNV-1a, 64 bits.
-uint64_t digest(const std::string &text) {
-  uint64_t value = 0xcbf29ce484222325;
-  for (unsigned char c : text)
-    value = (value ^ c) * 0x100000001b3;
-  return value;
-}
 } // namespace
 
 StatusOr<std::unique_ptr<GpuNetwork>> GpuNetwork::load(Program program, std::shared_ptr<Driver> driver,
@@ -124,37 +119,8 @@ Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
   }
 
   if (options.chooses)
-    for (Step &step : held.steps) {
-      double least = 0;
-      for (uint32_t i = 0; i < step.variants.size(); ++i) {
-        auto recorded = driver->capture([&]() -> Status {
-          for (unsigned n = 0; n < kTimedLaunches; ++n)
-            for (const Launch &launch : step.variants[i].launches)
-              if (Status status = this->launch(launch); !status)
-                return status;
-          return {};
-        });
-        if (!recorded)
-          return recorded.error();
-        double fastest = 0;
-        for (unsigned round = 0; round <= kTimedRounds; ++round) { // the first one warms up
-          StatusOr<double> seconds = driver->measure([&] { return driver->replay(*recorded); });
-          if (!seconds)
-            return seconds.error();
-          if (round && (!fastest || *seconds < fastest))
-            fastest = *seconds;
-        }
-        step.variants[i].microseconds = fastest / kTimedLaunches * 1e6;
-        // Spilled registers are a mistake of the compiler, whatever the clock says of them here.
-        bool spills = false;
-        for (const Launch &launch : step.variants[i].launches)
-          spills |= functions[launch.kernel].localBytes != 0;
-        if (!i || (fastest < least && !spills)) {
-          least = fastest;
-          step.chosen = i;
-        }
-      }
-    }
+    if (Status status = choose(options); !status)
+      return status;
   copies = std::max(1u, options.copies);
   auto recorded = driver->capture([&]() -> Status {
     for (unsigned i = 0; i < copies; ++i)
@@ -166,6 +132,62 @@ Status GpuNetwork::initialise(const GpuNetworkOptions &options) {
     return recorded.error();
   graph = *recorded;
   return {};
+}
+
+Status GpuNetwork::timeVariants(Step &step) {
+  double least = 0;
+  for (uint32_t i = 0; i < step.variants.size(); ++i) {
+    auto recorded = driver->capture([&]() -> Status {
+      for (unsigned n = 0; n < kTimedLaunches; ++n)
+        for (const Launch &launch : step.variants[i].launches)
+          if (Status status = this->launch(launch); !status)
+            return status;
+      return {};
+    });
+    if (!recorded)
+      return recorded.error();
+    double fastest = 0;
+    for (unsigned round = 0; round <= kTimedRounds; ++round) { // the first one warms up
+      StatusOr<double> seconds = driver->measure([&] { return driver->replay(*recorded); });
+      if (!seconds)
+        return seconds.error();
+      if (round && (!fastest || *seconds < fastest))
+        fastest = *seconds;
+    }
+    step.variants[i].measured = fastest / kTimedLaunches * 1e6;
+    // Spilled registers are a mistake of the compiler, whatever the clock says of them here.
+    bool spills = false;
+    for (const Launch &launch : step.variants[i].launches)
+      spills |= functions[launch.kernel].localBytes != 0;
+    if (!i || (fastest < least && !spills)) {
+      least = fastest;
+      step.chosen = i;
+    }
+  }
+  step.chosenBy = step.variants.size() > 1 ? ChosenBy::Time : ChosenBy::Only;
+  return {};
+}
+
+Status GpuNetwork::choose(const GpuNetworkOptions &options) {
+  const ChoiceKey key{driver->name(), driver->driverVersion(), digestOf(held)};
+  if (!options.savesChoice && !options.choiceFile.empty() && std::filesystem::exists(options.choiceFile)) {
+    StatusOr<Choice> choice = readChoice(options.choiceFile);
+    if (!choice)
+      return choice.error();
+    const std::string problem = take(*choice, key, held);
+    if (problem.empty())
+      return {};
+    said.push_back(options.choiceFile + ": " + problem + "; variants are timed");
+  }
+  for (Step &step : held.steps)
+    if (Status status = timeVariants(step); !status)
+      return status;
+  if (!options.savesChoice)
+    return {};
+  std::ofstream file(options.choiceFile, std::ios::binary);
+  file << toJson(choiceOf(key, held));
+  file.close();
+  return file ? Status() : Status(userError("cannot write " + options.choiceFile));
 }
 
 Status GpuNetwork::launch(const Launch &launch) {

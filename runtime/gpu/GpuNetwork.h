@@ -17,6 +17,10 @@ struct GpuNetworkOptions {
   std::string cacheFolder;
   /// Time the variants of every step, and take the fastest.
   bool chooses = true;
+  /// A file of choices (Choice.h). Where it is for this device, driver and program, its variants are taken and nothing is timed. Empty: none.
+  std::string choiceFile;
+  /// Time the variants whatever the file says, and write it.
+  bool savesChoice = false;
   /// Copies of the network in the graph, one behind the other: what is short is measured well.
   unsigned copies = 1;
 };
@@ -38,10 +42,14 @@ public:
   StatusOr<double> measure(unsigned runs, unsigned warm = 3);
   /// Kernels whose registers do not suffice, by step and variant; empty: none.
   std::vector<std::string> spills() const;
+  /// What loading has to say to people: a file of choices that does not fit.
+  const std::vector<std::string> &notes() const { return said; }
 
 private:
   GpuNetwork(tw::gpu::Program program, std::shared_ptr<Driver> driver) : held(std::move(program)), driver(std::move(driver)) {}
   Status initialise(const GpuNetworkOptions &options);
+  Status choose(const GpuNetworkOptions &options);
+  Status timeVariants(tw::gpu::Step &step);
   Status launch(const tw::gpu::Launch &launch);
   Status launchChosen();
   uint64_t addressOf(const tw::gpu::Place &place) const { return (place.isConstant ? constants : arena) + place.offset; }
@@ -53,6 +61,7 @@ private:
   std::vector<EncodedMap> maps;
   void *graph = nullptr;
   unsigned copies = 1;
+  std::vector<std::string> said;
 };
 
 /// The program as files of a folder: program.json, kernels/NUMBER.ptx, and weights.bin.
@@ -61,6 +70,8 @@ struct ProgramFiles {
   std::vector<std::string> kernels;
 };
 ProgramFiles toFiles(const tw::gpu::Program &program);
+/// The kernels that program.json of a folder lists, "kernels/NUMBER.ptx"; none where there is no such program.
+std::vector<std::string> kernelFilesOf(const std::string &folder);
 /// Errors name the file and what is wrong with it. `needsWeights`: without, weights.bin may be missing, and the weights are 0.
 StatusOr<tw::gpu::Program> fromFolder(const std::string &folder, bool needsWeights = true);
 

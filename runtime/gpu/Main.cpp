@@ -2,11 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 // For machines that have a GPU and no compiler: links neither LLVM nor CUDA.
-// tilewright-gpu FOLDER [--input FILE]... [--output-dir DIR] [--repeat N] [--copies N] [--cache DIR] [--no-choice] [--random SEED]
+// tilewright-gpu FOLDER [--input FILE]... [--output-dir DIR] [--repeat N] [--copies N] [--cache DIR] [--save-choice] [--no-choice]
+//   [--json FILE] [--verbose] [--random SEED]
 // FILEs are raw bytes, dense and row-major, one for each input. --copies: networks in one graph. --random: weights and inputs that are
 // only good for measuring; weights.bin may then be missing.
 //===----------------------------------------------------------------------===//
 #include "isa/files/InputFile.h"
+#include "runtime/gpu/Choice.h"
 #include "runtime/gpu/GpuNetwork.h"
 
 #include <algorithm>
@@ -24,7 +26,8 @@ static int fail(const Error &error) {
 }
 
 static Status run(const std::vector<std::string> &arguments) {
-  std::string folder, outputs, badNumber;
+  std::string folder, outputs, badNumber, report;
+  bool isVerbose = false;
   std::vector<std::string> inputs;
   GpuNetworkOptions options;
   unsigned repeat = 100;
@@ -32,11 +35,15 @@ static Status run(const std::vector<std::string> &arguments) {
   if (std::find_if(arguments.begin(), arguments.end(),
                    [](const std::string &each) { return each == "--help" || each == "-h"; }) != arguments.end()) {
     std::puts(
-        "tilewright-gpu FOLDER [--input FILE]... [--output-dir DIR] [--repeat N] [--copies N] [--cache DIR] [--no-choice] "
-        "[--random SEED]\n"
+        "tilewright-gpu FOLDER [--input FILE]... [--output-dir DIR] [--repeat N] [--copies N] [--cache DIR] [--save-choice] "
+        "[--no-choice] [--json FILE] [--verbose] [--random SEED]\n"
         "Runs what 'tilewright compile --target gpu -o FOLDER' wrote (docs/gpu.md). FILEs are raw bytes, one for each input.\n"
-        "--no-choice: the variants that the cost model likes best, untimed. --random: weights and inputs only good for "
-        "measuring.\n"
+        "--save-choice: times the variants and keeps the fastest in FOLDER/choice.json, which later runs on this device and "
+        "driver take untimed.\n"
+        "--no-choice: the variants that the cost model likes best, untimed. --json, --verbose: for every step which variant "
+        "runs, "
+        "and why.\n"
+        "--random: weights and inputs only good for measuring.\n"
         "Exit status: 0 ok, 1 user error, 3 internal error, 77 no GPU here.");
     return {};
   }
@@ -63,18 +70,28 @@ static Status run(const std::vector<std::string> &arguments) {
       random = number();
     else if (arguments[i] == "--cache")
       options.cacheFolder = value();
+    else if (arguments[i] == "--save-choice")
+      options.savesChoice = true;
     else if (arguments[i] == "--no-choice")
       options.chooses = false;
+    else if (arguments[i] == "--json")
+      report = value();
+    else if (arguments[i] == "--verbose")
+      isVerbose = true;
     else if (folder.empty() && arguments[i][0] != '-')
       folder = arguments[i];
     else
       return userError("unknown argument '" + arguments[i] +
-                       "', expected FOLDER, --input, --output-dir, --repeat, --copies, --cache, --no-choice or --random");
+                       "', expected FOLDER, --input, --output-dir, --repeat, --copies, --cache, --save-choice, --no-choice, "
+                       "--json, --verbose or --random");
   }
   if (!badNumber.empty())
     return userError(badNumber);
   if (folder.empty())
     return userError("a folder is needed, as 'tilewright compile --target gpu -o DIR' writes it");
+  if (options.savesChoice && !options.chooses)
+    return userError("--save-choice keeps what --no-choice does not time: give one of them");
+  options.choiceFile = folder + "/choice.json";
   StatusOr<tw::gpu::Program> program = fromFolder(folder, !random);
   if (!program)
     return program.error();
@@ -126,15 +143,20 @@ static Status run(const std::vector<std::string> &arguments) {
   StatusOr<double> seconds = (*network)->measure(repeat);
   if (!seconds)
     return seconds.error();
-  for (const tw::gpu::Step &step : (*network)->program().steps) {
-    const tw::gpu::Variant &variant = step.variants[step.chosen];
-    std::printf("%-40s %-16s %-24s %8.2f us\n", step.name.c_str(), step.kind.c_str(), variant.name.c_str(),
-                variant.microseconds);
-  }
+  for (const std::string &note : (*network)->notes())
+    std::fprintf(stderr, "tilewright-gpu: note: %s\n", note.c_str());
+  std::fputs(reportText((*network)->program(), isVerbose).c_str(), stdout);
   for (const std::string &spill : (*network)->spills())
     std::printf("spills: %s\n", spill.c_str());
   std::printf("%s: %.2f us, median of %u runs of one graph, %zu steps\n", (*driver)->name().c_str(), *seconds * 1e6, repeat,
               (*network)->program().steps.size());
+  if (!report.empty()) {
+    std::ofstream file(report, std::ios::binary);
+    file << reportJson((*network)->program(), {(*driver)->name(), (*driver)->driverVersion(), *seconds});
+    file.close();
+    if (!file)
+      return userError("cannot write " + report);
+  }
   if (!outputs.empty())
     for (size_t i = 0; i < (*network)->program().outputs.size(); ++i) {
       const tw::gpu::Tensor &tensor = (*network)->program().outputs[i];

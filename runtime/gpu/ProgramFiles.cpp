@@ -3,69 +3,46 @@
 //===----------------------------------------------------------------------===//
 #include "isa/files/InputFile.h"
 #include "runtime/gpu/GpuNetwork.h"
+#include "runtime/gpu/JsonReader.h"
 
-#include <nlohmann/json.hpp>
+#include <fstream>
 
 using namespace tw;
 using namespace tw::runtime;
 using namespace tw::gpu;
-using json = nlohmann::ordered_json;
+using runtime::gpu::failJson, runtime::gpu::JsonReader, runtime::gpu::wholeNumber;
+using json = runtime::gpu::Json;
 
 namespace {
 constexpr int kVersion = 1;
-
-/// A whole number of this key between two others.
-uint64_t number(const json &value, const char *key, uint64_t least, uint64_t most) {
-  const json &found = value.at(key);
-  if (!found.is_number_integer() || found.is_number_float() || (!found.is_number_unsigned() && found.get<int64_t>() < 0) ||
-      found.get<uint64_t>() < least || found.get<uint64_t>() > most)
-    throw std::invalid_argument(std::string("'") + key + "' is " + found.dump() + " but must be a whole number from " +
-                                std::to_string(least) + " to " + std::to_string(most));
-  return found.get<uint64_t>();
-}
-
-/// `count` whole numbers of this key.
-template <typename T> std::vector<T> numbers(const json &value, const char *key, size_t count, int64_t least, int64_t most) {
-  const json &found = value.at(key);
-  bool isGood = found.is_array() && found.size() == count;
-  std::vector<T> result;
-  for (size_t i = 0; isGood && i < count; ++i) {
-    isGood = found[i].is_number_integer() &&
-             (found[i].is_number_unsigned() ? found[i].get<uint64_t>() <= uint64_t(most)
-                                            : found[i].get<int64_t>() >= least && found[i].get<int64_t>() <= most);
-    if (isGood)
-      result.push_back(found[i].get<T>());
-  }
-  if (!isGood)
-    throw std::invalid_argument(std::string("'") + key + "' is " + found.dump() + " but must be " + std::to_string(count) +
-                                " whole numbers from " + std::to_string(least) + " to " + std::to_string(most));
-  return result;
-}
 
 /// Limits of sm_90, and of what is plausible beyond.
 constexpr uint64_t kMostBlocks = 0x7fffffff, kMostThreads = 1024, kMostCluster = 8, kMostShared = 232448;
 constexpr uint64_t kMostBytes = uint64_t(1) << 40;
 constexpr int64_t kMostDim = int64_t(1) << 32, kMostStride = int64_t(1) << 40;
 
-Element elementNamed(const std::string &name) {
-  for (int i = 0; i <= int(Element::Bool); ++i)
+Element readElement(const JsonReader &entry) {
+  const std::string name = entry.text("element");
+  std::string names;
+  for (int i = 0; i <= int(Element::Bool); ++i) {
     if (name == nameOf(Element(i)))
       return Element(i);
-  throw std::invalid_argument("element type '" + name + "' is none");
+    names += (i ? ", " : "") + std::string(nameOf(Element(i)));
+  }
+  failJson(entry.place("element"), name, "one of " + names);
 }
 
 json toJson(const Place &place) { return {{place.isConstant ? "weights" : "memory", place.offset}}; }
-Place toPlace(const json &value) {
-  const bool isConstant = value.contains("weights");
-  return {isConstant, number(value, isConstant ? "weights" : "memory", 0, kMostBytes)};
+Place toPlace(const JsonReader &entry) {
+  const bool isConstant = entry.has("weights");
+  return {isConstant, entry.number(isConstant ? "weights" : "memory", 0, kMostBytes)};
 }
 
 json toJson(const Tensor &tensor) {
   return {{"name", tensor.name}, {"element", nameOf(tensor.element)}, {"shape", tensor.shape}, {"at", toJson(tensor.place)}};
 }
-Tensor toTensor(const json &value) {
-  return {value.at("name"), elementNamed(value.at("element")),
-          numbers<int64_t>(value, "shape", value.at("shape").size(), 1, kMostDim), toPlace(value.at("at"))};
+Tensor toTensor(const JsonReader &entry) {
+  return {entry.text("name"), readElement(entry), entry.numbers<int64_t>("shape", 0, 1, kMostDim), toPlace(entry.object("at"))};
 }
 
 json toJson(const Launch &launch) {
@@ -85,21 +62,23 @@ json toJson(const Launch &launch) {
           {"overlaps", launch.overlaps},
           {"arguments", arguments}};
 }
-Launch toLaunch(const json &value) {
+Launch toLaunch(const JsonReader &entry) {
   Launch launch;
-  launch.kernel = uint32_t(number(value, "kernel", 0, UINT32_MAX));
-  launch.grid = uint32_t(number(value, "grid", 1, kMostBlocks));
-  launch.block = uint32_t(number(value, "block", 1, kMostThreads));
-  launch.cluster = uint32_t(number(value, "cluster", 1, kMostCluster));
-  launch.sharedBytes = uint32_t(number(value, "shared_bytes", 0, kMostShared));
-  launch.overlaps = value.at("overlaps");
-  for (const json &argument : value.at("arguments"))
+  launch.kernel = uint32_t(entry.number("kernel", 0, UINT32_MAX));
+  launch.grid = uint32_t(entry.number("grid", 1, kMostBlocks));
+  launch.block = uint32_t(entry.number("block", 1, kMostThreads));
+  launch.cluster = uint32_t(entry.number("cluster", 1, kMostCluster));
+  launch.sharedBytes = uint32_t(entry.number("shared_bytes", 0, kMostShared));
+  launch.overlaps = entry.flag("overlaps");
+  for (const json &argument : entry.array("arguments")) {
+    const std::string place = entry.place("arguments") + "[" + std::to_string(launch.arguments.size()) + "]";
     if (argument.is_number())
-      launch.arguments.push_back(uint32_t(number({{"argument", argument}}, "argument", 0, UINT32_MAX)));
-    else if (argument.contains("map"))
-      launch.arguments.push_back(MapIndex{uint32_t(number(argument, "map", 0, UINT32_MAX))});
+      launch.arguments.push_back(uint32_t(wholeNumber(argument, place, 0, UINT32_MAX)));
+    else if (const JsonReader reader(argument, place); reader.has("map"))
+      launch.arguments.push_back(MapIndex{uint32_t(reader.number("map", 0, UINT32_MAX))});
     else
-      launch.arguments.push_back(toPlace(argument));
+      launch.arguments.push_back(toPlace(reader));
+  }
   return launch;
 }
 
@@ -190,6 +169,22 @@ runtime::gpu::ProgramFiles runtime::gpu::toFiles(const Program &program) {
   return files;
 }
 
+std::vector<std::string> runtime::gpu::kernelFilesOf(const std::string &folder) {
+  std::vector<std::string> names;
+  // Not files::readFile(): what is read in order to be replaced is no input.
+  std::ifstream file(folder + "/program.json", std::ios::binary);
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  try {
+    const json document = parseJson(text);
+    for (const JsonReader &kernel : JsonReader(document, "").list("kernels"))
+      if (std::string file = kernel.text("file"); file == "kernels/" + std::to_string(names.size()) + ".ptx")
+        names.push_back(std::move(file));
+  } catch (const std::exception &) {
+    names.clear();
+  }
+  return names;
+}
+
 StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needsWeights) {
   auto read = [&](const std::string &name) { return files::readFile(folder + "/" + name); };
   Result<std::string> text = read("program.json");
@@ -198,8 +193,9 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
   const std::string where = folder + "/program.json: ";
   Program program;
   try {
-    const json document = json::parse(*text);
-    const uint64_t bytes = number(document, "weights_bytes", 0, kMostBytes);
+    const json parsed = runtime::gpu::parseJson(*text);
+    const JsonReader document(parsed, "");
+    const uint64_t bytes = document.number("weights_bytes", 0, kMostBytes);
     if (needsWeights) {
       Result<std::string> weights = read("weights.bin");
       if (!weights)
@@ -211,53 +207,54 @@ StatusOr<Program> runtime::gpu::fromFolder(const std::string &folder, bool needs
     } else {
       program.constants.resize(bytes);
     }
-    if (document.at("version") != kVersion)
-      return userError(where + "version is " + document.at("version").dump() + " but must be " + std::to_string(kVersion));
-    program.arenaBytes = number(document, "memory_bytes", 0, kMostBytes);
-    for (const json &tensor : document.at("inputs"))
+    document.number("version", kVersion, kVersion);
+    program.arenaBytes = document.number("memory_bytes", 0, kMostBytes);
+    for (const JsonReader &tensor : document.list("inputs"))
       program.inputs.push_back(toTensor(tensor));
-    for (const json &tensor : document.at("outputs"))
+    for (const JsonReader &tensor : document.list("outputs"))
       program.outputs.push_back(toTensor(tensor));
-    for (const json &kernel : document.at("kernels")) {
-      const std::string file = kernel.at("file");
+    for (const JsonReader &kernel : document.list("kernels")) {
+      const std::string file = kernel.text("file");
       if (file.find("..") != std::string::npos)
         return userError(where + "kernel file '" + file + "' lies outside of the folder");
       Result<std::string> ptx = read(file);
       if (!ptx)
         return userError(ptx.message());
-      program.kernels.push_back({kernel.at("name"), std::move(*ptx)});
+      program.kernels.push_back({kernel.text("name"), std::move(*ptx), ""});
     }
-    for (const json &entry : document.at("maps")) {
+    for (const JsonReader &entry : document.list("maps")) {
       TensorMap map;
-      map.element = elementNamed(entry.at("element"));
-      map.place = toPlace(entry.at("at"));
-      const size_t rank = entry.at("dims").size();
+      map.element = readElement(entry);
+      map.place = toPlace(entry.object("at"));
+      map.dims = entry.numbers<uint64_t>("dims", 0, 1, kMostDim);
+      const size_t rank = map.dims.size();
       if (rank < 1 || rank > 5)
-        return userError(where + "a tensor map has " + std::to_string(rank) + " dims but must have 1 to 5");
-      map.dims = numbers<uint64_t>(entry, "dims", rank, 1, kMostDim);
-      map.strides = numbers<uint64_t>(entry, "strides_bytes", rank - 1, 1, kMostStride);
-      map.elementStrides = numbers<uint32_t>(entry, "element_strides", rank, 1, 8);
-      map.swizzleBytes = unsigned(number(entry, "swizzle_bytes", 32, 128));
-      if (entry.contains("pixels")) {
-        map.lower = numbers<int32_t>(entry, "lower", 2, -32768, 32767);
-        map.upper = numbers<int32_t>(entry, "upper", 2, -32768, 32767);
-        map.channels = uint32_t(number(entry, "channels", 1, 256));
-        map.pixels = uint32_t(number(entry, "pixels", 1, 1024));
+        failJson(entry.place("dims"), map.dims, "1 to 5 numbers");
+      map.strides = entry.numbers<uint64_t>("strides_bytes", rank - 1, 1, kMostStride);
+      map.elementStrides = entry.numbers<uint32_t>("element_strides", rank, 1, 8);
+      map.swizzleBytes = unsigned(entry.number("swizzle_bytes", 32, 128));
+      if (entry.has("pixels")) {
+        map.lower = entry.numbers<int32_t>("lower", 2, -32768, 32767);
+        map.upper = entry.numbers<int32_t>("upper", 2, -32768, 32767);
+        map.channels = uint32_t(entry.number("channels", 1, 256));
+        map.pixels = uint32_t(entry.number("pixels", 1, 1024));
       } else {
-        map.box = numbers<uint32_t>(entry, "box", rank, 1, 256);
+        map.box = entry.numbers<uint32_t>("box", rank, 1, 256);
       }
       program.maps.push_back(std::move(map));
     }
-    for (const json &entry : document.at("steps")) {
+    for (const JsonReader &entry : document.list("steps")) {
       Step step;
-      step.name = entry.at("name");
-      step.nodes = entry.at("nodes").get<std::vector<std::string>>();
-      step.kind = entry.at("kind");
-      step.why = entry.at("why");
-      step.chosen = uint32_t(number(entry, "chosen", 0, UINT32_MAX));
-      for (const json &value : entry.at("variants")) {
-        Variant variant{value.at("name"), value.at("estimate_us"), {}};
-        for (const json &launch : value.at("launches"))
+      step.name = entry.text("name");
+      step.nodes = entry.texts("nodes");
+      step.kind = entry.text("kind");
+      step.why = entry.text("why");
+      step.chosen = uint32_t(entry.number("chosen", 0, UINT32_MAX));
+      for (const JsonReader &each : entry.list("variants")) {
+        Variant variant;
+        variant.name = each.text("name");
+        variant.microseconds = each.real("estimate_us");
+        for (const JsonReader &launch : each.list("launches"))
           variant.launches.push_back(toLaunch(launch));
         step.variants.push_back(std::move(variant));
       }

@@ -35,6 +35,8 @@ struct Subject {
   unsigned stages;  ///< of its ring
   /// Blocks that the tiles go to, so that each has several and the ring of stages goes round. 0: as the compiler has it.
   uint32_t grid = 0;
+  /// Of the GPU that the best tile is chosen for. 0: as the compiler has it.
+  uint32_t multiprocessors = 0;
 };
 
 const Subject kSubjects[] = {
@@ -101,6 +103,34 @@ const Subject kSubjects[] = {
   return %o : tensor<400x64xbf16>
 })",
      "64x64", 5, 2},
+    // The same, and the grid in front makes what is copied ahead for the epilogue.
+    {"overlap_ahead", R"(func.func @main(%x: tensor<136x192xbf16>) -> tensor<136x192xbf16> {
+  %a = graph.cast %x : (tensor<136x192xbf16>) -> tensor<136x192xf32>
+  %v = graph.constant dense<0.0> : tensor<192x192xf32>
+  %y = graph.matmul %a, %v : (tensor<136x192xf32>, tensor<192x192xf32>) -> tensor<136x192xf32>
+  %r = graph.relu %y : tensor<136x192xf32>
+  %h = graph.cast %r : (tensor<136x192xf32>) -> tensor<136x192xbf16>
+  %b = graph.cast %h : (tensor<136x192xbf16>) -> tensor<136x192xf32>
+  %w = graph.constant dense<0.0> : tensor<192x192xf32>
+  %z = graph.matmul %b, %w : (tensor<136x192xf32>, tensor<192x192xf32>) -> tensor<136x192xf32>
+  %c = graph.constant dense<0.0> : tensor<192xf32>
+  %t = graph.add %z, %c : (tensor<136x192xf32>, tensor<192xf32>) -> tensor<136x192xf32>
+  %s = graph.add %t, %b : (tensor<136x192xf32>, tensor<136x192xf32>) -> tensor<136x192xf32>
+  %o = graph.cast %s : (tensor<136x192xf32>) -> tensor<136x192xbf16>
+  return %o : tensor<136x192xbf16>
+})",
+     "64x128", 6, 2},
+    // The epilogue's loads are its own. The best tile has this variant: on nine multiprocessors, for nine tiles, that is no split one.
+    {"direct", R"(func.func @main(%x: tensor<136x264xbf16>, %r: tensor<136x136xbf16>) -> tensor<136x136xbf16> {
+  %a = graph.cast %x : (tensor<136x264xbf16>) -> tensor<136x264xf32>
+  %q = graph.cast %r : (tensor<136x136xbf16>) -> tensor<136x136xf32>
+  %w = graph.constant dense<0.0> : tensor<264x136xf32>
+  %y = graph.matmul %a, %w : (tensor<136x264xf32>, tensor<264x136xf32>) -> tensor<136x136xf32>
+  %s = graph.add %y, %q : (tensor<136x136xf32>, tensor<136x136xf32>) -> tensor<136x136xf32>
+  %o = graph.cast %s : (tensor<136x136xf32>) -> tensor<136x136xbf16>
+  return %o : tensor<136x136xbf16>
+})",
+     "64x64 direct", 5, 2, 9},
 };
 
 void PrintTo(const Subject &subject, std::ostream *stream) { *stream << subject.tile; }
@@ -109,6 +139,8 @@ void PrintTo(const Subject &subject, std::ostream *stream) { *stream << subject.
 gpu::Program programOf(const Subject &subject) {
   gpu::GpuOptions options;
   options.mostVariants = 100;
+  if (subject.multiprocessors)
+    options.multiprocessors = subject.multiprocessors;
   llvm::Expected<gpu::Program> program = test::compileText(subject.text, options);
   if (!program) {
     ADD_FAILURE() << llvm::toString(program.takeError());
@@ -285,6 +317,12 @@ const TextFault kTextFaults[] = {
     {"a copy comes from another line", "tensor.4d.shared::cluster", operand(4, "add", 1)},
     {"a copy comes from another image", "tensor.4d.shared::cluster", operand(5, "add", 1)},
     {"a copy counts on another mbarrier", "d.shared::cluster.global.mbarrier", operand(-1, "add", 8)},
+    {"no copy of a vector", "cp.async.bulk.shared::cluster.global", removed},
+    {"a vector goes elsewhere", "cp.async.bulk.shared::cluster.global", operand(0, "add", 16)},
+    {"a vector comes from elsewhere", "cp.async.bulk.shared::cluster.global", operand(1, "add", 16)},
+    {"16 bytes of a vector more", "cp.async.bulk.shared::cluster.global", operand(2, "add", 16)},
+    {"a vector counts on another mbarrier", "bulk.shared::cluster.global.mbarrier", operand(-1, "add", 8)},
+    {"the residual is read elsewhere", "ld.shared.b32", operand(-1, "add", 4)},
     {"a copy is of another tap", "shared::cluster.global.im2col", operand(-2, "add", 1)},
     {"a copy is of another line of taps", "shared::cluster.global.im2col", operand(-1, "add", 1)},
     {"a box goes to another column", ".bulk_group [", operand(1, "add", 8)},
@@ -428,8 +466,20 @@ enum Parameter : size_t {
   DilationWidth,
   FilterWidth,
   ChannelBlocks,
+  InnerBatches,
   Out
 };
+
+/// A change of the map of a residual that is copied ahead: the last argument.
+auto residualMap(void (*change)(gpu::TensorMap &)) {
+  return [change](gpu::Program &program, gpu::Launch &launch) {
+    auto *map = std::get_if<gpu::MapIndex>(&launch.arguments.back());
+    if (!map)
+      return false;
+    change(program.maps[map->index]);
+    return true;
+  };
+}
 
 const DataFault kDataFaults[] = {
     {"64 rows less", number(Rows, -64)},
@@ -452,11 +502,14 @@ const DataFault kDataFaults[] = {
      }},
     {"the residual lies elsewhere",
      [](gpu::Program &, gpu::Launch &launch) {
-       if (launch.arguments.size() <= Out + 1)
+       if (launch.arguments.size() <= Out + 1 || std::holds_alternative<gpu::MapIndex>(launch.arguments.back()))
          return false;
        std::get<gpu::Place>(launch.arguments[Out + 1]).offset += 256;
        return true;
      }},
+    {"the residual's map lies elsewhere", residualMap([](gpu::TensorMap &m) { m.place.offset += 256; })},
+    {"the residual is swizzled by 32 bytes", residualMap([](gpu::TensorMap &m) { m.swizzleBytes = 32; })},
+    {"boxes of the residual have 8 rows less", residualMap([](gpu::TensorMap &m) { m.box[1] -= 8; })},
     {"1024 bytes of shared memory less",
      [](gpu::Program &, gpu::Launch &launch) {
        launch.sharedBytes -= 1088; // alignment may leave 1024 unused
@@ -544,6 +597,13 @@ const Equivalent kEquivalent[] = {
     {"split: no bar.sync of a warpgroup", "it orders several consumers; there is one, and its wgmma.wait_group 0, which speaks "
                                           "for all its warps, comes before its sums overwrite the stages"},
     {"split: bar.sync of half a warpgroup", "as without it"},
+    {"boxes: no bulk commit_group #1",
+     "a tile's chunks have a buffer each, and nobody waits between them: the second chunk's commit "
+     "has both"},
+    {"overlap_ahead: no bulk commit_group #1", "as in boxes"},
+    {"boxes: no griddepcontrol.wait", "producer and consumers wait, and no grid in front writes what they read"},
+    {"pixels: no griddepcontrol.wait", "as in boxes"},
+    {"bytes: no griddepcontrol.wait", "as in boxes"},
     {"split: no arrival #2", "a block has one tile: nobody waits for the last stages to be empty"},
 };
 

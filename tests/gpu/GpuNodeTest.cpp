@@ -6,6 +6,7 @@
 #include "compiler/codegen/gpu/GpuCompiler.h"
 #include "tests/e2e/cpu/NodeTests.h"
 #include "tests/gpu/EmulatedNetwork.h"
+#include "tests/gpu/Tolerances.h"
 
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace {
 
 /// Results are compared as ONNX does, like the CPU target's: under exact math the GPU computes in the types that the network has, and only
 /// the order of sums differs. What is bfloat16 here is only cast.
-constexpr test::NodeTolerance kTolerance;
+constexpr test::NodeTolerance kTolerance{test::kNodeRelative, test::kNodeAbsolute};
 
 /// Tests that the GPU has no code for, with the error.
 const std::map<std::string, std::string> kFailures = {};

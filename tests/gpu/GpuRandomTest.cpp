@@ -11,6 +11,7 @@
 #include "tests/fuzz/Seed.h"
 #include "tests/gpu/EmulatedNetwork.h"
 #include "tests/gpu/NetworkText.h"
+#include "tests/gpu/Tolerances.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -18,7 +19,6 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 
-#include <cmath>
 #include <gtest/gtest.h>
 
 using namespace tw;
@@ -28,10 +28,10 @@ namespace {
 
 using Maker = Network (*)(mlir::MLIRContext &, uint64_t, bool);
 
-/// `tolerance`: the largest error as a part of an output's largest magnitude; 0 for equal. fp32: the order of sums, which are computed in
-/// f64 beside it. tf32: factors are rounded to 2^-11, layer behind layer.
-/// bf16: every tensor between kernels is rounded to 2^-9, as on the accelerator's arrays of that type.
-void check(Maker make, bool isFloat, const test::Numbers &numbers, double tolerance, uint64_t cases) {
+/// What is summed is of about 1: a sum of nearly nothing has the same error.
+constexpr double kLeastMagnitude = 0.1;
+
+void check(Maker make, bool isFloat, const test::Numbers &numbers, const test::Tolerance &tolerance, uint64_t cases) {
   for (uint64_t i = 0; i < numCases(cases); ++i) {
     const uint64_t seed = firstSeed() + i;
     SCOPED_TRACE("TILEWRIGHT_SEED=" + std::to_string(seed));
@@ -63,31 +63,26 @@ void check(Maker make, bool isFloat, const test::Numbers &numbers, double tolera
       const Tensor &expected = network.outputs[output];
       ASSERT_EQ(outputs[output].size(), expected.bytes().size());
       const std::vector<double> actual = expected.read(outputs[output]);
-      double largest = 0.1; // what is summed is of about 1: a sum of nearly nothing has the same error
-      for (double value : expected.values)
-        largest = std::max(largest, std::abs(value));
-      size_t wrong = 0, first = 0;
-      for (size_t e = 0; e < actual.size(); ++e)
-        if (!(std::abs(actual[e] - expected.values[e]) <= tolerance * largest) && !wrong++)
-          first = e;
-      EXPECT_EQ(wrong, 0u) << "of " << actual.size() << " elements of output " << output << ", first: element " << first
-                           << " is " << actual[first] << " but should be " << expected.values[first] << "\n"
-                           << network.text;
+      EXPECT_LE(test::largestError(actual, expected.values, kLeastMagnitude), tolerance.network) << "output " << output << "\n"
+                                                                                                 << network.text;
     }
   }
 }
 
-constexpr test::Numbers kExact, kFast{graph::Math::Fast, false}, kBfloat{graph::Math::Exact, true};
+const test::Numbers kExact, kFast{graph::Math::Fast, ""}, kBf16{graph::Math::Exact, "bf16"}, kF16{graph::Math::Exact, "f16"};
 
 } // namespace
 
-TEST(GpuRandomTest, IntegerChainsAreExact) { check(makeChain, false, kExact, 0, 40); }
-TEST(GpuRandomTest, IntegerBranchesAreExact) { check(makeBranches, false, kExact, 0, 20); }
-TEST(GpuRandomTest, IntegerBlocksAreExact) { check(makeBlocks, false, kExact, 0, 6); }
-TEST(GpuRandomTest, Fp32ChainsAreAccurate) { check(makeChain, true, kExact, 1e-4, 40); }
-TEST(GpuRandomTest, Fp32BranchesAreAccurate) { check(makeBranches, true, kExact, 1e-4, 20); }
-TEST(GpuRandomTest, Fp32BlocksAreAccurate) { check(makeBlocks, true, kExact, 1e-4, 6); }
-TEST(GpuRandomTest, Tf32BlocksAreNear) { check(makeBlocks, true, kFast, 2e-2, 6); }
-TEST(GpuRandomTest, Bf16ChainsAreNear) { check(makeChain, true, kBfloat, 4e-2, 40); }
-TEST(GpuRandomTest, Bf16BranchesAreNear) { check(makeBranches, true, kBfloat, 4e-2, 20); }
-TEST(GpuRandomTest, Bf16BlocksAreNear) { check(makeBlocks, true, kBfloat, 1e-1, 6); }
+TEST(GpuRandomTest, IntegerChainsAreExact) { check(makeChain, false, kExact, test::kInteger, 40); }
+TEST(GpuRandomTest, IntegerBranchesAreExact) { check(makeBranches, false, kExact, test::kInteger, 20); }
+TEST(GpuRandomTest, IntegerBlocksAreExact) { check(makeBlocks, false, kExact, test::kInteger, 6); }
+TEST(GpuRandomTest, Fp32ChainsAreAccurate) { check(makeChain, true, kExact, test::kSingle, 40); }
+TEST(GpuRandomTest, Fp32BranchesAreAccurate) { check(makeBranches, true, kExact, test::kSingle, 20); }
+TEST(GpuRandomTest, Fp32BlocksAreAccurate) { check(makeBlocks, true, kExact, test::kSingle, 6); }
+TEST(GpuRandomTest, Tf32BlocksAreNear) { check(makeBlocks, true, kFast, test::kTfloat, 6); }
+TEST(GpuRandomTest, Bf16ChainsAreNear) { check(makeChain, true, kBf16, test::kBfloat, 40); }
+TEST(GpuRandomTest, Bf16BranchesAreNear) { check(makeBranches, true, kBf16, test::kBfloat, 20); }
+TEST(GpuRandomTest, Bf16BlocksAreNear) { check(makeBlocks, true, kBf16, test::kBfloat, 6); }
+TEST(GpuRandomTest, Float16ChainsAreNear) { check(makeChain, true, kF16, test::kHalf, 40); }
+TEST(GpuRandomTest, Float16BranchesAreNear) { check(makeBranches, true, kF16, test::kHalf, 20); }
+TEST(GpuRandomTest, Float16BlocksAreNear) { check(makeBlocks, true, kF16, test::kHalf, 6); }

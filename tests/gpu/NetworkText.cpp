@@ -47,7 +47,7 @@ llvm::Expected<gpu::Program> test::compileGraph(mlir::ModuleOp module, gpu::GpuO
   graph::GraphPipelineOptions graphOptions;
   graphOptions.targets = {graph::makeGpuTarget()};
   graphOptions.math = options.math = numbers.math;
-  graphOptions.narrows = numbers.narrows;
+  graphOptions.narrow = numbers.narrow;
   mlir::PassManager passes(module.getContext());
   graph::buildGraphPipeline(passes, graphOptions);
   passes.addPass(loops::createLowerGraphPass());
@@ -63,5 +63,6 @@ llvm::Expected<gpu::Program> test::compileText(const std::string &text, const gp
   mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(filled(text), &context);
   if (!module)
     return llvm::createStringError("the text is no module");
-  return compileGraph(*module, options, {graph::Math::Exact, text.find("xbf16>") != std::string::npos});
+  auto has = [&](const char *type) { return text.find(type) != std::string::npos; };
+  return compileGraph(*module, options, {graph::Math::Exact, has("xbf16>") ? "bf16" : has("xf16>") ? "f16" : ""});
 }

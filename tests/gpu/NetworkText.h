@@ -14,12 +14,12 @@ std::string filled(std::string text);
 
 struct Numbers {
   graph::Math math = graph::Math::Exact;
-  bool narrows = false; ///< f32 tensors between kernels become bf16, as in a network that has bf16
+  std::string narrow; ///< what f32 tensors between kernels become: bf16 or f16, as in a network of that type; empty: nothing
 };
 
 /// A module of graph ops through graph passes and lowering to a program; the module is changed. Errors: what the compiler says.
 llvm::Expected<gpu::Program> compileGraph(mlir::ModuleOp module, gpu::GpuOptions options, const Numbers &numbers);
-/// The same of text; tensors are bf16 where the network has that type.
+/// The same of text; tensors are bf16 or f16 where the network has that type.
 llvm::Expected<gpu::Program> compileText(const std::string &text, const gpu::GpuOptions &options);
 
 } // namespace tw::test

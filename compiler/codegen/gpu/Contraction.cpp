@@ -101,6 +101,17 @@ Match no(const llvm::Twine &why) { return {std::nullopt, why.str()}; }
 
 } // namespace
 
+Contraction::Taps Contraction::tapsInside(int64_t output, int64_t stride, int64_t pad, int64_t dilation, int64_t taps,
+                                          int64_t size) {
+  Taps inside{0, taps};
+  const int64_t begin = output * stride - pad;
+  while (inside.first < taps && begin + inside.first * dilation < 0)
+    ++inside.first;
+  while (inside.end > inside.first && begin + (inside.end - 1) * dilation >= size)
+    --inside.end;
+  return inside;
+}
+
 Match gpu::matchContraction(linalg::LinalgOp op) {
   Contraction result;
   if (op.getNumDpsInputs() != 2 || op.getNumDpsInits() != 1 || !op.getNumReductionLoops() ||
@@ -174,11 +185,15 @@ Match gpu::matchContraction(linalg::LinalgOp op) {
   window.dilationHeight = y->dilation;
   window.dilationWidth = x->dilation;
   result.depthDims = {y->inner, x->inner, channel.getPosition()};
-  // Copies fill with 0: other paddings lie in memory.
-  if (auto pad = result.a.getDefiningOp<tensor::PadOp>(); pad && !result.zeroPoint) {
-    if (!pad.getConstantPaddingValue() || !isZero(pad.getConstantPaddingValue()) || pad.getStaticLow()[0] ||
-        pad.getStaticLow()[3] || pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
-      return no("its image is padded with other numbers than 0");
+  // Copies fill with 0, which adds nothing to a sum; nor does the zero point, less itself.
+  if (auto pad = result.a.getDefiningOp<tensor::PadOp>()) {
+    const Value padding = pad.getConstantPaddingValue();
+    llvm::APInt number;
+    const bool isNothing = padding && (result.zeroPoint ? matchPattern(padding, m_ConstantInt(&number)) &&
+                                                              number.getSExtValue() == result.zeroPoint
+                                                        : isZero(padding));
+    if (!isNothing || pad.getStaticLow()[0] || pad.getStaticLow()[3] || pad.getStaticHigh()[0] || pad.getStaticHigh()[3])
+      return no("its image is padded with other numbers than its zero point");
     window.padTop = pad.getStaticLow()[1];
     window.padLeft = pad.getStaticLow()[2];
     result.a = pad.getSource();

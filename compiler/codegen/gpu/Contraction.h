@@ -15,9 +15,9 @@ namespace tw::gpu {
 /// Products of one shape: out[row, column] = sum over k of a[row, k] * b[k, column], where the rows of A are those of a matrix or the windows of an image.
 struct Contraction {
   mlir::linalg::LinalgOp op;
-  mlir::Value a, b;                                      ///< operands; of an image padded with 0 the image itself
+  mlir::Value a, b;                                      ///< operands; of an image padded with the zero point the image itself
   Element element;                                       ///< of both
-  int64_t zeroPoint = 0;                                 ///< what is taken off each element of A; its padding is that number
+  int64_t zeroPoint = 0;                                 ///< what is taken off each element of A
   int64_t batches = 1, rows = 0, columns = 0, depth = 0; ///< of each product
   /// Loop dims, outermost first: of products, rows, and k. Columns are the innermost dim of the output.
   llvm::SmallVector<unsigned> batchDims, rowDims, depthDims;
@@ -30,6 +30,13 @@ struct Contraction {
     int64_t padTop, padLeft;
   };
   std::optional<Window> window;
+
+  /// Taps of a window that lie in the image, along one dim: [first, end).
+  struct Taps {
+    int64_t first, end;
+    bool operator==(const Taps &other) const { return first == other.first && end == other.end; }
+  };
+  static Taps tapsInside(int64_t output, int64_t stride, int64_t pad, int64_t dilation, int64_t taps, int64_t size);
 };
 
 /// What the op is as a contraction; else why it is none that the tensor cores do, in words: "its operands are f32 and i8".

@@ -3,10 +3,13 @@
 //===----------------------------------------------------------------------===//
 #include "compiler/codegen/gpu/GpuCompiler.h"
 #include "compiler/codegen/cpu/MemoryPlan.h"
+#include "compiler/codegen/gpu/Attention.h"
+#include "compiler/codegen/gpu/AttentionMatch.h"
 #include "compiler/codegen/gpu/Contraction.h"
 #include "compiler/codegen/gpu/Elements.h"
 #include "compiler/codegen/gpu/Kernel.h"
 #include "compiler/codegen/gpu/TileKernel.h"
+#include "compiler/codegen/gpu/View.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -34,11 +37,13 @@ constexpr int64_t kMostWarpReductions = 1 << 17;
 /// measured).
 constexpr double kClockGigahertz = 1.7, kLaunchMicroseconds = 2.5;
 constexpr double kMemoryGigabytes = 2900;
-constexpr unsigned kUnrolledTerms = 4;    ///< of a long sum: loads that a thread has in flight
-constexpr int64_t kRowElements = 4;       ///< of a row, for a thread, where there are threads enough
-constexpr int64_t kMostTermsOfRows = 32;  ///< of sums that a thread makes for several neighbours: windows
-constexpr int64_t kFewChannels = 8;       ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
-constexpr double kShortMicroseconds = 20; ///< kernels that are worth overlapping (measured: above, it costs)
+constexpr unsigned kUnrolledTerms = 4;        ///< of a long sum: loads that a thread has in flight
+constexpr int64_t kRowElements = 4;           ///< of a row, for a thread, where there are threads enough
+constexpr int64_t kMostTermsOfRows = 32;      ///< of sums that a thread makes for several neighbours: windows
+constexpr int64_t kFewChannels = 8;           ///< of an image whose windows' rows are unfolded: 64 in a stage would be mostly 0
+constexpr double kShortMicroseconds = 20;     ///< kernels that are worth overlapping (measured: above, it costs)
+constexpr unsigned kMostSharedBytes = 232448; ///< of a block
+constexpr unsigned kLeastStages = 3;          ///< of a tile that gives some up for its residual
 
 /// The tiles there are. `rate`: about the part of the tensor cores' peak that a tile reaches. Those of 128 rows or 128 columns and more come
 /// from large square products; those of smaller tiles are estimates. Rates only order the variants, which are timed where there is a GPU.
@@ -51,6 +56,13 @@ constexpr Tile kTiles[] = {{{128, 256, 4, 1}, 1.0},  {{128, 192, 4, 1}, 0.95}, {
                            {{64, 192, 5, 1}, 0.75},  {{128, 64, 6, 1}, 0.65},  {{64, 128, 6, 1}, 0.7},
                            {{64, 64, 5, 1}, 0.5},    {{64, 64, 6, 2}, 0.45},   {{64, 64, 6, 4}, 0.42},
                            {{64, 64, 6, 8}, 0.4}};
+
+constexpr AttentionShape kAttentionShapes[] = {{128, 128, 4}, {128, 64, 4}, {64, 128, 4}, {64, 64, 4}};
+/// Exponentials that an SM computes in a cycle, and the part of their time that several warpgroups hide: an estimate.
+constexpr double kExponentialsPerCycle = 16, kHiddenExponentials = 0.5;
+constexpr const char *kByStrides = "; transposes by strides: ";
+/// Scores that the variant with kernels of their own may have room for in the arena.
+constexpr uint64_t kMostScoreBytes = uint64_t(256) << 20;
 
 uint64_t aligned(uint64_t bytes) { return llvm::alignTo(bytes, kAlignment); }
 uint64_t bytesOf(mlir::RankedTensorType type) {
@@ -77,7 +89,40 @@ private:
   void use(Place place);
 
   llvm::Error compileMain(func::FuncOp main);
-  llvm::Error compileKernel(func::FuncOp function, llvm::ArrayRef<Place> inputs, Place output);
+  /// A tensor of @main as a view of one that a kernel writes or that is given; the kernels whose transposes that takes the place of.
+  struct MainView {
+    mlir::Value base;
+    View view;
+    std::vector<std::string> transposes;
+  };
+  /// The call's kernel, and copies that it needs in front of it. Returns where its result lies: at `output`, or in a buffer of its own; as in
+  /// `behind`, if that is given.
+  llvm::Expected<Place> compileCall(func::CallOp call, std::optional<Place> output = std::nullopt,
+                                    std::optional<MainView> behind = std::nullopt);
+  llvm::Error compileKernel(func::FuncOp function, Place output);
+
+  MainView viewInMain(mlir::Value value);
+  /// Makes copies of what has only been a view so far.
+  llvm::Error copyViews(mlir::Value value);
+  /// The view that the function's product can take an operand as, instead of a copy. `heads`: of the inner batch dim of other operands; 0: of
+  /// any number.
+  std::optional<MainView> viewForProduct(func::FuncOp function, unsigned argument, mlir::Value operand, int64_t &heads);
+  /// The operand of a product as matrices of `rows` by `columns`, dims of the loop; nothing if no tensor map reads it so.
+  std::optional<StridedMatrices> matricesFor(const Contraction &contraction, unsigned operand, const View &view,
+                                             llvm::ArrayRef<unsigned> rows, llvm::ArrayRef<unsigned> columns);
+  /// The product of 16-bit numbers that the function is, if the tensor cores certainly do it.
+  std::optional<Contraction> boxedProduct(func::FuncOp function);
+  /// How the product's result is written if it lies as in `view`; nothing if it leaves in no boxes or these do not fit.
+  std::optional<StridedMatrices> matricesForResult(const Contraction &contraction, mlir::RankedTensorType type,
+                                                   const View &view);
+  /// A transpose behind a call that nobody else reads: what it returns, and how the call's result lies there.
+  std::optional<MainView> transposeBehind(func::CallOp call);
+  /// Several calls as one step: attention as one kernel, and the kernels of the calls as another variant. False: it is not one kernel.
+  llvm::Expected<bool> compileAttention(const AttentionMatch &match);
+  /// The calls' own kernels as one more variant of a step; the last one writes `to`.
+  llvm::Error addKernelsAsVariant(llvm::ArrayRef<func::CallOp> calls, Place to, Step &step);
+  void describe(func::FuncOp function);
+  void noteTransposes(llvm::ArrayRef<std::string> transposes);
   /// Elements of `root` into `to`, and of what has to lie in memory before.
   llvm::Error compileRoot(mlir::Value root, Place to);
   llvm::Error materialise(mlir::Value value);
@@ -102,6 +147,13 @@ private:
   /// A copy of the image where the taps of `group` rows lie side by side as channels; `window` becomes one of single columns. `group`: 1,
   /// or the distance between windows.
   llvm::Expected<Place> unfoldRows(const Contraction &contraction, Contraction::Window &window, int64_t group);
+  /// What is taken off the sums of a contraction with a zero point, as i32: a number for each column; or, where the image is padded, columns
+  /// for each set of taps that lie in it, and the first of these columns for each line of the output plus that for each position in a line.
+  struct Corrections {
+    llvm::SmallVector<Place> places;
+    bool isVector() const { return places.size() == 1; }
+  };
+  Corrections correctionsOf(const Contraction &contraction);
   void addStep(Step step);
   /// A step of one plain kernel, which moves so many bytes.
   void addPlainStep(const std::string &kind, const std::string &why, const std::string &variant, uint64_t bytes, Launch launch);
@@ -112,6 +164,9 @@ private:
   Program program;
   std::vector<cpu::PlannedBuffer> buffers;
   llvm::DenseMap<mlir::Value, Place> mainPlaces;
+  llvm::DenseSet<mlir::Operation *> viewed;   ///< calls of transposes that have become no kernels
+  llvm::DenseSet<mlir::Operation *> absorbed; ///< calls that are part of another one's step
+  llvm::DenseMap<mlir::Operation *, std::string> whyNoAttention;
   llvm::DenseMap<mlir::Attribute, Place> constantPlaces;
   llvm::StringMap<uint32_t> kernelByText;
   // Of the function that is compiled.
@@ -119,6 +174,9 @@ private:
   std::vector<std::string> nodes;
   llvm::DenseMap<mlir::Value, Place> places;
   llvm::DenseSet<mlir::Value> inMemory;
+  llvm::DenseMap<mlir::Value, MainView> views; ///< arguments that a product takes as they lie
+  std::optional<MainView> viewOfProduct;       ///< as which its result is written
+  std::string note;                            ///< behind every `why`
 };
 
 Place GpuCompiler::bufferFor(uint64_t bytes) {
@@ -180,6 +238,7 @@ void GpuCompiler::addPlainStep(const std::string &kind, const std::string &why, 
 void GpuCompiler::addStep(Step step) {
   step.name = functionName;
   step.nodes = nodes;
+  step.why += note;
   program.steps.push_back(std::move(step));
 }
 
@@ -662,6 +721,100 @@ llvm::Expected<Place> GpuCompiler::unfoldRows(const Contraction &contraction, Co
   return to;
 }
 
+GpuCompiler::Corrections GpuCompiler::correctionsOf(const Contraction &contraction) {
+  auto toConstants = [&](const std::vector<int32_t> &numbers) {
+    std::vector<uint8_t> bytes(numbers.size() * sizeof(int32_t));
+    std::memcpy(bytes.data(), numbers.data(), bytes.size());
+    return constantFor(std::move(bytes));
+  };
+  using Taps = Contraction::Taps;
+  // Sets of taps along a dim, and the one of each output.
+  struct Sets {
+    std::vector<Taps> taps;
+    std::vector<int32_t> ofOutput;
+  };
+  auto setsOf = [](int64_t outputs, int64_t stride, int64_t pad, int64_t dilation, int64_t taps, int64_t size) {
+    Sets sets;
+    for (int64_t i = 0; i < outputs; ++i) {
+      const Taps inside = Contraction::tapsInside(i, stride, pad, dilation, taps, size);
+      auto found = llvm::find(sets.taps, inside);
+      sets.ofOutput.push_back(int32_t(found - sets.taps.begin()));
+      if (found == sets.taps.end())
+        sets.taps.push_back(inside);
+    }
+    return sets;
+  };
+  Sets lines{{{0, 1}}, {0}}, positions = lines;
+  int64_t filterHeight = 1, filterWidth = 1;
+  if (const std::optional<Contraction::Window> &w = contraction.window) {
+    filterHeight = w->filterHeight;
+    filterWidth = w->filterWidth;
+    lines = setsOf(w->outHeight, w->strideHeight, w->padTop, w->dilationHeight, filterHeight, w->height);
+    positions = setsOf(w->outWidth, w->strideWidth, w->padLeft, w->dilationWidth, filterWidth, w->width);
+  }
+  linalg::LinalgOp op = contraction.op;
+  const int64_t columns = contraction.columns, channels = contraction.depth / (filterHeight * filterWidth);
+  const std::vector<uint8_t> weights =
+      layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
+  std::vector<int32_t> sums;
+  for (const Taps &y : lines.taps)
+    for (const Taps &x : positions.taps)
+      for (int64_t column = 0; column < columns; ++column) {
+        int32_t sum = 0;
+        for (int64_t tapY = y.first; tapY < y.end; ++tapY)
+          for (int64_t k = (tapY * filterWidth + x.first) * channels; k < (tapY * filterWidth + x.end) * channels; ++k)
+            sum += int8_t(weights[size_t(column * contraction.depth + k)]);
+        sums.push_back(sum * int32_t(contraction.zeroPoint));
+      }
+  Corrections corrections{{toConstants(sums)}};
+  if (lines.taps.size() * positions.taps.size() == 1)
+    return corrections;
+  for (int32_t &set : lines.ofOutput)
+    set *= int32_t(int64_t(positions.taps.size()) * columns);
+  for (int32_t &set : positions.ofOutput)
+    set *= int32_t(columns);
+  corrections.places.append({toConstants(lines.ofOutput), toConstants(positions.ofOutput)});
+  return corrections;
+}
+
+/// How an element of `root` at some place reads `leaf`, whatever else it is made of: at the same place, at the same last index of a tensor
+/// that has no other, or otherwise.
+enum class Reading : uint8_t { Never, SamePlace, ByColumn, Otherwise };
+Reading readingOf(mlir::Value root, mlir::Value leaf, const llvm::DenseSet<mlir::Value> &inMemory) {
+  if (root == leaf)
+    return Reading::SamePlace;
+  mlir::Operation *op = root.getDefiningOp();
+  if (!op || inMemory.contains(root))
+    return Reading::Never;
+  Reading all = Reading::Never;
+  auto join = [&](Reading reading) {
+    if (reading != Reading::Never)
+      all = all == Reading::Never || all == reading ? reading : Reading::Otherwise;
+  };
+  auto generic = llvm::dyn_cast<linalg::LinalgOp>(op);
+  for (mlir::OpOperand &operand : op->getOpOperands()) {
+    const Reading inner = readingOf(operand.get(), leaf, inMemory);
+    if (inner == Reading::Never)
+      continue;
+    if (!generic || generic.getNumReductionLoops()) {
+      join(Reading::Otherwise);
+      continue;
+    }
+    if (mlir::AffineMap map = generic.getMatchingIndexingMap(&operand); map.isIdentity()) {
+      join(inner);
+    } else if (operand.get() == leaf && map.getNumResults() &&
+               tensorOf(leaf).getNumElements() == tensorOf(leaf).getShape().back()) {
+      const bool isLast =
+          map.getResult(map.getNumResults() - 1) == mlir::getAffineDimExpr(map.getNumDims() - 1, map.getContext());
+      join(isLast && tensorOf(leaf).getShape().back() == generic.getStaticLoopRanges().back() ? Reading::ByColumn
+                                                                                              : Reading::Otherwise);
+    } else {
+      join(Reading::Otherwise);
+    }
+  }
+  return all;
+}
+
 llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::LinalgOp op, Place to, std::string &why) {
   auto no = [&](const llvm::Twine &reason) {
     why = "not on the tensor cores: " + reason.str();
@@ -708,7 +861,12 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (constantB && contraction.batches > 1)
     constantB = nullptr;
   Place placeA;
-  if (unfolds) {
+  std::optional<StridedMatrices> matricesA, matricesB; // of operands that lie in another order
+  if (auto view = views.find(contraction.a); view != views.end()) {
+    llvm::SmallVector<unsigned> rows(contraction.rowDims), columns(contraction.depthDims);
+    matricesA = matricesFor(contraction, 0, view->second.view, rows, columns);
+    placeA = placeOf(view->second.base);
+  } else if (unfolds) {
     // And the rows that windows do not tell apart, where they take every second one.
     if (window->dilationHeight == 1 && window->strideHeight * window->filterWidth * innerDepth <= depth)
       rowGroup = window->strideHeight;
@@ -750,11 +908,19 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     dims.append(contraction.depthDims);
     inner.append(contraction.depthDims);
     inner.push_back(contraction.columnDim);
-    columnsInner = size == 2 && columns * size % 16 == 0 && isInOrder(op, 1, inner);
-    llvm::Expected<Place> place = operandInOrder(op, 1, columnsInner ? inner : dims);
-    if (!place)
-      return place.takeError();
-    placeB = *place;
+    if (auto view = views.find(contraction.b); view != views.end()) {
+      matricesB = matricesFor(contraction, 1, view->second.view, {contraction.columnDim}, contraction.depthDims);
+      columnsInner = !matricesB;
+      if (columnsInner)
+        matricesB = matricesFor(contraction, 1, view->second.view, contraction.depthDims, {contraction.columnDim});
+      placeB = placeOf(view->second.base);
+    } else {
+      columnsInner = size == 2 && columns * size % 16 == 0 && isInOrder(op, 1, inner);
+      llvm::Expected<Place> place = operandInOrder(op, 1, columnsInner ? inner : dims);
+      if (!place)
+        return place.takeError();
+      placeB = *place;
+    }
     use(placeB);
   }
 
@@ -767,19 +933,22 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   leaves.remove(sums);
 
   // (a - zero) * b sums up to a * b, less zero times the sum of b.
-  std::optional<Place> corrections;
+  std::optional<Corrections> corrections;
   if (contraction.zeroPoint) {
     if (!constantB)
       return no("a zero point, and both operands are computed");
-    std::vector<int32_t> sumsOfB(size_t(columns), 0);
-    const std::vector<uint8_t> plain =
-        layOutWeights(contraction, 1, 1, op.getStaticLoopRanges()[contraction.depthDims.back()], false);
-    for (int64_t i = 0; i < columns * contraction.depth; ++i)
-      sumsOfB[size_t(i / contraction.depth)] += int32_t(contraction.zeroPoint) * int8_t(plain[size_t(i)]);
-    std::vector<uint8_t> bytes(sumsOfB.size() * sizeof(int32_t));
-    std::memcpy(bytes.data(), sumsOfB.data(), bytes.size());
-    corrections = constantFor(std::move(bytes));
+    corrections = correctionsOf(contraction);
   }
+
+  // Products by the outer and the inner of two dims, where one operand lies so.
+  int64_t heads = contraction.batches;
+  std::optional<StridedMatrices> matricesOut;
+  if (viewOfProduct)
+    matricesOut = matricesForResult(contraction, type, viewOfProduct->view);
+  for (const std::optional<StridedMatrices> &matrices : {matricesA, matricesB, matricesOut})
+    if (matrices && matrices->batch.size() == 2)
+      heads = matrices->batch[1].size;
+  const bool splitsBatch = heads != contraction.batches;
 
   auto addMap = [&](TensorMap map) {
     program.maps.push_back(std::move(map));
@@ -797,7 +966,7 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   std::vector<Candidate> candidates;
   for (const Tile &tile : kTiles) {
     const TileShape &shape = tile.shape;
-    if (stages < shape.splitK)
+    if (stages < shape.splitK || (matricesOut && shape.splitK > 1))
       continue;
     const double tiles =
         double(contraction.batches) *
@@ -812,13 +981,36 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   if (candidates.size() > options.mostVariants)
     candidates.resize(options.mostVariants);
 
+  // What the epilogue reads, and a tile can copy while it is multiplied: a tensor like the result, and vectors.
+  std::optional<unsigned> residual;
+  std::vector<TileKernel::Vector> vectors;
+  for (auto [i, leaf] : llvm::enumerate(leaves)) {
+    const Element element = *elementOf(tensorOf(leaf).getElementType());
+    const Reading reading = readingOf(root, leaf, known);
+    // The residual's boxes are those of the result, which then lies in its own order.
+    if (reading == Reading::SamePlace && element == out && tensorOf(leaf).getShape() == type.getShape() && !residual &&
+        !matricesOut)
+      residual = unsigned(i);
+    else if (reading == Reading::ByColumn && gpu::bytesOf(element) == 4 && columns % 4 == 0)
+      vectors.push_back({unsigned(i), 4});
+  }
+  if (corrections && corrections->isVector() && columns % 4 == 0)
+    vectors.push_back({unsigned(leaves.size()), 4});
+  // The best tile also without copies ahead: which is faster is a matter of measurement.
+  std::vector<std::pair<Candidate, bool>> variants;
+  for (const Candidate &candidate : candidates)
+    variants.push_back({candidate, true});
+  if (residual || !vectors.empty())
+    variants.push_back({candidates.front(), false});
+
   Step step;
   step.kind = window ? "convolution" : "matrix product";
-  for (const Candidate &candidate : candidates) {
-    const TileShape &shape = candidate.tile->shape;
+  bool copiesAhead = false; // the first variant
+  for (const auto &[candidate, mayCopyAhead] : variants) {
     TileKernel kernel;
     kernel.name = "kernel";
-    kernel.shape = shape;
+    kernel.shape = candidate.tile->shape;
+    TileShape &shape = kernel.shape;
     kernel.in = contraction.element;
     kernel.out = out;
     kernel.source = window ? RowSource::Pixels : RowSource::Matrix;
@@ -826,25 +1018,50 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     kernel.storesBoxes = shape.splitK == 1 &&
                          (permutes || ((out == Element::Bf16 || out == Element::F16) && columns * gpu::bytesOf(out) % 16 == 0));
     kernel.isBatched = contraction.batches > 1;
+    kernel.splitsBatch = splitsBatch;
     kernel.columnsInner = columnsInner;
     kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
     // B is loaded before the grid in front ends: it must not come from there.
     kernel.knowsB = constantB != nullptr;
-    kernel.pointers = unsigned(leaves.size()) + (corrections ? 1 : 0);
-    kernel.epilogue = [&](llvm::IRBuilder<> &b, llvm::ArrayRef<Value *> values, Value *row, Value *column,
-                          llvm::Function *function) {
-      const unsigned lanes = unsigned(values.size());
-      Value *columns = b.CreateAnd(function->getArg(kColumns), ~uint64_t(lanes - 1) & 0xffffffff);
+    kernel.pointers = unsigned(leaves.size() + (corrections ? corrections->places.size() : 0));
+    if (mayCopyAhead && kernel.storesBoxes) {
+      kernel.vectors = vectors;
+      kernel.hasResidual = residual.has_value();
+      while (kernel.sharedBytes() > kMostSharedBytes && shape.stages > kLeastStages)
+        --shape.stages;
+      if (kernel.sharedBytes() > kMostSharedBytes) {
+        kernel.hasResidual = false;
+        shape.stages = candidate.tile->shape.stages;
+      }
+    }
+    if (mayCopyAhead && step.variants.empty())
+      copiesAhead = kernel.copiesAhead();
+    if (!mayCopyAhead && !copiesAhead)
+      continue; // it is there already
+    const std::string name = shape.name() + (mayCopyAhead ? "" : " direct");
+    kernel.epilogue = [&](llvm::IRBuilder<> &b, const EpilogueInput &input) {
+      const unsigned lanes = unsigned(input.sums.size());
+      Value *row = input.row, *column = input.column;
       ElementIndex index = delinearised(b, row, type.getShape().drop_back());
       index.dims.push_back(column);
-      index.linear = b.CreateAdd(b.CreateMul(row, columns, "", true, true), column, "", true, true);
+      index.linear = b.CreateAdd(b.CreateMul(row, input.columns, "", true, true), column, "", true, true);
       Elements elements(b);
       for (auto [pointer, leaf] : llvm::enumerate(leaves))
-        elements.setPointer(leaf, function->getArg(unsigned(kFirstPointer + pointer)));
-      Elements::Row totals(values.begin(), values.end());
+        if (residual == pointer && !input.residual.empty())
+          elements.setRow(leaf, Elements::Row(input.residual.begin(), input.residual.end()));
+        else
+          elements.setPointer(leaf, input.pointers[pointer]);
+      Elements::Row totals(input.sums.begin(), input.sums.end());
       if (corrections) {
-        Value *at = b.CreateGEP(b.getInt32Ty(), function->getArg(unsigned(kFirstPointer + leaves.size())),
-                                b.CreateZExt(column, b.getInt64Ty()));
+        Value *number = column;
+        if (!corrections->isVector()) { // which taps lie in the image depends on line and position in it
+          auto offset = [&](unsigned pointer, Value *place) {
+            return b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size() + pointer],
+                                                            b.CreateZExt(place, b.getInt64Ty())));
+          };
+          number = b.CreateAdd(b.CreateAdd(offset(1, index.dims[1]), offset(2, index.dims[2])), column);
+        }
+        Value *at = b.CreateGEP(b.getInt32Ty(), input.pointers[leaves.size()], b.CreateZExt(number, b.getInt64Ty()));
         Value *all = b.CreateAlignedLoad(llvm::FixedVectorType::get(b.getInt32Ty(), lanes), at, llvm::Align(4 * lanes));
         for (auto [i, total] : llvm::enumerate(totals))
           total = b.CreateSub(total, b.CreateExtractElement(all, uint64_t(i)));
@@ -904,13 +1121,35 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
     }
     Launch launch;
     launch.kernel = *number;
-    if (kernel.isBatched)
-      for (TensorMap *map : {&mapA, &mapB, &mapOut}) {
-        map->strides.push_back(map->strides.back() * map->dims.back());
-        map->dims.push_back(uint64_t(contraction.batches));
-        map->box.push_back(1);
-        map->elementStrides.push_back(1);
-      }
+    if (kernel.isBatched) {
+      auto addBatch = [&](TensorMap &map, std::optional<StridedMatrices> matrices) {
+        if (!matrices)
+          matrices.emplace(StridedMatrices{
+              int64_t(map.dims[0]), int64_t(map.dims[1]), int64_t(map.strides[0] / gpu::bytesOf(map.element)), {}});
+        if (matrices->batch.empty())
+          matrices->batch = {{contraction.batches, matrices->rows * matrices->rowStride}};
+        [[maybe_unused]] const bool splits = splitBatch(*matrices, contraction.batches / heads, heads);
+        assert(splits && "operands whose batches cannot be split are copied");
+        map.strides[0] = uint64_t(matrices->rowStride) * gpu::bytesOf(map.element);
+        for (unsigned i = splitsBatch ? 2 : 1; i-- > 0;) {
+          const Run &run = matrices->batch[splitsBatch ? i : 1];
+          map.strides.push_back(uint64_t(run.stride) * gpu::bytesOf(map.element));
+          map.dims.push_back(uint64_t(run.size));
+          map.box.push_back(1);
+          map.elementStrides.push_back(1);
+        }
+      };
+      addBatch(mapA, matricesA);
+      addBatch(mapB, matricesB);
+      addBatch(mapOut, matricesOut);
+    } else {
+      if (matricesOut)
+        mapOut.strides = {uint64_t(matricesOut->rowStride) * gpu::bytesOf(out)};
+      if (matricesA)
+        mapA.strides = {uint64_t(matricesA->rowStride) * size};
+      if (matricesB)
+        mapB.strides = {uint64_t(matricesB->rowStride) * size};
+    }
     const uint32_t tiles = uint32_t(contraction.batches) * uint32_t(llvm::divideCeil(rows, int64_t(shape.rows)) *
                                                                     llvm::divideCeil(columns, int64_t(shape.columns)));
     launch.grid = shape.splitK > 1 ? tiles * shape.splitK : std::min(tiles, options.multiprocessors);
@@ -923,14 +1162,19 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
                         number32(rows), number32(columns), number32(stages)};
     const Contraction::Window none{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0}, &w = window ? *window : none;
     for (int64_t value : {w.outHeight, w.outWidth, w.strideHeight, w.strideWidth, w.padTop, w.padLeft, w.dilationHeight,
-                          w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1})
+                          w.dilationWidth, w.filterWidth, window ? paddedInner / depth : 1, heads})
       launch.arguments.push_back(number32(value));
     launch.arguments.push_back(to);
     for (mlir::Value leaf : leaves)
       launch.arguments.push_back(placeInFunction(leaf));
     if (corrections)
-      launch.arguments.push_back(*corrections);
-    step.variants.push_back({shape.name(), candidate.microseconds, {std::move(launch)}});
+      launch.arguments.insert(launch.arguments.end(), corrections->places.begin(), corrections->places.end());
+    if (kernel.hasResidual) {
+      TensorMap map = mapOut;
+      map.place = placeInFunction(leaves[*residual]);
+      launch.arguments.push_back(addMap(std::move(map)));
+    }
+    step.variants.push_back({name, candidate.microseconds, {std::move(launch)}});
   }
   use(placeA);
   use(to);
@@ -940,18 +1184,18 @@ llvm::Expected<bool> GpuCompiler::compileContraction(mlir::Value root, linalg::L
   return true;
 }
 
-llvm::Error GpuCompiler::compileKernel(func::FuncOp function, llvm::ArrayRef<Place> inputs, Place output) {
+/// Steps from here on are of this function.
+void GpuCompiler::describe(func::FuncOp function) {
   functionName = function.getName().str();
   nodes.clear();
   if (auto names = function->getAttrOfType<mlir::ArrayAttr>("tilewright.nodes"))
     for (auto name : names.getAsRange<mlir::StringAttr>())
       nodes.push_back(name.getValue().str());
-  places.clear();
-  inMemory.clear();
-  for (auto [argument, place] : llvm::zip(function.getArguments(), inputs)) {
-    places[argument] = place;
-    inMemory.insert(argument);
-  }
+}
+
+/// The places or views of its arguments are known.
+llvm::Error GpuCompiler::compileKernel(func::FuncOp function, Place output) {
+  describe(function);
   mlir::Operation *terminator = function.getBody().front().getTerminator();
   if (terminator->getNumOperands() != 1)
     return llvm::createStringError("kernel '%s' has %u results but must have one", functionName.c_str(),
@@ -974,6 +1218,450 @@ Place GpuCompiler::placeOf(mlir::Value value) {
   return mainPlaces[value] = placeOf(op->getOperand(0)); // a reshape
 }
 
+GpuCompiler::MainView GpuCompiler::viewInMain(mlir::Value value) {
+  const MainView dense{value, View::dense(tensorOf(value).getShape()), {}};
+  mlir::Operation *op = value.getDefiningOp();
+  if (!op || mainPlaces.contains(value))
+    return dense;
+  if (viewed.contains(op)) {
+    auto function = module.lookupSymbol<func::FuncOp>(llvm::cast<func::CallOp>(op).getCallee());
+    MainView source = viewInMain(op->getOperand(0));
+    std::optional<View> view = viewOfResult(function, source.view);
+    if (!view) { // it is one of the operand as it is
+      source = {op->getOperand(0), View::dense(tensorOf(op->getOperand(0)).getShape()), {}};
+      view = viewOfResult(function, source.view);
+    }
+    source.transposes.push_back(function.getName().str());
+    return {source.base, *view, std::move(source.transposes)};
+  }
+  if (!llvm::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op))
+    return dense;
+  MainView source = viewInMain(op->getOperand(0));
+  std::optional<View> view = source.view.reshaped(tensorOf(value).getShape());
+  return view ? MainView{source.base, *view, std::move(source.transposes)} : dense;
+}
+
+llvm::Error GpuCompiler::copyViews(mlir::Value value) {
+  mlir::Operation *op = value.getDefiningOp();
+  if (!op || mainPlaces.contains(value))
+    return llvm::Error::success();
+  if (llvm::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op))
+    return copyViews(op->getOperand(0));
+  if (!viewed.contains(op))
+    return llvm::Error::success();
+  llvm::Expected<Place> place = compileCall(llvm::cast<func::CallOp>(op));
+  if (!place)
+    return place.takeError();
+  mainPlaces[value] = *place;
+  return llvm::Error::success();
+}
+
+std::optional<StridedMatrices> GpuCompiler::matricesFor(const Contraction &contraction, unsigned operand, const View &view,
+                                                        llvm::ArrayRef<unsigned> rows, llvm::ArrayRef<unsigned> columns) {
+  linalg::LinalgOp op = contraction.op;
+  mlir::AffineMap map = op.getMatchingIndexingMap(op.getDpsInputOperand(operand));
+  auto dimsOf = [&](llvm::ArrayRef<unsigned> loops) {
+    llvm::SmallVector<unsigned> dims;
+    for (unsigned loop : loops)
+      for (unsigned i = 0; i < map.getNumResults(); ++i)
+        if (map.getResult(i) == mlir::getAffineDimExpr(loop, map.getContext()))
+          dims.push_back(i);
+    return dims;
+  };
+  std::optional<StridedMatrices> matrices = matricesOf(view, dimsOf(contraction.batchDims), dimsOf(rows), dimsOf(columns));
+  if (!matrices || matrices->batch.size() > 2)
+    return std::nullopt;
+  // What copies need.
+  const int64_t size = gpu::bytesOf(contraction.element);
+  bool fits = matrices->rowStride * size % 16 == 0;
+  for (const Run &run : matrices->batch)
+    fits &= run.stride * size % 16 == 0;
+  return fits ? matrices : std::nullopt;
+}
+
+/// What compileContraction() asks for, so that no copy of an operand or of the result is needed after all.
+std::optional<Contraction> GpuCompiler::boxedProduct(func::FuncOp function) {
+  const mlir::Value root = function.getBody().front().getTerminator()->getOperand(0);
+  linalg::LinalgOp op = reductionBehind(root);
+  Match match = op ? matchContraction(op) : Match{};
+  if (!match.contraction)
+    return std::nullopt;
+  const Contraction &contraction = *match.contraction;
+  const std::optional<Element> out = elementOf(tensorOf(root).getElementType());
+  const int64_t size = gpu::bytesOf(contraction.element);
+  const bool does = !contraction.window && size == 2 && contraction.columns % 2 == 0 &&
+                    (out == Element::F32 || out == Element::Bf16 || out == Element::F16) && contraction.depthDims.size() == 1 &&
+                    contraction.depth * size % 16 == 0 &&
+                    contraction.batches * contraction.rows * contraction.columns <= INT32_MAX;
+  return does ? match.contraction : std::nullopt;
+}
+
+std::optional<StridedMatrices> GpuCompiler::matricesForResult(const Contraction &contraction, mlir::RankedTensorType type,
+                                                              const View &view) {
+  const Element element = *elementOf(type.getElementType());
+  const int64_t size = gpu::bytesOf(element);
+  if ((element != Element::Bf16 && element != Element::F16) || contraction.columns * size % 16)
+    return std::nullopt;
+  const unsigned outer = unsigned(contraction.batchDims.size()), rank = unsigned(type.getRank());
+  std::optional<StridedMatrices> matrices =
+      matricesOf(view, llvm::to_vector(llvm::seq(0u, outer)), llvm::to_vector(llvm::seq(outer, rank - 1)), {rank - 1});
+  if (!matrices || matrices->batch.size() > 2 || matrices->columns != contraction.columns)
+    return std::nullopt;
+  bool fits = matrices->rowStride * size % 16 == 0;
+  for (const Run &run : matrices->batch)
+    fits &= run.stride * size % 16 == 0;
+  return fits ? matrices : std::nullopt;
+}
+
+std::optional<GpuCompiler::MainView> GpuCompiler::viewForProduct(func::FuncOp function, unsigned argument, mlir::Value operand,
+                                                                 int64_t &heads) {
+  MainView view = viewInMain(operand);
+  const mlir::BlockArgument inner = function.getArgument(argument);
+  if (view.transposes.empty() || !inner.hasOneUse())
+    return std::nullopt;
+  const std::optional<Contraction> product = boxedProduct(function);
+  if (!product || (product->a != inner && product->b != inner))
+    return std::nullopt;
+  const Contraction &contraction = *product;
+  std::optional<StridedMatrices> matrices;
+  if (contraction.a == inner) {
+    matrices = matricesFor(contraction, 0, view.view, contraction.rowDims, contraction.depthDims);
+  } else {
+    matrices = matricesFor(contraction, 1, view.view, {contraction.columnDim}, contraction.depthDims);
+    if (!matrices)
+      matrices = matricesFor(contraction, 1, view.view, contraction.depthDims, {contraction.columnDim});
+  }
+  if (!matrices)
+    return std::nullopt;
+  if (matrices->batch.size() == 2) {
+    const int64_t inner = matrices->batch[1].size;
+    if (heads && heads != inner)
+      return std::nullopt;
+    heads = inner;
+  }
+  return view;
+}
+
+llvm::Expected<Place> GpuCompiler::compileCall(func::CallOp call, std::optional<Place> output, std::optional<MainView> behind) {
+  auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
+  llvm::SmallVector<std::optional<MainView>> taken;
+  int64_t heads = 0;
+  if (behind)
+    if (const std::optional<StridedMatrices> result =
+            matricesForResult(*boxedProduct(function), tensorOf(call.getResult(0)), behind->view);
+        result->batch.size() == 2)
+      heads = result->batch[1].size;
+  for (auto [i, operand] : llvm::enumerate(call.getOperands())) {
+    taken.push_back(viewForProduct(function, unsigned(i), operand, heads));
+    if (llvm::Error error = copyViews(taken[i] ? taken[i]->base : operand))
+      return std::move(error);
+  }
+  if (!output)
+    output = bufferFor(bytesOf(tensorOf(call.getResult(0))));
+  places.clear();
+  inMemory.clear();
+  for (auto [argument, operand, view] : llvm::zip(function.getArguments(), call.getOperands(), taken)) {
+    inMemory.insert(argument);
+    if (!view) {
+      places[argument] = placeOf(operand);
+      continue;
+    }
+    noteTransposes(view->transposes);
+    views.try_emplace(argument, std::move(*view));
+  }
+  if (behind)
+    noteTransposes(behind->transposes);
+  viewOfProduct = std::move(behind);
+  if (const std::string &why = whyNoAttention[call]; !why.empty())
+    note += "; attention of several kernels: " + why;
+  llvm::Error error = compileKernel(function, *output);
+  views.clear();
+  viewOfProduct.reset();
+  note.clear();
+  if (error)
+    return std::move(error);
+  return *output;
+}
+
+void GpuCompiler::noteTransposes(llvm::ArrayRef<std::string> transposes) {
+  for (const std::string &name : transposes)
+    note += (llvm::StringRef(note).contains(kByStrides) ? ", " : kByStrides) + name;
+}
+
+std::optional<GpuCompiler::MainView> GpuCompiler::transposeBehind(func::CallOp call) {
+  const llvm::ArrayRef<int64_t> shape = tensorOf(call.getResult(0)).getShape();
+  mlir::Value value = call.getResult(0);
+  View view = View::dense(shape);
+  while (value.hasOneUse()) {
+    mlir::Operation *op = *value.user_begin();
+    std::optional<View> next;
+    if (llvm::isa<mlir::tensor::ExpandShapeOp, mlir::tensor::CollapseShapeOp>(op)) {
+      next = view.reshaped(tensorOf(op->getResult(0)).getShape());
+    } else if (auto transpose = llvm::dyn_cast<func::CallOp>(op); transpose && transpose.getNumResults() == 1) {
+      auto function = module.lookupSymbol<func::FuncOp>(transpose.getCallee());
+      next = function ? viewOfResult(function, view) : std::nullopt;
+      std::optional<View> inverse = next ? next->inverse(shape) : std::nullopt;
+      return inverse ? std::optional(MainView{op->getResult(0), *inverse, {transpose.getCallee().str()}}) : std::nullopt;
+    }
+    if (!next)
+      break;
+    view = *next;
+    value = op->getResult(0);
+  }
+  return std::nullopt;
+}
+
+llvm::Error GpuCompiler::addKernelsAsVariant(llvm::ArrayRef<func::CallOp> calls, Place to, Step &step) {
+  const size_t first = program.steps.size();
+  const llvm::DenseMap<mlir::Value, Place> known = mainPlaces;
+  for (func::CallOp call : calls) {
+    const bool isLast = call == calls.back();
+    llvm::Expected<Place> place = compileCall(call, isLast ? std::optional(to) : std::nullopt);
+    if (!place)
+      return place.takeError();
+    mainPlaces[call.getResult(0)] = *place;
+  }
+  Variant variant;
+  variant.name = std::to_string(program.steps.size() - first) + " kernels";
+  for (size_t i = first; i < program.steps.size(); ++i) {
+    Variant &best = program.steps[i].variants.front();
+    variant.microseconds += best.microseconds;
+    variant.launches.insert(variant.launches.end(), best.launches.begin(), best.launches.end());
+  }
+  step.variants.push_back(std::move(variant));
+  // What they have made is there only with this variant, and all of it at once.
+  program.steps.resize(first);
+  mainPlaces = known;
+  for (cpu::PlannedBuffer &buffer : buffers) {
+    buffer.firstStep = std::min(buffer.firstStep, int64_t(first));
+    buffer.lastStep = std::min(buffer.lastStep, int64_t(first));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<bool> GpuCompiler::compileAttention(const AttentionMatch &match) {
+  func::CallOp call = match.calls.back();
+  const Contraction &scores = match.scores, &context = match.context;
+  const int64_t batches = scores.batches, rows = scores.rows, keys = scores.columns;
+  auto dontFuse = [&](const char *why) {
+    whyNoAttention[call] = why;
+    return false;
+  };
+  // Operands as matrices of the columns of heads: as they lie, or as copies.
+  struct Operand {
+    mlir::Value value;
+    const Contraction &contraction;
+    unsigned number;
+    llvm::SmallVector<unsigned> rows, columns; ///< loop dims
+    std::optional<StridedMatrices> matrices;
+    MainView view;
+  };
+  Operand operands[] = {{match.queries, scores, 0, scores.rowDims, scores.depthDims, {}, {}},
+                        {match.keys, scores, 1, {scores.columnDim}, scores.depthDims, {}, {}},
+                        {match.values, context, 1, context.depthDims, {context.columnDim}, {}, {}}};
+  for (Operand &operand : operands)
+    if (!matricesFor(operand.contraction, operand.number, View::dense(tensorOf(operand.value).getShape()), operand.rows,
+                     operand.columns) &&
+        !matricesFor(operand.contraction, operand.number, viewInMain(operand.value).view, operand.rows, operand.columns))
+      return dontFuse("the columns of its heads do not lie side by side");
+  std::optional<MainView> behind = transposeBehind(call);
+  const mlir::RankedTensorType type = tensorOf(call.getResult(0));
+  std::optional<StridedMatrices> result;
+  if (behind && !(result = matricesForResult(context, type, behind->view)))
+    behind.reset();
+  if (!behind)
+    result = matricesForResult(context, type, View::dense(type.getShape()));
+  int64_t heads = result->batch.size() == 2 ? result->batch[1].size : 0;
+  for (Operand &operand : operands) {
+    operand.view = viewInMain(operand.value);
+    operand.matrices = matricesFor(operand.contraction, operand.number, operand.view.view, operand.rows, operand.columns);
+    if (operand.matrices && operand.matrices->batch.size() == 2) {
+      const int64_t inner = operand.matrices->batch[1].size;
+      if (heads && heads != inner)
+        operand.matrices.reset();
+      else
+        heads = inner;
+    }
+    if (!operand.matrices) {
+      if (llvm::Error error = copyViews(operand.value))
+        return std::move(error);
+      operand.view = viewInMain(operand.value);
+      operand.matrices = matricesFor(operand.contraction, operand.number, operand.view.view, operand.rows, operand.columns);
+    } else if (llvm::Error error = copyViews(operand.view.base)) {
+      return std::move(error);
+    }
+  }
+  heads = heads ? heads : batches;
+  if (!splitBatch(*result, batches / heads, heads))
+    return dontFuse("its heads lie in another order than the result's");
+  for (Operand &operand : operands)
+    if (!operand.matrices || !splitBatch(*operand.matrices, batches / heads, heads))
+      return dontFuse("its heads lie in another order than the result's");
+
+  // Tensors that the scores are changed with.
+  llvm::SetVector<mlir::Value> leaves;
+  inMemory.clear();
+  places.clear();
+  for (size_t i = 0; i < match.steps.size() && !match.scale; ++i) {
+    func::CallOp part = match.calls[i];
+    const AttentionMatch::Step &step = match.steps[i];
+    auto function = module.lookupSymbol<func::FuncOp>(part.getCallee());
+    llvm::DenseSet<mlir::Value> known(function.getArguments().begin(), function.getArguments().end());
+    known.insert(step.source);
+    llvm::SetVector<mlir::Value> read;
+    if (llvm::Error error = findLeaves(step.result, known, read))
+      return std::move(error);
+    read.remove(step.source);
+    for (mlir::Value leaf : read) {
+      leaves.insert(leaf);
+      if (auto argument = llvm::dyn_cast<mlir::BlockArgument>(leaf))
+        if (llvm::Error error = copyViews(part.getOperand(argument.getArgNumber())))
+          return std::move(error);
+    }
+  }
+  auto setPlaces = [&] {
+    for (func::CallOp part : match.calls) {
+      auto function = module.lookupSymbol<func::FuncOp>(part.getCallee());
+      for (auto [argument, operand] : llvm::zip(function.getArguments(), part.getOperands()))
+        if (leaves.contains(argument))
+          places[argument] = placeOf(operand);
+    }
+  };
+
+  const Place to = bufferFor(bytesOf(tensorOf(call.getResult(0))));
+  mainPlaces[behind ? behind->base : mlir::Value(call.getResult(0))] = to;
+  auto scoreFunction = [&](llvm::IRBuilder<> &b, Value *score, Value *batch, Value *row, Value *key,
+                           llvm::Function *function) -> Value * {
+    Elements elements(b);
+    for (auto [pointer, leaf] : llvm::enumerate(leaves))
+      elements.setPointer(leaf, function->getArg(unsigned(kFirstAttentionPointer + pointer)));
+    Value *value = score;
+    for (const AttentionMatch::Step &step : match.steps) {
+      llvm::Type *type = scalarType(b, tensorOf(step.source).getElementType());
+      Value *source = value->getType() == type ? value : b.CreateFPTrunc(value, type);
+      elements.setSource(step.source, [source](const ElementIndex &) { return source; });
+      // Its last dims are those of the scores, or all are counted through.
+      const llvm::ArrayRef<int64_t> shape = tensorOf(step.result).getShape();
+      Value *line = b.CreateAdd(b.CreateMul(batch, b.getInt32(uint32_t(rows))), row);
+      ElementIndex index;
+      if (shape.size() >= 2 && shape[shape.size() - 2] == rows && shape.back() == keys) {
+        index = delinearised(b, batch, shape.drop_back(2));
+        index.dims.append({row, key});
+      } else {
+        index = delinearised(b, line, shape.drop_back());
+        index.dims.push_back(key);
+      }
+      index.linear = b.CreateAdd(b.CreateMul(line, b.getInt32(uint32_t(keys))), key);
+      value = elements.at(step.result, index);
+    }
+    // Rounded for the softmax only where there is no kernel of its own.
+    if (auto *rounded = llvm::dyn_cast<llvm::FPTruncInst>(value); rounded && rounded->getOperand(0)->getType()->isFloatTy())
+      return rounded->getOperand(0);
+    return value->getType()->isFloatTy() ? value : b.CreateFPExt(value, b.getFloatTy());
+  };
+
+  auto addMap = [&](const StridedMatrices &matrices, Place place, unsigned boxRows) {
+    const uint64_t size = gpu::bytesOf(Element::Bf16);
+    TensorMap map;
+    map.element = scores.element;
+    map.place = place;
+    const Run &outerRun = matrices.batch[0], &innerRun = matrices.batch[1];
+    map.dims = {uint64_t(matrices.columns), uint64_t(matrices.rows), uint64_t(innerRun.size), uint64_t(outerRun.size)};
+    map.strides = {uint64_t(matrices.rowStride) * size, uint64_t(innerRun.stride) * size, uint64_t(outerRun.stride) * size};
+    map.box = {64, boxRows, 1, 1};
+    map.elementStrides = {1, 1, 1, 1};
+    program.maps.push_back(std::move(map));
+    return MapIndex{uint32_t(program.maps.size() - 1)};
+  };
+  const double bytes =
+      double(batches) * double(context.columns) * 2 * double(2 * rows + 2 * keys) + double(bytesOf(leaves.getArrayRef()));
+  Step step;
+  step.kind = "attention";
+  step.why = "the scores stay in registers";
+  struct Candidate {
+    const AttentionShape *shape;
+    double microseconds;
+  };
+  std::vector<Candidate> candidates;
+  for (const AttentionShape &shape : kAttentionShapes) {
+    const double blocks = double(batches) * double(llvm::divideCeil(rows, int64_t(shape.rows)));
+    const double area = double(shape.rows) * shape.keys;
+    // The products of a tile at the tensor cores' peak, and its exponentials.
+    const double tile = area * 2 * double(context.columns) / 2048 +
+                        area / kExponentialsPerCycle * (shape.consumers() > 1 ? 1 - kHiddenExponentials : 1);
+    const double cycles =
+        std::ceil(blocks / options.multiprocessors) * double(llvm::divideCeil(keys, int64_t(shape.keys))) * tile;
+    candidates.push_back(
+        {&shape, kLaunchMicroseconds + std::max(cycles / (kClockGigahertz * 1e3), bytes / kMemoryGigabytes / 1e3)});
+  }
+  llvm::stable_sort(candidates, [](const Candidate &a, const Candidate &b) { return a.microseconds < b.microseconds; });
+  const bool hasKernels = options.mostVariants > 1 && 2 * uint64_t(batches * rows * keys) * 2 <= kMostScoreBytes;
+  const size_t most = std::max<size_t>(options.mostVariants - (hasKernels ? 1 : 0), 1);
+  if (candidates.size() > most)
+    candidates.resize(most);
+  setPlaces();
+  for (const Candidate &candidate : candidates) {
+    AttentionKernel kernel;
+    kernel.name = "kernel";
+    kernel.shape = *candidate.shape;
+    kernel.element = scores.element;
+    kernel.headSize = unsigned(context.columns);
+    kernel.hasTail = keys % int64_t(kernel.shape.keys) != 0;
+    kernel.overlapsGrids = candidate.microseconds < kShortMicroseconds;
+    kernel.scale = match.scale.value_or(1);
+    kernel.pointers = unsigned(leaves.size());
+    if (!match.scale)
+      kernel.function = scoreFunction;
+    llvm::Expected<uint32_t> number = addKernel([&](llvm::Module &module) { emitAttention(module, kernel); });
+    if (!number)
+      return number.takeError();
+    Launch launch;
+    launch.kernel = *number;
+    launch.grid = uint32_t(batches * int64_t(llvm::divideCeil(rows, int64_t(kernel.shape.rows))));
+    launch.block = kernel.shape.threads();
+    launch.sharedBytes = kernel.sharedBytes();
+    launch.overlaps = kernel.overlapsGrids;
+    launch.arguments = {addMap(*operands[0].matrices, placeOf(operands[0].view.base), kernel.shape.rows),
+                        addMap(*operands[1].matrices, placeOf(operands[1].view.base), kernel.shape.keys),
+                        addMap(*operands[2].matrices, placeOf(operands[2].view.base), kernel.shape.keys),
+                        addMap(*result, to, 64),
+                        uint32_t(heads),
+                        uint32_t(rows),
+                        uint32_t(keys)};
+    for (mlir::Value leaf : leaves)
+      launch.arguments.push_back(placeInFunction(leaf));
+    step.variants.push_back({kernel.shape.name(), candidate.microseconds, {std::move(launch)}});
+  }
+  if (hasKernels) {
+    llvm::SmallVector<func::CallOp> calls(match.calls);
+    if (behind)
+      calls.push_back(behind->base.getDefiningOp<func::CallOp>());
+    if (llvm::Error error = addKernelsAsVariant(calls, to, step))
+      return std::move(error);
+    llvm::stable_sort(step.variants, [](const Variant &a, const Variant &b) { return a.microseconds < b.microseconds; });
+  }
+  places.clear();
+  setPlaces();
+  use(to);
+  for (mlir::Value leaf : leaves)
+    use(placeInFunction(leaf));
+  for (const Operand &operand : operands) {
+    use(placeOf(operand.view.base));
+    noteTransposes(operand.view.transposes);
+  }
+  if (behind)
+    noteTransposes(behind->transposes);
+  std::vector<std::string> allNodes;
+  for (func::CallOp part : match.calls) {
+    describe(module.lookupSymbol<func::FuncOp>(part.getCallee()));
+    allNodes.insert(allNodes.end(), nodes.begin(), nodes.end());
+  }
+  nodes = std::move(allNodes);
+  addStep(std::move(step));
+  note.clear();
+  return true;
+}
+
 llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
   auto describe = [&](mlir::Value value, Place place) -> llvm::Expected<Tensor> {
     auto type = llvm::dyn_cast<mlir::RankedTensorType>(value.getType());
@@ -994,6 +1682,15 @@ llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
     program.inputs.push_back(std::move(*tensor));
   }
   mlir::Block &block = main.getBody().front();
+  llvm::DenseMap<mlir::Operation *, AttentionMatch> attentions;
+  for (auto call : block.getOps<func::CallOp>())
+    if (AttentionOrNot found = matchAttention(call, module); found.match) {
+      for (func::CallOp part : llvm::ArrayRef(found.match->calls).drop_back())
+        absorbed.insert(part);
+      attentions.try_emplace(call, std::move(*found.match));
+    } else {
+      whyNoAttention[call] = found.why;
+    }
   for (mlir::Operation &op : block.without_terminator()) {
     auto call = llvm::dyn_cast<func::CallOp>(op);
     if (!call) {
@@ -1005,15 +1702,40 @@ llvm::Error GpuCompiler::compileMain(func::FuncOp main) {
     auto function = module.lookupSymbol<func::FuncOp>(call.getCallee());
     if (!function || function.isExternal() || call.getNumResults() != 1)
       return llvm::createStringError("@main calls @%s, which is no kernel with one result", call.getCallee().str().c_str());
-    llvm::SmallVector<Place> inputs;
-    for (mlir::Value operand : call.getOperands())
-      inputs.push_back(placeOf(operand));
-    const Place output = mainPlaces[call.getResult(0)] = bufferFor(bytesOf(tensorOf(call.getResult(0))));
-    if (llvm::Error error = compileKernel(function, inputs, output))
-      return error;
+    if (absorbed.contains(call) || mainPlaces.contains(call.getResult(0)))
+      continue;
+    if (call.getNumOperands() == 1 && viewOfResult(function, View::dense(tensorOf(call.getOperand(0)).getShape()))) {
+      viewed.insert(call);
+      continue;
+    }
+    if (auto attention = attentions.find(call); attention != attentions.end()) {
+      llvm::Expected<bool> done = compileAttention(attention->second);
+      if (!done)
+        return done.takeError();
+      if (*done)
+        continue;
+      for (func::CallOp part : llvm::ArrayRef(attention->second.calls).drop_back()) {
+        llvm::Expected<Place> place = compileCall(part);
+        if (!place)
+          return place.takeError();
+        mainPlaces[part.getResult(0)] = *place;
+      }
+    }
+    std::optional<MainView> behind = transposeBehind(call);
+    if (behind) {
+      const std::optional<Contraction> product = boxedProduct(function);
+      if (!product || !matricesForResult(*product, tensorOf(call.getResult(0)), behind->view))
+        behind.reset();
+    }
+    llvm::Expected<Place> place = compileCall(call, std::nullopt, behind);
+    if (!place)
+      return place.takeError();
+    mainPlaces[behind ? behind->base : mlir::Value(call.getResult(0))] = *place;
   }
   llvm::DenseSet<uint64_t> returned;
   for (mlir::Value value : block.getTerminator()->getOperands()) {
+    if (llvm::Error error = copyViews(value))
+      return error;
     Place place = placeOf(value);
     const bool isInput = llvm::any_of(program.inputs, [&](const Tensor &input) { return input.place.offset == place.offset; });
     if (place.isConstant || isInput || !returned.insert(place.offset).second) { // a tensor of its own

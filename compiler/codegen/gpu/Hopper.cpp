@@ -95,6 +95,12 @@ void Hopper::copyPixels(Value *to, Value *map, ArrayRef<Value *> coordinates, Ar
            "r,l,r," + repeated("r", coordinates.size()) + "," + repeated("h", offsets.size()), b.getVoidTy(), operands);
 }
 
+void Hopper::copyBytes(Value *to, Value *from, Value *bytes, Value *barrier) {
+  Value *global = b.CreateAddrSpaceCast(from, PointerType::get(b.getContext(), 1));
+  assembly("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];", "r,l,r,r", b.getVoidTy(),
+           {to, global, bytes, barrier});
+}
+
 void Hopper::storeBox(Value *map, Value *from, ArrayRef<Value *> coordinates) {
   SmallVector<Value *> operands{map, from};
   operands.append(coordinates.begin(), coordinates.end());
@@ -155,6 +161,59 @@ SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRe
   operands.append({a, bDescriptor, accumulates});
   Type *sum = integer ? b.getInt32Ty() : b.getFloatTy();
   Value *all = assembly(text, constraints, StructType::get(b.getContext(), SmallVector<Type *>(n, sum)), operands);
+  SmallVector<Value *> results;
+  for (unsigned i = 0; i < n; ++i)
+    results.push_back(b.CreateExtractValue(all, i));
+  return results;
+}
+
+SmallVector<Value *> Hopper::multiply(Element element, unsigned columns, ArrayRef<Value *> sums, Value *a, Value *bDescriptor,
+                                      ArrayRef<ProductStep> steps, bool accumulates, bool transposesB) {
+  return multiplySteps(element, columns, sums, a, bDescriptor, steps, accumulates, transposesB);
+}
+
+SmallVector<Value *> Hopper::multiplyRegisters(Element element, unsigned columns, ArrayRef<Value *> sums, ArrayRef<Value *> a,
+                                               Value *bDescriptor, ArrayRef<ProductStep> steps, bool accumulates,
+                                               bool transposesB) {
+  assert(a.size() == 4 * steps.size() && "four words for each step");
+  return multiplySteps(element, columns, sums, a, bDescriptor, steps, accumulates, transposesB);
+}
+
+/// `a`: one descriptor, or the words of all steps.
+SmallVector<Value *> Hopper::multiplySteps(Element element, unsigned columns, ArrayRef<Value *> sums, ArrayRef<Value *> a,
+                                           Value *bDescriptor, ArrayRef<ProductStep> steps, bool accumulates,
+                                           bool transposesB) {
+  const unsigned n = columns / 2, firstA = accumulates ? 2 * n : n, atB = firstA + unsigned(a.size());
+  const bool fromRegisters = a.size() > 1;
+  const std::string name = element == Element::F16 ? "f16" : "bf16";
+  // Whether the first step adds; then scales, and which operands are transposed.
+  std::string text = std::string("{\n.reg .pred p;\n.reg .b64 da, db;\nsetp.eq.b32 p, 0, ") + (accumulates ? "0" : "1") +
+                     ";\nwgmma.fence.sync.aligned;\n";
+  const std::string tail = std::string("p, 1, 1, ") + (fromRegisters ? "" : "0, ") + (transposesB ? "1;\n" : "0;\n");
+  for (auto [i, step] : enumerate(steps)) {
+    std::string from = "da";
+    if (fromRegisters)
+      from = list(unsigned(firstA + 4 * i), 4);
+    else
+      text += "add.s64 da, $" + std::to_string(firstA) + ", " + std::to_string(step.a) + ";\n";
+    text += "add.s64 db, $" + std::to_string(atB) + ", " + std::to_string(step.b) + ";\n";
+    if (i == 1 && !accumulates)
+      text += "setp.eq.b32 p, 0, 0;\n";
+    text += "wgmma.mma_async.sync.aligned.m64n" + std::to_string(columns) + "k16.f32." + name + "." + name + " " + list(0, n) +
+            ", " + from + ", db, " + tail;
+  }
+  text += "wgmma.commit_group.sync.aligned;\n}";
+  std::string constraints = repeated("=f", n);
+  SmallVector<Value *> operands;
+  if (accumulates) {
+    for (unsigned i = 0; i < n; ++i)
+      constraints += "," + std::to_string(i);
+    operands.append(sums.begin(), sums.end());
+  }
+  constraints += "," + repeated(fromRegisters ? "r" : "l", a.size()) + ",l";
+  operands.append(a.begin(), a.end());
+  operands.push_back(bDescriptor);
+  Value *all = assembly(text, constraints, StructType::get(b.getContext(), SmallVector<Type *>(n, b.getFloatTy())), operands);
   SmallVector<Value *> results;
   for (unsigned i = 0; i < n; ++i)
     results.push_back(b.CreateExtractValue(all, i));

@@ -43,6 +43,8 @@ public:
   /// im2col: `coordinates` {c, w, h, n} of the first pixel, `offsets` {w, h} of the filter's tap (i16).
   void copyPixels(llvm::Value *to, llvm::Value *map, llvm::ArrayRef<llvm::Value *> coordinates,
                   llvm::ArrayRef<llvm::Value *> offsets, llvm::Value *barrier);
+  /// `bytes`, a multiple of 16, of global memory at a multiple of 16.
+  void copyBytes(llvm::Value *to, llvm::Value *from, llvm::Value *bytes, llvm::Value *barrier);
   /// A box from shared memory; belongs to the thread's open group of copies.
   void storeBox(llvm::Value *map, llvm::Value *from, llvm::ArrayRef<llvm::Value *> coordinates);
   void commitStores();
@@ -64,6 +66,19 @@ public:
   llvm::SmallVector<llvm::Value *> multiply(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
                                             llvm::Value *a, llvm::Value *b, unsigned stepA, unsigned stepB,
                                             llvm::Value *accumulates, bool transposesB = false);
+  /// One step of k of products: what it adds to the descriptors of A and B.
+  struct ProductStep {
+    unsigned a, b;
+  };
+  /// The same in these steps, of 16-bit elements.
+  llvm::SmallVector<llvm::Value *> multiply(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
+                                            llvm::Value *a, llvm::Value *b, llvm::ArrayRef<ProductStep> steps, bool accumulates,
+                                            bool transposesB);
+  /// The same with A in registers: four words of two elements for each step, whose ProductStep::a means nothing. Nobody may change the
+  /// words before waitProducts().
+  llvm::SmallVector<llvm::Value *> multiplyRegisters(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
+                                                     llvm::ArrayRef<llvm::Value *> a, llvm::Value *b,
+                                                     llvm::ArrayRef<ProductStep> steps, bool accumulates, bool transposesB);
   /// Waits until at most `left` groups of products run; the sums behind it.
   llvm::SmallVector<llvm::Value *> waitProducts(llvm::ArrayRef<llvm::Value *> sums, unsigned left);
 
@@ -88,6 +103,10 @@ public:
                            llvm::ArrayRef<llvm::Value *> operands, bool hasEffects = true);
 
 private:
+  llvm::SmallVector<llvm::Value *> multiplySteps(Element element, unsigned columns, llvm::ArrayRef<llvm::Value *> sums,
+                                                 llvm::ArrayRef<llvm::Value *> a, llvm::Value *b,
+                                                 llvm::ArrayRef<ProductStep> steps, bool accumulates, bool transposesB);
+
   llvm::IRBuilder<> &b;
 };
 

@@ -59,6 +59,15 @@ struct Variant {
   std::string name;        ///< "128x256", "elements"
   double microseconds = 0; ///< by the cost model
   std::vector<Launch> launches;
+  double measured = 0; ///< microseconds on the device; 0: not timed
+};
+
+/// Why a step runs the variant that it runs.
+enum class ChosenBy : uint8_t {
+  Estimate, ///< it has the least estimate
+  Only,     ///< there is no other
+  Time,     ///< it was the fastest on the device
+  Stored    ///< it was the fastest in an earlier run
 };
 
 struct Step {
@@ -68,6 +77,7 @@ struct Step {
   std::string why;               ///< the kind is not another one
   std::vector<Variant> variants; ///< best first, by the cost model
   uint32_t chosen = 0;
+  ChosenBy chosenBy = ChosenBy::Estimate;
 };
 
 struct Kernel {

@@ -12,10 +12,11 @@ using namespace tw::gpu;
 
 namespace {
 constexpr unsigned kChunk = 64;     ///< columns of the output that leave together
-constexpr unsigned kOutBuffers = 2; ///< of each consumer, for chunks
+constexpr unsigned kOutBuffers = 2; ///< of each consumer, for chunks, where there is no residual
 /// Of a tile, with two consumers: with more, the sums leave no registers for what the epilogue reads early.
 constexpr unsigned kMostColumnsAhead = 128;
 constexpr unsigned kBarrierBytes = 16; ///< of a stage: full, and behind it empty
+constexpr unsigned kAheadBytes = 8;    ///< of a consumer: the barrier of what is copied ahead for its epilogue
 constexpr unsigned kTileGroup = 8;     ///< tile rows that run side by side, so that what they share stays in L2
 /// Registers of a thread, by consumers: 65,536 of an SM. The producer needs few (setmaxnreg takes multiples of 8).
 struct Registers {
@@ -30,8 +31,18 @@ std::string TileShape::name() const {
 
 static unsigned outBufferBytes(const TileKernel &kernel) { return kernel.storesBoxes ? 64 * kChunk * bytesOf(kernel.out) : 0; }
 
+unsigned TileKernel::outBuffers() const { return hasResidual ? shape.columns / kChunk : kOutBuffers; }
+
+unsigned TileKernel::vectorBytes() const {
+  unsigned bytes = 0;
+  for (const Vector &vector : vectors)
+    bytes += shape.columns * vector.bytes;
+  return bytes;
+}
+
 unsigned TileKernel::sharedBytes() const {
-  return shape.stages * (stageBytes() + kBarrierBytes) + kOutBuffers * shape.consumers() * outBufferBytes(*this) + 1024;
+  return shape.stages * (stageBytes() + kBarrierBytes) +
+         shape.consumers() * (outBuffers() * outBufferBytes(*this) + (copiesAhead() ? vectorBytes() + kAheadBytes : 0)) + 1024;
 }
 
 namespace {
@@ -50,6 +61,11 @@ private:
   Value *parameter(unsigned index) { return function->getArg(index); }
   Value *fullBarrier(Value *stage) { return b.CreateAdd(barriers, scaled(stage, kBarrierBytes)); }
   Value *emptyBarrier(Value *stage) { return add(fullBarrier(stage), 8); }
+  Value *outBuffer(Value *chunk) {
+    Value *mine = scaled(consumer, kernel.outBuffers() * outBufferBytes(kernel));
+    return b.CreateAdd(b.CreateAdd(add(shared, shape.stages * kernel.stageBytes()), mine),
+                       scaled(chunk, outBufferBytes(kernel)));
+  }
 
   /// The next stage of the ring, and the parity that its barrier then has.
   std::pair<Value *, Value *> nextStage(Value *stage, Value *parity);
@@ -60,6 +76,9 @@ private:
   TilePlace placeOf(Value *tile);
   /// Coordinates in a map.
   SmallVector<Value *> coordinates(Value *inner, Value *outer, const TilePlace &place) {
+    if (kernel.splitsBatch)
+      return {inner, outer, b.CreateURem(place.batch, parameter(kInnerBatches)),
+              b.CreateUDiv(place.batch, parameter(kInnerBatches))};
     return kernel.isBatched ? SmallVector<Value *>{inner, outer, place.batch} : SmallVector<Value *>{inner, outer};
   }
   void forEachTile(ArrayRef<Value *> initial, function_ref<SmallVector<Value *>(Value *tile, ArrayRef<Value *>)> body);
@@ -67,11 +86,20 @@ private:
   void produce();
   void consume();
   SmallVector<Value *> multiplyTile(Value *&stage, Value *&parity);
-  void writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks);
+  void copyAhead(const TilePlace &place);
+  void writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks, Value *parity);
   void writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values);
   void reduceCluster();
 
-  SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column);
+  SmallVector<Value *> applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column, ArrayRef<Value *> residual = {},
+                               ArrayRef<Value *> pointers = {});
+  SmallVector<Value *> kernelPointers() {
+    SmallVector<Value *> pointers;
+    for (unsigned i = 0; i < kernel.pointers; ++i)
+      pointers.push_back(parameter(kFirstPointer + i));
+    return pointers;
+  }
+  SmallVector<Value *> unpacked(Value *word);
   Value *descriptor(Value *address, unsigned behind, bool isTransposed = false);
 
   const TileKernel &kernel;
@@ -85,6 +113,7 @@ private:
   Value *firstStage = nullptr, *endStage = nullptr; ///< of k, for this block
   // Of a consumer.
   Value *consumer = nullptr, *lane = nullptr, *warp = nullptr, *signals = nullptr, *inGroup = nullptr;
+  Value *vectors = nullptr, *aheadBarrier = nullptr; ///< copied ahead
   SmallVector<Value *> splitSums;
 };
 
@@ -262,7 +291,8 @@ SmallVector<Value *> Emitter::multiplyTile(Value *&stage, Value *&parity) {
 }
 
 /// What the epilogue makes of sums; it only sees places inside of the output.
-SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column) {
+SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *batch, Value *row, Value *column,
+                                      ArrayRef<Value *> residual, ArrayRef<Value *> pointers) {
   auto clamped = [&](Value *value, Value *size, unsigned width) {
     Value *last = b.CreateSub(size, constant(width));
     return b.CreateSelect(b.CreateICmpULT(value, last), value, last);
@@ -270,8 +300,49 @@ SmallVector<Value *> Emitter::applied(ArrayRef<Value *> sums, Value *batch, Valu
   // The number of columns is a multiple of what a thread has side by side: said so, loads of neighbours become one.
   Value *first =
       b.CreateAnd(clamped(column, parameter(kColumns), unsigned(sums.size())), ~uint64_t(sums.size() - 1) & 0xffffffff);
-  return kernel.epilogue(b, sums, b.CreateAdd(b.CreateMul(batch, parameter(kRows)), clamped(row, parameter(kRows), 1)), first,
-                         function);
+  Value *inAll = b.CreateAdd(b.CreateMul(batch, parameter(kRows)), clamped(row, parameter(kRows), 1));
+  const SmallVector<Value *> all = pointers.empty() ? kernelPointers() : SmallVector<Value *>(pointers);
+  Value *columns = b.CreateAnd(parameter(kColumns), ~uint64_t(sums.size() - 1) & 0xffffffff);
+  return kernel.epilogue(b, {sums, inAll, first, columns, residual, all});
+}
+
+/// The elements of the output's type in a word.
+SmallVector<Value *> Emitter::unpacked(Value *word) {
+  Type *element = kernel.out == Element::I8 ? b.getInt8Ty() : kernel.out == Element::Bf16 ? b.getBFloatTy() : b.getHalfTy();
+  const unsigned count = 4 / bytesOf(kernel.out);
+  Value *all = b.CreateBitCast(word, FixedVectorType::get(element, count));
+  SmallVector<Value *> elements;
+  for (unsigned i = 0; i < count; ++i)
+    elements.push_back(b.CreateExtractElement(all, uint64_t(i)));
+  return elements;
+}
+
+/// What the epilogue of a tile reads, asked for before the tile is multiplied. By the consumer's first thread: the stores of the tile before
+/// have read their buffers, and all threads have met behind their last reads of the vectors.
+void Emitter::copyAhead(const TilePlace &place) {
+  emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] {
+    Value *firstRow = b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64));
+    Value *firstColumn = scaled(place.column, shape.columns);
+    Value *left = b.CreateSub(parameter(kColumns), firstColumn);
+    Value *count = b.CreateSelect(b.CreateICmpULT(left, constant(shape.columns)), left, constant(shape.columns));
+    Value *bytes = constant(kernel.hasResidual ? kernel.outBuffers() * outBufferBytes(kernel) : 0);
+    for (const TileKernel::Vector &vector : kernel.vectors)
+      bytes = b.CreateAdd(bytes, scaled(count, vector.bytes));
+    hopper.arriveExpecting(aheadBarrier, bytes);
+    Value *to = vectors;
+    for (const TileKernel::Vector &vector : kernel.vectors) {
+      Value *from = b.CreateGEP(b.getInt8Ty(), parameter(kFirstPointer + vector.pointer),
+                                b.CreateZExt(scaled(firstColumn, vector.bytes), b.getInt64Ty()));
+      hopper.copyBytes(to, from, scaled(count, vector.bytes), aheadBarrier);
+      to = add(to, shape.columns * vector.bytes);
+    }
+    if (!kernel.hasResidual)
+      return;
+    hopper.waitStoresRead(0);
+    for (unsigned chunk = 0; chunk < kernel.outBuffers(); ++chunk)
+      hopper.copyBox(outBuffer(constant(chunk)), parameter(unsigned(function->arg_size()) - 1),
+                     coordinates(add(firstColumn, chunk * kChunk), firstRow, place), aheadBarrier);
+  });
 }
 
 void Emitter::writePair(Value *batch, Value *row, Value *column, ArrayRef<Value *> values) {
@@ -295,7 +366,7 @@ void Emitter::writePair(Value *batch, Value *row, Value *column, ArrayRef<Value 
   });
 }
 
-void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks) {
+void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&chunks, Value *parity) {
   Value *firstRow = b.CreateAdd(scaled(place.row, shape.rows), scaled(consumer, 64));
   Value *firstColumn = scaled(place.column, shape.columns);
   // A thread holds, of 16 rows of a warp and 8 columns, two neighbours in row lane / 4 and two in the row 8 below.
@@ -310,18 +381,40 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
   Value *behind = b.CreateLShr(lane, 4);
   // The map's swizzle: units of 16 bytes by the row, or by every second row where rows are 64 bytes.
   Value *swizzle = bytes ? b.CreateAnd(b.CreateLShr(matrixRow, 1), 3) : b.CreateAnd(matrixRow, 7);
+  SmallVector<Value *> pointers = kernelPointers();
+  if (kernel.copiesAhead())
+    hopper.wait(aheadBarrier, parity);
+  unsigned behindFirst = 0; // bytes
+  for (const TileKernel::Vector &each : kernel.vectors) {
+    Value *begin = b.CreateZExt(add(vectors, behindFirst), b.getInt64Ty());
+    begin = b.CreateSub(begin, b.CreateZExt(scaled(firstColumn, each.bytes), b.getInt64Ty()));
+    pointers[each.pointer] = b.CreateIntToPtr(begin, PointerType::get(b.getContext(), 3));
+    behindFirst += shape.columns * each.bytes;
+  }
+  const unsigned step = bytes ? 16 : 8; // columns of a matrix
   // Two 16-bit numbers or four bytes, of the columns from `first` on (of a tile) in the order of stmatrix: one matrix wide and two high.
+  // The residual's word lies where the result's will: no other thread reads or writes it.
   auto wordsAt = [&](unsigned first) {
     SmallVector<Value *> words;
     for (unsigned half = 0; half < 2; ++half) {
       const unsigned at = first / 8 * 4 + half * 2;
       Value *column = b.CreateAdd(firstColumn, add(scaled(quarter, bytes ? 4 : 2), first)), *atRow = add(row, half * 8);
+      SmallVector<Value *> residual;
+      if (kernel.hasResidual) {
+        Value *inBuffer = add(b.CreateAdd(scaled(warp, 16), b.CreateLShr(lane, 2)), half * 8);
+        Value *rowSwizzle = bytes ? b.CreateAnd(b.CreateLShr(inBuffer, 1), 3) : b.CreateAnd(inBuffer, 7);
+        Value *unit = b.CreateShl(b.CreateXor(rowSwizzle, constant(first % kChunk / step)), 4);
+        Value *inRow = b.CreateAdd(unit, b.CreateShl(quarter, 2));
+        Value *from = b.CreateAdd(outBuffer(constant(first / kChunk)), b.CreateAdd(scaled(inBuffer, rowBytes), inRow));
+        residual = unpacked(
+            b.CreateAlignedLoad(b.getInt32Ty(), b.CreateIntToPtr(from, PointerType::get(b.getContext(), 3)), Align(4)));
+      }
       if (bytes) {
-        words.push_back(
-            hopper.packBytes(applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, atRow, column)));
+        words.push_back(hopper.packBytes(
+            applied({sums[at], sums[at + 1], sums[at + 4], sums[at + 5]}, place.batch, atRow, column, residual, pointers)));
         continue;
       }
-      SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, atRow, column);
+      SmallVector<Value *> values = applied({sums[at], sums[at + 1]}, place.batch, atRow, column, residual, pointers);
       if (kernel.storesBoxes)
         words.push_back(hopper.pack(kernel.out, values[0], values[1]));
       else
@@ -329,23 +422,22 @@ void Emitter::writeTile(ArrayRef<Value *> sums, const TilePlace &place, Value *&
     }
     return words;
   };
-  const unsigned step = bytes ? 16 : 8; // columns of a matrix
   for (unsigned base = 0; base < shape.columns; base += kChunk) {
     if (!kernel.storesBoxes) {
       for (unsigned column = 0; column < kChunk; column += step)
         wordsAt(base + column);
       continue;
     }
-    Value *buffers =
-        add(b.CreateAdd(shared, scaled(consumer, kOutBuffers * outBufferBytes(kernel))), shape.stages * kernel.stageBytes());
-    Value *buffer = b.CreateAdd(buffers, scaled(b.CreateURem(chunks, constant(kOutBuffers)), outBufferBytes(kernel)));
+    Value *buffer = outBuffer(kernel.hasResidual ? constant(base / kChunk) : b.CreateURem(chunks, constant(kOutBuffers)));
     chunks = add(chunks, 1);
     auto waitForBuffer = [&] {
+      if (kernel.hasResidual) // which lies there
+        return;
       emitIf(b, isFirst, [&] { hopper.waitStoresRead(kOutBuffers - 1); });
       hopper.synchronize(barrier, 128);
     };
     // All that the epilogue reads is asked for before the wait, if there are registers for it beside the sums.
-    const bool readsAhead = shape.columns <= kMostColumnsAhead && shape.consumers() <= 2;
+    const bool readsAhead = !kernel.copiesAhead() && shape.columns <= kMostColumnsAhead && shape.consumers() <= 2;
     SmallVector<Value *> words;
     for (unsigned column = 0; readsAhead && column < kChunk; column += step)
       words.append(wordsAt(base + column));
@@ -404,8 +496,20 @@ void Emitter::reduceCluster() {
 void Emitter::consume() {
   if (shape.splitK == 1 && shape.consumers() > 1)
     hopper.setRegisters(kRegisters[shape.consumers()].consumer, true);
-  forEachTile({constant(0), constant(0), constant(0)}, [&](Value *tile, ArrayRef<Value *> state) {
+  if (kernel.copiesAhead()) {
+    aheadBarrier = b.CreateAdd(add(barriers, shape.stages * kBarrierBytes), scaled(consumer, kAheadBytes));
+    vectors = b.CreateAdd(b.CreateAdd(shared, constant(shape.stages * kernel.stageBytes() +
+                                                       kernel.outBuffers() * shape.consumers() * outBufferBytes(kernel))),
+                          scaled(consumer, kernel.vectorBytes()));
+    // What is copied ahead may come from the grid in front.
+    if (kernel.overlapsGrids)
+      emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] { hopper.waitForGridBefore(); });
+  }
+  // Stage, parity of its full barrier, chunks that were stored, parity of what is copied ahead.
+  forEachTile({constant(0), constant(0), constant(0), constant(0)}, [&](Value *tile, ArrayRef<Value *> state) {
     Value *stage = state[0], *parity = state[1], *chunks = state[2];
+    if (kernel.copiesAhead())
+      copyAhead(placeOf(tile));
     SmallVector<Value *> sums = multiplyTile(stage, parity);
     if (shape.splitK > 1) {
       // Over the stages, which all consumers have read.
@@ -414,9 +518,9 @@ void Emitter::consume() {
       for (unsigned i = 0; i < sums.size(); ++i)
         hopper.storeShared(add(mine, i * 512 * shape.consumers()), sums[i]);
     } else {
-      writeTile(sums, placeOf(tile), chunks);
+      writeTile(sums, placeOf(tile), chunks, state[3]);
     }
-    return SmallVector<Value *>{stage, parity, chunks};
+    return SmallVector<Value *>{stage, parity, chunks, b.CreateXor(state[3], 1)};
   });
   if (kernel.storesBoxes && shape.splitK == 1)
     emitIf(b, b.CreateICmpEQ(inGroup, constant(0)), [&] { hopper.waitStores(0); });
@@ -428,14 +532,19 @@ Function *Emitter::run() {
   SmallVector<Type *> types(3, b.getPtrTy());
   types.append(kOut - kBatches, b.getInt32Ty());
   types.append(1 + kernel.pointers, b.getPtrTy());
+  SmallVector<unsigned> maps{kMapA, kMapB, kMapOut};
+  if (kernel.hasResidual) {
+    maps.push_back(unsigned(types.size()));
+    types.push_back(b.getPtrTy());
+  }
   function = createKernel(module, kernel.name, types, shape.threads());
-  for (unsigned i : {kMapA, kMapB, kMapOut}) {
+  for (unsigned i : maps) {
     function->addParamAttr(i, Attribute::getWithByValType(context, map));
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(64)));
   }
-  annotateInPlace(*function, {kMapA, kMapB, kMapOut});
+  annotateInPlace(*function, maps);
   // Not noalias: LLVM would read through the cache of constants what the grid before may still write.
-  for (unsigned i = kOut; i < function->arg_size(); ++i)
+  for (unsigned i = kOut; i <= kOut + kernel.pointers; ++i)
     function->addParamAttr(i, Attribute::getWithAlignment(context, Align(kAlignment)));
 
   b.SetInsertPoint(BasicBlock::Create(context, "entry", function));
@@ -444,7 +553,8 @@ Function *Emitter::run() {
                                     /*isExternallyInitialized=*/true);
   memory->setAlignment(Align(1024));
   shared = b.CreateTrunc(b.CreatePtrToInt(memory, b.getInt64Ty()), b.getInt32Ty());
-  barriers = add(shared, shape.stages * kernel.stageBytes() + kOutBuffers * shape.consumers() * outBufferBytes(kernel));
+  barriers = add(shared, shape.stages * kernel.stageBytes() +
+                             shape.consumers() * (kernel.outBuffers() * outBufferBytes(kernel) + kernel.vectorBytes()));
   thread = hopper.threadIndex();
   warpgroup = hopper.uniform(b.CreateLShr(thread, 7));
   rank = shape.splitK > 1 ? hopper.clusterRank() : constant(0);
@@ -453,6 +563,8 @@ Function *Emitter::run() {
       hopper.initBarrier(fullBarrier(constant(stage)), constant(1));
       hopper.initBarrier(emptyBarrier(constant(stage)), constant(shape.consumers()));
     }
+    for (unsigned i = 0; kernel.copiesAhead() && i < shape.consumers(); ++i)
+      hopper.initBarrier(add(barriers, shape.stages * kBarrierBytes + i * kAheadBytes), constant(1));
     hopper.fenceBarrierInit();
   });
   if (shape.splitK > 1)

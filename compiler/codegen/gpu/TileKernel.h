@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace tw::gpu {
 
@@ -41,10 +42,18 @@ enum class RowSource : uint8_t {
 /// Bytes of one row of a stage: what a swizzle of 128 bytes spans.
 constexpr unsigned kStageRowBytes = 128;
 
-/// Sums of `row`, at `column` and behind it (2 or 4 of them), as floats, or i32 of bytes: the floats that are written. `row` and
-/// `column` lie inside of the output.
-using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, llvm::ArrayRef<llvm::Value *> sums,
-                                                                llvm::Value *row, llvm::Value *column, llvm::Function *kernel)>;
+/// What an epilogue is given for 2 or 4 neighbouring columns of a row. `row` and `column` lie inside of the output.
+struct EpilogueInput {
+  llvm::ArrayRef<llvm::Value *> sums; ///< floats, or i32 of bytes
+  llvm::Value *row, *column;          ///< of the first one
+  llvm::Value *columns;               ///< that a row has
+  /// Of the residual, as the output's elements; empty without TileKernel::hasResidual.
+  llvm::ArrayRef<llvm::Value *> residual;
+  /// TileKernel::pointers of them. Those of vectors point to shared memory, so that the vector's element of a column lies at that index.
+  llvm::ArrayRef<llvm::Value *> pointers;
+};
+/// The floats that are written.
+using Epilogue = std::function<llvm::SmallVector<llvm::Value *>(llvm::IRBuilder<> &, const EpilogueInput &)>;
 
 struct TileKernel {
   std::string name;
@@ -53,6 +62,8 @@ struct TileKernel {
   RowSource source = RowSource::Matrix;
   /// Many products of one shape, of matrices: maps have a dim more, the outermost. Rows that the epilogue sees count through all of them.
   bool isBatched = false;
+  /// The batch has two dims, the inner one of kInnerBatches: maps have two dims more.
+  bool splitsBatch = false;
   /// The result leaves through a tensor map; else by stores of pairs, where rows are no multiple of 16 bytes. Never with split k.
   bool storesBoxes = true;
   /// The rows of B are permuted by bytePosition().
@@ -64,17 +75,31 @@ struct TileKernel {
   bool knowsB = true; ///< B is a constant: only then it can be loaded so early
   /// Pointers that the epilogue reads: kernel parameters kFirstPointer and behind.
   unsigned pointers = 0;
+  /// Those of them that hold a number of `bytes` for each column, by their index: copied into shared memory once for each tile. Only where the
+  /// result leaves in boxes.
+  struct Vector {
+    unsigned pointer, bytes;
+  };
+  std::vector<Vector> vectors;
+  /// A tensor of the output's shape and bytes that the epilogue reads, through a map with the output's boxes, which is the last parameter.
+  /// While the tile is multiplied, its boxes are copied to where the tile's result will lie. Only where the result leaves in boxes.
+  bool hasResidual = false;
   Epilogue epilogue;
 
   unsigned stageBytes() const { return (shape.rows + shape.columns) * kStageRowBytes; }
   /// Elements of k in a stage.
   unsigned depth() const { return kStageRowBytes / bytesOf(in); }
-  /// Of dynamic shared memory: stages, output buffers, barriers, and what it takes to begin at a multiple of 1024.
+  /// Buffers of 64 x 64 results for each consumer: with a residual one for each 64 columns, else two in turns.
+  unsigned outBuffers() const;
+  bool copiesAhead() const { return hasResidual || !vectors.empty(); }
+  /// Of a tile's vectors.
+  unsigned vectorBytes() const;
+  /// Of dynamic shared memory: stages, output buffers, vectors, barriers, and what it takes to begin at a multiple of 1024.
   unsigned sharedBytes() const;
 };
 
 /// Parameters of a tile kernel. Maps: 128 bytes each, of A, B ({k, columns}) and the output ({columns, rows}; boxes of 64 x 64). i32: products,
-/// rows and columns of the output of each, stages of k, then what Pixels needs. Pointers: the output, and those of the epilogue.
+/// rows and columns of the output of each, stages of k, then what Pixels needs, and products of the inner batch dim. Pointers: the output, and those of the epilogue.
 enum TileParameter : unsigned {
   kMapA,
   kMapB,
@@ -93,6 +118,7 @@ enum TileParameter : unsigned {
   kDilationWidth,
   kFilterWidth,
   kChannelBlocks,
+  kInnerBatches,
   kOut,
   kFirstPointer
 };

@@ -145,12 +145,14 @@ def PartitionKernelsPass : Pass<"graph-partition-kernels", "::mlir::ModuleOp"> {
 }
 
 def LegalizeTypesPass : Pass<"graph-legalize-types", "::mlir::ModuleOp"> {
-  let summary = "bf16 machines: f32 tensors between kernels become bf16";
+  let summary = "f32 tensors between kernels become floats of 16 bits";
   let description = [{
-    Arithmetic inside a kernel stays f32; convolutions and matrix products take bf16 operands and give f32. The network's
-    inputs and outputs stay what they are. An argument with `tilewright.converts` is narrowed by its kernel.
+    Arithmetic inside a kernel stays f32; convolutions and matrix products take narrow operands and give f32. The network's
+    inputs and outputs stay what they are; with f16 those that the model has in float16 are f16 again. An argument with
+    `tilewright.converts` is narrowed by its kernel.
   }];
-  let options = [Option<"target", "target", "std::string", "\"accel\"", "the target of kernels that convert">];
+  let options = [Option<"target", "target", "std::string", "\"accel\"", "the target of kernels that convert">,
+                 Option<"narrow", "narrow", "std::string", "\"bf16\"", "the narrow type: bf16 or f16">];
   let dependentDialects = ["::tw::graph::GraphDialect", "::mlir::func::FuncDialect"];
 }
 

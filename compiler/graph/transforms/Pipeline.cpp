@@ -56,9 +56,11 @@ void buildGraphPipeline(OpPassManager &manager, const GraphPipelineOptions &opti
     manager.addPass(createMovePoolsPass(move));
   }
   manager.addPass(createPartitionKernelsPass(options.targets));
-  if (options.narrows || (machine && machine->type == "bf16")) {
+  if (!options.narrow.empty() || (machine && machine->type == "bf16")) {
     LegalizeTypesPassOptions legalize;
     legalize.target = options.targets.front()->name().str();
+    if (!options.narrow.empty())
+      legalize.narrow = options.narrow;
     manager.addPass(createLegalizeTypesPass(legalize));
   }
 }

@@ -23,7 +23,7 @@ struct GraphPipelineOptions {
   /// model has them.
   KernelTargets targets = {makeCpuTarget()};
   Math math = Math::Exact;
-  bool narrows = false;                          ///< f32 tensors between kernels become bf16 on the first target
+  std::string narrow; ///< f32 tensors between kernels become this on the first target: bf16, f16; empty: stay
   uint64_t maxConstantBytes = kMaxConstantBytes; ///< that folding may make, beside those that there are
   bool packsPixels = true;                       ///< of graph-move-pools
 };

@@ -99,13 +99,18 @@ class GpuTest(CliTest):
             path.write_text(text if isinstance(text, str) else json.dumps(text))
             self.assertIn(message, self.runner("net.gpu", status=1))
 
-        refused("{", "net.gpu/program.json: ")
+        refused("{\n 1}", "net.gpu/program.json: line 2, column 2: this is no JSON")
+        refused("[]", "net.gpu/program.json: the document is [] but must be an object")
+        refused({"weights_bytes": program["weights_bytes"]}, "program.json: version is missing")
+        refused({**program, "steps": 7}, "steps is 7 but must be a list")
+        refused({**program, "inputs": [{**program["inputs"][0], "element": "f8"}]},
+                'inputs[0].element is "f8" but must be one of f32, bf16, f16, f64, i8, i16, i32, i64, bool')
         refused({**program, "version": 2}, "version is 2 but must be 1")
         refused({**program, "memory_bytes": 16}, "memory")
         refused({**program, "steps": [{**program["steps"][0], "chosen": 99}]}, "has no variant 99")
         refused({**program, "kernels": program["kernels"][:0]}, "has no kernel")
         refused({**program, "kernels": [{"name": "kernel", "file": "../../etc/passwd"}]}, "lies outside of the folder")
-        refused({**program, "inputs": [{**program["inputs"][0], "shape": [1 << 40, 1 << 40]}]}, "'shape' is")
+        refused({**program, "inputs": [{**program["inputs"][0], "shape": [1 << 40, 1 << 40]}]}, "inputs[0].shape is")
         step = program["steps"][0]
         launch = step["variants"][0]["launches"][0]
 
@@ -114,10 +119,10 @@ class GpuTest(CliTest):
 
         for key, value, most in [("block", 2048, 1024), ("block", 0, 1024), ("cluster", 17, 8), ("shared_bytes", -1, 232448), ("kernel", 0.9, 2**32 - 1),
                                  ("grid", 2**32 + 1, 2**31 - 1)]:
-            refused(launched(**{key: value}), f"'{key}' is {json.dumps(value)} but must be a whole number from ")
-        refused({**program, "memory_bytes": -1}, "'memory_bytes' is -1 but must be a whole number")
+            refused(launched(**{key: value}), f"steps[0].variants[0].launches[0].{key} is {json.dumps(value)} but must be a whole number from ")
+        refused({**program, "memory_bytes": -1}, "memory_bytes is -1 but must be a whole number")
         if program["maps"]:
-            refused({**program, "maps": [{**program["maps"][0], "box": [1] * 9}]}, "'box' is [1,1,1,1,1,1,1,1,1] but must be")
+            refused({**program, "maps": [{**program["maps"][0], "box": [1] * 9}]}, "maps[0].box is [1,1,1,1,1,1,1,1,1] but must be")
         path.write_text(json.dumps(program))
         (self.path / "net.gpu/weights.bin").write_bytes(b"12")
         self.assertIn("weights.bin has 2 bytes but program.json says", self.runner("net.gpu", status=1))
@@ -125,11 +130,47 @@ class GpuTest(CliTest):
         self.assertIn("--repeat is '0' but must be from 1 to 1000000", self.runner("net.gpu", "--repeat", "0", status=1))
         self.assertIn("--copies is 'x' but must be", self.runner("net.gpu", "--copies", "x", status=1))
         self.assertIn("unknown argument '--fast'", self.runner("--fast", status=1))
+        self.assertIn("--save-choice keeps what --no-choice does not time", self.runner("net.gpu", "--save-choice", "--no-choice", status=1))
+
+    def test_the_report_says_which_variant_and_why(self):
+        table, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "-o", "net.gpu", "--json", "report.json", "--verbose")
+        program = json.loads((self.path / "net.gpu/program.json").read_text())
+        report = json.loads((self.path / "report.json").read_text())
+        self.assertEqual([step["name"] for step in report["steps"]], [step["name"] for step in program["steps"]])
+        product = next(step for step in report["steps"] if "product" in step["nodes"])
+        self.assertEqual(product["kind"], "matrix product")
+        self.assertEqual(product["variant"], product["variants"][0]["name"])
+        self.assertEqual(product["why_variant"], f"least estimate of {len(product['variants'])}, not timed")
+        self.assertIn(product["why_variant"], table)
+        for variant in product["variants"]:
+            self.assertIn(variant["name"], table)
+            self.assertEqual(set(variant), {"name", "estimate_us"})
+        self.fails("compile", "net.mlir", "--hw", "tiny_8x8", "--json", "x.json", message="--json is for --target gpu")
+        self.fails("compile", "net.mlir", "--target", "gpu", "--emit", "ptx", "--verbose",
+                   message="--json and --verbose are for the folder of --target gpu, without --emit")
+
+    def test_compiling_again_leaves_no_kernels_of_the_earlier_program(self):
+        self.compiled()
+        kernels = self.path / "net.gpu/kernels"
+        (kernels / "mine.ptx").write_text("")
+        self.assertIn("1.ptx", os.listdir(kernels))
+        self.write("net.mlir", "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+                   "  %y = graph.relu %x : tensor<4xf32>\n  return %y : tensor<4xf32>\n}\n")
+        program = self.compiled()
+        self.assertEqual(len(program["kernels"]), 1)
+        self.assertEqual(sorted(os.listdir(kernels)), ["0.ptx", "mine.ptx"])
+
+    def test_a_float16_network_is_of_float16(self):
+        self.write("net.mlir", NETWORK.replace("bf16", "f16"))
+        program = self.compiled()
+        self.assertEqual([tensor["element"] for tensor in program["inputs"] + program["outputs"]], ["f16", "f16"])
+        text, _ = self.tilewright("compile", "net.mlir", "--target", "gpu", "--emit", "ptx")
+        self.assertIn(".f32.f16.f16", text)
 
     def test_the_commands_of_the_page_run(self):
         (self.path / "net.mlir").rename(self.path / "model.mlir")
         commands = [line.split() for line in (SOURCE / "docs/gpu.md").read_text().splitlines() if line.startswith("tilewright")]
-        self.assertEqual(len(commands), 4)
+        self.assertEqual(len(commands), 7)
         for command in commands:
             command = [word.replace("model.onnx", "model.mlir") for word in command]
             if command[0] == "tilewright":
