@@ -61,7 +61,7 @@ constexpr double kTooSlow = 1e-3;
 /// What has lost so much in every program, changed nothing in one, or could not be had, is left out but for one time in so many.
 constexpr double kHopeless = 1e-3;
 constexpr size_t kForHopeless = 30;
-/// A key of schedule files that has lost so much with whatever value and layer, this often.
+/// A knob that has lost so much with whatever value and layer, this often.
 constexpr unsigned kKeyTries = 64;
 /// And ends when it has drawn so many in a row that it knows, or that cannot be had.
 constexpr unsigned kKnown = 1000;
@@ -106,7 +106,7 @@ Workers::Task taskOf(const SearchPoint &point, bool isEstimated) {
   return task;
 }
 
-/// The key of schedule files, or what is one there.
+/// The knob of a variation's name.
 std::string keyOf(const explore::KnobChange &variation) { return variation.name.substr(0, variation.name.find(" of ")); }
 
 class Searcher {
