@@ -3,6 +3,7 @@
 //
 // tilewright-bench schedules MODEL MACHINE [--shape NAME=DIMS] [--markdown]
 // tilewright-bench speed MODEL MACHINE [--shape NAME=DIMS] [--markdown] [--runs N]
+// tilewright-bench random-networks FOLDER [--count N] [--seed N]
 //===----------------------------------------------------------------------===//
 #include "tests/bench/Bench.h"
 
@@ -19,6 +20,13 @@
 
 using namespace tw;
 using namespace tw::bench;
+
+namespace {
+void loadDialects(mlir::MLIRContext &context) {
+  context.loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect, mlir::arith::ArithDialect,
+                      mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+}
+} // namespace
 
 llvm::Expected<pipeline::CompiledNetwork> Lowered::compile(accel::Schedule schedule) {
   options.machine = &machine;
@@ -48,8 +56,7 @@ llvm::Expected<std::unique_ptr<Lowered>> bench::lower(const Arguments &arguments
     result->options.import.shapes[name.str()] = dims;
   }
   result->context = std::make_unique<mlir::MLIRContext>(mlir::MLIRContext::Threading::DISABLED);
-  result->context->loadDialect<graph::GraphDialect, mlir::func::FuncDialect, mlir::linalg::LinalgDialect,
-                               mlir::arith::ArithDialect, mlir::math::MathDialect, mlir::tensor::TensorDialect>();
+  loadDialects(*result->context);
   auto start = std::chrono::steady_clock::now();
   auto module = pipeline::importModel(*result->context, arguments.model, result->options);
   if (!module)
@@ -105,8 +112,24 @@ int main(int argc, char **argv) {
   CLI::App *schedules = addMode("schedules", "cycles of serial and double_buffer, layer by layer");
   CLI::App *speed = addMode("speed", "wall time of the compiler and of the simulator, on one thread");
   speed->add_option("--runs", runs, "simulations to take the median of, after one to warm up")->check(CLI::Range(1, 1000));
+  CLI::App *networks = app.add_subcommand("random-networks", "writes random networks and names a machine for each");
+  std::string folder;
+  unsigned count = 400;
+  uint64_t seed = 1;
+  networks->add_option("FOLDER", folder, "where the files go")->required()->check(CLI::ExistingDirectory);
+  networks->add_option("--count", count, "networks");
+  networks->add_option("--seed", seed, "of the first network; the next ones have the numbers behind it");
   CLI11_PARSE(app, argc, argv);
-  llvm::Error error = schedules->parsed() ? compareSchedules(arguments) : measureSpeed(arguments, runs);
+  auto run = [&]() -> llvm::Error {
+    if (schedules->parsed())
+      return compareSchedules(arguments);
+    if (speed->parsed())
+      return measureSpeed(arguments, runs);
+    mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+    loadDialects(context);
+    return writeRandomNetworks(context, folder, count, seed);
+  };
+  llvm::Error error = run();
   if (!error)
     return 0;
   llvm::errs() << "tilewright-bench: " << llvm::toString(std::move(error)) << "\n";

@@ -21,6 +21,7 @@
 #include "simulator/systemc/SystemCModel.h"
 #include "tests/e2e/models/ReportOf.h"
 #include "tests/fuzz/Seed.h"
+#include "tests/fuzz/Variants.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -42,67 +43,6 @@ using namespace tw;
 using namespace tw::fuzz;
 
 namespace {
-
-struct Variant {
-  const char *machine;
-  std::vector<std::string> overrides;
-};
-
-const std::vector<Variant> kIntegerMachines = {
-    {"tiny_8x8", {}},
-    {"tiny_8x8", {"array.rows=4", "dma.load_engines=1"}},
-    {"tiny_8x8", {"array.rows=16", "accumulator.capacity_bytes=2048", "accumulator.banks=2"}},
-    {"tiny_8x8",
-     {"scratchpads.activation.capacity_bytes=2048", "scratchpads.weight.capacity_bytes=1024", "control.semaphores=16"}},
-    {"tiny_8x8",
-     {"scratchpads.activation.banks=1", "scratchpads.weight.banks=1", "accumulator.banks=1", "array.preload_rows_per_cycle=8"}},
-    {"tiny_8x8", {"control.queue_depth_instructions=1", "control.loop_buffer_words=64", "dram.bytes_per_cycle=32"}},
-    {"tiny_8x8", {"control.semaphore_max_count=2", "dram.bytes_per_cycle=1"}},
-    {"gemmini_16x16_int8", {}},
-    {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192"}},
-    {"vdla_16x16", {}},
-    {"edge_32x32_int8", {}},
-    {"onnxim_128x128", {}},
-};
-const std::vector<Variant> kFp32Machines = {
-    {"gemmini_16x16_fp32", {}},
-    {"gemmini_16x16_fp32", {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192", "array.rows=8"}},
-};
-const std::vector<Variant> kBf16Machines = {
-    {"gemmini_16x16_bf16", {}},
-    {"gemmini_16x16_bf16",
-     {"scratchpads.unified.capacity_bytes=16384", "accumulator.capacity_bytes=8192", "dma.load_engines=1"}},
-    {"edge_32x32_bf16", {}},
-    {"edge_32x32_bf16",
-     {"scratchpads.activation.capacity_bytes=16384", "scratchpads.weight.capacity_bytes=8192",
-      "accumulator.capacity_bytes=8192"}},
-    {"cloud_128x128", {}},
-};
-
-/// The same, small enough that blocks of networks need bands, halves of tensors and DRAM.
-const std::vector<Variant> kIntegerBlockMachines = {
-    {"tiny_8x8",
-     {"scratchpads.activation.capacity_bytes=16384", "scratchpads.weight.capacity_bytes=8192",
-      "accumulator.capacity_bytes=8192"}},
-    {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=32768", "accumulator.capacity_bytes=16384"}},
-    {"gemmini_16x16_int8", {"scratchpads.unified.capacity_bytes=65536"}},
-    {"vdla_16x16", {}},
-    {"vdla_16x16", {"scratchpads.activation.capacity_bytes=16384", "dma.load_engines=1"}},
-    {"edge_32x32_int8", {"scratchpads.activation.capacity_bytes=65536", "scratchpads.weight.capacity_bytes=32768"}},
-    {"edge_32x32_int8", {}},
-    {"onnxim_128x128", {}},
-};
-const std::vector<Variant> kFp32BlockMachines = {
-    {"gemmini_16x16_fp32", {}},
-    {"gemmini_16x16_fp32", {"scratchpads.unified.capacity_bytes=65536", "accumulator.capacity_bytes=16384"}},
-    {"gemmini_16x16_fp32", {"scratchpads.unified.capacity_bytes=131072", "accumulator.banks=2"}},
-};
-const std::vector<Variant> kBf16BlockMachines = {
-    {"gemmini_16x16_bf16", {"scratchpads.unified.capacity_bytes=65536"}},
-    {"edge_32x32_bf16", {"scratchpads.activation.capacity_bytes=65536", "scratchpads.weight.capacity_bytes=32768"}},
-    {"edge_32x32_bf16", {}},
-    {"cloud_128x128", {}},
-};
 
 using Maker = Network (*)(mlir::MLIRContext &, uint64_t, bool);
 
