@@ -19,7 +19,7 @@ using timing::EngineKind;
 static_assert(isa::maximumOf(isa::Opcode::Load, "dram_address") < int64_t(1) << (kAddressBits - 1),
               "no address lies behind a Region's");
 
-unsigned schedule::numEngines(const timing::MachineParams &machine) { return machine.storeEngines + 3 + machine.loadEngines; }
+unsigned schedule::numEngines(const timing::MachineParams &machine) { return timing::EngineTable(machine).size() - 1; }
 
 std::vector<std::pair<unsigned, uint32_t>> Rounds::record(const Operation &operation, unsigned engine, uint32_t number) {
   Layer &layer = layers[operation.layer];
@@ -35,38 +35,12 @@ std::vector<std::pair<unsigned, uint32_t>> Rounds::record(const Operation &opera
 }
 
 unsigned schedule::engineIndex(const isa::Instruction &instruction, const timing::MachineParams &machine) {
-  unsigned unit = unsigned(instruction.header.unit);
-  switch (instruction.engine()) {
-  case EngineKind::Store:
-    return unit;
-  case EngineKind::Vector:
-    return machine.storeEngines;
-  case EngineKind::Tensor:
-    return machine.storeEngines + 1;
-  case EngineKind::Preload:
-    return machine.storeEngines + 2;
-  case EngineKind::Load:
-    return machine.storeEngines + 3 + unit;
-  case EngineKind::Sequencer:
-    break;
-  }
-  assert(false && "control instructions have no engine of their own");
-  return 0;
+  assert(instruction.engine() != EngineKind::Sequencer && "control instructions have no engine of their own");
+  return timing::EngineTable(machine).indexOf(instruction.engine(), unsigned(instruction.header.unit));
 }
 
 std::string schedule::engineName(unsigned engine, const timing::MachineParams &machine) {
-  if (engine < machine.storeEngines)
-    return "store" + std::to_string(engine);
-  switch (engine - machine.storeEngines) {
-  case 0:
-    return "vector";
-  case 1:
-    return "tensor";
-  case 2:
-    return "preload";
-  default:
-    return "load" + std::to_string(engine - machine.storeEngines - 3);
-  }
+  return timing::EngineTable(machine).nameOf(engine);
 }
 
 namespace {

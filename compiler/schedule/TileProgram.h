@@ -10,7 +10,7 @@
 #define COMPILER_SCHEDULE_TILEPROGRAM_H
 
 #include "isa/Isa.h"
-#include "isa/timing/MachineParams.h"
+#include "isa/timing/Engines.h"
 
 #include <cstdint>
 #include <map>
@@ -107,7 +107,7 @@ private:
   std::map<uint32_t, Layer> layers;
 };
 
-/// A dense index for every engine of a machine, in the order store, vector, tensor, preload, load0, load1, ...
+/// The engines of a machine as timing::EngineTable numbers them, without the sequencer.
 unsigned engineIndex(const isa::Instruction &instruction, const timing::MachineParams &machine);
 unsigned numEngines(const timing::MachineParams &machine);
 std::string engineName(unsigned engine, const timing::MachineParams &machine);

@@ -5,6 +5,7 @@
 
 #include "isa/Legality.h"
 #include "isa/Odometer.h"
+#include "isa/timing/Engines.h"
 #include "isa/timing/InstructionTiming.h"
 
 #include <algorithm>
@@ -21,8 +22,8 @@ using timing::EngineKind;
 
 namespace {
 constexpr size_t kMaxProblems = 20;
-constexpr unsigned kMaxEngines = 4 + 4 + 3; ///< loads, stores, and the compute engines
-constexpr unsigned kDram = 8;               ///< behind all isa::Memory
+constexpr unsigned kMaxEngines = timing::kAllEngines.size() - 1; ///< without the sequencer
+constexpr unsigned kDram = 8;                                    ///< behind all isa::Memory
 
 /// clock[e]: the first so many instructions of engine e have retired.
 using Clock = std::array<uint32_t, kMaxEngines>;
@@ -264,9 +265,9 @@ struct Semaphore {
 
 class Checker {
 public:
-  Checker(const isa::Program &program, const timing::MachineParams &machine) : program(program), machine(machine) {
-    engines = machine.storeEngines + machine.loadEngines + 3;
-    assert(engines <= kMaxEngines && "a machine has at most four load and four store engines");
+  Checker(const isa::Program &program, const timing::MachineParams &machine)
+      : program(program), machine(machine), table(machine) {
+    engines = table.size() - 1;
     clocks.assign(engines, Clock{});
     counts.assign(engines, 0);
     words.resize(engines);
@@ -286,7 +287,8 @@ private:
   const isa::Program &program;
   const timing::MachineParams &machine;
   Diagnostics problems;
-  unsigned engines;
+  const timing::EngineTable table;
+  unsigned engines;          ///< without the sequencer
   std::vector<Clock> clocks; ///< what each engine knew at its last start
   std::vector<uint32_t> counts;
   std::vector<std::vector<uint32_t>> words; ///< per engine: where its instructions stand, in its order
@@ -324,29 +326,8 @@ private:
     if (std::none_of(problems.begin(), problems.end(), isSame))
       problems.push_back(std::move(found));
   }
-  unsigned engineOf(const isa::Instruction &i) const {
-    unsigned unit = unsigned(i.header.unit);
-    switch (i.engine()) {
-    case EngineKind::Load:
-      return unit;
-    case EngineKind::Store:
-      return machine.loadEngines + unit;
-    case EngineKind::Preload:
-      return machine.loadEngines + machine.storeEngines;
-    case EngineKind::Tensor:
-      return machine.loadEngines + machine.storeEngines + 1;
-    default:
-      return machine.loadEngines + machine.storeEngines + 2;
-    }
-  }
-  std::string nameOf(unsigned engine) const {
-    if (engine < machine.loadEngines)
-      return "load" + std::to_string(engine);
-    if (engine < machine.loadEngines + machine.storeEngines)
-      return "store" + std::to_string(engine - machine.loadEngines);
-    static const char *names[] = {"preload", "tensor", "vector"};
-    return names[engine - machine.loadEngines - machine.storeEngines];
-  }
+  unsigned engineOf(const isa::Instruction &i) const { return table.indexOf(i.engine(), unsigned(i.header.unit)); }
+  std::string nameOf(unsigned engine) const { return table.nameOf(engine); }
   void execute(const isa::Instruction &instruction);
   uint32_t startedBefore(unsigned self, unsigned engine) const;
   /// `exact`: every byte of [begin, end) is accessed, else at least one. `adds`: what is written is read before.

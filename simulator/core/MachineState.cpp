@@ -3,6 +3,7 @@
 
 #include "simulator/core/MachineState.h"
 #include "isa/Isa.h"
+#include "isa/timing/Engines.h"
 
 #include <algorithm>
 #include <cstring>
@@ -89,7 +90,7 @@ std::optional<Fault> MachineState::prepare(const isa::Program &program, const st
     problem = writeInputs(program, inputs);
   if (!problem)
     return std::nullopt;
-  return Fault{FaultKind::BadInput, 0, engineName(timing::EngineKind::Sequencer, 0), *problem, "", 0};
+  return Fault{FaultKind::BadInput, 0, timing::engineName(timing::EngineKind::Sequencer, 0), *problem, "", 0};
 }
 
 std::vector<std::vector<uint8_t>> MachineState::readOutputs(const isa::Program &program) const {

@@ -83,30 +83,11 @@ bool RaceChecker::keepsDistance(const Walk &first, const Walk &second) {
 }
 
 unsigned RaceChecker::indexOf(EngineKind engine, unsigned unit) {
-  switch (engine) {
-  case EngineKind::Store:
-    return unit;
-  case EngineKind::Vector:
-    return 4;
-  case EngineKind::Tensor:
-    return 5;
-  case EngineKind::Preload:
-    return 6;
-  case EngineKind::Load:
-    return 7 + unit;
-  case EngineKind::Sequencer:
-    break;
-  }
-  assert(false && "the sequencer touches no data");
-  return 0;
+  assert(engine != EngineKind::Sequencer && "the sequencer touches no data");
+  return timing::kAllEngines.indexOf(engine, unit);
 }
 
-std::string RaceChecker::nameOf(unsigned engine) {
-  static const EngineKind kinds[] = {EngineKind::Vector, EngineKind::Tensor, EngineKind::Preload};
-  if (engine < 4)
-    return engineName(EngineKind::Store, engine);
-  return engine < 7 ? engineName(kinds[engine - 4], 0) : engineName(EngineKind::Load, engine - 7);
-}
+std::string RaceChecker::nameOf(unsigned engine) { return timing::kAllEngines.nameOf(engine); }
 
 std::string RaceChecker::describe(Id id) const {
   if (id == kHost)

@@ -17,6 +17,7 @@
 #define SIMULATOR_CORE_RACECHECKER_H
 
 #include "isa/Program.h"
+#include "isa/timing/Engines.h"
 #include "simulator/core/Accesses.h"
 #include "simulator/core/RunResult.h"
 #include "simulator/core/ZeroedMemory.h"
@@ -53,7 +54,7 @@ public:
 
 private:
   /// Stores 0-3, vector 4, tensor 5, preload 6, loads 7-10.
-  static constexpr unsigned kEngines = 11;
+  static constexpr unsigned kEngines = timing::kAllEngines.size() - 1; ///< without the sequencer
   /// Per engine, how many of its instructions are known to have retired.
   using Clock = std::array<uint32_t, kEngines>;
   /// One instruction as engine + 1 in the upper 4 bits and its number, from 1 on, below; 0 is nobody. The host has two: what it

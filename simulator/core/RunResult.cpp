@@ -28,24 +28,6 @@ const char *tw::core::faultKindName(FaultKind kind) {
   return "unknown fault";
 }
 
-std::string tw::core::engineName(timing::EngineKind kind, unsigned unit) {
-  switch (kind) {
-  case timing::EngineKind::Store:
-    return "store" + std::to_string(unit);
-  case timing::EngineKind::Vector:
-    return "vector";
-  case timing::EngineKind::Tensor:
-    return "tensor";
-  case timing::EngineKind::Preload:
-    return "preload";
-  case timing::EngineKind::Load:
-    return "load" + std::to_string(unit);
-  case timing::EngineKind::Sequencer:
-    return "sequencer";
-  }
-  return "unknown";
-}
-
 std::string Fault::str() const {
   std::string text = std::string(faultKindName(kind)) + " in " + engine + ", word " + std::to_string(pc);
   if (!layer.empty())

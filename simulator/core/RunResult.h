@@ -34,14 +34,11 @@ enum class FaultKind : uint8_t {
 /// `illegal instruction`, `address out of range`, ...
 const char *faultKindName(FaultKind kind);
 
-/// `load0`, `tensor`, ...: the class, with the unit where a machine may have several.
-std::string engineName(timing::EngineKind kind, unsigned unit);
-
 struct Fault {
   FaultKind kind = FaultKind::IllegalInstruction;
   /// Index into Program::code of the first word of the instruction.
   uint64_t pc = 0;
-  /// engineName() of the engine that faulted.
+  /// timing::engineName() of the engine that faulted.
   std::string engine;
   /// Lower case, no final period.
   std::string message;

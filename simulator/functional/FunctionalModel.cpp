@@ -4,6 +4,7 @@
 #include "simulator/functional/FunctionalModel.h"
 #include "isa/Legality.h"
 #include "isa/Odometer.h"
+#include "isa/timing/Engines.h"
 #include "simulator/core/LoopStack.h"
 #include "simulator/functional/Execute.h"
 
@@ -59,7 +60,7 @@ private:
 };
 
 Fault Run::fault(FaultKind kind, EngineKind engine, unsigned unit, const std::string &message) const {
-  Fault fault{kind, pc, core::engineName(engine, unit), message, "", 0};
+  Fault fault{kind, pc, timing::engineName(engine, unit), message, "", 0};
   if (pc < program.layerOf.size() && program.layerOf[pc] < program.layers.size())
     fault.layer = program.layers[program.layerOf[pc]].name;
   return fault;

@@ -20,60 +20,16 @@ const char *interlockName(InterlockKind kind) {
   return names[static_cast<unsigned>(kind)];
 }
 
-unsigned engineNumber(timing::EngineKind kind, unsigned unit) {
-  switch (kind) {
-  case timing::EngineKind::Store:
-    assert(unit < kMaxStoreEngines);
-    return kFirstStore + unit;
-  case timing::EngineKind::Vector:
-    return kVector;
-  case timing::EngineKind::Tensor:
-    return kTensor;
-  case timing::EngineKind::Preload:
-    return kPreload;
-  case timing::EngineKind::Load:
-    assert(unit < kMaxLoadEngines);
-    return kFirstLoad + unit;
-  case timing::EngineKind::Sequencer:
-    return kSequencer;
-  }
-  return kNoEngine;
-}
+unsigned engineNumber(timing::EngineKind kind, unsigned unit) { return timing::kAllEngines.indexOf(kind, unit); }
 
-timing::EngineKind engineKind(unsigned engine) {
-  if (engine < kVector)
-    return timing::EngineKind::Store;
-  if (engine >= kFirstLoad && engine < kSequencer)
-    return timing::EngineKind::Load;
-  switch (engine) {
-  case kVector:
-    return timing::EngineKind::Vector;
-  case kTensor:
-    return timing::EngineKind::Tensor;
-  case kPreload:
-    return timing::EngineKind::Preload;
-  default:
-    return timing::EngineKind::Sequencer;
-  }
-}
+timing::EngineKind engineKind(unsigned engine) { return timing::kAllEngines.kindOf(engine); }
 
-unsigned engineUnit(unsigned engine) {
-  return engine < kVector ? engine - kFirstStore : engine >= kFirstLoad && engine < kSequencer ? engine - kFirstLoad : 0;
-}
+unsigned engineUnit(unsigned engine) { return timing::kAllEngines.unitOf(engine); }
 
-std::string engineName(unsigned engine) {
-  return engine >= kNumEngines ? "nobody" : core::engineName(engineKind(engine), engineUnit(engine));
-}
+std::string engineName(unsigned engine) { return engine == kNoEngine ? "nobody" : timing::kAllEngines.nameOf(engine); }
 
 bool hasEngine(const timing::MachineParams &machine, unsigned engine) {
-  switch (engineKind(engine)) {
-  case timing::EngineKind::Store:
-    return engineUnit(engine) < machine.storeEngines;
-  case timing::EngineKind::Load:
-    return engineUnit(engine) < machine.loadEngines;
-  default:
-    return engine < kNumEngines;
-  }
+  return engine < kNumEngines && engineUnit(engine) < timing::EngineTable(machine).count(engineKind(engine));
 }
 
 std::string StallCause::str() const {

@@ -6,7 +6,7 @@
 #ifndef SIMULATOR_STATS_SIMRESULT_H
 #define SIMULATOR_STATS_SIMRESULT_H
 
-#include "isa/timing/MachineParams.h"
+#include "isa/timing/Engines.h"
 #include "simulator/core/RunResult.h"
 
 #include <array>
@@ -33,9 +33,15 @@ const char *interlockName(InterlockKind kind);
 /// Number of a layer that no layer of the program has.
 constexpr uint32_t kNoLayer = ~0u;
 
-/// Engines in the fixed order of a cycle: all a machine can have, so that numbers do not depend on the machine.
-constexpr unsigned kMaxStoreEngines = 4, kMaxLoadEngines = 4;
-constexpr unsigned kFirstStore = 0, kVector = 4, kTensor = 5, kPreload = 6, kFirstLoad = 7, kSequencer = 11, kNumEngines = 12;
+/// Engines by their numbers in timing::kAllEngines.
+using timing::kMaxLoadEngines, timing::kMaxStoreEngines;
+constexpr unsigned kFirstStore = timing::kAllEngines.indexOf(timing::EngineKind::Store);
+constexpr unsigned kVector = timing::kAllEngines.indexOf(timing::EngineKind::Vector);
+constexpr unsigned kTensor = timing::kAllEngines.indexOf(timing::EngineKind::Tensor);
+constexpr unsigned kPreload = timing::kAllEngines.indexOf(timing::EngineKind::Preload);
+constexpr unsigned kFirstLoad = timing::kAllEngines.indexOf(timing::EngineKind::Load);
+constexpr unsigned kSequencer = timing::kAllEngines.indexOf(timing::EngineKind::Sequencer);
+constexpr unsigned kNumEngines = timing::kAllEngines.size();
 /// Marks "no engine".
 constexpr unsigned kNoEngine = kNumEngines;
 
