@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 import sys
 
-from .cli import main
+try:
+    from .cli import main
 
-sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+except KeyboardInterrupt:  # before the command line handles it
+    status = 130
+sys.exit(status)

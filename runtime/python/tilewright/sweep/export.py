@@ -10,9 +10,9 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 
 from .errors import UserError
 from .expressions import Scalar
-from .results import computed, scalars, value
+from .results import computed, objective_value, scalars, value
 from .store import Row
-from .study import AXES, NAMED, Objective
+from .study import AXES, Objective
 
 FORMATS = ("csv", "json", "parquet")
 _FIRST = ("digest", "status", "message", "program")
@@ -95,14 +95,21 @@ def number_text(found: Any) -> str:
     return str(found)
 
 
+def _objective_text(row: Row, objective: Objective) -> str:
+    try:
+        found = objective_value(objective, row)
+    except UserError:
+        return "-"
+    return number_text(int(found) if found.is_integer() else found)
+
+
 def table(rows: Sequence[Row], objectives: Sequence[Objective], axes: Sequence[str]) -> str:
     """A table for people: what varies, the objectives, and the status where there is no report."""
-    heads = [*axes, *[o.name for o in objectives if not o.expression], "status"]
+    heads = [*axes, *[o.name for o in objectives], "status"]
     lines = [heads]
     for row in rows:
-        fields = [NAMED[o.name][0] if o.name in NAMED else o.field for o in objectives if not o.expression]
         status = row.status + (f": {row.message.splitlines()[0][:80]}" if row.message else "")
-        lines.append([number_text(value(row, name)) for name in axes] + [number_text(value(row, name)) for name in fields] + [status])
+        lines.append([number_text(value(row, name)) for name in axes] + [_objective_text(row, o) for o in objectives] + [status])
     return aligned(lines, left={i for i, name in enumerate(heads) if name in ("model", "machine", "schedule", "status")})
 
 

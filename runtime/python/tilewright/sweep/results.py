@@ -9,7 +9,7 @@ from .errors import UserError
 from .expressions import ExpressionError, Scalar, number
 from .front import front
 from .store import MEASURED, OK, Row
-from .study import AXES, Objective, Space, Study
+from .study import AXES, Objective, Space
 
 COMPUTED = ("inferences_per_second", "batch_milliseconds", "energy_delay_joule_seconds")
 
@@ -90,11 +90,12 @@ def missing(objective: Objective, row: Row) -> UserError:
 def objective_value(objective: Objective, row: Row, space: Optional[Space] = None) -> float:
     """The value of an objective in a row with a report. Raises UserError if the row has none."""
     if objective.expression:
-        values: Dict[str, Scalar] = {**row.overrides, **row.coordinates}
+        values: Dict[str, Scalar] = {"model": row.model, "machine": row.machine, "schedule": row.schedule, "batch": row.batch,
+                                     **row.overrides, **row.coordinates}
         if space is None:
             resolve = lambda name: _only_given(values, name)  # noqa: E731
         else:
-            resolve = space.resolver({"model": row.model, "machine": row.machine, "schedule": row.schedule, "batch": row.batch, **values})
+            resolve = space.resolver(values)
         try:
             found: Optional[Scalar] = objective.expression.evaluate(resolve)
         except ExpressionError as error:
@@ -169,7 +170,3 @@ def front_rows(rows: Sequence[Row], objectives: Sequence[Objective], space: Opti
 def comparable(report: Mapping[str, Any]) -> Dict[str, Any]:
     """A report without what differs from run to run on one machine."""
     return {key: part for key, part in report.items() if key not in MEASURED}
-
-
-def space_of(study: Study) -> Space:
-    return Space(study)

@@ -12,10 +12,11 @@ from .errors import UserError
 from .expressions import Scalar
 from .study import Point, Space, Study
 
-# Draws that constraints exclude before a sampler gives up.
+# Draws one after the other that constraints exclude, or that are known already, before a sampler gives up.
 MAX_MISSES = 10_000
-# Trials for one new point, where a sampler repeats itself.
-MAX_TRIALS_PER_POINT = 20
+MAX_OPTUNA_MISSES = 500
+# Grids up to this size are counted out, so that no sampler looks for more points than there are.
+COUNTED = 20_000
 
 
 class Sampler:
@@ -109,6 +110,8 @@ class OptunaSampler(Sampler):
         self._failed = optuna.trial.TrialState.FAIL
         self._space, self._axes = space, study.axes
         self.total = study.sampler.points
+        if study.size <= COUNTED:
+            self.total = min(self.total, sum(1 for _ in space.all_points()))
         seed = study.sampler.seed
         if study.sampler.name == "nsga2":
             self._batch = study.sampler.population or max(4, min(50, self.total // 8))
@@ -122,7 +125,7 @@ class OptunaSampler(Sampler):
         self._values: Dict[Tuple[object, ...], Optional[Tuple[float, ...]]] = {}
         self._waiting: List[Tuple[Any, Tuple[object, ...]]] = []
         self._queue: List[Point] = []
-        self._trials = 0
+        self._misses = 0
         self._exhausted = False
         # Ways to write an axis: an index, ordered where its values are.
         self._ordered = [axis.ordered for axis in study.axes]
@@ -141,22 +144,21 @@ class OptunaSampler(Sampler):
 
     def _fill(self) -> None:
         """Asks for the next batch: as many feasible trials as a batch has, known points among them."""
-        limit = MAX_TRIALS_PER_POINT * self.total + MAX_MISSES
-        misses = 0
         while len(self._waiting) < self._batch and len(self._points) < self.total:
-            if misses == MAX_MISSES or self._trials >= limit:
+            if self._misses == MAX_OPTUNA_MISSES:
                 self._exhausted = True
                 return
-            self._trials += 1
             trial = self._study.ask()
             point = self._space.point(self._suggest(trial))
             if point is None:
                 self._study.tell(trial, state=self._failed)
-                misses += 1
+                self._misses += 1
                 continue
-            misses = 0
             key = identity(point)
-            if key not in self._points:
+            if key in self._points:
+                self._misses += 1
+            else:
+                self._misses = 0
                 self._points[key] = point
                 self._queue.append(point)
             self._waiting.append((trial, key))
