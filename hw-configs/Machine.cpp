@@ -797,6 +797,20 @@ std::string printed(const char *format, double number) {
 
 } // namespace
 
+std::vector<std::pair<std::string, std::string>> parametersOf(const MachineParams &machine) {
+  const bool isIdeal = machine.dram.kind == timing::DramKind::Ideal;
+  std::vector<std::pair<std::string, std::string>> parameters;
+  for (const Key &key : schema()) {
+    if (!key.read || key.scope == (isIdeal ? DramScope::Timed : DramScope::Ideal))
+      continue;
+    const std::optional<Value> value = key.read(machine);
+    // What an optional key leaves out, such as refreshes per bank, is 0 and no value of the key.
+    if (value && (key.kind != ValueKind::Integer || value->integer >= key.minimum))
+      parameters.push_back({key.path, key.spell(*value)});
+  }
+  return parameters;
+}
+
 std::string describe(const MachineParams &machine) {
   std::ostringstream out;
   auto number = [](uint64_t value) { return std::to_string(value); };

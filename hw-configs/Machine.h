@@ -11,6 +11,7 @@
 #include "isa/timing/MachineParams.h"
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tw::hwconfigs {
@@ -30,6 +31,10 @@ Result<timing::MachineParams> loadMachineText(const std::string &text, const std
 /// A machine of which only the DRAM counts: the device, a name or a path ending in .yaml, with overrides of keys that begin with
 /// `dram.`. Its clock is the device's, or that of `ideal`'s cycles, 1000 MHz.
 Result<timing::MachineParams> loadDevice(const std::string &device, const std::vector<std::string> &overrides = {});
+
+/// Every parameter that the machine has, by its key and as --set takes it, in the order of the manual. Applied as overrides to the
+/// machine, they change nothing.
+std::vector<std::pair<std::string, std::string>> parametersOf(const timing::MachineParams &machine);
 
 struct ShippedMachine {
   std::string name, path;

@@ -37,6 +37,26 @@ constexpr uint64_t kMaxDramBytes = powerOfTwoIn(isa::maximumOf(Opcode::Load, "dr
 constexpr uint64_t kMaxUnits = uint64_t(isa::maximumOf(isa::headerFields(), "unit")) + 1;
 constexpr uint64_t kMaxSemaphores = uint64_t(isa::maximumOf(isa::headerFields(), "wait_semaphore")) + 1;
 
+/// Makes a key read and write the parameter that `access` refers to: a number, a choice, a flag or a text.
+template <typename Access> void bind(Key &key, Access access) {
+  using T = std::decay_t<decltype(access(std::declval<MachineParams &>()))>;
+  key.assign = [access](MachineParams &machine, const Value &value) {
+    if constexpr (std::is_same_v<T, std::string>)
+      access(machine) = value.text;
+    else
+      access(machine) = T(value.integer);
+  };
+  key.read = [access](const MachineParams &machine) {
+    Value value;
+    const T &held = access(const_cast<MachineParams &>(machine));
+    if constexpr (std::is_same_v<T, std::string>)
+      value.text = held;
+    else
+      value.integer = uint64_t(held);
+    return std::optional<Value>(std::move(value));
+  };
+}
+
 class Table {
 public:
   std::vector<Key> keys;
@@ -58,7 +78,7 @@ public:
     key.minimum = minimum;
     key.maximum = maximum;
     if (member)
-      key.assign = [member](MachineParams &machine, const Value &value) { machine.*member = uint32_t(value.integer); };
+      bind(key, [member](MachineParams &machine) -> uint32_t & { return machine.*member; });
     return key;
   }
 
@@ -76,7 +96,7 @@ public:
     Key &key = integer("dram." + leaf, need, std::move(unit), minimum, maximum, std::move(meaning));
     key.scope = scope;
     if (member)
-      key.assign = [member](MachineParams &machine, const Value &value) { machine.dram.*member = uint32_t(value.integer); };
+      bind(key, [member](MachineParams &machine) -> uint32_t & { return machine.dram.*member; });
     return key;
   }
 
@@ -96,16 +116,32 @@ MemoryParams &scratchpad(MachineParams &machine, const std::string &name) {
   return machine.scratchpads.back();
 }
 
+/// Makes a key read and write a parameter of the scratchpad of that name.
+template <typename T> void bindScratchpad(Key &key, const std::string &name, T MemoryParams::*member) {
+  key.assign = [name, member](MachineParams &machine, const Value &value) {
+    scratchpad(machine, name).*member = T(value.integer);
+  };
+  key.read = [name, member](const MachineParams &machine) -> std::optional<Value> {
+    for (const MemoryParams &memory : machine.scratchpads)
+      if (memory.name == name) {
+        Value value;
+        value.integer = memory.*member;
+        return value;
+      }
+    return std::nullopt;
+  };
+}
+
 std::vector<Key> makeSchema() {
   Table table;
-  table.add("name", ValueKind::Text, Need::Required, "", "name of the machine").assign =
-      [](MachineParams &machine, const Value &value) { machine.name = value.text; };
+  bind(table.add("name", ValueKind::Text, Need::Required, "", "name of the machine"),
+       [](MachineParams &machine) -> std::string & { return machine.name; });
   table.add("description", ValueKind::Text, Need::Optional, "", "one line for people");
   table.integer("clock_mhz", Need::Required, "MHz", 1, 100000, "clock of the accelerator", &MachineParams::clockMhz);
 
   Key &type = table.add("array.type", ValueKind::Choice, Need::Required, "", "element type of the MAC array");
   type.choices = {"int8", "bf16", "fp32"};
-  type.assign = [](MachineParams &machine, const Value &value) { machine.arrayType = timing::ArrayType(value.integer); };
+  bind(type, [](MachineParams &machine) -> timing::ArrayType & { return machine.arrayType; });
   table.powerOfTwo("array.rows", Need::Required, "MACs", 1, kMaxRows, "rows of the MAC array (reduction)",
                    &MachineParams::rows);
   table.powerOfTwo("array.cols", Need::Required, "MACs", 1, kMaxCols, "columns of the MAC array (outputs)",
@@ -124,23 +160,18 @@ std::vector<Key> makeSchema() {
     std::string what =
         name == "unified" ? "the one scratchpad, instead of activation and weight" : "the " + name + " scratchpad";
     std::string banks = name == "weight" ? "8" : "16";
-    table.powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional, "bytes", 64, kMaxMemoryBytes, "size of " + what)
-        .assign = [name](MachineParams &machine, const Value &value) {
-      scratchpad(machine, name).capacityBytes = value.integer;
-    };
-    table
-        .powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks", 1, 64,
-                    "equal, contiguous banks of " + what + "; default " + banks)
-        .assign = [name](MachineParams &machine, const Value &value) {
-      scratchpad(machine, name).banks = uint32_t(value.integer);
-    };
+    bindScratchpad(table.powerOfTwo("scratchpads." + name + ".capacity_bytes", Need::Optional, "bytes", 64, kMaxMemoryBytes,
+                                    "size of " + what),
+                   name, &MemoryParams::capacityBytes);
+    bindScratchpad(table.powerOfTwo("scratchpads." + name + ".banks", Need::Optional, "banks", 1, 64,
+                                    "equal, contiguous banks of " + what + "; default " + banks),
+                   name, &MemoryParams::banks);
   }
-  table
-      .powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64, kMaxMemoryBytes,
-                  "size of the accumulator, in rows of cols x 4 bytes")
-      .assign = [](MachineParams &machine, const Value &value) { machine.accumulator.capacityBytes = value.integer; };
-  table.powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64, "banks of the accumulator; default 4").assign =
-      [](MachineParams &machine, const Value &value) { machine.accumulator.banks = uint32_t(value.integer); };
+  bind(table.powerOfTwo("accumulator.capacity_bytes", Need::Required, "bytes", 64, kMaxMemoryBytes,
+                        "size of the accumulator, in rows of cols x 4 bytes"),
+       [](MachineParams &machine) -> uint64_t & { return machine.accumulator.capacityBytes; });
+  bind(table.powerOfTwo("accumulator.banks", Need::Optional, "banks", 1, 64, "banks of the accumulator; default 4"),
+       [](MachineParams &machine) -> uint32_t & { return machine.accumulator.banks; });
 
   table.integer("dma.load_engines", Need::Optional, "engines", 1, kMaxUnits, "DRAM to scratchpad engines; default 2",
                 &MachineParams::loadEngines);
@@ -169,14 +200,12 @@ std::vector<Key> makeSchema() {
 
   Key &device = table.add("dram.device", ValueKind::Text, Need::Required, "",
                           "device file: a name under dram/, or a path ending in .yaml");
-  device.assign = [](MachineParams &machine, const Value &value) { machine.dram.device = value.text; };
+  bind(device, [](MachineParams &machine) -> std::string & { return machine.dram.device; });
   Key &controller = table.add("dram.controller", ValueKind::Choice, Need::Optional, "",
                               "order of requests: as they arrive, or first-ready within a "
                               "window, reads and writes apart; default windowed");
   controller.choices = {"in_order", "windowed"};
-  controller.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.controller = timing::DramController(value.integer);
-  };
+  bind(controller, [](MachineParams &machine) -> timing::DramController & { return machine.dram.controller; });
   table.dram("path_latency_cycles", DramScope::Machine, "cycles", 0, 1000000, "added to the latency of any device; default 0",
              &DramParams::pathLatencyCycles);
   table.dram("window_requests", DramScope::Machine, "requests", 1, 256,
@@ -202,18 +231,16 @@ std::vector<Key> makeSchema() {
   Key &interleave = table.add("dram.interleave_bank_groups", ValueKind::Flag, Need::Optional, "",
                               "consecutive bursts of a channel go to different "
                               "bank groups; default true");
-  interleave.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.interleaveBankGroups = value.integer != 0;
-  };
+  bind(interleave, [](MachineParams &machine) -> bool & { return machine.dram.interleaveBankGroups; });
 
   Key &kind = table.add("dram.kind", ValueKind::Choice, Need::RequiredOfDevice, "", "kind of the device");
   kind.scope = DramScope::Any;
   kind.choices = {"ideal", "ddr4", "lpddr4", "hbm2", "ddr5", "lpddr5", "hbm3"};
-  kind.assign = [](MachineParams &machine, const Value &value) { machine.dram.kind = timing::DramKind(value.integer); };
+  bind(kind, [](MachineParams &machine) -> timing::DramKind & { return machine.dram.kind; });
   Key &capacity = table.powerOfTwo("dram.capacity_bytes", Need::RequiredOfDevice, "bytes", 1 << 20, kMaxDramBytes,
                                    "size of all channels and ranks together");
   capacity.scope = DramScope::Any;
-  capacity.assign = [](MachineParams &machine, const Value &value) { machine.dram.capacityBytes = value.integer; };
+  bind(capacity, [](MachineParams &machine) -> uint64_t & { return machine.dram.capacityBytes; });
   table.dram("burst_bytes", DramScope::Any, "bytes", 8, 4096, "size of one access", &DramParams::burstBytes).powerOfTwo = true;
   table.dram("latency_cycles", DramScope::Ideal, "cycles", 0, 1000000, "from the last byte moved to its arrival",
              &DramParams::latencyCycles);
@@ -225,6 +252,12 @@ std::vector<Key> makeSchema() {
   rate.assign = [](MachineParams &machine, const Value &value) {
     machine.dram.bytesPerCycleNumerator = value.numerator;
     machine.dram.bytesPerCycleDenominator = value.denominator;
+  };
+  rate.read = [](const MachineParams &machine) {
+    Value value;
+    value.numerator = machine.dram.bytesPerCycleNumerator;
+    value.denominator = machine.dram.bytesPerCycleDenominator;
+    return std::optional<Value>(value);
   };
   table.dram("clock_mhz", DramScope::Timed, "MHz", 1, 10000, "command clock", &DramParams::clockMhz);
   table
@@ -264,9 +297,7 @@ std::vector<Key> makeSchema() {
                            "what a refresh takes: all banks of a rank at once, or one bank after the other");
   refresh.scope = DramScope::Timed;
   refresh.choices = {"all_bank", "per_bank"};
-  refresh.assign = [](MachineParams &machine, const Value &value) {
-    machine.dram.refresh = timing::DramRefresh(value.integer);
-  };
+  bind(refresh, [](MachineParams &machine) -> timing::DramRefresh & { return machine.dram.refresh; });
   constexpr uint64_t kMaxInterval = 1 << 20;
   table.ticks("refi_ticks", 1, "one refresh of every rank in this time", &DramParams::nREFI).maximum = kMaxInterval;
   table.ticks("rfc_ticks", 1, "refresh to the next command", &DramParams::nRFC);
@@ -285,14 +316,12 @@ std::vector<Key> makeSchema() {
                 "row commands and column commands have a bus each, which every two channels (the pseudo-channels of an "
                 "HBM channel) share; otherwise each channel has one command bus");
   buses.scope = DramScope::Timed;
-  buses.assign = [](MachineParams &machine, const Value &value) { machine.dram.rowColumnBuses = value.integer != 0; };
+  bind(buses, [](MachineParams &machine) -> bool & { return machine.dram.rowColumnBuses; });
 
   // Every latency constant of isa/Timing.td under its own name. None is 0: each path between engines has a register.
   for (const timing::TimingConstantInfo &constant : timing::kTimingConstants) {
     Key &key = table.integer("timing." + std::string(constant.name), Need::Optional, "cycles", 1, 4096, constant.doc);
-    key.assign = [member = constant.member](MachineParams &machine, const Value &value) {
-      machine.timing.*member = uint32_t(value.integer);
-    };
+    bind(key, [member = constant.member](MachineParams &machine) -> uint32_t & { return machine.timing.*member; });
   }
   return std::move(table.keys);
 }
@@ -323,6 +352,22 @@ std::string Key::block() const {
 std::string Key::leaf() const {
   size_t dot = path.rfind('.');
   return dot == std::string::npos ? path : path.substr(dot + 1);
+}
+
+std::string Key::spell(const Value &value) const {
+  switch (kind) {
+  case ValueKind::Integer:
+    return std::to_string(value.integer);
+  case ValueKind::Ratio:
+    return std::to_string(value.numerator) + (value.denominator == 1 ? "" : "/" + std::to_string(value.denominator));
+  case ValueKind::Flag:
+    return value.integer ? "true" : "false";
+  case ValueKind::Choice:
+    return choices.at(value.integer);
+  case ValueKind::Text:
+    break;
+  }
+  return value.text;
 }
 
 std::string Key::allowed() const {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,12 +46,17 @@ struct Key {
   bool powerOfTwo = false;
   std::vector<std::string> choices;
   std::string unit, meaning;
+  /// Null for keys that no parameter holds: `description`, and the keys that others replace.
   std::function<void(timing::MachineParams &, const Value &)> assign;
+  /// The value that a machine has; nothing where the machine has no such part. Null where `assign` is.
+  std::function<std::optional<Value>(const timing::MachineParams &)> read;
 
   std::string block() const;
   std::string leaf() const;
   /// "a power of two from 1 to 1024".
   std::string allowed() const;
+  /// A value as a machine file and --set spell it.
+  std::string spell(const Value &value) const;
 };
 
 /// All keys in the order of the manual.

@@ -298,7 +298,8 @@ std::string runtime::toJson(const DramReplayReport &report) {
   latency["mean"] = report.readLatency.mean();
   for (const auto &[name, percent] : kPercentiles)
     latency[name] = report.readLatency.percentile(percent);
-  nlohmann::ordered_json json = {{"device", report.machine.dram.device},
+  nlohmann::ordered_json json = {{"schema", "tilewright.dram/1"},
+                                 {"device", report.machine.dram.device},
                                  {"overrides", report.machine.overrides},
                                  {"controller", controllerName(report.machine.dram)},
                                  {"clock_mhz", report.machine.clockMhz},

@@ -3,6 +3,7 @@
 //===----------------------------------------------------------------------===//
 #include "runtime/Network.h"
 #include "compiler/codegen/cpu/CpuTarget.h"
+#include "compiler/frontend/OnnxImport.h"
 #include "compiler/frontend/OnnxTensor.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/ModelNodes.h"
@@ -43,7 +44,9 @@ enum class ModelKind { Onnx, Mlir, Inline, Assembly, Image };
 
 bool isProgram(ModelKind kind) { return kind == ModelKind::Assembly || kind == ModelKind::Image; }
 
-StatusOr<ModelKind> classify(const std::string &model) {
+StatusOr<ModelKind> classify(const std::string &model, const NetworkOptions &options = {}) {
+  if (options.modelBytes)
+    return ModelKind::Onnx;
   if (isInlineKernel(model))
     return ModelKind::Inline;
   std::error_code failure;
@@ -319,7 +322,9 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   } else {
     if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
       return userError(model + ": --const is for ONNX models");
-    auto module = pipeline::importModel(*result.context, model, result.options);
+    auto module = options.modelBytes
+                      ? frontend::importOnnx(*result.context, *options.modelBytes, model, options.import)
+                      : pipeline::importModel(*result.context, model, result.options);
     if (!module)
       return fromLlvm(module.takeError(), model);
     result.module = std::move(*module);
@@ -689,6 +694,11 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
 
 } // namespace
 
+Status runtime::checkModel(const std::string &model) {
+  StatusOr<ModelKind> kind = classify(model);
+  return kind ? Status() : kind.error();
+}
+
 bool runtime::isProgramFile(const std::string &model) {
   std::string suffix = std::filesystem::path(model).extension();
   return !isInlineKernel(model) && (suffix == ".tasm" || suffix == ".twp");
@@ -783,7 +793,7 @@ std::optional<std::string> runtime::whyNotCompiled(const timing::MachineParams &
 
 StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOptions &options) {
   auto begin = std::chrono::steady_clock::now();
-  StatusOr<ModelKind> kind = classify(model);
+  StatusOr<ModelKind> kind = classify(model, options);
   if (!kind)
     return kind.error();
   if (isProgram(*kind))
@@ -809,6 +819,8 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   if (Status status = compileLibraries(*module, *compilation); !status)
     return status.error();
   network = std::move(compilation->network);
+  if (options.keepsPlan)
+    network.planText = std::move(compilation->planText);
   network.precision = module->precision;
   if (module->cache)
     network.notes.insert(network.notes.end(), module->cache->notes().begin(), module->cache->notes().end());

@@ -38,6 +38,10 @@ class Target;
 namespace tw::runtime {
 
 struct NetworkOptions {
+  /// A serialised ONNX model that stands for the file: the model's name is then for messages only.
+  std::shared_ptr<const std::string> modelBytes;
+  /// Keep the plan in Network::planText.
+  bool keepsPlan = false;
   /// A machine file, or the name of a shipped machine. May be empty where the model is a program that names one.
   std::string machine;
   /// "key=value", as --set gives them.
@@ -156,6 +160,7 @@ struct Network {
   std::vector<std::pair<size_t, size_t>> groups;
   /// Schedule search: one entry for each program.
   std::vector<pipeline::SearchResult> searches;
+  std::string planText; ///< the complete plan file of the last program; empty unless it was asked for
   double compileSeconds = 0;
 
   /// False where every kernel falls back.
@@ -175,6 +180,8 @@ StatusOr<timing::MachineParams> loadMachine(const std::string &machine, const st
 /// compiled under the schedule that needs least: where that fails, nothing for the array compiles.
 std::optional<std::string> whyNotCompiled(const timing::MachineParams &machine);
 
+/// An error unless `model` is a file with a known suffix or an inline kernel. Files are not read.
+Status checkModel(const std::string &model);
 /// Whether `model` names a program, which is for one machine and compiled already.
 bool isProgramFile(const std::string &model);
 /// What files made from `model` are called: its name without folder and suffix; an inline kernel with - for :.

@@ -346,7 +346,8 @@ static json lossJson(const Profile &profile, const Loss &row) {
 std::string runtime::toJson(const Profile &profile) {
   const RunReport &report = profile.report;
   uint64_t total = report.sim->totalCycles, busy = busyCycles(profile);
-  json document = {{"model", report.model},
+  json document = {{"schema", "tilewright.profile/1"},
+                   {"model", report.model},
                    {"machine", report.machine.title()},
                    {"schedule", report.schedule.empty() ? json() : json(report.schedule)},
                    {"total_cycles", total},

@@ -539,6 +539,7 @@ std::string runtime::toJson(const RunReport &report, const std::vector<std::stri
   uint64_t scratchpadBytes = 0;
   for (const timing::MemoryParams &memory : report.machine.scratchpads)
     scratchpadBytes += memory.capacityBytes;
+  document["schema"] = "tilewright.run/1";
   document["model"] = report.model;
   document["machine"] = {{"name", report.machine.name},
                          {"overrides", report.machine.overrides},

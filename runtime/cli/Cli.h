@@ -31,6 +31,7 @@ void addQuantizeCommand(CLI::App &app, Action &action);
 void addTuneCommand(CLI::App &app, Action &action);
 void addDramCommand(CLI::App &app, Action &action);
 void addHwCommand(CLI::App &app, Action &action);
+void addPythonCommands(CLI::App &app, Action &action);
 void addAssemblerCommands(CLI::App &app, Action &action);
 
 /// A tensor that the command line names: `FILE` or `NAME=FILE`.

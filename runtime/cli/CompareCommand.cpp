@@ -463,7 +463,8 @@ std::string Contest::text() const {
 
 json Contest::document() const {
   auto orNull = [](const auto &value) { return value ? json(*value) : json(); };
-  json document = {{"model", arguments.model.model},
+  json document = {{"schema", "tilewright.compare/1"},
+                   {"model", arguments.model.model},
                    {"threads", threads},
                    {"rounds", arguments.repeat},
                    {"math", graph::kMathNames[size_t(options.math)]}};

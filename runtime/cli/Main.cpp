@@ -133,6 +133,7 @@ int main(int argc, char **argv) {
   addQuantizeCommand(app, action);
   addHwCommand(app, action);
   addDramCommand(app, action);
+  addPythonCommands(app, action);
   addAssemblerCommands(app, action);
   try {
     app.parse(argc, argv);

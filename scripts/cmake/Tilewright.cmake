@@ -10,6 +10,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffp-contract=off -fno-omit-frame-pointer)
 add_link_options(-fuse-ld=lld-14)
+# The same objects make the program and libtilewright.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM)

@@ -31,6 +31,12 @@ function(tw_use_mlir_pch)
   foreach(target ${ARGN})
     target_link_libraries(${target} PRIVATE TilewrightMlir)
     target_precompile_headers(${target} REUSE_FROM TilewrightMlirPch)
+    # The header is compiled for libraries: a program that shares it cannot be compiled as -fPIE.
+    get_target_property(type ${target} TYPE)
+    if(type STREQUAL EXECUTABLE)
+      set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${target} PRIVATE -fPIC)
+    endif()
   endforeach()
 endfunction()
 

@@ -6,10 +6,13 @@
 #include "simulator/systemc/Machine.h"
 
 #include <cstdlib>
+#include <mutex>
 
 namespace tw::systemc {
 namespace {
 
+/// SystemC has one kernel for the process: simulations of several threads take turns.
+std::mutex kernelMutex;
 bool constructionReversed = false;
 Machine *machine = nullptr;
 
@@ -43,6 +46,7 @@ void SystemCModel::elaborate() {
 }
 
 stats::SimResult SystemCModel::run(const isa::Program &program, core::MachineState &state, const SimOptions &options) {
+  const std::lock_guard<std::mutex> lock(kernelMutex);
   elaborate();
   const timing::MachineParams &params = state.machine();
   assert(params.queueDepth && params.prefetchWords && params.outstandingBursts && params.burstsPerCycle &&

@@ -53,6 +53,9 @@ llvm::Error compareSchedules(const Arguments &arguments);
 /// speed: host time of compiler and simulator. The simulator runs once to warm up, then `runs` times.
 llvm::Error measureSpeed(const Arguments &arguments, unsigned runs);
 
+/// session: median host time of runtime::Session::run(), in milliseconds. The model may be an inline kernel.
+llvm::Error measureSession(const Arguments &arguments, unsigned runs);
+
 /// random-networks: writes `count` networks of tests/fuzz as FOLDER/KIND_SEED.mlir, one for each seed from `seed` on, and prints a line for
 /// each: the file, a machine, and overrides of the machine. `context` has the dialects of the graph phase.
 llvm::Error writeRandomNetworks(mlir::MLIRContext &context, const std::string &folder, unsigned count, uint64_t seed);

@@ -3,6 +3,7 @@
 //
 // tilewright-bench schedules MODEL MACHINE [--shape NAME=DIMS] [--markdown]
 // tilewright-bench speed MODEL MACHINE [--shape NAME=DIMS] [--markdown] [--runs N]
+// tilewright-bench session MODEL MACHINE [--runs N]
 // tilewright-bench random-networks FOLDER [--count N] [--seed N]
 //===----------------------------------------------------------------------===//
 #include "tests/bench/Bench.h"
@@ -111,7 +112,9 @@ int main(int argc, char **argv) {
   };
   CLI::App *schedules = addMode("schedules", "cycles of serial and double_buffer, layer by layer");
   CLI::App *speed = addMode("speed", "wall time of the compiler and of the simulator, on one thread");
-  speed->add_option("--runs", runs, "simulations to take the median of, after one to warm up")->check(CLI::Range(1, 1000));
+  CLI::App *session = addMode("session", "wall time of one run of a compiled network");
+  for (CLI::App *mode : {speed, session})
+    mode->add_option("--runs", runs, "simulations to take the median of, after one to warm up")->check(CLI::Range(1, 1000));
   CLI::App *networks = app.add_subcommand("random-networks", "writes random networks and names a machine for each");
   std::string folder;
   unsigned count = 400;
@@ -125,6 +128,8 @@ int main(int argc, char **argv) {
       return compareSchedules(arguments);
     if (speed->parsed())
       return measureSpeed(arguments, runs);
+    if (session->parsed())
+      return measureSession(arguments, runs);
     mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
     loadDialects(context);
     return writeRandomNetworks(context, folder, count, seed);

@@ -1,8 +1,8 @@
 //===- RandomNetworks.cpp - Random networks as files ----------------------===//
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
-#include "tests/fuzz/RandomNetwork.h"
 #include "tests/bench/Bench.h"
+#include "tests/fuzz/RandomNetwork.h"
 #include "tests/fuzz/Variants.h"
 
 #include "llvm/Support/raw_ostream.h"
@@ -22,14 +22,11 @@ struct Suite {
 } // namespace
 
 llvm::Error bench::writeRandomNetworks(mlir::MLIRContext &context, const std::string &folder, unsigned count, uint64_t seed) {
-  const Suite suites[] = {{"chain_int8", makeChain, false, kIntegerMachines},
-                          {"branches_int8", makeBranches, false, kIntegerMachines},
-                          {"blocks_int8", makeBlocks, false, kIntegerBlockMachines},
-                          {"chain_fp32", makeChain, true, kFp32Machines},
-                          {"branches_fp32", makeBranches, true, kFp32Machines},
-                          {"blocks_fp32", makeBlocks, true, kFp32BlockMachines},
-                          {"branches_bf16", makeBranches, true, kBf16Machines},
-                          {"blocks_bf16", makeBlocks, true, kBf16BlockMachines}};
+  const Suite suites[] = {
+      {"chain_int8", makeChain, false, kIntegerMachines},        {"branches_int8", makeBranches, false, kIntegerMachines},
+      {"blocks_int8", makeBlocks, false, kIntegerBlockMachines}, {"chain_fp32", makeChain, true, kFp32Machines},
+      {"branches_fp32", makeBranches, true, kFp32Machines},      {"blocks_fp32", makeBlocks, true, kFp32BlockMachines},
+      {"branches_bf16", makeBranches, true, kBf16Machines},      {"blocks_bf16", makeBlocks, true, kBf16BlockMachines}};
   for (unsigned i = 0; i < count; ++i) {
     const Suite &suite = suites[i % std::size(suites)];
     const uint64_t own = seed + i;

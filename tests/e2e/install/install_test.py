@@ -73,6 +73,56 @@ class InstallTest(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("adds priority longest_path", result.stderr)
 
+    def test_a_c_program_finds_the_library(self):
+        project = self.path / "project"
+        project.mkdir()
+        (project / "CMakeLists.txt").write_text("""
+            cmake_minimum_required(VERSION 3.25)
+            project(Example C)
+            find_package(Tilewright 0.1 REQUIRED)
+            add_executable(example example.c)
+            target_link_libraries(example PRIVATE Tilewright::tilewright)""")
+        (project / "example.c").write_text("""
+            #include <stdio.h>
+            #include <tilewright.h>
+            int main(void) {
+              tw_machine *machine; tw_model *model; tw_program *program; tw_result *result;
+              if (tw_machine_load("tiny_8x8", NULL, 0, &machine) || tw_model_load("gemm:16x16x16:int8", &model) ||
+                  tw_compile(model, machine, NULL, 0, &program) || tw_run(program, NULL, 0, NULL, 0, &result)) {
+                fprintf(stderr, "%s\n", tw_error_message());
+                return 1;
+              }
+              printf("%zu outputs\n", tw_result_output_count(result));
+              tw_result_free(result); tw_program_free(program); tw_model_free(model); tw_machine_free(machine);
+              return 0;
+            }""")
+        for step in ([os.environ["CMAKE"], "-S", project, "-B", project / "build", f"-DCMAKE_PREFIX_PATH={self.prefix}"],
+                     [os.environ["CMAKE"], "--build", project / "build"]):
+            made = self.execute(*step)
+            self.assertEqual(made.returncode, 0, made.stdout + made.stderr)
+        result = self.execute(project / "build/example")
+        self.assertEqual((result.returncode, result.stdout), (0, "1 outputs\n"), result.stderr)
+
+    @unittest.skipUnless((BUILD / "python/tilewright").exists(), "the build has no Python package")
+    def test_a_wheel_installs_into_an_environment(self):
+        tree, wheels = self.path / "tree", self.path / "wheels"
+        subprocess.run([os.environ["CMAKE"], "--install", BUILD, "--component", "python", "--prefix", tree], check=True, capture_output=True)
+        wheels.mkdir()
+        info = tree / "tilewright-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tilewright\nVersion: 0\nRequires-Dist: numpy\n")
+        (info / "WHEEL").write_text("Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: py3-none-any\n")
+        for step in (["/usr/bin/python3", "-m", "wheel", "pack", tree, "--dest-dir", wheels],
+                     ["/usr/bin/python3", "-m", "venv", "--system-site-packages", self.path / "venv"],
+                     [self.path / "venv/bin/pip", "install", "--no-index", wheels / "tilewright-0-py3-none-any.whl"]):
+            done = subprocess.run(step, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        shutil.rmtree(tree)
+        result = self.execute(self.path / "venv/bin/python", "-c", "import tilewright as tw; "
+                              "print(tw.compile('digits_int8_qdq.onnx', 'tiny_8x8').run().report.total_cycles > 0, "
+                              "'total_cycles' in tw.compare('gemm:8x8x8:int8', 'tiny_8x8', repeat=1) or 'compared')")
+        self.assertEqual((result.returncode, result.stdout), (0, "True compared\n"), result.stderr)
+
     def test_a_link_to_the_binary_finds_its_tree(self):
         (self.path / "bin").mkdir()
         (self.path / "bin/tilewright").symlink_to(self.prefix / "bin/tilewright")

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //===----------------------------------------------------------------------===//
 #include "hw-configs/Schema.h"
+#include "hw-configs/Machine.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -56,4 +58,36 @@ TEST(SchemaTest, TheManualListsExactlyTheKeys) {
     if (key.block() != "timing")
       known.insert(key.path);
   EXPECT_EQ(documented, known);
+}
+
+/// Of each shipped machine, as its parameters alone make it from another machine's file.
+TEST(SchemaTest, ParametersAppliedAsOverridesMakeTheSameMachine) {
+  ASSERT_FALSE(shippedMachines().empty());
+  for (const ShippedMachine &shipped : shippedMachines()) {
+    const tw::Result<tw::timing::MachineParams> machine = loadMachine(shipped.path);
+    ASSERT_TRUE(bool(machine)) << machine.message();
+    const auto parameters = parametersOf(*machine);
+    std::vector<std::string> overrides;
+    std::set<std::string> keys;
+    for (const auto &[key, value] : parameters) {
+      EXPECT_TRUE(keys.insert(key).second) << key << " stands twice";
+      overrides.push_back(key + "=" + value);
+    }
+    const tw::Result<tw::timing::MachineParams> again = loadMachine(shipped.path, overrides);
+    ASSERT_TRUE(bool(again)) << again.message();
+    EXPECT_EQ(parametersOf(*again), parameters) << shipped.name;
+  }
+}
+
+TEST(SchemaTest, AnOverrideIsReadBackAsTheParameter) {
+  const tw::Result<tw::timing::MachineParams> machine =
+      loadMachine("tiny_8x8", {"array.rows=16", "scratchpads.weight.banks=2", "dram.interleave_bank_groups=false"});
+  ASSERT_TRUE(bool(machine)) << machine.message();
+  std::map<std::string, std::string> found;
+  for (const auto &[key, value] : parametersOf(*machine))
+    found[key] = value;
+  EXPECT_EQ(found["array.rows"], "16");
+  EXPECT_EQ(found["scratchpads.weight.banks"], "2");
+  EXPECT_EQ(found["dram.interleave_bank_groups"], "false");
+  EXPECT_EQ(found["array.type"], "int8");
 }

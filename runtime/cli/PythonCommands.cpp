@@ -1,0 +1,67 @@
+//===- PythonCommands.cpp - Commands that are written in Python -----------===//
+// SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
+//
+// `tilewright sweep` is `python3 -m tilewright.sweep`, with the package that
+// stands beside this program.
+//===----------------------------------------------------------------------===//
+#include "runtime/cli/Cli.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <unistd.h>
+
+using namespace tw;
+using namespace tw::cli;
+
+namespace fs = std::filesystem;
+
+namespace {
+constexpr const char *kPython = "/usr/bin/python3"; ///< the interpreter that the package is built for
+
+/// The folder that holds the package: of a build tree, of an installed one, or of a wheel. Empty: there is none.
+fs::path packageFolder(const fs::path &program) {
+  const fs::path bin = program.parent_path();
+  std::error_code failure;
+  for (const fs::path &folder : {bin / "../python", bin / "../lib/python3/dist-packages", bin / "../.."})
+    if (fs::exists(folder / "tilewright/__init__.py", failure))
+      return fs::weakly_canonical(folder, failure);
+  return {};
+}
+
+/// Becomes the Python module. Returns only where that fails.
+Status become(const std::string &module, const std::vector<std::string> &arguments) {
+  std::error_code failure;
+  const fs::path program = fs::read_symlink("/proc/self/exe", failure), folder = packageFolder(program);
+  if (folder.empty())
+    return userError("the Python package is not built: install its packages (scripts/setup.sh python sweep) and build again");
+  const char *path = std::getenv("PYTHONPATH");
+  setenv("PYTHONPATH", path && *path ? (folder.string() + ":" + path).c_str() : folder.c_str(), 1);
+  setenv("TILEWRIGHT", program.c_str(), 0);
+  std::vector<std::string> command{kPython, "-m", module};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  std::vector<char *> pointers;
+  for (std::string &text : command)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  std::fflush(stdout);
+  execv(kPython, pointers.data());
+  return userError(std::string("cannot run ") + kPython + ": " + std::strerror(errno));
+}
+} // namespace
+
+void cli::addPythonCommands(CLI::App &app, Action &action) {
+  for (auto [name, module, help] :
+       {std::tuple("sweep", "tilewright.sweep", "run a network on many machines and keep every result (docs/sweep.md)"),
+        std::tuple("sensitivity", "tilewright.sensitivity",
+                   "which parameter of a machine its cycles depend on most (docs/sweep.md)")}) {
+    CLI::App *command = app.add_subcommand(name, help);
+    command->set_help_flag(); // the module has its own
+    command->prefix_command();
+    command->callback([command, module = std::string(module), &action] {
+      action = [arguments = command->remaining(), module] { return become(module, arguments); };
+    });
+  }
+}
