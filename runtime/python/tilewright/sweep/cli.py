@@ -59,7 +59,7 @@ def _run_parser() -> _Parser:
     add("--jobs", type=int, metavar="N", help="worker processes; default: one for each processor")
     add("--cluster", metavar="tcp://HOST:PORT", help="run on a Dask cluster instead")
     add("--evaluator", choices=EVALUATORS, default="process", help="process: a run of the command line for each point, default; python: "
-        "compile in the workers, which keep models imported")
+        "compile and simulate in the workers, without a start for each point")
     add("--retry", action="store_true", help="run failed, crashed and timed-out points again")
     add("--dry-run", action="store_true", help="check the study, print how many points it has, and run none")
     add("--binary", metavar="FILE", help="the tilewright to run; default: TILEWRIGHT, beside this package, or on PATH")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """One point: a task goes in, an outcome comes out. Tasks are plain values, so that they cross processes and hosts.
 
-`process` runs the command line for each point, which isolates crashes; `python` compiles and simulates in a worker that keeps
-models imported (package tilewright). Both give the report of `tilewright run`."""
+`process` runs the command line for each point, which isolates crashes; `python` compiles and simulates in the worker, by package
+tilewright. Both give the report of `tilewright run`."""
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import importlib
 import json
 import os
 import pathlib
@@ -81,7 +82,7 @@ def find_binary(named: Optional[str] = None) -> str:
         if not found:
             raise UserError(f"{wanted}: no such program; --binary or TILEWRIGHT names `tilewright`")
         return os.path.abspath(found)
-    here = pathlib.Path(__file__).resolve()
+    here = pathlib.Path(os.path.abspath(__file__))
     for parent in here.parents:
         for candidate in (parent / "bin/tilewright", parent / "build/release/bin/tilewright"):
             if candidate.is_file() and os.access(candidate, os.X_OK):
@@ -212,7 +213,8 @@ def run_process(task: Task) -> Outcome:
         command = [task.binary, "run", model, "--hw", task.machine, *_sets(task.sets),
                    *[o for pair in zip(options[::2], options[1::2]) if pair[0] in kept for o in pair], "--json", "-"]
     else:
-        command = [task.binary, "run", model, "--hw", task.machine, *_sets(task.sets), "--schedule", task.schedule, *options, "--json", "-"]
+        command = [task.binary, "run", model, "--hw", task.machine, *_sets(task.sets), "--schedule", task.schedule, *options,
+                   *(["--search-jobs", "1"] if task.schedule == "search" else []), "--json", "-"]
     status, out, message = _run(command, max(0.01, task.timeout_seconds - (time.monotonic() - begin)))
     seconds = time.monotonic() - begin
     if status != 0:
@@ -224,35 +226,33 @@ def run_process(task: Task) -> Outcome:
     return Outcome(OK, "", report, program, seconds)
 
 
-_models: Dict[str, Any] = {}
-
-
 def run_python(task: Task) -> Outcome:
-    """Compiles and simulates in this process; the imported model is kept for the next point."""
+    """Compiles and simulates in this process, which saves its start."""
     if task.fixed_program:
         return run_process(task)
-    import tilewright as tw  # late: the native module is not needed for `process`
-
-    api: Any = tw
+    api: Any = importlib.import_module("tilewright")
     begin = time.monotonic()
+    options: Dict[str, Any] = {}
+    max_cycles, seed = 0, 1
+    for name, text in zip(task.options[::2], task.options[1::2]):
+        if name == "--shape":
+            tensor, _, extents = text.partition("=")
+            options.setdefault("shapes", {})[tensor] = [int(part) for part in extents.split(",")]
+        elif name == "--max-cycles":
+            max_cycles = int(text)
+        else:
+            options[name[2:].replace("-", "_")] = int(text) if name in ("--search-budget", "--seed") else text
+            seed = int(text) if name == "--seed" else seed
     try:
-        if task.model_digest not in _models:
-            _models.clear()
-            _models[task.model_digest] = api.Model.load(task.model)
-        overrides = dict(s.split("=", 1) for s in task.sets)
-        machine = api.Machine.load(task.machine).with_(overrides) if overrides else api.Machine.load(task.machine)
-        options: Dict[str, Any] = {}
-        for name, value in zip(task.options[::2], task.options[1::2]):
-            key = name[2:].replace("-", "_")
-            if key == "shape":
-                input_name, dims = value.split("=", 1)
-                options.setdefault("shapes", {})[input_name] = [int(d) for d in dims.split(",")]
-            else:
-                options[key] = int(value) if key in ("search_budget", "seed") else value
-        report = api.compile(_models[task.model_digest], machine, schedule=task.schedule, **options).time().report.to_dict()
+        machine = api.Machine.load(task.machine, dict(s.split("=", 1) for s in task.sets))
+        program = api.compile(api.Model.load(task.model), machine, schedule=task.schedule, **options)
+        report = program.run(seed=seed, max_cycles=max_cycles).report.to_dict()
     except api.Error as error:
+        status = CRASHED if isinstance(error, api.InternalError) else FAILED
+        return Outcome(status, str(error)[-_MESSAGE_CHARACTERS:], wall_seconds=time.monotonic() - begin)
+    except ValueError as error:
         return Outcome(FAILED, str(error)[-_MESSAGE_CHARACTERS:], wall_seconds=time.monotonic() - begin)
-    return Outcome(OK, "", {**report, "model": task.model}, "compiled", time.monotonic() - begin)
+    return Outcome(OK, "", report, "compiled", time.monotonic() - begin)
 
 
 def evaluate(task: Task) -> Outcome:

@@ -55,7 +55,8 @@ class _Worker:
 
 def package_root() -> str:
     """The folder that has the package tilewright in it."""
-    return str(pathlib.Path(__file__).resolve().parents[2])
+    # Not resolved: in a build tree the sources are links, and the native module lies beside the links.
+    return str(pathlib.Path(os.path.abspath(__file__)).parents[2])
 
 
 class LocalPool(Pool):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests of tilewright.sweep and tilewright.sensitivity: python3 tests/python/sweep_test.py. TILEWRIGHT names a real binary, for the
+"""Tests of tilewright.sweep and tilewright.sensitivity: python3 tests/e2e/python/sweep_test.py. TILEWRIGHT names a real binary, for the
 tests that compare rows with `tilewright run`; without one they are skipped."""
 
 import contextlib
@@ -24,7 +24,7 @@ import unittest
 from typing import Any, Dict, List, Optional, Tuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGE = pathlib.Path(os.environ.get("TILEWRIGHT_PYTHON", HERE.parent.parent / "runtime/python")).resolve()
+PACKAGE = pathlib.Path(os.environ.get("TILEWRIGHT_PYTHON", HERE.parents[2] / "runtime/python")).resolve()
 sys.path.insert(0, str(PACKAGE))
 REAL = os.environ.get("TILEWRIGHT")
 
