@@ -168,7 +168,8 @@ def _failure(status: Optional[int], message: str, seconds: float, timeout: float
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else str(-status)
         return Outcome(CRASHED, f"ended by {name}" + (f": {message}" if message else ""), wall_seconds=seconds)
-    message = message.replace("tilewright: ", "") or f"exit status {status}"
+    lines = [line for line in message.splitlines() if not line.startswith("tilewright: note: ")]
+    message = "\n".join(lines).replace("tilewright: ", "") or f"exit status {status}"
     return Outcome(CRASHED if status >= 3 else FAILED, message, wall_seconds=seconds)
 
 

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
 import json
+import logging
 import os
 import pathlib
 import selectors
@@ -21,6 +23,7 @@ from .store import CRASHED, TIMEOUT, Outcome
 
 # Beyond a task's own timeout, which `process` keeps itself: then the worker is replaced.
 GRACE_SECONDS = 5.0
+GONE = "the cluster is gone; the rows are kept, and the same command goes on"
 
 
 class Pool:
@@ -164,6 +167,9 @@ class DaskPool(Pool):
             distributed: Any = importlib.import_module("distributed")
         except ImportError:
             raise UserError("--cluster needs Dask: apt-get install python3-distributed") from None
+        # What it says of lost connections is said here, in one line.
+        for name in [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "distributed"]:
+            logging.getLogger(name).setLevel(logging.CRITICAL + 1)
         try:
             self._client = distributed.Client(address, timeout=10)
         except (OSError, ValueError, TypeError) as error:
@@ -185,16 +191,24 @@ class DaskPool(Pool):
         self._tasks[future] = task
 
     def wait(self, seconds: float) -> List[Tuple[Task, Outcome]]:
+        if self._client.status != "running":
+            raise UserError(GONE)
         if self._tasks:
             try:
                 self._wait(list(self._tasks), timeout=seconds, return_when="FIRST_COMPLETED")
             except self._late:
                 return []
+            except concurrent.futures.CancelledError:
+                raise UserError(GONE) from None
         ready = []
         for future in [f for f in self._tasks if f.done()]:
             task = self._tasks.pop(future)
             try:
+                if future.cancelled():
+                    raise UserError(GONE)
                 outcome = future.result()
+            except UserError:
+                raise
             except Exception as error:  # noqa: BLE001: KilledWorker, or a worker without this package
                 outcome = Outcome(CRASHED, f"{type(error).__name__}: {error}"[:2000])
             ready.append((task, outcome))
@@ -202,6 +216,7 @@ class DaskPool(Pool):
         return ready
 
     def close(self) -> None:
-        for future in list(self._tasks):
-            future.cancel()
+        if self._client.status == "running":
+            for future in list(self._tasks):
+                future.cancel()
         self._client.close()
