@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Tests of tilewright.sweep and tilewright.sensitivity: python3 tests/e2e/python/sweep_test.py. TILEWRIGHT names a real binary, for the
+"""Tests of tilewright.sweep and tilewright.sensitivity: PYTHONPATH=build/release/python python3
+tests/e2e/python/sweep_test.py. TILEWRIGHT names a real binary, for the
 tests that compare rows with `tilewright run`; without one they are skipped."""
 
 import contextlib
@@ -24,8 +25,8 @@ import unittest
 from typing import Any, Dict, List, Optional, Tuple
 
 HERE = pathlib.Path(__file__).resolve().parent
-PACKAGE = pathlib.Path(os.environ.get("TILEWRIGHT_PYTHON", HERE.parents[2] / "runtime/python")).resolve()
-sys.path.insert(0, str(PACKAGE))
+PACKAGE = os.environ.get("PYTHONPATH", str(HERE.parents[2] / "build/release/python")).split(os.pathsep)[0]
+sys.path.insert(0, PACKAGE)
 REAL = os.environ.get("TILEWRIGHT")
 
 from tilewright import sensitivity  # noqa: E402
@@ -463,7 +464,7 @@ class Stores(Case):
     POINT: Dict[str, Any] = {"model": "m", "machine": "h", "schedule": "s", "batch": 1, "overrides": {}, "inputs": {"model": "m"}}
 
     def test_concurrent_writers(self) -> None:
-        writers = [subprocess.Popen([sys.executable, "-c", WRITER.format(package=str(PACKAGE)), str(i)], stdout=subprocess.PIPE)
+        writers = [subprocess.Popen([sys.executable, "-c", WRITER.format(package=PACKAGE), str(i)], stdout=subprocess.PIPE)
                    for i in range(4)]
         written = [int(w.communicate()[0]) for w in writers]
         self.assertEqual(sum(written), 150)
@@ -488,7 +489,7 @@ class Stores(Case):
             self.assertEqual(b.claim("2", self.POINT)[0], "mine")
 
     def test_owner_that_is_gone(self) -> None:
-        code = (f"import sys, os; sys.path.insert(0, {str(PACKAGE)!r})\nfrom tilewright.sweep.store import Store\n"
+        code = (f"import sys, os; sys.path.insert(0, {PACKAGE!r})\nfrom tilewright.sweep.store import Store\n"
                 "s = Store('rows.sqlite', lease_seconds=1000)\n"
                 "s.claim('1', dict(model='m', machine='h', schedule='s', batch=1, overrides={}, inputs={}))\nos.kill(os.getpid(), 9)")
         subprocess.run([sys.executable, "-c", code], check=False)
@@ -510,7 +511,7 @@ class Stores(Case):
 
 class Commands(Case):
     def process(self, *words: str) -> "subprocess.Popen[str]":
-        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "FAKE_SECONDS": "0.15"}
+        environment = {**os.environ, "PYTHONPATH": PACKAGE, "FAKE_SECONDS": "0.15"}
         return subprocess.Popen([sys.executable, "-m", "tilewright.sweep", *words, "--binary", self.binary], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, text=True, env=environment)
 
@@ -582,6 +583,8 @@ class Commands(Case):
         out, _ = self.command("front", "study.sqlite", "--reference", "1000000,100")
         self.assertIn("hypervolume", out)
         self.assertIn("array.rows", out)
+        out, _ = self.command("show", "study.sqlite", "--fields", "latency,engines.tensor.busy_cycles,machine.clock_mhz")
+        self.assertIn("1,000", out.splitlines()[2])
         csv_text, _ = self.command("export", "study.sqlite")
         table = list(csv.DictReader(io.StringIO(csv_text)))
         rows = self.rows()

@@ -227,6 +227,7 @@ def _read_parser(command: str) -> _Parser:
         add("--maximise", action="append", default=[], metavar="NAME", help="the same, larger is better")
     if command == "show":
         add("--status", help="only rows with this status: ok, failed, crashed, timeout or pruned")
+        add("--fields", metavar="NAME,NAME", help="these instead of the objectives: named objectives or fields of the report")
         add("--limit", type=int, metavar="N", help="at most so many rows")
     if command in ("export", "front"):
         add("--format", choices=export.FORMATS, help="default: csv" if command == "export" else "default: a table")
@@ -255,6 +256,8 @@ def _read(command: str, argv: Sequence[str]) -> int:
     with Store(arguments.file, create=False) as store:
         digest, name, document = store.study(arguments.study)
         objectives = _objectives(arguments, document)
+        if getattr(arguments, "fields", None):
+            objectives = [Objective(name, plots.field_of(name), False) for name in arguments.fields.split(",")]
         rows = store.rows(digest, details=getattr(arguments, "lists", False) or any("." in o.field for o in objectives))
         axes = [axis for axis, values in document["axes"] if len(values) > 1]
         if command == "show":
