@@ -322,9 +322,8 @@ StatusOr<Module> import(const std::string &model, ModelKind kind, const NetworkO
   } else {
     if (kind != ModelKind::Onnx && !(options.import.constants.empty() && options.import.values.empty()))
       return userError(model + ": --const is for ONNX models");
-    auto module = options.modelBytes
-                      ? frontend::importOnnx(*result.context, *options.modelBytes, model, options.import)
-                      : pipeline::importModel(*result.context, model, result.options);
+    auto module = options.modelBytes ? frontend::importOnnx(*result.context, *options.modelBytes, model, options.import)
+                                     : pipeline::importModel(*result.context, model, result.options);
     if (!module)
       return fromLlvm(module.takeError(), model);
     result.module = std::move(*module);
