@@ -25,7 +25,7 @@ llvm::Expected<AnnealingChain> Annealing::begin(const SearchPoint &start, std::v
       byLayer[chain.knobs[i].layer].push_back(i);
   for (auto &[layer, own] : byLayer)
     chain.sites.push_back(std::move(own));
-  chain.isOver = chain.sites.empty();
+  chain.isOver = chain.sites.empty() || evaluator.isExhausted();
   if (chain.isOver)
     return chain;
   SearchPoint complete = start;

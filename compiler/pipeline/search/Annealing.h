@@ -50,7 +50,7 @@ public:
       : evaluator(evaluator), random(random), parameters(parameters) {}
 
   /// A chain that begins at `start`, a point made of decisions, over the `knobs` of its plan. It is over at once if no knob has
-  /// another value, or the complete plan has no program.
+  /// another value, the complete plan has no program, or the evaluator's limit is reached.
   llvm::Expected<AnnealingChain> begin(const SearchPoint &start, std::vector<Decision> knobs);
   /// One round of the chain, or less at the evaluator's limit.
   llvm::Error anneal(AnnealingChain &chain);

@@ -90,7 +90,7 @@ llvm::Expected<bool> Crossover::improve(unsigned &lastGain) {
       if (SearchPoint other = with(candidates[k]).point(); !evaluator.isSeen(other))
         coming.push_back(std::move(other));
     evaluator.measureAhead(coming);
-    llvm::Expected<const Measurement *> measured = evaluator.measure(point, "layers of another walk");
+    llvm::Expected<const Measurement *> measured = evaluator.measure(point, "layers of another chain");
     if (!measured)
       return measured.takeError();
     if (!(*measured)->failure.empty() || (*measured)->cycles >= own.cycles)

@@ -237,6 +237,14 @@ TEST(EvaluatorTest, NoAlgorithmExceedsItsBudget) {
   }
 }
 
+TEST(EvaluatorTest, NoChainBeginsAtTheLimit) {
+  Bench bench(separable(12, 9));
+  Evaluator evaluator(bench.programOf, bench.options);
+  evaluator.setLimit(0);
+  EXPECT_TRUE(bench.anneal(evaluator, bench.origin(), /*rounds=*/1).isOver);
+  EXPECT_EQ(evaluator.evaluations(), 0u);
+}
+
 TEST(EvaluatorTest, APhaseEndsAtItsLimit) {
   Bench bench(separable(12, 9), 100);
   Evaluator evaluator(bench.programOf, bench.options);
@@ -252,15 +260,15 @@ TEST(EvaluatorTest, EqualSeedsGiveEqualPointsWithOneAndWithTwoJobs) {
   std::vector<std::vector<std::string>> logs;
   std::vector<SearchPoint> found;
   for (unsigned jobs : {1, 1, 2}) {
-    Bench bench(separable(12, 9), 300, jobs);
+    Bench bench(separable(12, 9), 60, jobs);
     std::vector<std::string> &log = logs.emplace_back();
     bench.options.progress = [&](const SearchProgress &progress) {
       log.push_back(progress.what + " " + std::to_string(progress.cycles));
     };
     Evaluator evaluator(bench.programOf, bench.options, bench.exact);
-    evaluator.setLimit(40);
+    evaluator.setLimit(30);
     const MeasuredPoint descended = bench.descend(evaluator);
-    evaluator.setLimit(300);
+    evaluator.setLimit(60);
     found.push_back(bench.anneal(evaluator, descended.point, /*rounds=*/3).best.point);
   }
   EXPECT_EQ(logs[1], logs[0]);
