@@ -12,7 +12,7 @@
 #include "compiler/explore/Proposal.h"
 #include "compiler/frontend/ImportOptions.h"
 #include "compiler/graph/Math.h"
-#include "compiler/pipeline/SearchRecord.h"
+#include "compiler/pipeline/search/SearchRecord.h"
 #include "isa/Program.h"
 #include "isa/timing/MachineParams.h"
 #include "runtime/Device.h"

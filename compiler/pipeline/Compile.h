@@ -14,7 +14,7 @@
 #include "compiler/frontend/OnnxImport.h"
 #include "compiler/graph/Math.h"
 #include "compiler/pipeline/Partition.h"
-#include "compiler/pipeline/Search.h"
+#include "compiler/pipeline/search/Search.h"
 #include "compiler/plan/NetworkPlan.h"
 #include "compiler/schedule/PriorityFunction.h"
 #include "isa/Program.h"
