@@ -1018,7 +1018,7 @@ llvm::Error accel::emitKernel(const Kernel &matched, const timing::MachineParams
   std::optional<Chain> conversion;
   if (kernel.conversion) {
     if (onChip.banding && onChip.banding->input)
-      return failure("its input is converted after it is loaded, and does not come in bands");
+      return failure("its input is converted after it is loaded, and does not come in row tiles");
     mlir::FailureOr<Chain> built = buildChain(*kernel.conversion, kernel.loadedType());
     if (mlir::failed(built) || built->b >= 0 || !built->parameters.empty() || built->stages.size() > machine.vectorStages ||
         byteSize(built->dType) != byteSize(kernel.anchor->inputType))

@@ -363,16 +363,16 @@ Emitter::Transfer Emitter::resultTransfer(const Tile &t) const {
          double(ceilDiv(t.tile[C], drained(t)));
 }
 
-/// Cycles before the array has what it begins with, and those that it waits for the first tiles of each panel. `input`, `weights`: cycles
+/// Cycles before the array has its first operands, and those that it waits for the first tiles of each stationary set. `input`, `weights`: cycles
 /// of a tile's load, `passes`: of its passes.
 double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
                            double passes) const {
   const double latency = timing::dramTypicalLatencyCycles(machine);
-  // The first tiles of both operands, and those of a panel as far as they come slower than they are used; so does the part of
-  // the next panel that has no slots of its own.
+  // The first tiles of both operands, and the other tiles of a stationary set as far as they come slower than the array uses them. So does
+  // the part of the next set that has no slots of its own.
   double late = std::max(0.0, input + weights - passes);
   double missing = t.stationary == Stationary::None ? 0 : tiles.inputs - double(t.tilesAhead(int64_t(tiles.inputs)));
-  // A single slot is free only when the last step of its panel is done.
+  // A single slot is free only when the last step of its set is done.
   if (t.kOuter())
     late = missing = 0;
   const double alone =
@@ -384,11 +384,11 @@ double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &ti
     const double operands = input * (t.channelsOuter() ? along : across) + weights * (t.channelsOuter() ? across : along);
     begin = std::min(begin, input + weights + (tiles.inputs - 1) * std::max(0.0, operands - sums * passes));
   }
-  const double panels = (t.channelsOuter() ? tiles.channels : tiles.positions) * tiles.groups;
-  return begin + (panels - 1) * (missing * late + alone);
+  const double sets = (t.channelsOuter() ? tiles.channels : tiles.positions) * tiles.groups;
+  return begin + (sets - 1) * (missing * late + alone);
 }
 
-/// cost() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, panels or slots
+/// cost() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, stationary operand or slots
 /// make it less. Nothing where tiles may share sums or packed rows.
 Emitter::Cost Emitter::leastCost(const Tile &t) const {
   if (!contraction() || !overlaps() || t.depth == 1 || unpacked || kernel.maxima)

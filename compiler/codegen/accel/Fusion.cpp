@@ -584,9 +584,9 @@ bool Fuser::place(Group &group, std::string *why) const {
   if (placeRuns(false) || (llvm::any_of(llvm::seq(group.kernels.size()), isLarge) && placeRuns(true)))
     return true;
   if (why && !areThere)
-    *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
+    *why = "a row belongs to more than two row tiles of " + std::to_string(group.rowsPerBand) + " rows";
   else if (why)
-    *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
+    *why = "row tiles of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
            std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) +
            " for them";
   return false;
@@ -616,7 +616,7 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
   }
   if (!cutRows(group)) {
     if (why)
-      *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
+      *why = "row tiles of " + std::to_string(rowsPerBand) + " rows are not two or more";
     return std::nullopt;
   }
   // A row of maxima takes room, and where that is scarce buffers share banks.
@@ -797,7 +797,8 @@ void Fuser::takeWanted(Fusion &fusion) const {
       if (!edges[i])
         why = "it is not read by the next kernel alone, row by row, with its anchor or behind it";
     if (why.empty() && last < uses.kernels.size() && rowsWanted(last))
-      why = "kernel '" + uses.kernels[last]->name + "' beside it has bands of " + std::to_string(rowsWanted(last)) + " rows";
+      why =
+          "kernel '" + uses.kernels[last]->name + "' beside it has row tiles of " + std::to_string(rowsWanted(last)) + " rows";
     std::optional<Group> group = why.empty() ? plan(k, last, rowsWanted(k), &why) : std::nullopt;
     if (group)
       fusion.groups.push_back(std::move(*group));

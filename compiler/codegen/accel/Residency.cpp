@@ -461,7 +461,7 @@ ResidentChooser::Network::Selection ResidentChooser::Network::select(llvm::Array
       continue;
     const llvm::ArrayRef<const Reserved *> during = groups.during(candidate.begin, candidate.end);
     if (candidate.resident.from && !during.empty()) {
-      refuse(t, "its writer or its reader runs in bands");
+      refuse(t, "its writer or its reader runs in row tiles");
       continue;
     }
     // Kernels side by side are one moment.
