@@ -92,7 +92,7 @@ private:
   llvm::Error orderSteps(double limit, bool isEstimate, double &cycles);
   Place placeOf(size_t layer) const;
   std::string whyNotStreamed(size_t taker) const;
-  std::vector<accel::CutTiles> splitsOf(size_t layer) const;
+  std::vector<accel::TileSplits> splitsOf(size_t layer) const;
 
   bool overlaps() const { return accel::overlapsKernels(options.schedule); }
   bool crossesKernels() const { return overlaps() && options.across != Across::None; }

@@ -104,7 +104,6 @@ constexpr int64_t kRing = -1;
 /// slots of a band each.
 constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
-constexpr double kLiked = 1e12;     ///< cycles: more than any network takes
 constexpr int64_t kLineRoom = 5;    ///< quarters of a line of maxima, as the last strip may be narrower than its slot
 constexpr double kLeastGain = 0.02; ///< of the time of a group's kernels
 
@@ -134,8 +133,10 @@ public:
         capacity(int64_t(machine.scratchpads[0].capacityBytes) - uses.spare), shaped(rowsOfMatrices(uses.kernels, machine)) {
     for (auto [kernel, rows] : llvm::zip_equal(uses.kernels, shaped))
       kernels.push_back(rows ? &*rows : kernel);
-    for (const Kernel *kernel : uses.kernels)
+    for (const Kernel *kernel : uses.kernels) {
       carried.push_back(carriedSums(*kernel, machine));
+      arrayChannels.push_back(accel::arrayChannels(*kernel, machine));
+    }
     for (const Kernel *kernel : kernels) {
       weightsOf.push_back(weightBytes(*kernel));
       parametersOf.push_back(parameterBytes(*kernel));
@@ -160,6 +161,7 @@ private:
   std::vector<int64_t> weightsOf, parametersOf; ///< per kernel: bytes
   std::vector<bool> hasPackedTaps;              ///< per kernel
   std::vector<int64_t> partsOf;                 ///< per kernel: windowParts()
+  std::vector<int64_t> arrayChannels;           ///< per kernel: arrayChannels()
   /// Per kernel: what it writes, if that can go on in bands.
   std::vector<std::optional<RowsBetween>> edges;
 
@@ -184,17 +186,16 @@ private:
   int64_t parameterBytes(const Kernel &kernel) const;
   /// Rows of sums that its windows find in the accumulator, if it keeps them.
   int64_t sharedSums(const Kernel &kernel) const {
-    return kernel.plan.sumLineBuffer.value_or(uses.keepsSums) ? kernel.sharedSums() : 0;
+    return kernel.plan.sumLineBuffer.value_or(*uses.knobs.sumLineBuffers) ? kernel.sharedSums() : 0;
   }
   /// Rows of sums that it need not make in bands of so many rows.
   int64_t sumsFound(unsigned k, const Banding *banding, int64_t rows) const {
-    return !banding ? 0 : banding->carriesMaxima ? carried[k] : banding->strips && rows == 1 ? sharedSums(*kernels[k]) : 0;
+    return !banding ? 0 : banding->maxLineBuffer ? carried[k] : banding->strips && rows == 1 ? sharedSums(*kernels[k]) : 0;
   }
   /// Blocks of channels of each row of its window that the array computes, on average and at most.
-  int64_t arrayChannels(unsigned k) const { return uses.arrayChannels.empty() ? 0 : uses.arrayChannels[k]; }
   int64_t blocksOf(unsigned k) const { return ceilDiv(kernels[k]->extent[C], machine.lanes); }
-  double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels(k)) / double(kernels[k]->extent[C]); }
-  int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels(k), blocksOf(k)); }
+  double arrayBlocks(unsigned k) const { return double(blocksOf(k) * arrayChannels[k]) / double(kernels[k]->extent[C]); }
+  int64_t mostArrayBlocks(unsigned k) const { return accel::mostArrayBlocks(*kernels[k], arrayChannels[k], blocksOf(k)); }
   int64_t sumsMade(const Kernel &kernel, int64_t rows, const Banding *banding) const;
   /// Bytes of a step of the kernel's own loop over `rows` of its result: what is streamed through scratchpad 0. Load engines that take
   /// turns need two slots each.
@@ -214,12 +215,6 @@ private:
   double costOf(const Group &group) const;
   std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
   void settle(Fusion &fusion);
-  int64_t likedIn(unsigned first, unsigned last) const {
-    int64_t count = 0;
-    for (unsigned k = first; k < last; ++k)
-      count += !uses.likesBands.empty() && uses.likesBands[outputOf(k)];
-    return count;
-  }
   bool isWanted(const Group &group) const { return rowsWanted(group.first) > 0; }
   int64_t rowsWanted(unsigned k) const { return outputOf(k) < uses.wantedBands.size() ? uses.wantedBands[outputOf(k)] : 0; }
   void takeWanted(Fusion &fusion) const;
@@ -275,7 +270,7 @@ int64_t Fuser::streamBytes(unsigned k, const Group &group, int64_t rows, int64_t
     const Banding &banding = group.kernels[k - group.first];
     const int64_t found = sumsFound(k, &banding, rows);
     sums[P1] = std::max(found, sums[P1] - found);
-    if (banding.carriesMaxima)
+    if (banding.maxLineBuffer)
       bytes += roundUp(width * channels / machine.lanes * machine.accumulatorRowBytes() * kLineRoom / 4, alignment);
     const int64_t row = a->axes[0].kernel * a->ic, column = a->axes[1].span(sums[P1]) * row;
     if (banding.copiedRows && rows == 1) { // a slot for each strip, and one more
@@ -439,8 +434,8 @@ void Fuser::placeSums(Group &group) const {
         banding.strips = strips;
         banding.copiedRows = copiedRows(kernel, *kernel.anchor, machine);
       }
-    banding.carriesMaxima =
-        carried[group.first + i] && !banding.strips && kernel.plan.maxLineBuffer.value_or(group.carriesMaxima);
+    banding.maxLineBuffer =
+        carried[group.first + i] && !banding.strips && kernel.plan.maxLineBuffer.value_or(group.maxLineBuffers);
     others += usesArray(i) && !banding.strips;
   }
   const int64_t half = kept + (all - kept) / row / 2 * row;
@@ -484,7 +479,8 @@ std::array<int64_t, 2> Fuser::leastBytes(unsigned k, bool goesOn) const {
 bool Fuser::place(Group &group, std::string *why) const {
   const unsigned wm = weightMemory();
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
-  const bool isShared = uses.isInterleaved && before && !before->anchor && before->copies.empty();
+  const bool isShared =
+      uses.knobs.priority == plan::Priority::Interleaved && before && !before->anchor && before->copies.empty();
   const int64_t room = std::min(int64_t((isShared ? kRoomBeside : kRoom) * double(capacity)), capacity - askedBeside(group));
   placeSums(group);
   std::vector<int64_t> mostRows; // of a band
@@ -588,9 +584,9 @@ bool Fuser::place(Group &group, std::string *why) const {
   if (placeRuns(false) || (llvm::any_of(llvm::seq(group.kernels.size()), isLarge) && placeRuns(true)))
     return true;
   if (why && !areThere)
-    *why = "a row belongs to more than two bands of " + std::to_string(group.rowsPerBand) + " rows";
+    *why = "a row belongs to more than two row tiles of " + std::to_string(group.rowsPerBand) + " rows";
   else if (why)
-    *why = "bands of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
+    *why = "row tiles of " + std::to_string(group.rowsPerBand) + " rows and the buffers beside them take " +
            std::to_string(group.bytes) + " bytes of " + machine.scratchpads[0].name + ", which has " + std::to_string(room) +
            " for them";
   return false;
@@ -620,16 +616,16 @@ std::optional<Group> Fuser::plan(unsigned first, unsigned last, int64_t rowsPerB
   }
   if (!cutRows(group)) {
     if (why)
-      *why = "bands of " + std::to_string(rowsPerBand) + " rows are not two or more";
+      *why = "row tiles of " + std::to_string(rowsPerBand) + " rows are not two or more";
     return std::nullopt;
   }
   // A row of maxima takes room, and where that is scarce buffers share banks.
   std::optional<Group> best;
-  auto carries = [](const Banding &banding) { return banding.carriesMaxima; };
-  for (bool carriesMaxima : {false, true}) {
-    group.carriesMaxima = carriesMaxima;
-    if ((carriesMaxima && !uses.carriesMaxima) || !place(group, why) ||
-        (carriesMaxima && llvm::none_of(group.kernels, carries)))
+  auto hasLineBuffer = [](const Banding &banding) { return banding.maxLineBuffer; };
+  for (bool maxLineBuffers : {false, true}) {
+    group.maxLineBuffers = maxLineBuffers;
+    if ((maxLineBuffers && !*uses.knobs.maxLineBuffers) || !place(group, why) ||
+        (maxLineBuffers && llvm::none_of(group.kernels, hasLineBuffer)))
       continue;
     if (!best || mostGainOf(group).most > mostGainOf(*best).most)
       best = group;
@@ -651,7 +647,7 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, const Banding *bandi
   };
   const int64_t high = fitting(h, int64_t(std::sqrt(double(held))), rows), wide = fitting(w, held / h.span(high), width);
   const double again = double(positions) * double(h.span(high) * w.span(wide)) / double(high * wide);
-  if (banding && banding->carriesMaxima)
+  if (banding && banding->maxLineBuffer)
     return int64_t(double(positions * h.stride * w.span(wide)) / double(wide));
   const bool goesOn = banding && banding->strips;
   const int64_t shared = sharedSums(kernel);
@@ -762,8 +758,7 @@ std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
   return reserved;
 }
 
-/// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it. What
-/// is liked is worth more than anything else.
+/// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it.
 Gain Fuser::mostGainOf(const Group &group) const {
   Cycles together;
   double apart = 0, firstBand = 0, dram = 0;
@@ -777,10 +772,9 @@ Gain Fuser::mostGainOf(const Group &group) const {
   }
   double gain = apart - together.longest() * kSharedBanks[size_t(group.banks)] - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
-  const int64_t liked = likedIn(group.first, group.last());
-  if (!uses.mayFuseForOverlap && !liked)
+  if (uses.knobs.fusion != plan::FusionRule::Overlap)
     gain = std::min(gain, dram - together.dram);
-  return {gain + kLiked * double(liked), kLeastGain * apart};
+  return {gain, kLeastGain * apart};
 }
 
 /// Cycles that it takes to move the tensors that have to leave for it.
@@ -803,7 +797,8 @@ void Fuser::takeWanted(Fusion &fusion) const {
       if (!edges[i])
         why = "it is not read by the next kernel alone, row by row, with its anchor or behind it";
     if (why.empty() && last < uses.kernels.size() && rowsWanted(last))
-      why = "kernel '" + uses.kernels[last]->name + "' beside it has bands of " + std::to_string(rowsWanted(last)) + " rows";
+      why =
+          "kernel '" + uses.kernels[last]->name + "' beside it has row tiles of " + std::to_string(rowsWanted(last)) + " rows";
     std::optional<Group> group = why.empty() ? plan(k, last, rowsWanted(k), &why) : std::nullopt;
     if (group)
       fusion.groups.push_back(std::move(*group));
@@ -849,13 +844,13 @@ void Fuser::settle(Fusion &fusion) {
 std::vector<unsigned> Fuser::findAlike() const {
   std::vector<unsigned> kinds(kernels.size());
   std::iota(kinds.begin(), kinds.end(), 0);
-  if (!uses.likesBands.empty() || llvm::is_contained(uses.wanted, std::optional<bool>(true)))
+  if (llvm::is_contained(uses.wanted, std::optional<bool>(true)))
     return kinds;
   std::map<std::string, unsigned> known;
   for (unsigned k = 0; k < kernels.size(); ++k) {
     std::string text = uses.kernels[k]->kind;
     llvm::raw_string_ostream stream(text);
-    stream << '|' << arrayChannels(k) << ' ';
+    stream << '|' << arrayChannels[k] << ' ';
     for (int tensor = 0; tensor < int(uses.tensorOf[k].size()); ++tensor)
       stream << (kernels[k]->tensors[size_t(tensor)].role != KernelTensor::Constant && isWhole(k, tensor));
     if (edges[k]) {
@@ -884,7 +879,7 @@ Fusion Fuser::run() {
   takeWanted(fusion);
   auto isFree = [&](unsigned k) {
     bool isAsked = outputOf(k) < uses.wanted.size() && uses.wanted[outputOf(k)];
-    return edges[k] && !isAsked && (!uses.onlyLiked || likedIn(k, k + 1)) && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
+    return edges[k] && !isAsked && !fusion.groupOf(k) && !fusion.groupOf(k + 1);
   };
   std::vector<std::array<int64_t, 2>> least;
   for (unsigned k = 0; k < count; ++k)
@@ -932,7 +927,7 @@ Fusion Fuser::run() {
       if (edges[first]->firstWriter < first || llvm::is_contained(banned, std::pair(first, end - 1)))
         continue;
       const int64_t rows = kernels[end - 1]->extent[P1], one = rowsOfOne(end - 1);
-      const bool isTall = uses.tallBands && packsTaps(*kernels[first], machine);
+      const bool isTall = *uses.knobs.tallRowTiles && packsTaps(*kernels[first], machine);
       for (int64_t perBand = rows / 2; perBand > isTall; --perBand) {
         const bool isEqual = perBand > one ? perBand % one == 0 && rows % perBand == 0 : one % perBand == 0;
         if (!isEqual && (perBand > one || (perBand & (perBand - 1))))
