@@ -52,6 +52,8 @@ struct NetworkOptions {
   std::string across = "all";
   /// pipelined and search: a value of knob `priority`, or a priority of a plug-in; empty: the compiler chooses.
   std::string priority;
+  /// The compiler's own cost model, "closed_form", or one of a plug-in; empty: the compiler's own, and what it likes best is simulated.
+  std::string costModel;
   /// Called for every proposal of the exploration, and for every schedule that is run to choose between them; may be null.
   explore::ProposalReport explain;
   /// Schedule search: programs to simulate, the search's seed, and where to say how far it is. Processes that measure at once (0: one

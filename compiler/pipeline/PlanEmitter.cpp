@@ -4,6 +4,7 @@
 #include "compiler/pipeline/PlanEmitter.h"
 
 #include "compiler/codegen/accel/ChannelStreaming.h"
+#include "compiler/cost/Constants.h"
 #include "compiler/plan/Verify.h"
 #include "compiler/schedule/Prefetch.h"
 #include "compiler/schedule/Sequence.h"
@@ -15,15 +16,13 @@ using namespace tw;
 using namespace tw::pipeline;
 using accel::P0;
 
-namespace {
-/// Of the banks, for products beside an interleaved kernel, which has the others.
-constexpr double kInterleavedShare = 0.75;
-} // namespace
+namespace {} // namespace
 
 PlanEmitter::PlanEmitter(const NetworkKernels &network, const CompileOptions &options, accel::Rankings &rankings,
                          const plan::NetworkPlan &plan, NoGoods &noGoods)
     : network(network), options(options), machine(*options.machine), plan(plan), noGoods(noGoods),
       isFilled(network.tensors.size(), false) {
+  program.costModel = options.costModel;
   program.rankings = &rankings;
   program.maxInstructions = options.maxInstructions;
   kernels.reserve(network.layers.size());
@@ -164,16 +163,20 @@ llvm::Error PlanEmitter::orderSteps(double limit, bool isEstimate, double &cycle
   } else if (overlaps()) {
     if (knobs.weightPrefetch == plan::WeightPrefetch::Early)
       schedule::prefetch(program.steps, machine, machine.scratchpads[0].capacityBytes - uint64_t(noGoods.spare));
+    const cost::CostModel &model = *options.costModel;
+    const double scheduled = model.scheduleLimit(limit);
+    cost::StepsWork work;
     if (options.priority) {
       Result<schedule::TileProgram> ordered =
-          schedule::overlapBy(*options.priority, std::move(program.steps), machine, &cycles, limit, *knobs.bus);
+          schedule::overlapBy(*options.priority, std::move(program.steps), machine, &work, scheduled, *knobs.bus);
       if (!ordered)
         return llvm::createStringError("priority '%s' is wrong: %s", options.priorityName.c_str(), ordered.message().c_str());
       program.tiles = std::move(*ordered);
-      return llvm::Error::success();
+    } else {
+      program.tiles = schedule::overlap(std::move(program.steps), machine, &work, scheduled, *knobs.priority, *knobs.bus,
+                                        /*backwards=*/!isEstimate);
     }
-    program.tiles =
-        schedule::overlap(std::move(program.steps), machine, &cycles, limit, *knobs.priority, *knobs.bus, !isEstimate);
+    cycles = cost::checked(model.cyclesOfSteps(work));
   }
   return llvm::Error::success();
 }
@@ -203,7 +206,7 @@ PlanEmitter::Place PlanEmitter::placeOf(size_t layer) const {
       room = std::min(room, rooms[other]);
     if (group)
       taken = (group->bytes + bank - 1) / bank;
-    return std::pair(std::max(taken, int64_t(kInterleavedShare * double(room / bank))), room / bank);
+    return std::pair(std::max(taken, int64_t(cost::kRoom * double(room / bank))), room / bank);
   };
   if (isInterleaved(layer)) {
     auto [at, end] = split(layer);

@@ -24,7 +24,7 @@ struct EmittedNetwork {
   std::shared_ptr<const accel::Fusion> fusion;
   NetworkKernels::DramPlacement placement;
   plan::NetworkPlan chosen; ///< complete
-  double cycles = 0;        ///< estimated by the list scheduler
+  double cycles = 0;        ///< by the cost model
 };
 
 class PlanEmitter {

@@ -78,7 +78,13 @@ void ModelArguments::addTo(CLI::App &command) {
           "--priority", network.priority,
           "pipelined, search: which ready operation goes first: program_order, alap, interleaved, or what a plug-in adds")
       ->type_name("NAME");
-  addRepeated(command, "--load-plugin", plugins, "shared library that adds strategies or priorities (docs/plugins.md)")
+  command
+      .add_option(
+          "--cost-model", network.costModel,
+          "what choices among tiles and plans go by, in place of estimates and simulation: closed_form, or what a plug-in adds")
+      ->type_name("NAME");
+  addRepeated(command, "--load-plugin", plugins,
+              "shared library that adds strategies, priorities or cost models (docs/plugins.md)")
       ->type_name("SO");
   addRepeated(command, "--shape", shapes, "shape of a network input")->type_name("NAME=1,3,224,224");
   addRepeated(command, "--const", constants, "a network input as a constant: .npy, .pb, or numbers")

@@ -44,7 +44,7 @@ struct TensorArgument {
 /// Reads `FILE` and `NAME=FILE` arguments.
 StatusOr<std::vector<TensorArgument>> readTensorFiles(const std::vector<std::string> &arguments);
 
-/// MODEL, --hw, --set, --schedule, --across, --priority, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
+/// MODEL, --hw, --set, --schedule, --across, --priority, --cost-model, --load-plugin, --shape, --const, --math and --seed: how a model becomes a network.
 struct ModelArguments {
   std::string model;
   std::vector<std::string> shapes, constants, plugins;

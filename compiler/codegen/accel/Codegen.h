@@ -9,6 +9,7 @@
 #include "compiler/codegen/accel/Kernel.h"
 #include "compiler/codegen/accel/Residency.h"
 #include "compiler/cost/Bounds.h"
+#include "compiler/cost/CostModel.h"
 #include "compiler/plan/NetworkPlan.h"
 #include "compiler/plan/TileKnobs.h"
 #include "compiler/schedule/Overlap.h"
@@ -92,7 +93,9 @@ struct NetworkProgram {
   /// and its slots, each with its memory.
   std::vector<uint32_t> madeIn;
   std::vector<std::pair<unsigned, Range>> slots;
-  /// What kernels of the same network, in this program or another, have found out; may be null.
+  /// What choices among tiles go by.
+  const cost::CostModel *costModel = &cost::closedForm();
+  /// What kernels of the same network, in this program or another, have found out by it; may be null.
   Rankings *rankings = nullptr;
 
   /// Places `size` bytes, which `bytes` makes, at the next burst-aligned address.

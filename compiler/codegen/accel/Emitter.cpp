@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 #include "compiler/codegen/accel/Limits.h"
+#include "compiler/cost/Constants.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +17,7 @@ double accel::dramBytesPerCycle(const timing::MachineParams &machine) {
   const timing::DramParams &dram = machine.dram;
   if (dram.kind == timing::DramKind::Ideal)
     return double(dram.bytesPerCycleNumerator) / dram.bytesPerCycleDenominator;
-  // 0.94: refresh and row changes of one long stream.
-  return 0.94 * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
+  return cost::kStreamBandwidth * dram.burstBytes * dram.channels * dram.clockMhz / (double(dram.nBurst) * machine.clockMhz);
 }
 
 int64_t accel::preloadCycles(const timing::MachineParams &machine) {

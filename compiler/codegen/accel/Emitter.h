@@ -301,19 +301,15 @@ private:
   Transfer resultTransfer(const Tile &t) const;
   double firstLoads(const Tile &t, const Buffers &b, const TileCounts &tiles, double input, double weights,
                     double passes) const;
-  /// Cycles, and those of the DRAM data bus in them.
-  struct Cost {
-    double cycles = 0, busCycles = 0;
-  };
-  /// By the closed form.
-  Cost cost(const Tile &t, const Buffers &b) const;
-  Cost leastCost(const Tile &t) const;
+  cost::KernelWork emptyWork() const;
+  cost::KernelWork tileWork(const Tile &t, const Buffers &b) const;
+  std::optional<cost::KernelWork> leastWork(const Tile &t) const;
   bool scatters(const Tile &t) const;
   bool crowds(const Buffers &b) const;
   bool isDoubtful(const Tile &t) const;
   int64_t packedRowBytes(int64_t columns) const; ///< of the input under a row of so many columns of packed taps
-  /// Its cost with what the closed form does not see. `ownBanks`: no two slots share a bank.
-  double estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const;
+  /// By the cost model. `work`: tileWork(); `ownBanks`: no two slots share a bank.
+  double estimate(const Tile &t, const Buffers &b, cost::KernelWork work, bool ownBanks) const;
   /// What no form of the tile is estimated to take less than.
   double leastEstimate(const Tile &t) const;
   std::vector<schedule::Step> trialOf(const Tile &candidate);

@@ -480,13 +480,13 @@ Ranking Emitter::rankTiles() {
   auto lookAt = [&](const Tile &t, Buffers &b) {
     if (unpacked && !allocate(b)) // what it costs depends on the banks of its slots
       return;
-    const Cost closed = cost(t, b);
+    const cost::KernelWork work = tileWork(t, b);
     // Places are looked for only where they can matter.
-    const double atBest = estimate(t, b, closed, /*ownBanks=*/true);
+    const double atBest = estimate(t, b, work, /*ownBanks=*/true);
     assert(atBest >= leastEstimate(t) && "tiles were left out that are better than it seemed");
     if (!canMatter(atBest) || (!unpacked && !allocate(b)))
       return;
-    const double cycles = estimate(t, b, closed, b.ownBanks);
+    const double cycles = estimate(t, b, work, b.ownBanks);
     for (Shortlist *list : lists)
       list->insert(cycles, t);
   };

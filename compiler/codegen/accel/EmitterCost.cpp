@@ -3,6 +3,7 @@
 
 #include "compiler/codegen/accel/Emitter.h"
 
+#include "compiler/cost/Constants.h"
 #include "compiler/schedule/Overlap.h"
 #include "compiler/schedule/Reroll.h"
 #include "compiler/schedule/Synchronize.h"
@@ -15,16 +16,6 @@
 
 using namespace tw;
 using namespace tw::accel;
-
-namespace {
-/// What tiles of packed taps that carry maxima are said to take more: with so short ones loads count for more than it seems, and the few rows
-/// above the first tiles can get two engines that load side by side out of step, for long.
-constexpr double kDoubtCarried = 1.15;
-constexpr double kOverlap = 1.03;   ///< what overlapping engines take more: the model must see a gain to overlap at all
-constexpr double kBusShare = 0.16;  ///< of the bus cycles that hide behind passes: they are missing for the neighbours
-constexpr double kCodeFirst = 0.3;  ///< of the cycles that code takes from DRAM: nothing hides them
-constexpr double kIdleShare = 0.35; ///< of what channels could move that a transfer leaves out: nobody else uses it
-} // namespace
 
 /// What a transfer costs: bytes of whole bursts on the data bus, those for which there would have been room meanwhile, and segments on
 /// the scratchpad side.
@@ -58,7 +49,7 @@ struct Emitter::Transfer {
     const double engine =
         std::min(double(machine.burstsPerCycle) * double(dram.burstBytes), timing::loadBytesPerCycle(machine)) /
         dramBytesPerCycle(machine);
-    return 1 + kIdleShare * std::max(0.0, alone * std::min(engine, 1.0) - 1);
+    return 1 + cost::kIdleChannels * std::max(0.0, alone * std::min(engine, 1.0) - 1);
   }
   /// Short runs at a regular distance tend to stay in one bank group, whose columns are further apart in time.
   static double sameGroup(double run, const timing::DramParams &dram) {
@@ -102,7 +93,7 @@ struct Emitter::OperandLoads {
 double Emitter::mixed(double readBytes, double writeBytes) const {
   if (machine.dram.kind == timing::DramKind::Ideal || readBytes + writeBytes == 0)
     return 1;
-  return 1 + 0.4 * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
+  return 1 + cost::kTurnaround * std::min(readBytes, writeBytes) / (readBytes + writeBytes);
 }
 
 Emitter::TileCounts Emitter::countTiles(const Tile &t) const {
@@ -263,7 +254,6 @@ double accel::partCycles(const Kernel &kernel, llvm::ArrayRef<WindowPart> parts)
 }
 
 llvm::SmallVector<WindowPart, 4> accel::windowParts(const Kernel &kernel) {
-  constexpr double kLeastGain = 1.15; // where it is less, room is worth more
   if (!kernel.anchor || kernel.anchor->kind != Anchor::Window || kernel.anchor->pixels.count > 1)
     return {};
   const int64_t width = kernel.window(P0).kernel, height = kernel.window(P1).kernel, held = timing::kReuseTaps;
@@ -271,7 +261,7 @@ llvm::SmallVector<WindowPart, 4> accel::windowParts(const Kernel &kernel) {
   for (int64_t y = 0; y < height; y += held)
     for (int64_t x = 0; x < width; x += held)
       parts.push_back({x, y, std::min(held, width - x), std::min(held, height - y)});
-  if (partCycles(kernel, parts) * kLeastGain > partCycles(kernel, WindowPart{0, 0, width, height}))
+  if (partCycles(kernel, parts) * cost::kLeastGain > partCycles(kernel, WindowPart{0, 0, width, height}))
     return {};
   return parts;
 }
@@ -388,13 +378,12 @@ double Emitter::firstLoads(const Tile &t, const Buffers &b, const TileCounts &ti
   return begin + (sets - 1) * (missing * late + alone);
 }
 
-/// cost() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, stationary operand or slots
+/// tileWork() of a tile whose operands are loaded once and whose engines wait for nothing but the first of them: no order, stationary operand or slots
 /// make it less. Nothing where tiles may share sums or packed rows.
-Emitter::Cost Emitter::leastCost(const Tile &t) const {
+std::optional<cost::KernelWork> Emitter::leastWork(const Tile &t) const {
   if (!contraction() || !overlaps() || t.depth == 1 || unpacked || kernel.maxima)
-    return {};
-  const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
-               latency = timing::dramTypicalLatencyCycles(machine);
+    return std::nullopt;
+  const double bandwidth = dramBytesPerCycle(machine);
   const TileCounts tiles = countTiles(t);
   Tile rolled = t;
   if (canRoll(t))
@@ -403,25 +392,36 @@ Emitter::Cost Emitter::leastCost(const Tile &t) const {
   const Transfer weights = Transfer::dense(residentWeights() ? 0 : double(weightTileBytes(t)));
   const double inputLoads = residentInput() ? 0 : tiles.positions * tiles.inputs * tiles.groups;
   const double weightLoads = residentWeights() ? 0 : tiles.channels * tiles.inputs * tiles.groups;
-  const double resultShare = tiles.positionShare * tiles.channelShare;
+  const double resultShare = tiles.positionShare * tiles.channelShare, perTile = passCycles(t);
   const Transfer result = resultTransfer(t);
   Transfer moved = input * (inputLoads * tiles.positionShare * tiles.inputShare);
   moved += weights * (weightLoads * tiles.channelShare * tiles.inputShare);
   moved += result * (tiles.results() * resultShare);
-  const double transfer = moved.slots / bandwidth + (inputLoads + weightLoads) * 4;
-  const double perTile = passCycles(t), tensor = perTile * tiles.visits() * tiles.inputShare * resultShare;
-  const double vectorTile = vectorCycles(t), vector = vectorTile * tiles.results() * resultShare;
-  const double firstLoad = (input.slots + weights.slots) / bandwidth, storeTile = result.cycles(bandwidth, perCycle);
-  const double around = latency + tiles.visits() * 12;
-  if (!onChip.hasNeighbours)
-    return {std::max(transfer + perTile * tiles.inputs,
-                     firstLoad + std::max(tensor, perTile * tiles.inputs + vector - vectorTile) + storeTile) +
-                vectorTile + around,
-            moved.bytes / bandwidth};
-  return {std::max({transfer, tensor, vector}) + firstLoad + vectorTile + storeTile + around, moved.bytes / bandwidth};
+  cost::KernelWork work = emptyWork();
+  work.bus = moved.slots / bandwidth;
+  work.sharedBus = moved.bytes / bandwidth;
+  work.loadCount = inputLoads + weightLoads;
+  work.visits = tiles.visits();
+  work.array = perTile * tiles.visits() * tiles.inputShare * resultShare;
+  work.arrayTile = perTile * tiles.inputs;
+  work.vectorTile = vectorCycles(t);
+  work.vector = work.vectorTile * tiles.results() * resultShare;
+  work.firstLoad = (input.slots + weights.slots) / bandwidth;
+  work.storeTile = result.cycles(bandwidth, machine.burstsPerCycle);
+  return work;
 }
 
-Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
+/// Of a kernel with nothing to do.
+cost::KernelWork Emitter::emptyWork() const {
+  cost::KernelWork work;
+  work.hasNeighbours = overlaps() && onChip.hasNeighbours;
+  work.exposesEnds = overlaps() && !onChip.hasNeighbours;
+  work.latency = timing::dramTypicalLatencyCycles(machine);
+  return work;
+}
+
+/// All that a cost model sees of the tile, but for what estimate() adds.
+cost::KernelWork Emitter::tileWork(const Tile &t, const Buffers &b) const {
   const double bandwidth = dramBytesPerCycle(machine), perCycle = machine.burstsPerCycle,
                latency = timing::dramTypicalLatencyCycles(machine);
   const TileCounts tiles = countTiles(t);
@@ -454,7 +454,7 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
     if (contraction()) {
       const double passes = passCount(t), rows = double(passRows(madeSums(t)));
       const double preload = double(ceilDiv(machine.rows, machine.preloadRowsPerCycle));
-      perTileTensor = t.overlap ? passCycles(t) : passes * (rows + preload + 20);
+      perTileTensor = t.overlap ? passCycles(t) : passes * (rows + preload + 2 * cost::kHandover);
       tensor = perTileTensor * tiles.visits() * inputShare * tiles.channelShare;
       if (const double lead = leadSums(t))
         tensor += passes * std::max(lead, double(preloadCycles(machine))) * double(tilesAlong(P0, t) * tilesAlong(P2, t)) *
@@ -486,51 +486,55 @@ Emitter::Cost Emitter::cost(const Tile &t, const Buffers &b) const {
       residentOf(kernel.output.tensor)) {
     const double drain =
         double(chains.size()) * double(timing::vectorDrain(machine.timing, machine.vectorStages, machine.lanes));
-    return {(vectorTile - drain + 12) * outTiles + 2 * vectorTile};
+    cost::KernelWork alone;
+    alone.vector = (vectorTile - drain + cost::kVisit) * outTiles + 2 * vectorTile;
+    return alone;
   }
   const double resultShare = tiles.positionShare * tiles.channelShare;
   const double vector = vectorTile * outTiles * resultShare + converting;
   const Transfer result = resultTransfer(t);
   const double storeTile = result.cycles(bandwidth, perCycle), stores = storeTile * outTiles * resultShare;
-  const double load0 = loads[0].loadCycles(bandwidth, machine), load1 = loads[1].loadCycles(bandwidth, machine);
-  if (!t.overlap)
-    return {load0 + load1 + loadCount * (latency + 10) + tensor + vector + stores + outTiles * (latency + 30)};
   const Transfer results = result * (outTiles * resultShare);
-  const double turning = mixed(loads[0].bytes + loads[1].bytes, results.bytes);
+  cost::KernelWork work = emptyWork();
+  work.overlap = !t.overlap     ? cost::KernelWork::Overlap::None
+                 : t.depth == 1 ? cost::KernelWork::Overlap::Stores
+                                : cost::KernelWork::Overlap::All;
+  work.loads[0] = loads[0].loadCycles(bandwidth, machine);
+  work.loads[1] = loads[1].loadCycles(bandwidth, machine);
+  work.turnaround = mixed(loads[0].bytes + loads[1].bytes, results.bytes);
   // Neighbours can use channels that are left out.
-  const double busCycles = (loads[0].bytes + loads[1].bytes + results.bytes) / bandwidth * turning;
-  const double bus = (loads[0].slots + loads[1].slots + results.slots) / bandwidth * turning;
-  const double transfer = std::max({bus, load0, load1, stores}) + loadCount * 4;
-  const double steps = tiles.visits();
-  if (t.depth == 1) // the loads of a tile follow the computation of the one before, beside its store
-    return {(load0 + load1 + stores) * turning + loadCount * latency + tensor + vector + outTiles * 40 +
-                (overlaps() && onChip.hasNeighbours ? vectorTile + storeTile : 0),
-            busCycles};
+  work.sharedBus = (loads[0].bytes + loads[1].bytes + results.bytes) / bandwidth * work.turnaround;
+  work.bus = (loads[0].slots + loads[1].slots + results.slots) / bandwidth * work.turnaround;
+  work.vector = vector;
+  work.vectorTile = vectorTile;
+  work.stores = stores;
+  work.storeTile = storeTile;
+  work.loadCount = loadCount;
+  work.results = outTiles;
+  work.visits = tiles.visits();
+  work.array = tensor;
+  if (work.overlap != cost::KernelWork::Overlap::All)
+    return work;
   if (t.singleAccumulator) {
     // Of results that leave in parts DRAM has to move those without a slot of their own before the array can go on.
     const double drains = double(ceilDiv(t.tile[C], drained(t)));
     const double slots = b.results.back() >= 0 ? double(b.all[size_t(b.results.back())].slots) : drains;
     const double moved = std::max(0.0, 1 - slots / drains) * (storeTile + sources.loadCycles(bandwidth, machine));
-    tensor += (outTiles - 1) * (std::max(vectorTile, moved) + 40);
+    work.array += (outTiles - 1) * (std::max(vectorTile, moved) + 4 * cost::kHandover);
   }
   // The results of a run all leave while the next one takes its first input channels.
   if (const double runs = operands.runs; t.kOuter())
-    tensor += (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
-                                             tensor / (runs * kTiles));
-  const double firstLoad =
+    work.array +=
+        (runs - 1) * std::max(0.0, std::max(vector, stores + (sources * outTiles).loadCycles(bandwidth, machine)) / runs -
+                                       work.array / (runs * kTiles));
+  work.slotTurns = roundTrips;
+  work.arrayTile = perTileTensor * kTiles;
+  work.arrayVisit = perTileTensor / std::max(1.0, kTiles);
+  work.firstLoad =
       overlaps() && contraction()
           ? firstLoads(t, b, tiles, residentInput() ? 0 : input.loadCycles(bandwidth, machine), weightLoad, perTileTensor)
-          : (load0 + load1) / std::max(1.0, steps);
-  if (overlaps() && !onChip.hasNeighbours) { // no engine has other work before its first operands come, or behind its last ones
-    const double perTile = perTileTensor * kTiles;
-    return {std::max({transfer + perTile + vectorTile, firstLoad + std::max(tensor, roundTrips) + vectorTile + storeTile,
-                      firstLoad + perTile + vector + storeTile}) +
-                latency + steps * 12,
-            busCycles};
-  }
-  return {std::max({transfer, tensor, vector, roundTrips}) + firstLoad + latency +
-              perTileTensor / std::max(1.0, kTiles) * 0.05 + vectorTile + storeTile + steps * 12,
-          busCycles};
+          : (work.loads[0] + work.loads[1]) / std::max(1.0, work.visits);
+  return work;
 }
 
 /// Whether the tile takes pieces of a tensor on chip that lie far apart, so that neighbouring tiles meet in all its banks.
@@ -554,7 +558,8 @@ bool Emitter::crowds(const Buffers &b) const {
   return false;
 }
 
-/// Whether the closed form says too little of it.
+/// Whether the work says too little of it: with so short tiles loads count for more than it seems, and the few rows above the first tiles
+/// can get two engines that load side by side out of step, for long.
 bool Emitter::isDoubtful(const Tile &t) const { return t.maxLineBuffer && unpacked && !onChip.banding; }
 
 int64_t Emitter::packedRowBytes(int64_t columns) const {
@@ -562,40 +567,29 @@ int64_t Emitter::packedRowBytes(int64_t columns) const {
 }
 
 double Emitter::leastEstimate(const Tile &t) const {
-  const Cost least = leastCost(t);
+  const std::optional<cost::KernelWork> least = leastWork(t);
   // Sums in another order may be a little less.
   constexpr double kRounding = 1 - 1e-9;
-  return kRounding * (kOverlap * least.cycles + (onChip.hasNeighbours ? kBusShare * least.busCycles : 0));
+  return least ? kRounding * cost::checked(network.costModel->cyclesOfKernel(*least)) : 0;
 }
 
-double Emitter::estimate(const Tile &t, const Buffers &b, const Cost &cost, bool ownBanks) const {
-  double estimate = cost.cycles;
+double Emitter::estimate(const Tile &t, const Buffers &b, cost::KernelWork work, bool ownBanks) const {
   // Slots that share a bank make engines wait for each other.
-  if (t.overlap)
-    estimate *= ownBanks ? kOverlap : 1.18;
+  work.bankConflicts += t.overlap && !ownBanks;
+  work.bankConflicts += scatters(t);
+  work.mustGain = isDoubtful(t);
   // Rows that are loaded may lie in a bank with those that are read.
-  if (rollsInput(t))
-    estimate *= 1.05;
-  if (overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b))
-    estimate *= 1.05;
+  work.crowdings += rollsInput(t);
+  work.crowdings += overlaps() && onChip.hasNeighbours && !onChip.banding && crowds(b);
+  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
+  work.crowdings += t.kOuter() && onChip.hasNeighbours && tilesTogether(t) < tileCount(t);
   // In a group the vector engine is with other kernels for a band: the array goes on if there is room for its sums.
   if (onChip.banding && contraction() &&
       int64_t(b.all[size_t(b.accumulator)].slots) * positions(t) < 2 * bandRows() * bandColumns())
-    estimate *= 1.1;
-  if (scatters(t))
-    estimate *= 1.2;
-  // Results that all come together, and sums that fill the accumulator, are in the neighbours' way.
-  if (t.kOuter() && onChip.hasNeighbours && tilesTogether(t) < tileCount(t))
-    estimate *= 1.05;
+    work.crowdings += 2;
   // Short rows are more of a load on DRAM, and on the kernels beside, than they seem.
-  if (t.tile[P1] > 1 && t.tile[P0] < kernel.extent[P0] && unpacked)
-    estimate *= 1.02;
-  if (isDoubtful(t))
-    estimate *= kDoubtCarried;
-  // What hides behind this kernel's passes is missing for its neighbours' loads.
-  if (overlaps() && onChip.hasNeighbours)
-    estimate += kBusShare * cost.busCycles;
-  return estimate;
+  work.doubts += t.tile[P1] > 1 && t.tile[P0] < kernel.extent[P0] && unpacked;
+  return cost::checked(network.costModel->cyclesOfKernel(work));
 }
 
 /// Its steps, alone.
@@ -619,8 +613,7 @@ std::vector<schedule::Step> Emitter::trialOf(const Tile &candidate) {
 
 /// Whether a program of so many cycles is so short that one can see what its code takes to come from DRAM.
 bool Emitter::codeCounts(double cycles) const {
-  constexpr double kCodeBytes = 4096, kShare = 0.025; // of one kernel in loops
-  return !onChip.hasNeighbours && kCodeBytes / dramBytesPerCycle(machine) > kShare * cycles;
+  return !onChip.hasNeighbours && cost::kShortProgram / dramBytesPerCycle(machine) > cycles;
 }
 
 double Emitter::tryTile(const Tile &candidate) {
@@ -630,7 +623,7 @@ double Emitter::tryTile(const Tile &candidate) {
     for (const schedule::Block &block : step.compute)
       triedOperations += block.operations.size();
   }
-  const double cycles = schedule::estimateOverlapped(std::move(trial), machine);
+  const double cycles = cost::checked(network.costModel->cyclesOfSteps(schedule::overlappedWork(std::move(trial), machine)));
   if (!codeCounts(cycles))
     return cycles;
   schedule::TileProgram program = schedule::overlap(trialOf(candidate), machine);
@@ -639,25 +632,25 @@ double Emitter::tryTile(const Tile &candidate) {
   const uint64_t words = schedule::wordsOf(schedule::reroll(program, machine));
   const double fetch = double(words * isa::kWordBytes) / dramBytesPerCycle(machine);
   // Code takes the bus from what it loads, and some of it has to be there before anything else comes.
-  return std::max(cycles + kCodeFirst * fetch, cost(tile, buffers).busCycles + fetch);
+  return std::max(cycles + cost::kExposedCode * fetch, tileWork(tile, buffers).sharedBus + fetch);
 }
 
 Ranking Emitter::rankWays(const Tile &t, double estimate, double least) {
-  double doubt = estimate / least > 1.15 ? 1.02 : 1;
+  double doubt = estimate / least > cost::kLeastGain ? 1 + cost::kEstimateError : 1;
   // As above: short rows are more than they seem.
   if (packsPlanes() && t.tile[P0] < kernel.extent[P0] && packedRowBytes(t.tile[P0]) < kBurst)
-    doubt *= 1.02;
+    doubt *= 1 + cost::kEstimateError;
   if (isDoubtful(t))
-    doubt *= kDoubtCarried;
+    doubt *= cost::kLeastGain;
   double busCycles = 0; // neighbours want the bus as well
   if (Buffers b = plan(t); onChip.hasNeighbours && allocate(b))
-    busCycles = cost(t, b).busCycles;
+    busCycles = tileWork(t, b).sharedBus;
   // To write so many tiles out, for each way and size again, takes minutes and all memory: the closed form has to do.
   constexpr double kMostTried = 1 << 17;
   const bool isTried = countTiles(t).visits() <= kMostTried;
   Ranking ways;
   for (const Tile &way : waysToLoad(t, codeCounts(estimate)))
-    ways.push_back({isTried ? tryTile(way) * doubt + kBusShare * busCycles : estimate, way});
+    ways.push_back({isTried ? tryTile(way) * doubt + cost::kHiddenBus * busCycles : estimate, way});
   std::stable_sort(ways.begin(), ways.end(), [](const auto &x, const auto &y) { return x.first < y.first; });
   return ways;
 }

@@ -5,6 +5,7 @@
 
 #include "compiler/codegen/accel/Chain.h"
 #include "compiler/codegen/accel/Emitter.h"
+#include "compiler/cost/Constants.h"
 
 #include "isa/timing/Dram.h"
 
@@ -92,32 +93,15 @@ bool Fusion::isSameChoice(const Fusion &other) const {
 }
 
 namespace {
-constexpr int64_t kAlignment = 256;              ///< of buffers: what rounding may cost each
-constexpr int64_t kGoodPass = 64;                ///< positions that hide a preload well
-constexpr double kCyclesPerLoop = 24;            ///< of passes: to begin it, and for its results
-constexpr double kSharedBanks[] = {1.3, 1.1, 1}; ///< how much longer kernels take whose buffers share banks, by Group::Banks
-constexpr double kRoom = 0.9375;                 ///< of a memory, for a group
-constexpr double kRoomBeside = 0.8125;           ///< the same, for one behind a kernel that runs between its steps
-constexpr int64_t kRoomForOthers = 8;            ///< beside them, this part of the accumulator at least
+constexpr int64_t kAlignment = 256;   ///< of buffers: what rounding may cost each
+constexpr int64_t kGoodPass = 64;     ///< positions that hide a preload well
+constexpr int64_t kRoomForOthers = 8; ///< beside them, this part of the accumulator at least
 constexpr int64_t kRing = -1;
 /// Rows that a run holds for each that it shares with the next one, the most of them first, a ring before them; 0: no runs, but two
 /// slots of a band each.
 constexpr int64_t kRunLengths[] = {kRing, 8, 4, 2, 1, 0};
 constexpr int64_t kLeastPerRun = 3; ///< bands: when a run ends, the last two are still to be read
 constexpr int64_t kLineRoom = 5;    ///< quarters of a line of maxima, as the last strip may be narrower than its slot
-constexpr double kLeastGain = 0.02; ///< of the time of a group's kernels
-
-/// What limits a kernel, in cycles, if nothing else does.
-struct Cycles {
-  double array = 0, vector = 0, dram = 0;
-  double longest() const { return std::max({array, vector, dram}); }
-  Cycles &operator+=(const Cycles &other) {
-    array += other.array;
-    vector += other.vector;
-    dram += other.dram;
-    return *this;
-  }
-};
 
 /// Cycles that a group saves at most, and what it must save to be worth it.
 struct Gain {
@@ -210,7 +194,7 @@ private:
   int64_t askedBeside(const Group &group) const;
   bool place(Group &group, std::string *why = nullptr) const;
   std::optional<Group> plan(unsigned first, unsigned last, int64_t rowsPerBand, std::string *why = nullptr) const;
-  Cycles cyclesOf(unsigned k, const Group *group) const;
+  cost::EngineCycles cyclesOf(unsigned k, const Group *group) const;
   Gain mostGainOf(const Group &group) const;
   double costOf(const Group &group) const;
   std::vector<Reserved> reserve(const std::vector<Group> &groups) const;
@@ -481,7 +465,8 @@ bool Fuser::place(Group &group, std::string *why) const {
   const Kernel *before = group.first ? kernels[group.first - 1] : nullptr;
   const bool isShared =
       uses.knobs.priority == plan::Priority::Interleaved && before && !before->anchor && before->copies.empty();
-  const int64_t room = std::min(int64_t((isShared ? kRoomBeside : kRoom) * double(capacity)), capacity - askedBeside(group));
+  const int64_t room = std::min(int64_t((isShared ? cost::kGroupRoomBeside : cost::kGroupRoom) * double(capacity)),
+                                capacity - askedBeside(group));
   placeSums(group);
   std::vector<int64_t> mostRows; // of a band
   for (const Banding &kernel : group.kernels) {
@@ -658,14 +643,14 @@ int64_t Fuser::sumsMade(const Kernel &kernel, int64_t rows, const Banding *bandi
 }
 
 /// What the engines and the DRAM have to do for a kernel, in a group or on its own.
-Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
+cost::EngineCycles Fuser::cyclesOf(unsigned k, const Group *group) const {
   const Kernel &kernel = *kernels[k];
   const Banding *banding = group ? &group->kernels[k - group->first] : nullptr;
   const BandedTensor *input = group ? group->inputOf(k - group->first) : nullptr;
   const BandedTensor *output = group ? group->outputOf(k - group->first) : nullptr;
   const Anchor *a = kernel.anchor ? &*kernel.anchor : nullptr;
   const int64_t lanes = machine.lanes, width = kernel.extent[P0], blocks = ceilDiv(kernel.extent[C], lanes);
-  Cycles cycles;
+  cost::EngineCycles cycles;
   double positions = double(width * kernel.extent[P1] * kernel.extent[P2]);
   std::vector<Range> bands = banding ? banding->rows : std::vector<Range>{{0, kernel.extent[P1]}};
   double loads = 0, rereads = 0;
@@ -688,7 +673,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       for (int64_t part; left > 0; left -= part) {
         part = std::min(left, most);
         const int64_t tiles = ceilDiv(part * ceilDiv(a->oc, machine.cols), most);
-        cycles.array += passes * std::max(double(part), least) + kCyclesPerLoop * double(tiles);
+        cycles.array += passes * std::max(double(part), least) + 2 * cost::kVisit * double(tiles);
       }
     }
     if (weights > weightLimit())
@@ -725,7 +710,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       const int64_t before = w.kernel * int64_t(bands.size()) + (w.kernel - columns) * kernel.extent[P1];
       cycles.vector += double(blocks * h.kernel * before);
     }
-    cycles.vector += positions * last + kCyclesPerLoop * double(bands.size());
+    cycles.vector += positions * last + 2 * cost::kVisit * double(bands.size());
     if (i < kernel.steps.size())
       for (const Source &source : kernel.steps[i].sources)
         if (source.kind == Source::Tensor && source.view.stride[P0])
@@ -742,7 +727,7 @@ Cycles Fuser::cyclesOf(unsigned k, const Group *group) const {
       const Range made = output->rowsOfRun(run);
       rows += double(std::max<int64_t>(std::min(made.end, output->rows) - std::max<int64_t>(made.begin, 0), 0));
     }
-    cycles.vector += std::max(rows, 0.0) * double(width) * last + kCyclesPerLoop * double(bands.size());
+    cycles.vector += std::max(rows, 0.0) * double(width) * last + 2 * cost::kVisit * double(bands.size());
   }
   cycles.dram = loads / bytesPerCycle;
   return cycles;
@@ -760,21 +745,23 @@ std::vector<Reserved> Fuser::reserve(const std::vector<Group> &groups) const {
 
 /// Cycles that the group saves, by what limits its kernels one by one and all together, if no other tensor has to leave for it.
 Gain Fuser::mostGainOf(const Group &group) const {
-  Cycles together;
+  cost::EngineCycles together;
   double apart = 0, firstBand = 0, dram = 0;
   for (unsigned k = group.first; k <= group.last(); ++k) {
-    Cycles alone = cyclesOf(k, nullptr);
+    cost::EngineCycles alone = cyclesOf(k, nullptr);
     apart += alone.longest();
     dram += alone.dram;
-    Cycles own = cyclesOf(k, &group);
+    cost::EngineCycles own = cyclesOf(k, &group);
     together += own;
     firstBand += own.longest() / double(group.kernels[0].rows.size());
   }
-  double gain = apart - together.longest() * kSharedBanks[size_t(group.banks)] - firstBand;
+  // How much longer kernels take whose buffers share banks, by Group::Banks.
+  const double shared[] = {cost::kSharedBank * cost::kSharedBank, cost::kCrowding * cost::kCrowding, 1};
+  double gain = apart - together.longest() * shared[size_t(group.banks)] - firstBand;
   // Neighbours overlap without a group as well: what it saves for certain is transfers.
   if (uses.knobs.fusion != plan::FusionRule::Overlap)
     gain = std::min(gain, dram - together.dram);
-  return {gain, kLeastGain * apart};
+  return {gain, cost::kEstimateError * apart};
 }
 
 /// Cycles that it takes to move the tensors that have to leave for it.
@@ -885,7 +872,7 @@ Fusion Fuser::run() {
   for (unsigned k = 0; k < count; ++k)
     least.push_back(leastBytes(k, /*goesOn=*/true));
   auto hasRoom = [&](std::array<int64_t, 2> bytes) {
-    return bytes[0] <= int64_t(kRoom * double(capacity)) &&
+    return bytes[0] <= int64_t(cost::kGroupRoom * double(capacity)) &&
            (!weightMemory() || bytes[1] <= int64_t(machine.scratchpads[1].capacityBytes));
   };
   // best[k]: of the kernels before k, what groups of them save; and the group that ends there.

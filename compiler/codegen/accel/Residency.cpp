@@ -3,6 +3,8 @@
 
 #include "compiler/codegen/accel/Residency.h"
 
+#include "compiler/cost/Constants.h"
+
 #include "compiler/codegen/accel/Emitter.h"
 #include "compiler/memory/Placement.h"
 #include "isa/timing/Dram.h"
@@ -387,7 +389,7 @@ bool ResidentChooser::Network::canTakePlace(const std::vector<Use> &to, const st
 void ResidentChooser::Network::findCandidates() {
   const std::vector<KernelCycles> cycles = uses.cycles.empty() ? cyclesAlone(uses.kernels, machine) : uses.cycles;
   // All tensors that fit; those of kernels that transfer for more than half of the time that they compute; none.
-  constexpr double kTransferShares[] = {0.0, 0.5, 1e9};
+  const double kTransferShares[] = {0.0, cost::kResident, 1e9};
   const double transferShare = kTransferShares[size_t(*uses.knobs.residency)];
   auto transfers = [&](const Use &use) { return cycles[use.kernel].transfer > transferShare * cycles[use.kernel].compute; };
   // From DRAM the taps of few channels lie side by side; on chip each is a pass of its own. Where those take longer than the transfers
