@@ -16,8 +16,6 @@ using namespace tw;
 using namespace tw::pipeline;
 using accel::P0;
 
-namespace {} // namespace
-
 PlanEmitter::PlanEmitter(const NetworkKernels &network, const CompileOptions &options, accel::Rankings &rankings,
                          const plan::NetworkPlan &plan, NoGoods &noGoods)
     : network(network), options(options), machine(*options.machine), plan(plan), noGoods(noGoods),

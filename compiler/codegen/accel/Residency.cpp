@@ -3,9 +3,8 @@
 
 #include "compiler/codegen/accel/Residency.h"
 
-#include "compiler/cost/Constants.h"
-
 #include "compiler/codegen/accel/Emitter.h"
+#include "compiler/cost/Constants.h"
 #include "compiler/memory/Placement.h"
 #include "isa/timing/Dram.h"
 

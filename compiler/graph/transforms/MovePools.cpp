@@ -188,8 +188,7 @@ Maxima maximaOf(MaxPoolOp pool, Operation *convolution, const Machine &machine, 
   const int64_t shared = y[2] % beside == 0 ? beside : 1;
   auto passesBeside = [&](int64_t outputs) { return double(passesOver(w[1] + strides[1] * (outputs - 1)).first); };
   const double written = results / double(shared), made = written * passesBeside(shared);
-  const double apart =
-      std::max(std::min(made, results * double(passes)), written + pooling) + cost::kHiddenTransfers * transfers;
+  const double apart = std::max(std::min(made, results * double(passes)), written + pooling) + cost::kHiddenEngines * transfers;
   // Sums under a column do as well. A few more at the end of a row, which no window along it sees, may make their number fit.
   width = int64_t(llvm::alignTo(y[2], uint64_t(beside)));
   if (beside > 1 && isSeparable(pool) && (width == y[2] || (pads[3] == 0 && (width + pads[1] - kw) / sw + 1 == p[2]))) {

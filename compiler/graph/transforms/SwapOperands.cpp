@@ -52,7 +52,7 @@ struct SwapOperandsPass : impl::SwapOperandsPassBase<SwapOperandsPass> {
     const double transfers = double(depth * width * bytes) / dramBytes;
     const int64_t blocks = llvm::divideCeil(depth, rows), tiles = blocks * int64_t(llvm::divideCeil(width, columns));
     const double held = double(tiles * preloadCycles), streamed = double(blocks * std::max<int64_t>(width, preloadCycles));
-    return std::max(held, transfers) > cost::kLeastGainSwapped * (std::max(streamed, transfers) + double(width));
+    return std::max(held, transfers) > cost::kLeastGain * (std::max(streamed, transfers) + double(width));
   }
 
   template <typename OpT> void swap(OpT op) const {
