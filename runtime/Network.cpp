@@ -644,7 +644,7 @@ StatusOr<Network> loadProgram(const std::string &model, ModelKind kind, const Ne
     std::string name = options.machine.empty() ? named : options.machine;
     if (name.empty())
       return userError(model + " names no machine: give one with --hw");
-    StatusOr<timing::MachineParams> machine = loadMachine(name, options.overrides, network.notes);
+    StatusOr<timing::MachineParams> machine = loadMachine(name, options.overrides, network.notes, &network.technology);
     if (!machine)
       return machine.error();
     network.machine = std::move(*machine);
@@ -798,9 +798,9 @@ Error runtime::compilerError(std::string message, const std::string &where) {
 }
 
 StatusOr<timing::MachineParams> runtime::loadMachine(const std::string &machine, const std::vector<std::string> &overrides,
-                                                     std::vector<std::string> &notes) {
+                                                     std::vector<std::string> &notes, std::string *technology) {
   Diagnostics warnings;
-  Result<timing::MachineParams> result = hwconfigs::loadMachine(machine, overrides, &warnings);
+  Result<timing::MachineParams> result = hwconfigs::loadMachine(machine, overrides, &warnings, technology);
   for (const Diagnostic &warning : warnings)
     notes.push_back(warning.str());
   return fromResult(std::move(result));
@@ -835,7 +835,7 @@ StatusOr<Network> runtime::loadNetwork(const std::string &model, const NetworkOp
   auto say = [&](bool isSet, const std::string &option) { network.schedule += isSet ? " (" + option + ")" : ""; };
   say(options.across != "all", "across " + options.across);
   say(options.math != graph::Math::Exact, std::string(graph::kMathNames[size_t(options.math)]) + " math");
-  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes);
+  StatusOr<timing::MachineParams> machine = loadMachine(options.machine, options.overrides, network.notes, &network.technology);
   if (!machine)
     return machine.error();
   network.machine = std::move(*machine);

@@ -5,6 +5,7 @@
 #include "compiler/codegen/cpu/CpuMachine.h"
 #include "compiler/frontend/TensorFile.h"
 #include "compiler/pipeline/Plugin.h"
+#include "hw-configs/Technology.h"
 #include "isa/Printable.h"
 #include "isa/files/InputFile.h"
 #include "runtime/Files.h"
@@ -276,6 +277,21 @@ StatusOr<std::vector<runtime::HostTensor>> cli::fitInputs(std::vector<TensorArgu
     inputs.push_back(std::move(*fitted));
   }
   return inputs;
+}
+
+void cli::addTechnology(CLI::App &command, std::string &technology) {
+  command
+      .add_option(
+          "--technology", technology,
+          "whose joules and square micrometres the report counts: 45nm, 7nm, or a file; default: the machine's, or 45nm")
+      ->type_name("NAME|FILE");
+}
+
+Status cli::checkTechnology(const std::string &technology) {
+  if (technology.empty())
+    return {};
+  const Result<hwconfigs::Technology> loaded = hwconfigs::loadTechnology(technology);
+  return loaded ? Status() : Status(userError(loaded.message()));
 }
 
 void Progress::show(const std::string &text) {

@@ -79,6 +79,11 @@ Status checkOutputs(const std::vector<std::string> &outputs);
 StatusOr<std::vector<runtime::HostTensor>> fitInputs(std::vector<TensorArgument> files, uint64_t seed,
                                                      const std::vector<runtime::TensorSpec> &specs);
 
+/// --technology: whose joules and square micrometres a report counts.
+void addTechnology(CLI::App &command, std::string &technology);
+/// An error if there is no such technology, or it is wrong; empty is the machine's.
+Status checkTechnology(const std::string &technology);
+
 /// A line on the terminal that says what takes so long; nothing where standard error is no terminal.
 class Progress {
 public:
